@@ -1,0 +1,1 @@
+"""Iris: a tile-level compiler for Apple GPUs."""
