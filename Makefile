@@ -1,0 +1,74 @@
+# Every target sets up what it needs: a virtual environment in .venv, Iris installed in it to be
+# edited in place, and the tools of the `dev` extra. Python 3.10 or newer is all that must be there.
+
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Written last, so that an interrupted installation is done again.
+INSTALLED := $(VENV)/.installed
+# More workers than this start up for longer than they save.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4
+BENCHMARKS = $(sort $(wildcard benchmarks/*.py))
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint bench campaign clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: $(INSTALLED)  ## Build a small function, run passes over it, print the IR between them
+	$(BIN)/python examples/first_ir.py
+
+test: $(INSTALLED)  ## Run the tests
+	$(PYTEST)
+
+lint: $(INSTALLED)  ## Check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(INSTALLED)  ## Run every benchmark; tables here, JSON in benchmarks/results
+	@mkdir -p benchmarks/results
+	@failed=; for script in $(BENCHMARKS); do \
+	  echo "== $$script"; $(BIN)/python "$$script" || failed="$$failed $$script"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+campaign: $(INSTALLED)  ## Run the property tests at full counts; the table goes to benchmarks/campaign.txt
+	@mkdir -p benchmarks
+	@IRIS_CAMPAIGN=1 $(PYTEST) --hypothesis-show-statistics > benchmarks/campaign.txt; \
+	status=$$?; cat benchmarks/campaign.txt; exit $$status
+
+clean:  ## Remove the virtual environment, caches and everything generated
+	rm -rf $(VENV) build dist iris-dump benchmarks/results
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml | $(BIN)/pip
+	@echo "Installing Iris and its development tools in $(VENV)"
+	@rm -f $@
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# Debian ships Python without ensurepip; its package python3-venv completes it. `--clear` because the
+# first attempt leaves half an environment behind.
+$(BIN)/pip:
+	@echo "Creating $(VENV) with $(PYTHON)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+	  || { echo "error: Iris needs Python 3.10 or newer; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV) > /dev/null 2>&1 || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	    echo "Installing the system package python3-venv"; \
+	    export DEBIAN_FRONTEND=noninteractive; \
+	    apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv > /dev/null \
+	      && $(PYTHON) -m venv --clear $(VENV); \
+	  else \
+	    false; \
+	  fi; \
+	} || { \
+	  rm -rf $(VENV); \
+	  echo "error: '$(PYTHON) -m venv' failed; install its venv module first (Debian, Ubuntu: apt-get install python3-venv)" >&2; \
+	  exit 1; \
+	}

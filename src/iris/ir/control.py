@@ -1,0 +1,202 @@
+"""Control flow, shared by all levels: functions, loops, branches, and what ends a region."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iris.ir.attributes import OneOf, Symbol, Types
+from iris.ir.core import Level, Location, Op, Region, Value
+from iris.ir.declare import CONDITION, INTEGER, attribute, operand, region, results, variadic
+from iris.ir.math import Constant, constant_bits
+from iris.ir.types import Type, bool_
+
+
+class _Terminator(Op):
+    """Ends a region, carrying values out of it."""
+
+    terminator = True
+
+    def check(self) -> None:
+        parent = self.parent_op
+        if self.parent is None or parent is None:
+            return
+        if isinstance(self, Return) is not parent.isolated:
+            right = "return" if parent.isolated else "yield"
+            raise self.invalid(f"the regions of {parent.name} end with {right}")
+        expected = parent.expects(self.parent)
+        if expected is None:
+            raise self.invalid(f"{parent.name} does not carry values")
+        have = [v.type for v in self.operands]
+        for index, (one, other) in enumerate(zip(have, expected, strict=False)):
+            if one is not other:
+                raise self.invalid(
+                    f"value {index} must be {other}, not {one}", at="values", index=index
+                )
+        if len(have) != len(expected):
+            raise self.invalid(
+                f"{parent.name} expects {len(expected)} values here, not {len(have)}",
+                at="values",
+                index=min(len(have), len(expected)),
+            )
+
+    def may_speculate(self) -> bool:
+        return True
+
+
+class Yield(_Terminator):
+    """Ends a region of an op, carrying values out of it."""
+
+    name = "yield"
+    values: tuple[Value, ...] = variadic()
+
+
+class Return(_Terminator):
+    """Ends a function."""
+
+    name = "return"
+    values: tuple[Value, ...] = variadic()
+
+
+class Func(Op):
+    """A function: a kernel, or a whole graph.
+
+    func tile @copy(%X: ptr<f32>, %Y: ptr<f32, noalias>) {
+      ...
+      return
+    }
+    """
+
+    name = "func"
+    isolated = True
+    function_level: Level = attribute(OneOf(Level))
+    symbol: str = attribute(Symbol())
+    returns: tuple[Type, ...] = attribute(Types(), ())
+    body: Region = region()
+
+    def __init__(
+        self,
+        symbol: str,
+        level: Level,
+        arguments: Sequence[tuple[str | None, Type]] = (),
+        *,
+        returns: tuple[Type, ...] = (),
+        location: Location | None = None,
+    ):
+        super().__init__(level, symbol, returns=returns, location=location)
+        for name, type_ in arguments:
+            self.body.add_argument(type_, name)
+
+    def infer(self) -> tuple[Type, ...]:
+        return ()
+
+    def expects(self, region: Region) -> Sequence[Type]:
+        return self.returns
+
+
+class For(Op):
+    """Runs its body for each of `range(lower, upper, step)`, carrying values along.
+
+    %sum: f32 = for %c0, %n, %c1 (%i: i32, %s: f32 = %zero) {
+      ...
+      yield %next
+    }
+
+    A step of zero is a program error.
+    """
+
+    name = "for"
+    lower: Value = operand(INTEGER)
+    upper: Value = operand(INTEGER)
+    step: Value = operand(INTEGER)
+    initial: tuple[Value, ...] = variadic(feeds=True)
+    body: Region = region()
+    results = results()
+
+    def infer(self) -> tuple[Type, ...]:
+        return tuple([v.type for v in self.operands[3:]])
+
+    def region_arguments(self) -> Sequence[Sequence[Type]]:
+        return [(self.operands[0].type, *self.infer())]
+
+    def expects(self, region: Region) -> Sequence[Type]:
+        return self.infer()
+
+    def check(self) -> None:
+        lower = self.operands[0].type
+        for field, value in (("upper", self.upper), ("step", self.step)):
+            if value.type is not lower:
+                raise self.invalid(f"{field} is {value.type}, but lower is {lower}", at=field)
+
+    @property
+    def carried(self) -> list[Value]:
+        """The region arguments that hold the carried values."""
+        return self.body.arguments[1:]
+
+    def trip_count(self) -> int | None:
+        """How often the body runs, where the bounds are constants and the step not zero."""
+        bounds = [_constant(v) for v in self.operands[:3]]
+        if None in bounds or bounds[2] == 0:
+            return None
+        return len(range(*[b for b in bounds if b is not None]))
+
+    def may_speculate(self) -> bool:
+        return constant_bits(self.step) not in (None, 0)
+
+
+class While(Op):
+    """Runs its body as long as the condition region yields true, carrying values along.
+
+    %x: f32 = while (%a: f32 = %start) {
+      ...
+      yield %more
+    } do (%b: f32) {
+      ...
+      yield %next
+    }
+    """
+
+    name = "while"
+    initial: tuple[Value, ...] = variadic(feeds=True)
+    condition: Region = region()
+    body: Region = region("do")
+    results = results()
+
+    def infer(self) -> tuple[Type, ...]:
+        return tuple([v.type for v in self.operands])
+
+    def region_arguments(self) -> Sequence[Sequence[Type]]:
+        return [self.infer(), self.infer()]
+
+    def expects(self, region: Region) -> Sequence[Type]:
+        return (bool_,) if region is self.condition else self.infer()
+
+    def may_speculate(self) -> bool:
+        return False  # it might not end
+
+
+class If(Op):
+    """Runs one of two regions; its results are what that one yields.
+
+    %y: f32 = if %positive {
+      yield %x
+    } else {
+      yield %zero
+    }
+    """
+
+    name = "if"
+    condition: Value = operand(CONDITION)
+    then: Region = region()
+    otherwise: Region = region("else")
+    results = results()
+
+    def expects(self, region: Region) -> Sequence[Type]:
+        return [v.type for v in self.results]
+
+    def may_speculate(self) -> bool:
+        return True
+
+
+def _constant(value: Value) -> int | None:
+    op = value.op
+    return int(op.value) if isinstance(op, Constant) else None

@@ -1,0 +1,306 @@
+"""How an op is declared: once, as a class whose fields say what it is made of.
+
+    class Load(Op):
+        name = "tile.load"
+        base: Value = operand(POINTER, access=Access.READ)
+        offset: Value = operand(INTEGERS)
+        mask: Value | None = optional(BOOLEANS)
+        result: Value = result()
+
+The constructor, the accessors, cloning, the text form and the generic part of verification
+all derive from the fields, through the `Spec` that the metaclass gathers from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from iris.errors import DeclarationError, VerifyError
+from iris.ir.effects import Access
+from iris.ir.types import DType, ElementType, Kind, Ptr, Staged, Type
+
+if TYPE_CHECKING:
+    from iris.ir.attributes import AttributeKind
+    from iris.ir.core import Op, Value
+
+
+class Constraint:
+    """A set of types with a name: `lhs must be integers, not f32`."""
+
+    def __init__(self, what: str, test: Callable[[Type], bool]):
+        self.what = what
+        self._test = test
+        self._known: dict[Type, bool] = {}
+
+    def __contains__(self, type_: Type) -> bool:
+        known = self._known.get(type_)
+        if known is None:
+            known = self._known[type_] = self._test(type_)
+        return known
+
+
+def _elements(what: str, *kinds: Kind) -> Constraint:
+    return Constraint(what, lambda t: isinstance(t, ElementType) and t.element.kind in kinds)
+
+
+ANY = Constraint("any type", lambda t: True)
+ELEMENTS = Constraint("of a type with elements", lambda t: isinstance(t, ElementType))
+NUMBERS = _elements("numbers", Kind.SIGNED, Kind.UNSIGNED, Kind.FLOAT)
+INTEGERS = _elements("integers", Kind.SIGNED, Kind.UNSIGNED)
+FLOATS = _elements("floats", Kind.FLOAT)
+BOOLEANS = _elements("bools", Kind.BOOL)
+BITS = _elements("integers or bools", Kind.SIGNED, Kind.UNSIGNED, Kind.BOOL)
+INTEGER = Constraint("a scalar integer", lambda t: isinstance(t, DType) and t.is_integer)
+CONDITION = Constraint("a scalar bool", lambda t: isinstance(t, DType) and t.kind is Kind.BOOL)
+POINTER = Constraint("a pointer", lambda t: isinstance(t, Ptr))
+STAGED = Constraint("a staged tile", lambda t: isinstance(t, Staged))
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "required"
+
+
+REQUIRED = _Required()
+
+
+@dataclass(eq=False)
+class Field:
+    name: str = field(default="", init=False)
+
+    def reader(self, spec: Spec) -> Callable[[Op], Any] | None:
+        """What reads this field of an op; None where the op has it already."""
+        return None
+
+
+@dataclass(eq=False)
+class OperandField(Field):
+    """One operand."""
+
+    constraint: Constraint
+    access: Access | None
+
+    def reader(self, spec: Spec) -> Callable[[Op], Any]:
+        position = spec.operands.index(self)
+        return lambda op: op.operands[position]
+
+
+@dataclass(eq=False)
+class OptionalField(OperandField):
+    """An operand that may be left out, with all optional ones after it."""
+
+    def reader(self, spec: Spec) -> Callable[[Op], Any]:
+        position = spec.operands.index(self)
+        return lambda op: op.operands[position] if position < len(op.operands) else None
+
+
+@dataclass(eq=False)
+class VariadicField(OperandField):
+    """Any number of operands; where an op has several such fields, the same number in each."""
+
+    feeds: bool  # the initial values of the first region's last arguments
+
+    def reader(self, spec: Spec) -> Callable[[Op], Any]:
+        start, nth = len(spec.fixed), spec.variadics.index(self)
+
+        def read(op: Op) -> tuple[Value, ...]:
+            size = spec.group(len(op.operands))
+            return op.operands[start + nth * size : start + (nth + 1) * size]
+
+        return read
+
+
+@dataclass(eq=False)
+class AttributeField(Field):
+    kind: AttributeKind[Any]
+    default: Any
+
+    def reader(self, spec: Spec) -> Callable[[Op], Any]:
+        position = spec.attributes.index(self)
+        return lambda op: op.attributes[position]
+
+
+@dataclass(eq=False)
+class RegionField(Field):
+    keyword: str | None
+
+    def reader(self, spec: Spec) -> Callable[[Op], Any]:
+        position = spec.regions.index(self)
+        return lambda op: op.regions[position]
+
+
+@dataclass(eq=False)
+class ResultField(Field):
+    constraint: Constraint
+    access: Access | None
+
+    def reader(self, spec: Spec) -> Callable[[Op], Any]:
+        position = spec.results.index(self)
+        return lambda op: op.results[position]
+
+
+@dataclass(eq=False)
+class ResultsField(Field):
+    """Any number of results."""
+
+
+def operand(constraint: Constraint = ANY, *, access: Access | None = None) -> Any:
+    """An operand; `access` says what the op does to the memory it names."""
+    return OperandField(constraint, access)
+
+
+def optional(constraint: Constraint = ANY) -> Any:
+    """An operand that may be left out, printed as `name=%value`."""
+    return OptionalField(constraint, None)
+
+
+def variadic(constraint: Constraint = ANY, *, feeds: bool = False) -> Any:
+    """Any number of operands.  `feeds`: they start the first region's last arguments."""
+    return VariadicField(constraint, None, feeds)
+
+
+def attribute(kind: AttributeKind[Any], default: Any = REQUIRED) -> Any:
+    """A compile-time value; one with a default is printed as `name=value`, and only if it
+    differs."""
+    return AttributeField(kind, default)
+
+
+def region(keyword: str | None = None) -> Any:
+    """A region; `keyword` stands before its brace."""
+    return RegionField(keyword)
+
+
+def result(constraint: Constraint = ANY, *, access: Access | None = None) -> Any:
+    """A result.  Its type is inferred if the op defines `infer`, else given to the
+    constructor last."""
+    return ResultField(constraint, access)
+
+
+def results() -> Any:
+    """Any number of results."""
+    return ResultsField()
+
+
+class Spec:
+    """What the fields of one op class say, in the order that its constructor takes them."""
+
+    __slots__ = (
+        "attributes",
+        "feeds",
+        "fields",
+        "fixed",
+        "inferred",
+        "is_plain",
+        "made",
+        "named_attributes",
+        "op_name",
+        "operands",
+        "optionals",
+        "positional_attributes",
+        "regions",
+        "results",
+        "results_vary",
+        "touched",
+        "variadics",
+    )
+
+    def __init__(self, op_name: str, fields: Sequence[Field], inferred: bool):
+        self.op_name = op_name
+        self.fields = tuple(fields)
+        self.inferred = inferred
+        every = [f for f in fields if isinstance(f, OperandField)]
+        self.optionals = [f for f in every if isinstance(f, OptionalField)]
+        self.variadics = [f for f in every if isinstance(f, VariadicField)]
+        self.fixed = [f for f in every if f not in self.optionals and f not in self.variadics]
+        self.operands = [*self.fixed, *self.optionals, *self.variadics]
+        self.feeds = any(f.feeds for f in self.variadics)
+        attributes = [f for f in fields if isinstance(f, AttributeField)]
+        self.positional_attributes = [f for f in attributes if f.default is REQUIRED]
+        self.named_attributes = [f for f in attributes if f.default is not REQUIRED]
+        self.attributes = [*self.positional_attributes, *self.named_attributes]
+        self.regions = [f for f in fields if isinstance(f, RegionField)]
+        self.results_vary = any(isinstance(f, ResultsField) for f in fields)
+        self.results = [f for f in fields if isinstance(f, ResultField)]
+        self.touched = [(i, f.access) for i, f in enumerate(self.fixed) if f.access is not None]
+        self.made = [(i, f.access) for i, f in enumerate(self.results) if f.access is not None]
+        # Most ops are only fixed operands and required attributes: they skip `bind`.
+        self.is_plain = inferred and not (self.optionals or self.variadics or self.named_attributes)
+        if self.optionals and self.variadics:
+            raise DeclarationError(f"{op_name}: optional and variadic operands do not mix")
+        if self.results_vary and self.results:
+            raise DeclarationError(f"{op_name}: declare either single results or `results()`")
+
+    def group(self, count: int) -> int:
+        """How many operands each variadic field has when there are `count` operands in all."""
+        rest = count - len(self.fixed)
+        if not self.variadics:
+            if 0 <= rest <= len(self.optionals):
+                return 0
+        elif rest >= 0 and rest % len(self.variadics) == 0:
+            return rest // len(self.variadics)
+        raise VerifyError(f"{self.op_name} does not take {count} operands")
+
+    def operand_field(self, position: int, count: int) -> tuple[OperandField, int]:
+        """The field that the operand at a position belongs to, and its index in that field."""
+        single = len(self.fixed) + len(self.optionals)
+        if position < single:
+            return self.operands[position], 0
+        group, index = divmod(position - single, self.group(count))
+        return self.variadics[group], index
+
+    def bind(
+        self, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Value, ...], tuple[Any, ...], tuple[Type, ...] | None]:
+        """The operands, attributes and explicit result types that a constructor call means."""
+        order: list[Field] = [*self.positional_attributes, *self.operands]
+        if not self.inferred:
+            order += [f for f in self.fields if isinstance(f, (ResultField, ResultsField))]
+        order += self.named_attributes
+        if len(arguments) > len(order):
+            raise DeclarationError(f"{self.op_name} takes {len(order)} arguments: {_names(order)}")
+        given: dict[str, Any] = {f.name: a for f, a in zip(order, arguments, strict=False)}
+        for name, value in named.items():
+            if name in given or all(f.name != name for f in order):
+                why = "twice" if name in given else "but has no such field"
+                raise DeclarationError(f"{self.op_name} was given {name!r} {why}")
+            given[name] = value
+
+        def take(wanted: Field) -> Any:
+            try:
+                return given[wanted.name]
+            except KeyError:
+                raise DeclarationError(
+                    f"{self.op_name} needs {wanted.name!r}; it takes {_names(order)}"
+                ) from None
+
+        operands: list[Value] = [take(f) for f in self.fixed]
+        absent = False
+        for f in self.optionals:
+            value = given.get(f.name)
+            if value is None:
+                absent = True
+            elif absent:
+                raise DeclarationError(f"{self.op_name}: {f.name!r} needs the ones before it")
+            else:
+                operands.append(value)
+        groups = [tuple(given.get(f.name, ())) for f in self.variadics]
+        if len({len(g) for g in groups}) > 1:
+            raise DeclarationError(f"{self.op_name}: {_names(self.variadics)} differ in number")
+        for values in groups:
+            operands.extend(values)
+        attributes = [take(f) for f in self.positional_attributes]
+        attributes += [given.get(f.name, f.default) for f in self.named_attributes]
+        types: tuple[Type, ...] | None = None
+        if not self.inferred:
+            types = (
+                tuple(given.get("results", ()))
+                if self.results_vary
+                else tuple(take(f) for f in self.results)
+            )
+        return tuple(operands), tuple(attributes), types
+
+
+def _names(fields: Sequence[Field]) -> str:
+    return ", ".join(f.name for f in fields)

@@ -1,0 +1,107 @@
+"""What an op touches, and what may be moved past what.
+
+An op declares its effects on its operands and results (`operand(POINTER, access=READ)`) or, for
+what is no value, by overriding `Op.effects`.  The generic passes consult only what is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, Flag, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+from iris.ir.types import Ptr
+
+if TYPE_CHECKING:
+    from iris.ir.core import Op, Value
+
+
+class Access(Flag):
+    """How a resource is touched."""
+
+    READ = auto()
+    WRITE = auto()
+    ALLOCATE = auto()
+
+
+class Resource(Enum):
+    """What can be touched besides the memory behind a value."""
+
+    MEMORY = "all memory"  # overlaps every pointer and allocation
+    REPORT = "the report"  # what asserts and prints write, in program order
+
+
+class Effect(NamedTuple):
+    access: Access
+    resource: Value | Resource
+
+
+def may_alias(a: Value | Resource, b: Value | Resource) -> bool:
+    """Whether touching `a` may touch `b`: yes, unless something declared says no."""
+    if a is b:
+        return True
+    if isinstance(a, Resource) or isinstance(b, Resource):
+        return Resource.REPORT not in (a, b)
+    if _allocated(a) or _allocated(b):
+        # A fresh allocation overlaps only itself, seen under whatever other name: a name that
+        # is neither an allocation nor a function's argument may be that other name.
+        return not (_is_root(a) and _is_root(b))
+    if _is_root(a) and _is_root(b):
+        return not (_noalias(a) or _noalias(b))
+    return True
+
+
+def _allocated(value: Value) -> bool:
+    op = value.op
+    return op is not None and any(
+        e.resource is value and Access.ALLOCATE in e.access for e in op.effects()
+    )
+
+
+def _is_root(value: Value) -> bool:
+    """Whether this is where its memory is first named: an argument of a function, or an
+    allocation.  The argument of a loop, say, is another name for something else."""
+    region = value.region
+    if region is None:
+        return _allocated(value)
+    return region.owner is None or region.owner.isolated
+
+
+def _noalias(value: Value) -> bool:
+    return isinstance(value.type, Ptr) and value.type.noalias
+
+
+def effects_within(op: Op) -> list[Effect]:
+    """The effects of an op and of everything in its regions."""
+    found = list(op.effects())
+    for region in op.regions:
+        for inner in region:
+            found.extend(effects_within(inner))
+    return found
+
+
+def writes(effects: Iterable[Effect]) -> list[Value | Resource]:
+    return [e.resource for e in effects if Access.WRITE in e.access]
+
+
+def reads(effects: Iterable[Effect]) -> list[Value | Resource]:
+    return [e.resource for e in effects if Access.READ in e.access]
+
+
+def has_side_effects(op: Op) -> bool:
+    """Whether removing an op, with what is in it, can be noticed other than by its results."""
+    if any(Access.WRITE in e.access for e in op.effects()):
+        return True
+    return any(has_side_effects(inner) for region in op.regions for inner in region)
+
+
+def may_speculate(op: Op) -> bool:
+    """Whether an op, with what is in it, may run where the program would not have run it."""
+    return op.may_speculate() and all(
+        may_speculate(inner) for region in op.regions for inner in region
+    )
+
+
+def is_convergent(op: Op) -> bool:
+    """Whether an op, or one in it, must stay under the control flow it is under."""
+    return op.convergent or any(is_convergent(inner) for region in op.regions for inner in region)

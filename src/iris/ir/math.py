@@ -1,0 +1,504 @@
+"""The shared math: elementwise ops for scalars, tiles, tensors and register arrays alike.
+
+What each one means, per dtype, is in `scalar.py`; here is only what they are.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from iris.errors import VerifyError
+from iris.ir import literal
+from iris.ir.attributes import Bits, OneOf
+from iris.ir.core import Location, Op, Value
+from iris.ir.declare import (
+    BITS,
+    BOOLEANS,
+    ELEMENTS,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    attribute,
+    operand,
+    result,
+)
+from iris.ir.types import DType, ElementType, Type, bool_
+
+
+class Constant(Op):
+    """A number, in every element of its type.
+
+    %c2: f32 = constant 2.5
+    %ones: tile<64xi32> = constant 1
+    """
+
+    name = "constant"
+    bits: int = attribute(Bits())
+    result: Value = result(ELEMENTS)
+
+    def __init__(
+        self, value: literal.Number, result: ElementType, *, location: Location | None = None
+    ):
+        """The constant nearest to a Python number."""
+        try:
+            bits = literal.encode(value, result.element)
+        except OverflowError as error:
+            raise VerifyError(f"constant: {error}", field="bits") from None
+        super().__init__(bits, result, location=location)
+
+    @classmethod
+    def of_bits(cls, bits: int, type_: ElementType) -> Constant:
+        return cls.create((), (bits,), (type_,))
+
+    @property
+    def value(self) -> literal.Number:
+        return literal.decode(self.bits, self.dtype)
+
+    @property
+    def dtype(self) -> DType:
+        return element_type(self.results[0].type).element
+
+    def check(self) -> None:
+        if self.bits >> self.dtype.bits:
+            raise self.invalid(f"{self.bits} has more bits than {self.dtype}", at="bits")
+
+    def result_name(self) -> str | None:
+        text = literal.text(self.bits, self.dtype)
+        if text in ("true", "false", "inf", "nan"):
+            return text
+        plain = text.replace("-", "m").replace(".", "_").replace("+", "")
+        return f"c{plain}" if plain.replace("_", "").isalnum() and len(plain) < 12 else None
+
+
+class _Elementwise(Op):
+    """Operands all of one type."""
+
+    def _same_type(self, first: int = 0) -> Type:
+        """The type of the operands from `first` on; blames the one that stands out."""
+        operands = self.operands
+        type_ = operands[first].type
+        for position in range(first + 1, len(operands)):
+            if operands[position].type is not type_:
+                raise self._odd_one_out(first)
+        return type_
+
+    def _odd_one_out(self, first: int) -> VerifyError:
+        # The result's type, where there is one already, tells which operand to blame.
+        types = [v.type for v in self.operands[first:]]
+        wanted = self._operand_type_of_result() or max(types, key=types.count)
+        odd = next((i for i, t in enumerate(types) if t is not wanted), len(types) - 1)
+        field, index = self.spec.operand_field(first + odd, len(self.operands))
+        others = ", ".join(dict.fromkeys(str(t) for t in types))
+        return self.invalid(f"operands must have one type, not {others}", at=field.name, index=index)
+
+    def _operand_type_of_result(self) -> Type | None:
+        return self.results[0].type if self.results else None
+
+
+class Unary(_Elementwise):
+    """One operand; the result has its type."""
+
+    x: Value = operand(NUMBERS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.operands[0].type,)
+
+
+class FloatUnary(Unary):
+    x: Value = operand(FLOATS)
+
+
+class Binary(_Elementwise):
+    """Two operands of one type; the result has it too."""
+
+    lhs: Value = operand(NUMBERS)
+    rhs: Value = operand(NUMBERS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        lhs, rhs = self.operands
+        if lhs.type is not rhs.type:
+            raise self._odd_one_out(0)
+        return (lhs.type,)
+
+
+class Neg(Unary):
+    """`-x`; integers wrap."""
+
+    name = "neg"
+
+
+class Abs(Unary):
+    """The magnitude; the least signed integer stays itself."""
+
+    name = "abs"
+
+
+class Not(Unary):
+    """Every bit flipped; of a bool, its negation."""
+
+    name = "not"
+    x: Value = operand(BITS)
+
+
+class Exp(FloatUnary):
+    """e to the x."""
+
+    name = "exp"
+
+
+class Exp2(FloatUnary):
+    """2 to the x."""
+
+    name = "exp2"
+
+
+class Log(FloatUnary):
+    """The natural logarithm."""
+
+    name = "log"
+
+
+class Log2(FloatUnary):
+    """The logarithm to base 2."""
+
+    name = "log2"
+
+
+class Sqrt(FloatUnary):
+    """The square root."""
+
+    name = "sqrt"
+
+
+class Rsqrt(FloatUnary):
+    """One over the square root."""
+
+    name = "rsqrt"
+
+
+class Sin(FloatUnary):
+    """The sine."""
+
+    name = "sin"
+
+
+class Cos(FloatUnary):
+    """The cosine."""
+
+    name = "cos"
+
+
+class Tanh(FloatUnary):
+    """The hyperbolic tangent."""
+
+    name = "tanh"
+
+
+class Erf(FloatUnary):
+    """The error function."""
+
+    name = "erf"
+
+
+class Floor(FloatUnary):
+    """The integer at or below."""
+
+    name = "floor"
+
+
+class Ceil(FloatUnary):
+    """The integer at or above."""
+
+    name = "ceil"
+
+
+class Round(FloatUnary):
+    """The nearest integer, ties to even."""
+
+    name = "round"
+
+
+class Sigmoid(FloatUnary):
+    """`1 / (1 + exp(-x))`."""
+
+    name = "sigmoid"
+
+
+class Add(Binary):
+    """`lhs + rhs`; integers wrap."""
+
+    name = "add"
+    commutative = True
+
+
+class Sub(Binary):
+    """`lhs - rhs`; integers wrap."""
+
+    name = "sub"
+
+
+class Mul(Binary):
+    """`lhs * rhs`; integers wrap."""
+
+    name = "mul"
+    commutative = True
+
+
+class Div(Binary):
+    """`lhs / rhs`, of floats."""
+
+    name = "div"
+    lhs: Value = operand(FLOATS)
+    rhs: Value = operand(FLOATS)
+
+
+class FloorDiv(Binary):
+    """The quotient rounded down.  An integer divided by zero is a program error."""
+
+    name = "floordiv"
+
+    def may_speculate(self) -> bool:
+        return _divides_safely(self)
+
+
+class Mod(Binary):
+    """What `floordiv` leaves; it has the divisor's sign."""
+
+    name = "mod"
+
+    def may_speculate(self) -> bool:
+        return _divides_safely(self)
+
+
+class Pow(Binary):
+    """`lhs` to the `rhs`."""
+
+    name = "pow"
+    lhs: Value = operand(FLOATS)
+    rhs: Value = operand(FLOATS)
+
+
+class MaxNum(Binary):
+    """The greater; of a number and a nan, the number.  -0 is less than +0."""
+
+    name = "maxnum"
+    commutative = True
+
+
+class MinNum(Binary):
+    """The lesser; of a number and a nan, the number.  -0 is less than +0."""
+
+    name = "minnum"
+    commutative = True
+
+
+class Maximum(Binary):
+    """The greater; nan if either is.  -0 is less than +0."""
+
+    name = "maximum"
+    commutative = True
+
+
+class Minimum(Binary):
+    """The lesser; nan if either is.  -0 is less than +0."""
+
+    name = "minimum"
+    commutative = True
+
+
+class And(Binary):
+    """Bitwise and."""
+
+    name = "and"
+    commutative = True
+    lhs: Value = operand(BITS)
+    rhs: Value = operand(BITS)
+
+
+class Or(Binary):
+    """Bitwise or."""
+
+    name = "or"
+    commutative = True
+    lhs: Value = operand(BITS)
+    rhs: Value = operand(BITS)
+
+
+class Xor(Binary):
+    """Bitwise exclusive or."""
+
+    name = "xor"
+    commutative = True
+    lhs: Value = operand(BITS)
+    rhs: Value = operand(BITS)
+
+
+class Shl(Binary):
+    """`lhs << rhs`; a shift outside the width is a program error."""
+
+    name = "shl"
+    lhs: Value = operand(INTEGERS)
+    rhs: Value = operand(INTEGERS)
+
+    def may_speculate(self) -> bool:
+        return _shifts_safely(self)
+
+
+class Shr(Binary):
+    """`lhs >> rhs`, keeping the sign; a shift outside the width is a program error."""
+
+    name = "shr"
+    lhs: Value = operand(INTEGERS)
+    rhs: Value = operand(INTEGERS)
+
+    def may_speculate(self) -> bool:
+        return _shifts_safely(self)
+
+
+class Fma(_Elementwise):
+    """`a * b + c`, rounded once."""
+
+    name = "fma"
+    a: Value = operand(FLOATS)
+    b: Value = operand(FLOATS)
+    c: Value = operand(FLOATS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self._same_type(),)
+
+
+class Predicate(Enum):
+    """How `compare` compares.  With a nan only `ne` holds."""
+
+    EQ = "eq"
+    NE = "ne"
+    LT = "lt"
+    LE = "le"
+    GT = "gt"
+    GE = "ge"
+
+    @property
+    def swapped(self) -> Predicate:
+        """The predicate that holds of (b, a) where this one holds of (a, b)."""
+        return _SWAPPED.get(self, self)
+
+    @property
+    def negated(self) -> Predicate:
+        """The predicate that holds where this one does not, there being no nan."""
+        return _NEGATED[self]
+
+
+_SWAPPED = {
+    Predicate.LT: Predicate.GT,
+    Predicate.GT: Predicate.LT,
+    Predicate.LE: Predicate.GE,
+    Predicate.GE: Predicate.LE,
+}
+_NEGATED = {
+    Predicate.EQ: Predicate.NE,
+    Predicate.NE: Predicate.EQ,
+    Predicate.LT: Predicate.GE,
+    Predicate.GE: Predicate.LT,
+    Predicate.GT: Predicate.LE,
+    Predicate.LE: Predicate.GT,
+}
+
+
+class Compare(_Elementwise):
+    """Whether a predicate holds, element by element.
+
+    %inside: tile<64xbool> = compare lt %cols, %n
+    """
+
+    name = "compare"
+    predicate: Predicate = attribute(OneOf(Predicate))
+    lhs: Value = operand(ELEMENTS)
+    rhs: Value = operand(ELEMENTS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (element_type(self._same_type()).with_element(bool_),)
+
+    def _operand_type_of_result(self) -> Type | None:
+        return None
+
+
+class Select(_Elementwise):
+    """`on_true` where the condition holds, else `on_false`; a scalar condition is for all.
+
+    %clamped: tile<64xf32> = select %mask, %x, %zero
+    """
+
+    name = "select"
+    condition: Value = operand(BOOLEANS)
+    on_true: Value = operand(ELEMENTS)
+    on_false: Value = operand(ELEMENTS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        type_ = self._same_type(1)
+        condition = self.operands[0].type
+        if condition is not bool_ and condition is not element_type(type_).with_element(bool_):
+            raise self.invalid(f"{condition} does not choose between {type_}", at="condition")
+        return (type_,)
+
+
+class _Conversion(Op):
+    x: Value = operand(ELEMENTS)
+    result: Value = result(ELEMENTS)
+
+    def check(self) -> None:
+        source, target = element_type(self.operands[0].type), element_type(self.results[0].type)
+        if source.with_element(target.element) is not target:
+            raise self.invalid(f"{source} and {target} differ in shape", at="result")
+
+
+class Cast(_Conversion):
+    """The same numbers in another dtype.
+
+    Integers wrap; a float becomes an integer by dropping its fraction, and one out of range is
+    a program error.
+    """
+
+    name = "cast"
+
+    def may_speculate(self) -> bool:
+        source, target = element_type(self.operands[0].type), element_type(self.results[0].type)
+        return not (source.element.is_float and target.element.is_integer)
+
+
+class Bitcast(_Conversion):
+    """The same bits under another dtype of the same width."""
+
+    name = "bitcast"
+
+    def check(self) -> None:
+        super().check()
+        source, target = (element_type(v.type).element for v in (self.operands[0], self.result))
+        if source.bits != target.bits:
+            raise self.invalid(f"{source} and {target} differ in width", at="result")
+
+
+def constant_bits(value: Value) -> int | None:
+    """The bits of a value that is a constant."""
+    return value.op.bits if isinstance(value.op, Constant) else None
+
+
+def element_type(type_: Type) -> ElementType:
+    """The type, of which a field's constraint has said that it has elements."""
+    if not isinstance(type_, ElementType):
+        raise VerifyError(f"{type_} has no elements")
+    return type_
+
+
+def _divides_safely(op: Op) -> bool:
+    if element_type(op.operands[1].type).element.is_float:
+        return True
+    return constant_bits(op.operands[1]) not in (None, 0)
+
+
+def _shifts_safely(op: Op) -> bool:
+    bits = constant_bits(op.operands[1])
+    return bits is not None and bits < element_type(op.operands[1].type).element.bits

@@ -1,0 +1,216 @@
+"""Tokens of IR text, and a cursor that reads them with errors that point at them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import NoReturn, TypeVar
+
+from iris.errors import LayoutError, ParseError, SourceSpot, TypeMistake
+from iris.ir import literal
+from iris.ir.text.types import read_type
+from iris.ir.types import DType, Kind, Type
+
+T = TypeVar("T")
+
+_TOKEN = re.compile(
+    r"""\s+ | \#[^\n]*
+    | (?P<value>%(?:[A-Za-z_]\w*|\d+))
+    | (?P<symbol>@[A-Za-z_]\w*)
+    | (?P<string>"(?:[^"\\\n]|\\.)*")
+    | (?P<shaped>\d+(?:x\d+)*x[A-Za-z]\w*)
+    | (?P<sizes>\d+(?:x\d+)+)
+    | (?P<number>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)
+    | (?P<word>-?[A-Za-z_][\w.\-]*)
+    | (?P<mark>[{}()\[\]<>,:=])
+    """,
+    re.VERBOSE | re.ASCII,
+)
+LONGEST_NUMBER = 64
+END = "end of text"
+
+
+class Cursor:
+    """The token under it is `text`, of a `kind` (value, symbol, string, shaped, number, word,
+    mark or end), at `offset` in the source."""
+
+    __slots__ = ("_kinds", "_offsets", "_position", "_texts", "file", "kind", "source", "text")
+
+    def __init__(self, source: str, file: str):
+        self.source = source
+        self.file = file
+        texts: list[str] = []
+        kinds: list[str] = []
+        offsets: list[int] = []
+        position = 0
+        match = _TOKEN.match
+        while (found := match(source, position)) is not None:
+            kind = found.lastgroup
+            if kind is not None:
+                texts.append(found.group())
+                kinds.append(kind)
+                offsets.append(position)
+            position = found.end()
+        if position < len(source):
+            raise self.error_at(position, f"no token starts with {source[position]!r}")
+        texts.append(END)
+        kinds.append("end")
+        offsets.append(len(source.rstrip()))
+        self._texts, self._kinds, self._offsets = texts, kinds, offsets
+        self._position = 0
+        self.text = texts[0]
+        self.kind = kinds[0]
+
+    # Errors.
+
+    def error(self, message: str) -> ParseError:
+        """An error at the token under the cursor."""
+        return self.error_at(self.offset, message)
+
+    def error_at(self, offset: int, message: str) -> ParseError:
+        return ParseError(message, SourceSpot.at(self.source, offset, self.file))
+
+    def fail(self, expected: str) -> NoReturn:
+        found = self.text if self.kind == "end" else repr(self.text)
+        raise self.error(f"expected {expected}, found {found}")
+
+    def build(self, make: Callable[[], T], offset: int) -> T:
+        """What `make` gives; a rule it finds broken becomes an error at an offset."""
+        try:
+            return make()
+        except (TypeMistake, LayoutError) as error:
+            raise self.error_at(offset, str(error)) from None
+
+    # Moving.
+
+    @property
+    def offset(self) -> int:
+        return self._offsets[self._position]
+
+    @property
+    def line(self) -> int:
+        return self.source.count("\n", 0, self.offset) + 1
+
+    def advance(self) -> str:
+        """Step over the token and return it."""
+        text = self.text
+        if self.kind != "end":
+            position = self._position = self._position + 1
+            self.text = self._texts[position]
+            self.kind = self._kinds[position]
+        return text
+
+    def following(self) -> str:
+        """The token after the one under the cursor."""
+        return self._texts[min(self._position + 1, len(self._texts) - 1)]
+
+    @property
+    def mark(self) -> int:
+        """Where the cursor is, for `offset_at` and `first_difference`."""
+        return self._position
+
+    def offset_at(self, mark: int) -> int:
+        return self._offsets[mark]
+
+    def first_difference(self, mark: int, expected: str) -> int:
+        """The offset of the first token from `mark` on that differs from another text."""
+        for token in Cursor(expected, self.file)._texts[:-1]:
+            if mark + 1 >= len(self._texts) or self._texts[mark] != token:
+                break
+            mark += 1
+        return self._offsets[mark]
+
+    def at(self, text: str) -> bool:
+        return self.text == text
+
+    def accept(self, text: str) -> bool:
+        if self.text != text:
+            return False
+        self.advance()
+        return True
+
+    def expect(self, text: str) -> None:
+        if self.text != text:
+            self.fail(f"'{text}'")
+        self.advance()
+
+    # Reading.
+
+    def take(self, kind: str, what: str) -> str:
+        """The token, which must be of a kind."""
+        if self.kind != kind:
+            self.fail(what)
+        return self.advance()
+
+    def one_of(self, table: Mapping[str, T], what: str) -> T:
+        if self.kind != "word" or self.text not in table:
+            self.fail(what)
+        return table[self.advance()]
+
+    def listed(self, opening: str, closing: str, item: Callable[[], T]) -> list[T]:
+        """Items between brackets, separated by commas."""
+        self.expect(opening)
+        items: list[T] = []
+        while not self.at(closing):
+            if items:
+                self.expect(",")
+            items.append(item())
+        self.advance()
+        return items
+
+    def integer(self, least: int, most: int, what: str = "an integer") -> int:
+        if self.kind != "number" or not self.text.lstrip("-").isdigit():
+            self.fail(what)
+        if len(self.text) > LONGEST_NUMBER or not least <= int(self.text) <= most:
+            raise self.error(f"the number is out of range: {least} to {most}")
+        return int(self.advance())
+
+    def string(self) -> str:
+        if self.kind != "string":
+            self.fail("a string in double quotes")
+        try:
+            text = json.loads(self.text)
+        except json.JSONDecodeError as error:
+            raise self.error(f"the string has a bad escape: {error.msg}") from None
+        self.advance()
+        return str(text)
+
+    def symbol(self) -> str:
+        return self.take("symbol", "a function's name, such as @softmax")[1:]
+
+    def type(self) -> Type:
+        return read_type(self)
+
+    def number(self, dtype: DType) -> int:
+        """The bits of a number of a dtype."""
+        if dtype.kind is Kind.BOOL:
+            return self.one_of({"true": 1, "false": 0}, "true or false")
+        if dtype.kind is not Kind.FLOAT:
+            value: literal.Number = self.integer(dtype.low, dtype.high, f"an integer of {dtype}")
+            return literal.encode(value, dtype)
+        if self.kind == "word" and self.text in ("inf", "-inf", "nan"):
+            word = self.advance()
+            if word == "nan" and self.accept("("):
+                return self._nan_bits(dtype)
+            return literal.encode(float(word), dtype)
+        if self.kind != "number" or self.text.lstrip("-").isdigit():
+            self.fail(f"a float of {dtype}, such as 1.0, inf or nan")
+        value = float(self.text) if len(self.text) <= LONGEST_NUMBER else math.inf
+        if math.isinf(value):
+            raise self.error(f"the number does not fit {dtype}")
+        try:
+            bits = literal.encode(value, dtype)
+        except OverflowError as error:
+            raise self.error(str(error)) from None
+        self.advance()
+        return bits
+
+    def _nan_bits(self, dtype: DType) -> int:
+        offset = self.offset
+        bits = self.integer(0, (1 << dtype.bits) - 1, "the bits of a nan")
+        if not math.isnan(literal.decode(bits, dtype)):
+            raise self.error_at(offset, f"{bits} are not the bits of a nan of {dtype}")
+        self.expect(")")
+        return bits

@@ -1,0 +1,253 @@
+"""Types: frozen, interned values, so that `is` compares them.
+
+    f32   ptr<f32>   ptr<f32, noalias>   tile<64x32xf16>   tile<8x8xf32, linear<...>>
+    tensor<3x5xf32>   regs<16xf32>   staged<64x32xf16, (64,32):(1,64)>
+
+Every type that the shared math works on (scalars, tiles, tensors, register arrays) has an
+`element`, a `shape` and `with_element`, so that an elementwise rule never asks which it is.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from iris.errors import TypeMistake
+
+if TYPE_CHECKING:
+    from iris.ir.layout.cute import IntTuple, Layout
+    from iris.ir.layout.linear import LinearLayout
+    from iris.ir.layout.swizzle import Swizzled
+
+T = TypeVar("T", bound="Type")
+
+MAX_SIZE = 2**31 - 1  # offsets are at most this far apart in the 32-bit index space
+
+
+class Type:
+    """The base of all types.  Equal types are the same object."""
+
+    __slots__ = ("_arguments", "_text")
+    _arguments: tuple[Any, ...]
+    _text: str
+    _known: ClassVar[dict[tuple[Any, ...], Type]] = {}
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._arguments
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen")
+
+
+def _intern(cls: type[T], arguments: tuple[Any, ...], text: str, **slots: object) -> T:
+    new = object.__new__(cls)
+    for name, value in (("_arguments", arguments), ("_text", text), *slots.items()):
+        object.__setattr__(new, name, value)
+    key = (cls, *arguments)
+    Type._known[key] = new
+    return new
+
+
+class Kind(Enum):
+    BOOL = "bool"
+    SIGNED = "signed"
+    UNSIGNED = "unsigned"
+    FLOAT = "float"
+
+
+class ElementType(Type):
+    """A type the shared math applies to, element by element."""
+
+    __slots__ = ("element", "shape")
+    element: DType
+    shape: tuple[int, ...]
+
+    def with_element(self, element: DType) -> ElementType:
+        """The same shape of another dtype."""
+        raise NotImplementedError
+
+
+class DType(ElementType):
+    """A scalar: bool, i8 to i64, u8 to u64, f16, bf16, f32."""
+
+    __slots__ = ("bits", "kind", "name")
+    name: str
+    kind: Kind
+    bits: int
+
+    def __new__(cls, name: str) -> DType:
+        try:
+            return DTYPES[name]
+        except KeyError:
+            known = ", ".join(DTYPES)
+            raise TypeMistake(f"no dtype is called {name!r}; there are {known}") from None
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind is Kind.FLOAT
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind is Kind.SIGNED or self.kind is Kind.UNSIGNED
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind is Kind.SIGNED
+
+    @property
+    def low(self) -> int:
+        """The least integer it holds."""
+        return -(1 << (self.bits - 1)) if self.kind is Kind.SIGNED else 0
+
+    @property
+    def high(self) -> int:
+        """The greatest integer it holds."""
+        return (1 << (self.bits - (self.kind is Kind.SIGNED))) - 1
+
+    def with_element(self, element: DType) -> DType:
+        return element
+
+
+DTYPES: dict[str, DType] = {}
+
+
+def _dtype(name: str, kind: Kind, bits: int) -> DType:
+    new = _intern(DType, (name,), name, name=name, kind=kind, bits=bits, shape=())
+    object.__setattr__(new, "element", new)
+    DTYPES[name] = new
+    return new
+
+
+bool_ = _dtype("bool", Kind.BOOL, 1)
+i8, i16, i32, i64 = (_dtype(f"i{n}", Kind.SIGNED, n) for n in (8, 16, 32, 64))
+u8, u16, u32, u64 = (_dtype(f"u{n}", Kind.UNSIGNED, n) for n in (8, 16, 32, 64))
+f16 = _dtype("f16", Kind.FLOAT, 16)
+bf16 = _dtype("bf16", Kind.FLOAT, 16)
+f32 = _dtype("f32", Kind.FLOAT, 32)
+
+
+class Ptr(Type):
+    """The address of elements.  `noalias`: no other pointer reaches what this one reaches."""
+
+    __slots__ = ("element", "noalias")
+    element: DType
+    noalias: bool
+
+    def __new__(cls, element: DType, noalias: bool = False) -> Ptr:
+        known = Type._known.get((cls, element, noalias))
+        if known is not None:
+            return known  # type: ignore[return-value]
+        text = f"ptr<{element}, noalias>" if noalias else f"ptr<{element}>"
+        return _intern(cls, (element, noalias), text, element=element, noalias=noalias)
+
+
+def _shaped(shape: tuple[int, ...], element: DType) -> str:
+    return "x".join([*map(str, shape), element.name])
+
+
+def _check_sizes(what: str, shape: tuple[int, ...], least: int) -> None:
+    for size in shape:
+        if not least <= size <= MAX_SIZE:
+            raise TypeMistake(f"a {what} has no size {size}; sizes go from {least} to {MAX_SIZE}")
+
+
+def _check_tile(what: str, shape: tuple[int, ...]) -> None:
+    if not 1 <= len(shape) <= 3:
+        raise TypeMistake(f"a {what} has 1 to 3 dimensions, not {len(shape)}")
+    _check_sizes(what, shape, 1)
+    for size in shape:
+        if size & (size - 1):
+            raise TypeMistake(f"a {what}'s sizes are powers of two; {size} is not")
+
+
+def _count(tree: IntTuple) -> int:
+    return tree if isinstance(tree, int) else prod(map(_count, tree))
+
+
+class Tile(ElementType):
+    """A program's tile; once layouts are assigned, who holds which element of it."""
+
+    __slots__ = ("layout",)
+    layout: LinearLayout | None
+
+    def __new__(
+        cls, shape: tuple[int, ...], element: DType, layout: LinearLayout | None = None
+    ) -> Tile:
+        known = Type._known.get((cls, shape, element, layout))
+        if known is not None:
+            return known  # type: ignore[return-value]
+        _check_tile("tile", shape)
+        if layout is not None and layout.shape != shape:
+            have = "x".join(map(str, layout.shape))
+            raise TypeMistake(f"a layout of {have} elements cannot lay out {_shaped(shape, element)}")
+        suffix = f", {layout}" if layout is not None else ""
+        text = f"tile<{_shaped(shape, element)}{suffix}>"
+        return _intern(
+            cls, (shape, element, layout), text, element=element, shape=shape, layout=layout
+        )
+
+    def with_element(self, element: DType) -> Tile:
+        return Tile(self.shape, element, self.layout)
+
+
+class Tensor(ElementType):
+    """A whole array of static shape; rank 0 and sizes of 0 are allowed."""
+
+    __slots__ = ()
+
+    def __new__(cls, shape: tuple[int, ...], element: DType) -> Tensor:
+        known = Type._known.get((cls, shape, element))
+        if known is not None:
+            return known  # type: ignore[return-value]
+        _check_sizes("tensor", shape, 0)
+        text = f"tensor<{_shaped(shape, element)}>"
+        return _intern(cls, (shape, element), text, element=element, shape=shape)
+
+    def with_element(self, element: DType) -> Tensor:
+        return Tensor(self.shape, element)
+
+
+class Registers(ElementType):
+    """One thread's array of registers."""
+
+    __slots__ = ()
+
+    def __new__(cls, count: int, element: DType) -> Registers:
+        known = Type._known.get((cls, count, element))
+        if known is not None:
+            return known  # type: ignore[return-value]
+        _check_sizes("register array", (count,), 1)
+        text = f"regs<{count}x{element}>"
+        return _intern(cls, (count, element), text, element=element, shape=(count,))
+
+    def with_element(self, element: DType) -> Registers:
+        return Registers(self.shape[0], element)
+
+
+class Staged(Type):
+    """A tile in threadgroup memory, and where in it each element lies."""
+
+    __slots__ = ("element", "layout", "shape")
+    element: DType
+    shape: tuple[int, ...]
+    layout: Layout | Swizzled
+
+    def __new__(cls, shape: tuple[int, ...], element: DType, layout: Layout | Swizzled) -> Staged:
+        known = Type._known.get((cls, shape, element, layout))
+        if known is not None:
+            return known  # type: ignore[return-value]
+        _check_tile("staged tile", shape)
+        modes = layout.shape if isinstance(layout.shape, tuple) else (layout.shape,)
+        if tuple(map(_count, modes)) != shape:
+            raise TypeMistake(
+                f"the memory layout {layout} is not one of {_shaped(shape, element)}: "
+                "it needs one mode per dimension, of the same size"
+            )
+        text = f"staged<{_shaped(shape, element)}, {layout}>"
+        return _intern(
+            cls, (shape, element, layout), text, element=element, shape=shape, layout=layout
+        )

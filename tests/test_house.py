@@ -1,0 +1,39 @@
+"""Small checks that keep the folder and what it says about itself in step."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from support import ROOT
+
+TARGETS = ("help", "demo", "test", "lint", "bench", "campaign", "clean")
+
+
+def test_make_help_lists_every_target() -> None:
+    # Without the flags of the `make` that runs the tests.
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+    run = subprocess.run(["make"], cwd=ROOT, env=env, check=True, capture_output=True, text=True)
+    assert tuple(re.findall(r"^  make (\w+) +\S", run.stdout, re.MULTILINE)) == TARGETS
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_links_lead_somewhere(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_source_has_no_leftover_markers() -> None:
+    marker = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if marker.search(line)
+    ]
+    assert found == []

@@ -1,0 +1,164 @@
+"""The rooms of src/iris and the direction in which they may know each other.
+
+Modules are parsed, never imported. An import counts wherever it stands: at the top, inside a
+function, or under TYPE_CHECKING.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import ROOT
+
+# What each room may import besides itself. A room is a module or a folder directly under iris;
+# "iris" is the package's own __init__, the public API.
+DATA = {"errors", "target"}
+MIDDLE = DATA | {"ir"}
+BELOW_COMPILER = MIDDLE | {"knobs", "frontend", "passes", "codegen", "interp", "runtime"}
+ALL = BELOW_COMPILER | {"iris", "compiler", "softmetal", "testing", "tools"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "knobs": {"errors"},
+    "target": {"errors"},
+    "ir": DATA,
+    "frontend": {"errors", "ir"},
+    "passes": MIDDLE,
+    "codegen": MIDDLE,
+    "interp": MIDDLE,
+    "softmetal": {"errors"},
+    "runtime": DATA | {"knobs", "codegen", "softmetal"},
+    "compiler": BELOW_COMPILER,
+    "testing": ALL,
+    "tools": ALL,
+    "iris": ALL - {"testing", "tools"},
+}
+THIRD_PARTY = {"testing": {"numpy", "hypothesis"}}
+# The reporter, which writes a reproducer and raises again.
+MAY_CATCH_ALL = {"passes/manager.py": 1}
+
+
+def room_of(module: tuple[str, ...]) -> str:
+    """The room of ("iris", room, ...); of ("iris",), the package itself."""
+    return module[1] if len(module) > 1 else "iris"
+
+
+def imported_modules(
+    tree: ast.AST, package: tuple[str, ...], rooms: set[str]
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Line and dotted name of every import in `tree`, a module inside `package`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, tuple(alias.name.split("."))
+        elif isinstance(node, ast.ImportFrom):
+            source = tuple(node.module.split(".")) if node.module else ()
+            if node.level:
+                source = package[: len(package) - node.level + 1] + source
+            if source == ("iris",):
+                # `from iris import x` is the room x, or a name of the public API.
+                for alias in node.names:
+                    yield node.lineno, (*source, alias.name) if alias.name in rooms else source
+            else:
+                yield node.lineno, source
+
+
+def catches_all(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(isinstance(c, ast.Name) and c.id in {"Exception", "BaseException"} for c in caught)
+
+
+def violations(source: Path) -> list[str]:
+    """Every breach of the rules in the tree whose folder `iris` is in `source`."""
+    found = []
+    paths = sorted((source / "iris").rglob("*.py"))
+    rooms = {room_of(path.relative_to(source).with_suffix("").parts) for path in paths}
+    for path in paths:
+        module = path.relative_to(source).with_suffix("").parts
+        room = "iris" if module == ("iris", "__init__") else room_of(module)
+        where = "/".join(path.relative_to(source / "iris").parts)
+        if room not in MAY_IMPORT:
+            found.append(f"{where}: the room '{room}' is not in the table")
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+        for line, name in imported_modules(tree, module[:-1], rooms):
+            if name[0] == "iris":
+                allowed = room_of(name) in {room, *MAY_IMPORT[room]}
+            else:
+                third_party = THIRD_PARTY.get(room, {"numpy"})
+                allowed = name[0] in sys.stdlib_module_names or name[0] in third_party
+            if not allowed:
+                found.append(f"{where}:{line}: '{room}' may not import '{'.'.join(name)}'")
+        handlers = [
+            n for n in ast.walk(tree) if isinstance(n, ast.ExceptHandler) and catches_all(n)
+        ]
+        for handler in handlers[MAY_CATCH_ALL.get(where, 0) :]:
+            found.append(f"{where}:{handler.lineno}: catches every exception")
+    return found
+
+
+def test_dependencies_point_one_way() -> None:
+    assert violations(ROOT / "src") == []
+
+
+@pytest.mark.parametrize(
+    ("where", "text", "expected"),
+    [
+        ("ir/core.py", "import iris.passes.cse", "'ir' may not import 'iris.passes.cse'"),
+        ("ir/core.py", "from iris import passes", "'ir' may not import 'iris.passes'"),
+        ("ir/core.py", "from iris import kernel", "'ir' may not import 'iris'"),
+        ("ir/core.py", "from ..passes import cse", "'ir' may not import 'iris.passes'"),
+        ("ir/core.py", "from .. import passes", "'ir' may not import 'iris.passes'"),
+        ("ir/layout/a.py", "from ...passes import cse", "'ir' may not import 'iris.passes'"),
+        ("ir/__init__.py", "from ..passes import cse", "'ir' may not import 'iris.passes'"),
+        ("ir/core.py", "def f():\n    import iris.tools", "'ir' may not import 'iris.tools'"),
+        ("ir/core.py", "if TYPE_CHECKING:\n    import iris.tools", "may not import 'iris.tools'"),
+        ("runtime/metal.py", "import iris.frontend", "may not import 'iris.frontend'"),
+        ("target.py", "import iris.ir", "'target' may not import 'iris.ir'"),
+        ("__init__.py", "import iris.testing", "'iris' may not import 'iris.testing'"),
+        ("ir/core.py", "import torch", "'ir' may not import 'torch'"),
+        ("ir/core.py", "import hypothesis", "'ir' may not import 'hypothesis'"),
+        ("attic/core.py", "", "the room 'attic' is not in the table"),
+        ("ir/core.py", "try: f()\nexcept: pass", "catches every exception"),
+        ("ir/core.py", "try: f()\nexcept (KeyError, Exception): pass", "catches every exception"),
+        (
+            "passes/manager.py",
+            "try: f()\nexcept Exception: raise\ntry: f()\nexcept Exception: raise",
+            "passes/manager.py:4: catches every exception",
+        ),
+    ],
+)
+def test_a_planted_violation_is_found(tmp_path: Path, where: str, text: str, expected: str) -> None:
+    plant(tmp_path, where, text)
+    (message,) = violations(tmp_path)
+    assert expected in message
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        ("ir/core.py", "import ast\nimport numpy as np\nfrom iris.errors import IrisError"),
+        ("ir/core.py", "from .types import Type\nfrom . import text\nfrom .. import errors"),
+        ("ir/layout/banks.py", "from iris.target import AppleGPU"),
+        ("testing/programs.py", "import hypothesis\nfrom iris import kernel, passes"),
+        ("__init__.py", "from .frontend import kernel\nfrom iris.compiler import lower"),
+        ("passes/manager.py", "try: f()\nexcept Exception: raise"),
+    ],
+)
+def test_what_is_allowed_passes(tmp_path: Path, where: str, text: str) -> None:
+    plant(tmp_path, where, text)
+    assert violations(tmp_path) == []
+
+
+def plant(source: Path, where: str, text: str) -> None:
+    """Write one module into a small tree that has the rooms its imports may name."""
+    for name in ("errors.py", "passes/__init__.py", where):
+        path = source / "iris" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text if name == where else "")
