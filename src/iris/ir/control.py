@@ -105,6 +105,7 @@ class For(Op):
     """
 
     name = "for"
+    loops = True
     lower: Value = operand(INTEGER)
     upper: Value = operand(INTEGER)
     step: Value = operand(INTEGER)
@@ -139,6 +140,9 @@ class For(Op):
             return None
         return len(range(*[b for b in bounds if b is not None]))
 
+    def surely_runs(self, region: Region) -> bool:
+        return bool(self.trip_count())
+
     def may_speculate(self) -> bool:
         return constant_bits(self.step) not in (None, 0)
 
@@ -156,6 +160,7 @@ class While(Op):
     """
 
     name = "while"
+    loops = True
     initial: tuple[Value, ...] = variadic(feeds=True)
     condition: Region = region()
     body: Region = region("do")
@@ -169,6 +174,12 @@ class While(Op):
 
     def expects(self, region: Region) -> Sequence[Type]:
         return (bool_,) if region is self.condition else self.infer()
+
+    def forwards(self, region: Region) -> bool:
+        return region is self.body
+
+    def surely_runs(self, region: Region) -> bool:
+        return region is self.condition
 
     def may_speculate(self) -> bool:
         return False  # it might not end

@@ -133,6 +133,7 @@ class Op(metaclass=OpMeta):
     commutative: ClassVar[bool] = False
     terminator: ClassVar[bool] = False
     isolated: ClassVar[bool] = False  # its regions see no value from outside
+    loops: ClassVar[bool] = False  # its regions may run again and again
 
     operands: tuple[Value, ...]
     attributes: tuple[Any, ...]
@@ -152,6 +153,15 @@ class Op(metaclass=OpMeta):
     def expects(self, region: Region) -> Sequence[Type] | None:
         """The types the terminator of a region carries; None where it carries none."""
         return None
+
+    def forwards(self, region: Region) -> bool:
+        """Whether what a region's terminator carries becomes the results, or the next round's
+        arguments."""
+        return True
+
+    def surely_runs(self, region: Region) -> bool:
+        """Whether a region runs at least once whenever the op does."""
+        return False
 
     def check(self) -> None:
         """Raise `self.invalid(...)` if a rule of this op alone is broken."""
@@ -260,6 +270,12 @@ class Op(metaclass=OpMeta):
         self.operands = operands
         for value in operands:
             value.users[self] = None
+
+    def insert_before(self, new: Op) -> None:
+        """Put another op right before this one."""
+        if self.parent is None:
+            raise RewriteError(f"{self.name} is in no region to insert into")
+        self.parent.insert(new, self)
 
     def detach(self) -> None:
         """Take the op out of its region, to be put elsewhere."""

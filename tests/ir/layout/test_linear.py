@@ -123,6 +123,8 @@ def test_apply_broadcasts_and_rejects():
     assert np.array_equal(column, 4 * b[3] + 2 * b[0] + e)
     small = np.arange(2, dtype=np.uint8)
     assert APPLE_FRAGMENT.apply(register=small, lane=31)[1].tolist() == [6, 7]
+    wide_tile = LinearLayout.of((1024,), lane=[512])
+    assert wide_tile.apply(lane=small)[0].tolist() == [0, 512]
     assert APPLE_FRAGMENT.apply(register=0, lane=0, simdgroup=small & 0)[0].shape == (2,)
     for bad in (
         {"lane": 32},
@@ -422,7 +424,7 @@ def test_value_semantics_and_text():
         assert hash(copy) == hash(layout)
         assert seen.setdefault(str(layout), layout) == layout
     assert len(seen) == len(set(seen.values()))
-    assert APPLE_FRAGMENT != LinearLayout.of((8, 8), register=[], lane=[], simdgroup=[])
+    assert LinearLayout.of((8, 8), register=[], lane=[], simdgroup=[]) != APPLE_FRAGMENT
     assert str(APPLE_FRAGMENT) == (
         "linear<8x8, register=[(0,1)], lane=[(0,2), (1,0), (2,0), (0,4), (4,0)], simdgroup=[]>"
     )

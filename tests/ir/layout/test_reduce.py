@@ -35,7 +35,7 @@ def carry_out(layout, plan, data):
 
 def test_reductions_count_every_summand_once():
     rnd, rng = random.Random(12), np.random.default_rng(12)
-    converted = {movement: 0 for movement in Movement}
+    converted = dict.fromkeys(Movement, 0)
     for _ in range(CASES):
         layout = random_layout(
             rnd, random_shape(rnd), rnd.choice(("permuted", "mixed", "replicated"))
@@ -61,9 +61,7 @@ def test_reductions_count_every_summand_once():
         assert mixed == (plan.operand != layout), (layout, axis)
         if mixed:
             converted[convert(layout, plan.operand).movement] += 1
-    print(
-        f"reduce: {CASES} done, converting first by {[*converted.values()]} (nothing .. threadgroup)"
-    )
+    print(f"reduce: {CASES} done, converting first by {[*converted.values()]} (by movement)")
     assert converted[Movement.NOTHING] == converted[Movement.THREADGROUP] == 0
     assert min(converted[Movement.REGISTERS], converted[Movement.SHUFFLE]) > 100
 

@@ -49,17 +49,12 @@ class Span:
         return len(self._pivots)
 
     def reduce(self, vector: int) -> tuple[int, int]:
-        """`(rest, c)`: vector == rest ^ (the vectors in c), rest the least number possible."""
-        rest = combination = 0
-        while vector:
-            top = vector.bit_length()
-            if pivot := self._pivots.get(top):
-                vector ^= pivot[0]
-                combination ^= pivot[1]
-            else:
-                vector ^= 1 << (top - 1)
-                rest |= 1 << (top - 1)
-        return rest, combination
+        """`(rest, c)`: vector == rest ^ (the vectors in c); rest is 0 for one in the span."""
+        combination = 0
+        while vector and (pivot := self._pivots.get(vector.bit_length())):
+            vector ^= pivot[0]
+            combination ^= pivot[1]
+        return vector, combination
 
     def add(self, vector: int) -> bool:
         """Append a vector; true if it was independent of the earlier ones."""

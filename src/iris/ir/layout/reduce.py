@@ -96,12 +96,8 @@ class _Kernel:
         for dim in HARDWARE:
             summands[dim] = tuple(mask for mask in pure[dim] if known.add(mask << offset))
             offset += layout.bits(dim)
-        mixed = []
-        for mask in Span(dropped.columns).relations:
-            rest, _ = known.reduce(mask)
-            if rest:
-                known.add(rest)
-                mixed.append(rest)
+        # A relation is one dependent bit and the independent ones before it: no nearer form exists.
+        mixed = (mask for mask in Span(dropped.columns).relations if known.add(mask))
         return cls(dropped, pure, summands, tuple(mixed))
 
 

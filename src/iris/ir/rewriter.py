@@ -1,0 +1,160 @@
+"""Changing IR by small rules, run to a fixed point.
+
+    rules = Rules()
+
+    @rules(Neg)
+    def double_negation(op: Neg, rewriter: Rewriter) -> None:
+        inner = op.x.op
+        if isinstance(inner, Neg):
+            rewriter.replace(op, inner.x)
+
+    counts = rules.apply(module)        # how often each rule changed something, by its name
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from iris.errors import RewriteError
+from iris.ir.core import Module, Op, Region, Value
+from iris.ir.types import Type
+
+F = TypeVar("F", bound=Callable[..., None])
+MOST_CHANGES = 64  # per op of the module: more means that two rules undo each other
+
+
+class Rewriter:
+    """The changes a rule may make.  It keeps track of what is to be looked at again."""
+
+    __slots__ = ("changed", "worklist")
+
+    def __init__(self) -> None:
+        self.worklist: dict[Op, None] = {}  # an ordered set, the last looked at first
+        self.changed = False
+
+    def insert(self, op: Op, before: Op) -> Op:
+        """Put a new op before another, from whose line it comes unless it says otherwise."""
+        if op.location is None:
+            op.location = before.location
+        before.insert_before(op)
+        self.worklist[op] = None
+        self.changed = True
+        return op
+
+    def replace(self, op: Op, by: Op | Value | Sequence[Value]) -> None:
+        """Replace an op by values, or by a new op that is put in its place."""
+        if isinstance(by, Op):
+            self.insert(by, op)
+            values: Sequence[Value] = by.results
+        else:
+            values = (by,) if isinstance(by, Value) else by
+        if len(values) != len(op.results):
+            raise RewriteError(f"{op.name} has {len(op.results)} results, not {len(values)}")
+        for old, new in zip(op.results, values, strict=True):
+            self.replace_value(old, new)
+        self.erase(op)
+
+    def replace_value(self, old: Value, new: Value) -> None:
+        """Make the users of a value use another, of the same type."""
+        if old.type is not new.type:
+            raise RewriteError(f"{old!r} cannot be replaced by {new!r}: the types differ")
+        for user in old.users:
+            self.worklist[user] = None
+        if new.name is None:
+            new.name = old.name
+        old.replace_by(new)
+        self.changed = True
+
+    def erase(self, op: Op) -> None:
+        """Remove an op whose results are unused."""
+        for value in op.operands:
+            if value.op is not None:
+                self.worklist[value.op] = None
+        op.erase()
+        for gone in op.walk():
+            self.worklist.pop(gone, None)
+        self.changed = True
+
+    def set_operands(self, op: Op, operands: tuple[Value, ...]) -> None:
+        for value in op.operands:
+            if value.op is not None:
+                self.worklist[value.op] = None
+        op.set_operands(operands)
+        self.worklist[op] = None
+        self.changed = True
+
+    def inline(self, region: Region, arguments: Sequence[Value], before: Op) -> list[Value]:
+        """Move the ops of a region before an op, its arguments replaced by values; give what
+        its terminator carried."""
+        for argument, value in zip(region.arguments, arguments, strict=True):
+            self.replace_value(argument, value)
+        end = region.end
+        carried = list(end.operands)
+        for op in region:
+            if op is end:
+                self.erase(end)
+            else:
+                op.detach()
+                before.insert_before(op)
+                self.worklist[op] = None
+        self.changed = True
+        return carried
+
+    def with_results(self, op: Op, operands: tuple[Value, ...], types: Sequence[Type]) -> Op:
+        """Put in place of an op one like it with other operands and result types, which takes
+        over its regions.  The old op stays, for its results to be replaced and itself erased."""
+        regions, op.regions = op.regions, ()
+        new = type(op).create(operands, op.attributes, types, regions, op.location)
+        return self.insert(new, op)
+
+
+class Rules:
+    """Rewrite rules, by the class of op each looks at."""
+
+    def __init__(self) -> None:
+        self._rules: dict[type[Op], list[Callable[..., None]]] = {}
+        self._found: dict[type[Op], tuple[Callable[..., None], ...]] = {}
+
+    def __call__(self, *classes: type[Op]) -> Callable[[F], F]:
+        """Register a rule for op classes and their subclasses."""
+
+        def register(rule: F) -> F:
+            for cls in classes:
+                self._rules.setdefault(cls, []).append(rule)
+            self._found.clear()
+            return rule
+
+        return register
+
+    def of(self, cls: type[Op]) -> tuple[Callable[..., None], ...]:
+        found = self._found.get(cls)
+        if found is None:
+            found = tuple(r for base in cls.__mro__ for r in self._rules.get(base, ()))  # type: ignore[arg-type]
+            self._found[cls] = found
+        return found
+
+    def apply(self, module: Module) -> Counter[str]:
+        """Run the rules until none changes anything."""
+        rewriter = Rewriter()
+        worklist = rewriter.worklist
+        ops = list(module.walk())
+        worklist.update(dict.fromkeys(reversed(ops)))
+        most = MOST_CHANGES * (len(ops) + 1)
+        counts: Counter[str] = Counter()
+        while worklist:
+            op, _ = worklist.popitem()
+            for rule in self.of(type(op)):
+                rewriter.changed = False
+                rule(op, rewriter)
+                if rewriter.changed:
+                    counts[rule.__name__] += 1
+                    most -= 1
+                    if op.parent is None:
+                        break
+            if most < 0:
+                busiest = ", ".join(name for name, _ in counts.most_common(3))
+                raise RewriteError(f"the rules do not come to an end; the busiest are {busiest}")
+        return counts
+

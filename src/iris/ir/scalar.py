@@ -1,0 +1,292 @@
+"""What each shared op means, per dtype, in NumPy: the one definition that folding and every
+interpreter use.
+
+Values are NumPy arrays in the `storage` of their dtype.  bf16, which NumPy has not, is kept as
+float32 values that are exactly bf16.  Each op rounds to its own dtype once: the exact ones
+(`add`, `div`, `sqrt`, ...) in float32, which is wide enough that rounding again to f16 or bf16
+gives the right answer; the others from float64.
+"""
+
+from __future__ import annotations
+
+import math as python_math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.ir import math
+from iris.ir.core import Facet, Op
+from iris.ir.math import Predicate, element_type
+from iris.ir.types import DTYPES, DType, Kind, bf16, f32
+
+Array = npt.NDArray[Any]
+Rule = Callable[..., Array]
+
+meaning = Facet("meaning")
+trap = Facet("program error")
+
+
+def storage(dtype: DType) -> np.dtype[Any]:
+    """The NumPy dtype that holds values of a dtype."""
+    return _STORAGE[dtype]
+
+
+def evaluate(op: Op, *operands: Array) -> Array:
+    """The value of a shared math op, given those of its operands."""
+    rule: Rule = meaning[type(op)]
+    with np.errstate(all="ignore"):
+        return rule(op, *operands)
+
+
+def program_errors(op: Op, *operands: Array) -> Iterator[tuple[Array, str]]:
+    """For each error the op can make, where it makes it and what it is."""
+    rule = trap.get(type(op))
+    if rule is not None:
+        yield from rule(op, *operands)
+
+
+def round_to(dtype: DType, wide: Array) -> Array:
+    """float32 or float64 values, rounded once to a float dtype, ties to even."""
+    if dtype is bf16:
+        return _round_bf16(wide)
+    return wide.astype(_STORAGE[dtype])
+
+
+def to_bits(dtype: DType, values: Array) -> Array:
+    """The bit patterns of values in storage, as unsigned integers."""
+    if dtype is bf16:
+        bits = values.astype(np.float32).view(np.uint32) >> np.uint32(16)
+        return bits.astype(np.uint16)
+    if dtype.kind is Kind.BOOL:
+        return values.astype(np.uint8)
+    return np.ascontiguousarray(values, _STORAGE[dtype]).view(f"u{dtype.bits // 8}")
+
+
+def from_bits(dtype: DType, bits: Array) -> Array:
+    """The values in storage that bit patterns stand for."""
+    if dtype is bf16:
+        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    if dtype.kind is Kind.BOOL:
+        return bits.astype(np.bool_)
+    return np.ascontiguousarray(bits, f"u{dtype.bits // 8}").view(_STORAGE[dtype])
+
+
+_KINDS = {Kind.BOOL: "?", Kind.SIGNED: "i", Kind.UNSIGNED: "u", Kind.FLOAT: "f"}
+_STORAGE: dict[DType, np.dtype[Any]] = {
+    dtype: np.dtype(_KINDS[dtype.kind] + (str(dtype.bits // 8) if dtype.bits > 1 else ""))
+    for dtype in DTYPES.values()
+} | {bf16: np.dtype("f4")}
+
+
+def _round_bf16(wide: Array) -> Array:
+    single = np.asarray(wide, np.float32)
+    bits = single.view(np.uint32).astype(np.uint64)
+    if wide.dtype == np.float64:
+        # Rounding twice goes wrong only where the first landed on a tie of the second.
+        tie = (bits & 0xFFFF) == 0x8000
+        short, long = np.abs(single.astype(np.float64)), np.abs(wide)
+        bits = bits + (tie & (short < long)) - (tie & (short > long)).astype(np.uint64)
+    rounded = (bits + 0x7FFF + (bits >> np.uint64(16) & np.uint64(1))) & 0xFFFF0000
+    rounded = np.where(np.isnan(single), (bits & 0xFFFF0000) | 0x400000, rounded)
+    return np.asarray(rounded.astype(np.uint32)).view(np.float32)
+
+
+def _dtype(op: Op, operand: int = 0) -> DType:
+    return element_type(op.operands[operand].type).element
+
+
+def _unary(cls: type[Op], function: Callable[[Array], Array]) -> None:
+    """A function that NumPy computes exactly in the storage dtype."""
+    meaning(cls)(lambda op, x: np.asarray(function(x)))
+
+
+def _transcendental(cls: type[Op], function: Callable[..., Array]) -> None:
+    """A function of floats computed in float64 and rounded once."""
+
+    def rule(op: Op, *operands: Array) -> Array:
+        wide = function(*[x.astype(np.float64) for x in operands])
+        return round_to(_dtype(op), np.asarray(wide))
+
+    meaning(cls)(rule)
+
+
+def _arithmetic(cls: type[Op], function: Callable[..., Array]) -> None:
+    """A function that is exact for integers and rounds once, in float32, for floats."""
+
+    def rule(op: Op, *operands: Array) -> Array:
+        dtype = _dtype(op)
+        if dtype.is_float and dtype is not f32:
+            return round_to(dtype, np.asarray(function(*[x.astype(np.float32) for x in operands])))
+        return np.asarray(function(*operands))
+
+    meaning(cls)(rule)
+
+
+def _erf(x: Array) -> Array:
+    return np.frompyfunc(python_math.erf, 1, 1)(x).astype(np.float64)
+
+
+def _sigmoid(x: Array) -> Array:
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
+
+
+for _cls, _function in [
+    (math.Neg, np.negative),
+    (math.Abs, np.absolute),
+    (math.Not, np.invert),
+    (math.Floor, np.floor),
+    (math.Ceil, np.ceil),
+    (math.Round, np.rint),
+]:
+    _unary(_cls, _function)
+
+for _cls, _function in [
+    (math.Exp, np.exp),
+    (math.Exp2, np.exp2),
+    (math.Log, np.log),
+    (math.Log2, np.log2),
+    (math.Rsqrt, lambda x: 1 / np.sqrt(x)),
+    (math.Sin, np.sin),
+    (math.Cos, np.cos),
+    (math.Tanh, np.tanh),
+    (math.Erf, _erf),
+    (math.Sigmoid, _sigmoid),
+    (math.Pow, np.power),
+]:
+    _transcendental(_cls, _function)
+
+for _cls, _function in [
+    (math.Add, np.add),
+    (math.Sub, np.subtract),
+    (math.Mul, np.multiply),
+    (math.Div, np.true_divide),
+    (math.FloorDiv, np.floor_divide),
+    (math.Mod, np.remainder),
+    (math.Sqrt, np.sqrt),
+    (math.And, np.bitwise_and),
+    (math.Or, np.bitwise_or),
+    (math.Xor, np.bitwise_xor),
+]:
+    _arithmetic(_cls, _function)
+
+
+def _extremum(cls: type[Op], function: Callable[[Array, Array], Array], greater: bool) -> None:
+    """NumPy's function, but with -0 less than +0."""
+
+    def rule(op: Op, lhs: Array, rhs: Array) -> Array:
+        found = function(lhs, rhs)
+        if not _dtype(op).is_float:
+            return np.asarray(found)
+        take_rhs = np.signbit(lhs) if greater else ~np.signbit(lhs)
+        zeros = np.where(take_rhs, rhs, lhs)
+        return np.where((lhs == 0) & (rhs == 0), zeros, found)
+
+    meaning(cls)(rule)
+
+
+_extremum(math.Maximum, np.maximum, True)
+_extremum(math.Minimum, np.minimum, False)
+_extremum(math.MaxNum, np.fmax, True)
+_extremum(math.MinNum, np.fmin, False)
+
+
+@meaning(math.Shl, math.Shr)
+def _shift(op: Op, value: Array, amount: Array) -> Array:
+    function = np.left_shift if isinstance(op, math.Shl) else np.right_shift
+    return np.asarray(function(value, amount & amount.dtype.type(_dtype(op).bits - 1)))
+
+
+@meaning(math.Fma)
+def _fma(op: Op, a: Array, b: Array, c: Array) -> Array:
+    # The product is exact in float64.  The sum is rounded to odd there: one bit that says
+    # "inexact" keeps the second rounding right.
+    product = a.astype(np.float64) * b.astype(np.float64)
+    addend = c.astype(np.float64)
+    total = product + addend
+    back = total - product
+    lost = (product - (total - back)) + (addend - back)
+    bits = total.view(np.int64)
+    inexact = np.isfinite(total) & (lost != 0) & ((bits & 1) == 0)
+    toward_zero = np.signbit(lost) != np.signbit(total)
+    odd = np.where(inexact, np.where(toward_zero, bits - 1, bits + 1), bits).view(np.float64)
+    return round_to(_dtype(op), odd)
+
+
+_COMPARE: dict[Predicate, Callable[[Array, Array], Array]] = {
+    Predicate.EQ: np.equal,
+    Predicate.NE: np.not_equal,
+    Predicate.LT: np.less,
+    Predicate.LE: np.less_equal,
+    Predicate.GT: np.greater,
+    Predicate.GE: np.greater_equal,
+}
+
+
+@meaning(math.Compare)
+def _compare(op: math.Compare, lhs: Array, rhs: Array) -> Array:
+    return np.asarray(_COMPARE[op.predicate](lhs, rhs))
+
+
+@meaning(math.Select)
+def _select(op: Op, condition: Array, on_true: Array, on_false: Array) -> Array:
+    return np.where(condition, on_true, on_false)
+
+
+@meaning(math.Cast)
+def _cast(op: Op, x: Array) -> Array:
+    source, target = _dtype(op), element_type(op.results[0].type).element
+    if target.kind is Kind.BOOL:
+        return np.asarray(x != 0)
+    if target.is_float:
+        return round_to(target, x if source.is_float else _wide_integer(x))
+    if source.is_float:
+        x = np.where(_fits(x, target), x, x.dtype.type(0))
+    return x.astype(_STORAGE[target])
+
+
+def _wide_integer(x: Array) -> Array:
+    """Integers as float64, rounded to odd where it has too few bits, so that rounding once more
+    is right."""
+    if x.dtype.itemsize == 8:
+        x = np.where((x & 0x7FF) != 0, x >> 11 << 11 | 0x800, x) if _large(x) else x
+    return x.astype(np.float64)
+
+
+def _large(x: Array) -> bool:
+    return bool(x.size) and max(abs(int(x.max())), abs(int(x.min()))) >= 2**53
+
+
+def _fits(x: Array, target: DType) -> Array:
+    """Where floats, their fraction dropped, are in the range of an integer dtype."""
+    wide = np.trunc(x.astype(np.float64))
+    # high + 1 is a power of two, which float64 has exactly.
+    return np.asarray((wide >= target.low) & (wide < float(target.high + 1)))
+
+
+@meaning(math.Bitcast)
+def _bitcast(op: Op, x: Array) -> Array:
+    source, target = _dtype(op), element_type(op.results[0].type).element
+    return from_bits(target, to_bits(source, x))
+
+
+@trap(math.FloorDiv, math.Mod)
+def _divides_by_zero(op: Op, lhs: Array, rhs: Array) -> Iterator[tuple[Array, str]]:
+    if _dtype(op).is_integer:
+        yield rhs == 0, "integer division by zero"
+
+
+@trap(math.Shl, math.Shr)
+def _shifts_too_far(op: Op, value: Array, amount: Array) -> Iterator[tuple[Array, str]]:
+    width = _dtype(op).bits
+    outside = (amount < 0) | (amount >= width)
+    yield outside, f"shift by an amount outside 0 to {width - 1}"
+
+
+@trap(math.Cast)
+def _cast_out_of_range(op: Op, x: Array) -> Iterator[tuple[Array, str]]:
+    target = element_type(op.results[0].type).element
+    if _dtype(op).is_float and target.is_integer:
+        yield ~_fits(x, target), f"a float outside the range of {target}"

@@ -1,0 +1,104 @@
+"""Common subexpression elimination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from iris.ir.core import Module, Op, Region, Value
+from iris.ir.effects import Access, Resource, effects_within, may_alias, reads, writes
+from iris.passes.pipeline import Pass
+
+
+@dataclass(frozen=True)
+class CommonSubexpressionElimination(Pass):
+    """Compute once what is computed twice where the first is seen from the second.
+
+        %a: f32 = mul %x, %y
+        %b: f32 = mul %y, %x
+        %c: f32 = sub %a, %b
+
+    becomes
+
+        %a: f32 = mul %x, %y
+        %c: f32 = sub %a, %a
+
+    What reads memory is merged only while nothing may have written it.  What is convergent is
+    merged only within its region, for another region may run under other threads.
+    """
+
+    name = "cse"
+
+    def run(self, module: Module) -> dict[str, int]:
+        state = _Available()
+        for function in module:
+            state.region(function.regions[0])
+        return {"merged": state.merged}
+
+
+class _Available:
+    """What has been computed at the point the walk has reached."""
+
+    def __init__(self) -> None:
+        self.values: dict[Any, Op] = {}  # what depends on operands alone
+        self.loads: dict[Any, Op] = {}  # what depends on memory, too
+        self.merged = 0
+
+    def region(self, region: Region) -> None:
+        """Walk a region; what is computed in it is not seen after it."""
+        added: list[Any] = []
+        loads = dict(self.loads)
+        for op in region:
+            if op.regions:
+                self._nested(op)
+            elif not op.terminator:
+                self._single(op, added)
+        for key in added:
+            del self.values[key]
+        self.loads = loads
+
+    def _nested(self, op: Op) -> None:
+        written = writes(effects_within(op))
+        if op.loops:
+            self._forget(written)  # an earlier round may have written it
+        for inner in op.regions:
+            self.region(inner)
+        self._forget(written)
+
+    def _single(self, op: Op, added: list[Any]) -> None:
+        effects = op.effects()
+        if effects and any(e.access is not Access.READ for e in effects):
+            self._forget(writes(effects))
+            return
+        table = self.loads if effects else self.values
+        key = _key(op)
+        known = table.get(key)
+        if known is None:
+            table[key] = op
+            if not effects:
+                added.append(key)
+            return
+        for old, new in zip(op.results, known.results, strict=True):
+            if new.name is None:
+                new.name = old.name
+            old.replace_by(new)
+        op.erase()
+        self.merged += 1
+
+    def _forget(self, written: list[Value | Resource]) -> None:
+        if not written or not self.loads:
+            return
+        self.loads = {
+            key: op
+            for key, op in self.loads.items()
+            if not any(may_alias(r, w) for r in reads(op.effects()) for w in written)
+        }
+
+
+def _key(op: Op) -> Any:
+    """Equal for ops that compute the same from the same."""
+    operands = op.operands
+    if op.commutative and id(operands[0]) > id(operands[1]):
+        operands = operands[::-1]
+    place = op.parent if op.convergent else None
+    return type(op), operands, op.attributes, tuple([v.type for v in op.results]), place

@@ -1,0 +1,160 @@
+"""Dead code elimination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iris.ir.core import Module, Op, Region, Value
+from iris.ir.effects import Access
+from iris.passes.pipeline import Pass
+
+
+@dataclass(frozen=True)
+class DeadCodeElimination(Pass):
+    """Remove what nothing needs: ops whose results are unused and that write nothing, and
+    carried values that feed only themselves.
+
+        %x: f32, %y: f32 = for %c0, %n, %c1 (%i: i32, %a: f32 = %p, %b: f32 = %q) {
+          %c: f32 = add %a, %p
+          %d: f32 = add %b, %q
+          yield %c, %d
+        }
+        return %x
+
+    becomes
+
+        %x: f32 = for %c0, %n, %c1 (%i: i32, %a: f32 = %p) {
+          %c: f32 = add %a, %p
+          yield %c
+        }
+        return %x
+    """
+
+    name = "dce"
+
+    def run(self, module: Module) -> dict[str, int]:
+        marks = _Marks()
+        for function in module:
+            marks.need_op(function)
+            for op in function.walk():
+                if any(Access.WRITE in e.access for e in op.effects()):
+                    marks.need_op(op)
+        marks.settle()
+        sweep = _Sweep(marks)
+        for function in module:
+            sweep.region(function.regions[0])
+        return {"removed": sweep.removed}
+
+
+class _Marks:
+    """What is needed: ops, and positions of carried values."""
+
+    def __init__(self) -> None:
+        self.ops: set[Op] = set()
+        self.carried: set[tuple[Op, int]] = set()
+        self._values: list[Value] = []
+
+    def need_op(self, op: Op) -> None:
+        """The op must run: so must what it is in, and it needs its operands (of carried values,
+        only those that are needed themselves)."""
+        ops, values = self.ops, self._values
+        here: Op | None = op
+        while here is not None and here not in ops:
+            ops.add(here)
+            if here.terminator:
+                parent = here.parent_op
+                if parent is not None and (
+                    parent.isolated or not parent.forwards(here.parent)  # type: ignore[arg-type]
+                ):
+                    values.extend(here.operands)
+            elif here.spec.feeds:
+                values.extend(here.operands[: len(here.spec.fixed)])
+            else:
+                values.extend(here.operands)
+            for region in here.regions:
+                if region.last is not None:
+                    self.need_op(region.last)
+            here = here.parent_op
+
+    def _need_carried(self, op: Op, index: int) -> None:
+        if (op, index) in self.carried:
+            return
+        self.carried.add((op, index))
+        if op.spec.feeds:
+            self._values.append(op.operands[len(op.spec.fixed) + index])
+        for region in op.regions:
+            if op.forwards(region):
+                self._values.append(region.end.operands[index])
+
+    def settle(self) -> None:
+        values = self._values
+        seen: set[Value] = set()
+        while values:
+            value = values.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if value.op is not None:
+                self.need_op(value.op)
+                if value.op.regions:
+                    self._need_carried(value.op, value.index)
+            elif value.region is not None and value.region.owner is not None:
+                owner = value.region.owner
+                index = value.index - _leading(owner, value.region)
+                if not owner.isolated and index >= 0:
+                    self._need_carried(owner, index)
+
+
+class _Sweep:
+    def __init__(self, marks: _Marks):
+        self.marks = marks
+        self.removed = 0
+
+    def region(self, region: Region) -> None:
+        """Remove what is not needed, users before what they use."""
+        for op in reversed(region):
+            if op not in self.marks.ops:
+                op.erase()
+                self.removed += 1
+                continue
+            if not op.regions:
+                continue
+            dead = {i for i in range(len(op.results)) if (op, i) not in self.marks.carried}
+            self.removed += len(dead)
+            # What carried the dead values goes first: it uses what goes then.
+            for inner in (_drop_carried(op, dead) if dead else op).regions:
+                self.region(inner)
+
+
+def _leading(op: Op, region: Region) -> int:
+    """How many arguments of a region come before the carried values."""
+    return len(region.arguments) - len(op.results)
+
+
+def _drop_carried(op: Op, dead: set[int]) -> Op:
+    """Put in place of an op with regions one that carries fewer values."""
+    for region in op.regions:
+        if op.forwards(region):
+            end = region.end
+            end.set_operands(tuple([v for i, v in enumerate(end.operands) if i not in dead]))
+        if region.arguments:
+            leading = _leading(op, region)
+            region.arguments = [
+                a for a in region.arguments if a.index - leading not in dead
+            ]
+            for index, argument in enumerate(region.arguments):
+                argument.index = index
+    fixed = len(op.spec.fixed)
+    operands = op.operands
+    if op.spec.feeds:
+        kept = [v for i, v in enumerate(operands[fixed:]) if i not in dead]
+        operands = (*operands[:fixed], *kept)
+    old = [v for v in op.results if v.index not in dead]
+    regions, op.regions = op.regions, ()
+    new = type(op).create(operands, op.attributes, [v.type for v in old], regions, op.location)
+    op.insert_before(new)
+    for value, replacement in zip(old, new.results, strict=True):
+        replacement.name = value.name
+        value.replace_by(replacement)
+    op.erase()
+    return new

@@ -1,0 +1,230 @@
+"""Folding: values that are known while compiling."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from iris.ir import math, scalar
+from iris.ir.control import For, If, While
+from iris.ir.core import Module, Op, Value
+from iris.ir.effects import has_side_effects
+from iris.ir.literal import encode
+from iris.ir.math import Constant, Predicate, constant_bits, element_type
+from iris.ir.rewriter import Rewriter, Rules
+from iris.passes.pipeline import Pass
+
+
+@dataclass(frozen=True)
+class Fold(Pass):
+    """Replace ops whose value is known: by a constant, or by a value that there is already.
+
+        %a: i32 = constant 2
+        %b: i32 = constant 3
+        %c: i32 = add %a, %b
+        %d: i32 = sub %x, %x
+        %e: i32 = add %c, %d
+
+    becomes, with what is dead then left to `dce`,
+
+        %e: i32 = constant 5
+
+    Only what is exact in the dtype is done (`x + 0.0` stays: it turns -0.0 into 0.0), and an op
+    that makes a program error stays, to be reported.
+    """
+
+    name = "fold"
+
+    def run(self, module: Module) -> Counter[str]:
+        return rules.apply(module)
+
+
+rules = Rules()
+SHARED_MATH = tuple(
+    cls
+    for cls in vars(math).values()
+    if isinstance(cls, type) and issubclass(cls, Op) and hasattr(cls, "name")
+)
+
+
+@rules(*(cls for cls in SHARED_MATH if cls is not Constant))
+def evaluate(op: Op, rewriter: Rewriter) -> None:
+    """All operands are constants."""
+    operands = []
+    for value in op.operands:
+        bits = constant_bits(value)
+        if bits is None:
+            return
+        dtype = element_type(value.type).element
+        operands.append(scalar.from_bits(dtype, np.array([bits], np.uint64)))
+    if any(where.any() for where, _ in scalar.program_errors(op, *operands)):
+        return
+    type_ = element_type(op.results[0].type)
+    bits = int(scalar.to_bits(type_.element, scalar.evaluate(op, *operands))[0])
+    rewriter.replace(op, Constant.of_bits(bits, type_))
+
+
+def _is(value: Value, number: float) -> bool:
+    """Whether a value is a constant, exactly this number."""
+    return constant_bits(value) == encode(number, element_type(value.type).element)
+
+
+def _is_integer(value: Value) -> bool:
+    return not element_type(value.type).element.is_float
+
+
+def _constant(op: Op, number: int, rewriter: Rewriter) -> None:
+    rewriter.replace(op, Constant(number, element_type(op.results[0].type)))
+
+
+@rules(math.Add)
+def add_nothing(op: math.Add, rewriter: Rewriter) -> None:
+    """`x + 0` of integers, and `x + -0.0`, are `x`."""
+    for x, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        if _is(other, 0 if _is_integer(other) else -0.0):
+            rewriter.replace(op, x)
+            return
+
+
+@rules(math.Sub)
+def subtract_nothing(op: math.Sub, rewriter: Rewriter) -> None:
+    """`x - 0` is `x`."""
+    if _is(op.rhs, 0):
+        rewriter.replace(op, op.lhs)
+
+
+@rules(math.Sub, math.Xor)
+def cancel(op: math.Binary, rewriter: Rewriter) -> None:
+    """`x - x` of integers and `x ^ x` are 0."""
+    if op.lhs is op.rhs and _is_integer(op.lhs):
+        _constant(op, 0, rewriter)
+
+
+@rules(math.Mul)
+def multiply_by_one(op: math.Mul, rewriter: Rewriter) -> None:
+    """`x * 1` is `x`."""
+    for x, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        if _is(other, 1):
+            rewriter.replace(op, x)
+            return
+
+
+@rules(math.Mul, math.And)
+def absorb_zero(op: math.Binary, rewriter: Rewriter) -> None:
+    """`x * 0` of integers and `x & 0` are 0."""
+    if _is_integer(op.lhs) and (_is(op.lhs, 0) or _is(op.rhs, 0)):
+        _constant(op, 0, rewriter)
+
+
+@rules(math.Div, math.FloorDiv, math.Pow)
+def divide_by_one(op: math.Binary, rewriter: Rewriter) -> None:
+    """`x / 1`, `x // 1` of integers and `x ** 1` are `x`."""
+    if _is(op.rhs, 1) and (_is_integer(op.lhs) or not isinstance(op, math.FloorDiv)):
+        rewriter.replace(op, op.lhs)
+
+
+@rules(math.Mod)
+def modulo_one(op: math.Mod, rewriter: Rewriter) -> None:
+    """`x % 1` of integers is 0."""
+    if _is_integer(op.lhs) and _is(op.rhs, 1):
+        _constant(op, 0, rewriter)
+
+
+@rules(math.Or, math.Xor)
+def or_nothing(op: math.Binary, rewriter: Rewriter) -> None:
+    """`x | 0` and `x ^ 0` are `x`."""
+    for x, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        if _is(other, 0):
+            rewriter.replace(op, x)
+            return
+
+
+@rules(math.And, math.Or)
+def all_ones(op: math.Binary, rewriter: Rewriter) -> None:
+    """With every bit set, `x & m` is `x` and `x | m` is `m`."""
+    for x, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        if constant_bits(other) == (1 << element_type(other.type).element.bits) - 1:
+            rewriter.replace(op, x if isinstance(op, math.And) else other)
+            return
+
+
+@rules(math.And, math.Or, math.Maximum, math.Minimum, math.MaxNum, math.MinNum)
+def same_operands(op: math.Binary, rewriter: Rewriter) -> None:
+    """`x & x`, `max(x, x)` and the like are `x`."""
+    if op.lhs is op.rhs:
+        rewriter.replace(op, op.lhs)
+
+
+@rules(math.Shl, math.Shr)
+def shift_by_nothing(op: math.Binary, rewriter: Rewriter) -> None:
+    """`x << 0` is `x`."""
+    if _is(op.rhs, 0):
+        rewriter.replace(op, op.lhs)
+
+
+@rules(math.Neg, math.Not)
+def undo(op: math.Unary, rewriter: Rewriter) -> None:
+    """`--x` and `not not x` are `x`."""
+    inner = op.x.op
+    if type(inner) is type(op):
+        rewriter.replace(op, inner.operands[0])
+
+
+@rules(math.Compare)
+def compare_with_itself(op: math.Compare, rewriter: Rewriter) -> None:
+    """Of what is no float, `x == x` holds and `x < x` does not."""
+    if op.lhs is op.rhs and _is_integer(op.lhs):
+        holds = op.predicate in (Predicate.EQ, Predicate.LE, Predicate.GE)
+        _constant(op, holds, rewriter)
+
+
+@rules(math.Select)
+def choose(op: math.Select, rewriter: Rewriter) -> None:
+    """The condition is a constant, or there is no choice."""
+    if op.on_true is op.on_false:
+        rewriter.replace(op, op.on_true)
+        return
+    known = constant_bits(op.condition)
+    if known is not None:
+        rewriter.replace(op, op.on_true if known else op.on_false)
+
+
+@rules(math.Cast, math.Bitcast)
+def convert_to_itself(op: math.Cast | math.Bitcast, rewriter: Rewriter) -> None:
+    """A cast to the same type."""
+    if op.x.type is op.result.type:
+        rewriter.replace(op, op.x)
+
+
+@rules(math.Bitcast)
+def bitcast_twice(op: math.Bitcast, rewriter: Rewriter) -> None:
+    """Only the bits matter."""
+    inner = op.x.op
+    if isinstance(inner, math.Bitcast):
+        rewriter.replace(op, math.Bitcast(inner.x, op.result.type))
+
+
+@rules(If)
+def take_branch(op: If, rewriter: Rewriter) -> None:
+    """The condition is a constant."""
+    known = constant_bits(op.condition)
+    if known is not None:
+        branch = op.then if known else op.otherwise
+        rewriter.replace(op, rewriter.inline(branch, (), op))
+
+
+@rules(For)
+def skip_loop(op: For, rewriter: Rewriter) -> None:
+    """The loop does not run."""
+    if op.trip_count() == 0:
+        rewriter.replace(op, op.initial)
+
+
+@rules(While)
+def skip_while(op: While, rewriter: Rewriter) -> None:
+    """The condition is false at once, and asking for it does nothing."""
+    asks = any(has_side_effects(inner) for inner in op.condition)
+    if not asks and constant_bits(op.condition.end.operands[0]) == 0:
+        rewriter.replace(op, op.initial)

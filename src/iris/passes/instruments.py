@@ -1,0 +1,128 @@
+"""What can watch a pipeline: checks, timing, snapshots, dumps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from iris.ir.control import Func
+from iris.ir.core import Level, Module
+from iris.ir.text.printer import to_text
+from iris.passes.manager import Instrument, replay_command
+from iris.passes.pipeline import Pass, Pipeline
+
+
+class Check(Instrument):
+    """Runs a check, such as `iris.ir.verify`, on the input and after every pass."""
+
+    def __init__(self, check: Callable[[Module], None]):
+        self.check = check
+
+    def start(self, module: Module, pipeline: Pipeline) -> None:
+        self.check(module)
+
+    def after(
+        self, position: int, done: Pass, module: Module, seconds: float, counts: Mapping[str, int]
+    ) -> None:
+        self.check(module)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The module after a pass (or the input, of which no pass is the cause)."""
+
+    cause: Pass | None
+    module: Module
+    seconds: float
+    changed: bool
+    counts: Mapping[str, int]
+
+    @property
+    def name(self) -> str:
+        return "input" if self.cause is None else self.cause.name
+
+
+class Snapshots(Instrument):
+    """Keeps the input and the module after every pass."""
+
+    def __init__(self) -> None:
+        self.stages: list[Snapshot] = []
+
+    def start(self, module: Module, pipeline: Pipeline) -> None:
+        self.stages = [Snapshot(None, module.clone(), 0.0, True, {})]
+
+    def after(
+        self, position: int, done: Pass, module: Module, seconds: float, counts: Mapping[str, int]
+    ) -> None:
+        last = self.stages[-1].module
+        changed = module != last
+        kept = module.clone() if changed else last
+        self.stages.append(Snapshot(done, kept, seconds, changed, counts))
+
+
+class Timing(Instrument):
+    """Collects the time of each pass, and what it counted; `str` gives a table."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, float, Mapping[str, int]]] = []
+
+    def after(
+        self, position: int, done: Pass, module: Module, seconds: float, counts: Mapping[str, int]
+    ) -> None:
+        self.rows.append((str(done), seconds, counts))
+
+    def __str__(self) -> str:
+        width = max([len(name) for name, _, _ in self.rows] + [5])
+        lines = []
+        for name, seconds, counts in self.rows:
+            what = ", ".join(f"{key} {count}" for key, count in sorted(counts.items()))
+            lines.append(f"{name:{width}}  {seconds * 1e3:8.3f} ms  {what}".rstrip())
+        total = sum(seconds for _, seconds, _ in self.rows)
+        lines.append(f"{'total':{width}}  {total * 1e3:8.3f} ms")
+        return "\n".join(lines)
+
+
+class Dump(Instrument):
+    """Writes numbered files, `00-input.iris`, `01-cse.iris`, ..., in a folder per module.
+
+    Each starts with the command that runs the rest of the pipeline from it.  `everything` writes
+    after passes that changed nothing, too; `levels` keeps only what is at these levels.
+    """
+
+    def __init__(
+        self, folder: Path, *, everything: bool = False, levels: Collection[Level] = tuple(Level)
+    ):
+        self.folder = folder
+        self.everything = everything
+        self.levels = levels
+        self.pipeline = Pipeline()
+        self.last: str | None = None
+
+    def start(self, module: Module, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.last = None
+        self._write(0, "input", module)
+
+    def after(
+        self, position: int, done: Pass, module: Module, seconds: float, counts: Mapping[str, int]
+    ) -> None:
+        self._write(position + 1, done.name, module)
+
+    def _write(self, number: int, name: str, module: Module) -> None:
+        functions = [f for f in module if isinstance(f, Func)]
+        text = to_text(module, locations=True)
+        unchanged = text == self.last
+        self.last = text
+        if not functions or functions[0].function_level not in self.levels:
+            return
+        if unchanged and not self.everything:
+            return
+        folder = self.folder / functions[0].symbol
+        folder.mkdir(parents=True, exist_ok=True)
+        if number == 0:
+            for old in folder.glob("[0-9][0-9]-*.iris"):
+                old.unlink()  # what an earlier, longer pipeline left would mislead
+        file = folder / f"{number:02}-{name}.iris"
+        command = replay_command(self.pipeline.after(number), file)
+        file.write_text(f"# {command}\n{text}", encoding="utf-8")
