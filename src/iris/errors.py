@@ -33,6 +33,14 @@ class PipelineError(IrisError):
     """A pipeline text that does not parse, or a pass run at a level it is not made for."""
 
 
+class SettingError(IrisError):
+    """An environment variable or command-line option with a value that means nothing."""
+
+
+class FileError(IrisError):
+    """A file that cannot be read or written."""
+
+
 @dataclass(frozen=True)
 class SourceSpot:
     """One character of a text, for an error that points at it."""

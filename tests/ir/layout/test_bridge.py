@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def test_to_cute_answers_exactly_the_swizzled_layouts(index_bits: int, width: in
     ]
     layouts = {}
     for strides in product(range(2 * m), repeat=index_bits):
-        if sum(strides) < 2 * m and sum(a & b for a in strides for b in strides if a is not b) == 0:
+        if not any(x & y for x, y in combinations(strides, 2)):
             layout = Layout((2,) * index_bits, strides)
             layouts[tuple(values(layout))] = layout
     expressible = {

@@ -1,0 +1,29 @@
+"""Every environment switch, typed, in one place.  Each is read when asked for.
+
+IRIS_DUMP      `changed` or `all`, or levels such as `tile,metal`: write IR between passes
+IRIS_DUMP_DIR  the folder for it (default: iris-dump)
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from iris.errors import SettingError
+
+LEVELS = ("graph", "tile", "metal")
+
+
+def dump() -> tuple[str, ...]:
+    """Which stages to write: `("changed",)`, `("all",)`, some levels, or none."""
+    words = tuple(filter(None, map(str.strip, os.environ.get("IRIS_DUMP", "").split(","))))
+    if words not in (("changed",), ("all",)) and not set(words) <= set(LEVELS):
+        raise SettingError(
+            f"IRIS_DUMP is changed, all, or some of {', '.join(LEVELS)}; not {','.join(words)!r}"
+        )
+    return words
+
+
+def dump_dir() -> Path:
+    """The folder for dumps."""
+    return Path(os.environ.get("IRIS_DUMP_DIR") or "iris-dump")

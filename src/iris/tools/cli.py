@@ -1,0 +1,33 @@
+"""The `iris` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from iris.errors import IrisError
+from iris.tools import opt
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code is 0, 1 for an error of Iris, 2 for wrong usage."""
+    parser = argparse.ArgumentParser(
+        prog="iris", description="Read, check and transform Iris IR.", allow_abbrev=False
+    )
+    commands = parser.add_subparsers(metavar="command", required=True)
+    opt.add_command(commands)
+    options = parser.parse_args(arguments)
+    try:
+        options.run(options)
+    except IrisError as error:
+        print(f"iris: error: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
+        sys.stderr.close()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

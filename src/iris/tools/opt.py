@@ -1,0 +1,104 @@
+"""`iris opt`: run passes on IR text.
+
+    iris opt --passes "fold,cse,dce" softmax.iris
+    iris opt softmax.iris                   parse, verify and print in canonical form
+    iris opt --list                         the passes there are
+
+With IRIS_DUMP=changed the IR after each pass is written to numbered files in IRIS_DUMP_DIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from pathlib import Path
+
+from iris import knobs
+from iris.errors import FileError
+from iris.ir import parse, to_text, verify
+from iris.ir.core import Level
+from iris.passes import PASSES, Instrument, Pipeline, run
+from iris.passes.instruments import Check, Dump, Timing
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "opt",
+        help="run passes on IR text",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", nargs="?", default="-", help="IR text; - or nothing: standard input")
+    parser.add_argument(
+        "--passes", default="", metavar="PIPELINE", help='such as "fold,cse,dce" (see --list)'
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write here, not to standard output")
+    parser.add_argument(
+        "--verify-each", action="store_true", help="verify after every pass, not only at the end"
+    )
+    parser.add_argument("--locations", action="store_true", help="print the source line of each op")
+    parser.add_argument("--timing", action="store_true", help="print what each pass took and did")
+    parser.add_argument("--list", action="store_true", help="list the passes and stop")
+    parser.set_defaults(run=run_command)
+
+
+def run_command(options: argparse.Namespace) -> None:
+    if options.list:
+        print(describe_passes())
+        return
+    pipeline = Pipeline.parse(options.passes)
+    module = parse(read(options.file), options.file)
+    verify(module)
+    timing = Timing()
+    instruments: list[Instrument] = [timing, *dumps()]
+    if options.verify_each:
+        instruments.append(Check(verify))
+    result = run(module, pipeline, instruments)
+    verify(result)
+    text = to_text(result, locations=options.locations)
+    if options.output is None:
+        sys.stdout.write(text)
+    else:
+        write(options.output, text)
+    if options.timing:
+        print(timing, file=sys.stderr)
+
+
+def describe_passes() -> str:
+    """A line for each pass: its name, options and what it is for."""
+    lines = []
+    for name, cls in sorted(PASSES.items()):
+        first = (inspect.getdoc(cls) or "").split("\n\n")[0].split("\n")
+        fields = cls.__dataclass_fields__.values()
+        options = ",".join(f"{f.name.replace('_', '-')}={f.default}" for f in fields)
+        spelled = f"{name}{{{options}}}" if options else name
+        lines.append(f"{spelled:16} {' '.join(first).split(': ')[0].rstrip('.')}")
+    return "\n".join(lines)
+
+
+def dumps() -> list[Instrument]:
+    """The dump that the environment asks for."""
+    what = knobs.dump()
+    if not what:
+        return []
+    levels = [level for level in Level if level.value in what] or list(Level)
+    return [Dump(knobs.dump_dir(), everything="all" in what, levels=levels)]
+
+
+def read(file: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return data.decode("utf-8")
+    except OSError as error:
+        raise FileError(f"cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise FileError(f"{file} is no UTF-8 text: byte {error.start} is {data[error.start]:#x}") from None
+
+
+def write(file: str, text: str) -> None:
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise FileError(f"cannot write {file}: {error.strerror}") from None
