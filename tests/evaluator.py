@@ -151,5 +151,3 @@ def _while(run: Run, op: While, *carried: Any) -> list[Any]:
     while run.region(op.condition, values)[0][0]:
         values = run.region(op.body, values)
     return values
-
-

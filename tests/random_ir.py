@@ -65,6 +65,7 @@ class _Generator:
         self.func = Func(symbol, self.level, arguments, location=Location("model.py", 1))
         self.builder = Builder(self.func.body)
         self.visible: list[Value] = list(self.func.body.arguments)
+        self.offsets: list[Value] = []  # known to be inside memory
         self.budget = ops
         vector = Tile((4,), f32) if self.level is Level.TILE else Registers(4, f32)
         self.types: list[ElementType] = [f32, i32, bool_, f16, bf16, i8, u32, i64]
@@ -111,13 +112,22 @@ class _Generator:
         x = self.emit(math.Maximum(self.pick(i32), self.emit(math.Constant(low, i32))))
         return self.emit(math.Minimum(x, self.emit(math.Constant(high, i32))))
 
+    def offset(self) -> Value:
+        """An index into memory, often one used already."""
+        known = [v for v in self.offsets if v in self.visible]
+        if known and self.rng.random() < 0.8:
+            return self.rng.choice(known)
+        self.offsets.append(self.small(0, MEMORY - 1))
+        return self.offsets[-1]
+
     # Making ops.
 
     def step(self, depth: int) -> None:
         self.budget -= 1
-        nested = (self.branch, self.loop, self.while_loop, self.guarded, self.guarded_loop)
+        nested = (self.branch, self.loop, self.while_loop)
+        nested += (self.guarded, self.guarded_loop, self.memory_loop)
         straight = (self.arithmetic,) * 8 + (self.repeat,) * 2
-        straight += (self.load, self.load, self.store, self.convert, self.special)
+        straight += (self.load,) * 3 + (self.store, self.reload, self.convert, self.special)
         self.rng.choice(straight + (nested if depth < 3 else ()))(depth)
 
     def arithmetic(self, depth: int) -> None:
@@ -160,14 +170,23 @@ class _Generator:
     def load(self, depth: int) -> None:
         if self.level is Level.TILE:
             pointer = self.pick_pointer()
-            self.emit(tile.Load(pointer, self.small(0, MEMORY - 1)))
+            self.emit(tile.Load(pointer, self.offset()))
 
     def store(self, depth: int) -> None:
         if self.level is Level.TILE:
             pointer = self.pick_pointer()
             assert isinstance(pointer.type, Ptr)
-            offset, value = self.small(0, MEMORY - 1), self.pick(pointer.type.element)
+            offset, value = self.offset(), self.pick(pointer.type.element)
             self.builder.insert(tile.Store(pointer, offset, value))
+
+    def reload(self, depth: int) -> None:
+        """A load, a store that may or may not write what it read, and the load again."""
+        if self.level is Level.TILE:
+            first, second = self.func.body.arguments[:2]
+            offset = self.offset()
+            self.emit(tile.Load(first, offset))
+            self.builder.insert(tile.Store(second, offset, self.pick(f32)))
+            self.emit(tile.Load(first, offset))
 
     def pick_pointer(self) -> Value:
         return self.rng.choice(self.func.body.arguments[:3])
@@ -272,9 +291,24 @@ class _Generator:
             value = self.builder(math.FloorDiv(start, upper))
             if self.level is Level.TILE:
                 index = self.builder(math.Sub(upper, one))
-                value = self.builder(math.Add(value, self.builder(tile.Load(self.func.body.arguments[2], index))))
+                element = self.builder(tile.Load(self.func.body.arguments[2], index))
+                value = self.builder(math.Add(value, element))
             self.builder.insert(Yield([self.builder(math.Add(value, op.body.arguments[1]))]))
         self.name_results(op)
+
+    def memory_loop(self, depth: int) -> None:
+        """A loop that reads an element and writes one, which may or may not be the same."""
+        if self.level is not Level.TILE:
+            return
+        offset, addend = self.offset(), self.pick(f32)
+        zero, one = (self.emit(math.Constant(n, i32)) for n in (0, 1))
+        upper = self.emit(math.Constant(self.rng.randrange(1, 4), i32))
+        op = self.builder.insert(For(zero, upper, one, []))
+        with self.builder.inside(op.body):
+            source, target = self.func.body.arguments[:2]
+            value = self.builder(math.Add(self.builder(tile.Load(source, offset)), addend))
+            self.builder.insert(tile.Store(self.rng.choice((source, target)), offset, value))
+            self.builder.insert(Yield([]))
 
     def pick_outer(self, type_: Type) -> Value:
         """A value that is already there: a region's ops are not to be made for another's."""

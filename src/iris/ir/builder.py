@@ -1,11 +1,11 @@
 """Building IR: a place to put ops, and the location they come from.
 
-    b = Builder(function.body)
-    total = b(Add(x, y), "total")
-    loop = b.insert(For(lower, upper, step, [total]))
-    with b.inside(loop.body):
-        ...
-        b.insert(Yield([next_total]))
+b = Builder(function.body)
+total = b(Add(x, y), "total")
+loop = b.insert(For(lower, upper, step, [total]))
+with b.inside(loop.body):
+    ...
+    b.insert(Yield([next_total]))
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from iris.ir.core import Location, Op, Region, Value
 
-O = TypeVar("O", bound=Op)
+AnyOp = TypeVar("AnyOp", bound=Op)
 
 
 class Builder:
@@ -24,14 +24,12 @@ class Builder:
 
     __slots__ = ("before", "location", "region")
 
-    def __init__(
-        self, region: Region, before: Op | None = None, location: Location | None = None
-    ):
+    def __init__(self, region: Region, before: Op | None = None, location: Location | None = None):
         self.region = region
         self.before = before
         self.location = location
 
-    def insert(self, op: O) -> O:
+    def insert(self, op: AnyOp) -> AnyOp:
         """Put an op in place; it gets the builder's location unless it has one."""
         if op.location is None:
             op.location = self.location

@@ -14,10 +14,11 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from iris.errors import DeclarationError, RewriteError, VerifyError
 from iris.ir.declare import Field, Spec
-from iris.ir.effects import Access, Effect
+from iris.ir.effects import Effect
 from iris.ir.types import Type
 
-O = TypeVar("O", bound="Op")
+AnyOp = TypeVar("AnyOp", bound="Op")
+T = TypeVar("T")
 _new = object.__new__
 
 
@@ -71,9 +72,7 @@ class Value:
 class OpMeta(type):
     """Gathers the fields of an op class into its `Spec`, and registers the class by name."""
 
-    def __new__(
-        mcs, class_name: str, bases: tuple[type, ...], namespace: dict[str, Any]
-    ) -> OpMeta:
+    def __new__(mcs, class_name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> OpMeta:
         namespace.setdefault("__slots__", ())
         own = {k: f for k, f in namespace.items() if isinstance(f, Field)}
         for key, declared in own.items():
@@ -203,13 +202,13 @@ class Op(metaclass=OpMeta):
 
     @classmethod
     def create(
-        cls: type[O],
+        cls: type[AnyOp],
         operands: tuple[Value, ...],
         attributes: tuple[Any, ...],
         types: Sequence[Type],
         regions: tuple[Region, ...] = (),
         location: Location | None = None,
-    ) -> O:
+    ) -> AnyOp:
         """An op from its parts, unchecked: for cloning and parsing."""
         op = _new(cls)
         op._set_up(operands, attributes, types, regions, location)
@@ -520,6 +519,3 @@ class Facet:
         if entry is None:
             raise DeclarationError(f"{cls.name} has no {self.what} rule")
         return entry
-
-
-T = TypeVar("T")

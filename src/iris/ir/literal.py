@@ -14,22 +14,24 @@ _FORMAT = {f16: ("<e", "<H"), f32: ("<f", "<I")}
 
 
 def encode(value: Number, dtype: DType) -> int:
-    """The bits of a value in a dtype.  Floats are rounded to nearest even; what does not fit
-    raises `OverflowError`."""
-    if dtype.kind is Kind.BOOL:
-        return int(bool(value))
+    """The bits of a value in a dtype.  To a float dtype it is rounded once, ties to even; what
+    does not fit (in an integer dtype or bool, whatever it does not hold exactly) raises
+    `OverflowError`."""
     if dtype.kind is not Kind.FLOAT:
         if not dtype.low <= value <= dtype.high or value != int(value):
-            raise OverflowError(f"{value} does not fit {dtype}, which holds {dtype.low} to "
-                                f"{dtype.high}")
+            raise OverflowError(
+                f"{_short(value)} does not fit {dtype}, "
+                f"which holds the integers {dtype.low} to {dtype.high}"
+            )
         return int(value) & ((1 << dtype.bits) - 1)
     try:
+        wide = value if isinstance(value, float) else _wide(value)
         if dtype is bf16:
-            return _bf16_bits(float(value))
+            return _bf16_bits(wide)
         pack, unpack = _FORMAT[dtype]
-        return int(struct.unpack(unpack, struct.pack(pack, value))[0])
+        return int(struct.unpack(unpack, struct.pack(pack, wide))[0])
     except OverflowError:
-        raise OverflowError(f"{value} does not fit {dtype}") from None
+        raise OverflowError(f"{_short(value)} does not fit {dtype}") from None
 
 
 def decode(bits: int, dtype: DType) -> Number:
@@ -44,6 +46,21 @@ def decode(bits: int, dtype: DType) -> Number:
         bits, dtype = bits << 16, f32
     pack, unpack = _FORMAT[dtype]
     return float(struct.unpack(pack, struct.pack(unpack, bits))[0])
+
+
+def _wide(value: int) -> float:
+    """An integer as a float, rounded to odd if it has too many bits, so that rounding once more
+    is right."""
+    dropped = max(0, value.bit_length() - 53)
+    kept = value >> dropped
+    return math.ldexp(kept if kept << dropped == value else kept | 1, dropped)
+
+
+def _short(value: Number) -> str:
+    """A number for an error; Python refuses to write out the longest integers."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"an integer of {value.bit_length()} bits"
+    return str(value)
 
 
 def _bf16_bits(value: float) -> int:
@@ -63,7 +80,7 @@ def _bf16_bits(value: float) -> int:
 
 @lru_cache(maxsize=4096)
 def text(bits: int, dtype: DType) -> str:
-    """The shortest text that means these bits."""
+    """The value, rounded to as few decimal digits as still mean these bits."""
     value = decode(bits, dtype)
     if dtype.kind is not Kind.FLOAT:
         return str(value).lower()

@@ -1,14 +1,14 @@
 """Changing IR by small rules, run to a fixed point.
 
-    rules = Rules()
+rules = Rules()
 
-    @rules(Neg)
-    def double_negation(op: Neg, rewriter: Rewriter) -> None:
-        inner = op.x.op
-        if isinstance(inner, Neg):
-            rewriter.replace(op, inner.x)
+@rules(Neg)
+def double_negation(op: Neg, rewriter: Rewriter) -> None:
+    inner = op.x.op
+    if isinstance(inner, Neg):
+        rewriter.replace(op, inner.x)
 
-    counts = rules.apply(module)        # how often each rule changed something, by its name
+counts = rules.apply(module)        # how often each rule changed something, by its name
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Rules:
     def of(self, cls: type[Op]) -> tuple[Callable[..., None], ...]:
         found = self._found.get(cls)
         if found is None:
-            found = tuple(r for base in cls.__mro__ for r in self._rules.get(base, ()))  # type: ignore[arg-type]
+            found = tuple(r for base in cls.__mro__ for r in self._rules.get(base, ()))
             self._found[cls] = found
         return found
 
@@ -157,4 +157,3 @@ class Rules:
                 busiest = ", ".join(name for name, _ in counts.most_common(3))
                 raise RewriteError(f"the rules do not come to an end; the busiest are {busiest}")
         return counts
-

@@ -5,6 +5,8 @@ Values are NumPy arrays in the `storage` of their dtype.  bf16, which NumPy has 
 float32 values that are exactly bf16.  Each op rounds to its own dtype once: the exact ones
 (`add`, `div`, `sqrt`, ...) in float32, which is wide enough that rounding again to f16 or bf16
 gives the right answer; the others from float64.
+
+Nothing here warns: what NumPy would warn of has a value, or is a program error.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def evaluate(op: Op, *operands: Array) -> Array:
     """The value of a shared math op, given those of its operands."""
     rule: Rule = meaning[type(op)]
     with np.errstate(all="ignore"):
-        return rule(op, *operands)
+        return np.asarray(rule(op, *operands))  # of 0-d arrays NumPy makes its scalars
 
 
 def program_errors(op: Op, *operands: Array) -> Iterator[tuple[Array, str]]:
@@ -47,8 +49,9 @@ def program_errors(op: Op, *operands: Array) -> Iterator[tuple[Array, str]]:
         yield from rule(op, *operands)
 
 
+@np.errstate(all="ignore")
 def round_to(dtype: DType, wide: Array) -> Array:
-    """float32 or float64 values, rounded once to a float dtype, ties to even."""
+    """Float values, rounded once to a float dtype, ties to even."""
     if dtype is bf16:
         return _round_bf16(wide)
     return wide.astype(_STORAGE[dtype])
@@ -57,20 +60,19 @@ def round_to(dtype: DType, wide: Array) -> Array:
 def to_bits(dtype: DType, values: Array) -> Array:
     """The bit patterns of values in storage, as unsigned integers."""
     if dtype is bf16:
-        bits = values.astype(np.float32).view(np.uint32) >> np.uint32(16)
-        return bits.astype(np.uint16)
+        return np.asarray(values.view(np.uint32) >> np.uint32(16), np.uint16)
     if dtype.kind is Kind.BOOL:
         return values.astype(np.uint8)
-    return np.ascontiguousarray(values, _STORAGE[dtype]).view(f"u{dtype.bits // 8}")
+    return values.view(f"u{dtype.bits // 8}")
 
 
 def from_bits(dtype: DType, bits: Array) -> Array:
     """The values in storage that bit patterns stand for."""
     if dtype is bf16:
-        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return np.asarray(bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     if dtype.kind is Kind.BOOL:
         return bits.astype(np.bool_)
-    return np.ascontiguousarray(bits, f"u{dtype.bits // 8}").view(_STORAGE[dtype])
+    return bits.astype(f"u{dtype.bits // 8}").view(_STORAGE[dtype])
 
 
 _KINDS = {Kind.BOOL: "?", Kind.SIGNED: "i", Kind.UNSIGNED: "u", Kind.FLOAT: "f"}
@@ -99,15 +101,14 @@ def _dtype(op: Op, operand: int = 0) -> DType:
 
 def _unary(cls: type[Op], function: Callable[[Array], Array]) -> None:
     """A function that NumPy computes exactly in the storage dtype."""
-    meaning(cls)(lambda op, x: np.asarray(function(x)))
+    meaning(cls)(lambda op, x: function(x))
 
 
 def _transcendental(cls: type[Op], function: Callable[..., Array]) -> None:
     """A function of floats computed in float64 and rounded once."""
 
     def rule(op: Op, *operands: Array) -> Array:
-        wide = function(*[x.astype(np.float64) for x in operands])
-        return round_to(_dtype(op), np.asarray(wide))
+        return round_to(_dtype(op), function(*[x.astype(np.float64) for x in operands]))
 
     meaning(cls)(rule)
 
@@ -118,14 +119,14 @@ def _arithmetic(cls: type[Op], function: Callable[..., Array]) -> None:
     def rule(op: Op, *operands: Array) -> Array:
         dtype = _dtype(op)
         if dtype.is_float and dtype is not f32:
-            return round_to(dtype, np.asarray(function(*[x.astype(np.float32) for x in operands])))
-        return np.asarray(function(*operands))
+            return round_to(dtype, function(*[x.astype(np.float32) for x in operands]))
+        return function(*operands)
 
     meaning(cls)(rule)
 
 
 def _erf(x: Array) -> Array:
-    return np.frompyfunc(python_math.erf, 1, 1)(x).astype(np.float64)
+    return np.asarray(np.frompyfunc(python_math.erf, 1, 1)(x), np.float64)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -163,7 +164,6 @@ for _cls, _function in [
     (math.Sub, np.subtract),
     (math.Mul, np.multiply),
     (math.Div, np.true_divide),
-    (math.FloorDiv, np.floor_divide),
     (math.Mod, np.remainder),
     (math.Sqrt, np.sqrt),
     (math.And, np.bitwise_and),
@@ -173,13 +173,22 @@ for _cls, _function in [
     _arithmetic(_cls, _function)
 
 
+@meaning(math.FloorDiv)
+def _floor_divide(op: Op, lhs: Array, rhs: Array) -> Array:
+    dtype = _dtype(op)
+    if not dtype.is_float:
+        return np.floor_divide(lhs, rhs)
+    # NumPy's quotient is off by one where it has no bits to spare, which in float64 it has.
+    return round_to(dtype, np.floor_divide(lhs.astype(np.float64), rhs.astype(np.float64)))
+
+
 def _extremum(cls: type[Op], function: Callable[[Array, Array], Array], greater: bool) -> None:
     """NumPy's function, but with -0 less than +0."""
 
     def rule(op: Op, lhs: Array, rhs: Array) -> Array:
         found = function(lhs, rhs)
         if not _dtype(op).is_float:
-            return np.asarray(found)
+            return found
         take_rhs = np.signbit(lhs) if greater else ~np.signbit(lhs)
         zeros = np.where(take_rhs, rhs, lhs)
         return np.where((lhs == 0) & (rhs == 0), zeros, found)
@@ -196,7 +205,7 @@ _extremum(math.MinNum, np.fmin, False)
 @meaning(math.Shl, math.Shr)
 def _shift(op: Op, value: Array, amount: Array) -> Array:
     function = np.left_shift if isinstance(op, math.Shl) else np.right_shift
-    return np.asarray(function(value, amount & amount.dtype.type(_dtype(op).bits - 1)))
+    return function(value, amount & amount.dtype.type(_dtype(op).bits - 1))
 
 
 @meaning(math.Fma)
@@ -227,7 +236,7 @@ _COMPARE: dict[Predicate, Callable[[Array, Array], Array]] = {
 
 @meaning(math.Compare)
 def _compare(op: math.Compare, lhs: Array, rhs: Array) -> Array:
-    return np.asarray(_COMPARE[op.predicate](lhs, rhs))
+    return _COMPARE[op.predicate](lhs, rhs)
 
 
 @meaning(math.Select)
@@ -239,7 +248,7 @@ def _select(op: Op, condition: Array, on_true: Array, on_false: Array) -> Array:
 def _cast(op: Op, x: Array) -> Array:
     source, target = _dtype(op), element_type(op.results[0].type).element
     if target.kind is Kind.BOOL:
-        return np.asarray(x != 0)
+        return x != 0
     if target.is_float:
         return round_to(target, x if source.is_float else _wide_integer(x))
     if source.is_float:
@@ -250,15 +259,15 @@ def _cast(op: Op, x: Array) -> Array:
 def _wide_integer(x: Array) -> Array:
     """Integers as float64, rounded to odd where it has too few bits, so that rounding once more
     is right."""
-    if x.dtype.itemsize == 8:
-        x = np.where((x & 0x7FF) != 0, x >> 11 << 11 | 0x800, x) if _large(x) else x
-    return x.astype(np.float64)
+    wide = x.astype(np.float64)
+    if x.dtype.itemsize < 8:
+        return wide
+    low, last = x.dtype.type(0x7FF), x.dtype.type(0x800)
+    odd = np.where(x & low != 0, x & ~low | last, x)
+    return np.where(np.abs(wide) < 2**53, wide, odd.astype(np.float64))
 
 
-def _large(x: Array) -> bool:
-    return bool(x.size) and max(abs(int(x.max())), abs(int(x.min()))) >= 2**53
-
-
+@np.errstate(all="ignore")
 def _fits(x: Array, target: DType) -> Array:
     """Where floats, their fraction dropped, are in the range of an integer dtype."""
     wide = np.trunc(x.astype(np.float64))

@@ -172,4 +172,3 @@ def single_round(op: For, rewriter: Rewriter) -> None:
     """A loop of one round is its body."""
     if op.trip_count() == 1:
         rewriter.replace(op, rewriter.inline(op.body, (op.lower, *op.initial), op))
-

@@ -139,9 +139,7 @@ def _drop_carried(op: Op, dead: set[int]) -> Op:
             end.set_operands(tuple([v for i, v in enumerate(end.operands) if i not in dead]))
         if region.arguments:
             leading = _leading(op, region)
-            region.arguments = [
-                a for a in region.arguments if a.index - leading not in dead
-            ]
+            region.arguments = [a for a in region.arguments if a.index - leading not in dead]
             for index, argument in enumerate(region.arguments):
                 argument.index = index
     fixed = len(op.spec.fixed)

@@ -68,7 +68,8 @@ def evaluate(op: Op, rewriter: Rewriter) -> None:
 
 def _is(value: Value, number: float) -> bool:
     """Whether a value is a constant, exactly this number."""
-    return constant_bits(value) == encode(number, element_type(value.type).element)
+    bits = constant_bits(value)
+    return bits is not None and bits == encode(number, element_type(value.type).element)
 
 
 def _is_integer(value: Value) -> bool:

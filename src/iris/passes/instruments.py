@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from iris.errors import FileError
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
 from iris.ir.text.printer import to_text
@@ -119,10 +120,13 @@ class Dump(Instrument):
         if unchanged and not self.everything:
             return
         folder = self.folder / functions[0].symbol
-        folder.mkdir(parents=True, exist_ok=True)
-        if number == 0:
-            for old in folder.glob("[0-9][0-9]-*.iris"):
-                old.unlink()  # what an earlier, longer pipeline left would mislead
         file = folder / f"{number:02}-{name}.iris"
         command = replay_command(self.pipeline.after(number), file)
-        file.write_text(f"# {command}\n{text}", encoding="utf-8")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if number == 0:
+                for old in folder.glob("[0-9][0-9]-*.iris"):
+                    old.unlink()  # what an earlier, longer pipeline left would mislead
+            file.write_text(f"# {command}\n{text}", encoding="utf-8")
+        except OSError as error:
+            raise FileError(f"cannot write the dump {file}: {error.strerror}") from None

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from iris.errors import PassError, PipelineError
+from iris.errors import FileError, PassError, PipelineError
 from iris.ir.control import Func
 from iris.ir.core import Module
 from iris.ir.text.printer import to_text
@@ -44,10 +44,10 @@ def run(
     if isinstance(pipeline, str):
         pipeline = Pipeline.parse(pipeline)
     work = module.clone()
+    for instrument in instruments:
+        instrument.start(work, pipeline)
     position = 0
     try:
-        for instrument in instruments:
-            instrument.start(work, pipeline)
         for position, pass_ in enumerate(pipeline):
             _check_level(pass_, work)
             start = time.perf_counter()
@@ -55,7 +55,7 @@ def run(
             seconds = time.perf_counter() - start
             for instrument in instruments:
                 instrument.after(position, pass_, work, seconds, counts)
-    except PipelineError:
+    except (PipelineError, FileError):  # not the pass's doing
         raise
     except Exception as error:
         raise _report(error, module, pipeline, position, reproducers) from error
@@ -77,8 +77,6 @@ def _report(
     error: Exception, module: Module, pipeline: Pipeline, position: int, folder: Path | None
 ) -> Exception:
     """The error that says which pass failed, and the command that shows it again."""
-    if not len(pipeline):
-        return error
     before = module.clone()
     for pass_ in pipeline.passes[:position]:
         pass_.run(before)
@@ -87,8 +85,12 @@ def _report(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(
-            "w", dir=folder, prefix=f"{pipeline.passes[position].name}-", suffix=".iris",
-            delete=False, encoding="utf-8",
+            "w",
+            dir=folder,
+            prefix=f"{pipeline.passes[position].name}-",
+            suffix=".iris",
+            delete=False,
+            encoding="utf-8",
         ) as file:
             command = replay_command(rest, Path(file.name))
             file.write(f"# {command}\n{to_text(before, locations=True)}")

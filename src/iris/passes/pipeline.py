@@ -42,7 +42,9 @@ class Pass:
         if name is None:  # a base for passes, not a pass
             return
         if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
-            raise DeclarationError(f"a pass is called by lower-case words and hyphens, not {name!r}")
+            raise DeclarationError(
+                f"a pass is called by lower-case words and hyphens, not {name!r}"
+            )
         known = PASSES.get(name)
         # A class defined again, as in a notebook, takes the place of the one before.
         if known is not None and known.__qualname__ != cls.__qualname__:
@@ -55,7 +57,7 @@ class Pass:
 
     def __str__(self) -> str:
         options = [
-            f"{_kebab(f.name)}={_option_text(getattr(self, f.name))}"
+            f"{kebab(f.name)}={_option_text(getattr(self, f.name))}"
             for f in fields(self)
             if getattr(self, f.name) != f.default
         ]
@@ -92,24 +94,25 @@ _ITEM = re.compile(r"\s*([A-Za-z0-9_-]+)\s*(?:\{([^{}]*)\})?\s*(,|$)")
 def _parse_passes(text: str) -> Iterator[Pass]:
     if not text.strip():
         return
-    position = 0
-    more = True
-    while more:
+    position, separator = 0, ","
+    while separator:
         item = _ITEM.match(text, position)
         if item is None:
             raise PipelineError(
                 f"expected a pass, such as cse or name{{option=1}}, at {text[position:]!r}"
             )
-        name, options, more = item.groups()
+        name, options, separator = item.groups()
         if name not in PASSES:
-            raise PipelineError(f"no pass is called {name!r}; there are {', '.join(sorted(PASSES))}")
+            raise PipelineError(
+                f"no pass is called {name!r}; there are {', '.join(sorted(PASSES))}"
+            )
         yield _make(PASSES[name], options or "")
         position = item.end()
 
 
 def _make(cls: type[Pass], text: str) -> Pass:
     hints = get_type_hints(cls)
-    known = {_kebab(f.name): f.name for f in fields(cls)}
+    known = {kebab(f.name): f.name for f in fields(cls)}
     given: dict[str, Any] = {}
     for option in filter(None, map(str.strip, text.split(","))):
         name, equals, value = (part.strip() for part in option.partition("="))
@@ -120,7 +123,7 @@ def _make(cls: type[Pass], text: str) -> Pass:
             why = "is given twice" if equals else "needs a value"
             raise PipelineError(f"{cls.name}: the option {name!r} {why}")
         given[known[name]] = _option_value(f"{cls.name}: {name}", hints[known[name]], value)
-    missing = [_kebab(f.name) for f in fields(cls) if _is_required(f) and f.name not in given]
+    missing = [kebab(f.name) for f in fields(cls) if _is_required(f) and f.name not in given]
     if missing:
         raise PipelineError(f"{cls.name} needs a value for {', '.join(missing)}")
     return cls(**given)
@@ -130,7 +133,8 @@ def _is_required(field: Field[Any]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
 
 
-def _kebab(name: str) -> str:
+def kebab(name: str) -> str:
+    """An option's name as it stands in text."""
     return name.replace("_", "-")
 
 

@@ -10,6 +10,7 @@ With IRIS_DUMP=changed the IR after each pass is written to numbered files in IR
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import inspect
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from iris.ir import parse, to_text, verify
 from iris.ir.core import Level
 from iris.passes import PASSES, Instrument, Pipeline, run
 from iris.passes.instruments import Check, Dump, Timing
+from iris.passes.pipeline import kebab
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,7 +32,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("file", nargs="?", default="-", help="IR text; - or nothing: standard input")
+    parser.add_argument(
+        "file", nargs="?", default="-", help="IR text; - or nothing: standard input"
+    )
     parser.add_argument(
         "--passes", default="", metavar="PIPELINE", help='such as "fold,cse,dce" (see --list)'
     )
@@ -71,10 +75,9 @@ def describe_passes() -> str:
     lines = []
     for name, cls in sorted(PASSES.items()):
         first = (inspect.getdoc(cls) or "").split("\n\n")[0].split("\n")
-        fields = cls.__dataclass_fields__.values()
-        options = ",".join(f"{f.name.replace('_', '-')}={f.default}" for f in fields)
+        options = ", ".join(f"{kebab(f.name)}: {f.type}" for f in dataclasses.fields(cls))
         spelled = f"{name}{{{options}}}" if options else name
-        lines.append(f"{spelled:16} {' '.join(first).split(': ')[0].rstrip('.')}")
+        lines.append(f"{spelled:16} {' '.join(first)}")
     return "\n".join(lines)
 
 
@@ -94,7 +97,9 @@ def read(file: str) -> str:
     except OSError as error:
         raise FileError(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise FileError(f"{file} is no UTF-8 text: byte {error.start} is {data[error.start]:#x}") from None
+        raise FileError(
+            f"{file} is no UTF-8 text: byte {error.start} is {data[error.start]:#x}"
+        ) from None
 
 
 def write(file: str, text: str) -> None:

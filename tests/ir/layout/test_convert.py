@@ -7,11 +7,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from test_linear import random_shape, wide, xor
 
 from iris.errors import LayoutError
 from iris.ir.layout.convert import Movement, convert
 from iris.ir.layout.linear import APPLE_FRAGMENT, LinearLayout
+from random_layouts import random_shape, wide, xor
 
 CASES = 20_000
 

@@ -7,11 +7,11 @@ import re
 from textwrap import dedent
 
 import pytest
-from test_linear import random_layout, random_shape
 
 from iris.errors import LayoutError
 from iris.ir.layout.draw import draw
 from iris.ir.layout.linear import APPLE_FRAGMENT, LinearLayout
+from random_layouts import random_layout, random_shape
 
 
 def golden(text):

@@ -18,76 +18,17 @@ import pytest
 
 from iris.errors import LayoutError
 from iris.ir.layout.linear import APPLE_FRAGMENT, HARDWARE, LinearLayout
+from random_layouts import (
+    coordinates,
+    grid,
+    join,
+    random_layout,
+    random_shape,
+    row_major,
+    wide,
+)
 
 CASES = 20_000
-
-
-def random_shape(rnd, max_bits=5):
-    bits = [0] * rnd.randint(1, 3)
-    for _ in range(rnd.randint(0, max_bits)):
-        bits[rnd.randrange(len(bits))] += 1
-    return tuple(1 << b for b in bits)
-
-
-def random_columns(rnd, shape, kind=None):
-    """Coordinates of input bits: permuted, mixed by xor, replicated, or arbitrary ones."""
-    kind = kind or rnd.choice(("permuted", "mixed", "replicated", "arbitrary"))
-    columns = [
-        tuple(1 << bit if a == axis else 0 for a in range(len(shape)))
-        for axis, size in enumerate(shape)
-        for bit in range(size.bit_length() - 1)
-    ]
-    rnd.shuffle(columns)
-    if kind == "arbitrary":
-        return [tuple(rnd.randrange(size) for size in shape) for _ in range(rnd.randint(0, 6))]
-    if kind != "permuted" and len(columns) > 1:
-        for _ in range(rnd.randint(0, 6)):
-            i, j = rnd.sample(range(len(columns)), 2)
-            columns[i] = xor(columns[i], columns[j])
-    if kind == "replicated":
-        for _ in range(rnd.randint(1, 3)):
-            extra = (0,) * len(shape)
-            for column in columns:
-                if rnd.random() < 0.3:
-                    extra = xor(extra, column)
-            columns.insert(rnd.randint(0, len(columns)), extra)
-    return columns
-
-
-def xor(a, b):
-    return tuple(x ^ y for x, y in zip(a, b, strict=True))
-
-
-def random_layout(rnd, shape=None, kind=None):
-    shape = shape or random_shape(rnd)
-    columns = random_columns(rnd, shape, kind)
-    i, j = sorted((rnd.randint(0, len(columns)), rnd.randint(0, len(columns))))
-    return LinearLayout.of(shape, register=columns[:i], lane=columns[i:j], simdgroup=columns[j:])
-
-
-def wide(layout):
-    """The element at every location (first dimension fastest), 16 bits a coordinate."""
-    table = np.zeros(1, np.int64)
-    for _, images in layout.bases:
-        for image in images:
-            value = sum(c << 16 * axis for axis, c in enumerate(image))
-            table = np.concatenate([table, table ^ value])
-    return table
-
-
-def coordinates(table, rank):
-    return [table >> 16 * axis & 0xFFFF for axis in range(rank)]
-
-
-def row_major(coords, shape):
-    flat = 0
-    for c, size in zip(coords, shape, strict=True):
-        flat = flat * size + c
-    return flat
-
-
-def join(coords):
-    return sum(c << 16 * axis for axis, c in enumerate(coords))
 
 
 @cache
@@ -95,11 +36,6 @@ def pool():
     rnd = random.Random(7)
     layouts = [random_layout(rnd) for _ in range(CASES)]
     return [(layout, wide(layout)) for layout in layouts]
-
-
-def grid(layout):
-    """All locations, first dimension fastest, as one array per dimension."""
-    return np.unravel_index(np.arange(np.prod(layout.sizes)), layout.sizes, order="F")
 
 
 def test_apply_on_all_locations_and_on_ints():

@@ -6,12 +6,12 @@ import random
 
 import numpy as np
 import pytest
-from test_linear import coordinates, grid, random_layout, random_shape, wide
 
 from iris.errors import LayoutError
 from iris.ir.layout.convert import Movement, convert
 from iris.ir.layout.linear import APPLE_FRAGMENT, LinearLayout
 from iris.ir.layout.reduce import reduce_axis
+from random_layouts import coordinates, grid, random_layout, random_shape, wide
 
 CASES = 20_000
 
