@@ -10,7 +10,7 @@ import numpy as np
 
 from iris.ir import math, metal, scalar, tile
 from iris.ir.control import For, Func, If, While
-from iris.ir.core import Facet, Module, Op, Region, Value
+from iris.ir.core import OPS, Facet, Module, Op, Region, Value
 from iris.ir.types import ElementType, Ptr
 from random_ir import MEMORY
 
@@ -79,10 +79,9 @@ def _length(value: Value) -> int:
     return value.type.shape[0] if value.type.shape else 1
 
 
-for _cls in vars(math).values():
-    if isinstance(_cls, type) and issubclass(_cls, Op) and hasattr(_cls, "name"):
-        if _cls is not math.Constant:
-            evaluate(_cls)(_math)
+for _cls in OPS.values():
+    if _cls.__module__ == math.__name__ and _cls is not math.Constant:
+        evaluate(_cls)(_math)
 
 
 @evaluate(math.Constant)

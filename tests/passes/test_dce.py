@@ -45,11 +45,10 @@ def test_a_loop_that_only_computes_goes() -> None:
 def test_carried_values_that_feed_only_themselves_go() -> None:
     text = dce(
         """
-        %s: f32, %t: f32, %u: i32 = for %z, %n, %one (%k: i32, %b: f32 = %a, %d: f32 = %a, %e: i32 = %z) {
+        %s: f32, %t: f32 = for %z, %n, %one (%k: i32, %b: f32 = %a, %d: f32 = %a) {
           %f: f32 = add %b, %a
           %g: f32 = mul %d, %a
-          %h: i32 = add %e, %k
-          yield %f, %g, %h
+          yield %f, %g
         }
         tile.store %X, %n, %t
         """

@@ -32,9 +32,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "file", nargs="?", default="-", help="IR text; - or nothing: standard input"
-    )
+    parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
     parser.add_argument(
         "--passes", default="", metavar="PIPELINE", help='such as "fold,cse,dce" (see --list)'
     )

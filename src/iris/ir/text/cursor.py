@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from os.path import commonprefix
 from typing import NoReturn, TypeVar
 
 from iris.errors import LayoutError, ParseError, SourceSpot, TypeMistake
@@ -28,6 +29,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
+_INTEGER = re.compile(r"^-?\d+")
 LONGEST_NUMBER = 64
 END = "end of text"
 
@@ -36,7 +38,17 @@ class Cursor:
     """The token under it is `text`, of a `kind` (value, symbol, string, shaped, number, word,
     mark or end), at `offset` in the source."""
 
-    __slots__ = ("_kinds", "_offsets", "_position", "_texts", "file", "kind", "source", "text")
+    __slots__ = (
+        "_counted",
+        "_kinds",
+        "_offsets",
+        "_position",
+        "_texts",
+        "file",
+        "kind",
+        "source",
+        "text",
+    )
 
     def __init__(self, source: str, file: str):
         self.source = source
@@ -54,12 +66,15 @@ class Cursor:
                 offsets.append(position)
             position = found.end()
         if position < len(source):
+            if source[position] == '"':
+                raise self.error_at(position, "the string does not end on its line")
             raise self.error_at(position, f"no token starts with {source[position]!r}")
         texts.append(END)
         kinds.append("end")
         offsets.append(len(source.rstrip()))
         self._texts, self._kinds, self._offsets = texts, kinds, offsets
         self._position = 0
+        self._counted = (0, 1)  # an offset, and the line it is on
         self.text = texts[0]
         self.kind = kinds[0]
 
@@ -72,9 +87,19 @@ class Cursor:
     def error_at(self, offset: int, message: str) -> ParseError:
         return ParseError(message, SourceSpot.at(self.source, offset, self.file))
 
-    def fail(self, expected: str) -> NoReturn:
+    def fail(self, expected: str, words: Iterable[str] = ()) -> NoReturn:
+        """Raise that something else was expected, such as one of some words.
+
+        `ptrf32` and `tile.lod` are wrong from `f32` and `lod` on: the error points there.
+        """
+        known = 0
+        for word in words:
+            room, dot, _ = word.partition(".")
+            for start in (room, room + dot, word):
+                if self.text.startswith(start):
+                    known = max(known, len(start))
         found = self.text if self.kind == "end" else repr(self.text)
-        raise self.error(f"expected {expected}, found {found}")
+        raise self.error_at(self.offset + known, f"expected {expected}, found {found}")
 
     def build(self, make: Callable[[], T], offset: int) -> T:
         """What `make` gives; a rule it finds broken becomes an error at an offset."""
@@ -91,7 +116,19 @@ class Cursor:
 
     @property
     def line(self) -> int:
-        return self.source.count("\n", 0, self.offset) + 1
+        # From the line asked for last, for a text has many.
+        start, line = self._counted
+        if self.offset < start:
+            start, line = 0, 1
+        line += self.source.count("\n", start, self.offset)
+        self._counted = self.offset, line
+        return line
+
+    @property
+    def starts_line(self) -> bool:
+        """Whether nothing but space stands before the token on its line."""
+        start = self.source.rfind("\n", 0, self.offset) + 1
+        return not self.source[start : self.offset].strip()
 
     def advance(self) -> str:
         """Step over the token and return it."""
@@ -102,9 +139,9 @@ class Cursor:
             self.kind = self._kinds[position]
         return text
 
-    def following(self) -> str:
-        """The token after the one under the cursor."""
-        return self._texts[min(self._position + 1, len(self._texts) - 1)]
+    def following(self, distance: int = 1) -> str:
+        """The token after the one under the cursor, or further on."""
+        return self._texts[min(self._position + distance, len(self._texts) - 1)]
 
     @property
     def mark(self) -> int:
@@ -115,10 +152,12 @@ class Cursor:
         return self._offsets[mark]
 
     def first_difference(self, mark: int, expected: str) -> int:
-        """The offset of the first token from `mark` on that differs from another text."""
+        """The offset at which the text from `mark` on first differs from another."""
         for token in Cursor(expected, self.file)._texts[:-1]:
-            if mark + 1 >= len(self._texts) or self._texts[mark] != token:
-                break
+            have = self._texts[mark]
+            if have != token:
+                # Of `64x32xf16` and `64x8xf16`, the 32.
+                return self._offsets[mark] + commonprefix([have, token]).rfind("x") + 1
             mark += 1
         return self._offsets[mark]
 
@@ -146,7 +185,7 @@ class Cursor:
 
     def one_of(self, table: Mapping[str, T], what: str) -> T:
         if self.kind != "word" or self.text not in table:
-            self.fail(what)
+            self.fail(what, table)
         return table[self.advance()]
 
     def listed(self, opening: str, closing: str, item: Callable[[], T]) -> list[T]:
@@ -162,7 +201,7 @@ class Cursor:
 
     def integer(self, least: int, most: int, what: str = "an integer") -> int:
         if self.kind != "number" or not self.text.lstrip("-").isdigit():
-            self.fail(what)
+            self.fail(what, _INTEGER.findall(self.text))
         if len(self.text) > LONGEST_NUMBER or not least <= int(self.text) <= most:
             raise self.error(f"the number is out of range: {least} to {most}")
         return int(self.advance())

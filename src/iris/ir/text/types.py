@@ -32,8 +32,9 @@ def read_type(cursor: Cursor) -> Type:
     if scalar is not None:
         cursor.advance()
         return scalar
-    if cursor.text not in _READERS or cursor.following() != "<":
-        cursor.fail(f"a type: a dtype, or {', '.join(f'{k}<...>' for k in _READERS)}")
+    if cursor.text not in _READERS:
+        what = f"a type: a dtype, or {', '.join(f'{k}<...>' for k in _READERS)}"
+        cursor.fail(what, (*DTYPES, *_READERS))
     offset = cursor.offset
     reader = _READERS[cursor.advance()]
     cursor.expect("<")
@@ -52,14 +53,28 @@ def _shaped(cursor: Cursor) -> tuple[tuple[int, ...], DType]:
     """`64x32xf16`."""
     if cursor.kind != "shaped":
         cursor.fail("sizes and a dtype, such as 64x32xf16")
-    *sizes, name = cursor.text.split("x")
+    sizes, name = _SHAPED.fullmatch(cursor.text).groups()
     if name not in DTYPES:
-        raise cursor.error(f"no dtype is called {name!r}; there are {', '.join(DTYPES)}")
-    for size in sizes:
-        if len(size) > 10 or int(size) > MAX_SIZE:
-            raise cursor.error(f"the size {size} is over {MAX_SIZE}")
+        known = max((len(d) for d in DTYPES if name.startswith(d)), default=0)
+        raise cursor.error_at(
+            cursor.offset + len(sizes) + known,
+            f"no dtype is called {name!r}; there are {', '.join(DTYPES)}",
+        )
+    shape = _sizes(cursor, sizes[:-1], 0)
     cursor.advance()
-    return tuple(map(int, sizes)), DTYPES[name]
+    return shape, DTYPES[name]
+
+
+def _sizes(cursor: Cursor, text: str, least: int) -> tuple[int, ...]:
+    """The sizes that the token under the cursor starts with."""
+    offset = cursor.offset
+    shape = []
+    for size in text.split("x"):
+        if len(size) > 10 or not least <= int(size) <= MAX_SIZE:
+            raise cursor.error_at(offset, f"a size goes from {least} to {MAX_SIZE}, not {size[:20]}")
+        offset += len(size) + 1
+        shape.append(int(size))
+    return tuple(shape)
 
 
 def _read_ptr(cursor: Cursor) -> list[Any]:

@@ -1,0 +1,266 @@
+"""Values, ops, regions, modules, and how ops are declared."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from iris.errors import DeclarationError, RewriteError, TypeMistake, VerifyError
+from iris.ir import Facet, Level, Location, Module, Op, Value, parse, verify
+from iris.ir.attributes import Integer
+from iris.ir.builder import Builder
+from iris.ir.control import For, Func, If, Return, Yield
+from iris.ir.core import OPS
+from iris.ir.declare import attribute, optional, result, variadic
+from iris.ir.math import Add, Compare, Constant, Mul, Neg, Predicate
+from iris.ir.tile import Load
+from iris.ir.types import DType, Ptr, Registers, Tensor, Tile, bool_, f16, f32, i32
+from random_ir import random_module
+from support import counts
+
+
+def function(*arguments: tuple[str, object]) -> tuple[Func, Builder]:
+    func = Func("f", Level.TILE, arguments)  # type: ignore[arg-type]
+    return func, Builder(func.body)
+
+
+# Types.
+
+
+def test_types_are_interned_and_frozen() -> None:
+    assert Tile((8, 4), f32) is Tile((8, 4), f32)
+    assert Tile((8, 4), f32) is not Tile((4, 8), f32)
+    assert DType("f32") is f32
+    assert Ptr(f32) is not Ptr(f32, noalias=True)
+    assert pickle.loads(pickle.dumps(Tile((8,), f16))) is Tile((8,), f16)
+    assert copy.deepcopy(Registers(4, i32)) is Registers(4, i32)
+    with pytest.raises(AttributeError, match="frozen"):
+        f32.bits = 64  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Tile((3,), f32), "powers of two; 3 is not"),
+        (lambda: Tile((), f32), "1 to 3 dimensions, not 0"),
+        (lambda: Tile((2, 2, 2, 2), f32), "1 to 3 dimensions, not 4"),
+        (lambda: Tile((0,), f32), "no size 0"),
+        (lambda: Tensor((-1,), f32), "no size -1"),
+        (lambda: Registers(0, f32), "no size 0"),
+        (lambda: DType("f64"), "no dtype is called 'f64'; there are bool, i8"),
+    ],
+)
+def test_types_that_cannot_exist(make: object, message: str) -> None:
+    with pytest.raises(TypeMistake, match=message):
+        make()  # type: ignore[operator]
+
+
+def test_tensors_may_be_empty_or_scalar() -> None:
+    assert str(Tensor((0, 3), f32)) == "tensor<0x3xf32>"
+    assert str(Tensor((), f32)) == "tensor<f32>"
+
+
+# Building.
+
+
+def test_a_function_built_by_hand() -> None:
+    func, b = function(("x", f32), ("n", i32))
+    x, n = func.body.arguments
+    zero, one = b(Constant(0, i32)), b(Constant(1, i32))
+    loop = b.insert(For(zero, n, one, [x], location=Location("k.py", 3)))
+    with b.inside(loop.body):
+        b.insert(Yield([b(Mul(loop.carried[0], x), "y")]))
+    b.insert(Return([]))
+    module = Module([func])
+    verify(module)
+    assert loop.results[0].type is f32
+    assert parse(str(module)) == module
+    assert "for %c0, %n, %c1 (%1: i32, %2: f32 = %x) {" in str(module)
+
+
+def test_an_op_is_checked_when_it_is_made() -> None:
+    func, _ = function(("x", f32), ("n", i32))
+    x, n = func.body.arguments
+    with pytest.raises(VerifyError, match="operands must have one type, not f32, i32"):
+        Add(x, n)
+    with pytest.raises(VerifyError, match="300 does not fit i8"):
+        Constant(300, DType("i8"))
+
+
+def test_arguments_by_name_and_their_mistakes() -> None:
+    func, _ = function(("X", Ptr(f32)), ("n", i32), ("m", bool_), ("x", f32))
+    pointer, n, m, x = func.body.arguments
+    assert Load(pointer, n, mask=m, other=x).other is x
+    assert Load(pointer, offset=n).mask is None
+    for wrong, message in [
+        (lambda: Load(pointer), "needs 'offset'; it takes base, offset, mask, other"),
+        (lambda: Load(pointer, n, other=x), "'other' needs the ones before it"),
+        (lambda: Load(pointer, n, maks=m), "'maks' but has no such field"),
+        (lambda: Load(pointer, n, m, x, x), "takes 4 arguments"),
+        (lambda: Load(pointer, n, base=pointer), "'base' twice"),
+    ]:
+        with pytest.raises(DeclarationError, match=message):
+            wrong()
+
+
+def test_a_location_is_the_builders_unless_the_op_has_one() -> None:
+    func, b = function(("x", f32))
+    b.location = Location("k.py", 7)
+    (x,) = func.body.arguments
+    assert b.insert(Neg(x)).location == Location("k.py", 7)
+    assert b.insert(Neg(x, location=Location("h.py", 1))).location == Location("h.py", 1)
+
+
+# Declaring.
+
+
+def test_an_op_declared_elsewhere_prints_parses_and_clones() -> None:
+    class Scale(Op):
+        """A pass writer's own op."""
+
+        name = "test.scale"
+        by: int = attribute(Integer(0, 8))
+        x: Value = variadic()
+        bias: int = attribute(Integer(), 0)
+        result: Value = result()
+
+    try:
+        text = (
+            "func tile @f(%x: f32) {\n"
+            "  %y: f32 = test.scale 3 %x, %x, bias=-2\n"
+            "  %z: f32 = test.scale 0\n"
+            "  return\n"
+            "}\n"
+        )
+        module = parse(text)
+        assert str(module) == text
+        assert module.clone() == module
+        op = next(iter(next(iter(module)).regions[0]))
+        assert isinstance(op, Scale)
+        assert (op.by, op.bias, len(op.x)) == (3, -2, 2)
+    finally:
+        del OPS["test.scale"]
+
+
+def test_declarations_that_make_no_sense() -> None:
+    with pytest.raises(DeclarationError, match="do not mix"):
+
+        class Mixed(Op):
+            name = "test.mixed"
+            some: Value = variadic()
+            maybe: Value = optional()
+
+    with pytest.raises(DeclarationError, match="two ops are called 'add'"):
+
+        class Again(Op):
+            name = "add"
+
+    assert "test.mixed" not in OPS
+    assert OPS["add"] is Add
+
+
+def test_facets() -> None:
+    speed = Facet("speed")
+    speed(Op)("slow")
+    speed(Add)("fast")
+    assert (speed[Add], speed[Mul]) == ("fast", "slow")
+    with pytest.raises(DeclarationError, match="add has two speed rules"):
+        speed(Add)("faster")
+    colour = Facet("colour")
+    with pytest.raises(DeclarationError, match="mul has no colour rule"):
+        colour[Mul]
+    assert colour.get(Mul) is None
+
+
+# Changing.
+
+
+def test_users_follow_every_change() -> None:
+    func, b = function(("x", f32), ("y", f32))
+    x, y = func.body.arguments
+    both = b.insert(Add(x, x))
+    assert list(x.users) == [both]
+    x.replace_by(y)
+    assert (list(x.users), list(y.users)) == ([], [both])
+    user = b.insert(Neg(both.result))
+    with pytest.raises(RewriteError, match="add cannot be erased"):
+        both.erase()
+    user.erase()
+    both.erase()
+    assert not y.users
+    assert func.body.first is None
+
+
+def test_erasing_an_op_drops_the_uses_inside_it() -> None:
+    func, b = function(("x", f32), ("c", bool_))
+    x, c = func.body.arguments
+    branch = b.insert(If(c, []))
+    with b.inside(branch.then):
+        b.insert(Neg(x))
+    assert len(x.users) == 1
+    branch.erase()
+    assert not x.users
+    assert not c.users
+
+
+def test_a_region_may_change_while_it_is_walked() -> None:
+    func, b = function(("x", f32))
+    (x,) = func.body.arguments
+    for _ in range(5):
+        b.insert(Neg(x))
+    for op in func.body:
+        op.erase()
+    assert list(func.body) == []
+
+
+# Equality.
+
+
+def test_equality_sees_everything_but_names_and_locations() -> None:
+    def make(**changes: object) -> Module:
+        parts: dict[str, object] = {"n": 1, "predicate": Predicate.LT, "name": "x", "line": 1}
+        parts |= changes
+        func, b = function((str(parts["name"]), i32))
+        b.location = Location("k.py", int(str(parts["line"])))
+        one = b(Constant(int(str(parts["n"])), i32))
+        b(Compare(parts["predicate"], func.body.arguments[0], one))
+        b.insert(Return([]))
+        return Module([func])
+
+    assert make() == make()
+    assert make() == make(name="y", line=2)
+    assert make() != make(n=2)
+    assert make() != make(predicate=Predicate.LE)
+    assert make() != "text"
+
+
+def test_random_modules_clone_equal_and_apart() -> None:
+    for seed in range(counts(200, 2000)):
+        module = random_module(seed)
+        text = str(module)
+        clone = module.clone()
+        assert clone == module
+        verify(clone)
+        for op in clone.walk():
+            assert all(op in v.users for v in op.operands)
+        originals = set(module.walk())
+        assert not originals & set(clone.walk())
+        for function_ in clone:
+            function_.regions[0].end.set_operands(())
+        assert str(module) == text, "changing the clone changed the original"
+
+
+def test_a_random_change_makes_modules_differ() -> None:
+    for seed in range(counts(100, 1000)):
+        module = random_module(seed)
+        clone = module.clone()
+        victims = [
+            op
+            for op in clone.walk()
+            if len(set(op.operands)) == len(op.operands) == 2 and not op.regions
+        ]
+        op = victims[seed % len(victims)]
+        op.set_operands(op.operands[::-1])
+        assert clone != module
