@@ -123,10 +123,15 @@ class For(Op):
         return self.infer()
 
     def check(self) -> None:
-        lower = self.operands[0].type
-        for field, value in (("upper", self.upper), ("step", self.step)):
-            if value.type is not lower:
-                raise self.invalid(f"{field} is {value.type}, but lower is {lower}", at=field)
+        types = [v.type for v in self.operands[:3]]
+        usual = max(types, key=types.count)
+        for field, type_ in zip(self.spec.fixed, types, strict=True):
+            if type_ is not usual:
+                raise self.invalid(
+                    f"lower, upper and step must have one type; {field.name} is {type_}, "
+                    f"another is {usual}",
+                    at=field.name,
+                )
 
     @property
     def carried(self) -> list[Value]:

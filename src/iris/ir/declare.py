@@ -194,6 +194,7 @@ class Spec:
         "inferred",
         "is_plain",
         "made",
+        "named",
         "named_attributes",
         "op_name",
         "operands",
@@ -220,6 +221,9 @@ class Spec:
         self.positional_attributes = [f for f in attributes if f.default is REQUIRED]
         self.named_attributes = [f for f in attributes if f.default is not REQUIRED]
         self.attributes = [*self.positional_attributes, *self.named_attributes]
+        # What the text gives as `name=value`.
+        groups = self.variadics if len(self.variadics) > 1 else []
+        self.named = [*self.optionals, *groups, *self.named_attributes]
         self.regions = [f for f in fields if isinstance(f, RegionField)]
         self.results_vary = any(isinstance(f, ResultsField) for f in fields)
         self.results = [f for f in fields if isinstance(f, ResultField)]

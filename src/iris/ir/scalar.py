@@ -99,32 +99,6 @@ def _dtype(op: Op, operand: int = 0) -> DType:
     return element_type(op.operands[operand].type).element
 
 
-def _unary(cls: type[Op], function: Callable[[Array], Array]) -> None:
-    """A function that NumPy computes exactly in the storage dtype."""
-    meaning(cls)(lambda op, x: function(x))
-
-
-def _transcendental(cls: type[Op], function: Callable[..., Array]) -> None:
-    """A function of floats computed in float64 and rounded once."""
-
-    def rule(op: Op, *operands: Array) -> Array:
-        return round_to(_dtype(op), function(*[x.astype(np.float64) for x in operands]))
-
-    meaning(cls)(rule)
-
-
-def _arithmetic(cls: type[Op], function: Callable[..., Array]) -> None:
-    """A function that is exact for integers and rounds once, in float32, for floats."""
-
-    def rule(op: Op, *operands: Array) -> Array:
-        dtype = _dtype(op)
-        if dtype.is_float and dtype is not f32:
-            return round_to(dtype, function(*[x.astype(np.float32) for x in operands]))
-        return function(*operands)
-
-    meaning(cls)(rule)
-
-
 def _erf(x: Array) -> Array:
     return np.asarray(np.frompyfunc(python_math.erf, 1, 1)(x), np.float64)
 
@@ -134,78 +108,96 @@ def _sigmoid(x: Array) -> Array:
     return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
 
 
-for _cls, _function in [
-    (math.Neg, np.negative),
-    (math.Abs, np.absolute),
-    (math.Not, np.invert),
-    (math.Floor, np.floor),
-    (math.Ceil, np.ceil),
-    (math.Round, np.rint),
-]:
-    _unary(_cls, _function)
+# What NumPy computes exactly in the storage dtype.
+_EXACT: dict[type[Op], Rule] = {
+    math.Neg: np.negative,
+    math.Abs: np.absolute,
+    math.Not: np.invert,
+    math.Floor: np.floor,
+    math.Ceil: np.ceil,
+    math.Round: np.rint,
+}
 
-for _cls, _function in [
-    (math.Exp, np.exp),
-    (math.Exp2, np.exp2),
-    (math.Log, np.log),
-    (math.Log2, np.log2),
-    (math.Rsqrt, lambda x: 1 / np.sqrt(x)),
-    (math.Sin, np.sin),
-    (math.Cos, np.cos),
-    (math.Tanh, np.tanh),
-    (math.Erf, _erf),
-    (math.Sigmoid, _sigmoid),
-    (math.Pow, np.power),
-]:
-    _transcendental(_cls, _function)
+# What is exact for integers and rounds once, in float32, for floats.
+_ARITHMETIC: dict[type[Op], Rule] = {
+    math.Add: np.add,
+    math.Sub: np.subtract,
+    math.Mul: np.multiply,
+    math.Div: np.true_divide,
+    math.Mod: np.remainder,
+    math.Sqrt: np.sqrt,
+    math.And: np.bitwise_and,
+    math.Or: np.bitwise_or,
+    math.Xor: np.bitwise_xor,
+}
 
-for _cls, _function in [
-    (math.Add, np.add),
-    (math.Sub, np.subtract),
-    (math.Mul, np.multiply),
-    (math.Div, np.true_divide),
-    (math.Mod, np.remainder),
-    (math.Sqrt, np.sqrt),
-    (math.And, np.bitwise_and),
-    (math.Or, np.bitwise_or),
-    (math.Xor, np.bitwise_xor),
-]:
-    _arithmetic(_cls, _function)
+# What is of floats, computed in float64 and rounded once.
+_TRANSCENDENTAL: dict[type[Op], Rule] = {
+    math.Exp: np.exp,
+    math.Exp2: np.exp2,
+    math.Log: np.log,
+    math.Log2: np.log2,
+    math.Rsqrt: lambda x: 1 / np.sqrt(x),
+    math.Sin: np.sin,
+    math.Cos: np.cos,
+    math.Tanh: np.tanh,
+    math.Erf: _erf,
+    math.Sigmoid: _sigmoid,
+    math.Pow: np.power,
+}
+
+
+@meaning(*_EXACT)
+def _exact(op: Op, x: Array) -> Array:
+    return _EXACT[type(op)](x)
+
+
+@meaning(*_ARITHMETIC)
+def _arithmetic(op: Op, *operands: Array) -> Array:
+    dtype, function = _dtype(op), _ARITHMETIC[type(op)]
+    if dtype.is_float and dtype is not f32:
+        return round_to(dtype, function(*[x.astype(np.float32) for x in operands]))
+    return function(*operands)
+
+
+@meaning(*_TRANSCENDENTAL)
+def _transcendental(op: Op, *operands: Array) -> Array:
+    wide = _TRANSCENDENTAL[type(op)](*[x.astype(np.float64) for x in operands])
+    return round_to(_dtype(op), wide)
 
 
 @meaning(math.FloorDiv)
 def _floor_divide(op: Op, lhs: Array, rhs: Array) -> Array:
     dtype = _dtype(op)
     if not dtype.is_float:
-        return np.floor_divide(lhs, rhs)
+        return np.asarray(np.floor_divide(lhs, rhs))
     # NumPy's quotient is off by one where it has no bits to spare, which in float64 it has.
     return round_to(dtype, np.floor_divide(lhs.astype(np.float64), rhs.astype(np.float64)))
 
 
-def _extremum(cls: type[Op], function: Callable[[Array, Array], Array], greater: bool) -> None:
-    """NumPy's function, but with -0 less than +0."""
-
-    def rule(op: Op, lhs: Array, rhs: Array) -> Array:
-        found = function(lhs, rhs)
-        if not _dtype(op).is_float:
-            return found
-        take_rhs = np.signbit(lhs) if greater else ~np.signbit(lhs)
-        zeros = np.where(take_rhs, rhs, lhs)
-        return np.where((lhs == 0) & (rhs == 0), zeros, found)
-
-    meaning(cls)(rule)
+_EXTREMA: dict[type[Op], Rule] = {
+    math.Maximum: np.maximum,
+    math.Minimum: np.minimum,
+    math.MaxNum: np.fmax,
+    math.MinNum: np.fmin,
+}
 
 
-_extremum(math.Maximum, np.maximum, True)
-_extremum(math.Minimum, np.minimum, False)
-_extremum(math.MaxNum, np.fmax, True)
-_extremum(math.MinNum, np.fmin, False)
+@meaning(*_EXTREMA)
+def _extremum(op: Op, lhs: Array, rhs: Array) -> Array:
+    found = _EXTREMA[type(op)](lhs, rhs)
+    if not _dtype(op).is_float:
+        return found
+    # Of two zeros NumPy gives either one; -0 is less than +0.
+    greater = isinstance(op, math.Maximum | math.MaxNum)
+    zeros = np.where(np.signbit(lhs) == greater, rhs, lhs)
+    return np.where((lhs == 0) & (rhs == 0), zeros, found)
 
 
 @meaning(math.Shl, math.Shr)
 def _shift(op: Op, value: Array, amount: Array) -> Array:
     function = np.left_shift if isinstance(op, math.Shl) else np.right_shift
-    return function(value, amount & amount.dtype.type(_dtype(op).bits - 1))
+    return np.asarray(function(value, amount & amount.dtype.type(_dtype(op).bits - 1)))
 
 
 @meaning(math.Fma)
@@ -236,7 +228,7 @@ _COMPARE: dict[Predicate, Callable[[Array, Array], Array]] = {
 
 @meaning(math.Compare)
 def _compare(op: math.Compare, lhs: Array, rhs: Array) -> Array:
-    return _COMPARE[op.predicate](lhs, rhs)
+    return np.asarray(_COMPARE[op.predicate](lhs, rhs))
 
 
 @meaning(math.Select)

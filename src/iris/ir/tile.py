@@ -130,7 +130,7 @@ class ConvertLayout(TileOp):
         if (
             not isinstance(source, Tile)
             or not isinstance(target, Tile)
-            or target is not Tile(source.shape, source.element, target.layout)
+            or (source.shape, source.element) != (target.shape, target.element)
         ):
             raise self.invalid(f"{source} and {target} differ in more than layout", at="result")
 

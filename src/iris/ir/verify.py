@@ -14,6 +14,7 @@ from iris.ir.core import Level, Module, Op, Region, Value
 from iris.ir.text.printer import to_text
 
 NEIGHBOURS = 5  # lines of IR shown before and after the op at fault
+DEEPEST = 48  # regions within regions
 
 
 def verify(module: Module) -> None:
@@ -110,8 +111,8 @@ def verify_header(op: Op) -> None:
     op.check()
 
 
-def _wrong_operand(op: Op, name: str, index: int, what: str, value: Value) -> VerifyError:
-    return op.invalid(f"{name} must be {what}, not {value.type}", at=name, index=index)
+def operand_mistake(op_name: str, field: OperandField, type_: Type) -> str:
+    return f"{op_name}: {field.name} must be {field.constraint.what}, not {type_}"
 
 
 def _verify_attributes(op: Op) -> None:

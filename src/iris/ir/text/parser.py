@@ -6,20 +6,20 @@ keeps, for the op in hand, where in the text each of its fields stands.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from iris.errors import ParseError, VerifyError
-from iris.ir import metal, tile  # noqa: F401  (they register their ops)
-from iris.ir.core import OPS, Level, Location, Module, Op, Region, Value
 from iris.ir.control import Func
-from iris.ir.declare import Spec
+from iris.ir.core import OPS, Level, Location, Module, Op, Region, Value
+from iris.ir.declare import AttributeField, OperandField, Spec
 from iris.ir.text.cursor import Cursor
+from iris.ir.text.types import at_type
 from iris.ir.types import Type
-from iris.ir.verify import verify_arguments, verify_header
-
-DEEPEST = 48  # regions within regions
-
+from iris.ir.verify import DEEPEST, operand_mistake, verify_arguments, verify_header
 
 def parse(text: str, file: str | None = None) -> Module:
     """The module that a text says.
@@ -34,10 +34,9 @@ class _Places:
     """Where the parts of the op in hand stand: marks of the cursor."""
 
     name: int
-    results: list[int] = field(default_factory=list)  # of their types
-    fields: dict[tuple[str, int], int] = field(default_factory=dict)
-    arguments: list[int] = field(default_factory=list)  # of their types
     end: int = 0
+    # Of operands and attributes; of the types of results and of region arguments.
+    fields: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 class _Parser:
@@ -57,7 +56,7 @@ class _Parser:
             self.values, self.gone = {}, set()
             start = cursor.mark
             if not cursor.at(Func.name):
-                cursor.fail(f"'{Func.name}'")
+                cursor.fail(f"'{Func.name}'", (Func.name,))
             self.op(module.body)
             function = module.body.last
             if isinstance(function, Func):
@@ -77,43 +76,34 @@ class _Parser:
         places = _Places(cursor.mark)
         names, types = self._results(places)
         places.name = cursor.mark
-        cls = OPS.get(cursor.text) if cursor.kind == "word" else None
-        if cls is None:
-            cursor.fail("an op" if names else "an op or a result, such as %x: f32 = ...")
-        if cls.isolated is not (self.depth == 0):
-            raise cursor.error(f"{cls.name} cannot stand here")
-        if cls.level is not None and cls.level is not self.level:
-            where = self.level.value if self.level else "no"
-            raise cursor.error(f"{cls.name} is no op of the {where} level")
-        cursor.advance()
+        cls = self._op_class(bool(names))
         spec = cls.spec
-        attributes = self._positional_attributes(spec, types, places)
-        operands, named = self._operands(spec, types, places)
+        of = types[0] if types else None
+        attributes = self._positional_attributes(spec, of, places)
+        operands, named = self._operands(spec, of, places)
         attributes += [named.get(f.name, f.default) for f in spec.named_attributes]
         if cls.isolated:
             self.level = attributes[0]
         regions = tuple([Region() for _ in spec.regions])
-        places.end = cursor.mark
-        opened: list[tuple[str, Value]] = []
+        arguments: list[tuple[str, Value]] = []
         if regions:
-            self._keyword(spec, 0)
-            opened, initial = self._arguments(regions[0], spec.feeds, places)
+            arguments, initial = self._opening(spec, 0, regions[0], places)
             operands += initial
-            places.end = cursor.mark
+        places.end = cursor.mark
         op = cls.create(tuple(operands), tuple(attributes), types, regions)
         for value, name in zip(op.results, names, strict=True):
             value.name = _hint(name)
         region.append(op)
-        self._verified(op, places, lambda: verify_header(op))
+        self._verified(partial(verify_header, op), op, places)
         for position, inner in enumerate(regions):
             if position:
-                self._keyword(spec, position)
-                opened, _ = self._arguments(inner, False, places)
-            self._verified(op, places, lambda: verify_arguments(op, position))  # noqa: B023
-            self._region(op, inner, opened)
+                arguments, _ = self._opening(spec, position, inner, places)
+                places.end = cursor.mark
+            self._verified(partial(verify_arguments, op, position), op, places)
+            self._region(op, inner, arguments)
         op.location = self._location(line)
-        for name, value, mark in zip(names, op.results, places.results, strict=True):
-            self._define(name, value, mark - 2)
+        for index, (name, value) in enumerate(zip(names, op.results, strict=True)):
+            self._define(name, value, places.fields["results", index] - 2)
 
     def _results(self, places: _Places) -> tuple[list[str], list[Type]]:
         """`%a: f32, %b: i32 =`"""
@@ -122,87 +112,128 @@ class _Parser:
         types: list[Type] = []
         if cursor.kind != "value":
             return names, types
+        if not self._at_result():
+            cursor.fail(_AN_OP)
         while True:
             names.append(cursor.take("value", "a result, such as %x: f32"))
             cursor.expect(":")
-            places.results.append(cursor.mark)
+            places.fields["results", len(types)] = cursor.mark
             types.append(cursor.type())
             if not cursor.accept(","):
                 break
         cursor.expect("=")
         return names, types
 
-    def _positional_attributes(self, spec: Spec, types: list[Type], places: _Places) -> list[Any]:
+    def _at_result(self) -> bool:
+        """Whether the value under the cursor may be a result, for all that `:` is missing; if
+        not, it is what stands before it that is missing."""
+        following = self.cursor.following
+        return following() == ":" or at_type(following()) or at_type(following(2))
+
+    def _op_class(self, has_results: bool) -> type[Op]:
+        """The class of the op whose name is read."""
+        cursor = self.cursor
+        cls = OPS.get(cursor.text) if cursor.kind == "word" else None
+        if cls is None:
+            cursor.fail("an op" if has_results else _AN_OP, OPS)
+        if cls.isolated is not (self.depth == 0):
+            raise cursor.error(f"{cls.name} cannot stand here")
+        if cls.level is not None and cls.level is not self.level:
+            where = self.level.value if self.level else "no"
+            raise cursor.error(f"{cls.name} is no op of the {where} level")
+        if not cls.spec.results_vary and has_results is not bool(cls.spec.results):
+            rule = "gives no result" if has_results else "gives a result: write %x: type = ..."
+            raise cursor.error(f"{cls.name} {rule}")
+        cursor.advance()
+        return cls
+
+    def _positional_attributes(self, spec: Spec, of: Type | None, places: _Places) -> list[Any]:
         cursor = self.cursor
         values = []
         for declared in spec.positional_attributes:
             places.fields[declared.name, 0] = cursor.mark
-            values.append(declared.kind.parse(cursor, types[0] if types else None))
+            values.append(declared.kind.parse(cursor, of))
         return values
 
     def _operands(
-        self, spec: Spec, types: list[Type], places: _Places
+        self, spec: Spec, of: Type | None, places: _Places
     ) -> tuple[list[Value], dict[str, Any]]:
-        """The operands before the regions, and the values of `name=value` attributes."""
+        """The operands before the regions, and the values of attributes that have a name."""
         cursor = self.cursor
+        fixed = spec.fixed
+        repeated = spec.variadics[0] if len(spec.variadics) == 1 and not spec.feeds else None
         operands: list[Value] = []
-        for i, declared in enumerate(spec.fixed):
-            if i:
-                cursor.expect(",")
-            places.fields[declared.name, 0] = cursor.mark
-            operands.append(self._use())
-        more = self._more(bool(operands))
-        if len(spec.variadics) == 1 and not spec.feeds:
-            (group,) = spec.variadics
-            index = 0
-            while more and cursor.kind == "value" and cursor.following() != ":":
-                places.fields[group.name, index] = cursor.mark
-                operands.append(self._use())
-                index += 1
-                more = self._more(True)
         named: dict[str, Any] = {}
-        readers = {f.name: lambda kind=f.kind: kind.parse(cursor, types[0] if types else None)
-                   for f in spec.named_attributes}
-        readers |= {f.name: self._use for f in spec.optionals}
-        if len(spec.variadics) > 1:
-            readers |= {f.name: self._group for f in spec.variadics}
-        first = not operands
-        while more and (not first or (cursor.text in readers and cursor.following() == "=")):
-            first = False
-            name = cursor.text
-            if name not in readers:
-                cursor.fail(f"one of {', '.join(readers)}" if readers else "no more operands")
-            if name in named:
-                raise cursor.error(f"{name} stands twice")
-            cursor.advance()
-            cursor.expect("=")
-            places.fields[name, 0] = cursor.mark
-            named[name] = readers[name]()
-            more = self._more(True)
-        absent = None
-        for declared in spec.optionals:
-            if declared.name not in named:
-                absent = declared.name
-            elif absent:
-                mark = places.fields[declared.name, 0]
-                raise cursor.error_at(
-                    cursor.offset_at(mark - 2), f"{declared.name} needs {absent} as well"
-                )
+        first = True
+        while first or cursor.accept(","):
+            position = len(operands)
+            if position < len(fixed):
+                operands.append(self._operand(spec, fixed[position], 0, places))
+            elif repeated is not None and cursor.kind == "value":
+                if first and cursor.starts_line and self._at_result():
+                    break  # it is the next op's
+                index = position - len(fixed)
+                operands.append(self._operand(spec, repeated, index, places))
+            elif not first or any(f.name == cursor.text for f in spec.named):
+                self._named(spec, of, places, named)
             else:
-                operands.append(named[declared.name])
+                break
+            first = False
+        if len(operands) < len(fixed):
+            cursor.expect(",")
+        for before, declared in pairwise(spec.optionals):
+            if declared.name in named and before.name not in named:
+                mark = places.fields[declared.name, 0] - 2
+                raise cursor.error_at(
+                    cursor.offset_at(mark), f"{declared.name} needs {before.name} as well"
+                )
+        operands += [named[f.name] for f in spec.optionals if f.name in named]
         if len(spec.variadics) > 1:
-            for declared in spec.variadics:
-                if declared.name not in named:
-                    cursor.fail(f"{declared.name}=[...]")
-                operands += named[declared.name]
+            for group in spec.variadics:
+                if group.name not in named:
+                    cursor.fail(f"{group.name}=[...]")
+                operands += named[group.name]
         return operands, named
 
-    def _more(self, any_yet: bool) -> bool:
-        """Whether another operand or field may follow, its comma read."""
-        return self.cursor.accept(",") if any_yet else True
+    def _named(
+        self, spec: Spec, of: Type | None, places: _Places, named: dict[str, Any]
+    ) -> None:
+        """Read `name=value` into `named`."""
+        cursor = self.cursor
+        name = cursor.text
+        declared = next((f for f in spec.named if f.name == name), None)
+        if declared is None:
+            names = [f.name for f in spec.named]
+            what = " or ".join(f"{n}=" for n in names if n not in named)
+            cursor.fail(what or f"no more operands of {spec.op_name}", names)
+        if name in named:
+            raise cursor.error(f"{name} stands twice")
+        cursor.advance()
+        cursor.expect("=")
+        if isinstance(declared, AttributeField):
+            places.fields[name, 0] = cursor.mark
+            named[name] = declared.kind.parse(cursor, of)
+        elif declared in spec.optionals:
+            named[name] = self._operand(spec, declared, 0, places)
+        else:
+            group: list[Value] = []
+            named[name] = group
 
-    def _group(self) -> list[Value]:
-        return self.cursor.listed("[", "]", self._use)
+            def member() -> None:
+                group.append(self._operand(spec, declared, len(group), places))
+
+            cursor.listed("[", "]", member)
+
+    def _operand(self, spec: Spec, declared: OperandField, index: int, places: _Places) -> Value:
+        """An operand of a field.  Its type is checked right here, for what follows may be wrong
+        only because of it."""
+        cursor = self.cursor
+        places.fields[declared.name, index] = cursor.mark
+        value = self._use()
+        if value.type not in declared.constraint:
+            offset = cursor.offset_at(places.fields[declared.name, index])
+            raise cursor.error_at(offset, operand_mistake(spec.op_name, declared, value.type))
+        return value
 
     def _use(self) -> Value:
         cursor = self.cursor
@@ -223,37 +254,36 @@ class _Parser:
 
     # Regions.
 
-    def _keyword(self, spec: Spec, position: int) -> None:
+    def _opening(
+        self, spec: Spec, position: int, region: Region, places: _Places
+    ) -> tuple[list[tuple[str, Value]], list[Value]]:
+        """`do (%i: i32, %s: f32 = %zero)`, what stands before the brace of a region: its named
+        arguments, and what they start with."""
+        cursor = self.cursor
         keyword = spec.regions[position].keyword
         if keyword is not None:
-            self.cursor.expect(keyword)
-
-    def _arguments(
-        self, region: Region, feeds: bool, places: _Places
-    ) -> tuple[list[tuple[str, Value]], list[Value]]:
-        """`(%i: i32, %s: f32 = %zero)`: the named arguments, and what they start with."""
-        cursor = self.cursor
-        places.arguments = []
+            cursor.expect(keyword)
+        feeds = spec.feeds and position == 0
         named: list[tuple[str, Value]] = []
         initial: list[Value] = []
 
         def argument() -> None:
-            mark = cursor.mark
-            name = cursor.take("value", "an argument, such as %i: i32")
+            name = cursor.text
             if name in self.values or any(name == other for other, _ in named):
-                raise cursor.error_at(cursor.offset_at(mark), f"{name} is defined twice")
+                raise cursor.error(f"{name} is defined twice")
+            cursor.take("value", "an argument, such as %i: i32")
             cursor.expect(":")
-            places.arguments.append(cursor.mark)
+            places.fields["arguments", len(named)] = cursor.mark
             named.append((name, region.add_argument(cursor.type(), _hint(name))))
-            if feeds and cursor.at("="):
-                cursor.advance()
-                places.fields["initial", len(initial)] = cursor.mark
-                initial.append(self._use())
+            if feeds and cursor.accept("="):
+                initial.append(self._operand(spec, spec.variadics[0], len(initial), places))
             elif initial:
                 cursor.fail("'=' and what the argument starts with")
 
         if cursor.at("("):
             cursor.listed("(", ")", argument)
+        if not cursor.at("{"):
+            cursor.fail("'{'", [f.name for f in spec.named])
         return named, initial
 
     def _region(self, op: Op, region: Region, arguments: list[tuple[str, Value]]) -> None:
@@ -286,7 +316,7 @@ class _Parser:
             return Location(file, cursor.integer(1, 2**31 - 1, "a line number"))
         return Location(self.file, line) if self.file is not None else None
 
-    def _verified(self, op: Op, places: _Places, check: Any) -> None:
+    def _verified(self, check: Callable[[], None], op: Op, places: _Places) -> None:
         try:
             check()
         except VerifyError as error:
@@ -296,36 +326,28 @@ class _Parser:
         """A rule broken, as an error at the token that breaks it."""
         cursor = self.cursor
         name, index = error.field, error.index
-        mark = places.fields.get((name or "", index))
-        types: list[int] = []
-        if name == "results":
-            types = places.results
-            blamed = self._initial_at_fault(op, index, places)
-            if blamed is not None:
-                mark, types, name = blamed, [], "initial"
-        elif name == "arguments":
-            types = places.arguments
-        elif any(f.name == name for f in op.spec.results):
-            types = places.results
-        if types or name in ("results", "arguments"):
-            mark = types[index] if index < len(types) else mark
-            if mark is not None and error.expected is not None:
-                offset = cursor.first_difference(mark, str(error.expected))
-                return cursor.error_at(offset, error.message)
-        if mark is None:
-            mark = places.end if name is not None and name not in ("results", "arguments") else None
-        return cursor.error_at(cursor.offset_at(places.name if mark is None else mark), error.message)
+        for position, declared in enumerate(op.spec.results):
+            if declared.name == name:
+                name, index = "results", position
+        if name == "results" and self._initial_is_odd(op, index):
+            name = op.spec.variadics[0].name
+        if name is None:
+            mark = places.name
+        else:
+            missing = places.name if name == "results" else places.end
+            mark = places.fields.get((name, index), missing)
+        if error.expected is not None and name in ("results", "arguments"):
+            return cursor.error_at(cursor.first_difference(mark, str(error.expected)), error.message)
+        return cursor.error_at(cursor.offset_at(mark), error.message)
 
-    def _initial_at_fault(self, op: Op, index: int, places: _Places) -> int | None:
-        """Where a result and what it starts with differ in type: the latter's mark, if the
-        region's argument sides with the result."""
+    def _initial_is_odd(self, op: Op, index: int) -> bool:
+        """Whether a result differs in type from what it starts with, and the region's argument
+        sides with the result."""
         if not op.spec.feeds or index >= len(op.results):
-            return None
+            return False
         arguments = op.regions[0].arguments
-        argument = arguments[index - len(op.results)] if len(arguments) >= len(op.results) else None
-        if argument is None or argument.type is not op.results[index].type:
-            return None
-        return places.fields.get(("initial", index))
+        position = len(arguments) - len(op.results) + index
+        return position >= 0 and arguments[position].type is op.results[index].type
 
 
 def _hint(name: str) -> str | None:

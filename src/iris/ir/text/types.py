@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from iris.ir.layout.cute import Layout
@@ -18,12 +20,19 @@ from iris.ir.types import (
     Tensor,
     Tile,
     Type,
+    bool_,
 )
 
 if TYPE_CHECKING:
     from iris.ir.text.cursor import Cursor
 
 DEEPEST_LAYOUT = 16
+LONGEST_SIZE = 10  # digits
+
+
+def at_type(token: str) -> bool:
+    """Whether a type may start with a token."""
+    return token in DTYPES or token in _READERS
 
 
 def read_type(cursor: Cursor) -> Type:
@@ -49,31 +58,39 @@ def _dtype(cursor: Cursor) -> DType:
     return cursor.one_of(DTYPES, f"a dtype: {', '.join(DTYPES)}")
 
 
-def _shaped(cursor: Cursor) -> tuple[tuple[int, ...], DType]:
-    """`64x32xf16`."""
+def _shaped(
+    cursor: Cursor, make: Callable[[tuple[int, ...], DType], Type] = Tile
+) -> tuple[tuple[int, ...], DType]:
+    """`64x32xf16`, of which `make` makes a type."""
     if cursor.kind != "shaped":
         cursor.fail("sizes and a dtype, such as 64x32xf16")
-    sizes, name = _SHAPED.fullmatch(cursor.text).groups()
-    if name not in DTYPES:
+    start = cursor.offset
+    sizes, name = re.split("x(?=[A-Za-z])", cursor.text, maxsplit=1)
+    element = DTYPES.get(name)
+    if element is None:
         known = max((len(d) for d in DTYPES if name.startswith(d)), default=0)
         raise cursor.error_at(
-            cursor.offset + len(sizes) + known,
+            start + len(sizes) + 1 + known,
             f"no dtype is called {name!r}; there are {', '.join(DTYPES)}",
         )
-    shape = _sizes(cursor, sizes[:-1], 0)
+    shape = _sizes(cursor, sizes, lambda size: make((size,), element))
+    cursor.build(lambda: make(shape, element), start)
     cursor.advance()
-    return shape, DTYPES[name]
+    return shape, element
 
 
-def _sizes(cursor: Cursor, text: str, least: int) -> tuple[int, ...]:
-    """The sizes that the token under the cursor starts with."""
+def _sizes(cursor: Cursor, text: str, check: Callable[[int], object]) -> tuple[int, ...]:
+    """The sizes that the token under the cursor starts with.  Each is checked alone, for a
+    mistake to be found where it stands."""
     offset = cursor.offset
-    shape = []
-    for size in text.split("x"):
-        if len(size) > 10 or not least <= int(size) <= MAX_SIZE:
-            raise cursor.error_at(offset, f"a size goes from {least} to {MAX_SIZE}, not {size[:20]}")
-        offset += len(size) + 1
-        shape.append(int(size))
+    shape: list[int] = []
+    for digits in text.split("x"):
+        if len(digits) > LONGEST_SIZE:
+            raise cursor.error_at(offset, f"sizes go up to {MAX_SIZE}")
+        size = int(digits)
+        cursor.build(partial(check, size), offset)
+        shape.append(size)
+        offset += len(digits) + 1
     return tuple(shape)
 
 
@@ -86,9 +103,7 @@ def _read_ptr(cursor: Cursor) -> list[Any]:
 
 
 def _read_tile(cursor: Cursor) -> list[Any]:
-    offset = cursor.offset
     shape, element = _shaped(cursor)
-    cursor.build(lambda: Tile(shape, element), offset)
     if not cursor.accept(","):
         return [Tile, shape, element]
     offset = cursor.offset
@@ -99,15 +114,16 @@ def _read_tile(cursor: Cursor) -> list[Any]:
 
 def _read_tensor(cursor: Cursor) -> list[Any]:
     if cursor.kind == "shaped":
-        return [Tensor, *_shaped(cursor)]
+        return [Tensor, *_shaped(cursor, Tensor)]
     return [Tensor, (), _dtype(cursor)]
 
 
 def _read_registers(cursor: Cursor) -> list[Any]:
     offset = cursor.offset
-    shape, element = _shaped(cursor)
+    shape, element = _shaped(cursor, lambda shape, element: Registers(shape[0], element))
     if len(shape) != 1:
-        raise cursor.error_at(offset, "a register array has one size, such as regs<16xf32>")
+        second = offset + len(str(shape[0])) + 1
+        raise cursor.error_at(second, "a register array has one size, such as regs<16xf32>")
     return [Registers, shape[0], element]
 
 
@@ -142,12 +158,12 @@ def read_linear(cursor: Cursor) -> LinearLayout:
     def basis() -> tuple[int, ...]:
         offset = cursor.offset
         if cursor.at("("):
-            index = tuple(cursor.listed("(", ")", lambda: cursor.integer(0, MAX_SIZE)))
+            index = _listed(cursor, "(", ")", len(shape), 0, MAX_SIZE)
+        elif len(shape) > 1:
+            cursor.fail(f"a basis of {len(shape)} coordinates, in parentheses")
         else:
             index = (cursor.integer(0, MAX_SIZE),)
-        if len(index) != len(shape):
-            raise cursor.error_at(offset, f"a basis has {len(shape)} coordinates here")
-        # Said of this one basis, a mistake in it is found where it stands.
+        # Checked alone, for a mistake in it to be found where it stands.
         cursor.build(lambda: LinearLayout((("register", (index,)),), shape), offset)
         return index
 
@@ -162,14 +178,27 @@ def read_linear(cursor: Cursor) -> LinearLayout:
     return cursor.build(lambda: LinearLayout(tuple(bases), shape), start)
 
 
+def _listed(
+    cursor: Cursor, opening: str, closing: str, count: int, least: int, most: int
+) -> tuple[int, ...]:
+    """So many integers between brackets."""
+    cursor.expect(opening)
+    numbers = []
+    for position in range(count):
+        if position:
+            cursor.expect(",")
+        numbers.append(cursor.integer(least, most))
+    cursor.expect(closing)
+    return tuple(numbers)
+
+
 def _plain_shape(cursor: Cursor) -> tuple[int, ...]:
     """`128` or `8x8`."""
-    if cursor.kind not in ("number", "sizes"):
+    if cursor.kind not in ("number", "sizes") or not cursor.text.replace("x", "").isdigit():
         cursor.fail("the layout's sizes, such as 8x8")
-    for size in cursor.text.split("x"):
-        if not size.isdigit() or len(size) > 10 or not 1 <= int(size) <= MAX_SIZE:
-            raise cursor.error(f"a size goes from 1 to {MAX_SIZE}, not {size}")
-    return tuple(map(int, cursor.advance().split("x")))
+    shape = _sizes(cursor, cursor.text, lambda size: Tile((size,), bool_))
+    cursor.advance()
+    return shape
 
 
 def read_memory_layout(cursor: Cursor) -> Layout | Swizzled:
@@ -189,10 +218,7 @@ def read_memory_layout(cursor: Cursor) -> Layout | Swizzled:
 def _read_swizzle(cursor: Cursor) -> Swizzle:
     cursor.advance()
     start = cursor.offset
-    numbers = cursor.listed("<", ">", lambda: cursor.integer(-30, 30))
-    if len(numbers) != 3:
-        raise cursor.error_at(start, "a swizzle has three numbers: bits, base and shift")
-    bits, base, shift = numbers
+    bits, base, shift = _listed(cursor, "<", ">", 3, -30, 30)
     return cursor.build(lambda: Swizzle(bits, base, shift), start)
 
 

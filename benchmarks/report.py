@@ -1,0 +1,48 @@
+"""What every benchmark prints and writes: a table, and JSON beside it."""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def measure(
+    run: Callable[[object], object], setup: Callable[[], object] = lambda: None, repeat: int = 20
+) -> list[float]:
+    """Seconds of each of `repeat` runs, each with what a fresh set-up gave."""
+    seconds = []
+    for _ in range(repeat):
+        given = setup()
+        start = time.perf_counter()
+        run(given)
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def spread(seconds: list[float], unit: float) -> dict[str, float]:
+    """Median, least and most, in a unit."""
+    return {
+        "median": statistics.median(seconds) / unit,
+        "least": min(seconds) / unit,
+        "most": max(seconds) / unit,
+    }
+
+
+def write(name: str, rows: dict[str, dict[str, float]]) -> None:
+    """Print rows as a table and write them to results/NAME.json."""
+    columns = list(dict.fromkeys(key for row in rows.values() for key in row))
+    width = max(map(len, rows))
+    print(" " * width, *(f"{c:>10}" for c in columns))
+    for label, row in rows.items():
+        cells = (f"{row[c]:10.2f}" if c in row else " " * 10 for c in columns)
+        print(f"{label:{width}}", *cells)
+    RESULTS.mkdir(exist_ok=True)
+    machine = {"python": platform.python_version(), "machine": platform.machine()}
+    text = json.dumps({"machine": machine, "rows": rows}, indent=2)
+    (RESULTS / f"{name}.json").write_text(text + "\n")
