@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (the printer does not wrap lines)
 """Canonical texts that together hold every type, op and kind of attribute."""
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ func tile @copy(%X: ptr<f32>, %Y: ptr<f32, noalias>, %n: i32, %wide: i64) {
   %inside: tile<64xbool> = compare lt %cols, %limit
   %zero: tile<64xf32> = constant 0.0
   %x: tile<64xf32> = tile.load %X, %cols
-  %x_1: tile<64xf32> = tile.load %X, %cols, mask=%inside
+  %x_1: tile<64xf32> = tile.masked_load %X, %cols, %inside
   %x_2: tile<64xf32> = tile.load %X, %cols, mask=%inside, other=%zero
   %x_3: tile<64xf32> = select %inside, %x_1, %x_2
   tile.store %Y, %low, %x_3
@@ -111,6 +112,35 @@ func tile @layouts(%v: tile<128xf32>, %m: tile<8x8xf16>, %big: tile<64x32xf16>, 
   %12: staged<2x4x8xi8, (2,4,8):(32,8,1)> = tile.stage %cube
   %c1_0: tile<8x1xf16> = constant 1.0
   %13: tile<8x8xf16> = tile.broadcast %c1_0
+  return
+}
+
+func tile @shapes(%X: ptr<f32>, %A: ptr<f16>, %m: i32, %n: i32, %v: tile<64xf32>) {
+  %0: i32 = tile.num_programs 1
+  %1: i32 = tile.extent 7 %X
+  %2: tile<64x1xf32> = tile.expand_dims 1 %v
+  %3: tile<8x8xf32> = tile.reshape %v
+  %4: tile<2x4x8xf32> = tile.reshape %3
+  %5: tile<8x2x4xf32> = tile.transpose [2, 0, 1] %4
+  %6: tile<8x16xf16> = tile.load_tile %A, offsets=[%0, %1], strides=[%n, %1], bounds=[%m, %n]
+  %7: tile<16x8xf16> = tile.load_tile %A, limit=%m, offsets=[%0, %1], strides=[%n, %1], bounds=[%m, %n]
+  %8: tile<8x8xf32> = tile.dot %6, %7
+  %9: tile<8x8xf32> = tile.dot %6, %7, acc=%8
+  tile.store_tile %X, %9, offsets=[%0, %1], strides=[%n, %1], bounds=[%m, %n]
+  tile.store_tile %X, %v, limit=%n, offsets=[%0], strides=[%1], bounds=[%m]
+  %10: tile<8xf32> = tile.reduce sum 1 %9
+  %11: f32 = tile.reduce maxnum 0 %10
+  %12: tile<8x8xf32> = tile.scan prod 0 %9
+  return
+}
+
+func tile @atomics(%B: ptr<i32>, %i: tile<64xi32>, %one: i32, %inside: tile<64xbool>) {
+  %0: tile<64xi32> = tile.atomic add %B, %i, %i
+  %1: tile<64xi32> = tile.atomic exchange %B, %i, %i, mask=%inside
+  %2: i32 = tile.atomic_cas %B, %one, %one, %one
+  tile.assert "in range: \\"0 \\u2264 i\\"" %inside
+  tile.print "" %0, %2
+  tile.print "nothing"
   return
 }
 """

@@ -6,6 +6,8 @@ Iris, so that every room may raise these.
 
 from __future__ import annotations
 
+import linecache
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -59,9 +61,10 @@ class SourceSpot:
         return SourceSpot(file, text.count("\n", 0, offset) + 1, offset - start + 1, source)
 
     def __str__(self) -> str:
-        # A very long line is shown only around the caret.
+        # A very long line is shown only around the caret, and what a terminal would act on, or
+        # not take, is left out.
         first = max(0, self.column - 61)
-        shown = self.source[first : first + 120].replace("\t", " ")
+        shown = "".join([c if c.isprintable() else " " for c in self.source[first : first + 120]])
         prefix = "..." if first else ""
         caret = " " * (len(prefix) + self.column - 1 - first) + "^"
         number = str(self.line)
@@ -83,6 +86,58 @@ class ParseError(IrisError):
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.spot}"
+
+
+class UserError(IrisError):
+    """A mistake in the user's Python, shown at its line.  `spot` is where, if that is known."""
+
+    def __init__(self, message: str, spot: SourceSpot | None = None):
+        super().__init__(message, spot)
+        self.message = message
+        self.spot = spot
+
+    def __str__(self) -> str:
+        return self.message if self.spot is None else f"{self.message}\n{self.spot}"
+
+
+class LanguageError(UserError):
+    """Something that the tile language does not have, or not for these values."""
+
+
+class DTypeError(UserError):
+    """A dtype that does not exist, or that does not go where it is used."""
+
+
+class ShapeError(UserError):
+    """A shape that is not constant, not made of powers of two, or does not fit."""
+
+
+class PointerError(UserError):
+    """An address that cannot be made: bases mixed, an offset that is no integer, no bounds."""
+
+
+class ArgumentError(UserError):
+    """An argument that is missing, unknown, of the wrong kind, or cannot be passed."""
+
+
+class ControlFlowError(UserError):
+    """Control flow that cannot depend on a traced value."""
+
+
+class CarriedError(UserError):
+    """A variable that a loop or branch cannot carry: its kind, shape or dtype changes."""
+
+
+class ScopeError(UserError):
+    """A traced value used outside the loop or branch that it belongs to."""
+
+
+class MaskError(UserError):
+    """A mask that cannot be followed from a load to what is made of it."""
+
+
+class SourceError(UserError):
+    """A kernel whose source Python cannot give."""
 
 
 class VerifyError(IrisError):
@@ -110,6 +165,39 @@ class VerifyError(IrisError):
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.context}" if self.context else self.message
+
+
+class ProgramError(IrisError):
+    """What a program does wrong when it runs, such as an index out of bounds or a race.
+
+    `program` is the one at fault, `array` and `index` the element, where it is about one;
+    `locations` are the user's lines that did it, each a file and a line.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        program: tuple[int, ...] | None = None,
+        array: str | None = None,
+        index: int | None = None,
+        locations: Sequence[tuple[str, int]] = (),
+    ):
+        super().__init__(message)
+        self.message = message
+        self.program = program
+        self.array = array
+        self.index = index
+        self.locations = tuple(locations)
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        for file, line in self.locations:
+            lines.append(f"  at {file}:{line}")
+            source = linecache.getline(file, line).strip()
+            if source:
+                lines.append(f"    {source}")
+        return "\n".join(lines)
 
 
 class PassError(IrisError):

@@ -145,7 +145,7 @@ def test_an_op_declared_elsewhere_prints_parses_and_clones() -> None:
 
 
 def test_declarations_that_make_no_sense() -> None:
-    with pytest.raises(DeclarationError, match="do not mix"):
+    with pytest.raises(DeclarationError, match="so that their numbers can be told"):
 
         class Mixed(Op):
             name = "test.mixed"

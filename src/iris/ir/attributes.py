@@ -52,6 +52,21 @@ class Integer(AttributeKind[int]):
         return cursor.integer(self.least, self.most)
 
 
+class Integers(AttributeKind[tuple[int, ...]]):
+    """A list of small integers, in brackets."""
+
+    what = "a list of integers"
+
+    def accepts(self, value: object) -> bool:
+        return type(value) is tuple and all(type(i) is int for i in value)
+
+    def text(self, value: tuple[int, ...], of: Type | None) -> str:
+        return f"[{', '.join(map(str, value))}]"
+
+    def parse(self, cursor: Cursor, of: Type | None) -> tuple[int, ...]:
+        return tuple(cursor.listed("[", "]", lambda: cursor.integer(-(2**31), 2**31 - 1)))
+
+
 class Boolean(AttributeKind[bool]):
     what = "true or false"
 
@@ -135,7 +150,9 @@ class Bits(AttributeKind[int]):
         return type(value) is int and 0 <= value < 2**64
 
     def text(self, value: int, of: Type | None) -> str:
-        return literal.text(value, of.element) if isinstance(of, ElementType) else str(value)
+        if isinstance(of, ElementType) and not value >> of.element.bits:
+            return literal.text(value, of.element)
+        return str(value)  # broken IR, which the verifier prints
 
     def parse(self, cursor: Cursor, of: Type | None) -> int:
         if not isinstance(of, ElementType):

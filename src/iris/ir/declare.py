@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from iris.errors import DeclarationError, VerifyError
 from iris.ir.effects import Access
-from iris.ir.types import DType, ElementType, Kind, Ptr, Staged, Type
+from iris.ir.types import DType, ElementType, Kind, Ptr, Staged, Tile, Type
 
 if TYPE_CHECKING:
     from iris.ir.attributes import AttributeKind
@@ -55,6 +55,7 @@ BITS = _elements("integers or bools", Kind.SIGNED, Kind.UNSIGNED, Kind.BOOL)
 INTEGER = Constraint("a scalar integer", lambda t: isinstance(t, DType) and t.is_integer)
 CONDITION = Constraint("a scalar bool", lambda t: isinstance(t, DType) and t.kind is Kind.BOOL)
 POINTER = Constraint("a pointer", lambda t: isinstance(t, Ptr))
+TILES = Constraint("a tile", lambda t: isinstance(t, Tile))
 STAGED = Constraint("a staged tile", lambda t: isinstance(t, Staged))
 
 
@@ -93,7 +94,9 @@ class OptionalField(OperandField):
 
     def reader(self, spec: Spec) -> Callable[[Op], Any]:
         position = spec.operands.index(self)
-        return lambda op: op.operands[position] if position < len(op.operands) else None
+        return lambda op: (
+            op.operands[position] if position < spec.singles(len(op.operands)) else None
+        )
 
 
 @dataclass(eq=False)
@@ -103,10 +106,11 @@ class VariadicField(OperandField):
     feeds: bool  # the initial values of the first region's last arguments
 
     def reader(self, spec: Spec) -> Callable[[Op], Any]:
-        start, nth = len(spec.fixed), spec.variadics.index(self)
+        nth = spec.variadics.index(self)
 
         def read(op: Op) -> tuple[Value, ...]:
             size = spec.group(len(op.operands))
+            start = spec.singles(len(op.operands))
             return op.operands[start + nth * size : start + (nth + 1) * size]
 
         return read
@@ -231,8 +235,11 @@ class Spec:
         self.made = [(i, f.access) for i, f in enumerate(self.results) if f.access is not None]
         # Most ops are only fixed operands and required attributes: they skip `bind`.
         self.is_plain = inferred and not (self.optionals or self.variadics or self.named_attributes)
-        if self.optionals and self.variadics:
-            raise DeclarationError(f"{op_name}: optional and variadic operands do not mix")
+        if self.variadics and len(self.optionals) >= len(self.variadics):
+            raise DeclarationError(
+                f"{op_name}: with variadic operands there must be fewer optional ones, "
+                "so that their numbers can be told"
+            )
         if self.results_vary and self.results:
             raise DeclarationError(f"{op_name}: declare either single results or `results()`")
 
@@ -242,16 +249,20 @@ class Spec:
         if not self.variadics:
             if 0 <= rest <= len(self.optionals):
                 return 0
-        elif rest >= 0 and rest % len(self.variadics) == 0:
+        elif rest >= 0 and rest % len(self.variadics) <= len(self.optionals):
             return rest // len(self.variadics)
         raise VerifyError(f"{self.op_name} does not take {count} operands")
 
+    def singles(self, count: int) -> int:
+        """How many of `count` operands, the first ones, are not variadic."""
+        return count - self.group(count) * len(self.variadics)
+
     def operand_field(self, position: int, count: int) -> tuple[OperandField, int]:
         """The field that the operand at a position belongs to, and its index in that field."""
-        single = len(self.fixed) + len(self.optionals)
-        if position < single:
+        singles = self.singles(count)
+        if position < singles:
             return self.operands[position], 0
-        group, index = divmod(position - single, self.group(count))
+        group, index = divmod(position - singles, self.group(count))
         return self.variadics[group], index
 
     def bind(

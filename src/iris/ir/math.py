@@ -6,6 +6,7 @@ What each one means, per dtype, is in `scalar.py`; here is only what they are.
 from __future__ import annotations
 
 from enum import Enum
+
 from iris.errors import VerifyError
 from iris.ir import literal
 from iris.ir.attributes import Bits, OneOf
@@ -88,7 +89,8 @@ class _Elementwise(Op):
         odd = next((i for i, t in enumerate(types) if t is not wanted), len(types) - 1)
         field, index = self.spec.operand_field(first + odd, len(self.operands))
         others = ", ".join(dict.fromkeys(str(t) for t in types))
-        return self.invalid(f"operands must have one type, not {others}", at=field.name, index=index)
+        message = f"operands must have one type, not {others}"
+        return self.invalid(message, at=field.name, index=index)
 
     def _operand_type_of_result(self) -> Type | None:
         return self.results[0].type if self.results else None

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from iris.ir import math
 from iris.ir.core import Facet, Op
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import DTYPES, DType, Kind, bf16, f32
+from iris.ir.types import DTYPES, DType, Kind, bf16
 
 Array = npt.NDArray[Any]
 Rule = Callable[..., Array]
@@ -84,13 +84,13 @@ _STORAGE: dict[DType, np.dtype[Any]] = {
 
 def _round_bf16(wide: Array) -> Array:
     single = np.asarray(wide, np.float32)
-    bits = single.view(np.uint32).astype(np.uint64)
+    bits = single.view(np.uint32).astype(np.int64)
     if wide.dtype == np.float64:
         # Rounding twice goes wrong only where the first landed on a tie of the second.
         tie = (bits & 0xFFFF) == 0x8000
         short, long = np.abs(single.astype(np.float64)), np.abs(wide)
-        bits = bits + (tie & (short < long)) - (tie & (short > long)).astype(np.uint64)
-    rounded = (bits + 0x7FFF + (bits >> np.uint64(16) & np.uint64(1))) & 0xFFFF0000
+        bits = bits + (tie & (short < long)) - (tie & (short > long))
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
     rounded = np.where(np.isnan(single), (bits & 0xFFFF0000) | 0x400000, rounded)
     return np.asarray(rounded.astype(np.uint32)).view(np.float32)
 
@@ -118,7 +118,7 @@ _EXACT: dict[type[Op], Rule] = {
     math.Round: np.rint,
 }
 
-# What is exact for integers and rounds once, in float32, for floats.
+# What NumPy rounds once to its dtype; it does so to f16 too, by way of float32.
 _ARITHMETIC: dict[type[Op], Rule] = {
     math.Add: np.add,
     math.Sub: np.subtract,
@@ -129,6 +129,8 @@ _ARITHMETIC: dict[type[Op], Rule] = {
     math.And: np.bitwise_and,
     math.Or: np.bitwise_or,
     math.Xor: np.bitwise_xor,
+    math.Shl: np.left_shift,
+    math.Shr: np.right_shift,
 }
 
 # What is of floats, computed in float64 and rounded once.
@@ -154,10 +156,8 @@ def _exact(op: Op, x: Array) -> Array:
 
 @meaning(*_ARITHMETIC)
 def _arithmetic(op: Op, *operands: Array) -> Array:
-    dtype, function = _dtype(op), _ARITHMETIC[type(op)]
-    if dtype.is_float and dtype is not f32:
-        return round_to(dtype, function(*[x.astype(np.float32) for x in operands]))
-    return function(*operands)
+    found = _ARITHMETIC[type(op)](*operands)
+    return _round_bf16(found) if _dtype(op) is bf16 else found
 
 
 @meaning(*_TRANSCENDENTAL)
@@ -192,12 +192,6 @@ def _extremum(op: Op, lhs: Array, rhs: Array) -> Array:
     greater = isinstance(op, math.Maximum | math.MaxNum)
     zeros = np.where(np.signbit(lhs) == greater, rhs, lhs)
     return np.where((lhs == 0) & (rhs == 0), zeros, found)
-
-
-@meaning(math.Shl, math.Shr)
-def _shift(op: Op, value: Array, amount: Array) -> Array:
-    function = np.left_shift if isinstance(op, math.Shl) else np.right_shift
-    return np.asarray(function(value, amount & amount.dtype.type(_dtype(op).bits - 1)))
 
 
 @meaning(math.Fma)
@@ -240,7 +234,7 @@ def _select(op: Op, condition: Array, on_true: Array, on_false: Array) -> Array:
 def _cast(op: Op, x: Array) -> Array:
     source, target = _dtype(op), element_type(op.results[0].type).element
     if target.kind is Kind.BOOL:
-        return x != 0
+        return np.asarray(x != 0)
     if target.is_float:
         return round_to(target, x if source.is_float else _wide_integer(x))
     if source.is_float:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from iris.ir.attributes import Integer
+from collections.abc import Sequence
+from enum import Enum
+from math import prod
+
+from iris.errors import VerifyError
+from iris.ir.attributes import Integer, Integers, OneOf, String
 from iris.ir.core import Level, Op, Value
 from iris.ir.declare import (
     BOOLEANS,
     ELEMENTS,
+    INTEGER,
     INTEGERS,
+    NUMBERS,
     POINTER,
     STAGED,
+    TILES,
     attribute,
     operand,
     optional,
     result,
+    variadic,
 )
-from iris.ir.effects import Access
+from iris.ir.effects import Access, Effect, Resource
 from iris.ir.math import element_type
-from iris.ir.types import Ptr, Staged, Tile, Type, bool_, i32
+from iris.ir.types import Ptr, Staged, Tile, Type, bool_, f32, i32
 
 
 class TileOp(Op):
@@ -94,8 +103,10 @@ class Load(TileOp):
 
     def infer(self) -> tuple[Type, ...]:
         type_ = _accessed(self)
-        if self.other is not None and self.other.type is not type_:
-            raise self.invalid(f"other is {self.other.type}, but {type_} is loaded", at="other")
+        if self.mask is not None and self.other is None:
+            raise self.invalid("a mask needs other=, what the masked elements are", at="mask")
+        if self.other is not None:
+            _check_stored(self, self.other, type_, "other")
         return (type_,)
 
 
@@ -113,8 +124,7 @@ class Store(TileOp):
 
     def infer(self) -> tuple[Type, ...]:
         type_ = _accessed(self)
-        if self.value.type is not type_:
-            raise self.invalid(f"{self.value.type} is stored where {type_} goes", at="value")
+        _check_stored(self, self.value, type_, "value")
         return ()
 
 
@@ -157,8 +167,376 @@ class Unstage(TileOp):
         _check_staged(self, self.result.type, self.x.type, "result")
 
 
-def _accessed(op: Load | Store) -> Type:
-    """The type of what a load or store moves, its mask checked."""
+class NumPrograms(TileOp):
+    """How many programs there are, along an axis of the grid.
+
+    %rows: i32 = tile.num_programs 0
+    """
+
+    name = "tile.num_programs"
+    axis: int = attribute(Integer(0, 2))
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (i32,)
+
+
+class Extent(TileOp):
+    """The size of the array behind an argument, along an axis.
+
+    %m: i32 = tile.extent 0 %A
+    """
+
+    name = "tile.extent"
+    axis: int = attribute(Integer(0, 7))
+    base: Value = operand(POINTER)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (i32,)
+
+
+class ExpandDims(TileOp):
+    """The same tile with a dimension of size 1 put in at an axis.
+
+    %column: tile<64x1xf32> = tile.expand_dims 1 %x
+    """
+
+    name = "tile.expand_dims"
+    axis: int = attribute(Integer(0, 2))
+    x: Value = operand(TILES)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        x = _tile(self.x)
+        if self.axis > len(x.shape):
+            raise self.invalid(f"{x} has no place for an axis {self.axis}", at="axis")
+        if len(x.shape) == 3:
+            raise self.invalid(f"{x} has three dimensions already", at="x")
+        return (Tile((*x.shape[: self.axis], 1, *x.shape[self.axis :]), x.element),)
+
+
+class Reshape(TileOp):
+    """The same elements, in row-major order, as a tile of another shape.
+
+    %flat: tile<2048xf32> = tile.reshape %x
+    """
+
+    name = "tile.reshape"
+    x: Value = operand(TILES)
+    result: Value = result(TILES)
+
+    def check(self) -> None:
+        x, to = _tile(self.x), _tile(self.result)
+        if x.element is not to.element or prod(x.shape) != prod(to.shape):
+            raise self.invalid(f"{x} and {to} differ in dtype or number of elements", at="result")
+
+
+class Transpose(TileOp):
+    """The axes in another order: axis i of the result is axis `permutation[i]` of the operand.
+
+    %xt: tile<32x64xf32> = tile.transpose [1, 0] %x
+    """
+
+    name = "tile.transpose"
+    permutation: tuple[int, ...] = attribute(Integers())
+    x: Value = operand(TILES)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        x = _tile(self.x)
+        if sorted(self.permutation) != list(range(len(x.shape))):
+            axes = ", ".join(map(str, range(len(x.shape))))
+            raise self.invalid(f"the axes of {x} are {axes}, in any order", at="permutation")
+        return (Tile(tuple(x.shape[i] for i in self.permutation), x.element),)
+
+
+class MaskedLoad(TileOp):
+    """Elements of an array of which the masked ones must not count in what is made of them.
+
+    %x: tile<64xf32> = tile.masked_load %X, %offsets, %inside
+
+    `follow-masks` makes loads of it, and of what must not count, selects.
+    """
+
+    name = "tile.masked_load"
+    base: Value = operand(POINTER, access=Access.READ)
+    offset: Value = operand(INTEGERS)
+    mask: Value = operand(BOOLEANS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (_accessed(self),)
+
+
+class LoadTile(TileOp):
+    """A tile of a matrix, or of an array of up to three dimensions, read from an offset on.
+
+    %x: tile<64x32xf16> = tile.load_tile %A, offsets=[%i, %k], strides=[%s, %c1], bounds=[%m, %n]
+
+    An element whose index is outside 0 to `bounds`, or that lies at `limit` or beyond, reads 0.
+    """
+
+    name = "tile.load_tile"
+    base: Value = operand(POINTER, access=Access.READ)
+    limit: Value | None = optional(INTEGER)
+    offsets: tuple[Value, ...] = variadic(INTEGER)
+    strides: tuple[Value, ...] = variadic(INTEGER)
+    bounds: tuple[Value, ...] = variadic(INTEGER)
+    result: Value = result(TILES)
+
+    def check(self) -> None:
+        _check_block(self, self.result, "result")
+
+
+class StoreTile(TileOp):
+    """Writes a tile to an array; the elements that `load_tile` would not read are not written.
+
+    tile.store_tile %C, %acc, offsets=[%i, %j], strides=[%n, %c1], bounds=[%m, %n]
+    """
+
+    name = "tile.store_tile"
+    base: Value = operand(POINTER, access=Access.WRITE)
+    value: Value = operand(TILES)
+    limit: Value | None = optional(INTEGER)
+    offsets: tuple[Value, ...] = variadic(INTEGER)
+    strides: tuple[Value, ...] = variadic(INTEGER)
+    bounds: tuple[Value, ...] = variadic(INTEGER)
+
+    def infer(self) -> tuple[Type, ...]:
+        return ()
+
+    def check(self) -> None:
+        _check_block(self, self.value, "value")
+
+
+class AtomicKind(Enum):
+    """How an atomic op combines the old value with the new."""
+
+    ADD = "add"
+    MAX = "max"
+    MIN = "min"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    EXCHANGE = "exchange"
+
+
+class Atomic(TileOp):
+    """Combines elements of an array with a value, each in one step, and gives the old elements.
+
+    %old: tile<64xi32> = tile.atomic add %Bins, %bin, %ones, mask=%inside
+
+    A masked lane touches no memory and gives 0.
+    """
+
+    name = "tile.atomic"
+    kind: AtomicKind = attribute(OneOf(AtomicKind))
+    base: Value = operand(POINTER, access=Access.READ | Access.WRITE)
+    offset: Value = operand(INTEGERS)
+    value: Value = operand(ELEMENTS)
+    mask: Value | None = optional(BOOLEANS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        type_ = _accessed(self)
+        _check_stored(self, self.value, type_, "value")
+        bitwise = self.kind in (AtomicKind.AND, AtomicKind.OR, AtomicKind.XOR)
+        if bitwise and element_type(type_).element.is_float:
+            raise self.invalid(f"{self.kind.value} is not for floats", at="kind")
+        return (type_,)
+
+
+class AtomicCas(TileOp):
+    """Writes a value where an element is the expected one, in one step; gives the old elements.
+
+    %old: i32 = tile.atomic_cas %Lock, %i, %free, %taken
+    """
+
+    name = "tile.atomic_cas"
+    base: Value = operand(POINTER, access=Access.READ | Access.WRITE)
+    offset: Value = operand(INTEGERS)
+    expected: Value = operand(ELEMENTS)
+    value: Value = operand(ELEMENTS)
+    mask: Value | None = optional(BOOLEANS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        type_ = _accessed(self)
+        _check_stored(self, self.expected, type_, "expected")
+        _check_stored(self, self.value, type_, "value")
+        return (type_,)
+
+
+class Dot(TileOp):
+    """The matrix product, added to `acc` if that is given.
+
+    %acc2: tile<64x64xf32> = tile.dot %a, %b, acc=%acc
+
+    The result has the dtype of `acc`, else f32 for floats and i32 for integers; floats are summed
+    in f32, in any order.
+    """
+
+    name = "tile.dot"
+    a: Value = operand(TILES)
+    b: Value = operand(TILES)
+    acc: Value | None = optional(TILES)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        a, b = _tile(self.a), _tile(self.b)
+        if len(a.shape) != 2:
+            raise self.invalid(f"{a} is no matrix", at="a")
+        if len(b.shape) != 2 or b.shape[0] != a.shape[1]:
+            raise self.invalid(f"{a} and {b} do not multiply", at="b")
+        if a.element is not b.element or a.element is bool_:
+            raise self.invalid(f"{a.element} and {b.element} do not multiply", at="b")
+        shape = a.shape[0], b.shape[1]
+        if self.acc is None:
+            return (Tile(shape, f32 if a.element.is_float else i32),)
+        acc = _tile(self.acc)
+        if acc.shape != shape or acc.element.is_float is not a.element.is_float:
+            raise self.invalid(f"the product of {a} and {b} cannot be added to {acc}", at="acc")
+        return (Tile(shape, acc.element),)
+
+
+class ReduceKind(Enum):
+    """What a reduction makes of the elements along an axis."""
+
+    SUM = "sum"
+    PROD = "prod"
+    MAXNUM = "maxnum"
+    MINNUM = "minnum"
+    MAXIMUM = "maximum"
+    MINIMUM = "minimum"
+    ANY = "any"
+    ALL = "all"
+    ARGMAX = "argmax"
+    ARGMIN = "argmin"
+
+
+class ScanKind(Enum):
+    """What a scan makes of the elements up to each one along an axis."""
+
+    SUM = "sum"
+    PROD = "prod"
+    MAXNUM = "maxnum"
+    MINNUM = "minnum"
+    MAXIMUM = "maximum"
+    MINIMUM = "minimum"
+
+
+class Reduce(TileOp):
+    """One value for all elements along an axis, which goes away.
+
+    %row_max: tile<64xf32> = tile.reduce maxnum 1 %x
+
+    `maxnum` and `minnum` drop nan, `maximum` and `minimum` give it. `argmax` and `argmin` give the
+    first place of the extremum, where nan is the most extreme. Sums and products of f16 and bf16
+    are made in f32, in any order, and rounded once.
+    """
+
+    name = "tile.reduce"
+    kind: ReduceKind = attribute(OneOf(ReduceKind))
+    axis: int = attribute(Integer(0, 2))
+    x: Value = operand(TILES)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        x = _tile(self.x)
+        _check_axis(self, x)
+        truth = self.kind in (ReduceKind.ANY, ReduceKind.ALL)
+        if truth is not (x.element is bool_):
+            raise self.invalid(f"{self.kind.value} does not apply to {x.element}", at="x")
+        places = self.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
+        element = i32 if places else x.element
+        shape = x.shape[: self.axis] + x.shape[self.axis + 1 :]
+        return (Tile(shape, element) if shape else element,)
+
+
+class Scan(TileOp):
+    """The reduction of the elements up to and with each one along an axis.
+
+    %running: tile<64xi32> = tile.scan sum 0 %x
+    """
+
+    name = "tile.scan"
+    kind: ScanKind = attribute(OneOf(ScanKind))
+    axis: int = attribute(Integer(0, 2))
+    x: Value = operand(NUMBERS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        x = _tile(self.x)
+        _check_axis(self, x)
+        return (x,)
+
+
+class Assert(TileOp):
+    """Reports a program error where a condition does not hold.
+
+    tile.assert "index out of range" %inside
+    """
+
+    name = "tile.assert"
+    message: str = attribute(String())
+    condition: Value = operand(BOOLEANS)
+
+    def infer(self) -> tuple[Type, ...]:
+        return ()
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect(Access.WRITE, Resource.REPORT),)
+
+
+class Print(TileOp):
+    """Reports values, after a prefix.
+
+    tile.print "row" %row, %max
+    """
+
+    name = "tile.print"
+    prefix: str = attribute(String())
+    values: tuple[Value, ...] = variadic(ELEMENTS)
+
+    def infer(self) -> tuple[Type, ...]:
+        return ()
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect(Access.WRITE, Resource.REPORT),)
+
+
+def _tile(value: Value) -> Tile:
+    """The type of a value, of which the declaration has said that it is a tile."""
+    if not isinstance(value.type, Tile):
+        raise VerifyError(f"{value.type} is no tile")
+    return value.type
+
+
+def _check_axis(op: Reduce | Scan, x: Tile) -> None:
+    if op.axis >= len(x.shape):
+        raise op.invalid(f"{x} has no axis {op.axis}", at="axis")
+
+
+def _check_stored(op: Op, value: Value, type_: Type, at: str) -> None:
+    if value.type is not type_:
+        raise op.invalid(f"{at} is {value.type} where {type_} goes", at=at)
+
+
+def _check_block(op: LoadTile | StoreTile, tile: Value, at: str) -> None:
+    """The tile fits the pointer, with an offset, a stride and a bound for each dimension."""
+    type_, base = _tile(tile), op.base.type
+    if not isinstance(base, Ptr) or base.element is not type_.element:
+        raise op.invalid(f"{type_} does not go with {base}", at=at)
+    if len(op.offsets) != len(type_.shape):
+        raise op.invalid(
+            f"{type_} needs {len(type_.shape)} offsets, strides and bounds, not {len(op.offsets)}",
+            at=at,
+        )
+
+
+def _accessed(op: Load | MaskedLoad | Store | Atomic | AtomicCas) -> Type:
+    """The type of what an access moves, its mask checked."""
     base, offset, mask = op.base.type, op.offset.type, op.mask
     shape = element_type(offset)
     if shape.element is not i32 and shape.element.name != "i64":

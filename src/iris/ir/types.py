@@ -183,7 +183,9 @@ class Tile(ElementType):
         _check_tile("tile", shape)
         if layout is not None and layout.shape != shape:
             have = "x".join(map(str, layout.shape))
-            raise TypeMistake(f"a layout of {have} elements cannot lay out {_shaped(shape, element)}")
+            raise TypeMistake(
+                f"a layout of {have} elements cannot lay out {_shaped(shape, element)}"
+            )
         suffix = f", {layout}" if layout is not None else ""
         text = f"tile<{_shaped(shape, element)}{suffix}>"
         return _intern(

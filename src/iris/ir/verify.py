@@ -11,7 +11,9 @@ import linecache
 
 from iris.errors import VerifyError
 from iris.ir.core import Level, Module, Op, Region, Value
-from iris.ir.text.printer import to_text
+from iris.ir.declare import OperandField
+from iris.ir.text.printer import Printer
+from iris.ir.types import Type
 
 NEIGHBOURS = 5  # lines of IR shown before and after the op at fault
 DEEPEST = 48  # regions within regions
@@ -20,53 +22,109 @@ DEEPEST = 48  # regions within regions
 def verify(module: Module) -> None:
     """Raise `VerifyError`, showing the op in its surroundings, if a rule is broken."""
     symbols: set[str] = set()
-    for function in module:
-        _verify_function(function, symbols)
+    previous: Op | None = None
+    function = module.body.first
+    while function is not None:
+        verifier = _Verifier(function)
+        try:
+            verifier.links(function, module.body, previous)
+            verifier.function(symbols)
+        except VerifyError as error:
+            raise _in_context(error, verifier.op, function) from None
+        previous, function = function, function.next
 
 
-def _verify_function(function: Op, symbols: set[str]) -> None:
-    try:
+class _Verifier:
+    """Walks one function; `op` is the one it is at."""
+
+    def __init__(self, function: Op):
+        self.op = function
+        self.level: Level | None = None
+        self.visible: set[Value] = set()
+        self.depth = 0
+        self.regions: set[Region] = set()
+
+    def function(self, symbols: set[str]) -> None:
+        function = self.op
         if not function.isolated:
             raise function.invalid("a module holds functions only")
+        verify_op(function)
         symbol = function.symbol  # type: ignore[attr-defined]
         if symbol in symbols:
             raise function.invalid(f"two functions are called @{symbol}", at="symbol")
         symbols.add(symbol)
-        verify_op(function)
-        visible: set[Value] = set()
-        level = function.function_level  # type: ignore[attr-defined]
-        _verify_region(function.regions[0], level, visible)
-    except VerifyError as error:
-        raise _in_context(error, function, function) from None
+        self.level = function.function_level  # type: ignore[attr-defined]
+        self.region(function, function.regions[0])
 
+    def links(self, op: Op, region: Region, previous: Op | None) -> None:
+        """Check that an op knows where it is.  A loop of ops is found here: one of them does
+        not know the op that the walk comes from."""
+        if op.parent is not region:
+            raise op.invalid("the op does not know the region it is in; use Region.insert")
+        if op.previous is not previous:
+            raise op.invalid("the op does not know the one before it; use Region.insert")
 
-def _verify_region(region: Region, level: Level, visible: set[Value]) -> None:
-    """Check a region whose op sees the values in `visible`, which is left as it was."""
-    here: list[Value] = list(region.arguments)
-    visible.update(here)
-    op = region.first
-    if op is None:
-        raise _in_context(VerifyError("the region is empty: it needs a terminator"), region.owner)
-    while op is not None:
-        try:
-            for position, value in enumerate(op.operands):
+    def region(self, owner: Op, region: Region) -> None:
+        """Check a region of an op; `visible` is left as it was."""
+        self.op = owner
+        if region.owner is not owner:
+            raise owner.invalid("a region does not know the op it belongs to")
+        if region in self.regions:
+            raise owner.invalid("a region stands in two places; clone the op that has it")
+        self.regions.add(region)
+        if self.depth == DEEPEST:
+            raise owner.invalid(f"regions nest at most {DEEPEST} deep")
+        visible, level = self.visible, self.level
+        here: list[Value] = []
+        for index, argument in enumerate(region.arguments):
+            if argument.region is not region or argument.op or argument.index != index:
+                raise owner.invalid(f"argument {index} of a region does not know its place")
+            here.append(argument)
+        visible.update(here)
+        self.depth += 1
+        previous: Op | None = None
+        op = region.first
+        while op is not None:
+            self.op = op
+            if op.parent is not region or op.previous is not previous:
+                self.links(op, region, previous)
+            for value in op.operands:
                 if value not in visible:
-                    field, index = op.spec.operand_field(position, len(op.operands))
-                    raise op.invalid("a value is used where it is not defined", at=field.name, index=index)
+                    raise self.out_of_reach(op, value)
+                if op not in value.users:
+                    raise op.invalid(f"{value!r} does not know this user; use set_operands")
             if op.level is not None and op.level is not level:
-                raise op.invalid(f"an op of the {op.level.value} level in a {level.value} function")
-            if op.parent is not region:
-                raise op.invalid("the op does not know the region it is in")
+                where = level.value if level else "no"
+                raise op.invalid(f"an op of the {op.level.value} level in a {where} function")
             verify_op(op)
-        except VerifyError as error:
-            raise _in_context(error, op) from None
-        for inner in op.regions:
-            _verify_region(inner, level, visible)
-        if op.results:
-            visible.update(op.results)
-            here.extend(op.results)
-        op = op.next
-    visible.difference_update(here)
+            if op.regions:
+                if op.isolated:
+                    raise op.invalid("a function cannot stand within another op")
+                for inner in op.regions:
+                    self.region(op, inner)
+            for index, value in enumerate(op.results):
+                if value.op is not op or value.index != index:
+                    raise op.invalid(f"result {index} does not know its place")
+                visible.add(value)
+                here.append(value)
+            previous, op = op, op.next
+        self.op = owner
+        if region.last is not previous:
+            raise owner.invalid("the region does not know its last op; use Region.append")
+        self.depth -= 1
+        visible.difference_update(here)
+
+    def out_of_reach(self, op: Op, value: Value) -> VerifyError:
+        position = op.operands.index(value)
+        field, index = op.spec.operand_field(position, len(op.operands))
+        home = value.home
+        if home is None:
+            why = "its op is in no region"
+        elif home is op.parent:
+            why = "it is defined only further down"
+        else:
+            why = "it is defined in a region that does not enclose this op"
+        return op.invalid(f"{value!r} is not defined here: {why}", at=field.name, index=index)
 
 
 def verify_op(op: Op) -> None:
@@ -96,13 +154,14 @@ def verify_header(op: Op) -> None:
         fields = [spec.operand_field(i, count) for i in range(count)]
         for (field, index), value in zip(fields, operands, strict=True):
             if value.type not in field.constraint:
-                raise _wrong_operand(op, field.name, index, field.constraint.what, value)
+                message = operand_mistake(op.name, field, value.type)
+                raise VerifyError(message, field=field.name, index=index)
     else:
         if count != len(spec.fixed):
             raise op.invalid(f"takes {len(spec.fixed)} operands, not {count}")
         for field, value in zip(spec.fixed, operands, strict=True):
             if value.type not in field.constraint:
-                raise _wrong_operand(op, field.name, 0, field.constraint.what, value)
+                raise VerifyError(operand_mistake(op.name, field, value.type), field=field.name)
     if op.attributes or spec.attributes:
         _verify_attributes(op)
     _verify_results(op)
@@ -141,8 +200,12 @@ def _verify_results(op: Op) -> None:
                 )
         if len(results) != len(expected):
             raise op.invalid(
-                f"has {len(expected)} results, not {len(results)}", at="results", index=len(expected)
+                f"has {len(expected)} results, not {len(results)}",
+                at="results",
+                index=len(expected),
             )
+    elif any(not isinstance(v.type, Type) for v in results):
+        raise op.invalid("a result's type is no type", at="results")
     elif not spec.results_vary and len(results) != len(spec.results):
         raise op.invalid(
             f"has {len(spec.results)} results, not {len(results)}",
@@ -158,16 +221,20 @@ def _verify_results(op: Op) -> None:
 
 def _verify_region_arguments(op: Op) -> None:
     if len(op.regions) != len(op.spec.regions):
-        raise op.invalid(f"has {len(op.regions)} regions; it is declared with {len(op.spec.regions)}")
+        declared = len(op.spec.regions)
+        raise op.invalid(f"has {len(op.regions)} regions; it is declared with {declared}")
     for position in range(len(op.regions)):
         verify_arguments(op, position)
 
 
 def verify_arguments(op: Op, position: int) -> None:
     """Check the arguments of one of an op's regions."""
-    if op.isolated:
-        return  # what a function takes is its own business
     have = op.regions[position].arguments
+    if op.isolated:  # what a function takes is its own business
+        for argument in have:
+            if not isinstance(argument.type, Type):
+                raise op.invalid(f"{argument.type!r} is no type", at="arguments")
+        return
     expected = op.region_arguments()[position]
     for index, (argument, type_) in enumerate(zip(have, expected, strict=False)):
         if argument.type is not type_:
@@ -185,49 +252,89 @@ def verify_arguments(op: Op, position: int) -> None:
         )
 
 
-def _in_context(error: VerifyError, op: Op | None, root: Op | None = None) -> VerifyError:
+def _in_context(error: VerifyError, op: Op, function: Op) -> VerifyError:
     """The error, with the op among its neighbours and the user's line that made it."""
-    if error.context or op is None:
-        return error
-    root = root or _function_of(op)
-    lines = to_text(root, locations=True).splitlines()
-    at = _line_of(op, root)
-    first, last = max(0, at - NEIGHBOURS), at + NEIGHBOURS + 1
-    shown = [
-        f"{'>' if i == at else ' '} {line}" for i, line in enumerate(lines) if first <= i < last
-    ]
-    context = ["in this IR:", *shown]
+    context = ["in this IR:"]
+    if _is_walkable(function, set()):
+        printer = _Surroundings(op)
+        printer.op(function, "")
+        first, last = max(0, printer.at - NEIGHBOURS), printer.at + NEIGHBOURS + 1
+        for number, line in enumerate(printer.lines[first:last], start=first):
+            context.append(f"{'>' if number == printer.at else ' '} {line}")
+    else:
+        context.append(f"> {op!r}")
     if op.location is not None:
         source = linecache.getline(op.location.file, op.location.line).rstrip()
         context.append(f"which comes from {op.location}" + (f"\n    {source}" if source else ""))
     return VerifyError(
-        error.message, field=error.field, index=error.index, context="\n".join(context)
+        error.message,
+        field=error.field,
+        index=error.index,
+        expected=error.expected,
+        context="\n".join(context),
     )
 
 
-def _function_of(op: Op) -> Op:
-    while op.parent_op is not None:
-        op = op.parent_op
-    return op
-
-
-def _line_of(op: Op, root: Op) -> int:
-    """The line of an op in the text of the function it is in."""
-    line = 0
-
-    def visit(node: Op) -> bool:
-        nonlocal line
-        if node is op:
-            return True
-        line += 1
-        for i, region in enumerate(node.regions):
-            if i:
-                line += 1
-            for inner in region:
-                if visit(inner):
-                    return True
-        line += bool(node.regions)
+def _is_walkable(op: Op, seen: set[Region], depth: int = 0) -> bool:
+    """Whether a walk over what is in the op comes to an end."""
+    if depth > DEEPEST or not seen.isdisjoint(op.regions):
         return False
+    seen.update(op.regions)
+    for region in op.regions:
+        previous: Op | None = None
+        inner = region.first
+        while inner is not None:
+            if inner.previous is not previous or not _is_walkable(inner, seen, depth + 1):
+                return False
+            previous, inner = inner, inner.next
+    return True
 
-    visit(root)
-    return line
+
+class _Surroundings(Printer):
+    """Prints IR that may be broken anywhere, and notes the line of one op."""
+
+    def __init__(self, wanted: Op):
+        super().__init__(locations=True)
+        self.wanted = wanted
+        self.at = 0
+
+    def op(self, op: Op, indent: str) -> None:
+        if op is self.wanted:
+            self.at = len(self.lines)
+        if _fits(op):
+            super().op(op, indent)
+            return
+        # What the declaration does not fit is shown as it is.
+        results = ", ".join([f"{self.name(v)}: {v.type}" for v in op.results])
+        operands = ", ".join(map(self.name, op.operands))
+        line = f"{results} = {op.name}" if results else op.name
+        self.lines.append(f"{indent}{line} {op.attributes} ({operands}){self.place(op)}")
+        for region in op.regions:
+            self.lines.append(indent + "{")
+            for inner in region:
+                self.op(inner, indent + "  ")
+            self.lines.append(indent + "}")
+
+    def hint(self, value: Value) -> str | None:
+        # An op that is broken may fail to suggest a name.
+        if value.name is None and value.op is not None:
+            try:
+                verify_header(value.op)
+            except VerifyError:
+                return None
+        return super().hint(value)
+
+
+def _fits(op: Op) -> bool:
+    """Whether an op has the parts that its declaration says."""
+    spec = op.spec
+    try:
+        spec.group(len(op.operands))
+    except VerifyError:
+        return False
+    return (
+        len(op.attributes) == len(spec.attributes)
+        and all(f.kind.accepts(v) for f, v in zip(spec.attributes, op.attributes, strict=True))
+        and len(op.regions) == len(spec.regions)
+        and not (spec.feeds and len(op.regions[0].arguments) < len(op.operands) - len(spec.fixed))
+    )

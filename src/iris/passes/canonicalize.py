@@ -11,6 +11,7 @@ from iris.ir.core import Module, Value
 from iris.ir.math import Constant, constant_bits, element_type
 from iris.ir.rewriter import Rewriter, Rules
 from iris.ir.types import Kind, bool_
+from iris.passes.fold import evaluate
 from iris.passes.pipeline import Pass
 
 
@@ -34,7 +35,11 @@ class Canonicalize(Pass):
     name = "canonicalize"
 
     def run(self, module: Module) -> Counter[str]:
-        return rules.apply(module)
+        counts: Counter[str] = Counter()
+        # A rule that looks at more than an op and its operands may apply once those have changed.
+        while again := rules.apply(module):
+            counts += again
+        return counts
 
 
 rules = Rules()
@@ -73,15 +78,16 @@ def add_the_negative(op: math.Sub, rewriter: Rewriter) -> None:
 
 @rules(math.Add, math.Mul, math.And, math.Or, math.Xor)
 def gather_constants(op: math.Binary, rewriter: Rewriter) -> None:
-    """`(x + 1) + 2` of integers becomes `x + (1 + 2)`, which folds."""
+    """`(x + 1) + 2` of integers becomes `x + 3`."""
     inner = op.lhs.op
     if not isinstance(inner, math.Binary) or type(inner) is not type(op):
         return
     if element_type(op.lhs.type).element.is_float or constant_bits(inner.rhs) is None:
         return
-    if constant_bits(op.rhs) is not None and constant_bits(inner.lhs) is None:
+    if constant_bits(op.rhs) is not None:
         both = rewriter.insert(type(op)(inner.rhs, op.rhs), op)
         rewriter.replace(op, type(op)(inner.lhs, both.result))
+        evaluate(both, rewriter)
 
 
 @rules(math.MaxNum, math.MinNum)
@@ -163,7 +169,7 @@ def not_carried(op: For | While, rewriter: Rewriter) -> None:
         carried = op.body.end.operands[index]
         if carried is start or carried in arguments:
             for value in (result, *arguments):
-                if value.users and value is not start:
+                if value.users:
                     rewriter.replace_value(value, start)
 
 

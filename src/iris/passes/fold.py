@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from math import nan
 
 import numpy as np
 
@@ -38,7 +39,11 @@ class Fold(Pass):
     name = "fold"
 
     def run(self, module: Module) -> Counter[str]:
-        return rules.apply(module)
+        counts: Counter[str] = Counter()
+        # A rule that looks at more than an op and its operands may apply once those have changed.
+        while again := rules.apply(module):
+            counts += again
+        return counts
 
 
 rules = Rules()
@@ -62,7 +67,10 @@ def evaluate(op: Op, rewriter: Rewriter) -> None:
     if any(where.any() for where, _ in scalar.program_errors(op, *operands)):
         return
     type_ = element_type(op.results[0].type)
-    bits = int(scalar.to_bits(type_.element, scalar.evaluate(op, *operands))[0])
+    known = scalar.evaluate(op, *operands)
+    bits = int(scalar.to_bits(type_.element, known)[0])
+    if known[0] != known[0] and not isinstance(op, math.Select | math.Bitcast):
+        bits = encode(nan, type_.element)  # which nan arithmetic makes is up to the machine
     rewriter.replace(op, Constant.of_bits(bits, type_))
 
 

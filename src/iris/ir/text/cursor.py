@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from os.path import commonprefix
 from typing import NoReturn, TypeVar
 
 from iris.errors import LayoutError, ParseError, SourceSpot, TypeMistake
@@ -96,7 +95,7 @@ class Cursor:
         for word in words:
             room, dot, _ = word.partition(".")
             for start in (room, room + dot, word):
-                if self.text.startswith(start):
+                if len(start) > 2 and self.text.startswith(start):  # `less` is not `le` and `ss`
                     known = max(known, len(start))
         found = self.text if self.kind == "end" else repr(self.text)
         raise self.error_at(self.offset + known, f"expected {expected}, found {found}")
@@ -116,10 +115,8 @@ class Cursor:
 
     @property
     def line(self) -> int:
-        # From the line asked for last, for a text has many.
+        # From the line asked for last, for a text has many; the cursor never goes back.
         start, line = self._counted
-        if self.offset < start:
-            start, line = 0, 1
         line += self.source.count("\n", start, self.offset)
         self._counted = self.offset, line
         return line
@@ -154,10 +151,14 @@ class Cursor:
     def first_difference(self, mark: int, expected: str) -> int:
         """The offset at which the text from `mark` on first differs from another."""
         for token in Cursor(expected, self.file)._texts[:-1]:
-            have = self._texts[mark]
+            have, offset = self._texts[mark], self._offsets[mark]
             if have != token:
                 # Of `64x32xf16` and `64x8xf16`, the 32.
-                return self._offsets[mark] + commonprefix([have, token]).rfind("x") + 1
+                for part, other in zip(have.split("x"), token.split("x"), strict=False):
+                    if part != other:
+                        break
+                    offset += len(part) + 1
+                return offset
             mark += 1
         return self._offsets[mark]
 

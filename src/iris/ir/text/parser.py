@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from iris.errors import ParseError, VerifyError
 from iris.ir.control import Func
 from iris.ir.core import OPS, Level, Location, Module, Op, Region, Value
-from iris.ir.declare import AttributeField, OperandField, Spec
+from iris.ir.declare import AttributeField, OperandField, OptionalField, Spec, VariadicField
 from iris.ir.text.cursor import Cursor
 from iris.ir.text.types import at_type
 from iris.ir.types import Type
 from iris.ir.verify import DEEPEST, operand_mistake, verify_arguments, verify_header
+
+_AN_OP = "an op or a result, such as %x: f32 = ..."
+
 
 def parse(text: str, file: str | None = None) -> Module:
     """The module that a text says.
@@ -85,7 +87,7 @@ class _Parser:
         if cls.isolated:
             self.level = attributes[0]
         regions = tuple([Region() for _ in spec.regions])
-        arguments: list[tuple[str, Value]] = []
+        arguments: dict[str, Value] = {}
         if regions:
             arguments, initial = self._opening(spec, 0, regions[0], places)
             operands += initial
@@ -94,12 +96,12 @@ class _Parser:
         for value, name in zip(op.results, names, strict=True):
             value.name = _hint(name)
         region.append(op)
-        self._verified(partial(verify_header, op), op, places)
+        self._verified(verify_header, op, places)
         for position, inner in enumerate(regions):
             if position:
                 arguments, _ = self._opening(spec, position, inner, places)
                 places.end = cursor.mark
-            self._verified(partial(verify_arguments, op, position), op, places)
+            self._verified(verify_arguments, op, places, position)
             self._region(op, inner, arguments)
         op.location = self._location(line)
         for index, (name, value) in enumerate(zip(names, op.results, strict=True)):
@@ -180,7 +182,11 @@ class _Parser:
                 break
             first = False
         if len(operands) < len(fixed):
-            cursor.expect(",")
+            if not cursor.starts_line:
+                cursor.expect(",")
+            names = ", ".join(f.name for f in fixed)
+            takes = f"{spec.op_name} takes {len(fixed)} operands: {names}"
+            raise cursor.error_at(cursor.offset_at(places.name), takes)
         for before, declared in pairwise(spec.optionals):
             if declared.name in named and before.name not in named:
                 mark = places.fields[declared.name, 0] - 2
@@ -189,15 +195,24 @@ class _Parser:
                 )
         operands += [named[f.name] for f in spec.optionals if f.name in named]
         if len(spec.variadics) > 1:
-            for group in spec.variadics:
-                if group.name not in named:
-                    cursor.fail(f"{group.name}=[...]")
-                operands += named[group.name]
+            operands += self._groups(spec, places, named)
         return operands, named
 
-    def _named(
-        self, spec: Spec, of: Type | None, places: _Places, named: dict[str, Any]
-    ) -> None:
+    def _groups(self, spec: Spec, places: _Places, named: dict[str, Any]) -> list[Value]:
+        """The operands of several variadic fields, which must be the same number in each."""
+        cursor = self.cursor
+        operands: list[Value] = []
+        first = spec.variadics[0].name
+        for group in spec.variadics:
+            if group.name not in named:
+                cursor.fail(f"{group.name}=[...]")
+            if len(named[group.name]) != len(named[first]):
+                offset = cursor.offset_at(places.fields[group.name, -1])
+                raise cursor.error_at(offset, f"{group.name} and {first} differ in number")
+            operands += named[group.name]
+        return operands
+
+    def _named(self, spec: Spec, of: Type | None, places: _Places, named: dict[str, Any]) -> None:
         """Read `name=value` into `named`."""
         cursor = self.cursor
         name = cursor.text
@@ -213,11 +228,12 @@ class _Parser:
         if isinstance(declared, AttributeField):
             places.fields[name, 0] = cursor.mark
             named[name] = declared.kind.parse(cursor, of)
-        elif declared in spec.optionals:
+        elif isinstance(declared, OptionalField):
             named[name] = self._operand(spec, declared, 0, places)
-        else:
+        elif isinstance(declared, VariadicField):
             group: list[Value] = []
             named[name] = group
+            places.fields[name, -1] = cursor.mark
 
             def member() -> None:
                 group.append(self._operand(spec, declared, len(group), places))
@@ -242,8 +258,9 @@ class _Parser:
         if value is None:
             if cursor.kind != "value":
                 cursor.fail("a value, such as %x")
-            why = "was defined in a region that has ended" if name in self.gone else "is not defined"
-            raise cursor.error(f"{name} {why}")
+            if name in self.gone:
+                raise cursor.error(f"{name} was defined in a region that has ended")
+            raise cursor.error(f"{name} is not defined")
         cursor.advance()
         return value
 
@@ -256,7 +273,7 @@ class _Parser:
 
     def _opening(
         self, spec: Spec, position: int, region: Region, places: _Places
-    ) -> tuple[list[tuple[str, Value]], list[Value]]:
+    ) -> tuple[dict[str, Value], list[Value]]:
         """`do (%i: i32, %s: f32 = %zero)`, what stands before the brace of a region: its named
         arguments, and what they start with."""
         cursor = self.cursor
@@ -264,17 +281,17 @@ class _Parser:
         if keyword is not None:
             cursor.expect(keyword)
         feeds = spec.feeds and position == 0
-        named: list[tuple[str, Value]] = []
+        named: dict[str, Value] = {}
         initial: list[Value] = []
 
         def argument() -> None:
             name = cursor.text
-            if name in self.values or any(name == other for other, _ in named):
+            if name in self.values or name in named:
                 raise cursor.error(f"{name} is defined twice")
             cursor.take("value", "an argument, such as %i: i32")
             cursor.expect(":")
             places.fields["arguments", len(named)] = cursor.mark
-            named.append((name, region.add_argument(cursor.type(), _hint(name))))
+            named[name] = region.add_argument(cursor.type(), _hint(name))
             if feeds and cursor.accept("="):
                 initial.append(self._operand(spec, spec.variadics[0], len(initial), places))
             elif initial:
@@ -286,7 +303,7 @@ class _Parser:
             cursor.fail("'{'", [f.name for f in spec.named])
         return named, initial
 
-    def _region(self, op: Op, region: Region, arguments: list[tuple[str, Value]]) -> None:
+    def _region(self, op: Op, region: Region, arguments: dict[str, Value]) -> None:
         cursor = self.cursor
         if self.depth == DEEPEST:
             raise cursor.error(f"regions nest at most {DEEPEST} deep")
@@ -313,12 +330,14 @@ class _Parser:
         if cursor.accept("at"):
             file = cursor.string()
             cursor.expect(":")
-            return Location(file, cursor.integer(1, 2**31 - 1, "a line number"))
+            return Location(file, cursor.integer(0, 2**31 - 1, "a line number"))
         return Location(self.file, line) if self.file is not None else None
 
-    def _verified(self, check: Callable[[], None], op: Op, places: _Places) -> None:
+    def _verified(
+        self, check: Callable[..., None], op: Op, places: _Places, *arguments: int
+    ) -> None:
         try:
-            check()
+            check(op, *arguments)
         except VerifyError as error:
             raise self._pointed(error, op, places) from None
 
@@ -336,9 +355,10 @@ class _Parser:
         else:
             missing = places.name if name == "results" else places.end
             mark = places.fields.get((name, index), missing)
+        offset = cursor.offset_at(mark)
         if error.expected is not None and name in ("results", "arguments"):
-            return cursor.error_at(cursor.first_difference(mark, str(error.expected)), error.message)
-        return cursor.error_at(cursor.offset_at(mark), error.message)
+            offset = cursor.first_difference(mark, str(error.expected))
+        return cursor.error_at(offset, error.message)
 
     def _initial_is_odd(self, op: Op, index: int) -> bool:
         """Whether a result differs in type from what it starts with, and the region's argument

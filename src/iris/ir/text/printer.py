@@ -21,7 +21,7 @@ _SUFFIX = re.compile(r"_\d+$")
 
 def to_text(node: Module | Op, *, locations: bool = False) -> str:
     """The text of a module, or of one op with what is in it."""
-    printer = _Printer(locations)
+    printer = Printer(locations)
     if isinstance(node, Module):
         for i, op in enumerate(node):
             if i:
@@ -32,7 +32,7 @@ def to_text(node: Module | Op, *, locations: bool = False) -> str:
     return "\n".join(printer.lines) + "\n"
 
 
-class _Printer:
+class Printer:
     def __init__(self, locations: bool):
         self.locations = locations
         self.lines: list[str] = []
@@ -45,15 +45,19 @@ class _Printer:
         known = self.names.get(value)
         if known is not None:
             return known
-        hint = value.name
-        if hint is None and value.op is not None:
-            hint = value.op.result_name()
-        name = hint or self._numbered("")
+        hint = self.hint(value)
+        name = _legal(hint) if hint else self._numbered("")
         if name in self.taken:
             name = self._numbered(_SUFFIX.sub("", name) + "_")
         self.taken.add(name)
         text = self.names[value] = "%" + name
         return text
+
+    def hint(self, value: Value) -> str | None:
+        """What the value would be called if nothing else were."""
+        if value.name is None and value.op is not None:
+            return value.op.result_name()
+        return value.name
 
     def _numbered(self, stem: str) -> str:
         count = self.counts.get(stem, 1 if stem else 0)
@@ -73,11 +77,8 @@ class _Printer:
         if results:
             line += ", ".join([f"{self.name(v)}: {v.type}" for v in results]) + " = "
         line += op.name + body
-        place = ""
-        if self.locations and op.location is not None:
-            place = f" at {json.dumps(op.location.file)}:{op.location.line}"
         if not op.regions:
-            self.lines.append(line + place)
+            self.lines.append(line + self.place(op))
             return
         spec = op.spec
         initial = op.operands[len(spec.fixed) :] if spec.feeds else ()
@@ -92,7 +93,13 @@ class _Printer:
                 self.op(inner, indent + "  ")
             line = indent + "}"
             initial = ()
-        self.lines.append(line + place)
+        self.lines.append(line + self.place(op))
+
+    def place(self, op: Op) -> str:
+        """Where the op comes from, if that is to be shown."""
+        if not self.locations or op.location is None:
+            return ""
+        return f" at {json.dumps(op.location.file)}:{op.location.line}"
 
     def _body(self, op: Op, spec: Spec) -> str:
         of = op.results[0].type if op.results else None
@@ -105,8 +112,10 @@ class _Printer:
         items = [name(v) for v in operands[:fixed]]
         rest = operands[fixed:]
         if spec.optionals:
-            items += [f"{f.name}={name(v)}" for f, v in zip(spec.optionals, rest, strict=False)]
-        elif len(spec.variadics) == 1 and not spec.feeds:
+            given = rest[: spec.singles(len(operands)) - fixed]
+            items += [f"{f.name}={name(v)}" for f, v in zip(spec.optionals, given, strict=False)]
+            rest = rest[len(given) :]
+        if len(spec.variadics) == 1 and not spec.feeds:
             items += [name(v) for v in rest]
         elif len(spec.variadics) > 1:
             size = spec.group(len(operands))
@@ -134,3 +143,11 @@ class _Printer:
             start = self.name(value)
             items.append(f"{self.name(argument)}: {argument.type} = {start}")
         return f"{'' if hugs else ' '}({', '.join(items)})"
+
+
+def _legal(hint: str) -> str:
+    """The hint as a name that the text can have, which `größe`, `a b` and `1x` are not."""
+    if hint.isascii() and hint.isidentifier():
+        return hint
+    name = re.sub(r"\W", "_", hint, flags=re.ASCII)
+    return f"_{name}" if name[0].isdigit() else name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -44,14 +44,11 @@ def read_type(cursor: Cursor) -> Type:
     if cursor.text not in _READERS:
         what = f"a type: a dtype, or {', '.join(f'{k}<...>' for k in _READERS)}"
         cursor.fail(what, (*DTYPES, *_READERS))
-    offset = cursor.offset
-    reader = _READERS[cursor.advance()]
+    read = _READERS[cursor.advance()]
     cursor.expect("<")
-    parts = reader(cursor)
+    type_ = read(cursor)
     cursor.expect(">")
-    cls, *arguments = parts
-    made: Type = cursor.build(lambda: cls(*arguments), offset)
-    return made
+    return type_
 
 
 def _dtype(cursor: Cursor) -> DType:
@@ -62,9 +59,13 @@ def _shaped(
     cursor: Cursor, make: Callable[[tuple[int, ...], DType], Type] = Tile
 ) -> tuple[tuple[int, ...], DType]:
     """`64x32xf16`, of which `make` makes a type."""
+    start = cursor.offset
+    if cursor.kind in ("number", "sizes"):
+        end = start + len(cursor.text)
+        end += cursor.source.startswith("x", end)
+        raise cursor.error_at(end, "expected x and a dtype after the sizes, such as 64x32xf16")
     if cursor.kind != "shaped":
         cursor.fail("sizes and a dtype, such as 64x32xf16")
-    start = cursor.offset
     sizes, name = re.split("x(?=[A-Za-z])", cursor.text, maxsplit=1)
     element = DTYPES.get(name)
     if element is None:
@@ -94,49 +95,47 @@ def _sizes(cursor: Cursor, text: str, check: Callable[[int], object]) -> tuple[i
     return tuple(shape)
 
 
-def _read_ptr(cursor: Cursor) -> list[Any]:
+def _read_ptr(cursor: Cursor) -> Type:
     element = _dtype(cursor)
     noalias = cursor.accept(",")
     if noalias:
         cursor.expect("noalias")
-    return [Ptr, element, noalias]
+    return Ptr(element, noalias)
 
 
-def _read_tile(cursor: Cursor) -> list[Any]:
+def _read_tile(cursor: Cursor) -> Type:
     shape, element = _shaped(cursor)
     if not cursor.accept(","):
-        return [Tile, shape, element]
+        return Tile(shape, element)
     offset = cursor.offset
     layout = read_linear(cursor)
-    cursor.build(lambda: Tile(shape, element, layout), offset)
-    return [Tile, shape, element, layout]
+    return cursor.build(lambda: Tile(shape, element, layout), offset)
 
 
-def _read_tensor(cursor: Cursor) -> list[Any]:
-    if cursor.kind == "shaped":
-        return [Tensor, *_shaped(cursor, Tensor)]
-    return [Tensor, (), _dtype(cursor)]
+def _read_tensor(cursor: Cursor) -> Type:
+    if cursor.kind in ("number", "sizes", "shaped"):
+        return Tensor(*_shaped(cursor, Tensor))
+    return Tensor((), _dtype(cursor))
 
 
-def _read_registers(cursor: Cursor) -> list[Any]:
+def _read_registers(cursor: Cursor) -> Type:
     offset = cursor.offset
     shape, element = _shaped(cursor, lambda shape, element: Registers(shape[0], element))
     if len(shape) != 1:
         second = offset + len(str(shape[0])) + 1
         raise cursor.error_at(second, "a register array has one size, such as regs<16xf32>")
-    return [Registers, shape[0], element]
+    return Registers(shape[0], element)
 
 
-def _read_staged(cursor: Cursor) -> list[Any]:
+def _read_staged(cursor: Cursor) -> Type:
     shape, element = _shaped(cursor)
     cursor.expect(",")
     offset = cursor.offset
     layout = read_memory_layout(cursor)
-    cursor.build(lambda: Staged(shape, element, layout), offset)
-    return [Staged, shape, element, layout]
+    return cursor.build(lambda: Staged(shape, element, layout), offset)
 
 
-_READERS: dict[str, Callable[[Cursor], list[Any]]] = {
+_READERS: dict[str, Callable[[Cursor], Type]] = {
     "ptr": _read_ptr,
     "tile": _read_tile,
     "tensor": _read_tensor,
@@ -149,23 +148,21 @@ def read_linear(cursor: Cursor) -> LinearLayout:
     """`linear<8x8, register=[(0,1)], lane=[(0,2), (1,0), (2,0), (0,4), (4,0)]>`."""
     start = cursor.offset
     if not cursor.at("linear"):
-        cursor.fail("a layout, such as linear<128, register=[1, 2], lane=[4, 8, 16, 32, 64]>")
+        example = "linear<128, register=[1, 2], lane=[4, 8, 16, 32, 64]>"
+        cursor.fail(f"a layout, such as {example}", ("linear",))
     cursor.advance()
     cursor.expect("<")
     shape = _plain_shape(cursor)
     bases: list[tuple[str, tuple[tuple[int, ...], ...]]] = []
 
+    highest = [size - 1 for size in shape]
+
     def basis() -> tuple[int, ...]:
-        offset = cursor.offset
         if cursor.at("("):
-            index = _listed(cursor, "(", ")", len(shape), 0, MAX_SIZE)
-        elif len(shape) > 1:
+            return _listed(cursor, "(", ")", 0, highest)
+        if len(shape) > 1:
             cursor.fail(f"a basis of {len(shape)} coordinates, in parentheses")
-        else:
-            index = (cursor.integer(0, MAX_SIZE),)
-        # Checked alone, for a mistake in it to be found where it stands.
-        cursor.build(lambda: LinearLayout((("register", (index,)),), shape), offset)
-        return index
+        return (cursor.integer(0, highest[0]),)
 
     while cursor.accept(","):
         offset = cursor.offset
@@ -179,12 +176,12 @@ def read_linear(cursor: Cursor) -> LinearLayout:
 
 
 def _listed(
-    cursor: Cursor, opening: str, closing: str, count: int, least: int, most: int
+    cursor: Cursor, opening: str, closing: str, least: int, highest: Sequence[int]
 ) -> tuple[int, ...]:
-    """So many integers between brackets."""
+    """Integers between brackets, for each of which the highest that it may be is given."""
     cursor.expect(opening)
     numbers = []
-    for position in range(count):
+    for position, most in enumerate(highest):
         if position:
             cursor.expect(",")
         numbers.append(cursor.integer(least, most))
@@ -218,7 +215,7 @@ def read_memory_layout(cursor: Cursor) -> Layout | Swizzled:
 def _read_swizzle(cursor: Cursor) -> Swizzle:
     cursor.advance()
     start = cursor.offset
-    bits, base, shift = _listed(cursor, "<", ">", 3, -30, 30)
+    bits, base, shift = _listed(cursor, "<", ">", -30, (30, 30, 30))
     return cursor.build(lambda: Swizzle(bits, base, shift), start)
 
 
