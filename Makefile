@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # More workers than this start up for longer than they save.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4
-BENCHMARKS = $(filter-out benchmarks/report.py,$(sort $(wildcard benchmarks/*.py)))
+BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py,$(sort $(wildcard benchmarks/*.py)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

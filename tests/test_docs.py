@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import iris
 from iris.ir import parse
 from support import ROOT
 
@@ -21,11 +25,37 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_the_pages_programs_run(page: object) -> None:
-    source = "\n".join(blocks(page.read_text(), "python"))  # type: ignore[attr-defined]
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+def run_page(page: Path, folder: Path) -> str:
+    """What the programs of a page print, run as one script; kernels need it to be a file."""
+    script = folder / f"{page.stem}.py"
+    script.write_text("\n".join(blocks(page.read_text(), "python")))
+    done = subprocess.run([sys.executable, str(script)], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return done.stdout.replace(f"{folder}{os.sep}", "")
+
+
+def unnumbered(text: str) -> str:
+    """Without the numbers of lines, which change with every edit of a page."""
+    return re.sub(r"(?m)(?<=\.py:)\d+|^\d+(?= \|)", "N", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_the_pages_programs_run_and_print_what_is_shown(page: Path, tmp_path: Path) -> None:
+    printed = unnumbered(run_page(page, tmp_path))
+    for shown in blocks(page.read_text(), "text"):
+        assert unnumbered(shown) in printed
+
+
+def test_the_language_guide_shows_every_word() -> None:
+    tree = ast.parse("\n".join(blocks((ROOT / "docs/language.md").read_text(), "python")))
+    used = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "iris"
+    }
+    assert set(iris.__all__) - used == set()
 
 
 def test_the_pages_ir_parses() -> None:
@@ -50,7 +80,7 @@ def test_the_list_of_ops_is_current() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.name)
-def test_the_examples_run(example: object) -> None:
+def test_the_examples_run(example: Path) -> None:
     done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout

@@ -2,6 +2,8 @@
 
 IRIS_DUMP      `changed` or `all`, or levels such as `tile,metal`: write IR between passes
 IRIS_DUMP_DIR  the folder for it (default: iris-dump)
+IRIS_DEVICE    the device to launch on (default: the first there is)
+IRIS_CHECK     1: verify the IR after every pass
 """
 
 from __future__ import annotations
@@ -27,3 +29,16 @@ def dump() -> tuple[str, ...]:
 def dump_dir() -> Path:
     """The folder for dumps."""
     return Path(os.environ.get("IRIS_DUMP_DIR") or "iris-dump")
+
+
+def device() -> str | None:
+    """The device to launch on, where a launch names none."""
+    return os.environ.get("IRIS_DEVICE") or None
+
+
+def check() -> bool:
+    """Whether to verify the IR after every pass."""
+    word = os.environ.get("IRIS_CHECK", "")
+    if word not in ("", "0", "1"):
+        raise SettingError(f"IRIS_CHECK is 0 or 1, not {word!r}")
+    return word == "1"

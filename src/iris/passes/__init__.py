@@ -1,6 +1,6 @@
 """Passes: one a module.  Importing this room registers all of them by name."""
 
-from iris.passes import canonicalize, cse, dce, fold, licm
+from iris.passes import canonicalize, cse, dce, fold, follow_masks, licm, recover_blocks
 from iris.passes.manager import Instrument, run
 from iris.passes.pipeline import PASSES, Pass, Pipeline
 
@@ -13,6 +13,8 @@ __all__ = [
     "cse",
     "dce",
     "fold",
+    "follow_masks",
     "licm",
+    "recover_blocks",
     "run",
 ]

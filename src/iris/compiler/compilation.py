@@ -1,0 +1,112 @@
+"""What a kernel becomes, stage by stage."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from iris import knobs
+from iris.errors import PipelineError
+from iris.ir import Level, Module, to_text, verify
+from iris.ir.control import Func
+from iris.passes import Instrument, Pipeline, run
+from iris.passes.instruments import Check, Dump, Snapshots
+
+# Masks are followed first: until then a masked element has no value.
+TILE_PIPELINE = Pipeline.parse("follow-masks,fold,canonicalize,cse,licm,fold,dce")
+
+
+def optimize(traced: Module, instruments: list[Instrument] | None = None) -> Module:
+    """Run the pipeline, watched by what the environment asks for."""
+    watching = list(instruments or [])
+    if knobs.check():
+        watching.append(Check(verify))
+    watching += dumps()
+    return run(traced, TILE_PIPELINE, watching)
+
+
+def dumps() -> list[Instrument]:
+    """The dump that the environment asks for."""
+    what = knobs.dump()
+    if not what:
+        return []
+    levels = [level for level in Level if level.value in what] or list(Level)
+    return [Dump(knobs.dump_dir(), everything="all" in what, levels=levels)]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The IR after one pass; the first is what was traced."""
+
+    name: str
+    level: Level
+    module: Module
+    seconds: float
+    changed: bool
+
+    @property
+    def text(self) -> str:
+        return to_text(self.module)
+
+
+class Compilation:
+    """A kernel lowered for some arguments.
+
+    `print(compilation)` shows the IR at the end; `.stages` has it after every pass, `.diff(name)`
+    what one pass changed, and `.run(*arguments)` runs the kernel.
+    """
+
+    def __init__(self, traced: Module, launch: Callable[..., None]):
+        self.traced = traced
+        self._launch = launch
+
+    @cached_property
+    def stages(self) -> list[Stage]:
+        """The stages, made by running the pipeline again on what was traced."""
+        snapshots = Snapshots()
+        run(self.traced, TILE_PIPELINE, [snapshots])
+        made = []
+        for snapshot in snapshots.stages:
+            name = "traced" if snapshot.cause is None else snapshot.name
+            level = _entry(snapshot.module).function_level
+            made.append(Stage(name, level, snapshot.module, snapshot.seconds, snapshot.changed))
+        return made
+
+    @property
+    def tile(self) -> str:
+        """The Tile IR at the end of its passes."""
+        return self.stages[-1].text
+
+    def diff(self, name: str) -> str:
+        """What a pass changed, as a diff of IR text."""
+        for before, after in zip(self.stages, self.stages[1:], strict=False):
+            if after.name == name and after.changed:
+                lines = difflib.unified_diff(
+                    before.text.splitlines(),
+                    after.text.splitlines(),
+                    before.name,
+                    name,
+                    lineterm="",
+                )
+                return "\n".join(lines) + "\n"
+        names = [stage.name for stage in self.stages[1:]]
+        if name not in names:
+            raise PipelineError(f"no pass {name!r} ran; there were {', '.join(names)}")
+        return ""
+
+    def run(self, *arguments: Any, **named: Any) -> None:
+        """Launch the kernel, on the grid that it was lowered for."""
+        self._launch(*arguments, **named)
+
+    def __str__(self) -> str:
+        return self.tile
+
+
+def _entry(module: Module) -> Func:
+    function = next(iter(module))
+    if not isinstance(function, Func):
+        raise PipelineError("the module holds no function")
+    return function

@@ -1,0 +1,1 @@
+"""The frontend: Python functions in, IR out.  It only traces."""

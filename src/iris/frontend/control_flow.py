@@ -1,0 +1,315 @@
+"""Control flow: Python's statements, traced where they depend on traced values.
+
+`rewrite` changes the text of a function in one pass over its AST.  Each statement stays where it
+is, and asks an object of `regions.py` what to do:
+
+    for i in range(n):                  loop = iris_.For(range(n), ("s",), locals())
+        s = s + i                       for i in loop:
+                                            if loop.traced: (s,) = loop.start()
+                                            s = s + i
+                                            if loop.traced: loop.finish(locals())
+                                        if loop.traced: (s,) = loop.results()
+
+So where the iterable is an ordinary one, the statement is an ordinary one, too, `break` and all.
+`while` and `if` are alike; `and`, `or`, `not`, ternaries and chained comparisons become calls.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+RUNTIME = "iris_"  # the name by which rewritten code reaches regions.py
+
+
+def rewrite(function: ast.FunctionDef) -> None:
+    """Rewrite a function in place; what is defined in it is rewritten, too."""
+    _Rewriter().visit_body(function)
+    ast.fix_missing_locations(function)
+
+
+def assigned_names(nodes: Sequence[ast.AST]) -> tuple[str, ...]:
+    """The variables that statements assign, in order; not those of functions within."""
+    names: dict[str, None] = {}
+    for node in nodes:
+        for inner in _walk_scope(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                names[inner.id] = None
+    return tuple(n for n in names if not n.startswith(RUNTIME))
+
+
+_SCOPES = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Lambda,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
+
+
+def _walk_scope(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    if isinstance(node, _SCOPES):
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _walk_scope(child)
+
+
+class _Rewriter(ast.NodeTransformer):
+    def __init__(self) -> None:
+        self.count = 0
+        self.regions: list[str] = []  # the objects of the statements we are in, outermost first
+        self.loops: list[str] = []
+
+    def visit_body(self, function: ast.FunctionDef) -> None:
+        function.body = self._statements(function.body)
+
+    def _statements(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        result: list[ast.stmt] = []
+        for statement in body:
+            new = self.visit(statement)
+            result.extend(new if isinstance(new, list) else [new])
+        return result
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        _Rewriter().visit_body(node)
+        return node
+
+    def _new(self, kind: str) -> str:
+        self.count += 1
+        return f"{RUNTIME}{kind}{self.count}"
+
+    # Statements.
+
+    def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
+        self.generic_visit(node)
+        return self._naming(node, node.targets)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
+        self.generic_visit(node)
+        return self._naming(node, [node.target] if node.value is not None else [])
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
+        self.generic_visit(node)
+        return self._naming(node, [node.target])
+
+    def _naming(self, node: ast.stmt, targets: Sequence[ast.expr]) -> list[ast.stmt]:
+        """A statement, and what tells the values it assigns their names."""
+        names = assigned_names(targets)
+        tell = [_do(_runtime("named", [ast.Constant(value=n), _name(n)])) for n in names]
+        return _at(node, [node, *tell])
+
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+        name = self._new("loop")
+        targets = assigned_names([node.target])
+        carried = [n for n in assigned_names(node.body) if n not in targets]
+        iterable = self.visit(node.iter)
+        if isinstance(iterable, ast.Call) and _is_name(iterable.func, "range"):
+            iterable.func = _runtime("range_of", [iterable.func])
+        made = _runtime("For", [iterable, _strings(carried), _call("locals", [])])
+        node.iter = _name(name)
+        node.body = self._inside(name, node.body, loop=True)
+        node.body = [
+            *_when_traced(name, _assign(carried, _method(name, "start"))),
+            *[_do(_runtime("named", [ast.Constant(value=n), _name(n)])) for n in targets],
+            *node.body,
+            *_when_traced(name, [_do(_method(name, "finish", [_call("locals", [])]))]),
+        ]
+        node.orelse = self._statements(node.orelse)
+        every = [*carried, *targets]
+        after = _when_traced(name, _assign(every, _method(name, "results", [_strings(every)])))
+        return _at(node, [_assign_one(name, made), node, *after])
+
+    def visit_While(self, node: ast.While) -> list[ast.stmt]:
+        name = self._new("loop")
+        carried = list(assigned_names([*node.body]))
+        made = _runtime("While", [_strings(carried), _call("locals", [])])
+        decided = self._new("go")
+        test = self.visit(node.test)
+        body = self._inside(name, node.body, loop=True)
+        start = _when_traced(name, _assign(carried, _method(name, "start")))
+        decide = _assign_one(decided, _method(name, "decide", [test]))
+        again = ast.If(test=_compare_name(decided, "again"), body=[ast.Continue()], orelse=[])
+        leave = ast.If(
+            test=_compare_name(decided, "leave"),
+            body=[ast.Break()],
+            orelse=[],
+        )
+        enter = _when_traced(name, _assign(carried, _method(name, "enter")))
+        finish = _when_traced(name, [_do(_method(name, "finish", [_call("locals", [])]))])
+        loop = ast.While(
+            test=ast.Constant(value=True),
+            body=[*start, decide, again, leave, *enter, *body, *finish],
+            orelse=[],
+        )
+        after = _when_traced(name, _assign(carried, _method(name, "results", [_strings(carried)])))
+        # The else of an ordinary loop runs when its condition fails, not after a break.
+        otherwise = self._statements(node.orelse)
+        if otherwise:
+            leave.body = [*otherwise, ast.Break()]
+        return _at(node, [_assign_one(name, made), loop, *after])
+
+    def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        name = self._new("branch")
+        carried = list(assigned_names([*node.body, *node.orelse]))
+        made = _runtime("If", [self.visit(node.test), _strings(carried), _call("locals", [])])
+        body = self._inside(name, node.body)
+        orelse = self._inside(name, node.orelse)
+        leave = _when_traced(name, [_do(_method(name, "finish", [_call("locals", [])]))])
+        back = _when_traced(name, _assign(carried, _method(name, "start")))
+        then = ast.If(test=_method(name, "then"), body=[*body, *leave], orelse=[])
+        other = ast.If(
+            test=_method(name, "otherwise"),
+            body=[*back, *(orelse or [ast.Pass()]), *leave],
+            orelse=[],
+        )
+        after = _when_traced(name, _assign(carried, _method(name, "results", [_strings(carried)])))
+        return _at(node, [_assign_one(name, made), then, other, *after])
+
+    def _inside(self, name: str, body: Sequence[ast.stmt], *, loop: bool = False) -> list[ast.stmt]:
+        self.regions.append(name)
+        if loop:
+            self.loops.append(name)
+        result = self._statements(body)
+        if loop:
+            self.loops.pop()
+        self.regions.pop()
+        return result
+
+    def visit_Break(self, node: ast.Break) -> list[ast.stmt]:
+        return self._leaving(node, "break")
+
+    def visit_Continue(self, node: ast.Continue) -> list[ast.stmt]:
+        return self._leaving(node, "continue")
+
+    def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
+        self.generic_visit(node)
+        return self._leaving(node, "return")
+
+    def _leaving(self, node: ast.stmt, word: str) -> list[ast.stmt]:
+        """A statement that leaves regions, which none that is traced may be left by."""
+        first = 0
+        if word != "return" and self.loops:
+            first = self.regions.index(self.loops[-1])
+        left = [_name(n) for n in self.regions[first:]]
+        if not left:
+            return [node]
+        check = _do(_runtime("leaving", [ast.Constant(value=word), *left]))
+        return _at(node, [check, node])
+
+    # Expressions.
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        kind = "all_of" if isinstance(node.op, ast.And) else "any_of"
+        return _located(node, _runtime(kind, [_lambda(v) for v in node.values]))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Not):
+            return node
+        return _located(node, _runtime("negation", [node.operand]))
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        self.generic_visit(node)
+        branches = [_lambda(node.body), _lambda(node.orelse)]
+        return _located(node, _runtime("choice", [node.test, *branches]))
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        if len(node.ops) == 1:
+            return node
+        # a < f() < b, where f is called once: all_of(lambda: a < (t := f()), lambda: t < b)
+        # would bind t inside the lambda, so the middle operands are handed to a lambda instead.
+        operands = [node.left, *node.comparators]
+        names = [f"{RUNTIME}{i}" for i in range(len(operands))]
+        pairs = [
+            _lambda(ast.Compare(left=_name(a), ops=[op], comparators=[_name(b)]))
+            for a, op, b in zip(names, node.ops, names[1:], strict=False)
+        ]
+        taken = [ast.arg(arg=n) for n in names]
+        chain = ast.Lambda(args=_arguments(taken), body=_runtime("all_of", pairs))
+        return _located(node, ast.Call(func=chain, args=operands, keywords=[]))
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
+        self.generic_visit(node)
+        return node
+
+
+# Making syntax.
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(id=name, ctx=ast.Load())
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _call(function: str, arguments: list[ast.expr]) -> ast.expr:
+    return ast.Call(func=_name(function), args=arguments, keywords=[])
+
+
+def _runtime(function: str, arguments: Sequence[ast.expr]) -> ast.Call:
+    attribute = ast.Attribute(value=_name(RUNTIME), attr=function, ctx=ast.Load())
+    return ast.Call(func=attribute, args=list(arguments), keywords=[])
+
+
+def _method(name: str, method: str, arguments: Sequence[ast.expr] = ()) -> ast.Call:
+    attribute = ast.Attribute(value=_name(name), attr=method, ctx=ast.Load())
+    return ast.Call(func=attribute, args=list(arguments), keywords=[])
+
+
+def _compare_name(name: str, verdict: str) -> ast.expr:
+    value = ast.Attribute(value=_name(RUNTIME), attr=verdict.upper(), ctx=ast.Load())
+    return ast.Compare(left=_name(name), ops=[ast.Is()], comparators=[value])
+
+
+def _strings(names: Sequence[str]) -> ast.expr:
+    return ast.Tuple(elts=[ast.Constant(value=n) for n in names], ctx=ast.Load())
+
+
+def _arguments(taken: list[ast.arg]) -> ast.arguments:
+    return ast.arguments(posonlyargs=[], args=taken, kwonlyargs=[], kw_defaults=[], defaults=[])
+
+
+def _lambda(body: ast.expr) -> ast.Lambda:
+    return ast.Lambda(args=_arguments([]), body=body)
+
+
+def _do(expression: ast.expr) -> ast.stmt:
+    return ast.Expr(value=expression)
+
+
+def _assign_one(name: str, value: ast.expr) -> ast.stmt:
+    return ast.Assign(targets=[ast.Name(id=name, ctx=ast.Store())], value=value)
+
+
+def _assign(names: Sequence[str], value: ast.expr) -> list[ast.stmt]:
+    if not names:
+        return [_do(value)]
+    target = ast.Tuple(elts=[ast.Name(id=n, ctx=ast.Store()) for n in names], ctx=ast.Store())
+    return [ast.Assign(targets=[target], value=value)]
+
+
+def _when_traced(name: str, body: list[ast.stmt]) -> list[ast.stmt]:
+    test = ast.Attribute(value=_name(name), attr="traced", ctx=ast.Load())
+    return [ast.If(test=test, body=body, orelse=[])]
+
+
+def _located(node: ast.AST, new: ast.expr) -> ast.expr:
+    return ast.copy_location(new, node)
+
+
+def _at(node: ast.stmt, statements: list[ast.stmt]) -> list[ast.stmt]:
+    """Give new statements the place of the one they stand for (its first line, not its body's)."""
+    head = getattr(node, "test", None) or getattr(node, "iter", None) or node
+    for statement in statements:
+        for inner in ast.walk(statement):
+            if isinstance(inner, (ast.expr, ast.stmt)) and not hasattr(inner, "lineno"):
+                ast.copy_location(inner, head)
+    return statements

@@ -1,0 +1,237 @@
+"""A Python function as a kernel: its source, its parameters, its trace."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+from iris.errors import ArgumentError, LanguageError, ScopeError, SourceError, UserError
+from iris.frontend import control_flow, regions
+from iris.frontend.language import constexpr
+from iris.frontend.tracing import current, error_at, error_here, trace_into
+from iris.frontend.values import Pointer, Traced, describe
+from iris.ir.control import Func, Return
+from iris.ir.core import Level, Location, Module, Region, Value
+from iris.ir.types import DType, Ptr, Type
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """What a trace knows of an array argument."""
+
+    dtype: DType
+    rank: int
+    noalias: bool = False
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    is_constexpr: bool
+    default: Any
+
+    @property
+    def has_default(self) -> bool:
+        return self.default is not inspect.Parameter.empty
+
+
+class TileFunction:
+    """A function of the tile language, parsed once."""
+
+    def __init__(self, function: FunctionType):
+        self.function = function
+        self.name = function.__name__
+        code = function.__code__
+        self.location = Location(code.co_filename, code.co_firstlineno)
+        self.parameters = self._parameters()
+        self._body: FunctionType | None = None
+        self._lock = threading.Lock()
+
+    def _parameters(self) -> tuple[Parameter, ...]:
+        found = []
+        for parameter in inspect.signature(self.function).parameters.values():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise self.error(ArgumentError, f"a kernel takes no *{parameter.name}")
+            kind = parameter.annotation
+            marked = kind is constexpr or (
+                isinstance(kind, str) and kind.split(".")[-1] == constexpr.__name__
+            )
+            found.append(Parameter(parameter.name, marked, parameter.default))
+        return tuple(found)
+
+    def error(self, kind: type[UserError], message: str) -> UserError:
+        """An error at the line of the function."""
+        return error_at(kind, f"{self.name}: {message}", *self.location)
+
+    # The function with its control flow rewritten.
+
+    @property
+    def body(self) -> FunctionType:
+        with self._lock:
+            if self._body is None:
+                self._body = self._rewritten()
+            return self._body
+
+    def _rewritten(self) -> FunctionType:
+        function = self.function
+        try:
+            lines, first = inspect.getsourcelines(function)
+        except (OSError, TypeError):
+            raise SourceError(
+                f"{self.name}: Python cannot give the source of this function, which a kernel "
+                "needs; write it in a file or a notebook cell, not in exec() or at a plain prompt"
+            ) from None
+        # Under an `if` the text keeps its indentation, and so its columns.
+        tree = ast.parse("if True:\n" + "".join(lines) if lines[0][0].isspace() else "".join(lines))
+        head = tree.body[0]
+        if isinstance(head, ast.If):
+            ast.increment_lineno(tree, -1)
+            head = head.body[0]
+        if not isinstance(head, ast.FunctionDef):
+            raise self.error(SourceError, "a kernel is a plain function, written with def")
+        ast.increment_lineno(tree, first - 1)
+        control_flow.rewrite(head)
+        head.decorator_list = []
+        return self._compiled(head)
+
+    def _compiled(self, head: ast.FunctionDef) -> FunctionType:
+        """The function made of rewritten syntax, with the globals, closure and defaults it had."""
+        function = self.function
+        names = [control_flow.RUNTIME, *function.__code__.co_freevars]
+        for argument in (*head.args.posonlyargs, *head.args.args, *head.args.kwonlyargs):
+            argument.annotation = None
+        head.returns = None
+        # Within another function, names of the closure are found as free variables.
+        outer = ast.parse(f"def outer({', '.join(names)}): pass").body[0]
+        assert isinstance(outer, ast.FunctionDef)
+        outer.body = [head]
+        module = ast.fix_missing_locations(ast.Module(body=[outer], type_ignores=[]))
+        code = _inner(_inner(compile(module, self.location.file, "exec"), "outer"), head.name)
+
+        def cell(value: Any) -> Any:
+            return (lambda: value).__closure__[0]  # type: ignore[index]
+
+        known = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        known[control_flow.RUNTIME] = cell(regions)
+        closure = tuple(known[name] for name in code.co_freevars)
+        made = FunctionType(
+            code, function.__globals__, function.__name__, function.__defaults__, closure
+        )
+        made.__kwdefaults__ = function.__kwdefaults__
+        return made
+
+    # Tracing.
+
+    def trace(self, arguments: Mapping[str, Any]) -> Module:
+        """The IR for arguments: an `ArraySpec`, a `DType` for a scalar, or what a constexpr is."""
+        runtime = [p for p in self.parameters if not p.is_constexpr]
+        types: list[tuple[str | None, Type]] = []
+        for parameter in runtime:
+            spec = arguments[parameter.name]
+            type_ = Ptr(spec.dtype, spec.noalias) if isinstance(spec, ArraySpec) else spec
+            types.append((parameter.name, type_))
+        func = Func(self.name, Level.TILE, types, location=self.location)
+        values = dict(zip((p.name for p in runtime), func.body.arguments, strict=True))
+        passed = {}
+        for parameter in self.parameters:
+            spec = arguments[parameter.name]
+            value = values.get(parameter.name)
+            passed[parameter.name] = spec if value is None else _wrap(value, parameter.name, spec)
+        with trace_into(func.body) as tracer:
+            tracer.active.append(self)
+            result = self._run(passed)
+            if result is not None:
+                raise self.error(
+                    LanguageError,
+                    f"a kernel returns nothing, but this gave {describe(result)}; store what is "
+                    "wanted",
+                )
+            tracer.insert(Return([]))
+        _check_scopes(func.body, set())
+        return Module([func])
+
+    def inline(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Call the function from one that is being traced."""
+        active = current().active
+        if self in active:
+            raise error_here(LanguageError, f"{self.name} calls itself; kernels do not recur")
+        active.append(self)
+        try:
+            return self.body(*arguments, **named)
+        except TypeError as error:
+            raise _call_error(error, self) from error
+        finally:
+            active.pop()
+
+    def _run(self, passed: Mapping[str, Any]) -> Any:
+        body = self.body
+        try:
+            return body(**passed)
+        except NameError as error:
+            raise _name_error(error) from error
+        except AttributeError as error:
+            if getattr(error.obj, "__name__", None) == __package__.split(".")[0]:
+                raise _name_error(error) from error
+            raise
+        except RecursionError as error:
+            raise self.error(
+                LanguageError, "a function it calls calls itself without end"
+            ) from error
+
+
+def _wrap(value: Value, name: str, spec: object) -> Traced | Pointer:
+    if isinstance(spec, ArraySpec):
+        return Pointer(value, name, spec.rank)
+    return Traced(value)
+
+
+def _inner(code: CodeType, name: str) -> CodeType:
+    """The code of the function of a name that is defined in some code."""
+    return next(c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name)
+
+
+def _check_scopes(region: Region, visible: set[Value]) -> None:
+    """Find a value that left its loop or branch in a Python object."""
+    here = list(region.arguments)
+    visible.update(here)
+    for op in region:
+        for value in op.operands:
+            if value not in visible:
+                message = (
+                    f"{value.name or 'a value'} is used outside the loop or branch that it belongs "
+                    "to; carry it in a variable that has a value before"
+                )
+                if op.location is None:
+                    raise ScopeError(message)
+                raise error_at(ScopeError, message, *op.location)
+        for inner in op.regions:
+            _check_scopes(inner, visible)
+        visible.update(op.results)
+        here.extend(op.results)
+    visible.difference_update(here)
+
+
+def _name_error(error: NameError | AttributeError) -> UserError:
+    """A name that does not exist, at the user's line."""
+    frame = None
+    trace = error.__traceback__
+    while trace is not None:
+        frame, line = trace.tb_frame, trace.tb_lineno
+        trace = trace.tb_next
+    message = str(error)
+    if frame is None:
+        return LanguageError(message)
+    return error_at(LanguageError, message, frame.f_code.co_filename, line)
+
+
+def _call_error(error: TypeError, function: TileFunction) -> Exception:
+    """A wrong call of a kernel within a kernel; another TypeError is the user's own."""
+    trace = error.__traceback__
+    if trace is not None and trace.tb_next is None:
+        return error_here(ArgumentError, f"{function.name}: {error}")
+    return error

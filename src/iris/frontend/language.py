@@ -1,0 +1,360 @@
+"""The words of the tile language, but for those that touch memory, which are in memory.py.
+
+Some are called like builtins of Python, which are therefore not to be used here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod as size_of
+from typing import Any
+
+from iris.errors import (
+    ArgumentError,
+    DTypeError,
+    LanguageError,
+    ShapeError,
+)
+from iris.frontend.regions import TracedRange, traced_range
+from iris.frontend.tracing import current, error_here, rules_as
+from iris.frontend.values import (
+    Operand,
+    Traced,
+    as_dtype,
+    as_shape,
+    as_traced,
+    binary,
+    broadcast_shapes,
+    cast,
+    compare,
+    constant,
+    describe,
+    emit,
+    promote,
+    spread,
+    unary,
+    unify,
+)
+from iris.ir import math, tile
+from iris.ir.math import Predicate
+from iris.ir.tile import ReduceKind, ScanKind
+from iris.ir.types import DType, Tile, bool_, f32, i32
+
+
+class constexpr:
+    """Marks a parameter that is a plain Python value while the kernel is traced.
+
+    def copy(X, Y, BLOCK: iris.constexpr): ...
+    """
+
+
+# Programs and ranges.
+
+
+def program_id(axis: int) -> Traced:
+    """Which program this is, along an axis of the grid."""
+    return emit(tile.ProgramId(_axis(axis, 3)))
+
+
+def num_programs(axis: int) -> Traced:
+    """How many programs there are, along an axis of the grid."""
+    return emit(tile.NumPrograms(_axis(axis, 3)))
+
+
+def tile_range(*bounds: object) -> TracedRange:
+    """The starts of blocks: `for k in iris.tile_range(0, K, BLOCK)`; a loop of the program, even
+    where the bounds are constant."""
+    return traced_range(*bounds)
+
+
+def cdiv(a: Any, b: Any) -> Any:
+    """a / b, rounded up: of Python ints, a Python int."""
+    if not isinstance(a, Traced) and not isinstance(b, Traced):
+        return -(-a // b)
+    return (a + (b - 1)) // b
+
+
+def next_power_of_2(n: int) -> int:
+    """The least power of two that is n or more; n is known while tracing."""
+    if isinstance(n, Traced):
+        raise error_here(ShapeError, f"next_power_of_2 needs a number known while tracing, not {n}")
+    return 1 if n < 2 else 1 << (int(n) - 1).bit_length()
+
+
+# Making tiles.
+
+
+def arange(start: int, stop: int) -> Traced:
+    """The integers from start up to stop, as a tile; both are known while tracing."""
+    for bound in (start, stop):
+        if isinstance(bound, bool) or not isinstance(bound, int):
+            raise error_here(
+                ShapeError, f"arange needs ints known while tracing, not {describe(bound)}"
+            )
+    shape = as_shape(stop - start)
+    with rules_as(ShapeError):
+        return emit(tile.Arange(start, Tile(shape, i32)))
+
+
+def full(shape: object, value: Operand, dtype: DType | str = f32) -> Traced:
+    """A tile with one value in every element."""
+    sizes, element = as_shape(shape), as_dtype(dtype)
+    if isinstance(value, (bool, int, float)):
+        return constant(value, element, sizes)
+    return spread(cast(value, element), sizes)
+
+
+def zeros(shape: object, dtype: DType | str = f32) -> Traced:
+    """A tile of zeros."""
+    return full(shape, 0, dtype)
+
+
+# Shapes.
+
+
+def reshape(x: Traced, shape: object) -> Traced:
+    """The same elements, in row-major order, in another shape."""
+    traced, sizes = as_traced(x), as_shape(shape)
+    if not traced.shape:
+        return spread(traced, sizes)
+    with rules_as(ShapeError):
+        op = tile.Reshape(traced.value, Tile(sizes, traced.dtype))
+        op.check()
+        return emit(op)
+
+
+def broadcast_to(x: Operand, shape: object) -> Traced:
+    """A value over a shape, as in NumPy."""
+    return spread(as_traced(x), as_shape(shape))
+
+
+def transpose(x: Traced, axes: Sequence[int] | None = None) -> Traced:
+    """The axes in another order; without one, the last two swapped."""
+    traced = as_traced(x)
+    if axes is None:
+        return traced.T
+    with rules_as(ShapeError):
+        return emit(tile.Transpose(tuple(axes), traced.value))
+
+
+def cast_to(x: Operand, dtype: DType | str) -> Traced:
+    """The same numbers in another dtype."""
+    return cast(as_traced(x), as_dtype(dtype))
+
+
+# Math.
+
+
+def dot(a: Traced, b: Traced, acc: Operand | None = None) -> Traced:
+    """The matrix product, plus `acc`; in the dtype of `acc`, else f32 (i32 for integers)."""
+    lhs, rhs = as_traced(a), as_traced(b)
+    dtype = promote(lhs.dtype, rhs.dtype)
+    lhs, rhs = cast(lhs, dtype), cast(rhs, dtype)
+    with rules_as(ShapeError):
+        if acc is None:
+            return emit(tile.Dot(lhs.value, rhs.value))
+        if not lhs.shape or not rhs.shape:
+            raise error_here(ShapeError, f"dot multiplies two matrices, not {lhs} and {rhs}")
+        added = as_traced(acc, f32 if dtype.is_float else i32)
+        added = spread(added, (lhs.shape[0], rhs.shape[-1]))
+        return emit(tile.Dot(lhs.value, rhs.value, added.value))
+
+
+def where(condition: Operand, on_true: Operand, on_false: Operand) -> Traced:
+    """Element by element, one or the other."""
+    chosen = as_traced(condition)
+    if chosen.dtype is not bool_:
+        chosen = compare(Predicate.NE, chosen, 0)
+    a, b = unify(on_true, on_false)
+    shape = broadcast_shapes(chosen.shape, a.shape)
+    if chosen.shape:
+        chosen = spread(chosen, shape)
+    return emit(math.Select(chosen.value, spread(a, shape).value, spread(b, shape).value))
+
+
+def maximum(a: Operand, b: Operand) -> Traced:
+    """The greater, element by element; of a number and a nan, the number."""
+    return _extremum(math.MaxNum, math.Maximum, a, b)
+
+
+def minimum(a: Operand, b: Operand) -> Traced:
+    """The lesser, element by element; of a number and a nan, the number."""
+    return _extremum(math.MinNum, math.Minimum, a, b)
+
+
+def _extremum(
+    of_floats: type[math.Binary], of_integers: type[math.Binary], a: object, b: object
+) -> Traced:
+    lhs, rhs = unify(a, b)
+    return binary(of_floats if lhs.dtype.is_float else of_integers, lhs, rhs)
+
+
+def fma(a: Operand, b: Operand, c: Operand) -> Traced:
+    """a * b + c, rounded once."""
+    operands = unify(a, b, c)
+    if not operands[0].dtype.is_float:
+        raise error_here(DTypeError, f"fma is for floats, not {operands[0].dtype}")
+    return emit(math.Fma(*[x.value for x in operands]))
+
+
+def bitcast(x: Traced, dtype: DType | str) -> Traced:
+    """The same bits under another dtype of the same width."""
+    traced, to = as_traced(x), as_dtype(dtype)
+    type_ = math.element_type(traced.value.type).with_element(to)
+    with rules_as(DTypeError):
+        op = math.Bitcast(traced.value, type_)
+        op.check()
+        return emit(op)
+
+
+def _unary(kind: type[math.Unary]) -> Any:
+    def function(x: Operand) -> Traced:
+        return unary(kind, x)
+
+    function.__name__ = function.__qualname__ = kind.name
+    function.__doc__ = kind.__doc__
+    return function
+
+
+exp = _unary(math.Exp)
+exp2 = _unary(math.Exp2)
+log = _unary(math.Log)
+log2 = _unary(math.Log2)
+sqrt = _unary(math.Sqrt)
+rsqrt = _unary(math.Rsqrt)
+sin = _unary(math.Sin)
+cos = _unary(math.Cos)
+tanh = _unary(math.Tanh)
+erf = _unary(math.Erf)
+sigmoid = _unary(math.Sigmoid)
+
+
+def abs(x: Operand) -> Traced:
+    """The magnitude."""
+    return unary(math.Abs, x)
+
+
+def _rounding(kind: type[math.Unary]) -> Any:
+    def function(x: Operand) -> Traced:
+        traced = as_traced(x)
+        return unary(kind, traced) if traced.dtype.is_float else traced
+
+    function.__name__ = function.__qualname__ = kind.name
+    function.__doc__ = kind.__doc__
+    return function
+
+
+floor = _rounding(math.Floor)
+ceil = _rounding(math.Ceil)
+round = _rounding(math.Round)
+
+
+# Reductions and scans.
+
+
+def _reduce(kind: ReduceKind, x: object, axis: int | None, keepdims: bool) -> Traced:
+    traced = as_traced(x)
+    truth = kind in (ReduceKind.ANY, ReduceKind.ALL)
+    if truth and traced.dtype is not bool_:
+        traced = compare(Predicate.NE, traced, 0)
+    elif not truth and traced.dtype is bool_:
+        traced = cast(traced, i32)
+    rank = len(traced.shape)
+    if not rank:
+        places = kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
+        return constant(0, i32) if places else traced
+    if axis is None:
+        flat = traced if rank == 1 else reshape(traced, size_of(traced.shape))
+        reduced = emit(tile.Reduce(kind, 0, flat.value))
+        return spread(reduced, (1,) * rank) if keepdims else reduced
+    at = _axis(axis, rank)
+    reduced = emit(tile.Reduce(kind, at, traced.value))
+    if not keepdims:
+        return reduced
+    if rank == 1:
+        return spread(reduced, (1,))
+    return emit(tile.ExpandDims(at, reduced.value))
+
+
+def _axis(axis: object, rank: int) -> int:
+    if isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank:
+        raise error_here(ShapeError, f"an axis is an int from {-rank} to {rank - 1}, not {axis!r}")
+    return axis % rank
+
+
+def sum(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
+    """The sum along an axis, or of all elements; bools are counted."""
+    return _reduce(ReduceKind.SUM, x, axis, keepdims)
+
+
+def prod(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
+    """The product along an axis, or of all elements."""
+    return _reduce(ReduceKind.PROD, x, axis, keepdims)
+
+
+def max(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
+    """The greatest along an axis, or of all elements; nan is dropped."""
+    return _reduce(ReduceKind.MAXNUM, x, axis, keepdims)
+
+
+def min(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
+    """The least along an axis, or of all elements; nan is dropped."""
+    return _reduce(ReduceKind.MINNUM, x, axis, keepdims)
+
+
+def any(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
+    """Whether some element along an axis holds."""
+    return _reduce(ReduceKind.ANY, x, axis, keepdims)
+
+
+def all(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
+    """Whether every element along an axis holds."""
+    return _reduce(ReduceKind.ALL, x, axis, keepdims)
+
+
+def argmax(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
+    """The place of the greatest, the first of several; a nan is the greatest."""
+    return _reduce(ReduceKind.ARGMAX, x, axis, keepdims)
+
+
+def argmin(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
+    """The place of the least, the first of several; a nan is the least."""
+    return _reduce(ReduceKind.ARGMIN, x, axis, keepdims)
+
+
+def cumsum(x: Operand, axis: int = 0) -> Traced:
+    """The sums of the elements up to and with each one, along an axis."""
+    traced = as_traced(x)
+    if traced.dtype is bool_:
+        traced = cast(traced, i32)
+    if not traced.shape:
+        return traced
+    return emit(tile.Scan(ScanKind.SUM, _axis(axis, len(traced.shape)), traced.value))
+
+
+# Checks.
+
+
+def static_assert(condition: object, message: str = "") -> None:
+    """Check something that is known while tracing."""
+    if isinstance(condition, Traced):
+        raise error_here(
+            LanguageError, "static_assert needs what is known while tracing; use device_assert"
+        )
+    if not condition:
+        raise error_here(ArgumentError, f"static_assert failed: {message}".rstrip(": "))
+
+
+def device_assert(condition: Operand, message: str = "assertion failed") -> None:
+    """Report a program error where a condition does not hold."""
+    checked = as_traced(condition)
+    if checked.dtype is not bool_:
+        checked = compare(Predicate.NE, checked, 0)
+    current().insert(tile.Assert(message, checked.value))
+
+
+def device_print(prefix: str, *values: Operand) -> None:
+    """Report values of each program."""
+    if not isinstance(prefix, str):
+        raise error_here(ArgumentError, "device_print takes a string first, then values")
+    current().insert(tile.Print(prefix, [as_traced(v).value for v in values]))

@@ -1,0 +1,235 @@
+"""The words of the tile language that touch memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iris.errors import DTypeError, PointerError, ShapeError
+from iris.frontend.language import reshape
+from iris.frontend.tracing import current, error_here, rules_as
+from iris.frontend.values import (
+    Operand,
+    Pointer,
+    Traced,
+    as_offset,
+    as_pointer,
+    as_shape,
+    as_traced,
+    binary,
+    broadcast_shapes,
+    cast,
+    emit,
+    spread,
+)
+from iris.ir import math, tile
+from iris.ir.tile import AtomicKind
+from iris.ir.types import Tile, bool_
+
+
+def _address(pointer: Pointer, mask: object) -> tuple[Traced, Traced | None]:
+    """An offset and a mask of one shape."""
+    offset = pointer.offset if pointer.offset is not None else as_offset(0)
+    if mask is None or mask is True:
+        return offset, None
+    condition = as_traced(mask)
+    if condition.dtype is not bool_:
+        raise error_here(DTypeError, f"a mask is made of bools, not {condition.dtype}")
+    shape = broadcast_shapes(offset.shape, condition.shape)
+    return spread(offset, shape), spread(condition, shape)
+
+
+def load(pointer: Pointer, mask: Operand | None = None, other: Operand | None = None) -> Traced:
+    """The elements at a pointer plus offsets.
+
+    Masked elements touch no memory. Without `other` they do not count in what is made of them;
+    with it, they are that.
+    """
+    source = as_pointer(pointer, "load")
+    offset, condition = _address(source, mask)
+    if condition is None:
+        return emit(tile.Load(source.base, offset.value))
+    if other is None:
+        return emit(tile.MaskedLoad(source.base, offset.value, condition.value))
+    value = spread(cast(other, source.dtype), offset.shape)
+    return emit(tile.Load(source.base, offset.value, condition.value, value.value))
+
+
+def store(pointer: Pointer, value: Operand, mask: Operand | None = None) -> None:
+    """Write elements at a pointer plus offsets, except where masked."""
+    target = as_pointer(pointer, "store")
+    offset, condition = _address(target, mask)
+    stored = cast(value, target.dtype)
+    shape = broadcast_shapes(offset.shape, stored.shape)
+    operands = [target.base, spread(offset, shape).value, spread(stored, shape).value]
+    if condition is not None:
+        operands.append(spread(condition, shape).value)
+    current().insert(tile.Store(*operands))
+
+
+def tile_load(
+    pointer: Pointer,
+    row: Operand,
+    col: Operand,
+    stride: Operand,
+    shape: object,
+    rows: Operand | None = None,
+    cols: Operand | None = None,
+) -> Traced:
+    """A block of a matrix whose rows are `stride` apart; what is outside it reads 0."""
+    source = as_pointer(pointer, "tile_load")
+    sizes = as_shape(shape)
+    block, leading = _block(source, "tile_load", row, col, stride, sizes, rows, cols)
+    type_ = Tile((*leading, *sizes), source.dtype)
+    with rules_as(ShapeError):
+        loaded = emit(tile.LoadTile(source.base, *block, type_))
+    return reshape(loaded, sizes) if leading else loaded
+
+
+def tile_store(
+    pointer: Pointer,
+    row: Operand,
+    col: Operand,
+    stride: Operand,
+    value: Traced,
+    shape: object = None,
+    rows: Operand | None = None,
+    cols: Operand | None = None,
+) -> None:
+    """Write a block of a matrix whose rows are `stride` apart, except what is outside it."""
+    target = as_pointer(pointer, "tile_store")
+    stored = cast(value, target.dtype)
+    sizes = stored.shape if shape is None else as_shape(shape)
+    stored = spread(stored, sizes)
+    block, leading = _block(target, "tile_store", row, col, stride, sizes, rows, cols)
+    if leading:
+        stored = reshape(stored, (*leading, *sizes))
+    with rules_as(ShapeError):
+        limit, *groups = block
+        op = tile.StoreTile(target.base, stored.value, limit, *groups)
+    current().insert(op)
+
+
+_UNBOUNDED = 2**31 - 1
+
+
+def _block(
+    pointer: Pointer,
+    use: str,
+    row: object,
+    col: object,
+    stride: object,
+    shape: tuple[int, ...],
+    rows: object,
+    cols: object,
+) -> tuple[list[Any], tuple[int, ...]]:
+    """The limit, offsets, strides and bounds of a block, and sizes of 1 to put before its shape:
+    a pointer's own offset is an index along such a leading dimension."""
+    if len(shape) != 2:
+        raise error_here(ShapeError, f"{use} takes a shape of two sizes, not {shape}")
+    limit: Traced | None = None
+    given = rows is not None, cols is not None
+    if pointer.offset is not None and not all(given):
+        raise error_here(
+            PointerError,
+            f"{use} on {pointer.name} plus an offset needs rows= and cols=: how much of the matrix "
+            "is left from there cannot be known, and guessing could touch its neighbour",
+        )
+    if pointer.rank == 2:
+        rows = _extent(pointer, 0) if rows is None else rows
+        cols = _extent(pointer, 1) if cols is None else cols
+    elif pointer.rank == 1:
+        if not all(given):
+            limit = _extent(pointer, 0)
+        rows = _UNBOUNDED if rows is None else rows
+        cols = stride if cols is None else cols
+    elif not all(given):
+        raise error_here(
+            PointerError, f"{use} needs rows= and cols= for an array of {pointer.rank} dimensions"
+        )
+    offsets, strides, bounds = [row, col], [stride, 1], [rows, cols]
+    leading: tuple[int, ...] = ()
+    if pointer.offset is not None:
+        if pointer.offset.shape:
+            raise error_here(PointerError, f"{use} takes a scalar offset, not {pointer.offset}")
+        offsets.insert(0, pointer.offset)
+        strides.insert(0, 1)
+        bounds.insert(0, binary(math.Add, pointer.offset, 1))
+        leading = (1,)
+    traced = [[_scalar(x, use) for x in group] for group in (offsets, strides, bounds)]
+    groups = [[x.value for x in group] for group in traced]
+    return [None if limit is None else limit.value, *groups], leading
+
+
+def _scalar(x: object, use: str) -> Traced:
+    index = as_offset(x)
+    if index.shape:
+        raise error_here(ShapeError, f"{use} takes scalars for its place and size, not {index}")
+    return index
+
+
+def _extent(pointer: Pointer, axis: int) -> Traced:
+    return emit(tile.Extent(axis, pointer.base))
+
+
+# Atomics.
+
+
+def _atomic(kind: AtomicKind, pointer: Pointer, value: object, mask: object) -> Traced:
+    target = as_pointer(pointer, f"atomic_{kind.value}")
+    offset, condition = _address(target, mask)
+    operand = cast(value, target.dtype)
+    shape = broadcast_shapes(offset.shape, operand.shape)
+    operands = [target.base, spread(offset, shape).value, spread(operand, shape).value]
+    if condition is not None:
+        operands.append(spread(condition, shape).value)
+    with rules_as(DTypeError):
+        return emit(tile.Atomic(kind, *operands))
+
+
+def atomic_add(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
+    """Add to elements, each in one step; gives the old ones."""
+    return _atomic(AtomicKind.ADD, pointer, value, mask)
+
+
+def atomic_max(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
+    """Keep the greater of elements and values; gives the old elements."""
+    return _atomic(AtomicKind.MAX, pointer, value, mask)
+
+
+def atomic_min(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
+    """Keep the lesser of elements and values; gives the old elements."""
+    return _atomic(AtomicKind.MIN, pointer, value, mask)
+
+
+def atomic_and(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
+    """Bitwise and into elements; gives the old ones."""
+    return _atomic(AtomicKind.AND, pointer, value, mask)
+
+
+def atomic_or(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
+    """Bitwise or into elements; gives the old ones."""
+    return _atomic(AtomicKind.OR, pointer, value, mask)
+
+
+def atomic_xor(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
+    """Bitwise exclusive or into elements; gives the old ones."""
+    return _atomic(AtomicKind.XOR, pointer, value, mask)
+
+
+def atomic_exchange(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
+    """Put values in the place of elements; gives the old ones."""
+    return _atomic(AtomicKind.EXCHANGE, pointer, value, mask)
+
+
+def atomic_cas(
+    pointer: Pointer, expected: Operand, value: Operand, mask: Operand | None = None
+) -> Traced:
+    """Put a value in the place of each element that is the expected one; gives the old ones."""
+    target = as_pointer(pointer, "atomic_cas")
+    offset, condition = _address(target, mask)
+    was, becomes = cast(expected, target.dtype), cast(value, target.dtype)
+    shape = broadcast_shapes(offset.shape, was.shape, becomes.shape)
+    operands = [target.base, *[spread(x, shape).value for x in (offset, was, becomes)]]
+    if condition is not None:
+        operands.append(spread(condition, shape).value)
+    return emit(tile.AtomicCas(*operands))

@@ -1,0 +1,123 @@
+"""The state of a trace: where ops go, and which line of the user's Python is being run."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import TypeVar
+
+from iris.errors import LanguageError, SourceSpot, TypeMistake, UserError, VerifyError
+from iris.ir.builder import Builder
+from iris.ir.core import Location, Op, Region, Value
+
+Error = TypeVar("Error", bound=UserError)
+
+_HERE = str(Path(__file__).resolve().parent.parent)
+_state = threading.local()
+
+
+class Tracer:
+    """One function being traced."""
+
+    def __init__(self, region: Region):
+        self.builder = Builder(region)
+        self.active: list[object] = []  # the kernels being traced, each called by the one before
+
+    def emit(self, op: Op) -> Value:
+        """Put an op of one result in place, with the user's line."""
+        return self.insert(op).results[0]
+
+    def insert(self, op: Op) -> Op:
+        op.location = location()
+        return self.builder.insert(op)
+
+
+def current() -> Tracer:
+    """The trace under way."""
+    tracer: Tracer | None = getattr(_state, "tracer", None)
+    if tracer is None:
+        raise LanguageError(
+            "the tile language works inside a kernel only: call this from a function decorated "
+            "with @iris.kernel"
+        )
+    return tracer
+
+
+def is_tracing() -> bool:
+    return getattr(_state, "tracer", None) is not None
+
+
+@contextmanager
+def trace_into(region: Region) -> Iterator[Tracer]:
+    """Trace into a region for a while."""
+    outer = getattr(_state, "tracer", None)
+    _state.tracer = tracer = Tracer(region)
+    try:
+        yield tracer
+    finally:
+        _state.tracer = outer
+
+
+class rules_as:
+    """Turns a broken rule of the IR into an error at the user's line."""
+
+    def __init__(self, kind: type[UserError]):
+        self.kind = kind
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (VerifyError, TypeMistake)):
+            raise error_here(self.kind, str(error.args[0])) from None
+
+
+# Where the user is.
+
+
+def user_frame() -> FrameType | None:
+    """The nearest frame that is not Iris's own."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return frame
+
+
+def location() -> Location | None:
+    frame = user_frame()
+    return None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno)
+
+
+def error_here(kind: type[Error], message: str) -> Error:
+    """An error that points at what the user's Python is running."""
+    frame = user_frame()
+    if frame is None:
+        return kind(message)
+    column = _column(frame.f_code, frame.f_lasti)
+    return error_at(kind, message, frame.f_code.co_filename, frame.f_lineno, column)
+
+
+def error_at(
+    kind: type[Error], message: str, file: str, line: int, column: int | None = None
+) -> Error:
+    """An error at a line; without a column, at its first character."""
+    source = linecache.getline(file, line).rstrip("\n")
+    if column is None:
+        column = len(source) - len(source.lstrip())
+    return kind(message, SourceSpot(file, line, column + 1, source))
+
+
+def _column(code: CodeType, instruction: int) -> int | None:
+    """The column that an instruction comes from; Python tells from 3.11 on."""
+    positions = getattr(code, "co_positions", None)
+    if positions is None:
+        return None
+    for index, (_, _, column, _) in enumerate(positions()):
+        if index == instruction // 2:
+            return column  # type: ignore[no-any-return]
+    return None

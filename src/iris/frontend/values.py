@@ -1,0 +1,537 @@
+"""What a traced program computes with: tiles and scalars, and pointers.
+
+A `Traced` stands for an IR value; operators on it emit ops.  Python numbers are weak: they take
+the dtype of what they meet.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from iris.errors import (
+    ArgumentError,
+    ControlFlowError,
+    DTypeError,
+    LanguageError,
+    PointerError,
+    ShapeError,
+)
+from iris.frontend.tracing import current, error_here, rules_as
+from iris.ir import literal, math, tile
+from iris.ir.core import Op, Value
+from iris.ir.math import Constant, Predicate, element_type
+from iris.ir.types import DTYPES, DType, Kind, Tile, bool_, f32, i32, i64, u32, u64
+
+Number: TypeAlias = "bool | int | float"
+Operand: TypeAlias = "Traced | bool | int | float"
+
+
+class Traced:
+    """A tile or a scalar of the program being traced."""
+
+    __slots__ = ("value",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, value: Value):
+        self.value = value
+
+    @property
+    def dtype(self) -> DType:
+        return element_type(self.value.type).element
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return element_type(self.value.type).shape
+
+    @property
+    def T(self) -> Traced:
+        """The tile with its last two axes swapped."""
+        rank = len(self.shape)
+        if rank < 2:
+            raise error_here(ShapeError, f".T needs two dimensions; this is {self}")
+        axes = (*range(rank - 2), rank - 1, rank - 2)
+        return emit(tile.Transpose(axes, self.value))
+
+    def to(self, dtype: DType | str) -> Traced:
+        """The same numbers in another dtype."""
+        return cast(self, as_dtype(dtype))
+
+    def __getitem__(self, key: object) -> Traced:
+        return _index(self, key if isinstance(key, tuple) else (key,))
+
+    def __repr__(self) -> str:
+        return f"a traced {self.value.type}"
+
+    # What Python would need a number for.
+
+    def _no_number(self, use: str) -> NoReturn:
+        raise error_here(
+            ControlFlowError,
+            f"{use} needs a number while the kernel is traced, but {self} is known only when it "
+            "runs; pass it as iris.constexpr if it is constant (a range over it must stand in the "
+            "for itself)",
+        )
+
+    def __bool__(self) -> bool:
+        if self.shape:
+            raise error_here(
+                ControlFlowError,
+                f"a condition is a scalar, but this is {self}; use iris.where to choose element "
+                "by element, or iris.any or iris.all for one answer",
+            )
+        raise error_here(
+            ControlFlowError,
+            f"{self} cannot be a condition here: only if, while, and, or, not and the like in the "
+            "text of a kernel take one (decorate a helper with @iris.kernel, too); for min, max, "
+            "assert there are iris.minimum, iris.maximum, iris.device_assert",
+        )
+
+    def __index__(self) -> int:
+        self._no_number("this")
+
+    def __int__(self) -> int:
+        self._no_number("int()")
+
+    def __float__(self) -> float:
+        self._no_number("float()")
+
+    def __iter__(self) -> NoReturn:
+        raise error_here(LanguageError, f"{self} cannot be iterated over or unpacked")
+
+    def __len__(self) -> int:
+        raise error_here(LanguageError, f"{self} has no len(); its shape is {self.shape}")
+
+    def __setitem__(self, key: object, value: object) -> None:
+        raise error_here(LanguageError, "a tile is never changed; make another, as with iris.where")
+
+    def __matmul__(self, other: object) -> NoReturn:
+        raise error_here(LanguageError, "for the product of matrices write iris.dot(a, b)")
+
+    __rmatmul__ = __matmul__
+
+    def __array_ufunc__(self, function: Any, method: str, *operands: Any, **options: Any) -> Any:
+        """NumPy's functions: those that are operators work, so that `np.float32(2) * x` does."""
+        name = function.__name__
+        apply = getattr(operator, _NUMPY_OPERATORS.get(name, name), None)
+        if apply is None or method != "__call__" or options or len(operands) != 2:
+            raise error_here(
+                LanguageError, f"np.{name} does not work on {self}; see what iris has: iris.exp ..."
+            )
+        return apply(*[x.item() if isinstance(x, np.generic) else x for x in operands])
+
+    # Operators, added below.
+
+    def __neg__(self) -> Traced:
+        return unary(math.Neg, self)
+
+    def __pos__(self) -> Traced:
+        return self
+
+    def __abs__(self) -> Traced:
+        return unary(math.Abs, self)
+
+    def __invert__(self) -> Traced:
+        if self.dtype.is_float:
+            raise error_here(DTypeError, f"~ is for integers and bools, not {self.dtype}")
+        return emit(math.Not(self.value))
+
+
+_NUMPY_OPERATORS = {
+    "subtract": "sub",
+    "multiply": "mul",
+    "true_divide": "truediv",
+    "divide": "truediv",
+    "floor_divide": "floordiv",
+    "remainder": "mod",
+    "power": "pow",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "equal": "eq",
+    "not_equal": "ne",
+    "bitwise_and": "and_",
+    "bitwise_or": "or_",
+    "bitwise_xor": "xor",
+    "left_shift": "lshift",
+    "right_shift": "rshift",
+}
+
+
+def emit(op: Op) -> Traced:
+    """Put an op in place and stand for its result."""
+    return Traced(current().emit(op))
+
+
+# Dtypes.
+
+
+def as_dtype(dtype: object) -> DType:
+    """A dtype given as `iris.f32` or `"f32"`."""
+    if isinstance(dtype, DType):
+        return dtype
+    if isinstance(dtype, str) and dtype in DTYPES:
+        return DTYPES[dtype]
+    if dtype in ("f64", "float64") or getattr(dtype, "__name__", "") == "float64":
+        raise error_here(DTypeError, "Apple GPUs have no f64; use f32")
+    raise error_here(DTypeError, f"no dtype is called {dtype!r}; there are {', '.join(DTYPES)}")
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The dtype in which two meet."""
+    if a is b or b is bool_:
+        return a
+    if a is bool_:
+        return b
+    if a.is_float is not b.is_float:
+        return a if a.is_float else b
+    if a.bits != b.bits:
+        return a if a.bits > b.bits else b
+    if a.is_float:
+        return f32
+    return a if a.kind is Kind.UNSIGNED else b
+
+
+def weak_dtype(number: Number, meets: DType) -> DType:
+    """The dtype of a Python number that meets a value of some dtype."""
+    if isinstance(number, bool):
+        return meets
+    if isinstance(number, int):
+        return meets if meets is not bool_ else strong_dtype(number)
+    return meets if meets.is_float else f32
+
+
+def strong_dtype(number: Number) -> DType:
+    """The dtype of a Python number on its own."""
+    if isinstance(number, bool):
+        return bool_
+    if isinstance(number, float):
+        return f32
+    for dtype in (i32, i64, u64):
+        if dtype.low <= number <= dtype.high:
+            return dtype
+    raise error_here(DTypeError, f"{number} is over 64 bits")
+
+
+def is_number(x: object) -> bool:
+    """Whether this is a Python number, or a NumPy scalar, which has a Python number in it."""
+    return isinstance(x, (bool, int, float))
+
+
+def constant(number: Number, dtype: DType, shape: tuple[int, ...] = ()) -> Traced:
+    type_ = Tile(shape, dtype) if shape else dtype
+    if isinstance(number, float) and dtype.is_integer and not number.is_integer():
+        raise error_here(DTypeError, f"{number} is no {dtype}")
+    if dtype.is_float:
+        try:
+            bits = literal.encode(float(number), dtype)
+        except OverflowError:  # as arithmetic of that dtype would have it
+            bits = literal.encode(float("inf") if number > 0 else float("-inf"), dtype)
+        return emit(Constant.of_bits(bits, type_))
+    with rules_as(DTypeError):
+        return emit(Constant(number, type_))
+
+
+def as_traced(x: object, meets: DType | None = None) -> Traced:
+    """A value to compute with; a Python number gets the dtype of what it meets."""
+    if isinstance(x, Traced):
+        return x
+    item = getattr(x, "item", None)
+    if item is not None and getattr(x, "shape", None) == ():
+        x = item()
+    if is_number(x):
+        number: Any = x
+        return constant(
+            number, strong_dtype(number) if meets is None else weak_dtype(number, meets)
+        )
+    if isinstance(x, Pointer):
+        raise error_here(
+            PointerError, f"the pointer {x.name} is no number; use iris.load({x.name} + offsets)"
+        )
+    reject = getattr(x, "reject_use", None)  # what stands for a variable that has no value here
+    if reject is not None:
+        reject()
+    raise error_here(LanguageError, f"a {type(x).__name__} cannot be computed with in a kernel")
+
+
+def cast(x: object, dtype: DType) -> Traced:
+    traced = as_traced(x, dtype)
+    if traced.dtype is dtype:
+        return traced
+    type_ = element_type(traced.value.type).with_element(dtype)
+    return emit(math.Cast(traced.value, type_))
+
+
+# Shapes.
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that several spread to, as in NumPy."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    result = []
+    for sizes in zip(*padded, strict=True):
+        different = {s for s in sizes if s != 1}
+        if len(different) > 1:
+            shown = " and ".join(map(str, shapes))
+            raise error_here(ShapeError, f"the shapes {shown} do not fit together")
+        result.append(different.pop() if different else 1)
+    return tuple(result)
+
+
+def spread(x: Traced, shape: tuple[int, ...]) -> Traced:
+    """A value over a shape, as in NumPy."""
+    if x.shape == shape:
+        return x
+    if x.shape:
+        if broadcast_shapes(x.shape, shape) != shape:
+            raise error_here(ShapeError, f"{x} does not spread over the shape {shape}")
+        while len(x.shape) < len(shape):
+            with rules_as(ShapeError):
+                x = emit(tile.ExpandDims(0, x.value))
+    if x.shape == shape:
+        return x
+    with rules_as(ShapeError):
+        return emit(tile.Broadcast(x.value, Tile(shape, x.dtype)))
+
+
+def as_shape(shape: object) -> tuple[int, ...]:
+    """A shape made of Python ints that are powers of two."""
+    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    for size in sizes:
+        if isinstance(size, bool) or not isinstance(size, int):
+            raise error_here(
+                ShapeError,
+                f"a shape is made of ints that are known while tracing, not {size!r}; declare the "
+                "parameter it comes from as iris.constexpr",
+            )
+    result = tuple(int(size) for size in sizes)
+    with rules_as(ShapeError):
+        Tile(result, f32)
+    return result
+
+
+def unify(*operands: object) -> list[Traced]:
+    """Operands in one dtype and over one shape."""
+    strong = [x.dtype for x in operands if isinstance(x, Traced)]
+    if not strong:
+        traced = [as_traced(x) for x in operands]
+        strong = [x.dtype for x in traced]
+    dtype = strong[0]
+    for other in strong[1:]:
+        dtype = promote(dtype, other)
+    for x in operands:
+        if isinstance(x, (bool, int, float)):
+            dtype = promote(dtype, weak_dtype(x, dtype))
+    traced = [cast(x, dtype) for x in operands]
+    shape = broadcast_shapes(*[x.shape for x in traced])
+    return [spread(x, shape) for x in traced]
+
+
+def _index(x: Traced, key: tuple[object, ...]) -> Traced:
+    """`x[:, None]`: only new axes and whole slices."""
+    whole = [k for k in key if isinstance(k, slice) and k == slice(None)]
+    dots = [at for at, k in enumerate(key) if k is Ellipsis]
+    if len(whole) + len(dots) + sum(k is None for k in key) != len(key):
+        raise error_here(
+            ShapeError,
+            "a tile is indexed by : and None only; load the elements that are wanted instead",
+        )
+    if len(whole) > len(x.shape) or len(dots) > 1:
+        raise error_here(ShapeError, f"{x} has {len(x.shape)} dimensions: the index does not fit")
+    if dots:
+        rest = [slice(None)] * (len(x.shape) - len(whole))
+        key = (*key[: dots[0]], *rest, *key[dots[0] + 1 :])
+    for axis, k in enumerate(key):
+        if k is None:
+            with rules_as(ShapeError):
+                x = emit(tile.ExpandDims(axis, x.value)) if x.shape else spread(x, (1,))
+    return x
+
+
+# Operators.
+
+
+def unary(kind: type[math.Unary], x: object) -> Traced:
+    """An op of one operand; floats are made of integers where it needs them."""
+    traced = as_traced(x)
+    if issubclass(kind, math.FloatUnary) and not traced.dtype.is_float:
+        traced = cast(traced, f32)
+    if traced.dtype is bool_:
+        traced = cast(traced, i32)
+    return emit(kind(traced.value))
+
+
+def binary(kind: type[math.Binary], a: object, b: object) -> Traced:
+    lhs, rhs = unify(a, b)
+    if lhs.dtype is bool_ and kind in _ARITHMETIC:
+        lhs, rhs = cast(lhs, i32), cast(rhs, i32)
+    with rules_as(DTypeError):
+        op = kind(lhs.value, rhs.value)
+        if lhs.value.type not in op.spec.fixed[0].constraint:
+            what = op.spec.fixed[0].constraint.what
+            raise error_here(DTypeError, f"{kind.name} is for {what}, not {lhs.dtype}")
+        return emit(op)
+
+
+_ARITHMETIC = (math.Add, math.Sub, math.Mul, math.FloorDiv, math.Mod, math.Maximum, math.Minimum)
+
+
+def divide(a: object, b: object) -> Traced:
+    """`/`: of integers, too, a float."""
+    lhs, rhs = unify(a, b)
+    dtype = lhs.dtype if lhs.dtype.is_float else f32
+    return emit(math.Div(cast(lhs, dtype).value, cast(rhs, dtype).value))
+
+
+def power(a: object, b: object) -> Traced:
+    """`**`: a small constant exponent multiplies; another one is for floats."""
+    if isinstance(b, int) and 0 <= b <= 16 and isinstance(a, Traced):
+        result: Traced | None = None
+        square, left = a, b
+        while left:
+            if left & 1:
+                result = square if result is None else binary(math.Mul, result, square)
+            left >>= 1
+            if left:
+                square = binary(math.Mul, square, square)
+        return spread(constant(1, a.dtype), a.shape) if result is None else result
+    lhs, rhs = unify(a, b)
+    if not lhs.dtype.is_float:
+        raise error_here(
+            DTypeError, f"{lhs.dtype} ** {rhs.dtype} needs an exponent known while tracing, 0 to 16"
+        )
+    return emit(math.Pow(lhs.value, rhs.value))
+
+
+def compare(predicate: Predicate, a: object, b: object) -> Traced:
+    lhs, rhs = unify(a, b)
+    return emit(math.Compare(predicate, lhs.value, rhs.value))
+
+
+def _define_operators() -> None:
+    def define(name: str, make: Callable[[Any, Any], Traced], *, reflected: bool = True) -> None:
+        def forward(self: Traced, other: object) -> Any:
+            return NotImplemented if isinstance(other, Pointer) else make(self, other)
+
+        def backward(self: Traced, other: object) -> Any:
+            return NotImplemented if isinstance(other, Pointer) else make(other, self)
+
+        setattr(Traced, f"__{name}__", forward)
+        if reflected:
+            setattr(Traced, f"__r{name}__", backward)
+
+    kinds: dict[str, type[math.Binary]] = {
+        "add": math.Add,
+        "sub": math.Sub,
+        "mul": math.Mul,
+        "floordiv": math.FloorDiv,
+        "mod": math.Mod,
+        "and": math.And,
+        "or": math.Or,
+        "xor": math.Xor,
+        "lshift": math.Shl,
+        "rshift": math.Shr,
+    }
+    for name, kind in kinds.items():
+        define(name, lambda a, b, kind=kind: binary(kind, a, b))  # type: ignore[misc]
+    define("truediv", divide)
+    define("pow", power)
+    for predicate in Predicate:
+        define(
+            predicate.value,
+            lambda a, b, predicate=predicate: compare(predicate, a, b),  # type: ignore[misc]
+            reflected=False,
+        )
+
+
+_define_operators()
+
+
+# Pointers.
+
+
+class Pointer:
+    """An array argument, maybe with an offset: `X + offsets`.  There are no pointer tiles."""
+
+    __slots__ = ("base", "name", "offset", "rank")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, base: Value, name: str, rank: int | None, offset: Traced | None = None):
+        self.base = base
+        self.name = name
+        self.rank = rank  # of the array
+        self.offset = offset
+
+    @property
+    def dtype(self) -> DType:
+        return self.base.type.element  # type: ignore[attr-defined,no-any-return]
+
+    def __add__(self, offset: object) -> Pointer:
+        if isinstance(offset, Pointer):
+            raise error_here(
+                PointerError,
+                f"{self.name} and {offset.name} are different arrays: an address has one base and "
+                "integer offsets",
+            )
+        added = as_offset(offset)
+        if self.offset is not None:
+            added = binary(math.Add, self.offset, added)
+        return Pointer(self.base, self.name, self.rank, added)
+
+    __radd__ = __add__
+
+    def __sub__(self, offset: object) -> Pointer:
+        if isinstance(offset, Pointer):
+            raise error_here(PointerError, "pointers cannot be subtracted; subtract the offsets")
+        return self + -as_offset(offset)
+
+    def __getitem__(self, key: object) -> NoReturn:
+        raise error_here(
+            PointerError, f"a pointer is not indexed; use iris.load({self.name} + offsets)"
+        )
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        raise error_here(
+            PointerError, f"a pointer is not indexed; use iris.store({self.name} + offsets, value)"
+        )
+
+    def _reject(self, *other: object) -> NoReturn:
+        raise error_here(
+            PointerError,
+            f"the pointer {self.name} is no number: only offsets are added to it; its elements are "
+            f"iris.load({self.name} + offsets)",
+        )
+
+    __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __rsub__ = _reject
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __and__ = __or__ = __iter__ = _reject
+    __bool__ = __index__ = __float__ = _reject
+
+    def __repr__(self) -> str:
+        return f"the pointer {self.name}"
+
+
+def as_offset(x: object) -> Traced:
+    """An offset: i32, or i64 where 32 bits may be too few."""
+    traced = as_traced(x, i32) if isinstance(x, int) and abs(x) < 2**31 else as_traced(x)
+    if not traced.dtype.is_integer:
+        raise error_here(PointerError, f"an offset is an integer, not {traced.dtype}")
+    if traced.dtype in (i32, i64):
+        return traced
+    return cast(traced, i64 if traced.dtype in (u32, u64) else i32)
+
+
+def as_pointer(x: object, use: str) -> Pointer:
+    if isinstance(x, Pointer):
+        return x
+    raise error_here(
+        ArgumentError, f"{use} takes an array argument, maybe plus offsets, not {describe(x)}"
+    )
+
+
+def describe(x: object) -> str:
+    return repr(x) if isinstance(x, (Traced, Pointer)) else f"a {type(x).__name__}"

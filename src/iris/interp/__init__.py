@@ -1,0 +1,1 @@
+"""The reference interpreters: what the programs of each level mean."""

@@ -1,0 +1,262 @@
+"""Programs that run together, op by op, and how they part and meet again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.errors import ArgumentError, ProgramError
+from iris.interp.address import AddressArithmetic, address_parts, beyond, is_beyond
+from iris.interp.memory import View, memory_dtype, share_shadows
+from iris.ir import scalar, tile
+from iris.ir.control import For, Func, While
+from iris.ir.core import Facet, Op, Region, Value
+from iris.ir.effects import effects_within, writes
+from iris.ir.literal import encode
+from iris.ir.math import element_type
+from iris.ir.types import Ptr
+
+Array = npt.NDArray[Any]
+Grid = tuple[int, int, int]
+
+interpretation = Facet("interpretation")
+
+
+class Step(NamedTuple):
+    """An op, made ready to run again and again."""
+
+    op: Op
+    rule: Callable[..., Sequence[Any]]
+    dying: tuple[Value, ...]  # what is used for the last time
+
+
+class Launch:
+    """What all programs of a launch share."""
+
+    def __init__(self, function: Func, grid: Grid, arguments: Sequence[Any]):
+        self.grid = grid
+        self.count = prod(grid)
+        self.addresses = AddressArithmetic(function)
+        self.printed: list[tuple[int, str]] = []
+        self.plans: dict[Region, list[Step]] = {}
+        for op in function.walk():
+            if any(is_pointer(v) for v in op.results):
+                raise op.invalid("a pointer can only be an argument of the function")
+        self.accesses = [op for op in function.walk() if any(is_pointer(v) for v in op.operands)]
+        self.sites = {op: site for site, op in enumerate(self.accesses)}
+        parameters = function.body.arguments
+        if len(arguments) != len(parameters):
+            raise ArgumentError(
+                f"{function.symbol} takes {len(parameters)} arguments, not {len(arguments)}"
+            )
+        self.arguments = [_bind(v, x) for v, x in zip(parameters, arguments, strict=True)]
+        views = {
+            v: x for v, x in zip(parameters, self.arguments, strict=True) if isinstance(x, View)
+        }
+        touched = set(writes(effects_within(function)))
+        written = [view for value, view in views.items() if value in touched]
+        for view in written:
+            if not view.array.flags.writeable:
+                raise ArgumentError(f"{view.name} is written, but its array is read-only")
+        share_shadows(list(views.values()), written, self.count, len(self.accesses))
+
+    def program(self, number: int) -> tuple[int, int, int]:
+        """Where in the grid a program is."""
+        x, y, _ = self.grid
+        return number % x, number // x % y, number // (x * y)
+
+    def plan(self, region: Region) -> list[Step]:
+        steps = self.plans.get(region)
+        if steps is None:
+            steps = self.plans[region] = _plan(region)
+        return steps
+
+
+def is_pointer(value: Value) -> bool:
+    return isinstance(value.type, Ptr)
+
+
+def _bind(parameter: Value, argument: Any) -> Any:
+    """An argument as a value."""
+    name, type_ = parameter.name or f"argument {parameter.index}", parameter.type
+    if isinstance(type_, Ptr):
+        wanted = memory_dtype(type_.element)
+        if not isinstance(argument, np.ndarray) or argument.dtype != wanted:
+            have = getattr(argument, "dtype", type(argument).__name__)
+            raise ArgumentError(f"{name} must be an array of {wanted}, not {have}")
+        return View(name, type_, argument)
+    element, shape = element_type(type_).element, element_type(type_).shape
+    if shape:
+        return np.asarray(argument, scalar.storage(element)).reshape(1, *shape)
+    number = argument.item() if isinstance(argument, np.generic) else argument
+    try:
+        return scalar.from_bits(element, np.array([encode(number, element)], np.uint64))
+    except OverflowError as error:
+        raise ArgumentError(f"{name}: {error}") from None
+
+
+def _plan(region: Region) -> list[Step]:
+    steps: list[Step] = []
+    alive: set[Value] = set()
+    for op in reversed(region):
+        mentioned = _mentioned(op)
+        mentioned.update(op.results)
+        dying = [v for v in mentioned if v not in alive and v.home is region]
+        alive.update(dying)
+        if not op.terminator:
+            steps.append(Step(op, interpretation[type(op)], tuple(dying)))
+    return steps[::-1]
+
+
+def _mentioned(op: Op) -> set[Value]:
+    """The values that an op, or one within it, uses."""
+    return {value for inner in op.walk() for value in inner.operands}
+
+
+class Frame:
+    """Some of the programs, running together, and their values."""
+
+    __slots__ = ("launch", "origin", "programs", "values")
+
+    def __init__(self, launch: Launch, programs: Array, origin: tuple[Frame, Array] | None = None):
+        self.launch = launch
+        self.programs = programs
+        self.values: dict[Value, Any] = {}
+        self.origin = origin  # the frame that these programs left, and their places in it
+
+    def only(self, kept: Array) -> Frame:
+        """A frame for the programs at some places of this one."""
+        return Frame(self.launch, self.programs[kept], (self, kept))
+
+    def __getitem__(self, value: Value) -> Any:
+        found = self.values.get(value)
+        if found is None:
+            assert self.origin is not None
+            frame, kept = self.origin
+            found = self.values[value] = take(frame[value], kept)
+        return found
+
+    def run(self, region: Region, arguments: Sequence[Any]) -> list[Any]:
+        """What the terminator of a region carries, the region being run."""
+        values, addresses = self.values, self.launch.addresses
+        values.update(zip(region.arguments, arguments, strict=True))
+        for op, rule, dying in self.launch.plan(region):
+            operands = [self[v] for v in op.operands]
+            if addresses.overflowed:
+                operands = self._settle(op, operands)
+            values.update(zip(op.results, rule(self, op, *operands), strict=True))
+            for value in dying:
+                values.pop(value, None)
+        return [self[v] for v in region.end.operands]
+
+    def _settle(self, op: Op, operands: list[Any]) -> list[Any]:
+        """The operands, an i32 that is kept with more bits cut down to its own unless the op
+        is one of those that may yet make it fit."""
+        addresses = self.launch.addresses
+        if op in addresses.wrapping or op in addresses.moving:
+            return operands
+        settled = []
+        for position, (value, x) in enumerate(zip(op.operands, operands, strict=True)):
+            if is_beyond(value, x) and not _keeps_bits(op, position):
+                if op in addresses.exact or value in address_parts(op) or isinstance(op, For):
+                    self.check_fits(op, value, x, None)
+                x = x.astype(np.int32)
+            settled.append(x)
+        return settled
+
+    # Reporting.
+
+    def check_fits(self, op: Op, value: Value, x: Array, active: Array | None) -> None:
+        """Reports a part of an address that does not fit i32."""
+        bad = beyond(x) if active is None else beyond(x) & active
+        if not bad.any():
+            return
+        culprit = self.launch.addresses.culprit(value) or op
+        number = np.broadcast_to(x, bad.shape).reshape(-1)[bad.argmax()]
+        self.fail(
+            op,
+            bad,
+            f"32-bit overflow in an address: i32 does not hold {number}; use i64 from "
+            f"{culprit.name} on",
+            culprit,
+        )
+
+    def fail(
+        self,
+        op: Op,
+        where: Array,
+        message: str,
+        *others: Op,
+        view: View | None = None,
+        index: Array | None = None,
+    ) -> NoReturn:
+        """Reports the first of the places where something is wrong."""
+        first = int(where.argmax())
+        row = first // prod(where.shape[1:]) if len(where) > 1 else 0
+        program = self.launch.program(int(self.programs[row]))
+        at = None
+        if index is not None:
+            at = int(np.broadcast_to(index, where.shape).reshape(-1)[first])
+            message = f"index {at} {message}"
+        raise ProgramError(
+            f"{message}, in program {program}",
+            program=program,
+            array=None if view is None else view.name,
+            index=at,
+            locations=[o.location for o in dict.fromkeys((op, *others)) if o.location is not None],
+        )
+
+
+def _keeps_bits(op: Op, position: int) -> bool:
+    if isinstance(op, For):
+        return position >= 3  # what it carries
+    if isinstance(op, While):
+        return True
+    value = op.operands[position]
+    return value in address_parts(op) and not isinstance(op, tile.LoadTile | tile.StoreTile)
+
+
+def loop(
+    frame: Frame,
+    carried: Sequence[Any],
+    again: Callable[[Frame, Array, Sequence[Any]], Array],
+    once: Callable[[Frame, Array, Sequence[Any]], Sequence[Any]],
+) -> Sequence[Any]:
+    """Runs a loop for as long as some programs go on, each of which leaves when it is done."""
+    inner, kept = frame, np.arange(len(frame.programs))
+    left: list[tuple[Array, Sequence[Any]]] = []
+    while True:
+        more = again(inner, kept, carried)
+        if not more.all():
+            leaving = np.flatnonzero(np.broadcast_to(~more, len(kept)))
+            left.append((kept[leaving], [take(x, leaving) for x in carried]))
+            if len(leaving) == len(kept):
+                return join(frame, left)
+            staying = np.flatnonzero(more)
+            kept = kept[staying]
+            carried = [take(x, staying) for x in carried]
+            inner = frame.only(kept)
+        carried = once(inner, kept, carried)
+
+
+def join(frame: Frame, parts: Sequence[tuple[Array, Sequence[Any]]]) -> Sequence[Any]:
+    """The values of programs that had parted; each part is some programs and their values."""
+    if len(parts) == 1:
+        return parts[0][1]
+    joined = []
+    for values in zip(*[values for _, values in parts], strict=True):
+        shape = np.broadcast_shapes(*[x.shape[1:] for x in values])
+        whole = np.empty((len(frame.programs), *shape), np.result_type(*values))
+        for (kept, _), x in zip(parts, values, strict=True):
+            whole[kept] = x
+        joined.append(whole)
+    return joined
+
+
+def take(x: Any, kept: Array) -> Any:
+    """A value for some of the programs."""
+    return x if isinstance(x, View) or len(x) == 1 else x[kept]

@@ -1,0 +1,239 @@
+"""How `follow-masks` follows masks through control flow.
+
+Where a mask has to leave a region, it is carried along with its value: a bool for each set of
+axes that its factors lie along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iris.ir import math, tile
+from iris.ir.control import For, If, While
+from iris.ir.core import Location, Op, Value
+from iris.ir.types import ElementType
+from iris.passes.masks import (
+    ELEMENTWISE,
+    Axes,
+    Factor,
+    Mask,
+    Masks,
+    Values,
+    of_shape,
+    shape_of,
+    without,
+)
+
+Ways = dict[tuple[int, Axes], Location | None]  # which values' masks are carried, and how they lie
+
+
+def _ways(carried: Sequence[Mask]) -> Ways:
+    return {(i, f.axes): f.origin for i, mask in enumerate(carried) for f in mask}
+
+
+def _types(ways: Ways, values: Sequence[Value]) -> list[ElementType]:
+    return [of_shape(tuple(shape_of(values[i])[a] for a in axes)) for i, axes in ways]
+
+
+def _bools(ways: Ways, carried: Sequence[Mask], values: Sequence[Value], masks: Masks) -> Values:
+    """What is carried for values of these masks."""
+    return tuple(
+        masks.holds(tuple(f for f in carried[i] if f.axes == axes), axes, type_.shape)
+        for (i, axes), type_ in zip(ways, _types(ways, values), strict=True)
+    )
+
+
+def _factors(ways: Ways, index: int, bools: Sequence[Value]) -> Mask:
+    """The mask of a value that the bools were carried with."""
+    return tuple(
+        Factor(value, axes, origin)
+        for ((i, axes), origin), value in zip(ways.items(), bools, strict=True)
+        if i == index
+    )
+
+
+def branch(op: If, masks: Masks) -> None:
+    """A masked condition does not hold.  A result is masked where what is yielded is."""
+    if masks[op.condition]:
+        op.set_operands((_and(op.condition, masks[op.condition], masks),))
+    for region in op.regions:
+        masks.follow_region(region)
+    yielded = [[masks[v] for v in region.end.operands] for region in op.regions]
+    both = [tuple(f for f in one if f in other) for one, other in zip(*yielded, strict=True)]
+    rest = [[without(m, b) for m, b in zip(ms, both, strict=True)] for ms in yielded]
+    ways = _ways(rest[0]) | _ways(rest[1])
+    results: Sequence[Value] = op.results
+    if ways:
+        for region, carried in zip(op.regions, rest, strict=True):
+            with masks.at_end(region) as end:
+                bools = _bools(ways, carried, op.results, masks)
+                end.set_operands((*end.operands, *bools))
+        types = [v.type for v in op.results] + _types(ways, op.results)
+        regions, op.regions = op.regions, ()
+        new = If.create(op.operands, (), types, regions, op.location)
+        masks.build(new)
+        results = new.results
+        for old, value in zip(op.results, results, strict=False):
+            value.name = old.name
+            old.replace_by(value)
+        op.erase()
+    count = len(both)
+    for index, mask in enumerate(both):
+        masks[results[index]] = (*mask, *_factors(ways, index, results[count:]))
+
+
+def bounded_loop(op: For, masks: Masks) -> None:
+    """A loop of masked bounds does not run."""
+    mask = masks.all_of(op.operands[:3])
+    if mask:
+        upper, step = masks.select(mask, op.upper, op.lower), masks.select(mask, op.step, 1)
+        op.set_operands((op.lower, upper, step, *op.initial))
+    loop(op, masks)
+
+
+def loop(op: For | While, masks: Masks) -> None:
+    """A carried value keeps its elements where the new ones are masked, if those are made of
+    them one by one; otherwise its mask is carried, too.
+
+    How a carried mask lies is known only when the body has been followed, so that this is done
+    again, on a fresh copy, until what was assumed is true.
+    """
+    concerned = any(
+        isinstance(inner, tile.MaskedLoad) or any(v in masks.of for v in inner.operands)
+        for inner in op.walk()
+    )
+    if not concerned:
+        return
+    olds = op.body.arguments[-len(op.results) :] if op.results else []
+    keeps = [_made_of(n, old) for n, old in zip(op.body.end.operands, olds, strict=True)]
+    starts = [masks[v] for v in op.initial]
+    ways = _ways([() if keep else mask for keep, mask in zip(keeps, starts, strict=True)])
+    while True:
+        masks.go_to(op)
+        copy = _with_masks(op, keeps, starts, ways, masks)
+        news = [masks[v] for v in copy.body.end.operands[: len(keeps)]]
+        more = _ways([() if keep else mask for keep, mask in zip(keeps, news, strict=True)])
+        if more.keys() <= ways.keys():
+            break
+        ways = ways | more
+        copy.erase()
+    after: dict[int, Mask] = {}
+    with masks.at_end(copy.body) as end:
+        values = list(end.operands)
+        olds = copy.body.arguments[-len(copy.results) :] if copy.results else []
+        for index, keep in enumerate(keeps):
+            if keep:
+                lost = without(news[index], starts[index])
+                if _is_private(olds[index], end, index):
+                    after[index] = tuple(f for f in lost if not _is_within(f.value, copy))
+                    lost = without(lost, after[index])
+                values[index] = masks.select(lost, values[index], olds[index])
+        end.set_operands((*values, *_bools(ways, news, op.results, masks)))
+    if isinstance(copy, While):
+        with masks.at_end(copy.condition) as end:
+            (holds,) = end.operands
+            if masks[holds]:
+                end.set_operands((_and(holds, masks[holds], masks),))
+    masks.go_to(op)
+    results = list(copy.results)
+    for index, mask in after.items():
+        results[index] = masks.select(mask, results[index], copy.initial[index])
+    _set_carried(results, keeps, starts, ways, masks)
+    for old, new in zip(op.results, results, strict=False):
+        old.replace_by(new)
+    op.erase()
+
+
+def _with_masks(
+    op: For | While, keeps: Sequence[bool], starts: Sequence[Mask], ways: Ways, masks: Masks
+) -> For | While:
+    """Put before a loop a copy that carries these masks, too, all but yields them, and follow
+    what is in it."""
+    plain = op.clone({})
+    operands = (*op.operands, *_bools(ways, starts, op.results, masks))
+    types = _types(ways, op.results)
+    for region in plain.regions:
+        for type_ in types:
+            region.add_argument(type_)
+    regions, plain.regions = plain.regions, ()
+    plain.erase()
+    copy = type(op).create(
+        operands, op.attributes, [v.type for v in op.results] + types, regions, op.location
+    )
+    for old, new in zip(op.results, copy.results, strict=False):
+        new.name = old.name
+    masks.build(copy)
+    for region in copy.regions:
+        if copy.results:
+            _set_carried(region.arguments[-len(copy.results) :], keeps, starts, ways, masks)
+        masks.follow_region(region)
+    return copy
+
+
+def _set_carried(
+    values: Sequence[Value],
+    keeps: Sequence[bool],
+    starts: Sequence[Mask],
+    ways: Ways,
+    masks: Masks,
+) -> None:
+    for index, keep in enumerate(keeps):
+        mask = starts[index] if keep else _factors(ways, index, values[len(keeps) :])
+        masks[values[index]] = mask
+
+
+def _made_of(new: Value, old: Value) -> bool:
+    """Whether a value is made of another, element by element."""
+    todo, seen = [new], {new}
+    while todo:
+        value = todo.pop()
+        if value is old:
+            return True
+        op = value.op
+        sources: Sequence[Value] = ()
+        if isinstance(op, math.Select):
+            sources = op.operands[1:]
+        elif isinstance(op, ELEMENTWISE):
+            sources = op.operands
+        elif isinstance(op, tile.Dot):
+            sources = op.operands[2:]
+        elif isinstance(op, If):
+            sources = [region.end.operands[value.index] for region in op.regions]
+        elif isinstance(op, For | While):
+            inner = op.body.arguments[value.index - len(op.results)]
+            if _made_of(op.body.end.operands[value.index], inner):
+                sources = (op.initial[value.index],)
+        todo += [v for v in sources if v not in seen]
+        seen.update(sources)
+    return False
+
+
+def _is_private(old: Value, end: Op, index: int) -> bool:
+    """Whether a carried value is used only to make the next one of it, element by element: then
+    what its masked elements are in between does not matter."""
+    todo = [old]
+    while todo:
+        value = todo.pop()
+        for user in value.users:
+            if user is end:
+                if [v for v in end.operands if v is value] != [end.operands[index]]:
+                    return False
+            elif isinstance(user, tile.Dot):
+                if value in (user.a, user.b):
+                    return False
+            elif not isinstance(user, ELEMENTWISE) or not user.may_speculate():
+                return False
+            if user.parent is not end.parent:
+                return False
+            todo += user.results
+    return True
+
+
+def _is_within(value: Value, op: Op) -> bool:
+    """Whether a value is made in the regions of an op."""
+    owner = value.home.owner if value.home is not None else None
+    return owner is not None and owner.is_inside(op)
+
+
+def _and(condition: Value, mask: Mask, masks: Masks) -> Value:
+    return masks.make(math.And(condition, masks.holds(mask, (), ())))

@@ -1,0 +1,391 @@
+"""Every mistake in the tile language: its own error, at the user's line.
+
+Each case is a kernel with its mistake on the line marked `# here`.  `pytest -s` shows all messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iris
+from iris.errors import (
+    ArgumentError,
+    CarriedError,
+    ControlFlowError,
+    DTypeError,
+    LanguageError,
+    PointerError,
+    ScopeError,
+    ShapeError,
+    SourceError,
+    UserError,
+)
+
+X = np.zeros(64, np.float32)
+N = 5
+
+
+def f64_dtype(X, n):
+    iris.store(X, iris.zeros((4,), "f64"))  # here
+
+
+def unknown_dtype(X, n):
+    x = iris.load(X).to("f31")  # here
+    iris.store(X, x)
+
+
+def three_elements(X, n):
+    x = iris.arange(0, 3)  # here
+    iris.store(X + x, 1.0)
+
+
+def traced_shape(X, n):
+    x = iris.zeros((n,))  # here
+    iris.store(X, x)
+
+
+def traced_arange(X, n):
+    x = iris.arange(0, n)  # here
+    iris.store(X + x, 1.0)
+
+
+def shapes_that_do_not_fit(X, n):
+    x = iris.arange(0, 4) + iris.arange(0, 8)  # here
+    iris.store(X + x, 1.0)
+
+
+def unknown_name(X, n):
+    iris.store(X, undefined_name)  # here
+
+
+def dtype_changes(X, n):
+    total = iris.load(X)
+    for i in range(n):
+        total = total.to(iris.i32) + i  # here
+    iris.store(X, total)
+
+
+def shape_changes(X, n):
+    tile = iris.zeros((4,))
+    for i in range(n):
+        tile = iris.zeros((8,)) + i  # here
+    iris.store(X + iris.arange(0, 4), tile)
+
+
+def carried_object(X, n):
+    text = "a"
+    for _ in range(n):
+        text = text + "b"
+        iris.store(X, 1.0)  # here
+
+
+def offset_without_bounds(X, n):
+    iris.tile_store(X + n, 0, 0, 8, iris.zeros((4, 4)))  # here
+
+
+def tile_as_condition(X, n):
+    if iris.arange(0, 4) < n:  # here
+        iris.store(X, 1.0)
+
+
+def tile_in_and(X, n):
+    mask = iris.arange(0, 4) < n and n > 0  # here
+    iris.store(X, 1.0, mask=mask)
+
+
+def not_of_a_tile(X, n):
+    mask = not (iris.arange(0, 4) < n)  # here
+    iris.store(X, 1.0, mask=mask)
+
+
+def outside_its_loop(X, n):
+    for i in range(n):
+        x = iris.load(X + i)
+    iris.store(X, x + 1.0)  # here
+
+
+def index_outside_its_loop(X, n):
+    for i in range(n):
+        iris.store(X + i, 0.0)
+    iris.store(X + i, 1.0)  # here
+
+
+def only_in_one_branch(X, n):
+    if n > 2:
+        x = iris.load(X)
+    iris.store(X, x * 2)  # here
+
+
+def break_under_a_condition(X, n):
+    for i in range(n):
+        if iris.load(X + i) > 0:
+            break  # here
+        iris.store(X + i, 1.0)
+
+
+def return_under_a_condition(X, n):
+    if n > 3:
+        return  # here
+    iris.store(X, 1.0)
+
+
+def continue_in_a_traced_loop(X, n):
+    for i in range(n):
+        if i > N:
+            continue  # here
+        iris.store(X + i, 1.0)
+
+
+def mixed_bases(X, n):
+    iris.store(X + X, 1.0)  # here
+
+
+def float_offset(X, n):
+    iris.store(X + 1.5, 1.0)  # here
+
+
+def pointer_as_number(X, n):
+    iris.store(X, X * 2)  # here
+
+
+def subscript(X, n):
+    iris.store(X, X[n])  # here
+
+
+def python_int_of_a_traced_value(X, n):
+    iris.store(X, int(n))  # here
+
+
+def python_list_index(X, n):
+    table = [1, 2, 3]
+    iris.store(X, table[n])  # here
+
+
+def bitwise_of_floats(X, n):
+    iris.store(X, iris.load(X) & 1.0)  # here
+
+
+def float_shift(X, n):
+    iris.store(X, iris.load(X) << 2)  # here
+
+
+def dot_of_vectors(X, n):
+    iris.store(X, iris.dot(iris.zeros((4,)), iris.zeros((4,))))  # here
+
+
+def dot_that_does_not_fit(X, n):
+    iris.store(X, iris.sum(iris.dot(iris.zeros((4, 8)), iris.zeros((4, 8)))))  # here
+
+
+def wrong_axis(X, n):
+    iris.store(X, iris.sum(iris.zeros((4,)), axis=1))  # here
+
+
+def wrong_reshape(X, n):
+    iris.store(X, iris.sum(iris.reshape(iris.zeros((4,)), (8,))))  # here
+
+
+def returns_something(X, n):  # here
+    return iris.load(X)
+
+
+def failed_static_assert(X, n):
+    iris.static_assert(N == 4, "N is four")  # here
+
+
+def string_as_value(X, n):
+    iris.store(X, "one")  # here
+
+
+def unpacked_tile(X, n):
+    a, b = iris.zeros((2,))  # here
+    iris.store(X, a + b)
+
+
+def different_dtypes_in_branches(X, n):
+    x = iris.load(X)
+    if n > 1:
+        x = x.to(iris.i32)  # here
+    iris.store(X, x)
+
+
+def escapes_in_a_list(X, n):
+    found = []
+    for i in range(n):
+        found.append(iris.load(X + i))
+    iris.store(X, found[0] + 1.0)  # here
+
+
+def matrix_operator(X, n):
+    iris.store(X, iris.zeros((4, 4)) @ iris.zeros((4, 4)))  # here
+
+
+def numpy_function(X, n):
+    iris.store(X, np.exp(iris.load(X)))  # here
+
+
+def changes_a_tile(X, n):
+    x = iris.zeros((4,))
+    x[0] = 1.0  # here
+
+
+def misspelt_word(X, n):
+    iris.stoer(X, 1.0)  # here
+
+
+def python_minimum(X, n):
+    iris.store(X, min(n, 3))  # here
+
+
+def zero_step(X, n):
+    for i in range(n, 0, 0):  # here
+        iris.store(X + i, 1.0)
+
+
+CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
+    (f64_dtype, DTypeError, "Apple GPUs have no f64; use f32"),
+    (unknown_dtype, DTypeError, "no dtype is called 'f31'"),
+    (three_elements, ShapeError, "powers of two; 3 is not"),
+    (traced_shape, ShapeError, "declare the parameter it comes from as iris.constexpr"),
+    (traced_arange, ShapeError, "arange needs ints known while tracing"),
+    (shapes_that_do_not_fit, ShapeError, "the shapes (4,) and (8,) do not fit together"),
+    (unknown_name, LanguageError, "undefined_name"),
+    (dtype_changes, CarriedError, "its dtype is f32 at first"),
+    (shape_changes, CarriedError, "its shape is (4,) at first"),
+    (carried_object, CarriedError, "a loop carries numbers, tiles and pointers only"),
+    (offset_without_bounds, PointerError, "needs rows= and cols="),
+    (tile_as_condition, ControlFlowError, "a condition is a scalar"),
+    (tile_in_and, ControlFlowError, "for tiles write &"),
+    (not_of_a_tile, ControlFlowError, "for tiles write ~"),
+    (outside_its_loop, ScopeError, "x belongs to the loop at line"),
+    (index_outside_its_loop, ScopeError, "i belongs to the loop at line"),
+    (only_in_one_branch, ScopeError, "x has a value after only one of the branches"),
+    (break_under_a_condition, ControlFlowError, "break cannot depend on a traced value"),
+    (return_under_a_condition, ControlFlowError, "return cannot depend on a traced value"),
+    (continue_in_a_traced_loop, ControlFlowError, "continue cannot depend on a traced value"),
+    (mixed_bases, PointerError, "an address has one base"),
+    (float_offset, PointerError, "an offset is an integer, not f32"),
+    (pointer_as_number, PointerError, "the pointer X is no number"),
+    (subscript, PointerError, "a pointer is not indexed; use iris.load(X + offsets)"),
+    (python_int_of_a_traced_value, ControlFlowError, "int() needs a number"),
+    (python_list_index, ControlFlowError, "needs a number while the kernel is traced"),
+    (bitwise_of_floats, DTypeError, "and is for integers or bools, not f32"),
+    (float_shift, DTypeError, "shl is for integers, not f32"),
+    (dot_of_vectors, ShapeError, "is no matrix"),
+    (dot_that_does_not_fit, ShapeError, "do not multiply"),
+    (wrong_axis, ShapeError, "an axis is an int from -1 to 0, not 1"),
+    (wrong_reshape, ShapeError, "differ in dtype or number of elements"),
+    (returns_something, LanguageError, "a kernel returns nothing"),
+    (failed_static_assert, ArgumentError, "static_assert failed: N is four"),
+    (string_as_value, LanguageError, "a str cannot be computed with"),
+    (unpacked_tile, LanguageError, "cannot be iterated over or unpacked"),
+    (different_dtypes_in_branches, CarriedError, "in the other branch"),
+    (escapes_in_a_list, ScopeError, "outside the loop or branch that it belongs to"),
+    (matrix_operator, LanguageError, "write iris.dot(a, b)"),
+    (numpy_function, LanguageError, "np.exp does not work on"),
+    (changes_a_tile, LanguageError, "a tile is never changed"),
+    (misspelt_word, LanguageError, "has no attribute 'stoer'"),
+    (python_minimum, ControlFlowError, "iris.minimum"),
+    (zero_step, ControlFlowError, "the step of a range must not be 0"),
+]
+
+
+def marked_line(function: Callable[..., Any]) -> int:
+    first = function.__code__.co_firstlineno
+    with open(__file__) as file:
+        lines = file.readlines()
+    return next(i for i in range(first, first + 10) if "# here" in lines[i - 1])
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "message"), CASES, ids=lambda x: getattr(x, "__name__", "")
+)
+def test_a_mistake_is_told_at_its_line(
+    function: Callable[..., Any], kind: type[UserError], message: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        iris.kernel(function)[1](X.copy(), N)
+    error = caught.value
+    print(f"\n{type(error).__name__}: {error}")
+    assert type(error) is kind
+    assert message in error.message
+    assert error.spot is not None
+    assert (error.spot.file, error.spot.line) == (__file__, marked_line(function))
+    assert f"{__file__}:{error.spot.line}:" in str(error)
+    assert str(error).splitlines()[-1].endswith("^")
+
+
+# Mistakes in a launch.
+
+
+@iris.kernel
+def plain(X, n, B: iris.constexpr):
+    iris.store(X, n)
+
+
+@pytest.mark.parametrize(
+    ("launch", "kind", "message"),
+    [
+        (lambda: plain[1](X, 3), ArgumentError, "plain needs the constexpr 'B'"),
+        (lambda: plain[1](X, B=1), ArgumentError, "plain needs the argument 'n'"),
+        (lambda: plain[1](X, 3, 1, 2), ArgumentError, "plain takes 3 arguments (X, n, B), not 4"),
+        (lambda: plain[1](X, 3, B=1, C=2), ArgumentError, "no parameter 'C'; it has X, n, B"),
+        (lambda: plain[1](X, 3, B=1, n=2), ArgumentError, "was given 'n' twice"),
+        (lambda: plain[1](X.astype(float), 3, B=1), DTypeError, "X is float64"),
+        (lambda: plain[1](X.astype(complex), 3, B=1), DTypeError, "X has the dtype complex128"),
+        (lambda: plain[1](X, "3", B=1), ArgumentError, "n is a str"),
+        (lambda: plain[1](X, None, B=1), ArgumentError, "n is a NoneType"),
+        (lambda: plain[1]([1.0], 3, B=1), ArgumentError, "X is a list"),
+        (lambda: plain[1](X, 3, B=[1]), ArgumentError, "the constexpr B must be hashable"),
+        (lambda: plain[1](5, 3, B=1), ArgumentError, "store takes an array argument"),
+        (lambda: plain[1, 2, 3, 4](X, 3, B=1), ArgumentError, "a grid is"),
+        (lambda: plain[1.5](X, 3, B=1), ArgumentError, "a grid is"),
+        (lambda: plain[-1](X, 3, B=1), ArgumentError, "a grid is"),
+        (lambda: plain(X, 3, B=1), ArgumentError, "launch the kernel with a grid: plain[grid]"),
+        (lambda: plain[1](X, 2**70, B=1), ArgumentError, "n is over 64 bits"),
+    ],
+)
+def test_mistakes_in_a_launch(
+    launch: Callable[[], None], kind: type[UserError], message: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        launch()
+    print(f"\n{type(caught.value).__name__}: {caught.value}")
+    assert type(caught.value) is kind
+    assert message in caught.value.message
+    assert caught.value.spot is not None
+    assert caught.value.spot.file == __file__
+
+
+def test_a_read_only_array_is_not_written() -> None:
+    frozen = np.zeros(4, np.float32)
+    frozen.flags.writeable = False
+    with pytest.raises(ArgumentError, match="X is written to, but its array is read-only"):
+        plain[1](frozen, 3, B=1)
+
+
+def test_recursion() -> None:
+    @iris.kernel
+    def again(X, n):
+        again(X, n)
+
+    with pytest.raises(LanguageError, match="again calls itself"):
+        again[1](X, 1)
+
+
+def test_a_kernel_without_source() -> None:
+    scope: dict[str, Any] = {"iris": iris}
+    exec("def made(X, n):\n    iris.store(X, n)\n", scope)
+    with pytest.raises(SourceError, match="Python cannot give the source of this function"):
+        iris.kernel(scope["made"])[1](X, 1)
+    with pytest.raises(SourceError, match="a kernel is made of a function"):
+        iris.kernel(3)  # type: ignore[arg-type]
+
+
+def test_the_language_outside_a_kernel() -> None:
+    with pytest.raises(LanguageError, match="works inside a kernel only"):
+        iris.program_id(0)
