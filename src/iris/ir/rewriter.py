@@ -136,24 +136,35 @@ class Rules:
         return found
 
     def apply(self, module: Module) -> Counter[str]:
-        """Run the rules until none changes anything."""
+        """Run the rules until none changes anything; gives how often each did."""
         rewriter = Rewriter()
         worklist = rewriter.worklist
-        ops = list(module.walk())
-        worklist.update(dict.fromkeys(reversed(ops)))
-        most = MOST_CHANGES * (len(ops) + 1)
         counts: Counter[str] = Counter()
-        while worklist:
-            op, _ = worklist.popitem()
-            for rule in self.of(type(op)):
-                rewriter.changed = False
-                rule(op, rewriter)
-                if rewriter.changed:
+        ops = list(module.walk())
+        left = MOST_CHANGES * (len(ops) + 1)
+        # What changes is looked at again, but a rule may look further than an op and its
+        # operands: so all is swept until a sweep changes nothing.
+        while ops:
+            worklist.update(dict.fromkeys(reversed(ops)))
+            changed = False
+            while worklist:
+                op, _ = worklist.popitem()
+                for rule in self.of(type(op)):
+                    rewriter.changed = False
+                    rule(op, rewriter)
+                    if not rewriter.changed:
+                        continue
+                    changed = True
                     counts[rule.__name__] += 1
-                    most -= 1
+                    left -= 1
+                    if left < 0:
+                        raise _endless(counts)
                     if op.parent is None:
                         break
-            if most < 0:
-                busiest = ", ".join(name for name, _ in counts.most_common(3))
-                raise RewriteError(f"the rules do not come to an end; the busiest are {busiest}")
+            ops = list(module.walk()) if changed else []
         return counts
+
+
+def _endless(counts: Counter[str]) -> RewriteError:
+    busiest = ", ".join(name for name, _ in counts.most_common(3))
+    return RewriteError(f"the rules do not come to an end; the busiest are {busiest}")

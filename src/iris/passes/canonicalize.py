@@ -35,11 +35,7 @@ class Canonicalize(Pass):
     name = "canonicalize"
 
     def run(self, module: Module) -> Counter[str]:
-        counts: Counter[str] = Counter()
-        # A rule that looks at more than an op and its operands may apply once those have changed.
-        while again := rules.apply(module):
-            counts += again
-        return counts
+        return rules.apply(module)
 
 
 rules = Rules()

@@ -10,7 +10,7 @@ import numpy as np
 
 from iris.ir import math, scalar
 from iris.ir.control import For, If, While
-from iris.ir.core import Module, Op, Value
+from iris.ir.core import OPS, Module, Op, Value
 from iris.ir.effects import has_side_effects
 from iris.ir.literal import encode
 from iris.ir.math import Constant, Predicate, constant_bits, element_type
@@ -39,22 +39,13 @@ class Fold(Pass):
     name = "fold"
 
     def run(self, module: Module) -> Counter[str]:
-        counts: Counter[str] = Counter()
-        # A rule that looks at more than an op and its operands may apply once those have changed.
-        while again := rules.apply(module):
-            counts += again
-        return counts
+        return rules.apply(module)
 
 
 rules = Rules()
-SHARED_MATH = tuple(
-    cls
-    for cls in vars(math).values()
-    if isinstance(cls, type) and issubclass(cls, Op) and hasattr(cls, "name")
-)
 
 
-@rules(*(cls for cls in SHARED_MATH if cls is not Constant))
+@rules(*(cls for cls in OPS.values() if scalar.meaning.get(cls) is not None))
 def evaluate(op: Op, rewriter: Rewriter) -> None:
     """All operands are constants."""
     operands = []
