@@ -124,7 +124,8 @@ def loop(op: For | While, masks: Masks) -> None:
         for index, keep in enumerate(keeps):
             if keep:
                 lost = without(news[index], starts[index])
-                if _is_private(olds[index], end, index):
+                asked = isinstance(copy, While) and bool(copy.condition.arguments[index].users)
+                if not asked and _is_private(olds[index], end, index):
                     after[index] = tuple(f for f in lost if not _is_within(f.value, copy))
                     lost = without(lost, after[index])
                 values[index] = masks.select(lost, values[index], olds[index])
