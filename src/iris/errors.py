@@ -60,6 +60,14 @@ class SourceSpot:
         source = text[start : end if end >= 0 else len(text)]
         return SourceSpot(file, text.count("\n", 0, offset) + 1, offset - start + 1, source)
 
+    @staticmethod
+    def of_line(file: str, line: int, column: int | None = None) -> SourceSpot:
+        """A place in a source file; without a 0-based column, its first character."""
+        source = linecache.getline(file, line).rstrip("\n")
+        if column is None:
+            column = len(source) - len(source.lstrip())
+        return SourceSpot(file, line, column + 1, source)
+
     def __str__(self) -> str:
         # A very long line is shown only around the caret, and what a terminal would act on, or
         # not take, is left out.

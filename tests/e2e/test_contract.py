@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import iris
+from iris.errors import MaskError
 
 
 @iris.kernel
@@ -177,3 +178,18 @@ def test_a_mask_follows_a_reshape() -> None:
     x, out = np.arange(8, dtype=np.float32), np.zeros(2, np.float32)
     halves[1](x, out, 5, B=8)
     assert list(out) == [6, 4]
+
+
+def test_where_a_mask_cannot_be_followed_an_error_asks_for_other() -> None:
+    @iris.kernel
+    def mixed(X, Out, N, B: iris.constexpr):
+        rows, cols = iris.arange(0, 2), iris.arange(0, B)
+        x = iris.load(X + rows[:, None] * B + cols[None, :], mask=cols[None, :] < N)
+        y = iris.reshape(x, (B, 2))  # here
+        iris.store(Out, iris.sum(y))
+
+    x, out = np.ones(16, np.float32), np.zeros(1, np.float32)
+    with pytest.raises(MaskError, match="give the load other=") as caught:
+        mixed[1](x, out, 5, B=8)
+    assert caught.value.spot is not None
+    assert "# here" in caught.value.spot.source

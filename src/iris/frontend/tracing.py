@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import sys
 import threading
 from collections.abc import Iterator
@@ -106,10 +105,7 @@ def error_at(
     kind: type[Error], message: str, file: str, line: int, column: int | None = None
 ) -> Error:
     """An error at a line; without a column, at its first character."""
-    source = linecache.getline(file, line).rstrip("\n")
-    if column is None:
-        column = len(source) - len(source.lstrip())
-    return kind(message, SourceSpot(file, line, column + 1, source))
+    return kind(message, SourceSpot.of_line(file, line, column))
 
 
 def _column(code: CodeType, instruction: int) -> int | None:

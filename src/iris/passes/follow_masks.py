@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf, nan, prod
 
-from iris.errors import MaskError
+from iris.errors import MaskError, SourceSpot
 from iris.ir import math, tile
 from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Module, Op, Value
@@ -180,11 +180,12 @@ def reshape(op: tile.Reshape, masks: Masks) -> None:
             own = [a for a in old if a in factor.axes]
             if own and own != old:
                 where = f" of the load at {factor.origin}" if factor.origin else " of a load"
-                at = f" at {op.location}" if op.location else ""
+                spot = SourceSpot.of_line(*op.location) if op.location else None
                 raise MaskError(
-                    f"the mask{where} cannot be followed through the reshape{at} from "
-                    f"{op.x.type} to {op.result.type}, which mixes masked axes with others; "
-                    "give the load other=, the value of its masked elements"
+                    f"the mask{where} cannot be followed through the reshape from {op.x.type} to "
+                    f"{op.result.type}, which mixes masked axes with others; give the load "
+                    "other=, the value of its masked elements",
+                    spot,
                 )
             if own:
                 axes += tuple(new)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from iris.errors import FileError, PassError, PipelineError
+from iris.errors import FileError, PassError, PipelineError, UserError
 from iris.ir.control import Func
 from iris.ir.core import Module
 from iris.ir.text.printer import to_text
@@ -55,7 +55,7 @@ def run(
             seconds = time.perf_counter() - start
             for instrument in instruments:
                 instrument.after(position, pass_, work, seconds, counts)
-    except (PipelineError, FileError):  # not the pass's doing
+    except (PipelineError, FileError, UserError):  # not the pass's fault
         raise
     except Exception as error:
         raise _report(error, module, pipeline, position, reproducers) from error
