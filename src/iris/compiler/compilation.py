@@ -16,7 +16,9 @@ from iris.passes import Instrument, Pipeline, run
 from iris.passes.instruments import Check, Dump, Snapshots
 
 # Masks are followed first: until then a masked element has no value.
-TILE_PIPELINE = Pipeline.parse("follow-masks,fold,canonicalize,cse,licm,fold,dce")
+TILE_PIPELINE = Pipeline.parse(
+    "follow-masks,fold,canonicalize,cse,licm,recover-blocks,fold,canonicalize,cse,licm,dce"
+)
 
 
 def optimize(traced: Module, instruments: list[Instrument] | None = None) -> Module:
