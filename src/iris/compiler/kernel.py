@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from iris.compiler.arguments import bind, place, specs
-from iris.compiler.compilation import Compilation, optimize
+from iris.compiler.compilation import Compilation, dumps, optimize
 from iris.compiler.devices import Device, Grid, Program, select
 from iris.errors import ArgumentError, SourceError
 from iris.frontend.function import TileFunction
@@ -95,6 +95,8 @@ class Kernel:
                 ArgumentError,
                 f"the constexpr {unhashable} must be hashable; give a tuple for a list",
             ) from None
+        if found is not None and dumps():
+            optimize(found.traced)  # dumps are wanted of what is compiled already, too
         if found is None:
             traced = self.function.trace(known)
             entry = next(iter(optimize(traced)))

@@ -151,7 +151,7 @@ class TileFunction:
                     f"a kernel returns nothing, but this gave {describe(result)}; store what is "
                     "wanted",
                 )
-            tracer.insert(Return([]))
+            tracer.builder.insert(Return([], location=self.location))
         _check_scopes(func.body, set())
         return Module([func])
 

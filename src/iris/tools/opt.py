@@ -15,12 +15,11 @@ import inspect
 import sys
 from pathlib import Path
 
-from iris import knobs
+from iris.compiler.compilation import dumps
 from iris.errors import FileError
 from iris.ir import parse, to_text, verify
-from iris.ir.core import Level
 from iris.passes import PASSES, Instrument, Pipeline, run
-from iris.passes.instruments import Check, Dump, Timing
+from iris.passes.instruments import Check, Timing
 from iris.passes.pipeline import kebab
 
 
@@ -77,15 +76,6 @@ def describe_passes() -> str:
         spelled = f"{name}{{{options}}}" if options else name
         lines.append(f"{spelled:16} {' '.join(first)}")
     return "\n".join(lines)
-
-
-def dumps() -> list[Instrument]:
-    """The dump that the environment asks for."""
-    what = knobs.dump()
-    if not what:
-        return []
-    levels = [level for level in Level if level.value in what] or list(Level)
-    return [Dump(knobs.dump_dir(), everything="all" in what, levels=levels)]
 
 
 def read(file: str) -> str:

@@ -1,0 +1,255 @@
+"""Launching: arguments, copies, the cache, devices, and what a compilation shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import iris
+from iris.compiler.devices import Interpreter
+from iris.errors import (
+    ArgumentError,
+    IrisError,
+    PipelineError,
+    ProgramError,
+    SettingError,
+)
+from iris.ir import Level, parse, verify
+
+
+@iris.kernel
+def double(X, Out, n, B: iris.constexpr = 8):
+    at = iris.program_id(0) * B + iris.arange(0, B)
+    iris.store(Out + at, 2 * iris.load(X + at, mask=at < n), mask=at < n)
+
+
+def test_arrays_that_are_not_contiguous_are_copied_in_and_out() -> None:
+    base = np.arange(40, dtype=np.float32)
+    out = np.zeros((20, 2), np.float32)
+    double[3](base[::2], out[:, 1], 20)
+    assert (out[:, 1] == 2 * base[::2]).all()
+    assert (out[:, 0] == 0).all()
+    flipped = np.zeros(20, np.float32)[::-1]
+    double[3](base[:20][::-1], flipped, 20)
+    assert (flipped == 2 * base[:20][::-1]).all()
+
+
+def test_only_what_is_written_is_copied_back() -> None:
+    x = np.arange(8, dtype=np.float32)
+    x.flags.writeable = False
+    out = np.zeros(8, np.float32)
+    double[1](x, out, 8)
+    assert (out == 2 * x).all()
+
+
+def test_an_array_may_be_both_source_and_target() -> None:
+    x = np.arange(16, dtype=np.float32)
+    double[2](x, x, 16)
+    assert (x == 2 * np.arange(16)).all()
+
+
+def test_arrays_that_overlap_share_memory_on_the_device() -> None:
+    @iris.kernel
+    def write_then_read(X, Y, Out):
+        iris.store(X, 5.0)
+        iris.store(Out, iris.load(Y))
+
+    memory, out = np.zeros(4, np.float32), np.zeros(1, np.float32)
+    write_then_read[1](memory, memory[:2], out)
+    assert (out[0], memory[0]) == (5, 5)
+    write_then_read[1](memory[1:], memory, out)
+    assert (out[0], memory[1]) == (5, 5)
+    with pytest.raises(ArgumentError, match="overlap in memory, and"):
+        write_then_read[1](memory[::2], memory, out)
+
+
+def test_what_cannot_overlap_is_known() -> None:
+    x, out = np.zeros(8, np.float32), np.zeros(8, np.float32)
+    apart = double.lower(x, out, 8, grid=1)
+    assert "%X: ptr<f32, noalias>, %Out: ptr<f32, noalias>" in str(apart)
+    same = double.lower(x, x, 8, grid=1)
+    assert "%X: ptr<f32>, %Out: ptr<f32>" in str(same)
+
+
+def test_bf16_arrays() -> None:
+    x = np.array([1, 2.5, -3], ml_dtypes.bfloat16)
+    out = np.zeros(3, ml_dtypes.bfloat16)
+    double[1](x, out, 3)
+    assert list(out.astype(float)) == [2, 5, -6]
+
+
+def test_arrays_by_protocol() -> None:
+    class ByInterface:
+        def __init__(self, array: Any):
+            self.__array_interface__ = array.__array_interface__
+
+    class ByDlpack:
+        def __init__(self, array: Any):
+            self.array = array
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> Any:
+            return self.array.__dlpack_device__()
+
+    x = np.arange(8, dtype=np.float32)
+    for wrap in (ByInterface, ByDlpack):
+        out = np.zeros(8, np.float32)
+        double[1](wrap(x), ByInterface(out), 8)
+        assert (out == 2 * x).all()
+
+
+def test_empty_arrays_and_empty_grids() -> None:
+    empty = np.zeros(0, np.float32)
+    double[1](empty, empty.copy(), 0)
+    x, out = np.ones(8, np.float32), np.zeros(8, np.float32)
+    double[0](x, out, 8)
+    assert (out == 0).all()
+
+
+def test_grids_and_defaults() -> None:
+    x = np.arange(20, dtype=np.float32)
+    grids: list[Any] = [5, (5,), (5, 1, 1), lambda c: iris.cdiv(20, c["B"]), np.int64(5)]
+    for grid in grids:
+        out = np.zeros(20, np.float32)
+        double[grid](x, out, 20, B=4)
+        assert (out == 2 * x).all()
+
+
+def test_scalars_take_the_dtype_of_their_value() -> None:
+    x = np.zeros(8, np.float32)
+    for n, dtype in [(5, "i32"), (2**40, "i64"), (np.int8(3), "i32"), (True, "bool")]:
+        assert f"%n: {dtype}" in str(double.lower(x, x, n, grid=1))
+    assert "%n: f32" in str(double.lower(x, x, 0.5, grid=1))
+
+
+def test_a_kernel_is_traced_once_for_what_it_depends_on() -> None:
+    traced = []
+
+    @iris.kernel
+    def counted(X, n, B: iris.constexpr):
+        traced.append(B)
+        iris.store(X, n)
+
+    x = np.zeros(4, np.float32)
+    for _ in range(3):
+        counted[1](x, 1, B=1)
+        counted[1](x.copy(), 2, B=1)
+    assert traced == [1]
+    counted[1](x, 1, B=2)
+    counted[1](x.astype(np.float16), 1, B=1)
+    counted[1](x, 1.0, B=1)
+    assert len(traced) == 4
+
+
+# Compilations.
+
+
+def test_a_compilation_shows_every_stage() -> None:
+    x, out = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+    compilation = double.lower(x, out, 13, grid=2)
+    names = [stage.name for stage in compilation.stages]
+    assert names[:2] == ["traced", "follow-masks"]
+    for stage in compilation.stages:
+        assert stage.level is Level.TILE
+        assert parse(stage.text) == stage.module
+        verify(stage.module)
+    assert "masked_load" in compilation.stages[0].text
+    assert "masked_load" not in compilation.tile
+    assert "-" in compilation.diff("follow-masks")
+    with pytest.raises(PipelineError, match="no pass 'nothing' ran; there were follow-masks"):
+        compilation.diff("nothing")
+    compilation.run(x, out, 13)
+    assert (out[:13] == 2 * x[:13]).all()
+    assert (out[13:] == 0).all()
+
+
+def test_ops_know_the_line_they_come_from() -> None:
+    x = np.zeros(8, np.float32)
+    module = double.lower(x, x, 8, grid=1).stages[0].module
+    lines = {op.location.line for op in module.walk() if op.location is not None}
+    first = double.__wrapped__.__code__.co_firstlineno  # type: ignore[attr-defined]
+    assert lines == {first, first + 2, first + 3}
+    assert all(op.location and op.location.file == __file__ for op in module.walk())
+
+
+def test_dumps_are_written_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @iris.kernel
+    def dumped(X, n):
+        iris.store(X, iris.load(X + n * 0))
+
+    monkeypatch.setenv("IRIS_DUMP", "changed")
+    monkeypatch.setenv("IRIS_DUMP_DIR", str(tmp_path))
+    x = np.zeros(4, np.float32)
+    dumped[1](x, 1)
+    files = sorted(p.name for p in (tmp_path / "dumped").iterdir())
+    assert files[0] == "00-input.iris"
+    assert len(files) > 1
+    for file in (tmp_path / "dumped").iterdir():
+        file.unlink()
+    dumped[1](x, 1)
+    assert list((tmp_path / "dumped").iterdir()), "also when the kernel is compiled already"
+
+
+def test_checks_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IRIS_CHECK", "1")
+    x = np.ones(8, np.float32)
+
+    @iris.kernel
+    def plus(X, n):
+        iris.store(X, iris.load(X) + n)
+
+    plus[1](x, 1)
+    assert x[0] == 2
+    monkeypatch.setenv("IRIS_CHECK", "yes")
+    with pytest.raises(SettingError, match="IRIS_CHECK is 0 or 1"):
+        plus[1](x, 2.0)
+
+
+# Devices.
+
+
+def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, out = np.ones(8, np.float32), np.zeros(8, np.float32)
+    double[1](x, out, 8, device="interp")
+    double[1](x, out, 8, device=Interpreter())
+    assert (out == 2).all()
+    with pytest.raises(SettingError, match="there is no device 'gpu'; there are interp"):
+        double[1](x, out, 8, device="gpu")
+    monkeypatch.setenv("IRIS_DEVICE", "gpu")
+    with pytest.raises(SettingError, match="there is no device 'gpu'"):
+        double[1](x, out, 8)
+
+
+def test_program_errors_name_the_array_and_the_line() -> None:
+    @iris.kernel
+    def beyond(X, n):
+        iris.store(X + n, 1.0)
+
+    x = np.zeros(4, np.float32)
+    with pytest.raises(ProgramError) as caught:
+        beyond[1](x, 4)
+    assert isinstance(caught.value, IrisError)
+    assert "X" in str(caught.value)
+    assert __file__ in str(caught.value)
+    assert "iris.store(X + n, 1.0)" in str(caught.value)
+
+
+def test_prints_and_asserts(capsys: pytest.CaptureFixture[str]) -> None:
+    @iris.kernel
+    def talks(n):
+        i = iris.program_id(0)
+        iris.device_print("i", i, n)
+        iris.device_assert(i < n, "i is below n")
+
+    talks[2](2)
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    with pytest.raises(ProgramError, match="i is below n"):
+        talks[3](2)
