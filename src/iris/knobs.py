@@ -3,7 +3,7 @@
 IRIS_DUMP      `changed` or `all`, or levels such as `tile,metal`: write IR between passes
 IRIS_DUMP_DIR  the folder for it (default: iris-dump)
 IRIS_DEVICE    the device to launch on (default: the first there is)
-IRIS_CHECK     1: verify the IR after every pass
+IRIS_CHECK     1: verify the IR after every pass, and compare what the stages of a launch do
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def device() -> str | None:
 
 
 def check() -> bool:
-    """Whether to verify the IR after every pass."""
+    """Whether to verify the IR after every pass, and to run every stage of what is launched."""
     word = os.environ.get("IRIS_CHECK", "")
     if word not in ("", "0", "1"):
         raise SettingError(f"IRIS_CHECK is 0 or 1, not {word!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,18 @@ import numpy as np
 import pytest
 
 import iris
+from iris.compiler import check
 from iris.compiler.devices import Interpreter
 from iris.errors import (
     ArgumentError,
     IrisError,
+    PassError,
     PipelineError,
     ProgramError,
     SettingError,
 )
-from iris.ir import Level, parse, verify
+from iris.ir import Level, Module, math, parse, verify
+from iris.passes import Pass, Pipeline
 
 
 @iris.kernel
@@ -211,6 +215,35 @@ def test_checks_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IRIS_CHECK", "yes")
     with pytest.raises(SettingError, match="IRIS_CHECK is 0 or 1"):
         plus[1](x, 2.0)
+
+
+@dataclass(frozen=True)
+class Spoil(Pass):
+    """Turn additions into subtractions."""
+
+    name = "spoil"
+
+    def run(self, module: Module) -> None:
+        for op in module.walk():
+            if isinstance(op, math.Add):
+                new = math.Sub(op.lhs, op.rhs)
+                op.insert_before(new)
+                op.result.replace_by(new.result)
+                op.erase()
+
+
+def test_a_pass_that_changes_what_a_kernel_does_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    @iris.kernel
+    def plus(X, n):
+        iris.store(X, iris.load(X) + n)
+
+    x = np.ones(8, np.float32)
+    monkeypatch.setenv("IRIS_CHECK", "1")
+    spoilt = Pipeline.parse("follow-masks,cse,spoil,dce")
+    monkeypatch.setattr(check, "TILE_PIPELINE", spoilt)
+    with pytest.raises(PassError, match=r"the pass spoil changed what the kernel does: X\[0\]"):
+        plus[1](x, 1)
+    assert x[0] == 1
 
 
 # Devices.

@@ -10,7 +10,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from iris import knobs
 from iris.compiler.arguments import bind, place, specs
+from iris.compiler.check import check_stages
 from iris.compiler.compilation import Compilation, dumps, optimize
 from iris.compiler.devices import Device, Grid, Program, select
 from iris.errors import ArgumentError, SourceError
@@ -82,6 +84,8 @@ class Kernel:
         sizes = _grid(grid, self.function, bound)
         on = select(device)
         compiled = self._compiled(known, on)
+        if knobs.check():
+            check_stages(compiled.traced, sizes, passed, compiled.written)
         _run(on, compiled, sizes, passed)
 
     def _compiled(self, known: Mapping[str, Any], device: Device) -> _Compiled:

@@ -1,0 +1,68 @@
+"""The differential check of IRIS_CHECK=1: every stage of a kernel must do the same.
+
+The stages from `follow-masks` on, which gives masked elements their meaning, run in the
+interpreter on copies of the arguments; the first pass after which an array differs is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from iris.compiler.arguments import Array, place
+from iris.compiler.compilation import TILE_PIPELINE
+from iris.compiler.devices import Grid, Interpreter
+from iris.errors import PassError
+from iris.ir.control import Func
+from iris.ir.core import Module
+from iris.passes import run
+from iris.passes.instruments import Snapshots
+
+
+def check_stages(
+    traced: Module, grid: Grid, passed: Mapping[str, Any], written: frozenset[str]
+) -> None:
+    """Raise `PassError` for the first pass that changes what a launch writes."""
+    snapshots = Snapshots()
+    run(traced, TILE_PIPELINE, [snapshots])
+    _, first, *others = snapshots.stages
+    expected = _outcome(first.module, grid, passed, written)
+    for stage in others:
+        if not stage.changed:
+            continue
+        for name, array in _outcome(stage.module, grid, passed, written).items():
+            if not _equal(array, expected[name]):
+                where = np.argwhere(_bits(array) != _bits(expected[name]))[0]
+                raise PassError(
+                    f"the pass {stage.name} changed what the kernel does: "
+                    f"{name}[{', '.join(map(str, where))}] differs"
+                )
+
+
+def _outcome(
+    module: Module, grid: Grid, passed: Mapping[str, Any], written: frozenset[str]
+) -> dict[str, Array]:
+    """The arrays that a module writes, run on copies of the arguments."""
+    device = Interpreter()
+    arrays = {n: a for n, a in passed.items() if isinstance(a, np.ndarray)}
+    placed = place(device, arrays)
+    entry = next(iter(module))
+    if isinstance(entry, Func):
+        device.launch(device.compile(entry), grid, [placed.get(n, v) for n, v in passed.items()])
+    results = {name: np.empty_like(arrays[name]) for name in written & arrays.keys()}
+    for name, result in results.items():
+        device.copy_out(placed[name], result)
+    return results
+
+
+def _equal(a: Array, b: Array) -> bool:
+    return bool((_bits(a) == _bits(b)).all())
+
+
+def _bits(array: Array) -> Array:
+    """What to compare: the bits, but that one nan is like another."""
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), array.dtype.type(np.nan), array)
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
