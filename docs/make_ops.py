@@ -10,6 +10,7 @@ from pathlib import Path
 
 from iris.ir.core import OPS, Level, Op
 from iris.ir.declare import REQUIRED, Spec
+from iris.ir.effects import Access
 
 FILE = Path(__file__).parent / "ops.md"
 HEAD = """\
@@ -51,7 +52,10 @@ def traits(op: type[Op]) -> str:
 def accesses(spec: Spec) -> str:
     touched = [(spec.fixed[i].name, access) for i, access in spec.touched]
     made = [(spec.results[i].name, access) for i, access in spec.made]
-    return ", ".join(f"{access.name.lower()}s {name}" for name, access in [*touched, *made])
+    return ", ".join(
+        f"{' and '.join(f'{a.name}s'.lower() for a in Access if a in access)} {name}"
+        for name, access in [*touched, *made]
+    )
 
 
 def entry(op: type[Op]) -> str:
