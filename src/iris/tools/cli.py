@@ -7,16 +7,17 @@ import sys
 from collections.abc import Sequence
 
 from iris.errors import IrisError
-from iris.tools import opt
+from iris.tools import opt, run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 0, 1 for an error of Iris, 2 for wrong usage."""
     parser = argparse.ArgumentParser(
-        prog="iris", description="Read, check and transform Iris IR.", allow_abbrev=False
+        prog="iris", description="Read, check, transform and run Iris IR.", allow_abbrev=False
     )
     commands = parser.add_subparsers(metavar="command", required=True)
     opt.add_command(commands)
+    run.add_command(commands)
     options = parser.parse_args(arguments)
     try:
         options.run(options)

@@ -1,0 +1,36 @@
+"""Drawn bytes, read as choices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Choices:
+    """Drawn bytes, used up one by one; after the last, and where one is 0, the choice is the
+    first alternative, which is to be the simplest.
+
+    A step of a program is one draw of a few bytes, not one draw per choice: it is faster, and a
+    step that is left out, or that looks at fewer of its bytes, changes no other step.
+    """
+
+    __slots__ = ("data", "position")
+
+    def __init__(self, data: bytes):
+        self.data = data
+        self.position = 0
+
+    def below(self, count: int) -> int:
+        """A number from 0 up to `count`, at most 256."""
+        position = self.position
+        self.position += 1
+        return self.data[position] % count if position < len(self.data) else 0
+
+    def of(self, alternatives: Sequence[T]) -> T:
+        return alternatives[self.below(len(alternatives))]
+
+    def flag(self, one_in: int = 2) -> bool:
+        """Seldom, or as often as not, true."""
+        return self.below(one_in) == one_in - 1

@@ -1,0 +1,162 @@
+"""What must hold of programs, and of passes over them.  A failure shows the program."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from difflib import unified_diff
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from iris.ir import Module, parse, tile, to_text, verify
+from iris.ir.core import Value
+from iris.ir.literal import text
+from iris.ir.types import Ptr
+from iris.passes import Pass, Pipeline
+from iris.passes import run as run_passes
+from iris.passes.instruments import Check
+from iris.tools.replay import Program, Values
+from iris.tools.run import bits_of
+
+
+def preserves(passes: Pass | Pipeline | str, program: Program) -> None:
+    """Asserts that passes keep what a program does.
+
+        preserves(MyPass(), program)
+        preserves("fold,my-pass{most=4},dce", program)
+
+    The IR must be valid, and equal to what is read back from its text, before and after; the
+    interpreter must end with the same bits in every array (one nan is like another) and print
+    the same.  An exception of any kind is a failure, too.  The error shows the program, what the
+    passes made of it, and how to run both.
+
+    What has masked loads is run as `follow-masks` leaves it.
+    """
+    if isinstance(passes, Pass):
+        pipeline = Pipeline((passes,))
+    else:
+        pipeline = Pipeline.parse(passes) if isinstance(passes, str) else passes
+    with _Report(program, pipeline) as report:
+        report.doing = "the program is not valid before"
+        roundtrips(program)
+        expected = _outcome(program)
+        report.doing = "failed"
+        after = run_passes(program.module, pipeline, [Check(verify)])
+        report.after = after
+        report.doing = "made IR that is not read back as it was"
+        roundtrips(after)
+        report.doing = "made a program that fails"
+        found = _outcome(program.with_module(after))
+        report.doing = "changed what the program does"
+        _compare(program, expected, found)
+
+
+def roundtrips(program: Program | Module) -> None:
+    """Asserts that IR is valid and the same once printed and read, or copied.
+
+    @given(programs.tile())
+    def test_text(program):
+        roundtrips(program)
+    """
+    module = program.module if isinstance(program, Program) else program
+    verify(module)
+    shown = to_text(module, locations=True)
+    again = parse(shown)
+    copy = module.clone()
+    assert again == module, f"not equal once read back:\n{shown}"
+    assert to_text(again, locations=True) == shown, f"printed otherwise once read back:\n{shown}"
+    assert copy == module, f"a copy is not equal:\n{shown}"
+    assert to_text(copy, locations=True) == shown, f"a copy is printed otherwise:\n{shown}"
+    verify(copy)
+
+
+Outcome = tuple[list[Values], list[str]]
+
+
+def _outcome(program: Program) -> Outcome:
+    """What is in the arrays in the end, as bits, and the lines that were printed."""
+    if any(isinstance(op, tile.MaskedLoad) for op in program.module.walk()):
+        program = program.with_module(run_passes(program.module, "follow-masks", [Check(verify)]))
+    arguments = program.make_arguments()
+    lines = program.launch(arguments)
+    arrays = [bits_of(v, arguments[v.index]) for v in _arrays(program)]
+    # Which bits a nan has is not defined; `nan(...)` shows them.
+    return arrays, [re.sub(r"nan\(\d+\)", "nan", line) for line in lines]
+
+
+def _arrays(program: Program) -> list[Value]:
+    return [v for v in program.function.body.arguments if isinstance(v.type, Ptr)]
+
+
+def _compare(program: Program, expected: Outcome, found: Outcome) -> None:
+    for parameter, before, after in zip(_arrays(program), expected[0], found[0], strict=True):
+        wrong = np.flatnonzero(before != after)
+        if wrong.size:
+            assert isinstance(parameter.type, Ptr)
+            at = int(wrong[0])
+            was, now = (text(int(x[at]), parameter.type.element) for x in (before, after))
+            raise AssertionError(
+                f"%{parameter.name}[{at}] was {was} and is {now} "
+                f"({wrong.size} of {before.size} elements differ)"
+            )
+    for number, (was, now) in enumerate(zip(expected[1], found[1], strict=False)):
+        assert was == now, f"line {number} that it prints was {was!r} and is {now!r}"
+    assert len(expected[1]) == len(found[1]), (
+        f"it printed {len(expected[1])} lines and prints {len(found[1])}"
+    )
+
+
+class _Report:
+    """Turns any exception within it into a failure that shows the program.
+
+    A context manager, as the exception is not caught to go on but to be told better.
+    """
+
+    def __init__(self, program: Program, pipeline: Pipeline):
+        self.program = program
+        self.pipeline = pipeline
+        self.after: Module | None = None
+        self.doing = ""
+
+    def __enter__(self) -> _Report:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception):
+            raise AssertionError(self._message(error)) from error
+
+    def _message(self, error: Exception) -> str:
+        what = str(error)
+        if not isinstance(error, AssertionError):
+            what = f"{type(error).__name__}: {what}"
+        lines = [f"{self.pipeline} {self.doing}: {what}", *self._replay(), "", str(self.program)]
+        if self.after is not None:
+            before, after = (str(m).splitlines() for m in (self.program.module, self.after))
+            lines += unified_diff(before, after, "before", "after", lineterm="", n=2)
+        return "\n".join(lines)
+
+    def _replay(self) -> list[str]:
+        """Writes the program to a file; how to run it.
+
+        One file for a pipeline and a process, so that shrinking does not leave hundreds: the
+        last one written is the smallest.
+        """
+        folder = Path(tempfile.gettempdir()) / "iris-failures"
+        name = re.sub(r"[^a-z0-9-]+", "-", str(self.pipeline))[:40].strip("-")
+        file = folder / f"{name}-{os.getpid()}.iris"
+        commands = [f"iris run {file}", f'iris run --passes "{self.pipeline}" {file}']
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            heading = "".join(f"# {command}\n" for command in commands)
+            file.write_text(f"{heading}{self.program}", encoding="utf-8")
+        except OSError as problem:
+            return [f"no file to replay it could be written: {problem}"]
+        return ["before and after:", *[f"    {command}" for command in commands]]

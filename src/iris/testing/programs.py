@@ -1,0 +1,143 @@
+"""Random programs, as hypothesis strategies.
+
+    @given(programs.tile(ops=[math.Add, tile.Load, tile.Store], dtypes=["f32"]))
+    def test_my_pass(program):
+        preserves(MyPass(), program)
+
+They are well typed and free of program errors by construction; nothing is thrown away.  A
+program is drawn as a list of *steps*, each an op and a few bytes that say on what; operands are
+drawn as distances back, so any step can go without harm to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from hypothesis import strategies as st
+
+from iris.errors import DeclarationError
+from iris.ir import control, math
+from iris.ir import tile as tile_ir
+from iris.ir.core import OPS, Op
+from iris.ir.types import DType, bool_, i32
+from iris.passes import Pipeline
+from iris.testing import makers
+from iris.testing.choices import Choices
+from iris.testing.draft import Draft, Step, make
+from iris.tools.replay import Program
+
+STEP_BYTES = 16
+CONFIG_BYTES = 120
+GENERIC = ("canonicalize", "cse", "dce", "fold", "licm")
+
+# How much more often than others, as programs are made of these.
+_WEIGHTS: dict[type[Op], int] = {
+    math.Add: 3,
+    math.Mul: 2,
+    math.Compare: 2,
+    math.Select: 2,
+    math.Cast: 2,
+    math.FloorDiv: 2,
+    math.Fma: 2,
+    math.MaxNum: 2,
+    control.For: 8,
+    control.While: 3,
+    control.If: 6,
+    tile_ir.Load: 9,
+    tile_ir.Store: 10,
+    tile_ir.LoadTile: 3,
+    tile_ir.StoreTile: 3,
+    tile_ir.Atomic: 3,
+    tile_ir.Reduce: 8,
+    tile_ir.Dot: 5,
+    tile_ir.Broadcast: 3,
+    tile_ir.ExpandDims: 2,
+    tile_ir.Transpose: 2,
+    tile_ir.Scan: 4,
+    tile_ir.MaskedLoad: 8,
+}
+
+
+def tile(
+    *,
+    ops: Collection[type[Op]] | None = None,
+    max_ops: int = 24,
+    dtypes: Collection[DType | str] | None = None,
+    masked: bool = False,
+) -> st.SearchStrategy[Program]:
+    """Programs at the tile level.
+
+    `ops` are the ops that they are made of, besides those that make operands for them; `max_ops`
+    how many of those there are at most; `dtypes` those of their data.  `masked`: with
+    `tile.masked_load`, for passes that run before `follow-masks`.
+    """
+    wanted = makers.ALL if dtypes is None else tuple([DType(str(d)) for d in dtypes])
+    known = _known_ops()
+    unknown = [cls.name for cls in ops or () if cls not in known]
+    if unknown:
+        raise DeclarationError(f"random programs are not made of {', '.join(unknown)}")
+    chosen = [cls for cls in known if (ops is None or cls in ops) and _applies(cls, wanted)]
+    if not masked:
+        chosen = [cls for cls in chosen if cls is not tile_ir.MaskedLoad]
+    if not chosen:
+        raise DeclarationError("there are no random programs of these ops and dtypes")
+    # The first alternative, no op at all, is what shrinking makes of a step.
+    alternatives = [None, *[cls for cls in chosen for _ in range(_WEIGHTS.get(cls, 1))]]
+
+    def build(drawn: tuple[list[Step], bytes]) -> Program:
+        steps, config = drawn
+        stand_ins = _stand_ins(chosen, config[CONFIG_BYTES:])
+        kept = [(cls and stand_ins[cls], data) for cls, data in steps]
+        return Draft(kept, Choices(config[:CONFIG_BYTES]), wanted, masked=masked).finish()
+
+    step = st.tuples(st.sampled_from(alternatives), _bytes(STEP_BYTES))
+    # Each step is unique, whatever it is: so hypothesis does not try five variants of a program,
+    # with a step copied over another, for each new one.  New ones find more.
+    steps = st.lists(step, min_size=max_ops, max_size=max_ops, unique_by=lambda step: object())
+    return st.tuples(steps, _bytes(CONFIG_BYTES + 1 + len(chosen) // 8)).map(build)
+
+
+def pipelines(
+    *, passes: Sequence[str] = GENERIC, max_passes: int = 6
+) -> st.SearchStrategy[Pipeline]:
+    """Some passes in some order.
+
+    @given(pipelines(), programs.tile())
+    def test_any_order(pipeline, program):
+        preserves(pipeline, program)
+    """
+    listed = st.lists(st.sampled_from(list(passes)), min_size=1, max_size=max_passes)
+    return listed.map(lambda names: Pipeline.parse(",".join(names)))
+
+
+def _bytes(size: int) -> st.SearchStrategy[bytes]:
+    return st.binary(min_size=size, max_size=size)
+
+
+def _known_ops() -> list[type[Op]]:
+    """The ops of Iris that have a rule for making them, the simplest first."""
+    return [c for c in OPS.values() if c.__module__.startswith("iris.ir.") and make.get(c)]
+
+
+def _applies(cls: type[Op], dtypes: Collection[DType]) -> bool:
+    """Whether there is a dtype for each operand; i32 and bool are there for offsets and masks."""
+    there = {*dtypes, bool_, i32}
+    # Pointers and tiles are asked for, too: they accept no scalar, whatever its dtype.
+    accepted = [makers.accepted(f.constraint) for f in cls.spec.fixed]
+    return all(there.intersection(some) for some in accepted if some)
+
+
+def _stand_ins(ops: Sequence[type[Op]], banned: bytes) -> dict[type[Op], type[Op]]:
+    """For each op itself or, if its bit says that it is banned, the next that is not: a program
+    of few kinds of ops gets deeper into what these do."""
+    bits = int.from_bytes(banned, "little")
+    if bits & 1:  # as often as not nothing is banned
+        bits = 0
+    allowed = [cls for n, cls in enumerate(ops) if not bits >> n + 1 & 1] or list(ops)
+    stand_in = allowed[0]
+    found = {}
+    for cls in reversed(ops):
+        if cls in allowed:
+            stand_in = cls
+        found[cls] = stand_in
+    return found

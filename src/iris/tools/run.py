@@ -1,0 +1,140 @@
+"""`iris run`: launch IR text in the interpreter.
+
+    iris run kernel.iris                        what each written array holds in the end
+    iris run kernel.iris --print %Y             all of an array
+    iris run kernel.iris --passes "fold,cse"    after these passes: is anything different?
+    iris run kernel.iris --seed 7               on other data
+
+Comments at the top of the file say how to launch it:
+
+    # entry: @scale                             may be left out if there is one function only
+    # grid: 4, 1, 1
+    # argument %X: f32[8, 16] seed=3 range=[-4, 4]     whole numbers, drawn; see --seed
+    # argument %U: f32[64] seed=3 range=[0.0, 1.0]     any numbers, drawn
+    # argument %W: f16[8] data=[1.0, -0.0, nan]        repeated until the array is full
+    # argument %Y: f32[64] alias=%X at=32              in the memory of %X, from element 32 on
+    # argument %Z: f32[128]                            zeros
+    # argument %n: 128                                 a number
+
+Where they are missing, the error shows some for the function that is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import zlib
+
+import numpy as np
+
+from iris.compiler.compilation import dumps
+from iris.errors import SettingError
+from iris.interp import tile as interp
+from iris.ir import literal, scalar, verify
+from iris.ir.control import Func
+from iris.ir.core import Value
+from iris.ir.effects import effects_within, writes
+from iris.ir.types import Ptr
+from iris.passes import Pipeline
+from iris.passes import run as run_passes
+from iris.tools.opt import read
+from iris.tools.replay import Program, Values
+
+FIRST = 8  # how many values of each array are shown
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="launch IR text in the interpreter",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
+    parser.add_argument(
+        "--passes", default="", metavar="PIPELINE", help="run these first (see iris opt --list)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="add this to the seed of each argument"
+    )
+    parser.add_argument(
+        "--print",
+        action="append",
+        default=[],
+        dest="shown",
+        metavar="ARG",
+        help="print all of this array, too (may be given more than once)",
+    )
+    parser.set_defaults(run=run_command)
+
+
+def run_command(options: argparse.Namespace) -> None:
+    if options.seed < 0:
+        raise SettingError(f"--seed is 0 or greater, not {options.seed}")
+    pipeline = Pipeline.parse(options.passes)
+    program = Program.parse(read(options.file), options.file)
+    verify(program.module)
+    arrays = _arrays(program.function)
+    shown = [name.lstrip("%") for name in options.shown]
+    for name in shown:
+        if name not in arrays:
+            known = ", ".join(f"%{a}" for a in arrays) or "none"
+            raise SettingError(f"--print: no array is called %{name}; there are {known}")
+    if pipeline.passes:
+        module = run_passes(program.module, pipeline, dumps())
+        verify(module)
+        program = program.with_module(module)
+    arguments = program.make_arguments(options.seed)
+    # What the program prints is shown as it ran, also when it ends with an error.
+    interp.run(program.function, program.grid, arguments)
+    for name, parameter in arrays.items():
+        values = arguments[parameter.index]
+        if name in shown:
+            print(f"%{name} = {_listed(parameter, values)}")
+        elif _is_written(program.function, parameter.index):
+            print(describe(parameter, values))
+
+
+def _arrays(function: Func) -> dict[str, Value]:
+    return {str(v.name): v for v in function.body.arguments if isinstance(v.type, Ptr)}
+
+
+def _is_written(function: Func, index: int) -> bool:
+    return function.body.arguments[index] in writes(effects_within(function))
+
+
+def describe(parameter: Value, values: Values) -> str:
+    """An array in a line: what it is, a checksum, and its first values."""
+    assert isinstance(parameter.type, Ptr)
+    dtype = parameter.type.element
+    shape = ", ".join(map(str, values.shape))
+    first = [literal.text(bits, dtype) for bits in bits_of(parameter, values)[:FIRST].tolist()]
+    more = ", ..." if values.size > FIRST else ""
+    checksum = zlib.crc32(bits_of(parameter, values).tobytes())
+    return f"%{parameter.name}: {dtype}[{shape}]  crc {checksum:08x}  [{', '.join(first)}{more}]"
+
+
+def bits_of(parameter: Value, values: Values) -> Values:
+    """The bits of an array's elements in a row, one nan being like another."""
+    assert isinstance(parameter.type, Ptr)
+    dtype = parameter.type.element
+    if values.dtype == np.uint16 and dtype.is_float:  # bf16 is kept as its bits
+        values = scalar.from_bits(dtype, values)
+    bits = scalar.to_bits(dtype, np.ascontiguousarray(values).reshape(-1))
+    if dtype.is_float:
+        nan = literal.encode(float("nan"), dtype)
+        bits = np.where(np.isnan(values.reshape(-1)), bits.dtype.type(nan), bits)
+    return np.asarray(bits)
+
+
+def _listed(parameter: Value, values: Values) -> str:
+    assert isinstance(parameter.type, Ptr)
+    dtype = parameter.type.element
+    bits = bits_of(parameter, values).reshape(values.shape)
+    return np.array2string(
+        bits,
+        separator=", ",
+        formatter={"int": lambda b: literal.text(int(b), dtype)},
+        threshold=max(1, bits.size),
+        max_line_width=96,
+    )

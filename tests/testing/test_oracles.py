@@ -1,0 +1,349 @@
+"""What the kit finds: wrong passes, by random programs, which shrink; and nothing in right ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from iris.ir import Module, Op, math, parse, tile
+from iris.ir.control import For, If
+from iris.passes import Pass, Pipeline, cse, licm
+from iris.testing import pipelines, preserves, programs, roundtrips
+from iris.tools.cli import main
+from iris.tools.replay import Program
+
+
+@pytest.mark.parametrize("passes", programs.GENERIC)
+def test_passes_preserve_programs(passes: str) -> None:
+    @given(programs.tile())
+    def holds(program: Program) -> None:
+        preserves(passes, program)
+
+    holds()
+
+
+@given(pipelines(), programs.tile())
+def test_passes_preserve_programs_in_any_order(pipeline: Pipeline, program: Program) -> None:
+    preserves(pipeline, program)
+
+
+@given(pipelines(), programs.tile(masked=True))
+def test_passes_preserve_programs_before_masks_are_followed(
+    pipeline: Pipeline, program: Program
+) -> None:
+    preserves(pipeline, program)
+
+
+@given(programs.tile(masked=True))
+def test_the_text_of_programs(program: Program) -> None:
+    roundtrips(program)
+    again = Program.parse(str(program))
+    assert str(again) == str(program)
+    assert again.module == program.module
+    assert again.arguments == program.arguments
+
+
+# Passes that are wrong.
+
+
+@dataclass(frozen=True)
+class Wrong(Pass):
+    """Does something to every op; its name is that of no pass that there is."""
+
+    name = "wrong"
+    how: str
+    change: Callable[[Op], object]
+
+    def run(self, module: Module) -> None:
+        for op in list(module.walk()):
+            if op.parent is not None:
+                self.change(op)
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.how}"
+
+
+def swap_operands(op: Op) -> None:
+    if isinstance(op, math.Sub):
+        op.set_operands(op.operands[::-1])
+
+
+def drop_store(op: Op) -> None:
+    if isinstance(op, tile.Store):
+        op.erase()
+
+
+def change_constant(op: Op) -> None:
+    if isinstance(op, math.Constant) and op.bits == 2:
+        op.attributes = (3,)
+
+
+def loosen_mask(op: Op) -> None:
+    if isinstance(op, tile.Store) and op.mask is not None:
+        op.set_operands(op.operands[:3])
+
+
+def loosen_comparison(op: Op) -> None:
+    if isinstance(op, math.Compare) and op.predicate is math.Predicate.LT:
+        op.attributes = (math.Predicate.LE,)
+
+
+def hoist_load(op: Op) -> None:
+    if isinstance(op, tile.Load) and isinstance(op.parent_op, For):
+        move_out(op)
+
+
+def speculate(op: Op) -> None:
+    if isinstance(op, math.FloorDiv | math.Mod) and isinstance(op.parent_op, If):
+        move_out(op)
+
+
+def move_out(op: Op) -> None:
+    outer = op.parent_op
+    if outer is not None and all(v.home is not op.parent for v in op.operands):
+        op.detach()
+        outer.insert_before(op)
+
+
+def forget_nan(op: Op) -> None:
+    if isinstance(op, math.MaxNum):
+        become(op, math.Maximum(*op.operands))
+
+
+def round_twice(op: Op) -> None:
+    if isinstance(op, math.Fma):
+        product = math.Mul(op.a, op.b)
+        op.insert_before(product)
+        become(op, math.Add(product.result, op.c))
+
+
+def shift_zeros_in(op: Op) -> None:
+    if isinstance(op, math.Shr):
+        become(op, math.FloorDiv(op.lhs, op.lhs))
+
+
+def other_axis(op: Op) -> None:
+    if isinstance(op, tile.Scan) and op.axis:
+        op.attributes = (op.kind, 0)
+
+
+def other_extremum(op: Op) -> None:
+    if isinstance(op, tile.Reduce) and op.kind is tile.ReduceKind.ARGMAX:
+        op.attributes = (tile.ReduceKind.ARGMIN, op.axis)
+
+
+def drop_accumulator(op: Op) -> None:
+    if isinstance(op, tile.Dot) and op.acc is not None:
+        other = tile.Dot(op.a, op.b)
+        if other.result.type is op.result.type:
+            become(op, other)
+
+
+def one_round_less(op: Op) -> None:
+    if isinstance(op, For) and op.lower.type is op.upper.type:
+        op.set_operands((op.upper, *op.operands[1:]))
+
+
+def other_branch(op: Op) -> None:
+    if isinstance(op, If):
+        op.regions = op.regions[::-1]
+
+
+def stay_inside(op: Op) -> None:
+    if isinstance(op, tile.LoadTile) and op.limit is not None:
+        op.set_operands((op.operands[0], *op.operands[2:]))
+
+
+def forget_print(op: Op) -> None:
+    if isinstance(op, tile.Print):
+        op.erase()
+
+
+def become(op: Op, other: Op) -> None:
+    op.insert_before(other)
+    op.results[0].replace_by(other.results[0])
+    op.erase()
+
+
+WRONG = [
+    swap_operands,
+    drop_store,
+    change_constant,
+    loosen_mask,
+    loosen_comparison,
+    hoist_load,
+    speculate,
+    forget_nan,
+    round_twice,
+    shift_zeros_in,
+    other_axis,
+    other_extremum,
+    drop_accumulator,
+    one_round_less,
+    other_branch,
+    stay_inside,
+    forget_print,
+]
+
+
+def failure(
+    passes: Pass | str,
+    strategy: st.SearchStrategy[Program],
+    *,
+    shrink: bool = False,
+) -> str:
+    """How `preserves` fails, within as many examples as a property is tried on in each run."""
+    phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
+
+    @settings(max_examples=200, phases=phases, report_multiple_bugs=False)
+    @given(strategy)
+    def holds(program: Program) -> None:
+        preserves(passes, program)
+
+    with pytest.raises(AssertionError) as caught:
+        holds()
+    return str(caught.value)
+
+
+@pytest.fixture(autouse=True)
+def failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where programs that fail are written."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    yield tmp_path / "iris-failures"
+
+
+@pytest.mark.parametrize("change", WRONG, ids=lambda change: change.__name__)
+def test_a_wrong_pass_is_found(change: Callable[[Op], None]) -> None:
+    name = change.__name__.replace("_", "-")
+    assert f"wrong-{name}" in failure(Wrong(name, change), programs.tile())
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "broken", "passes"),
+    [
+        (cse, "may_alias", lambda a, b: a is b, "cse"),
+        (cse, "writes", lambda effects: [], "cse"),
+        (licm, "may_speculate", lambda op: True, "licm"),
+        (licm, "writes", lambda effects: [], "licm"),
+    ],
+)
+def test_a_pass_that_is_told_wrong_is_found(
+    where: object, name: str, broken: object, passes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, name, broken)
+    assert failure(passes, programs.tile())
+
+
+def ops_of(message: str) -> list[Op]:
+    """The ops of the program that a failure shows."""
+    (text,) = re.findall(r"^func .*?^}$", message, re.MULTILINE | re.DOTALL)
+    return list(parse(text).walk())
+
+
+def test_a_failure_shrinks_to_a_small_program() -> None:
+    message = failure(Wrong("extremum", other_extremum), programs.tile(), shrink=True)
+    ops = ops_of(message)
+    assert len(ops) <= 12, message
+    assert sum(isinstance(op, tile.Reduce) for op in ops) == 1
+
+
+def test_a_merge_across_a_store_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cse, "writes", lambda effects: [])
+    ops = ops_of(failure("cse", programs.tile(), shrink=True))
+    assert sum(isinstance(op, tile.Load | tile.LoadTile) for op in ops) <= 3
+    assert len(ops) <= 30
+
+
+# How a failure is shown.
+
+SUBTRACT = """\
+# entry: @f
+# grid: 2, 1, 1
+# argument %X: f32[2] data=[1.0, 2.0]
+
+func tile @f(%X: ptr<f32>) {
+  %p: i32 = tile.program_id 0
+  %x: f32 = tile.load %X, %p
+  %c8: f32 = constant 8.0
+  %y: f32 = sub %x, %c8
+  tile.print "y" %y
+  tile.store %X, %p, %y
+  return
+}
+"""
+
+
+def test_what_a_failure_says(failures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = Program.parse(SUBTRACT)
+    with pytest.raises(AssertionError) as caught:
+        preserves(Wrong("swap-operands", swap_operands), program)
+    message = str(caught.value)
+    first = "wrong-swap-operands changed what the program does: %X[0] was -7.0 and is 7.0 "
+    assert message.startswith(first + "(2 of 2 elements differ)")
+    assert SUBTRACT in message
+    assert "-  %y: f32 = sub %x, %c8\n+  %y: f32 = sub %c8, %x\n" in message
+    (file,) = failures.iterdir()
+    assert f"    iris run {file}\n" in message
+    assert main(["run", str(file)]) == 0
+    assert "[-7.0, -6.0]" in capsys.readouterr().out
+
+
+def break_types(op: Op) -> None:
+    if isinstance(op, tile.Store):
+        op.set_operands((op.base, op.value, op.offset))
+
+
+def crash(op: Op) -> None:
+    raise KeyError(op.name)
+
+
+def go_outside(op: Op) -> None:
+    if isinstance(op, tile.ProgramId):
+        far = math.Constant(1000, op.result.type)  # type: ignore[arg-type]
+        become(op, far)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (break_types, "failed: PassError: the pass wrong-break_types failed: VerifyError"),
+        (crash, "failed: PassError: the pass wrong-crash failed: KeyError"),
+        (go_outside, "made a program that fails: ProgramError: index 1000 is outside X"),
+        (forget_print, "does: it printed 2 lines and prints 0"),
+    ],
+)
+def test_every_kind_of_failure_shows_the_program(change: Callable[[Op], None], what: str) -> None:
+    with pytest.raises(AssertionError) as caught:
+        preserves(Wrong(change.__name__, change), Program.parse(SUBTRACT))
+    assert what in str(caught.value)
+    assert SUBTRACT in str(caught.value)
+
+
+def test_a_program_that_is_wrong_to_begin_with() -> None:
+    program = Program.parse(SUBTRACT.replace("grid: 2", "grid: 3"))
+    with pytest.raises(AssertionError, match="the program is not valid before: ProgramError"):
+        preserves("cse", program)
+
+
+def test_nan_is_like_another() -> None:
+    """`neg` changes the sign of a nan, which is not to be seen."""
+    text = SUBTRACT.replace("sub %x, %c8", "neg %x").replace("[1.0, 2.0]", "[nan]")
+
+    def drop(op: Op) -> None:
+        if isinstance(op, math.Neg):
+            op.result.replace_by(op.x)
+            op.erase()
+
+    preserves(Wrong("drop", drop), Program.parse(text))
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "iris-failures").write_text("in the way")
+    with pytest.raises(AssertionError, match="no file to replay it could be written"):
+        preserves(Wrong("crash", crash), Program.parse(SUBTRACT))
