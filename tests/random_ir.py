@@ -79,7 +79,7 @@ class _Generator:
         returned = self.rng.sample(values, min(5, len(values)))
         self.builder.insert(Return(returned))
         returns = tuple(v.type for v in returned)
-        self.func.attributes = (self.level, self.func.symbol, returns)
+        self.func.attributes = (self.level, self.func.symbol, returns, *self.func.attributes[3:])
         return self.func
 
     # Picking.

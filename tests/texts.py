@@ -205,6 +205,44 @@ func metal @reduce returns=[f32](%X: ptr<f32>, %acc: regs<16xf32>, %one: regs<1x
   %4: regs<1xi8> = mul %one, %one
   return %1
 }
+
+func metal @threads simdgroups=4, fast_math=true(%X: ptr<f32, noalias, aligned>, %Bins: ptr<i32, aligned>, %n: i32) {
+  %lane: i32 = metal.lane
+  %simdgroup: i32 = metal.simdgroup
+  %row: i32 = metal.threadgroup_id 0
+  %rows: i32 = metal.num_threadgroups 2
+  %m: i32 = metal.extent 1 %X
+  %inside: bool = compare lt %lane, %m
+  %c0_0: regs<4xf32> = constant 0.0
+  %x: regs<4xf32> = metal.load %X, %row, mask=%inside, other=%c0_0
+  %y: regs<16xf32> = metal.foreach 4 (%i: i32) {
+    %at: i32 = add %lane, %i
+    %0: regs<4xf32> = metal.load %X, %at
+    yield %0
+  }
+  metal.foreach 8 (%j: i32) {
+    %part: regs<2xf32> = metal.slice %y, %j
+    metal.store %X, %j, %part, mask=%inside
+    yield
+  }
+  %1: regs<4xi32> = metal.literal [0, -1, 2, 3]
+  %2: regs<4xi32> = metal.splat %lane
+  %3: regs<2xf32> = metal.take [0, 2] %x
+  %4: f32 = metal.take [1] %x
+  %5: regs<7xf32> = metal.join %3, %x, %4
+  %6: f32 = metal.shuffle %4, %lane
+  %7: f32 = metal.broadcast 31 %6
+  %shared: threadgroup<128xf32> = metal.alloc
+  %bits: threadgroup<4xu8> = metal.view 508 %shared
+  metal.store %shared, %lane, %7
+  %8: u8 = metal.load %bits, %simdgroup
+  %9: i32 = metal.atomic_load %Bins, %row
+  %10: i32 = metal.atomic max %Bins, %row, %9
+  %old: i32, %done: bool = metal.compare_exchange %Bins, %row, %10, %n
+  metal.assert "done" %done
+  metal.print "x" [tile<128xf32>, i32] values=[%x, %old], places=[%2, %lane]
+  return
+}
 """
 
 GRAPH = """\

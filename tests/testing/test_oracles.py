@@ -12,7 +12,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from iris.ir import Module, Op, math, parse, tile
-from iris.ir.control import For, If
+from iris.ir.control import For, If, Yield
+from iris.ir.core import Value
+from iris.ir.math import element_type
+from iris.ir.types import DType
 from iris.passes import Pass, Pipeline, cse, licm
 from iris.testing import pipelines, preserves, programs, roundtrips
 from iris.tools.cli import main
@@ -124,13 +127,75 @@ def round_twice(op: Op) -> None:
 
 
 def shift_zeros_in(op: Op) -> None:
-    if isinstance(op, math.Shr):
-        become(op, math.FloorDiv(op.lhs, op.lhs))
+    if isinstance(op, math.Shr) and element_of(op.lhs).is_signed:
+        shifted = math.Shr(unsigned(op, op.lhs), unsigned(op, op.rhs))
+        op.insert_before(shifted)
+        become(op, math.Bitcast(shifted.result, op.result.type))
+
+
+def extend_zeros(op: Op) -> None:
+    if isinstance(op, math.Cast) and element_of(op.x).is_signed:
+        become(op, math.Cast(unsigned(op, op.x), op.result.type))
+
+
+def compare_unsigned(op: Op) -> None:
+    if isinstance(op, math.Compare) and element_of(op.lhs).is_signed:
+        op.set_operands((unsigned(op, op.lhs), unsigned(op, op.rhs)))
+
+
+def forget_nan_in_reductions(op: Op) -> None:
+    if isinstance(op, tile.Reduce) and op.kind is tile.ReduceKind.MAXIMUM:
+        op.attributes = (tile.ReduceKind.MAXNUM, op.axis)
+
+
+def swap_choices(op: Op) -> None:
+    if isinstance(op, math.Select):
+        op.set_operands((op.condition, op.on_false, op.on_true))
+
+
+def forget_other(op: Op) -> None:
+    if isinstance(op, tile.Load) and op.other is not None:
+        zero = math.Constant(0, op.result.type)  # type: ignore[arg-type]
+        op.insert_before(zero)
+        op.set_operands((*op.operands[:3], zero.result))
+
+
+def drop_transpose(op: Op) -> None:
+    if isinstance(op, tile.Transpose) and op.x.type is op.result.type:
+        op.result.replace_by(op.x)
+        op.erase()
+
+
+def swap_matrices(op: Op) -> None:
+    if isinstance(op, tile.Dot) and op.a.type is op.b.type:
+        op.set_operands((op.b, op.a, *op.operands[2:]))
 
 
 def other_axis(op: Op) -> None:
     if isinstance(op, tile.Scan) and op.axis:
         op.attributes = (op.kind, 0)
+
+
+def other_axis_of_a_square(op: Op) -> None:
+    if isinstance(op, tile.Reduce):
+        other = tile.Reduce(op.kind, len(element_type(op.x.type).shape) - 1 - op.axis, op.x)
+        if other.result.type is op.result.type:
+            become(op, other)
+
+
+def leave_itself_out(op: Op) -> None:
+    """A scan of what comes before each element, without that element."""
+    if isinstance(op, tile.Scan) and op.kind is tile.ScanKind.SUM:
+        whole = tile.Scan(op.kind, op.axis, op.x)
+        op.insert_before(whole)
+        become(op, math.Sub(whole.result, op.x))
+
+
+def reshape_by_columns(op: Op) -> None:
+    if isinstance(op, tile.Reshape) and len(element_type(op.x.type).shape) == 2:
+        columns = tile.Transpose((1, 0), op.x)
+        op.insert_before(columns)
+        op.set_operands((columns.result,))
 
 
 def other_extremum(op: Op) -> None:
@@ -146,8 +211,17 @@ def drop_accumulator(op: Op) -> None:
 
 
 def one_round_less(op: Op) -> None:
-    if isinstance(op, For) and op.lower.type is op.upper.type:
-        op.set_operands((op.upper, *op.operands[1:]))
+    if isinstance(op, For) and element_of(op.upper).is_signed:
+        end = math.Sub(op.upper, op.step)
+        op.insert_before(end)
+        op.set_operands((op.lower, end.result, *op.operands[2:]))
+
+
+def swap_carried(op: Op) -> None:
+    if isinstance(op, Yield) and isinstance(op.parent_op, For):
+        *others, before, last = (None, None, *op.operands)
+        if before is not None and before.type is last.type:
+            op.set_operands((*others[2:], last, before))
 
 
 def other_branch(op: Op) -> None:
@@ -165,6 +239,18 @@ def forget_print(op: Op) -> None:
         op.erase()
 
 
+def element_of(value: Value) -> DType:
+    return element_type(value.type).element
+
+
+def unsigned(op: Op, value: Value) -> Value:
+    """Before an op, the bits of signed integers as unsigned ones."""
+    type_ = element_type(value.type)
+    bits = math.Bitcast(value, type_.with_element(DType(f"u{type_.element.bits}")))
+    op.insert_before(bits)
+    return bits.result
+
+
 def become(op: Op, other: Op) -> None:
     op.insert_before(other)
     op.results[0].replace_by(other.results[0])
@@ -173,21 +259,32 @@ def become(op: Op, other: Op) -> None:
 
 WRONG = [
     swap_operands,
-    drop_store,
     change_constant,
-    loosen_mask,
     loosen_comparison,
-    hoist_load,
-    speculate,
+    compare_unsigned,
     forget_nan,
+    forget_nan_in_reductions,
     round_twice,
     shift_zeros_in,
-    other_axis,
-    other_extremum,
-    drop_accumulator,
-    one_round_less,
-    other_branch,
+    extend_zeros,
+    swap_choices,
+    drop_store,
+    loosen_mask,
+    forget_other,
     stay_inside,
+    hoist_load,
+    speculate,
+    one_round_less,
+    swap_carried,
+    other_branch,
+    drop_transpose,
+    reshape_by_columns,
+    swap_matrices,
+    drop_accumulator,
+    other_axis,
+    leave_itself_out,
+    other_axis_of_a_square,
+    other_extremum,
     forget_print,
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iris.ir.attributes import OneOf, Symbol, Types
+from iris.ir.attributes import Boolean, Integer, OneOf, Symbol, Types
 from iris.ir.core import Level, Location, Op, Region, Value
 from iris.ir.declare import CONDITION, INTEGER, attribute, operand, region, results, variadic
 from iris.ir.math import Constant, constant_bits
@@ -64,6 +64,9 @@ class Func(Op):
       ...
       return
     }
+
+    `simdgroups` is how many run a kernel together, once that is decided; `fast_math` allows what
+    is near in place of what is right.
     """
 
     name = "func"
@@ -71,6 +74,8 @@ class Func(Op):
     function_level: Level = attribute(OneOf(Level))
     symbol: str = attribute(Symbol())
     returns: tuple[Type, ...] = attribute(Types(), ())
+    simdgroups: int = attribute(Integer(0, 32), 0)
+    fast_math: bool = attribute(Boolean(), False)
     body: Region = region()
 
     def __init__(
@@ -80,9 +85,18 @@ class Func(Op):
         arguments: Sequence[tuple[str | None, Type]] = (),
         *,
         returns: tuple[Type, ...] = (),
+        simdgroups: int = 0,
+        fast_math: bool = False,
         location: Location | None = None,
     ):
-        super().__init__(level, symbol, returns=returns, location=location)
+        super().__init__(
+            level,
+            symbol,
+            returns=returns,
+            simdgroups=simdgroups,
+            fast_math=fast_math,
+            location=location,
+        )
         for name, type_ in arguments:
             self.body.add_argument(type_, name)
 

@@ -19,7 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 from iris.errors import DeclarationError, VerifyError
 from iris.ir.effects import Access
-from iris.ir.types import DType, ElementType, Kind, Ptr, Staged, Tile, Type
+from iris.ir.types import (
+    DType,
+    ElementType,
+    Kind,
+    Ptr,
+    Registers,
+    Staged,
+    Threadgroup,
+    Tile,
+    Type,
+)
 
 if TYPE_CHECKING:
     from iris.ir.attributes import AttributeKind
@@ -57,6 +67,12 @@ CONDITION = Constraint("a scalar bool", lambda t: isinstance(t, DType) and t.kin
 POINTER = Constraint("a pointer", lambda t: isinstance(t, Ptr))
 TILES = Constraint("a tile", lambda t: isinstance(t, Tile))
 STAGED = Constraint("a staged tile", lambda t: isinstance(t, Staged))
+SCALAR = Constraint("a scalar", lambda t: isinstance(t, DType))
+REGISTERS = Constraint("a register array", lambda t: isinstance(t, Registers))
+THREADGROUP = Constraint("memory of the threadgroup", lambda t: isinstance(t, Threadgroup))
+MEMORY = Constraint(
+    "a pointer or memory of the threadgroup", lambda t: isinstance(t, (Ptr, Threadgroup))
+)
 
 
 class _Required:

@@ -1,19 +1,414 @@
-"""Metal IR: what one thread does, explicit about the machine."""
+"""Metal IR: what one thread does, explicit about the machine.
+
+A thread has scalars and register arrays, `regs<16xf32>`, to which the shared math applies element
+by element; it knows its lane, its simdgroup and its threadgroup, which runs one program of the
+grid.  Memory is that of the device, behind pointers, or that of the threadgroup, in allocations.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
 
-from iris.ir.attributes import Integer, OneOf
-from iris.ir.core import Level, Op, Value
-from iris.ir.declare import ELEMENTS, attribute, operand, result
+from iris.errors import VerifyError
+from iris.ir.attributes import Integer, Integers, OneOf, String, Types
+from iris.ir.core import Level, Op, Region, Value
+from iris.ir.declare import (
+    CONDITION,
+    ELEMENTS,
+    INTEGER,
+    MEMORY,
+    POINTER,
+    REGISTERS,
+    SCALAR,
+    THREADGROUP,
+    attribute,
+    operand,
+    optional,
+    region,
+    result,
+    results,
+    variadic,
+)
 from iris.ir.effects import Access, Effect, Resource
-from iris.ir.types import Type
+from iris.ir.math import element_type
+from iris.ir.tile import AtomicKind
+from iris.ir.types import (
+    DType,
+    ElementType,
+    Ptr,
+    Registers,
+    Threadgroup,
+    Type,
+    bool_,
+    i32,
+    i64,
+)
+
+SIMDGROUP_WIDTH = 32
 
 
 class MetalOp(Op):
     level = Level.METAL
+
+
+def registers(count: int, element: DType) -> ElementType:
+    """The type of so many elements that a thread holds; one alone is a scalar."""
+    return element if count == 1 else Registers(count, element)
+
+
+def count_of(type_: Type) -> int:
+    """How many elements a thread holds in a value of a type."""
+    shape = element_type(type_).shape
+    return shape[0] if shape else 1
+
+
+# Where a thread is.
+
+
+class _Position(MetalOp):
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (i32,)
+
+
+class Lane(_Position):
+    """The number of the thread in its simdgroup, 0 to 31.
+
+    %lane: i32 = metal.lane
+    """
+
+    name = "metal.lane"
+
+
+class Simdgroup(_Position):
+    """The number of the simdgroup in its threadgroup.
+
+    %simdgroup: i32 = metal.simdgroup
+    """
+
+    name = "metal.simdgroup"
+
+
+class ThreadgroupId(_Position):
+    """Which threadgroup this is, along an axis of the grid.
+
+    %row: i32 = metal.threadgroup_id 0
+    """
+
+    name = "metal.threadgroup_id"
+    axis: int = attribute(Integer(0, 2))
+
+
+class NumThreadgroups(_Position):
+    """How many threadgroups there are, along an axis of the grid.
+
+    %rows: i32 = metal.num_threadgroups 0
+    """
+
+    name = "metal.num_threadgroups"
+    axis: int = attribute(Integer(0, 2))
+
+
+class Extent(_Position):
+    """The size of the array behind an argument, along an axis.
+
+    %m: i32 = metal.extent 0 %A
+    """
+
+    name = "metal.extent"
+    axis: int = attribute(Integer(0, 7))
+    base: Value = operand(POINTER)
+
+
+# Register arrays.
+
+
+class Splat(MetalOp):
+    """A scalar in every element of a register array.
+
+    %v: regs<4xf32> = metal.splat %x
+    """
+
+    name = "metal.splat"
+    x: Value = operand(SCALAR)
+    result: Value = result(REGISTERS)
+
+    def check(self) -> None:
+        _check_same_element(self, self.x, self.result, "result")
+
+
+class Literal(MetalOp):
+    """Integers, one for each element.
+
+    %v: regs<4xi32> = metal.literal [0, 1, 2, 3]
+    """
+
+    name = "metal.literal"
+    values: tuple[int, ...] = attribute(Integers())
+    result: Value = result(REGISTERS)
+
+    def check(self) -> None:
+        type_ = element_type(self.result.type)
+        if not type_.element.is_integer:
+            raise self.invalid(f"the elements are integers, not {type_.element}", at="result")
+        if len(self.values) != type_.shape[0]:
+            raise self.invalid(f"{len(self.values)} values for {type_}", at="values")
+        for value in self.values:
+            if not type_.element.low <= value <= type_.element.high:
+                raise self.invalid(f"{value} does not fit {type_.element}", at="values")
+
+
+class Take(MetalOp):
+    """Elements by number, in any order, any number of times; one alone is a scalar.
+
+    %even: regs<2xf32> = metal.take [0, 2] %v
+    """
+
+    name = "metal.take"
+    indices: tuple[int, ...] = attribute(Integers())
+    x: Value = operand(REGISTERS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        count = count_of(self.x.type)
+        if not self.indices:
+            raise self.invalid("nothing is taken", at="indices")
+        for index in self.indices:
+            if not 0 <= index < count:
+                raise self.invalid(f"{self.x.type} has no element {index}", at="indices")
+        return (registers(len(self.indices), element_type(self.x.type).element),)
+
+
+class Join(MetalOp):
+    """The elements of several values, one after the other.
+
+    %v: regs<4xf32> = metal.join %low, %high
+    """
+
+    name = "metal.join"
+    parts: tuple[Value, ...] = variadic(ELEMENTS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        if not self.operands:
+            raise self.invalid("nothing is joined", at="parts")
+        element = element_type(self.operands[0].type).element
+        for index, part in enumerate(self.operands):
+            if element_type(part.type).element is not element:
+                message = f"{part.type} does not go with {element}"
+                raise self.invalid(message, at="parts", index=index)
+        return (registers(sum(count_of(v.type) for v in self.operands), element),)
+
+
+class Slice(MetalOp):
+    """One of the equal parts of a register array, by a number that need not be a constant.
+
+    %part: regs<4xf32> = metal.slice %v, %i
+
+    The part numbered 1 has the elements 4 to 7.
+    """
+
+    name = "metal.slice"
+    x: Value = operand(REGISTERS)
+    index: Value = operand(INTEGER)
+    result: Value = result(ELEMENTS)
+
+    def check(self) -> None:
+        _check_same_element(self, self.x, self.result, "result")
+        whole, part = count_of(self.x.type), count_of(self.result.type)
+        if whole % part:
+            raise self.invalid(f"{self.x.type} has no parts of {part}", at="result")
+
+
+class Foreach(MetalOp):
+    """Runs its region for each number below a count, in any order, and joins what it yields.
+
+    %y: regs<16xf32> = metal.foreach 4 (%i: i32) {
+      %part: regs<4xf32> = metal.slice %x, %i
+      %e: regs<4xf32> = exp %part
+      yield %e
+    }
+    """
+
+    name = "metal.foreach"
+    loops = True
+    count: int = attribute(Integer(1, 2**31 - 1))
+    body: Region = region()
+    results = results()
+
+    def region_arguments(self) -> Sequence[Sequence[Type]]:
+        return [(i32,)]
+
+    def expects(self, region: Region) -> Sequence[Type]:
+        types = [element_type(v.type) for v in self.results]
+        return [registers(count_of(t) // self.count, t.element) for t in types]
+
+    def forwards(self, region: Region) -> bool:
+        return False
+
+    def surely_runs(self, region: Region) -> bool:
+        return True
+
+    def may_speculate(self) -> bool:
+        return True
+
+    def check(self) -> None:
+        for index, value in enumerate(self.results):
+            if not isinstance(value.type, ElementType) or count_of(value.type) % self.count:
+                message = f"{value.type} cannot be joined of {self.count} equal parts"
+                raise self.invalid(message, at="results", index=index)
+
+
+# Memory.
+
+
+class Alloc(MetalOp):
+    """Memory of the threadgroup, of which nothing is known before it is written.
+
+    %shared: threadgroup<128xf32> = metal.alloc
+    """
+
+    name = "metal.alloc"
+    result: Value = result(THREADGROUP, access=Access.ALLOCATE)
+
+
+class View(MetalOp):
+    """A part of an allocation, from a byte on, as elements of another dtype.
+
+    %b: threadgroup<64xi32> = metal.view 512 %arena
+    """
+
+    name = "metal.view"
+    start: int = attribute(Integer(0))
+    x: Value = operand(THREADGROUP)
+    result: Value = result(THREADGROUP)
+
+    def check(self) -> None:
+        whole, part = self.x.type, self.result.type
+        assert isinstance(whole, Threadgroup) and isinstance(part, Threadgroup)
+        if self.start + part.bytes > whole.bytes:
+            raise self.invalid(f"{part} from byte {self.start} on does not fit {whole}", at="start")
+        if self.start % part.element_bytes:
+            raise self.invalid(f"{part} cannot start at byte {self.start}", at="start")
+
+
+class Load(MetalOp):
+    """An element of memory, or as many neighbours as the result has; where the mask is false,
+    `other`, and no memory is touched.
+
+    %v: regs<4xf32> = metal.load %X, %offset, mask=%inside, other=%zero
+
+    The offset counts elements, and is a multiple of how many are loaded.
+    """
+
+    name = "metal.load"
+    base: Value = operand(MEMORY, access=Access.READ)
+    offset: Value = operand(INTEGER)
+    mask: Value | None = optional(CONDITION)
+    other: Value | None = optional(ELEMENTS)
+    result: Value = result(ELEMENTS)
+
+    def check(self) -> None:
+        _check_access(self, self.result, "result")
+        if self.mask is not None and self.other is None:
+            raise self.invalid("a mask needs other=, what is loaded where it is false", at="mask")
+        if self.other is not None and self.other.type is not self.result.type:
+            message = f"other is {self.other.type} where {self.result.type} goes"
+            raise self.invalid(message, at="other")
+
+
+class Store(MetalOp):
+    """Writes an element of memory, or as many neighbours as the value has, where the mask is true.
+
+    metal.store %X, %offset, %v, mask=%inside
+
+    The offset counts elements, and is a multiple of how many are stored.
+    """
+
+    name = "metal.store"
+    base: Value = operand(MEMORY, access=Access.WRITE)
+    offset: Value = operand(INTEGER)
+    value: Value = operand(ELEMENTS)
+    mask: Value | None = optional(CONDITION)
+
+    def infer(self) -> tuple[Type, ...]:
+        _check_access(self, self.value, "value")
+        return ()
+
+
+class _AtomicOp(MetalOp):
+    """An access in one step.  The hardware has those of 32 bits."""
+
+    base: Value = operand(MEMORY, access=Access.READ | Access.WRITE)
+    offset: Value = operand(INTEGER)
+
+    def _element(self) -> DType:
+        element = _memory(self.base.type).element
+        if element.bits != 32:
+            raise self.invalid(f"atomics are of 32 bits, not of {element}", at="base")
+        if self.offset.type not in (i32, i64):
+            raise self.invalid(f"offsets are i32 or i64, not {self.offset.type}", at="offset")
+        return element
+
+
+class AtomicLoad(_AtomicOp):
+    """An element of memory that other threads may be writing by atomics.
+
+    %old: f32 = metal.atomic_load %X, %offset
+    """
+
+    name = "metal.atomic_load"
+    base: Value = operand(MEMORY, access=Access.READ)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self._element(),)
+
+
+class Atomic(_AtomicOp):
+    """Combines an element of memory with a value in one step, and gives the old element.
+
+    %old: i32 = metal.atomic add %Bins, %offset, %one
+    """
+
+    name = "metal.atomic"
+    kind: AtomicKind = attribute(OneOf(AtomicKind))
+    value: Value = operand(SCALAR)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        element = self._element()
+        if self.value.type is not element:
+            raise self.invalid(f"value is {self.value.type} where {element} goes", at="value")
+        if element.is_float and self.kind is not AtomicKind.EXCHANGE:
+            raise self.invalid(f"{self.kind.value} is of integers, not {element}", at="kind")
+        return (element,)
+
+
+class CompareExchange(_AtomicOp):
+    """Writes a value if the element's bits are the expected ones, in one step; gives the old
+    element, and whether it wrote, which it may fail to do for no reason.
+
+    %old: f32, %done: bool = metal.compare_exchange %X, %offset, %expected, %new
+    """
+
+    name = "metal.compare_exchange"
+    expected: Value = operand(SCALAR)
+    value: Value = operand(SCALAR)
+    old: Value = result()
+    done: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        element = self._element()
+        for field, value in (("expected", self.expected), ("value", self.value)):
+            if value.type is not element:
+                raise self.invalid(f"{field} is {value.type} where {element} goes", at=field)
+        return (element, bool_)
+
+
+# The threads of a simdgroup and of a threadgroup together.
 
 
 class Scope(Enum):
@@ -25,7 +420,8 @@ class Scope(Enum):
 
 
 class Barrier(MetalOp):
-    """Waits for the threads of a scope, and makes their memory accesses seen.
+    """Waits for the threads of a simdgroup, or of the threadgroup, and makes their accesses to
+    threadgroup memory seen; `device` waits for the threadgroup, and is for device memory, too.
 
     metal.barrier threadgroup
     """
@@ -41,17 +437,118 @@ class Barrier(MetalOp):
         return (Effect(Access.READ | Access.WRITE, Resource.MEMORY),)
 
 
-class ShuffleXor(MetalOp):
+class _Exchange(MetalOp):
+    """What lanes give each other: of each element of `x`, what another lane has there."""
+
+    convergent = True
+    x: Value = operand(ELEMENTS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.x.type,)
+
+
+class ShuffleXor(_Exchange):
     """The value that the lane numbered this lane's number xor `mask` holds.
 
     %other: f32 = metal.shuffle_xor 8 %x
     """
 
     name = "metal.shuffle_xor"
-    convergent = True
-    mask: int = attribute(Integer(1, 31))
+    mask: int = attribute(Integer(1, SIMDGROUP_WIDTH - 1))
     x: Value = operand(ELEMENTS)
-    result: Value = result()
+
+
+class Shuffle(_Exchange):
+    """The value that a lane holds, which each lane names for itself.
+
+    %other: f32 = metal.shuffle %x, %lane
+    """
+
+    name = "metal.shuffle"
+    x: Value = operand(ELEMENTS)
+    lane: Value = operand(INTEGER)
+
+
+class Broadcast(_Exchange):
+    """The value that one lane holds, the same for all.
+
+    %first: f32 = metal.broadcast 0 %x
+    """
+
+    name = "metal.broadcast"
+    lane: int = attribute(Integer(0, SIMDGROUP_WIDTH - 1))
+    x: Value = operand(ELEMENTS)
+
+
+# Reports.
+
+
+class Assert(MetalOp):
+    """Reports a program error where a condition does not hold.
+
+    metal.assert "index out of range" %inside
+    """
+
+    name = "metal.assert"
+    message: str = attribute(String())
+    condition: Value = operand(CONDITION)
 
     def infer(self) -> tuple[Type, ...]:
-        return (self.x.type,)
+        return ()
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect(Access.WRITE, Resource.REPORT),)
+
+
+class Print(MetalOp):
+    """Reports tiles and scalars of a program, after a prefix.  A thread gives some elements of
+    each, and for each of these its row-major number, or -1 where another thread gives it.
+
+    metal.print "row" [tile<64xf32>] values=[%x], places=[%at]
+    """
+
+    name = "metal.print"
+    prefix: str = attribute(String())
+    types: tuple[Type, ...] = attribute(Types())
+    values: tuple[Value, ...] = variadic(ELEMENTS)
+    places: tuple[Value, ...] = variadic(ELEMENTS)
+
+    def infer(self) -> tuple[Type, ...]:
+        if len(self.types) != len(self.values):
+            raise self.invalid(f"{len(self.types)} types for {len(self.values)} values", at="types")
+        for index, (type_, x, at) in enumerate(
+            zip(self.types, self.values, self.places, strict=True)
+        ):
+            if element_type(type_).element is not element_type(x.type).element:
+                raise self.invalid(f"{x.type} is no part of {type_}", at="values", index=index)
+            if at.type is not element_type(x.type).with_element(i32):
+                message = f"{at.type} does not number the elements of {x.type}"
+                raise self.invalid(message, at="places", index=index)
+        return ()
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect(Access.WRITE, Resource.REPORT),)
+
+
+def _memory(type_: Type) -> Ptr | Threadgroup:
+    """The type of a base, of which the declaration has said that it is memory."""
+    if not isinstance(type_, (Ptr, Threadgroup)):
+        raise VerifyError(f"{type_} is no memory")
+    return type_
+
+
+def _check_same_element(op: Op, one: Value, other: Value, at: str) -> None:
+    if element_type(one.type).element is not element_type(other.type).element:
+        raise op.invalid(f"{one.type} and {other.type} differ in dtype", at=at)
+
+
+def _check_access(op: Load | Store, moved: Value, at: str) -> None:
+    """What is moved has the dtype of the memory, and a size that one access can move."""
+    memory, type_ = _memory(op.base.type), element_type(moved.type)
+    if type_.element is not memory.element:
+        raise op.invalid(f"{type_} does not go with {memory}", at=at)
+    if count_of(type_) not in (1, 2, 4, 8):
+        raise op.invalid(f"one access moves 1, 2, 4 or 8 elements, not {type_}", at=at)
+    if op.offset.type not in (i32, i64):
+        raise op.invalid(f"offsets are i32 or i64, not {op.offset.type}", at="offset")

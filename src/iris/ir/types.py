@@ -1,7 +1,7 @@
 """Types: frozen, interned values, so that `is` compares them.
 
     f32   ptr<f32>   ptr<f32, noalias>   tile<64x32xf16>   tile<8x8xf32, linear<...>>
-    tensor<3x5xf32>   regs<16xf32>   staged<64x32xf16, (64,32):(1,64)>
+    tensor<3x5xf32>   regs<16xf32>   staged<64x32xf16, (64,32):(1,64)>   threadgroup<64xf32>
 
 Every type that the shared math works on (scalars, tiles, tensors, register arrays) has an
 `element`, a `shape` and `with_element`, so that an elementwise rule never asks which it is.
@@ -131,18 +131,30 @@ f32 = _dtype("f32", Kind.FLOAT, 32)
 
 
 class Ptr(Type):
-    """The address of elements.  `noalias`: no other pointer reaches what this one reaches."""
+    """The address of elements.
 
-    __slots__ = ("element", "noalias")
+    `noalias`: no other pointer reaches what this one reaches.  `aligned`: it is a multiple of 16
+    bytes.
+    """
+
+    __slots__ = ("aligned", "element", "noalias")
     element: DType
     noalias: bool
+    aligned: bool
 
-    def __new__(cls, element: DType, noalias: bool = False) -> Ptr:
-        known = Type._known.get((cls, element, noalias))
+    def __new__(cls, element: DType, noalias: bool = False, aligned: bool = False) -> Ptr:
+        known = Type._known.get((cls, element, noalias, aligned))
         if known is not None:
             return known  # type: ignore[return-value]
-        text = f"ptr<{element}, noalias>" if noalias else f"ptr<{element}>"
-        return _intern(cls, (element, noalias), text, element=element, noalias=noalias)
+        facts = ", noalias" * noalias + ", aligned" * aligned
+        return _intern(
+            cls,
+            (element, noalias, aligned),
+            f"ptr<{element}{facts}>",
+            element=element,
+            noalias=noalias,
+            aligned=aligned,
+        )
 
 
 def _shaped(shape: tuple[int, ...], element: DType) -> str:
@@ -253,3 +265,27 @@ class Staged(Type):
         return _intern(
             cls, (shape, element, layout), text, element=element, shape=shape, layout=layout
         )
+
+
+class Threadgroup(Type):
+    """Memory of a threadgroup: so many elements."""
+
+    __slots__ = ("count", "element")
+    element: DType
+    count: int
+
+    def __new__(cls, count: int, element: DType) -> Threadgroup:
+        known = Type._known.get((cls, count, element))
+        if known is not None:
+            return known  # type: ignore[return-value]
+        _check_sizes("threadgroup array", (count,), 1)
+        text = f"threadgroup<{count}x{element}>"
+        return _intern(cls, (count, element), text, count=count, element=element)
+
+    @property
+    def element_bytes(self) -> int:
+        return max(1, self.element.bits // 8)
+
+    @property
+    def bytes(self) -> int:
+        return self.count * self.element_bytes

@@ -18,6 +18,7 @@ from iris.ir.types import (
     Registers,
     Staged,
     Tensor,
+    Threadgroup,
     Tile,
     Type,
     bool_,
@@ -97,10 +98,11 @@ def _sizes(cursor: Cursor, text: str, check: Callable[[int], object]) -> tuple[i
 
 def _read_ptr(cursor: Cursor) -> Type:
     element = _dtype(cursor)
-    noalias = cursor.accept(",")
-    if noalias:
-        cursor.expect("noalias")
-    return Ptr(element, noalias)
+    facts = dict.fromkeys(("noalias", "aligned"), False)
+    while cursor.accept(","):
+        left = [fact for fact, stated in facts.items() if not stated]
+        facts[cursor.one_of({fact: fact for fact in left}, " or ".join(left) or "nothing")] = True
+    return Ptr(element, **facts)
 
 
 def _read_tile(cursor: Cursor) -> Type:
@@ -118,13 +120,20 @@ def _read_tensor(cursor: Cursor) -> Type:
     return Tensor((), _dtype(cursor))
 
 
-def _read_registers(cursor: Cursor) -> Type:
-    offset = cursor.offset
-    shape, element = _shaped(cursor, lambda shape, element: Registers(shape[0], element))
-    if len(shape) != 1:
-        second = offset + len(str(shape[0])) + 1
-        raise cursor.error_at(second, "a register array has one size, such as regs<16xf32>")
-    return Registers(shape[0], element)
+def _read_array(
+    make: Callable[[int, DType], Type], what: str, example: str
+) -> Callable[[Cursor], Type]:
+    """What reads a type of one size."""
+
+    def read(cursor: Cursor) -> Type:
+        offset = cursor.offset
+        shape, element = _shaped(cursor, lambda shape, element: make(shape[0], element))
+        if len(shape) != 1:
+            second = offset + len(str(shape[0])) + 1
+            raise cursor.error_at(second, f"{what} has one size, such as {example}")
+        return make(shape[0], element)
+
+    return read
 
 
 def _read_staged(cursor: Cursor) -> Type:
@@ -139,8 +148,9 @@ _READERS: dict[str, Callable[[Cursor], Type]] = {
     "ptr": _read_ptr,
     "tile": _read_tile,
     "tensor": _read_tensor,
-    "regs": _read_registers,
+    "regs": _read_array(Registers, "a register array", "regs<16xf32>"),
     "staged": _read_staged,
+    "threadgroup": _read_array(Threadgroup, "a threadgroup array", "threadgroup<64xf32>"),
 }
 
 
