@@ -178,8 +178,9 @@ class VerifyError(IrisError):
 class ProgramError(IrisError):
     """What a program does wrong when it runs, such as an index out of bounds or a race.
 
-    `program` is the one at fault, `array` and `index` the element, where it is about one;
-    `locations` are the user's lines that did it, each a file and a line.
+    `program` is the one at fault, `thread` which of its threads, where they are told apart;
+    `array` and `index` the element, where it is about one; `locations` are the user's lines that
+    did it, each a file and a line.
     """
 
     def __init__(
@@ -187,6 +188,7 @@ class ProgramError(IrisError):
         message: str,
         *,
         program: tuple[int, ...] | None = None,
+        thread: int | None = None,
         array: str | None = None,
         index: int | None = None,
         locations: Sequence[tuple[str, int]] = (),
@@ -194,6 +196,7 @@ class ProgramError(IrisError):
         super().__init__(message)
         self.message = message
         self.program = program
+        self.thread = thread
         self.array = array
         self.index = index
         self.locations = tuple(locations)

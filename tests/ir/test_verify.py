@@ -269,12 +269,12 @@ def unnamed_constant_without_bits(ops: Ops, values: Values) -> None:
     values["c0"].name = None
 
 
-@rule("func: symbol must be a function's name", "func (<Level.TILE: 'tile'>, 'größe', ())")
+@rule("func: symbol must be a function's name", "func (<Level.TILE: 'tile'>, 'größe', (), 0, False)")
 def symbol_that_is_no_name(ops: Ops, values: Values) -> None:
     ops["f"].attributes = (Level.TILE, "größe", (), 0, False)
 
 
-@rule("func: function_level must be one of graph, tile", "func ('tile', 'f', ())")
+@rule("func: function_level must be one of graph, tile", "func ('tile', 'f', (), 0, False)")
 def function_of_no_level(ops: Ops, values: Values) -> None:
     ops["f"].attributes = ("tile", "f", (), 0, False)
 

@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 import masked_programs
+from iris.compiler.compilation import TILE_PIPELINE
 from iris.errors import MaskError
 from iris.ir import Module, parse, verify
 from iris.passes.follow_masks import FollowMasks
+from iris.testing import preserves, programs
+from iris.tools.replay import Program
 from masked_programs import run
 from support import counts
 
@@ -614,3 +618,13 @@ def test_lanes_that_are_not_there_change_nothing(seed: int) -> None:
     for one, other, third in zip(exact, front, every_other, strict=True):
         np.testing.assert_array_equal(one, other)
         np.testing.assert_array_equal(one, third)
+
+
+@given(programs.tile(masked=True))
+def test_what_is_not_masked_stays_as_it_was(program: Program) -> None:
+    preserves("follow-masks", program)
+
+
+@given(programs.tile(masked=True))
+def test_the_pipeline_preserves_masked_programs(program: Program) -> None:
+    preserves(TILE_PIPELINE, program)

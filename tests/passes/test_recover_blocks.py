@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
 
+from iris.compiler.compilation import TILE_PIPELINE
 from iris.ir import Module, parse, tile, verify
 from iris.passes import run as run_passes
 from iris.passes.recover_blocks import RecoverBlocks
+from iris.testing import preserves, programs
+from iris.tools.replay import Program
 from masked_programs import run
 from support import counts
 
@@ -276,3 +280,12 @@ def test_blocks_are_where_their_elements_were(seed: int) -> None:
         run(module, [arguments[0], memory, *arguments[2:]], (1, 1, 1))
         outcomes.append(memory)
     np.testing.assert_array_equal(*outcomes)
+
+
+@pytest.mark.parametrize("passes", ["recover-blocks", str(TILE_PIPELINE)])
+def test_programs_are_preserved(passes: str) -> None:
+    @given(programs.tile())
+    def holds(program: Program) -> None:
+        preserves(passes, program)
+
+    holds()

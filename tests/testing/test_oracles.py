@@ -143,11 +143,6 @@ def compare_unsigned(op: Op) -> None:
         op.set_operands((unsigned(op, op.lhs), unsigned(op, op.rhs)))
 
 
-def forget_nan_in_reductions(op: Op) -> None:
-    if isinstance(op, tile.Reduce) and op.kind is tile.ReduceKind.MAXIMUM:
-        op.attributes = (tile.ReduceKind.MAXNUM, op.axis)
-
-
 def swap_choices(op: Op) -> None:
     if isinstance(op, math.Select):
         op.set_operands((op.condition, op.on_false, op.on_true))
@@ -263,7 +258,6 @@ WRONG = [
     loosen_comparison,
     compare_unsigned,
     forget_nan,
-    forget_nan_in_reductions,
     round_twice,
     shift_zeros_in,
     extend_zeros,
@@ -295,10 +289,10 @@ def failure(
     *,
     shrink: bool = False,
 ) -> str:
-    """How `preserves` fails, within as many examples as a property is tried on in each run."""
+    """How `preserves` fails, within half as many examples as a property is tried on in each run."""
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
 
-    @settings(max_examples=200, phases=phases, report_multiple_bugs=False)
+    @settings(max_examples=100, phases=phases, report_multiple_bugs=False)
     @given(strategy)
     def holds(program: Program) -> None:
         preserves(passes, program)

@@ -106,6 +106,14 @@ class Func(Op):
     def expects(self, region: Region) -> Sequence[Type]:
         return self.returns
 
+    def check(self) -> None:
+        if self.simdgroups & (self.simdgroups - 1):
+            raise self.invalid(f"{self.simdgroups} is no power of two", at="simdgroups")
+
+    def set_simdgroups(self, count: int) -> None:
+        level, symbol, returns, _, fast_math = self.attributes
+        self.attributes = (level, symbol, returns, count, fast_math)
+
 
 class For(Op):
     """Runs its body for each of `range(lower, upper, step)`, carrying values along.

@@ -9,7 +9,7 @@ from enum import Enum
 
 from iris.errors import VerifyError
 from iris.ir import literal
-from iris.ir.attributes import Bits, OneOf
+from iris.ir.attributes import Bits, Integer, OneOf
 from iris.ir.core import Location, Op, Value
 from iris.ir.declare import (
     BITS,
@@ -356,6 +356,29 @@ class Shr(Binary):
 
     def may_speculate(self) -> bool:
         return _shifts_safely(self)
+
+
+class AssumeDivisible(_Elementwise):
+    """`x`, which a number is known to divide; it is a program error if that does not.
+
+    %n: i32 = assume_divisible 16 %n_arg
+    """
+
+    name = "assume_divisible"
+    divisor: int = attribute(Integer(2, 2**31 - 1))
+    x: Value = operand(INTEGERS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.x.type,)
+
+    def check(self) -> None:
+        dtype = element_type(self.x.type).element
+        if self.divisor > dtype.high:
+            raise self.invalid(f"{self.divisor} is over the range of {dtype}", at="divisor")
+
+    def may_speculate(self) -> bool:
+        return False
 
 
 class Fma(_Elementwise):

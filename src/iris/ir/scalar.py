@@ -194,6 +194,11 @@ def _extremum(op: Op, lhs: Array, rhs: Array) -> Array:
     return np.where((lhs == 0) & (rhs == 0), zeros, found)
 
 
+@meaning(math.AssumeDivisible)
+def _identity(op: Op, x: Array) -> Array:
+    return x
+
+
 @meaning(math.Fma)
 def _fma(op: Op, a: Array, b: Array, c: Array) -> Array:
     # The product is exact in float64.  The sum is rounded to odd there: one bit that says
@@ -278,6 +283,12 @@ def _shifts_too_far(op: Op, value: Array, amount: Array) -> Iterator[tuple[Array
     width = _dtype(op).bits
     outside = (amount < 0) | (amount >= width)
     yield outside, f"shift by an amount outside 0 to {width - 1}"
+
+
+@trap(math.AssumeDivisible)
+def _is_not_divisible(op: math.AssumeDivisible, x: Array) -> Iterator[tuple[Array, str]]:
+    what = f"%{op.x.name}" if op.x.name else "a number"
+    yield x % x.dtype.type(op.divisor) != 0, f"{what} is not divisible by {op.divisor}"
 
 
 @trap(math.Cast)

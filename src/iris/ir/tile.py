@@ -25,6 +25,8 @@ from iris.ir.declare import (
     variadic,
 )
 from iris.ir.effects import Access, Effect, Resource
+from iris.ir.layout.reduce import reduce_axis
+from iris.ir.layout.spread import spread
 from iris.ir.math import element_type
 from iris.ir.types import Ptr, Staged, Tile, Type, bool_, f32, i32
 
@@ -86,6 +88,11 @@ class Broadcast(TileOp):
         )
         if not isinstance(target, Tile) or not fits:
             raise self.invalid(f"{source} does not spread over {target}", at="result")
+        if not isinstance(source, Tile):
+            return
+        wanted = target.layout and spread(target.layout, source.shape).layout
+        if source.layout != wanted:
+            raise self.invalid(f"the operand needs the layout {wanted}", at="x")
 
 
 class Load(TileOp):
@@ -213,7 +220,8 @@ class ExpandDims(TileOp):
             raise self.invalid(f"{x} has no place for an axis {self.axis}", at="axis")
         if len(x.shape) == 3:
             raise self.invalid(f"{x} has three dimensions already", at="x")
-        return (Tile((*x.shape[: self.axis], 1, *x.shape[self.axis :]), x.element),)
+        layout = x.layout and x.layout.expand(self.axis)
+        return (Tile((*x.shape[: self.axis], 1, *x.shape[self.axis :]), x.element, layout),)
 
 
 class Reshape(TileOp):
@@ -230,6 +238,8 @@ class Reshape(TileOp):
         x, to = _tile(self.x), _tile(self.result)
         if x.element is not to.element or prod(x.shape) != prod(to.shape):
             raise self.invalid(f"{x} and {to} differ in dtype or number of elements", at="result")
+        if to.layout != (x.layout and x.layout.reshape(to.shape)):
+            raise self.invalid(f"{x} and {to} do not hold the same elements", at="result")
 
 
 class Transpose(TileOp):
@@ -248,7 +258,8 @@ class Transpose(TileOp):
         if sorted(self.permutation) != list(range(len(x.shape))):
             axes = ", ".join(map(str, range(len(x.shape))))
             raise self.invalid(f"the axes of {x} are {axes}, in any order", at="permutation")
-        return (Tile(tuple(x.shape[i] for i in self.permutation), x.element),)
+        layout = x.layout and x.layout.transpose(self.permutation)
+        return (Tile(tuple(x.shape[i] for i in self.permutation), x.element, layout),)
 
 
 class MaskedLoad(TileOp):
@@ -451,7 +462,8 @@ class Reduce(TileOp):
         places = self.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
         element = i32 if places else x.element
         shape = x.shape[: self.axis] + x.shape[self.axis + 1 :]
-        return (Tile(shape, element) if shape else element,)
+        layout = x.layout and reduce_axis(x.layout, self.axis).result
+        return (Tile(shape, element, layout) if shape else element,)
 
 
 class Scan(TileOp):

@@ -14,6 +14,7 @@ from iris.ir.core import Level, Module, Op, Region, Value
 from iris.ir.declare import OperandField
 from iris.ir.text.printer import Printer
 from iris.ir.types import Type
+from iris.ir.uniformity import Uniformity, diverging, needed, uniformity
 
 NEIGHBOURS = 5  # lines of IR shown before and after the op at fault
 DEEPEST = 48  # regions within regions
@@ -43,6 +44,7 @@ class _Verifier:
         self.visible: set[Value] = set()
         self.depth = 0
         self.regions: set[Region] = set()
+        self.guarded: list[Op] = []  # the convergent ops under control flow
 
     def function(self, symbols: set[str]) -> None:
         function = self.op
@@ -55,6 +57,8 @@ class _Verifier:
         symbols.add(symbol)
         self.level = function.function_level  # type: ignore[attr-defined]
         self.region(function, function.regions[0])
+        if self.guarded and self.level is Level.METAL:
+            self.convergence(function)
 
     def links(self, op: Op, region: Region, previous: Op | None) -> None:
         """Check that an op knows where it is.  A loop of ops is found here: one of them does
@@ -97,6 +101,8 @@ class _Verifier:
                 where = level.value if level else "no"
                 raise op.invalid(f"an op of the {op.level.value} level in a {where} function")
             verify_op(op)
+            if op.convergent and self.depth > 1:
+                self.guarded.append(op)
             if op.regions:
                 if op.isolated:
                     raise op.invalid("a function cannot stand within another op")
@@ -113,6 +119,20 @@ class _Verifier:
             raise owner.invalid("the region does not know its last op; use Region.append")
         self.depth -= 1
         visible.difference_update(here)
+
+    def convergence(self, function: Op) -> None:
+        """Check that the threads which must run a convergent op together all come to it."""
+        levels = uniformity(function)
+        for op in self.guarded:
+            over = needed(op)
+            for guard, value in diverging(op, over, levels):
+                self.op = op
+                group = "threadgroup" if over is Uniformity.THREADGROUP else "simdgroup"
+                place = f" at {guard.location}" if guard.location is not None else ""
+                raise op.invalid(
+                    f"all threads of a {group} must run it together, but it stands in the "
+                    f"{guard.name}{place}, whose {value!r} may differ between them"
+                )
 
     def out_of_reach(self, op: Op, value: Value) -> VerifyError:
         position = op.operands.index(value)

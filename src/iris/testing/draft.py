@@ -80,10 +80,12 @@ class Draft:
         x, y, z = (1 + choices.below(4), 1 + choices.below(3), 1 + choices.below(2))
         self.grid: Grid = (x, y, z) if choices.flag() else (x, 1, 1)
         self.all_dtypes = tuple(dtypes)
-        self.dtypes = tuple([choices.of(dtypes) for _ in range(1 + choices.below(4))])
+        # There are fewer floats, but more is done with them.
+        weighted = [d for d in dtypes for _ in range(3 if d.is_float else 1)]
+        self.dtypes = tuple([choices.of(weighted) for _ in range(1 + choices.below(4))])
         self.shapes = [_shape(choices) for _ in range(1 + choices.below(3))]
         self.slice = max(8, *map(prod, self.shapes))
-        self.outputs = choices.of((1, 6, 6, 4))
+        self.outputs = choices.of((1, 24, 24, 24, 24, 3))
         self.seed = choices.below(256)
         self.choices = choices
         self.number = self._number()
@@ -100,7 +102,6 @@ class Draft:
                 before = self.constant(prod(self.grid[:axis]), i32)
                 further = self.put(math.Mul(self.put(tile.ProgramId(axis)), before))
                 number = self.put(math.Add(number, further))
-        self.visible.append(number)
         return number
 
     # Putting ops in place.
@@ -160,13 +161,19 @@ class Draft:
 
     # Finding values.
 
-    def find(self, fits: Callable[[ElementType], bool], choices: Choices) -> Value | None:
+    def find(
+        self,
+        fits: Callable[[ElementType], bool],
+        choices: Choices,
+        *,
+        besides: Value | None = None,
+    ) -> Value | None:
         """A visible value, chosen by its distance back; those that nothing uses yet are nearest,
         so that little of a program is dead."""
-        found = [v for v in self.visible if fits(element_type(v.type))]
+        found = [v for v in self.visible if v is not besides and fits(element_type(v.type))]
         found.sort(key=lambda v: not v.users)
-        back = choices.below(256) * choices.below(16) // 16
-        return found[-1 - back % len(found)] if found else None
+        back = choices.below(256) * choices.below(256) * len(found) >> 16
+        return found[-1 - back] if found else None
 
     def some(
         self,
@@ -186,10 +193,15 @@ class Draft:
     def types(self, element: DType) -> list[ElementType]:
         return [element, *[Tile(shape, element) for shape in self.shapes]]
 
-    def like(self, type_: Type, choices: Choices) -> Value:
+    def like(self, type_: Type, choices: Choices, *, besides: Value | None = None) -> Value:
         """A value of a type."""
-        value = self.find(lambda t: t is type_, choices)
+        value = self.find(lambda t: t is type_, choices, besides=besides)
         return self.leaf(element_type(type_)) if value is None else value
+
+    def other(self, value: Value, choices: Choices) -> Value:
+        """A value of the type of another: seldom the same, of which too much is no news, like a
+        difference of 0."""
+        return value if choices.flag(8) else self.like(value.type, choices, besides=value)
 
     def some_tile(self, dtypes: Collection[DType], choices: Choices) -> Value:
         """A tile of one of some dtypes."""
@@ -201,10 +213,10 @@ class Draft:
         """A value made of nothing that is there: a parameter, or elements of an array."""
         if type_ in self.memo:
             return self.memo[type_]
-        if type_.shape:
+        if type_.shape or self.choices.flag():
             array = self.input(type_.element)
-            lanes = self.lanes(type_.shape)
-            if prod(type_.shape) > array.size:
+            lanes = self.lanes(type_.shape) if type_.shape else self.number
+            if prod(type_.shape) * (1 if type_.shape else self.programs) > array.size:
                 lanes = self.wrapped(lanes, array.size)
             value = self.put(tile.Load(array.pointer, lanes))
             self.learn(value, array)
@@ -214,14 +226,17 @@ class Draft:
         return value
 
     def scalar(self, dtype: DType) -> Value:
-        """A parameter that is a number, small enough to count to."""
+        """A parameter that is a small number."""
         known = self.scalars.get(dtype)
         if known is None:
-            number = 1 if dtype is bool_ else 1 + self.choices.below(3)
+            numbers = (
+                (1, 0) if dtype is bool_ else (1, 2, 3, -1, -2) if dtype.is_signed else (1, 2, 3)
+            )
+            number = self.choices.of(numbers)
             self.recipes.append(Scalar(dtype, encode(number, dtype)))
             known = self.scalars[dtype] = self.func.body.add_argument(dtype, f"n_{dtype}")
             if dtype.is_float:
-                self.bounds[known] = number
+                self.bounds[known] = abs(number)
         return known
 
     def constant(self, number: Number, type_: ElementType) -> Value:
@@ -368,7 +383,7 @@ class Draft:
         """Whatever has not been used is stored, the latest first, and not too much of it."""
         while self.steps:
             self.step()
-        unused = [v for v in self.visible if not v.users and v is not self.number]
+        unused = [v for v in self.visible if not v.users]
         for value in unused[: -self.outputs - 1 : -1]:
             self._store(value)
         self.builder.insert(Return([]))
@@ -410,10 +425,10 @@ def odd_numbers(dtype: DType) -> list[Number]:
 
 def _shape(choices: Choices) -> tuple[int, ...]:
     """A tile of one to three dimensions, each of 1 to 64."""
-    rank = choices.of((1, 1, 2, 2, 3))
+    rank = choices.of((1, 2, 2, 3))
     powers = (8, 4, 16, 2, 64, 1, 32)
     shape = [choices.of(powers) for _ in range(rank)]
-    if choices.flag():  # a square can be transposed without its type showing it
+    if choices.below(3):  # a square can be transposed without its type showing it
         shape = [shape[0]] * rank
     while prod(shape) > 256:
         shape[shape.index(max(shape))] //= 2

@@ -18,7 +18,7 @@ from iris.ir.core import Op, Region, Value
 from iris.ir.declare import Constraint
 from iris.ir.math import Predicate, element_type
 from iris.ir.tile import AtomicKind, ReduceKind, ScanKind
-from iris.ir.types import DTYPES, DType, ElementType, Tile, Type, bf16, bool_, f16, i32
+from iris.ir.types import DTYPES, DType, ElementType, Tile, Type, bf16, bool_, f16, f32, i32
 from iris.testing.access import Place, block, other_name, place, revisit
 from iris.testing.choices import Choices
 from iris.testing.draft import MOST_ELEMENTS, Draft, Memory, make, odd_numbers
@@ -52,21 +52,30 @@ def constant(cls: type[math.Constant], draft: Draft, choices: Choices) -> None:
 def elementwise(cls: type[Op], draft: Draft, choices: Choices) -> None:
     """Operands of one type, whatever they are."""
     first = draft.some(accepted(cls.spec.fixed[0].constraint), choices)
-    others = [draft.like(first.type, choices) for _ in cls.spec.fixed[1:]]
+    others = [draft.other(first, choices) for _ in cls.spec.fixed[1:]]
     draft.add(cls(first, *others))
 
 
 @make(math.FloorDiv, math.Mod)
 def divide(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
-    """By what is odd; or in a branch, or a loop, that is not entered if the divisor is zero."""
+    """Integers by what is odd; or in a branch, or a loop, that is not entered if the divisor is
+    zero."""
+    if choices.flag():
+        divide_if_not_zero(cls, draft, choices)
+        return
     x = draft.some(NUMBERS, choices)
     type_ = element_type(x.type)
-    divisor = draft.like(type_, choices)
-    if type_.element.is_float:
-        draft.add(cls(x, divisor))
-    elif type_.shape or choices.flag():
-        draft.add(cls(x, draft.put(math.Or(divisor, draft.constant(1, type_)))))
-    elif choices.flag():
+    divisor = draft.other(x, choices)
+    if type_.element.is_integer:
+        divisor = draft.put(math.Or(divisor, draft.constant(1, type_)))
+    draft.add(cls(x, divisor))
+
+
+def divide_if_not_zero(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
+    x = draft.some(INTEGERS, choices, lambda t: not t.shape)
+    type_ = element_type(x.type)
+    divisor = draft.wrapped(draft.other(x, choices), MOST_TRIPS)
+    if choices.flag():
         zero = draft.constant(0, type_)
         guard = If(draft.put(math.Compare(Predicate.NE, divisor, zero)), [type_])
         draft.add(guard)
@@ -75,9 +84,8 @@ def divide(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
         with draft.inside(guard.otherwise):
             draft.builder.insert(Yield([zero]))
     else:
-        upper = draft.wrapped(divisor, MOST_TRIPS)
-        with entered_if_not_zero(draft, upper, x):
-            draft.builder.insert(Yield([draft.put(cls(x, upper))]))
+        with entered_if_not_zero(draft, divisor, x):
+            draft.builder.insert(Yield([draft.put(cls(x, divisor))]))
 
 
 @contextmanager
@@ -93,14 +101,14 @@ def entered_if_not_zero(draft: Draft, upper: Value, initial: Value) -> Iterator[
 @make(math.Shl, math.Shr)
 def shift(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
     x = draft.some(INTEGERS, choices)
-    amount = draft.like(x.type, choices)
+    amount = draft.other(x, choices)
     draft.add(cls(x, draft.wrapped(amount, element_type(x.type).element.bits)))
 
 
 @make(math.Compare)
 def compare(cls: type[math.Compare], draft: Draft, choices: Choices) -> None:
     x = draft.some(ALL, choices)
-    draft.add(math.Compare(choices.of(list(Predicate)), x, draft.like(x.type, choices)))
+    draft.add(math.Compare(choices.of(list(Predicate)), x, draft.other(x, choices)))
 
 
 @make(math.Select)
@@ -108,13 +116,15 @@ def select(cls: type[math.Select], draft: Draft, choices: Choices) -> None:
     x = draft.some(ALL, choices)
     type_ = element_type(x.type)
     condition = draft.like(bool_ if choices.flag() else type_.with_element(bool_), choices)
-    draft.add(math.Select(condition, x, draft.like(type_, choices)))
+    draft.add(math.Select(condition, x, draft.other(x, choices)))
 
 
 @make(math.Cast)
 def cast(cls: type[math.Cast], draft: Draft, choices: Choices) -> None:
     x = draft.some(ALL, choices)
-    type_, target = element_type(x.type), choices.of(draft.dtypes)
+    type_ = element_type(x.type)
+    others = [d for d in draft.dtypes if d is not type_.element]
+    target = choices.of(others or draft.all_dtypes)
     if type_.element.is_float and target.is_integer:
         x = draft.clamped(x, max(target.low, -CONVERTED), CONVERTED)
     draft.add(math.Cast(x, type_.with_element(target)))
@@ -142,17 +152,26 @@ def fill(draft: Draft, region: Region, types: Sequence[Type], choices: Choices) 
         before = len(draft.visible)
         for _ in range(1 + choices.below(6)):
             draft.step()
-        carried = [draft.like(t, choices) for t in types]
+        carried: list[Value] = []
+        for type_ in types:
+            last = carried[-1] if carried else None
+            carried.append(draft.like(type_, choices, besides=last))
         unused = [v for v in draft.visible[before:] if not v.users and v not in carried]
-        for value in unused[: -1 - choices.below(3) : -1]:
-            type_ = element_type(value.type)
-            memory = draft.own(type_.element, choices)
-            write(draft, place(draft, memory, type_.shape, choices, distinct=True), value)
+        for value in unused[: -1 - choices.of((0, 6, 6, 6, 1)) : -1]:
+            stored = element_type(value.type)
+            memory = draft.own(stored.element, choices)
+            write(draft, place(draft, memory, stored.shape, choices, distinct=True), value)
         draft.builder.insert(Yield(carried))
 
 
 def carried(draft: Draft, choices: Choices) -> list[Value]:
-    return [draft.some(ALL, choices) for _ in range(choices.below(3))]
+    """None, one, or two, which may be of one type and so be confused."""
+    number = choices.below(3)
+    values = [draft.some(ALL, choices)] if number else []
+    if number == 2:
+        same = choices.flag()
+        values.append(draft.other(values[0], choices) if same else draft.some(ALL, choices))
+    return values
 
 
 @make(If)
@@ -174,8 +193,8 @@ def finish(draft: Draft, op: Op) -> None:
 def count(cls: type[For], draft: Draft, choices: Choices) -> None:
     """Few rounds, of a number that is a constant, a parameter, or each program's own."""
     dtype = choices.of([d for d in (i32, *draft.all_dtypes) if d.is_integer])
-    lower = bound(draft, dtype, choices, (0, 0, 1, 3))
-    upper = bound(draft, dtype, choices, (2, 3, 1, 4, 0))
+    lower = bound(draft, dtype, choices, (0, 0, 1, 0, 2))
+    upper = bound(draft, dtype, choices, (2, 3, 1, 4, 3, 0))
     step = draft.constant(1 + choices.below(2), dtype)
     if choices.flag(4):
         step = draft.put(math.Or(draft.wrapped(lower, 2), draft.constant(1, dtype)))
@@ -208,7 +227,7 @@ def repeat(cls: type[While], draft: Draft, choices: Choices) -> None:
     with draft.inside(op.condition):
         if choices.flag(4):
             draft.step()
-        limit = draft.constant(1 + choices.below(MOST_TRIPS), i32)
+        limit = draft.constant(choices.of((MOST_TRIPS, 2, 3, 1)), i32)
         more = draft.put(math.Compare(Predicate.LT, op.condition.arguments[0], limit))
         if choices.flag():
             more = draft.put(math.And(more, draft.like(bool_, choices)))
@@ -294,9 +313,11 @@ def _shapes(count: int) -> list[tuple[int, ...]]:
 
 @make(tile.Transpose)
 def transpose(cls: type[tile.Transpose], draft: Draft, choices: Choices) -> None:
-    x = draft.find(lambda t: len(t.shape) > 1, choices) or draft.some_tile(ALL, choices)
+    x = draft.find(lambda t: len(t.shape) > 1, choices)
+    if x is None:
+        x = draft.leaf(Tile((4, 4), choices.of(draft.dtypes)))
     same, *others = permutations(range(len(element_type(x.type).shape)))
-    draft.add(tile.Transpose(choices.of([*others[::-1], *others, same]), x))
+    draft.add(tile.Transpose(choices.of([*others[::-1] * 3, same]), x))
 
 
 # Memory.
@@ -475,15 +496,26 @@ def dot(cls: type[tile.Dot], draft: Draft, choices: Choices) -> None:
         a = draft.leaf(Tile((4, 8), dtype))
     rows, depth = element_type(a.type).shape
     dtype = element_type(a.type).element
-    columns = choices.of((4, 8, 2, 16, 1))
-    if rows * columns > MOST_ELEMENTS:
-        columns = 1
-    b = draft.like(Tile((depth, columns), dtype), choices)
+    b = draft.find(
+        lambda t: (
+            t.shape[:1] == (depth,)
+            and len(t.shape) == 2
+            and t.element is dtype
+            and rows * t.shape[1] <= MOST_ELEMENTS
+        ),
+        choices,
+        besides=a,
+    )
+    if b is None:
+        columns = choices.of((depth, 4, 8, 2, 16, 1))
+        b = draft.leaf(Tile((depth, columns if rows * columns <= MOST_ELEMENTS else 1), dtype))
+    columns = element_type(b.type).shape[1]
     a, b = (draft.exact(x, SUMMED, SUMMED) for x in (a, b))
     acc = None
     if choices.flag():
         like = [d for d in draft.dtypes if d is not bool_ and d.is_float is dtype.is_float]
-        acc = draft.like(Tile((rows, columns), choices.of(like or [dtype])), choices)
+        usual = f32 if dtype.is_float else i32
+        acc = draft.like(Tile((rows, columns), choices.of([usual, *like])), choices)
         acc = draft.exact(acc, SUMMED, SUMS_AT_MOST - depth * SUMMED**2)
     op = tile.Dot(a, b, acc)
     draft.add(op)

@@ -34,11 +34,12 @@ GENERIC = ("canonicalize", "cse", "dce", "fold", "licm")
 _WEIGHTS: dict[type[Op], int] = {
     math.Add: 3,
     math.Mul: 2,
-    math.Compare: 2,
+    math.Compare: 6,
     math.Select: 2,
-    math.Cast: 2,
+    math.Cast: 4,
+    math.Shr: 2,
     math.FloorDiv: 2,
-    math.Fma: 2,
+    math.Fma: 3,
     math.MaxNum: 2,
     control.For: 8,
     control.While: 3,
@@ -52,7 +53,8 @@ _WEIGHTS: dict[type[Op], int] = {
     tile_ir.Dot: 5,
     tile_ir.Broadcast: 3,
     tile_ir.ExpandDims: 2,
-    tile_ir.Transpose: 2,
+    tile_ir.Reshape: 2,
+    tile_ir.Transpose: 4,
     tile_ir.Scan: 4,
     tile_ir.MaskedLoad: 8,
 }
@@ -61,7 +63,7 @@ _WEIGHTS: dict[type[Op], int] = {
 def tile(
     *,
     ops: Collection[type[Op]] | None = None,
-    max_ops: int = 24,
+    max_ops: int = 32,
     dtypes: Collection[DType | str] | None = None,
     masked: bool = False,
 ) -> st.SearchStrategy[Program]:

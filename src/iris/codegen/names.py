@@ -1,0 +1,56 @@
+"""Names of variables: from the source where they can be, unique where they are seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+_NUMBERED = re.compile(r"_\d+$")
+
+
+class Names:
+    """The names that are taken, scope by scope; a name that a scope took is free again after."""
+
+    def __init__(self, reserved: Collection[str]):
+        self._reserved = reserved
+        self._taken: set[str] = set()
+        self._scopes: list[list[str]] = [[]]
+
+    def enter(self) -> None:
+        self._scopes.append([])
+
+    def leave(self) -> None:
+        self._taken.difference_update(self._scopes.pop())
+
+    def new(self, hint: str, *, everywhere: bool = False) -> str:
+        """A name like the hint; `everywhere`: for the whole function, not for this scope."""
+        name = legal(hint)
+        if not self._is_free(name):
+            stem = _NUMBERED.sub("", name)
+            name, count = stem, 0
+            while not self._is_free(name):
+                count += 1
+                name = f"{stem}_{count}"
+        self._taken.add(name)
+        self._scopes[0 if everywhere else -1].append(name)
+        return name
+
+    def index(self) -> str:
+        """A name for the variable of a loop."""
+        for letter in "ijkl":
+            if self._is_free(letter):
+                return self.new(letter)
+        return self.new("i")
+
+    def _is_free(self, name: str) -> bool:
+        return name not in self._taken and name not in self._reserved
+
+
+def legal(hint: str) -> str:
+    """The hint as an identifier of C++, which has none with two underscores."""
+    name = re.sub(r"__+", "_", re.sub(r"\W", "_", hint, flags=re.ASCII))
+    if name.strip("_") == "":
+        return "v"
+    # A leading underscore before a capital is the language's own; before others, the eye's.
+    name = name.lstrip("_")
+    return f"v{name}" if name[0].isdigit() else name

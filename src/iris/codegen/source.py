@@ -1,0 +1,80 @@
+"""What the emitter makes: the text of a kernel, and how a host launches it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iris.ir.types import DType, Type
+
+RECORD_WORDS = 8
+REPORT_HEADER_WORDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An argument bound as a buffer of its own."""
+
+    buffer: int
+    dtype: DType
+    written: bool  # stored to, or touched by an atomic
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """An argument at a byte of the constant struct."""
+
+    offset: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The size of an array argument along an axis: an i32 at a byte of the constant struct."""
+
+    argument: int
+    axis: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place that reports: an assert, whose text is its message, or a print, whose text is its
+    prefix, with the types of what it shows."""
+
+    text: str
+    types: tuple[Type, ...] | None = None  # None: an assert
+
+    @property
+    def is_assert(self) -> bool:
+        return self.types is None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A kernel as text, and all that a host must know to run it.
+
+    **The report buffer** is of 32-bit words: how many words of records have been asked for so far
+    (the host writes 0); how many there is room for, a multiple of 8; then records of 8 words:
+
+        0  the site, an index into `sites`
+        1  the program: x + grid.x * (y + grid.y * z)
+        2  the thread, in its threadgroup
+        3  of a print, which of its values; else 0
+        4  of a print, the row-major number of the element; -1 where the print has no values
+        5  of a print, the element's bits, the low word
+        6  ... and the high one
+        7  0
+
+    Records come in any order.  Those that there was no room for are counted but lost.
+    """
+
+    text: str
+    entry: str
+    threads: int  # in a threadgroup
+    arguments: tuple[Array | Scalar, ...]
+    extents: tuple[Extent, ...]
+    constants_buffer: int | None  # where the constant struct goes
+    constants_bytes: int
+    report_buffer: int | None
+    threadgroup_bytes: int
+    sites: tuple[Site, ...]

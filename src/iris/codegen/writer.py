@@ -1,0 +1,303 @@
+"""The state of one walk: what has been written, what each value is called or can be put for it.
+
+A value that is used once, where it is made, waits as an expression until its user takes it; any
+other becomes a variable.  An expression that reads memory waits no longer than until the next op
+that may write, and one whose lanes must come together is never put where only some would get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iris.codegen.expression import INDEX, Expression, Form, Precedence, Touch, form_of
+from iris.codegen.language import Language
+from iris.codegen.names import Names
+from iris.codegen.ranges import Ranges
+from iris.codegen.source import Site
+from iris.errors import VerifyError
+from iris.ir.control import Func
+from iris.ir.core import Facet, Op, Region, Value
+from iris.ir.effects import Access
+from iris.ir.math import element_type
+from iris.ir.types import DType, ElementType, bool_
+
+COLUMNS = 100
+LONGEST = 56  # an expression of more characters gets a name of its own
+STEP = "    "
+
+#: What an op is in the text: an expression, or None where the rule has written statements.
+emit = Facet("emission")
+
+
+class Writer:
+    def __init__(self, function: Func, language: Language):
+        self.function = function
+        self.language = language
+        self.fast = function.fast_math
+        self.names = Names(language.reserved)
+        self.ranges = Ranges(function.body, function.simdgroups)
+        self.lines: list[str] = []
+        self.indent = STEP
+        self.expressions: dict[Value, Expression] = {}
+        self.waiting: dict[Value, Expression] = {}  # those that an effect would spoil
+        self.positions: dict[str, str] = {}  # of a thread: the name of each that is used
+        self.helpers: dict[str, str] = {}
+        self.shared: list[str] = []  # the declarations of the threadgroup's memory
+        self.shared_bytes = 0
+        self.written: set[Value] = set()
+        self.extents: dict[tuple[Value, int], str] = {}
+        self.sites: list[Site] = []
+        self.report: str | None = None  # the name of the report buffer, once something reports
+
+    # The walk.
+
+    def region(self, region: Region) -> None:
+        """Every op but the terminator."""
+        end = region.last
+        op = region.first
+        while op is not end and op is not None:
+            self.op(op)
+            op = op.next
+
+    def op(self, op: Op) -> None:
+        results = op.results
+        if results and not op.regions and _is_unused(op):
+            return
+        self.ranges.learn(op)
+        expression = emit[type(op)](self, op)
+        if expression is not None:
+            self.give(results[0], expression)
+
+    def give(self, value: Value, expression: Expression) -> None:
+        """Say what a value is in the text."""
+        users = value.users
+        if (
+            len(users) == 1
+            and value.name is None
+            and value.op is not None
+            and len(expression.text) <= LONGEST
+        ):
+            (user,) = users
+            if user.parent is value.op.parent and user.operands.count(value) == 1:
+                self.expressions[value] = expression
+                if expression.touches:
+                    self.waiting[value] = expression
+                return
+        self.declare(value, expression)
+
+    def flush(self) -> None:
+        """Give names to what waits and must not be evaluated after what comes now."""
+        for value, expression in list(self.waiting.items()):
+            self.declare(value, expression)
+        self.waiting.clear()
+
+    # Statements.
+
+    def line(self, text: str) -> None:
+        self.lines.append(self.indent + text)
+
+    def open(self, head: str) -> int:
+        """Begin a block; `close` wants what this returns."""
+        self.line(head + " {")
+        self.indent += STEP
+        self.names.enter()
+        return len(self.lines)
+
+    def close(self, start: int) -> None:
+        """End a block; around one statement it needs no braces."""
+        self.names.leave()
+        self.indent = self.indent[: -len(STEP)]
+        if len(self.lines) == start + 1:
+            head, body = self.lines[start - 1][:-2], self.lines[start].lstrip()
+            is_plain = body.endswith(";") and not body.startswith(("for ", "if ", "while "))
+            if is_plain and len(head) + 1 + len(body) <= COLUMNS:
+                self.lines[start - 1 :] = [f"{head} {body}"]
+                return
+        self.line("}")
+
+    def reopen(self, head: str) -> int:
+        """End a block and begin the next of the same statement."""
+        self.names.leave()
+        self.indent = self.indent[: -len(STEP)]
+        return self.open("} " + head)
+
+    def loop(self, count: int) -> tuple[str, int]:
+        """Begin a loop over the numbers below a count: its variable, and what `close` wants."""
+        self.names.enter()
+        name = self.names.index()
+        self.names.leave()
+        start = self.open(f"for (int {name} = 0; {name} < {count}; ++{name})")
+        return self.names.new(name), start
+
+    # Variables.
+
+    def type_name(self, dtype: DType, lanes: int) -> str:
+        name = self.language.types[dtype]
+        return f"{name}{lanes}" if lanes > 1 else name
+
+    def name_of(self, value: Value) -> str:
+        """A new name for a value."""
+        hint = value.name
+        if hint is None and value.op is not None:
+            hint = value.op.result_name()
+        return self.names.new(hint or "v")
+
+    def declare(self, value: Value, expression: Expression) -> Expression:
+        """Make a variable of a value."""
+        self.waiting.pop(value, None)
+        return self.define(value, self.name_of(value), expression)
+
+    def define(self, value: Value, name: str, expression: Expression) -> Expression:
+        """Declare a variable with a first content, and let a value be called by it."""
+        type_ = element_of(value)
+        shape = form_of(type_)
+        head = f"{self.type_name(type_.element, shape.lanes)} {name}"
+        if shape.parts == 1:
+            self.line(f"{head} = {self.content(expression, type_.element, shape.lanes)};")
+        elif expression.text in _ZEROS:
+            self.line(f"{head}[{shape.parts}] = {{}};")
+        else:
+            self.line(f"{head}[{shape.parts}];")
+            self.assign(name, expression, type_.element, shape)
+        return self.call(value, name)
+
+    def reserve(self, value: Value, name: str) -> Expression:
+        """Declare a variable without a content, and let a value be called by it."""
+        type_ = element_of(value)
+        shape = form_of(type_)
+        suffix = f"[{shape.parts}]" if shape.parts > 1 else ""
+        self.line(f"{self.type_name(type_.element, shape.lanes)} {name}{suffix};")
+        return self.call(value, name)
+
+    def call(self, value: Value, name: str) -> Expression:
+        """Let a value be called by the name of a variable."""
+        type_ = element_of(value)
+        lanes, parts = form_of(type_)
+        text = f"{name}[{INDEX}]" if parts > 1 else name
+        scalar = self.language.types[type_.element]
+        expression = Expression(text, Precedence.POSTFIX, scalar, lanes)
+        self.expressions[value] = expression
+        return expression
+
+    def assign(self, name: str, expression: Expression, dtype: DType, shape: Form) -> None:
+        """Assign to a variable, vector by vector."""
+        if shape.parts == 1:
+            self.line(assignment(name, expression, self.content(expression, dtype, shape.lanes)))
+            return
+        i, start = self.loop(shape.parts)
+        target = f"{name}[{i}]"
+        if expression.sides is not None:
+            left, operator, right = (s.replace(INDEX, i) for s in expression.sides)
+            expression = expression.at(i)._replace(sides=(left, operator, right))
+        else:
+            expression = expression.at(i)
+        self.line(assignment(target, expression, self.content(expression, dtype, shape.lanes)))
+        self.close(start)
+
+    # What can be put for a value.
+
+    def value(self, value: Value) -> Expression:
+        """The expression of a value; if it waited, it is taken."""
+        self.waiting.pop(value, None)
+        try:
+            return self.expressions[value]
+        except KeyError:
+            raise VerifyError(f"{value!r} is used before it is emitted") from None
+
+    def number(self, value: Value) -> Expression:
+        """The expression, equal to the value as a number."""
+        expression = self.value(value)
+        return self.cast(expression, element_of(value).element) if expression.wraps else expression
+
+    def typed(self, value: Value, lanes: int = 1) -> Expression:
+        """The expression, of the value's own type, and of at least so many lanes."""
+        expression = self.value(value)
+        dtype = element_of(value).element
+        if expression.type == self.language.types[dtype] and expression.lanes >= lanes:
+            return expression
+        return self.cast(expression, dtype, max(lanes, expression.lanes))
+
+    def together(self, *values: Value) -> list[Expression]:
+        """The expressions of operands of one function: of one type, and of as many lanes."""
+        lanes = max([self.value(v).lanes for v in values])
+        return [self.typed(v, lanes) for v in values]
+
+    def arm(self, value: Value, lanes: int = 1) -> Expression:
+        """The expression where it may not be evaluated."""
+        if self.value(value).touches & Touch.CONVERGENT:
+            self.declare(value, self.expressions[value])
+        return self.typed(value, lanes)
+
+    def simple(self, value: Value) -> Expression:
+        """The expression where it is evaluated several times: a name, a number, a part of one."""
+        expression = self.value(value)
+        if expression.precedence >= Precedence.PREFIX and len(expression.text) <= 24:
+            if not expression.touches and "(" not in expression.text:
+                return expression
+        return self.declare(value, expression)
+
+    def cast(self, expression: Expression, dtype: DType, lanes: int = 0) -> Expression:
+        lanes = lanes or expression.lanes
+        scalar = self.language.types[dtype]
+        text = f"{self.type_name(dtype, lanes)}({expression.text})"
+        return Expression(text, Precedence.POSTFIX, scalar, lanes, touches=expression.touches)
+
+    def content(self, expression: Expression, dtype: DType, lanes: int) -> str:
+        """The text where a variable or memory takes it: scalars convert themselves there."""
+        same = expression.type == self.language.types[dtype]
+        if expression.lanes == lanes and (
+            same or lanes == 1 or expression.type.startswith("packed")
+        ):
+            return expression.text
+        return self.cast(expression, dtype, lanes).text
+
+    # What the text needs besides.
+
+    def position(self, usual: str) -> str:
+        """The name of a position of the thread."""
+        name = self.positions.get(usual)
+        if name is None:
+            name = self.positions[usual] = self.names.new(usual, everywhere=True)
+        return name
+
+    def unsupported(self, op: Op, message: str) -> VerifyError:
+        return op.invalid(f"{message} in {self.language.name}")
+
+
+_ZEROS = frozenset({"0", "0u", "0l", "0ul", "0.0f", "0.0h", "bfloat(0.0f)", "false"})
+
+
+def assignment(target: str, expression: Expression, content: str) -> str:
+    """`x = x + y` is `x += y`."""
+    sides = expression.sides
+    if sides is not None and sides[0] == target and content is expression.text:
+        return f"{target} {sides[1]}= {sides[2]};"
+    return f"{target} = {content};"
+
+
+def element_of(value: Value) -> ElementType:
+    return element_type(value.type)
+
+
+_removable: dict[type[Op], bool] = {}
+
+
+def _is_unused(op: Op) -> bool:
+    """Whether nobody misses an op: no result is used, and it does nothing else."""
+    for value in op.results:
+        if value.users:
+            return False
+    known = _removable.get(type(op))
+    if known is None:
+        known = _removable[type(op)] = not any(Access.WRITE in e.access for e in op.effects())
+    return known
+
+
+def merge_touches(expressions: Sequence[Expression]) -> int:
+    touches = 0
+    for expression in expressions:
+        touches |= expression.touches
+    return touches
+
+
+__all__ = ["Writer", "assignment", "bool_", "element_of", "emit", "merge_touches"]

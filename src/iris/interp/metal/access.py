@@ -1,0 +1,175 @@
+"""An access to memory: where it goes, whether it may, and the note that is made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.errors import ProgramError
+from iris.interp.metal.frame import Frame, lift, locations, thread_text
+from iris.interp.metal.memory import ALIGNMENT, Memory
+from iris.interp.metal.shadow import Conflict, Stamps, Use
+from iris.ir.core import Op
+
+Array = npt.NDArray[Any]
+
+
+def reach(
+    frame: Frame, op: Op, memory: Memory, offset: Array, count: int, mask: Array | None
+) -> tuple[Array, Array | None] | None:
+    """The indices of the `count` elements that each thread accesses, checked, on an axis of their
+    own if there are several; and which threads do, if not all.
+
+    Where a thread does not, the indices are in bounds all the same; None if there are none.
+    """
+    active = frame.enabled(mask, offset.ndim)
+    last = memory.size - count
+    if int(offset.min()) < 0 or int(offset.max()) > last:
+        outside = (offset < 0) | (offset > last)
+        bad = outside if active is None else outside & active
+        if bad.any():
+            what = f"is outside {memory.name}, which has {memory.size} elements"
+            if count > 1:
+                what = f"and the {count - 1} after it: the last one {what}"
+                if (bad & (offset < 0)).any():
+                    what = f"is outside {memory.name}, which has {memory.size} elements"
+            frame.fail(op, bad, what, memory=memory, index=offset)
+        if last < 0:
+            return None
+        offset = np.where(outside, 0, offset)
+    index = offset.astype(np.intp, copy=False)
+    if count == 1:
+        return index, active
+    _check_alignment(frame, op, memory, index, count, active)
+    index = index[..., None] + np.arange(count)
+    return index, None if active is None else active[..., None]
+
+
+def _check_alignment(
+    frame: Frame, op: Op, memory: Memory, index: Array, count: int, active: Array | None
+) -> None:
+    odd = index % count != 0
+    bad = odd if active is None else odd & active
+    if bad.any():
+        what = f"is misaligned: {count} elements of {memory.name} are accessed at a time"
+        frame.fail(op, bad, what, memory=memory, index=index)
+    wanted = min(ALIGNMENT, count * memory.itemsize)
+    if memory.address % wanted:
+        bad = np.ones(index.shape, np.bool_) if active is None else active
+        if bad.any():
+            what = f"is misaligned: {memory.name} does not start at a multiple of {wanted} bytes"
+            frame.fail(op, bad, what, memory=memory, index=index)
+
+
+def lanes(shape: tuple[int, ...], active: Array | None, *values: Array) -> list[Array]:
+    """Values of a shape: the elements that are active, in a row, or if all are, all."""
+    wide = [np.broadcast_to(x, shape) for x in values]
+    if active is None:
+        return wide
+    where = np.broadcast_to(active, shape)
+    return [x[where] for x in wide]
+
+
+def shape_of(frame: Frame, index: Array, active: Array | None) -> tuple[int, ...]:
+    """The shape of accesses, all programs and threads apart."""
+    rest = index.shape[2:] if active is None else np.broadcast_shapes(index.shape, active.shape)[2:]
+    return (*frame.size, *rest)
+
+
+def note(
+    frame: Frame, op: Op, memory: Memory, use: Use, places: Array, active: Array | None
+) -> None:
+    """Notes accesses, and reports it if others are in their way, or nothing is there to read."""
+    shadow = memory.shadow
+    if shadow is None:
+        return
+    shape = shape_of(frame, places, active)
+    stamps = memory.stamps(frame.chunk, _stamps(frame, op), frame.rows, frame.threads)
+    stamps = Stamps(*[lift(x, len(shape)) for x in stamps])
+    since = memory.fresh_since(frame.rows) if use is not Use.WRITE else None
+    if since is not None:
+        since = lift(since, len(shape))
+    if active is not None:
+        (places,) = lanes(shape, active, places)
+        stamps = Stamps(*[_some(shape, active, x) for x in stamps])
+        since = None if since is None else _some(shape, active, since)
+    else:
+        places = np.broadcast_to(places, shape)
+    for units in memory.units(places):
+        if since is not None:
+            written = shadow.written_since(units, since)
+            if not written.all():
+                where = int(written.argmin())
+                _report_unwritten(frame, op, memory, places, stamps, where)
+        conflict = shadow.touch(use, units, stamps)
+        if conflict is not None:
+            _report_race(frame, op, memory, use, places, stamps, conflict)
+
+
+def _stamps(frame: Frame, op: Op) -> Array:
+    """The stamp of an access by each of the programs and threads."""
+    launch = frame.launch
+    now = launch.now()
+    launch.log.append(op)
+    programs = (frame.rows + frame.chunk.start) << launch.thread_bits
+    return np.asarray(now + programs[:, None] + frame.threads)
+
+
+def _some(shape: tuple[int, ...], active: Array, x: Array) -> Array:
+    return x.reshape(-1) if x.size == 1 else lanes(shape, active, x)[0]
+
+
+def _own(places: Array, stamps: Stamps, where: int) -> int:
+    return int(np.broadcast_to(stamps.own, places.shape).reshape(-1)[where])
+
+
+def _report_unwritten(
+    frame: Frame, op: Op, memory: Memory, places: Array, stamps: Stamps, where: int
+) -> None:
+    _, number, thread = frame.launch.access_of(_own(places, stamps, where))
+    program, at = frame.launch.program(number), memory.index_at(int(places.reshape(-1)[where]))
+    raise ProgramError(
+        f"element {at} of {memory.name} is read before anything is written there, in program "
+        f"{program}, {thread_text(thread)}",
+        program=program,
+        thread=thread,
+        array=memory.name,
+        index=at,
+        locations=locations(op),
+    )
+
+
+def _report_race(
+    frame: Frame,
+    op: Op,
+    memory: Memory,
+    use: Use,
+    places: Array,
+    stamps: Stamps,
+    conflict: Conflict,
+) -> None:
+    launch, at = frame.launch, memory.index_at(int(places.reshape(-1)[conflict.where]))
+    _, number, thread = launch.access_of(_own(places, stamps, conflict.where))
+    earlier, other_number, other_thread = launch.access_of(conflict.stamp)
+    through = earlier.operands[0].name
+    program, other = launch.program(number), launch.program(other_number)
+    by = f"program {other}, {thread_text(other_thread)}"
+    why = ""
+    if number == other_number:
+        by = thread_text(other_thread)
+        why = ", and no barrier between them orders that"
+        if earlier is op and conflict.stamp >> launch.stamp_bits == len(launch.log):
+            why = ", both at once"
+    raise ProgramError(
+        f"race: program {program}, {thread_text(thread)} {use.value} element {at} of "
+        f"{memory.name}, which {by} {conflict.earlier.value}"
+        + (f" as an element of {through}" if through != memory.name else "")
+        + why,
+        program=program,
+        thread=thread,
+        array=memory.name,
+        index=at,
+        locations=locations(op, earlier),
+    )

@@ -1,0 +1,92 @@
+"""The shared math, on scalars and register arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.interp.metal.counters import Counters
+from iris.interp.metal.frame import Frame
+from iris.interp.metal.rules import counting, interpretation
+from iris.ir import math, scalar
+from iris.ir.core import OPS, Op
+from iris.ir.math import element_type
+
+Array = npt.NDArray[Any]
+
+
+def elementwise(frame: Frame, op: Op, *operands: Array) -> Sequence[Array]:
+    for where, message in scalar.program_errors(op, *operands):
+        frame.check(op, where, message)
+    return [scalar.evaluate(op, *operands)]
+
+
+_APART = (math.Constant, math.Select)
+for _cls in OPS.values():
+    if _cls.__module__ == math.__name__ and _cls not in _APART:
+        interpretation(_cls)(elementwise)
+
+
+@interpretation(math.Constant)
+def constant(frame: Frame, op: math.Constant) -> Sequence[Array]:
+    rank = frame.rank(element_type(op.result.type))
+    return [scalar.from_bits(op.dtype, np.full((1,) * rank, op.bits, np.uint64))]
+
+
+@interpretation(math.Select)
+def select(
+    frame: Frame, op: math.Select, condition: Array, on_true: Array, on_false: Array
+) -> Sequence[Array]:
+    if condition.ndim < on_true.ndim:
+        condition = condition[..., None]
+    return [scalar.evaluate(op, condition, on_true, on_false)]
+
+
+# What is counted: operations on floats, by element.
+
+_FLOPS: dict[type[Op], int] = {
+    math.Add: 1,
+    math.Sub: 1,
+    math.Mul: 1,
+    math.Div: 1,
+    math.MaxNum: 1,
+    math.MinNum: 1,
+    math.Maximum: 1,
+    math.Minimum: 1,
+    math.Fma: 2,
+}
+_TRANSCENDENTALS: tuple[type[Op], ...] = (
+    math.Exp,
+    math.Exp2,
+    math.Log,
+    math.Log2,
+    math.Sqrt,
+    math.Rsqrt,
+    math.Sin,
+    math.Cos,
+    math.Tanh,
+    math.Erf,
+    math.Sigmoid,
+    math.Pow,
+)
+
+
+def _elements(frame: Frame, op: Op) -> int:
+    """How many elements all threads that run an op compute."""
+    type_ = element_type(op.results[0].type)
+    if not type_.element.is_float:
+        return 0
+    return frame.threads_running() * int(np.prod(type_.shape, dtype=int))
+
+
+@counting(*_FLOPS)
+def count_flops(counters: Counters, frame: Frame, op: Op, *operands: Array) -> None:
+    counters.flops += _FLOPS[type(op)] * _elements(frame, op)
+
+
+@counting(*_TRANSCENDENTALS)
+def count_transcendentals(counters: Counters, frame: Frame, op: Op, *operands: Array) -> None:
+    counters.transcendentals[op.name] += _elements(frame, op)

@@ -1,0 +1,198 @@
+"""Loops and branches, which threads may take together or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.interp.metal.frame import Flow, Frame, Part, join, lift, take
+from iris.interp.metal.rules import interpretation
+from iris.ir import metal
+from iris.ir.control import For, If, While
+from iris.ir.core import Value
+from iris.ir.effects import Access, Resource, effects_within, may_alias
+from iris.ir.math import element_type
+from iris.ir.types import Threadgroup
+
+Array = npt.NDArray[Any]
+
+
+@interpretation(If)
+def branch(frame: Frame, op: If, condition: Array) -> Flow:
+    taken, other = condition, ~condition
+    if frame.active is not None:
+        taken, other = taken & frame.active, other & frame.active
+    if not other.any():
+        return (yield from frame.run(op.then, ()))
+    if not taken.any():
+        return (yield from frame.run(op.otherwise, ()))
+    parts = []
+    for region, active in ((op.then, taken), (op.otherwise, other)):
+        kept = _rows(frame, active)
+        inner = frame.only(kept, active[kept] if len(active) > 1 else active)
+        values = yield from inner.run(region, ())
+        parts.append(Part(kept, inner.active, values))
+    return join(frame, parts)
+
+
+def _rows(frame: Frame, active: Array) -> Array:
+    """The rows in which any thread is active."""
+    return np.flatnonzero(np.broadcast_to(active.any(axis=1), len(frame.rows)))
+
+
+@interpretation(For)
+def count(frame: Frame, op: For, lower: Array, upper: Array, step: Array, *carried: Any) -> Flow:
+    frame.check(op, step == 0, "a for loop with a step of zero")
+    # With wrapping all this is right for u64 too.
+    stride = np.where(step == 0, step.dtype.type(1), step)  # of inactive threads
+    trips = np.asarray(_trips(lower, upper, stride), np.int64)
+    done = 0
+
+    def again(inner: Frame, kept: Array, values: Sequence[Any]) -> Flow:
+        yield from ()
+        return [np.asarray(take(trips, kept) > done)]
+
+    def once(inner: Frame, kept: Array, values: Sequence[Any]) -> Flow:
+        nonlocal done
+        first, by = (take(x, kept).astype(np.int64) for x in (lower, stride))
+        index = (first + done * by).astype(lower.dtype)
+        done += 1
+        return (yield from inner.run(op.body, (index, *values)))
+
+    return (yield from loop(frame, carried, again, once))
+
+
+_trips = np.frompyfunc(lambda lower, upper, step: len(range(lower, upper, step)), 3, 1)
+
+
+@interpretation(While)
+def repeat(frame: Frame, op: While, *carried: Any) -> Flow:
+    return (
+        yield from loop(
+            frame,
+            carried,
+            lambda inner, kept, values: inner.run(op.condition, values),
+            lambda inner, kept, values: inner.run(op.body, values),
+        )
+    )
+
+
+Round = Callable[[Frame, Array, Sequence[Any]], Flow]
+
+
+def loop(frame: Frame, carried: Sequence[Any], again: Round, once: Round) -> Flow:
+    """Runs a loop for as long as some threads go on.  A program all whose threads are done leaves;
+    a thread that is done before others of its program is no longer active."""
+    inner, kept = frame, np.arange(len(frame.rows))
+    left: list[Part] = []
+    while True:
+        (more,) = yield from again(inner, kept, carried)
+        active = inner.active
+        if active is not None:
+            more = more & active
+        if not (more.all() if active is None else (more == active).all()):
+            staying = _rows(inner, more)
+            if len(staying) < len(kept):
+                leaving = np.setdiff1d(np.arange(len(kept)), staying)
+                left.append(Part(kept[leaving], None, [take(x, leaving) for x in carried]))
+                if not len(staying):
+                    return join(frame, left)
+                kept = kept[staying]
+                carried = [take(x, staying) for x in carried]
+                more = take(more, staying)
+            inner = frame.only(kept, more)
+        new = yield from once(inner, kept, carried)
+        if inner is not frame and inner.active is not None:
+            mask = inner.active
+            carried = [
+                np.where(lift(mask, x.ndim), x, old) for x, old in zip(new, carried, strict=True)
+            ]
+        else:
+            carried = new
+
+
+# The loop whose rounds are independent.
+
+
+@interpretation(metal.Foreach)
+def foreach(frame: Frame, op: metal.Foreach) -> Flow:
+    if not _together(op):
+        return (yield from _one_by_one(frame, op))
+    axis = 2 + len(frame.axes)
+    inner = frame.rounds(op.count)
+    numbers = np.arange(op.count, dtype=np.int32).reshape(*[1] * axis, -1)
+    values = yield from inner.run(op.body, (numbers,))
+    found = []
+    for result, carried, x in zip(op.results, op.body.end.operands, values, strict=True):
+        if element_type(carried.type).shape:
+            width = metal.count_of(carried.type)
+            if x.shape[-2:] == (1, 1):
+                x = x[..., 0]
+            else:
+                whole = np.broadcast_to(x, (*x.shape[:-2], op.count, width))
+                x = whole.reshape(*x.shape[:-2], op.count * width)
+        found.append(x if element_type(result.type).shape else x[..., 0])
+    return found
+
+
+def _one_by_one(frame: Frame, op: metal.Foreach) -> Flow:
+    rounds = []
+    for number in range(op.count):
+        index = np.full((1,) * (2 + len(frame.axes)), number, np.int32)
+        rounds.append((yield from frame.run(op.body, (index,))))
+    found = []
+    for result, carried, parts in zip(
+        op.results, op.body.end.operands, zip(*rounds, strict=True), strict=True
+    ):
+        type_ = element_type(carried.type)
+        columns = [x if type_.shape else x[..., None] for x in parts]
+        lead = np.broadcast_shapes(*[x.shape[:-1] for x in columns])
+        wide = (*lead, metal.count_of(type_))
+        whole = np.concatenate([np.broadcast_to(x, wide) for x in columns], axis=-1)
+        found.append(whole if element_type(result.type).shape else whole[..., 0])
+    return found
+
+
+_FLOWS = (If, For, While)
+_IN_ORDER = (metal.Barrier, metal.Print, metal.Atomic, metal.CompareExchange)
+
+
+def _together(op: metal.Foreach) -> bool:
+    """Whether the rounds of a loop can run all at once: if they neither part, nor wait, nor meet
+    in memory.  Those that do run one after the other."""
+    if any(isinstance(inner, (*_FLOWS, *_IN_ORDER)) for inner in op.walk()):
+        return False
+    accesses = [
+        e
+        for e in effects_within(op)
+        if isinstance(e.resource, Value) and Access.ALLOCATE not in e.access
+    ]
+    return not any(
+        Access.WRITE in a.access | b.access and _overlap(a.resource, b.resource)
+        for a, b in combinations(accesses, 2)
+    )
+
+
+def _overlap(a: Value | Resource, b: Value | Resource) -> bool:
+    """Whether two names of memory may be of the same: as `may_alias`, that knows less of views."""
+    assert isinstance(a, Value) and isinstance(b, Value)
+    root_a, start_a = _root(a)
+    root_b, start_b = _root(b)
+    if root_a is not root_b:
+        return may_alias(root_a, root_b)
+    if not (isinstance(a.type, Threadgroup) and isinstance(b.type, Threadgroup)):
+        return True
+    return start_a < start_b + b.type.bytes and start_b < start_a + a.type.bytes
+
+
+def _root(memory: Value) -> tuple[Value, int]:
+    """The allocation or argument that memory is part of, and from which byte on."""
+    start = 0
+    while isinstance(memory.op, metal.View):
+        start += memory.op.start
+        memory = memory.op.x
+    return memory, start

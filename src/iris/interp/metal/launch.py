@@ -1,0 +1,220 @@
+"""What the programs of a launch share, and the state of those that run at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.errors import ArgumentError
+from iris.interp.metal.counters import Counters
+from iris.interp.metal.memory import Arena, Device, Shared, memory_dtype, share_shadows
+from iris.interp.metal.reports import Reports
+from iris.interp.metal.rules import Step, steps_of
+from iris.interp.metal.shadow import Stamps
+from iris.ir import scalar
+from iris.ir.control import Func
+from iris.ir.core import Op, Region, Value
+from iris.ir.effects import effects_within, writes
+from iris.ir.literal import encode
+from iris.ir.math import element_type
+from iris.ir.metal import SIMDGROUP_WIDTH, Alloc, Foreach, Scope, View
+from iris.ir.types import ElementType, Ptr, Threadgroup
+
+Array = npt.NDArray[Any]
+Grid = tuple[int, int, int]
+
+
+class Launch:
+    """What all programs of a launch share."""
+
+    def __init__(
+        self,
+        function: Func,
+        grid: Grid,
+        arguments: Sequence[Any],
+        counters: Counters | None,
+        seed: int | None,
+    ):
+        if not function.simdgroups:
+            raise ArgumentError(
+                f"{function.symbol} does not say how many simdgroups run it; choose a number, as "
+                f"in `func metal @{function.symbol} simdgroups=4(...)`"
+            )
+        self.function = function
+        self.grid = grid
+        self.count = prod(grid)
+        self.threads = function.simdgroups * SIMDGROUP_WIDTH
+        self.counters = counters
+        self.chance = None if seed is None else np.random.default_rng(seed)
+        self.reports = Reports(self)
+        self.log: list[Op] = []  # the accesses made so far
+        self._plans: dict[Region, list[Step]] = {}
+        for op in function.walk():
+            _check_memory_results(op)
+        # A stamp has, from the highest bit on: the number of the access, program, thread.
+        self.thread_bits = (self.threads - 1).bit_length()
+        self.stamp_bits = self.thread_bits + self.count.bit_length()
+        self.arguments = self._bind(arguments)
+
+    def _bind(self, arguments: Sequence[Any]) -> list[Any]:
+        parameters = self.function.body.arguments
+        if len(arguments) != len(parameters):
+            raise ArgumentError(
+                f"{self.function.symbol} takes {len(parameters)} arguments, not {len(arguments)}"
+            )
+        bound = [_bind(v, x) for v, x in zip(parameters, arguments, strict=True)]
+        arrays = {v: x for v, x in zip(parameters, bound, strict=True) if isinstance(x, Device)}
+        touched = set(writes(effects_within(self.function)))
+        written = [array for value, array in arrays.items() if value in touched]
+        for array in written:
+            if not array.array.flags.writeable:
+                raise ArgumentError(f"{array.name} is written, but its array is read-only")
+        every = (1 << self.stamp_bits) - 1
+        programs = every ^ ((1 << self.thread_bits) - 1)
+        share_shadows(list(arrays.values()), written, (programs, every))
+        return bound
+
+    def largest_value(self) -> int:
+        """The bytes that the largest value of one program takes, or its threadgroup memory with
+        what is noted about it."""
+        largest = 1
+        for op in self.function.walk():
+            for value in op.results:
+                type_ = value.type
+                if isinstance(type_, ElementType):
+                    rounds = 1
+                    around = op.parent_op
+                    while around is not None:
+                        if isinstance(around, Foreach):
+                            rounds *= around.count
+                        around = around.parent_op
+                    size = prod(type_.shape) * scalar.storage(type_.element).itemsize
+                    largest = max(largest, rounds * size * self.threads)
+                elif isinstance(type_, Threadgroup):
+                    largest = max(largest, 4 * type_.bytes)
+        return largest
+
+    def program(self, number: int) -> tuple[int, int, int]:
+        """Where in the grid a program is."""
+        x, y, _ = self.grid
+        return number % x, number // x % y, number // (x * y)
+
+    def plan(self, region: Region) -> list[Step]:
+        steps = self._plans.get(region)
+        if steps is None:
+            steps = self._plans[region] = steps_of(region, self.counters is not None)
+        return steps
+
+    # Stamps.
+
+    def now(self) -> int:
+        """The stamp than which those of all accesses from now on are greater."""
+        return (len(self.log) + 1) << self.stamp_bits
+
+    def access_of(self, stamp: int) -> tuple[Op, int, int]:
+        """Which op a stamp is of, and of which program and thread."""
+        rest = stamp & ((1 << self.stamp_bits) - 1)
+        op = self.log[(stamp >> self.stamp_bits) - 1]
+        return op, rest >> self.thread_bits, rest & ((1 << self.thread_bits) - 1)
+
+
+class Chunk:
+    """Programs that run at a time, their threadgroup memory, and the barriers they passed: what
+    has a lower stamp than `..._since` is before the last one."""
+
+    def __init__(self, launch: Launch, start: int, end: int):
+        self.launch = launch
+        self.start = start
+        self.size = end - start
+        simdgroups = launch.threads // SIMDGROUP_WIDTH
+        begin = launch.now()
+        self.device_since = np.full(self.size, begin)
+        self.threadgroup_since = np.full(self.size, begin)
+        self.simdgroup_since = np.full((self.size, simdgroups), begin)
+        self.arenas: dict[Op, Arena] = {}
+
+    def passed(self, scope: Scope, rows: Array, simdgroups: Array | None = None) -> None:
+        """Notes that the programs of some rows, or some of their simdgroups, passed a barrier."""
+        now = self.launch.now()
+        if scope is Scope.SIMDGROUP:
+            self.simdgroup_since[rows, simdgroups] = now
+            return
+        self.simdgroup_since[rows] = now
+        self.threadgroup_since[rows] = now
+        if scope is Scope.DEVICE:
+            self.device_since[rows] = now
+
+    def allocate(self, op: Op, rows: Array) -> Shared:
+        """The memory of an allocation, which for the programs of some rows is made now."""
+        type_, launch = op.result.type, self.launch
+        assert isinstance(type_, Threadgroup)
+        arena = self.arenas.get(op)
+        if arena is None:
+            threads = (1 << launch.thread_bits) - 1
+            bits = (threads & -SIMDGROUP_WIDTH, threads)
+            arena = Arena(type_.bytes, _unit(op.result), self.size, bits)
+            self.arenas[op] = arena
+        # Where simdgroups go by turns, others may have made it before and written to it, though
+        # not before the last barrier.
+        by_turns = launch.chance is not None
+        arena.fresh_since[rows] = self.threadgroup_since[rows] if by_turns else launch.now()
+        return Shared(op.result.name or "threadgroup memory", type_, arena, 0)
+
+    def device_stamps(self, own: Array, rows: Array) -> Stamps:
+        since = self.device_since[rows].reshape(-1, 1)
+        return Stamps(own, np.ones((1, 1), np.int64), _one_if_same(since))
+
+    def shared_stamps(self, own: Array, rows: Array, threads: Array) -> Stamps:
+        groups = threads[::SIMDGROUP_WIDTH] // SIMDGROUP_WIDTH
+        of_group = _one_if_same(self.simdgroup_since[rows][:, groups])
+        if of_group.shape[1] > 1:
+            of_group = np.repeat(of_group, SIMDGROUP_WIDTH, axis=1)
+        return Stamps(own, _one_if_same(self.threadgroup_since[rows].reshape(-1, 1)), of_group)
+
+
+def _one_if_same(x: Array) -> Array:
+    """One element, with as many axes, where all are the same."""
+    first = x[:1, :1]
+    return first if (x == first).all() else x
+
+
+def _check_memory_results(op: Op) -> None:
+    for value in op.results:
+        if isinstance(value.type, Ptr):
+            raise op.invalid("a pointer can only be an argument of the function")
+        if isinstance(value.type, Threadgroup) and not isinstance(op, Alloc | View):
+            raise op.invalid("threadgroup memory is only what an allocation or a view gives")
+
+
+def _bind(parameter: Value, argument: Any) -> Any:
+    """An argument as a value."""
+    name, type_ = parameter.name or f"argument {parameter.index}", parameter.type
+    if isinstance(type_, Ptr):
+        wanted = memory_dtype(type_.element)
+        if not isinstance(argument, np.ndarray) or argument.dtype != wanted:
+            have = getattr(argument, "dtype", type(argument).__name__)
+            raise ArgumentError(f"{name} must be an array of {wanted}, not {have}")
+        return Device(name, type_, argument)
+    element, shape = element_type(type_).element, element_type(type_).shape
+    if shape:
+        return np.broadcast_to(np.asarray(argument, scalar.storage(element)), shape)[None, None]
+    number = argument.item() if isinstance(argument, np.generic) else argument
+    try:
+        return scalar.from_bits(element, np.array([[encode(number, element)]], np.uint64))
+    except OverflowError as error:
+        raise ArgumentError(f"{name}: {error}") from None
+
+
+def _unit(allocation: Value) -> int:
+    """The bytes of an allocation that are always accessed together, if at all."""
+    type_ = allocation.type
+    assert isinstance(type_, Threadgroup)
+    unit = type_.element_bytes
+    for user in allocation.users:
+        if isinstance(user, View):
+            unit = gcd(unit, user.start, _unit(user.result))
+    return unit

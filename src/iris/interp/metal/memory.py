@@ -1,0 +1,254 @@
+"""Memory as a program names it: the arrays that a launch works on, and threadgroup memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import combinations
+from math import gcd
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
+
+from iris.errors import ArgumentError
+from iris.interp.metal.shadow import Shadow, Stamps
+from iris.ir import scalar
+from iris.ir.types import DType, Ptr, Threadgroup, bf16, bool_
+
+if TYPE_CHECKING:
+    from iris.interp.metal.counters import Counters
+    from iris.interp.metal.launch import Chunk
+
+Array = npt.NDArray[Any]
+
+#: What an `aligned` pointer is a multiple of, and the most that an access has to be.
+ALIGNMENT = 16
+
+
+def memory_dtype(dtype: DType) -> np.dtype[Any]:
+    """The NumPy dtype of an array of a dtype; bf16 is kept as its bits."""
+    return np.dtype(np.uint16) if dtype is bf16 else scalar.storage(dtype)
+
+
+class Memory:
+    """Elements that can be loaded and stored, by their *places* in a flat array."""
+
+    __slots__ = ("dtype", "flat", "name", "shadow", "size", "start", "width")
+
+    kind: ClassVar[str]
+    name: str
+    dtype: DType
+    size: int  # how many elements there are
+    flat: Array
+    shadow: Shadow | None  # if accesses are noted;
+    start: int  # in it, where the first place is,
+    width: int  # and how many units each takes
+
+    def places(self, index: Array, rows: Array) -> Array:
+        """Where elements at indices that are in bounds are."""
+        raise NotImplementedError
+
+    def index_at(self, place: int) -> int:
+        """Which element is at a place."""
+        raise NotImplementedError
+
+    def stamps(self, chunk: Chunk, own: Array, rows: Array, threads: Array) -> Stamps:
+        """Accesses with stamps of their own, one for each row and thread, as the shadow wants
+        them."""
+        raise NotImplementedError
+
+    def fresh_since(self, rows: Array) -> Array | None:
+        """The stamp before which nothing was written that can be read, for each row."""
+        return None
+
+    def count(self, counters: Counters, first: Array, count: int, loads: bool) -> None:
+        """Counts accesses to so many elements each: a row for each instruction of a simdgroup, in
+        it the first byte that each lane accesses, or -1."""
+        raise NotImplementedError
+
+    @property
+    def address(self) -> int:
+        """Where the first element is, in bytes, but for multiples of the greatest alignment."""
+        raise NotImplementedError
+
+    @property
+    def itemsize(self) -> int:
+        return self.flat.itemsize
+
+    def read(self, places: Array) -> Array:
+        """The elements at places, in storage."""
+        found = self.flat.take(places)
+        if self.dtype is bf16 or self.dtype is bool_:
+            return scalar.from_bits(self.dtype, found)
+        return found
+
+    def write(self, places: Array, values: Array) -> None:
+        """Writes elements at places; of several in one place the last stays."""
+        self.flat[places] = scalar.to_bits(bf16, values) if self.dtype is bf16 else values
+
+    def units(self, places: Array) -> Iterator[Array]:
+        """The units of the shadow that elements at places take: the first of each, then..."""
+        if self.width > 1 or self.start:
+            places = places * self.width + self.start
+        for part in range(self.width):
+            yield places + part if part else places
+
+
+class Device(Memory):
+    """An argument's array, as its elements in row-major order."""
+
+    __slots__ = ("array", "noalias", "order")
+    kind = "device"
+
+    def __init__(self, name: str, type_: Ptr, array: Array):
+        self.name = name
+        self.dtype = type_.element
+        self.noalias = type_.noalias
+        self.array = array
+        self.size = array.size
+        self.order: Array | None = None  # where each element is in `flat`; None: in order
+        if array.flags.c_contiguous:
+            self.flat = array.reshape(-1)
+        else:
+            self.flat, self.order = _span(name, array)
+        self.shadow = None
+        self.start, self.width = 0, 1
+        if type_.aligned and self.size and self.address % ALIGNMENT:
+            raise ArgumentError(
+                f"{name} is declared aligned, but its array does not start at a multiple of "
+                f"{ALIGNMENT} bytes"
+            )
+
+    @property
+    def address(self) -> int:
+        return _address(self)
+
+    def places(self, index: Array, rows: Array) -> Array:
+        return index if self.order is None else self.order.take(index)
+
+    def index_at(self, place: int) -> int:
+        return place if self.order is None else int(np.flatnonzero(self.order == place)[0])
+
+    def stamps(self, chunk: Chunk, own: Array, rows: Array, threads: Array) -> Stamps:
+        return chunk.device_stamps(own, rows)
+
+    def count(self, counters: Counters, first: Array, count: int, loads: bool) -> None:
+        size = self.size * self.itemsize
+        counters.device(self.name, size, first, count * self.itemsize, loads)
+
+
+class Arena:
+    """One allocation of threadgroup memory, for each row of a chunk."""
+
+    __slots__ = ("bytes", "fresh_since", "shadow", "stride", "unit")
+
+    def __init__(self, size: int, unit: int, rows: int, shadow_bits: tuple[int, int]):
+        """`unit` is how many bytes at a time are noted in the shadow."""
+        self.unit = unit
+        self.stride = -(-size // ALIGNMENT) * ALIGNMENT
+        self.bytes = np.zeros(self.stride * rows, np.uint8)
+        self.shadow = Shadow(self.stride * rows // unit, *shadow_bits)
+        self.fresh_since = np.zeros(rows, np.int64)  # what was written before is lost
+
+
+class Shared(Memory):
+    """Threadgroup memory: an allocation, or a part of it, as elements of a dtype."""
+
+    __slots__ = ("arena", "first")
+    kind = "threadgroup"
+
+    def __init__(self, name: str, type_: Threadgroup, arena: Arena, first: int):
+        self.name = name
+        self.dtype = type_.element
+        self.size = type_.count
+        self.arena = arena
+        self.first = first  # byte of the allocation
+        stored = np.dtype(np.uint8) if self.dtype is bool_ else memory_dtype(self.dtype)
+        self.flat = arena.bytes.view(stored)
+        self.shadow = arena.shadow
+        self.start, self.width = 0, stored.itemsize // arena.unit
+
+    @property
+    def address(self) -> int:
+        return self.first
+
+    def places(self, index: Array, rows: Array) -> Array:
+        starts = (rows * self.arena.stride + self.first) // self.itemsize
+        return np.asarray(index + starts.reshape(-1, *[1] * (index.ndim - 1)))
+
+    def index_at(self, place: int) -> int:
+        return (place * self.itemsize % self.arena.stride - self.first) // self.itemsize
+
+    def stamps(self, chunk: Chunk, own: Array, rows: Array, threads: Array) -> Stamps:
+        return chunk.shared_stamps(own, rows, threads)
+
+    def fresh_since(self, rows: Array) -> Array | None:
+        return self.arena.fresh_since[rows]
+
+    def count(self, counters: Counters, first: Array, count: int, loads: bool) -> None:
+        first = np.where(first < 0, first, first + self.first)
+        counters.shared(first, count * self.itemsize, loads)
+
+
+def _span(name: str, array: Array) -> tuple[Array, Array]:
+    """The memory from an array's lowest element to its highest, and where in it each is."""
+    size, places = array.itemsize, np.zeros(array.shape, np.intp)
+    if any(step % size for step in array.strides):
+        raise ArgumentError(
+            f"the elements of {name} are not a whole number of elements apart; pass a copy of it"
+        )
+    lowest = array[tuple([slice(None, None, -1 if s < 0 else 1) for s in array.strides])]
+    for axis, (count, step) in enumerate(zip(array.shape, array.strides, strict=True)):
+        steps = np.arange(count) if step >= 0 else np.arange(1 - count, 1)
+        shape = [-1 if i == axis else 1 for i in range(array.ndim)]
+        places += (steps * (step // size)).reshape(shape)
+    count = int(places.max(initial=-1)) + 1
+    flat = as_strided(lowest, (count,), (size,), writeable=array.flags.writeable)
+    return flat, places.reshape(-1)
+
+
+def share_shadows(
+    arrays: Sequence[Device], written: Collection[Device], shadow_bits: tuple[int, int]
+) -> None:
+    """Gives one shadow to the arrays that lie in one stretch of memory, if one is written."""
+    for group in _stretches(arrays):
+        if not any(array in written for array in group):
+            continue
+        _check_noalias(group)
+        starts = [_address(array) for array in group]
+        low = starts[0]
+        unit = gcd(*[array.itemsize for array in group], *[start - low for start in starts])
+        high = max(start + a.flat.nbytes for start, a in zip(starts, group, strict=True))
+        shadow = Shadow((high - low) // unit, *shadow_bits)
+        for start, array in zip(starts, group, strict=True):
+            array.shadow = shadow
+            array.start = (start - low) // unit
+            array.width = array.itemsize // unit
+
+
+def _check_noalias(group: Sequence[Device]) -> None:
+    for one, other in combinations(group, 2):
+        if (one.noalias or other.noalias) and np.shares_memory(one.array, other.array):
+            sure = one if one.noalias else other
+            raise ArgumentError(
+                f"{one.name} and {other.name} share memory, but {sure.name} is declared noalias"
+            )
+
+
+def _stretches(arrays: Iterable[Device]) -> Iterator[list[Device]]:
+    """The arrays, those together that overlap, each group from its lowest address on."""
+    group: list[Device] = []
+    end = -1
+    for array in sorted([a for a in arrays if a.size], key=_address):
+        if group and _address(array) >= end:
+            yield group
+            group, end = [], -1
+        group.append(array)
+        end = max(end, _address(array) + array.flat.nbytes)
+    if group:
+        yield group
+
+
+def _address(array: Device) -> int:
+    return int(array.flat.__array_interface__["data"][0])

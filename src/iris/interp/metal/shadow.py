@@ -1,0 +1,159 @@
+"""Who touched each part of some memory, and what no barrier orders.
+
+An access is noted as a *stamp*, a number that says when it was, in which program and by which
+thread, so that a stamp that is less than another is of an earlier access.  A barrier orders what
+is before it and what is after; so what a thread does is in order with
+
+- its own earlier accesses;
+- those of another thread of its *group* that are before the last barrier that the group passed;
+- those of other groups that are before the last barrier that all groups passed.
+
+For threadgroup memory the groups are the simdgroups.  For device memory they are the programs,
+and no barrier is for all of them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+class Use(Enum):
+    """How a thread uses a part of memory."""
+
+    READ = "reads"
+    WRITE = "writes"
+    ATOMIC = "atomically updates"
+    ATOMIC_READ = "atomically reads"
+
+
+# What may not have been done by one thread, with no barrier since, where another does this.
+_CLASHES = {
+    Use.READ: (Use.WRITE, Use.ATOMIC),
+    Use.WRITE: (Use.WRITE, Use.READ, Use.ATOMIC, Use.ATOMIC_READ),
+    Use.ATOMIC: (Use.WRITE, Use.READ),
+    Use.ATOMIC_READ: (Use.WRITE,),
+}
+
+
+class Conflict(NamedTuple):
+    """Two threads that use one part of memory as they may not."""
+
+    where: int  # which of the accesses just noted
+    earlier: Use
+    stamp: int  # of the earlier access
+
+
+class Stamps(NamedTuple):
+    """Accesses, and the earliest stamps of those that are not in order before them: one for those
+    of other groups, one, which is no less, for those of their own."""
+
+    own: Array
+    group_since: Array
+    member_since: Array
+
+
+class Shadow:
+    """Notes of the accesses to some memory, in units.
+
+    Of the writes to a unit the last is kept: what is not in order with an earlier one is not with
+    the last one either, or else those two were not.  Of the readers since a barrier there may be
+    many, of which two are kept: of two groups if there are, else two of the last group, as it then
+    is the only one that counts.  Whoever writes later is not both of them.
+    """
+
+    __slots__ = ("group_bits", "size", "tables", "thread_bits")
+
+    def __init__(self, size: int, group_bits: int, thread_bits: int):
+        """The bits of a stamp that say which group it is of, and which thread."""
+        self.size = size
+        self.group_bits = group_bits
+        self.thread_bits = thread_bits
+        self.tables: dict[Use, tuple[Array, ...]] = {}
+
+    def written_since(self, units: Array, since: Array) -> Array:
+        """Which units were written at some time or later."""
+        tables = self.tables.get(Use.WRITE)
+        if tables is None:
+            return np.zeros(units.shape, np.bool_)
+        return np.asarray(tables[0].take(units) >= since)
+
+    def touch(self, use: Use, units: Array, stamps: Stamps) -> Conflict | None:
+        """Notes the accesses of one instruction, unless one clashes with what is noted."""
+        for earlier in _CLASHES[use]:
+            for table in self.tables.get(earlier, ()):
+                conflict = self._clash(earlier, table.take(units), stamps)
+                if conflict is not None:
+                    return conflict
+        if use is Use.WRITE:
+            return self._note_write(units, stamps.own)
+        self._note_others(use, units, stamps)
+        return None
+
+    def _table(self, use: Use) -> tuple[Array, ...]:
+        tables = self.tables.get(use)
+        if tables is None:
+            copies = 1 if use is Use.WRITE else 2
+            tables = tuple([np.zeros(self.size, np.int64) for _ in range(copies)])
+            self.tables[use] = tables
+        return tables
+
+    def _clash(self, earlier: Use, noted: Array, stamps: Stamps) -> Conflict | None:
+        """The first of the accesses that is not in order with one that is noted."""
+        late = noted >= stamps.group_since
+        if not late.any():
+            return None
+        late &= ((noted ^ stamps.own) & self.thread_bits) != 0
+        if not late.any():
+            return None
+        far = ((noted ^ stamps.own) & self.group_bits) != 0
+        late &= far | (noted >= stamps.member_since)
+        if not late.any():
+            return None
+        where = int(late.argmax())
+        return Conflict(where, earlier, int(noted.reshape(-1)[where]))
+
+    def _note_write(self, units: Array, own: Array) -> Conflict | None:
+        (table,) = self._table(Use.WRITE)
+        table[units] = own
+        # Two threads that write a unit in this one instruction are told by whose stamp stays.
+        stayed = table.take(units)
+        lost = stayed != own
+        if not lost.any():
+            return None
+        where = int(lost.argmax())
+        return Conflict(where, Use.WRITE, int(stayed.reshape(-1)[where]))
+
+    def _note_others(self, use: Use, units: Array, stamps: Stamps) -> None:
+        first, second = self._table(use)
+        own = stamps.own
+        noted = first.take(units)
+        over = noted < stamps.group_since
+        if over.all():
+            first[units] = own
+        else:
+            differ = noted ^ own
+            over |= (differ & self.thread_bits) == 0
+            over |= ((differ & self.group_bits) == 0) & (noted < stamps.member_since)
+            first[units[over]] = np.broadcast_to(own, units.shape)[over]
+        noted = first.take(units)
+        left = noted != own
+        if not left.any():
+            return
+        left &= ((noted ^ own) & self.thread_bits) != 0
+        units, own, noted = units[left], np.broadcast_to(own, left.shape)[left], noted[left]
+        since = np.broadcast_to(stamps.group_since, left.shape)[left]
+        far = ((noted ^ own) & self.group_bits) != 0
+        near = ~far
+        if near.any():
+            # One of another group, if there is one, says more.
+            other = second.take(units)
+            near &= (other < since) | (((other ^ noted) & self.group_bits) == 0)
+            second[units[near]] = own[near]
+        if far.any():
+            second[units[far]] = own[far]

@@ -1,0 +1,492 @@
+"""Axis analysis: along which axes of a tile its elements follow each other, are equal, and what
+divides them.
+
+    %row: i32 = tile.program_id 0
+    %n: i32 = assume_divisible 16 %n_arg
+    %base: i32 = mul %row, %n                    divisibility 16
+    %cols: tile<64xi32> = tile.arange 0          contiguity 64, from a multiple of everything on
+    %b: tile<64xi32> = tile.broadcast %base      constancy 64, divisibility 16
+    %at: tile<64xi32> = add %b, %cols            contiguity 64, from multiples of 16 on
+    %nn: tile<64xi32> = tile.broadcast %n
+    %in: tile<64xbool> = compare lt %cols, %nn   constancy 16
+
+So a thread may load 16 bytes of `%X[%at]` at once, all of them masked or none.
+
+All that is said is in powers of two, which is what makes it true of integers that wrap: 2^32 is a
+multiple of them, and no group of numbers that starts at a multiple of its size reaches over the
+end of the range.  "One more" is meant modulo 2^bits, too.  Only a cast to more bits assumes that
+no group wraps in the middle; in what becomes an address that is a program error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from iris.ir import math, tile
+from iris.ir.control import For, While
+from iris.ir.core import Facet, Op, Value
+from iris.ir.math import Predicate, element_type
+from iris.ir.types import ElementType, Kind, Ptr, Type, bool_
+
+MOST = 2**31  # the greatest power of two that is told apart: what divides 0
+VECTOR_BYTES = 16  # the most that one thread loads or stores at once
+
+
+class Axis(NamedTuple):
+    """What is known along one axis; each number is a power of two, and 1 says nothing."""
+
+    contiguity: int = 1  # so many elements, from a multiple of it on, are each one more
+    divisibility: int = 1  # divides the first element of each such group
+    constancy: int = 1  # so many elements, from a multiple of it on, are equal
+
+    def at(self, step: int) -> int:
+        """What divides the elements at the multiples of a power of two."""
+        return self.divisibility if step >= self.contiguity else min(self.divisibility, step)
+
+
+@dataclass(frozen=True)
+class AxisInfo:
+    """What is known of a tile along its axes.  A scalar is like a tile of one axis of size 1."""
+
+    axes: tuple[Axis, ...]
+    constant: int | None = None  # what every element is
+
+    @property
+    def contiguity(self) -> tuple[int, ...]:
+        return tuple([axis.contiguity for axis in self.axes])
+
+    @property
+    def divisibility(self) -> tuple[int, ...]:
+        return tuple([axis.divisibility for axis in self.axes])
+
+    @property
+    def constancy(self) -> tuple[int, ...]:
+        return tuple([axis.constancy for axis in self.axes])
+
+    @property
+    def everywhere(self) -> int:
+        """What divides every element."""
+        return max([axis.at(1) for axis in self.axes], default=1)
+
+
+class Axes:
+    """What is known of values, found as it is asked for, while what makes them stays the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, AxisInfo] = {}
+
+    def of(self, value: Value) -> AxisInfo:
+        known, waiting = self._known, [value]
+        while waiting:
+            last = waiting[-1]
+            missing = [v for v in _sources(last) if v not in known] if last not in known else []
+            if missing:
+                waiting += missing
+                continue
+            if last not in known:
+                known[last] = self._find(last)
+            waiting.pop()
+        return known[value]
+
+    def _find(self, value: Value) -> AxisInfo:
+        """What is known of a value whose sources are known."""
+        op = value.op
+        if not _is_followed(value):
+            return _nothing(value.type)
+        if op is None:
+            loop = _loop_of(value)
+            if loop is None:
+                return _nothing(value.type)
+            self._solve(loop)
+            return self._known[value]
+        found = [self.of(v) for v in _sources(value)]
+        if op.regions:
+            return _either(found)
+        rule: Callable[..., AxisInfo] = axis_rule[type(op)]
+        return rule(op, *found)
+
+    def _solve(self, loop: For | While) -> None:
+        """What is known of the arguments of a loop, from the most there could be: what is known
+        of what it starts with.
+
+        What is found meanwhile, of a loop around this one too, follows from what is assumed of
+        these arguments, and is forgotten with it.
+        """
+        known, count = self._known, len(loop.initial)
+        if isinstance(loop, For):
+            first, step = self.of(loop.lower), self.of(loop.step)
+            divisibility = min(first.everywhere, step.everywhere)
+            known[loop.body.arguments[0]] = AxisInfo((Axis(divisibility=divisibility),))
+        carried = [self.of(v) for v in loop.initial]
+        while True:
+            for region in loop.regions:
+                leading = len(region.arguments) - count
+                known.update(zip(region.arguments[leading:], carried, strict=True))
+            before = len(known)
+            ends = [self.of(v) for v in loop.body.end.operands]
+            found = [_either(pair) for pair in zip(carried, ends, strict=True)]
+            if found == carried:
+                return
+            carried = found
+            while len(known) > before:
+                known.popitem()
+
+
+def _is_followed(value: Value) -> bool:
+    type_ = value.type
+    return isinstance(type_, ElementType) and not type_.element.is_float
+
+
+def _loop_of(value: Value) -> For | While | None:
+    """The loop of which a value is an argument."""
+    owner = value.region.owner if value.region is not None else None
+    return owner if isinstance(owner, For | While) else None
+
+
+def _sources(value: Value) -> Sequence[Value]:
+    """The values whose axes tell those of a value."""
+    if not _is_followed(value):
+        return ()
+    op = value.op
+    if op is None:
+        loop = _loop_of(value)
+        return () if loop is None else loop.operands
+    if isinstance(op, For | While):
+        return (op.body.arguments[len(op.body.arguments) - len(op.results) + value.index],)
+    if op.regions:
+        return [region.end.operands[value.index] for region in op.regions]
+    return [v for v in op.operands if isinstance(v.type, ElementType)]
+
+
+def _nothing(type_: Type) -> AxisInfo:
+    if not isinstance(type_, ElementType):
+        return AxisInfo(())
+    return AxisInfo((Axis(),) * max(1, len(type_.shape)))
+
+
+def _either(infos: Sequence[AxisInfo]) -> AxisInfo:
+    """What is known of a value that is one of several."""
+    axes = []
+    for choices in zip(*[info.axes for info in infos], strict=True):
+        contiguity = min(a.contiguity for a in choices)
+        divisibility = min(a.at(contiguity) for a in choices)
+        axes.append(Axis(contiguity, divisibility, min(a.constancy for a in choices)))
+    constants = {info.constant for info in infos}
+    return AxisInfo(tuple(axes), constants.pop() if len(constants) == 1 else None)
+
+
+def _power_in(number: int) -> int:
+    """The greatest power of two that divides a number."""
+    return min(number & -number, MOST) if number else MOST
+
+
+# The rules, one per op: what is known of the result, given what is of the operands.
+
+axis_rule = Facet("axis")
+Rule = Callable[..., AxisInfo]
+
+
+def along_each(rule: Callable[..., Axis]) -> Rule:
+    """A rule of an elementwise op, made of what it says along any axis."""
+
+    def of_all(op: Op, *infos: AxisInfo) -> AxisInfo:
+        return AxisInfo(tuple([rule(op, *a) for a in zip(*[i.axes for i in infos], strict=True)]))
+
+    return of_all
+
+
+@axis_rule(Op)
+def unknown(op: Op, *operands: AxisInfo) -> AxisInfo:
+    """Loads, reductions, which program this is: anything."""
+    return _nothing(op.results[0].type)
+
+
+@axis_rule(math.Unary, math.Binary)
+@along_each
+def elementwise(op: Op, *operands: Axis) -> Axis:
+    """Equal operands make equal results."""
+    return Axis(constancy=min(a.constancy for a in operands))
+
+
+@axis_rule(math.Constant)
+def constant(op: math.Constant) -> AxisInfo:
+    value = int(op.value)
+    sizes = element_type(op.result.type).shape or (1,)
+    return AxisInfo(tuple([Axis(1, _power_in(value), size) for size in sizes]), value)
+
+
+@axis_rule(tile.Arange)
+def arange(op: tile.Arange) -> AxisInfo:
+    (size,) = element_type(op.result.type).shape
+    return AxisInfo((Axis(contiguity=size, divisibility=_power_in(op.start)),))
+
+
+@axis_rule(math.AssumeDivisible)
+@along_each
+def assume_divisible(op: math.AssumeDivisible, x: Axis) -> Axis:
+    return x._replace(divisibility=max(x.divisibility, _power_in(op.divisor)))
+
+
+# Arithmetic.
+
+
+@axis_rule(math.Add)
+@along_each
+def add(op: math.Add, x: Axis, y: Axis) -> Axis:
+    """What is added to all of a group moves it as a whole."""
+    contiguity = max(min(x.contiguity, y.constancy), min(x.constancy, y.contiguity))
+    divisibility = min(x.at(contiguity), y.at(contiguity))
+    return Axis(contiguity, divisibility, min(x.constancy, y.constancy))
+
+
+@axis_rule(math.Sub)
+@along_each
+def sub(op: math.Sub, x: Axis, y: Axis) -> Axis:
+    contiguity = min(x.contiguity, y.constancy)
+    divisibility = min(x.at(contiguity), y.at(contiguity))
+    return Axis(contiguity, divisibility, min(x.constancy, y.constancy))
+
+
+@axis_rule(math.Mul)
+@along_each
+def mul(op: math.Mul, x: Axis, y: Axis) -> Axis:
+    return Axis(1, min(x.at(1) * y.at(1), MOST), min(x.constancy, y.constancy))
+
+
+@axis_rule(math.Neg, math.Abs)
+@along_each
+def negate(op: Op, x: Axis) -> Axis:
+    return Axis(1, x.at(1), x.constancy)
+
+
+@axis_rule(math.Maximum, math.Minimum, math.MaxNum, math.MinNum, math.Or, math.Xor)
+@along_each
+def one_or_both(op: Op, x: Axis, y: Axis) -> Axis:
+    return Axis(1, min(x.at(1), y.at(1)), min(x.constancy, y.constancy))
+
+
+@axis_rule(math.And)
+@along_each
+def bits_of_both(op: Op, x: Axis, y: Axis) -> Axis:
+    """A bit that is never set in one is never set."""
+    return Axis(1, max(x.at(1), y.at(1)), min(x.constancy, y.constancy))
+
+
+@axis_rule(math.FloorDiv)
+def floordiv(op: math.FloorDiv, x: AxisInfo, y: AxisInfo) -> AxisInfo:
+    return _quotient(x, y.constant) or elementwise(op, x, y)
+
+
+@axis_rule(math.Shr)
+def shr(op: math.Shr, x: AxisInfo, y: AxisInfo) -> AxisInfo:
+    """`x >> k` is `x // 2**k`, of any sign."""
+    return _quotient(x, _power(op, y)) or elementwise(op, x, y)
+
+
+@axis_rule(math.Shl)
+def shl(op: math.Shl, x: AxisInfo, y: AxisInfo) -> AxisInfo:
+    """`x << k` is `x * 2**k`."""
+    times = _power(op, y)
+    if times is None:
+        return elementwise(op, x, y)
+    return AxisInfo(tuple([Axis(1, min(a.at(1) * times, MOST), a.constancy) for a in x.axes]))
+
+
+def _power(op: Op, amount: AxisInfo) -> int | None:
+    """The number that a shift by a constant multiplies or divides by."""
+    by = amount.constant
+    bits = element_type(op.results[0].type).element.bits
+    return 1 << by if by is not None and 0 <= by < bits else None
+
+
+def _quotient(x: AxisInfo, divisor: int | None) -> AxisInfo | None:
+    """A group that starts at a multiple of its size, which divides the divisor, has one
+    quotient."""
+    if divisor is None or divisor <= 0:
+        return None
+    power = _power_in(divisor)
+    axes = []
+    for a in x.axes:
+        group = min(a.contiguity, a.divisibility, power)
+        # Where a multiple of the divisor is followed by others, they are in one such group.
+        even = divisor == power and power <= a.divisibility and a.contiguity <= power
+        divisibility = a.divisibility // power if even else 1
+        axes.append(Axis(1, divisibility, max(a.constancy, group)))
+    return AxisInfo(tuple(axes))
+
+
+@axis_rule(math.Mod)
+def mod(op: math.Mod, x: AxisInfo, y: AxisInfo) -> AxisInfo:
+    """A group that starts at a multiple of its size, which divides the divisor, is left whole."""
+    if y.constant is None or y.constant <= 0:
+        return elementwise(op, x, y)
+    power = _power_in(y.constant)
+    axes = []
+    for a in x.axes:
+        group = min(a.contiguity, a.divisibility, power)
+        axes.append(Axis(group, min(a.at(group), power), a.constancy))
+    return AxisInfo(tuple(axes))
+
+
+# Truths and choices.
+
+
+@axis_rule(math.Compare)
+@along_each
+def compare(op: math.Compare, x: Axis, y: Axis) -> Axis:
+    """Of a group that starts at a multiple of its size, all are below another multiple of that
+    size, or none is."""
+    if op.predicate in (Predicate.GT, Predicate.LE):
+        x, y = y, x
+    group = 1
+    if op.predicate not in (Predicate.EQ, Predicate.NE):
+        group = min(x.contiguity, x.divisibility, y.constancy, y.at(1))
+    return Axis(constancy=max(group, min(x.constancy, y.constancy)))
+
+
+@axis_rule(math.Select)
+def select(op: math.Select, condition: AxisInfo, x: AxisInfo, y: AxisInfo) -> AxisInfo:
+    """All of a group for which the condition is the same is of one or of the other."""
+    if op.condition.type is bool_:
+        return replace(_either((x, y)), constant=None)
+    axes = []
+    for c, a, b in zip(condition.axes, x.axes, y.axes, strict=True):
+        contiguity = min(c.constancy, a.contiguity, b.contiguity)
+        divisibility = min(a.at(contiguity), b.at(contiguity))
+        axes.append(Axis(contiguity, divisibility, min(c.constancy, a.constancy, b.constancy)))
+    return AxisInfo(tuple(axes))
+
+
+@axis_rule(math.Cast, math.Bitcast)
+def cast(op: math.Cast | math.Bitcast, x: AxisInfo) -> AxisInfo:
+    """Of integers, what wraps stays what it was, as far as powers of two go."""
+    source, target = element_type(op.x.type).element, element_type(op.result.type).element
+    if Kind.BOOL in (source.kind, target.kind):
+        return elementwise(op, x)
+    return replace(x, constant=None)
+
+
+# The same elements in another shape.
+
+
+@axis_rule(tile.ConvertLayout)
+def same(op: tile.ConvertLayout, x: AxisInfo) -> AxisInfo:
+    return x
+
+
+@axis_rule(tile.Broadcast)
+def broadcast(op: tile.Broadcast, x: AxisInfo) -> AxisInfo:
+    sizes, before = element_type(op.result.type).shape, element_type(op.x.type).shape
+    if not before:
+        x, before = AxisInfo(x.axes * len(sizes), x.constant), (1,) * len(sizes)
+    axes = [
+        axis if old == new else Axis(1, axis.divisibility, new)
+        for axis, old, new in zip(x.axes, before, sizes, strict=True)
+    ]
+    return AxisInfo(tuple(axes), x.constant)
+
+
+@axis_rule(tile.ExpandDims)
+def expand_dims(op: tile.ExpandDims, x: AxisInfo) -> AxisInfo:
+    single = Axis(divisibility=x.everywhere)
+    return AxisInfo((*x.axes[: op.axis], single, *x.axes[op.axis :]), x.constant)
+
+
+@axis_rule(tile.Transpose)
+def transpose(op: tile.Transpose, x: AxisInfo) -> AxisInfo:
+    return AxisInfo(tuple([x.axes[i] for i in op.permutation]), x.constant)
+
+
+@axis_rule(tile.Reshape)
+def reshape(op: tile.Reshape, x: AxisInfo) -> AxisInfo:
+    """From the last axis on, those of equal size are the same, and of two that are not, the
+    shorter one is a part of the other."""
+    old, new = element_type(op.x.type).shape, element_type(op.result.type).shape
+    axes = [Axis(1, x.everywhere, size if x.constant is not None else 1) for size in new]
+    sources = (a for a in reversed(range(len(old))) if old[a] > 1)
+    targets = (a for a in reversed(range(len(new))) if new[a] > 1)
+    for source, target in zip(sources, targets, strict=False):
+        was, size = x.axes[source], new[target]
+        contiguity = min(was.contiguity, size)
+        axes[target] = Axis(contiguity, was.at(contiguity), min(was.constancy, size))
+        if old[source] != size:
+            break
+    return AxisInfo(tuple(axes), x.constant)
+
+
+# What accesses to memory can make of it.
+
+_widest = Facet("vector access")
+_sorted = Facet("order of axes")
+
+
+def vector(op: Op, axis: int, axes: Axes) -> int:
+    """How many elements along an axis a load or store may access at once: a power of two."""
+    rule: Callable[..., int] = _widest[type(op)]
+    return rule(op, axis, axes)
+
+
+def order(op: Op, axes: Axes) -> tuple[int, ...]:
+    """The axes of an access, the one along which addresses are closest first."""
+    rule: Callable[..., tuple[int, ...]] = _sorted[type(op)]
+    return rule(op, axes)
+
+
+def _most(base: Value) -> int:
+    """How many elements an aligned access has at most."""
+    type_: Any = base.type
+    assert isinstance(type_, Ptr)
+    return VECTOR_BYTES // max(1, type_.element.bits // 8) if type_.aligned else 1
+
+
+@_widest(tile.Load, tile.Store)
+def widest(op: tile.Load | tile.Store, axis: int, axes: Axes) -> int:
+    """As many as are contiguous from a multiple of their number on, and masked alike."""
+    if not element_type(op.offset.type).shape:
+        return 1
+    along = axes.of(op.offset).axes[axis]
+    masked = along.contiguity if op.mask is None else axes.of(op.mask).constancy[axis]
+    return min(along.contiguity, along.divisibility, masked, _most(op.base))
+
+
+@_widest(tile.LoadTile, tile.StoreTile)
+def widest_of_block(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> int:
+    """As many as divide all that is added to an index along an axis of stride 1, and where it
+    ends."""
+    if axes.of(op.strides[axis]).constant != 1:
+        return 1
+    sizes = _block_shape(op)
+    widths = [sizes[axis], _most(op.base)]
+    widths += [axes.of(v).everywhere for v in (op.offsets[axis], op.bounds[axis])]
+    if op.limit is not None:
+        widths.append(axes.of(op.limit).everywhere)
+    for other, size in enumerate(sizes):
+        if other != axis:
+            stride = axes.of(op.strides[other]).everywhere
+            start = axes.of(op.offsets[other]).everywhere if size == 1 else 1
+            widths.append(stride * start)
+    return min(widths)
+
+
+@_sorted(tile.Load, tile.Store, tile.Atomic, tile.AtomicCas)
+def by_contiguity(op: tile.Load | tile.Store, axes: Axes) -> tuple[int, ...]:
+    shape, offset = element_type(op.offset.type).shape, axes.of(op.offset)
+    return tuple(sorted(range(len(shape)), key=lambda a: (-offset.contiguity[a], -a)))
+
+
+@_sorted(tile.LoadTile, tile.StoreTile)
+def by_stride(op: tile.LoadTile | tile.StoreTile, axes: Axes) -> tuple[int, ...]:
+    """Strides that are not constants are longer than those that are."""
+
+    def stride(axis: int) -> int:
+        constant = axes.of(op.strides[axis]).constant
+        return MOST if constant is None else abs(constant)
+
+    return tuple(sorted(range(len(op.strides)), key=lambda a: (stride(a), -a)))
+
+
+def _block_shape(op: tile.LoadTile | tile.StoreTile) -> tuple[int, ...]:
+    block = op.value if isinstance(op, tile.StoreTile) else op.result
+    return element_type(block.type).shape

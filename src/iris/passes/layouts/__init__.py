@@ -1,0 +1,1 @@
+"""Deciding who holds what: how many simdgroups, and which thread which element of every tile."""

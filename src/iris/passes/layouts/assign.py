@@ -1,0 +1,178 @@
+"""Giving every tile a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from iris.errors import PipelineError
+from iris.ir import tile
+from iris.ir.builder import Builder
+from iris.ir.control import Func
+from iris.ir.core import Facet, Module, Op, Region, Value
+from iris.ir.layout.linear import LinearLayout
+from iris.ir.layout.spread import spread
+from iris.ir.types import Tile, Type
+from iris.passes.layouts.homes import Homes
+from iris.passes.pipeline import Pass
+
+
+@dataclass(frozen=True)
+class AssignLayouts(Pass):
+    """Give every tile a layout, which says what thread holds what element.
+
+        %cols: tile<64xi32> = tile.arange 0
+        %x: tile<64xf32> = tile.load %X, %cols
+        tile.store %Y, %cols, %x
+
+    becomes, with a layout written `L` here,
+
+        %cols: tile<64xi32, L> = tile.arange 0
+        %x: tile<64xf32, L> = tile.load %X, %cols
+        tile.store %Y, %cols, %x
+
+    A value has its *home*, the layout it is computed in: that of a load is one in which it is
+    coalesced, that of a sum is one that an operand has already.  What no memory access or
+    reduction decides has no home: it is computed wherever it is wanted, in the layout it is wanted
+    in.  Where a value is wanted in another layout than its home there is a `tile.convert_layout`.
+    """
+
+    name = "assign-layouts"
+    level = tile.TileOp.level
+
+    def run(self, module: Module) -> dict[str, int]:
+        conversions = 0
+        for function in list(module):
+            if isinstance(function, Func):
+                if not function.simdgroups:
+                    raise PipelineError(
+                        f"assign-layouts: @{function.symbol} has no number of simdgroups; "
+                        "run choose-simdgroups before"
+                    )
+                assignment = _Assignment(function)
+                conversions += assignment.run()
+        return {"conversions": conversions}
+
+
+wants = Facet("layouts of operands")
+Wants = Callable[[Op, LinearLayout], Sequence[LinearLayout]]
+
+
+@wants(Op)
+def same(op: Op, layout: LinearLayout) -> Sequence[LinearLayout]:
+    """What is elementwise has its operands where it has its result."""
+    return [layout] * len(op.operands)
+
+
+@wants(tile.Broadcast)
+def spread_out(op: tile.Broadcast, layout: LinearLayout) -> Sequence[LinearLayout]:
+    shape = op.x.type.shape if isinstance(op.x.type, Tile) else (1,) * layout.rank
+    return [spread(layout, shape).layout]
+
+
+@wants(tile.ExpandDims)
+def without_axis(op: tile.ExpandDims, layout: LinearLayout) -> Sequence[LinearLayout]:
+    return [layout.slice(op.axis)]
+
+
+@wants(tile.Reshape)
+def reshaped(op: tile.Reshape, layout: LinearLayout) -> Sequence[LinearLayout]:
+    assert isinstance(op.x.type, Tile)
+    return [layout.reshape(op.x.type.shape)]
+
+
+@wants(tile.Transpose)
+def transposed(op: tile.Transpose, layout: LinearLayout) -> Sequence[LinearLayout]:
+    inverse = sorted(range(layout.rank), key=op.permutation.__getitem__)
+    return [layout.transpose(inverse)]
+
+
+class _Assignment:
+    """The rewriting of one function: each op is put in place again with its layouts, and what has
+    no home where it is wanted."""
+
+    def __init__(self, function: Func):
+        self.function = function
+        self.homes = Homes(function)
+        self.conversions = 0
+        # What is there already, in each layout; the last scope is that of the innermost region.
+        self.scopes: list[dict[tuple[Value, LinearLayout | None], Value]] = [{}]
+
+    def run(self) -> int:
+        body = self.function.body
+        ops = list(body)
+        for op in ops:
+            op.detach()
+        self.builder = Builder(body)
+        for value in body.arguments:
+            self.scopes[0][value, None] = value
+        for op in ops:
+            self.place(op)
+        for op in reversed(ops):
+            op.erase()
+        return self.conversions
+
+    def wanted(self, value: Value, layout: LinearLayout | None) -> Value:
+        """A value in a layout; a scalar or pointer has none."""
+        if not isinstance(value.type, Tile):
+            layout = None
+        for scope in reversed(self.scopes):
+            found = scope.get((value, layout))
+            if found is not None:
+                return found
+        assert layout is not None and isinstance(value.type, Tile)
+        home = self.homes.of(value)
+        if home is None:
+            assert value.op is not None
+            made = self.emit(value.op, wants[type(value.op)](value.op, layout), [layout])[0]
+        else:
+            type_ = Tile(value.type.shape, value.type.element, layout)
+            made = self.builder(tile.ConvertLayout(self.wanted(value, home), type_), value.name)
+            self.conversions += 1
+        self.scopes[-1][value, layout] = made
+        return made
+
+    def emit(
+        self,
+        op: Op,
+        operands: Sequence[LinearLayout | None],
+        results: Sequence[LinearLayout | None],
+        regions: tuple[Region, ...] = (),
+    ) -> Sequence[Value]:
+        """Put an op in place, with its operands and results in these layouts."""
+        values = [self.wanted(v, at) for v, at in zip(op.operands, operands, strict=True)]
+        types = [_laid_out(v.type, at) for v, at in zip(op.results, results, strict=True)]
+        new = type(op).create(tuple(values), op.attributes, types, regions, op.location)
+        self.builder.insert(new)
+        for old, made in zip(op.results, new.results, strict=True):
+            made.name = old.name
+        return new.results
+
+    def place(self, op: Op) -> None:
+        """Put an op of the function in place, unless it is made where it is wanted."""
+        homes = self.homes
+        if any(isinstance(v.type, Tile) and homes.of(v) is None for v in op.results):
+            return
+        regions = tuple([self.region(region) for region in op.regions])
+        results = [homes.of(v) for v in op.results]
+        made = self.emit(op, homes.operands(op), results, regions)
+        for old, new, at in zip(op.results, made, results, strict=True):
+            self.scopes[-1][old, at] = new
+
+    def region(self, region: Region) -> Region:
+        homes = self.homes
+        scope: dict[tuple[Value, LinearLayout | None], Value] = {}
+        new = Region()
+        for old in region.arguments:
+            at = homes.of(old)
+            scope[old, at] = new.add_argument(_laid_out(old.type, at), old.name)
+        self.scopes.append(scope)
+        with self.builder.inside(new):
+            for op in region:
+                self.place(op)
+        self.scopes.pop()
+        return new
+
+
+def _laid_out(type_: Type, layout: LinearLayout | None) -> Type:
+    return Tile(type_.shape, type_.element, layout) if isinstance(type_, Tile) else type_

@@ -1,0 +1,49 @@
+"""Choosing how many simdgroups run a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from iris.ir.control import Func
+from iris.ir.core import Module
+from iris.ir.metal import SIMDGROUP_WIDTH
+from iris.ir.tile import TileOp
+from iris.ir.types import Tile
+from iris.passes.pipeline import Pass
+
+# Elements of the largest tile that a thread is to hold: two accesses of four, so that one is under
+# way while the other is used.
+PER_THREAD = 8
+MOST = 8
+
+
+@dataclass(frozen=True)
+class ChooseSimdgroups(Pass):
+    """Decide how many simdgroups run a program: `count`, or as many as its largest tile keeps
+    busy.
+
+    func tile @double(%X: ptr<f32>) { ... tile<512xf32> ... }
+
+    becomes
+
+    func tile @double simdgroups=2(%X: ptr<f32>) { ... }
+    """
+
+    name = "choose-simdgroups"
+    level = TileOp.level
+    count: int = 0
+
+    def run(self, module: Module) -> None:
+        for function in module:
+            if isinstance(function, Func):
+                function.set_simdgroups(self.count or _fitting(function))
+
+
+def _fitting(function: Func) -> int:
+    tiles = (v.type for op in function.walk() for v in op.results if isinstance(v.type, Tile))
+    largest = max((prod(t.shape) for t in tiles), default=1)
+    count = 1
+    while count < MOST and count * SIMDGROUP_WIDTH * PER_THREAD < largest:
+        count *= 2
+    return count

@@ -1,0 +1,223 @@
+"""Homes: in which layout a value is computed, where something decides that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from iris.ir import tile
+from iris.ir.control import For, Func, If, While, Yield
+from iris.ir.core import Facet, Op, Region, Value
+from iris.ir.layout.linear import LANE, REGISTER, LinearLayout
+from iris.ir.layout.reduce import reduce_axis
+from iris.ir.types import Tile
+from iris.passes.axis import Axes, order, vector
+from iris.passes.layouts.shapes import coalesced, scannable
+
+Rule = Callable[["Homes", Op], "LinearLayout | None"]
+home = Facet("home")  # of the only result of an op, from those of its operands
+uses = Facet("layouts in which operands are used")
+walks = Facet("walk")  # of ops with regions
+
+
+class Homes:
+    """The homes of a function's tiles.  Values are visited in program order, what loops carry
+    until nothing changes."""
+
+    def __init__(self, function: Func):
+        self.simdgroups = function.simdgroups
+        self.axes = Axes()
+        self._homes: dict[Value, LinearLayout] = {}
+        self.visit(function.body)
+
+    def of(self, value: Value) -> LinearLayout | None:
+        return self._homes.get(value)
+
+    def operands(self, op: Op) -> Sequence[LinearLayout | None]:
+        """The layouts in which an op that has a home, or an effect, uses its operands."""
+        rule: Callable[[Homes, Op], Sequence[LinearLayout | None]] = uses[type(op)]
+        return rule(self, op)
+
+    def default(self, type_: Tile) -> LinearLayout:
+        """Where nothing says otherwise."""
+        return coalesced(type_.shape, _row_major(type_), 4, self.simdgroups)
+
+    def settled(self, value: Value) -> LinearLayout:
+        """The home of a value, or what it is to be computed in, having none."""
+        assert isinstance(value.type, Tile)
+        return self._homes.get(value) or self.default(value.type)
+
+    def at_access(self, op: Op, type_: Tile) -> LinearLayout:
+        """A layout in which an access of memory is coalesced."""
+        axes = order(op, self.axes)
+        return coalesced(type_.shape, axes, vector(op, axes[0], self.axes), self.simdgroups)
+
+    def visit(self, region: Region) -> None:
+        """Find homes for what is computed in a region."""
+        for op in region:
+            rule = walks.get(type(op))
+            if rule is not None:
+                rule(self, op)
+                continue
+            for value in op.results:
+                if isinstance(value.type, Tile):
+                    at = home[type(op)](self, op)
+                    if at is not None:
+                        self.settle(value, at)
+
+    def settle(self, value: Value, layout: LinearLayout) -> None:
+        """Give a value a home, unless it has one."""
+        self._homes.setdefault(value, layout)
+
+
+def _row_major(type_: Tile) -> tuple[int, ...]:
+    return tuple(reversed(range(len(type_.shape))))
+
+
+# What decides the home of a result.
+
+
+@home(Op)
+def where_an_operand_is(homes: Homes, op: Op) -> LinearLayout | None:
+    """What is elementwise is computed where an operand is."""
+    known = (homes.of(v) for v in op.operands if isinstance(v.type, Tile))
+    return next((layout for layout in known if layout is not None), None)
+
+
+@home(tile.Broadcast)
+def anywhere(homes: Homes, op: Op) -> None:
+    """It costs nothing to have what is the same along an axis in yet another place."""
+
+
+@home(tile.Load, tile.LoadTile, tile.Atomic, tile.AtomicCas)
+def where_it_is_coalesced(homes: Homes, op: Op) -> LinearLayout:
+    assert isinstance(op.results[0].type, Tile)
+    return homes.at_access(op, op.results[0].type)
+
+
+@home(tile.ExpandDims)
+def with_an_axis(homes: Homes, op: tile.ExpandDims) -> LinearLayout | None:
+    layout = homes.of(op.x)
+    return layout and layout.expand(op.axis)
+
+
+@home(tile.Reshape)
+def in_another_shape(homes: Homes, op: tile.Reshape) -> LinearLayout | None:
+    layout = homes.of(op.x)
+    assert isinstance(op.result.type, Tile)
+    return layout and layout.reshape(op.result.type.shape)
+
+
+@home(tile.Transpose)
+def with_axes_in_another_order(homes: Homes, op: tile.Transpose) -> LinearLayout | None:
+    layout = homes.of(op.x)
+    return layout and layout.transpose(op.permutation)
+
+
+@home(tile.Reduce)
+def without_the_axis(homes: Homes, op: tile.Reduce) -> LinearLayout | None:
+    return reduce_axis(homes.settled(op.x), op.axis).result
+
+
+@home(tile.Scan)
+def where_it_can_be_scanned(homes: Homes, op: tile.Scan) -> LinearLayout | None:
+    return scannable(homes.settled(op.x), op.axis)
+
+
+# In what layouts operands are used.
+
+
+@uses(Op)
+def where_the_result_is(homes: Homes, op: Op) -> Sequence[LinearLayout | None]:
+    at = next((homes.of(v) for v in op.results if isinstance(v.type, Tile)), None)
+    return [at] * len(op.operands)
+
+
+@uses(tile.ExpandDims, tile.Reshape, tile.Transpose, tile.Reduce, tile.ConvertLayout, tile.Assert)
+def where_they_are(homes: Homes, op: Op) -> Sequence[LinearLayout | None]:
+    return [homes.settled(v) if isinstance(v.type, Tile) else None for v in op.operands]
+
+
+uses(tile.Print)(where_they_are)
+
+
+@uses(tile.Store, tile.StoreTile)
+def where_the_value_is(
+    homes: Homes, op: tile.Store | tile.StoreTile
+) -> Sequence[LinearLayout | None]:
+    """What is stored stays where it is, unless that would scatter it."""
+    type_ = op.value.type
+    if not isinstance(type_, Tile):
+        return [None] * len(op.operands)
+    best = homes.at_access(op, type_)
+    at = homes.of(op.value)
+    fastest = order(op, homes.axes)[0]
+    if at is None or _segments(at, fastest) > 2 * _segments(best, fastest):
+        at = best
+    return [at] * len(op.operands)
+
+
+def _segments(layout: LinearLayout, axis: int) -> int:
+    """Into how many runs of neighbours along an axis the accesses of a simdgroup fall."""
+    steps = [tuple(1 << b if a == axis else 0 for a in range(layout.rank)) for b in range(32)]
+    registers, lanes, _ = (set(images) for _, images in layout.bases)
+    vector = next(b for b, step in enumerate(steps) if step not in registers or b == 2)
+    together = next(b for b, step in enumerate(steps[vector:]) if step not in lanes)
+    accesses = layout.bits(REGISTER) - vector
+    return 1 << accesses + layout.bits(LANE) - together
+
+
+# What runs regions: what is carried has one home throughout.
+
+
+@walks(For, While)
+def walk_loop(homes: Homes, op: For | While) -> None:
+    start = len(op.body.arguments) - len(op.results)
+    groups = [
+        [result, *[region.arguments[start * (region is op.body) + i] for region in op.regions]]
+        for i, result in enumerate(op.results)
+    ]
+    pending = [
+        (group, op.initial[i], op.body.end.operands[i])
+        for i, group in enumerate(groups)
+        if isinstance(group[0].type, Tile)
+    ]
+    while True:
+        for region in op.regions:
+            homes.visit(region)
+        sources = [(g, homes.of(initial) or homes.of(after)) for g, initial, after in pending]
+        found = [(g, at) for g, at in sources if at is not None]
+        if not found and pending:  # nothing decides, so one is taken
+            group, _, _ = pending[0]
+            found = [(group, homes.settled(group[0]))]
+        if not found:
+            return
+        for group, at in found:
+            for value in group:
+                homes.settle(value, at)
+        pending = [entry for entry in pending if homes.of(entry[0][0]) is None]
+
+
+@walks(If)
+def walk_branches(homes: Homes, op: If) -> None:
+    for region in op.regions:
+        homes.visit(region)
+    for result, *yielded in zip(op.results, *[r.end.operands for r in op.regions], strict=True):
+        if isinstance(result.type, Tile):
+            known = (homes.of(v) for v in yielded)
+            at = next((layout for layout in known if layout is not None), None)
+            homes.settle(result, at or homes.default(result.type))
+
+
+@uses(For, While, If)
+def where_it_is_carried(homes: Homes, op: For | While | If) -> Sequence[LinearLayout | None]:
+    carried = [homes.of(v) for v in op.results]
+    return [None] * (len(op.operands) - len(carried)) + carried if op.loops else [None]
+
+
+@uses(Yield)
+def where_it_goes(homes: Homes, op: Yield) -> Sequence[LinearLayout | None]:
+    parent, region = op.parent_op, op.parent
+    assert parent is not None and region is not None
+    if not parent.forwards(region):
+        return [None] * len(op.operands)
+    return [homes.of(v) for v in parent.results]

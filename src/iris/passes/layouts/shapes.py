@@ -1,0 +1,99 @@
+"""Layouts that suit a use: coalesced access, a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+
+from iris.ir.layout.linear import HARDWARE, LANE, REGISTER, SIMDGROUP, LinearLayout, log2
+from iris.ir.metal import SIMDGROUP_WIDTH
+
+
+@lru_cache(maxsize=4096)
+def coalesced(
+    shape: tuple[int, ...], order: tuple[int, ...], vector: int, simdgroups: int
+) -> LinearLayout:
+    """Neighbours along `order[0]` in `vector` registers, then in lanes, then along the other axes;
+    simdgroups along the last axis of `order` first, so that the others stay within one.
+
+    >>> str(coalesced((2, 64), (1, 0), 2, 2))
+    'linear<2x64, register=[(0,1)], lane=[(0,2), (0,4), (0,8), (0,16), (0,32)], simdgroup=[(1,0)]>'
+    """
+    threads = SIMDGROUP_WIDTH * simdgroups
+    vector = min(vector, shape[order[0]], max(1, prod(shape) // threads))
+    per_thread = [vector if axis == order[0] else 1 for axis in range(len(shape))]
+    left = [size // p for size, p in zip(shape, per_thread, strict=True)]
+    lanes = _deal(SIMDGROUP_WIDTH, left, order)
+    left = [max(1, size // n) for size, n in zip(left, lanes, strict=True)]
+    groups = _deal(simdgroups, left, order[::-1])
+    return LinearLayout.blocked(
+        shape, per_thread=per_thread, lanes=lanes, simdgroups=groups, order=order
+    )
+
+
+def run_along(layout: LinearLayout, axis: int) -> int:
+    """How many of the first registers hold neighbours along an axis, in order."""
+    count = 1
+    for image in dict(layout.bases)[REGISTER]:
+        if image != tuple(count if a == axis else 0 for a in range(layout.rank)):
+            break
+        count *= 2
+    return count
+
+
+def _deal(count: int, room: Sequence[int], axes: Sequence[int]) -> list[int]:
+    """A number as a product over axes, as much of it along each as there is room for; what is
+    left over goes to the first, as replicas."""
+    dealt = [1] * len(room)
+    for axis in axes:
+        dealt[axis] = min(count, room[axis])
+        count //= dealt[axis]
+    dealt[axes[0]] *= count
+    return dealt
+
+
+@lru_cache(maxsize=4096)
+def scannable(layout: LinearLayout, axis: int) -> LinearLayout:
+    """A layout near to one in which the bits of an axis go to registers, lanes and simdgroups in
+    this order, each to bits of its own, from low to high.
+
+    Each dimension keeps as many bits of the axis as it has, as far as that can be.
+    """
+    size = log2(layout.shape[axis])
+    unit = [1 << b for b in range(size)]
+
+    def along(image: tuple[int, ...]) -> bool:
+        return image[axis] != 0
+
+    counts = {dim: sum(map(along, images)) for dim, images in layout.bases}
+    others = _others(layout, axis)
+    # Bits of the axis that no dimension has a place for are registers.
+    placed = min(size, counts[LANE] + counts[SIMDGROUP])
+    counts[REGISTER] = size - placed
+    counts[LANE] = min(counts[LANE], placed)
+    counts[SIMDGROUP] = placed - counts[LANE]
+    bases: dict[str, list[tuple[int, ...]]] = {}
+    start = 0
+    rank = layout.rank
+    for dim in HARDWARE:
+        own = unit[start : start + counts[dim]]
+        start += counts[dim]
+        bases[dim] = [tuple(step if a == axis else 0 for a in range(rank)) for step in own]
+    free = {dim: layout.bits(dim) - len(bases[dim]) for dim in (LANE, SIMDGROUP)}
+    for dim in (LANE, SIMDGROUP):
+        take = others[: free[dim]]
+        others = others[free[dim] :]
+        bases[dim] += take + [(0,) * rank] * (free[dim] - len(take))
+    bases[REGISTER] += others
+    return LinearLayout(tuple((dim, tuple(bases[dim])) for dim in HARDWARE), layout.shape)
+
+
+def _others(layout: LinearLayout, axis: int) -> list[tuple[int, ...]]:
+    """The steps along the other axes, the fastest first."""
+    steps = []
+    for other in reversed(range(layout.rank)):
+        if other != axis:
+            for bit in range(log2(layout.shape[other])):
+                steps.append(tuple(1 << bit if a == other else 0 for a in range(layout.rank)))
+    return steps

@@ -1,0 +1,25 @@
+"""From whole tiles to what one thread does: one rule per op of Tile IR."""
+
+from iris.passes.lowering import (
+    access,
+    atomics,
+    combine,
+    control,
+    elementwise,
+    move,
+    report,
+    scans,
+)
+from iris.passes.lowering.lower import LowerToMetal
+
+__all__ = [
+    "LowerToMetal",
+    "access",
+    "atomics",
+    "combine",
+    "control",
+    "elementwise",
+    "move",
+    "report",
+    "scans",
+]

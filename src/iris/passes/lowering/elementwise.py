@@ -1,0 +1,97 @@
+"""What a thread does to each of its elements alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iris.ir import math, metal, tile
+from iris.ir.core import OPS, Op, Value
+from iris.ir.layout.linear import REGISTER
+from iris.ir.layout.spread import spread
+from iris.ir.math import element_type
+from iris.ir.types import DType, Tile
+from iris.passes.lowering.context import Lowering, Number, axis_images, lower, tile_layout
+
+
+def elementwise(at: Lowering, op: Op) -> Sequence[Value]:
+    operands = tuple([at[v] for v in op.operands])
+    types = [at.type(v.type) for v in op.results]
+    return at.b.insert(type(op).create(operands, op.attributes, types)).results
+
+
+for _cls in OPS.values():
+    if _cls.__module__ == math.__name__:
+        lower(_cls)(elementwise)
+
+
+# Where a program is.
+
+
+@lower(tile.ProgramId)
+def program_id(at: Lowering, op: tile.ProgramId) -> Sequence[Value]:
+    return [at.b(metal.ThreadgroupId(op.axis))]
+
+
+@lower(tile.NumPrograms)
+def num_programs(at: Lowering, op: tile.NumPrograms) -> Sequence[Value]:
+    return [at.b(metal.NumThreadgroups(op.axis))]
+
+
+@lower(tile.Extent)
+def extent(at: Lowering, op: tile.Extent) -> Sequence[Value]:
+    return [at.b(metal.Extent(op.axis, at[op.base]))]
+
+
+# Tiles out of nothing, and in other shapes: registers stay, or are named anew.
+
+
+@lower(tile.Arange)
+def arange(at: Lowering, op: tile.Arange) -> Sequence[Value]:
+    element = element_type(op.result.type).element
+    return [element_numbers(at, op.result, element, op.start)]
+
+
+def element_numbers(at: Lowering, tile_: Value, element: DType, start: int = 0) -> Value:
+    """The row-major number of each element of a tile that a thread holds."""
+    layout = tile_layout(tile_)
+    count = layout.size(REGISTER)
+    flat = layout.reshape((layout.num_elements,))
+    images = {dim: axis_images(flat, dim, 0) for dim in flat.dims}
+    thread = at.thread_part(images["lane"], images["simdgroup"])
+    threads = [*images["lane"], *images["simdgroup"]]
+    width = min(count, 4)
+    low = images[REGISTER][: width.bit_length() - 1]
+    high = images[REGISTER][len(low) :]
+
+    def body(i: Number) -> Sequence[Value]:
+        first = at.join(thread, at.form(i, high), threads, high)
+        steps = [int(at.form(r, low)) for r in range(width)]  # type: ignore[arg-type]
+        disjoint = not any(a & b for a in low for b in (*threads, *high))
+        if width == 1:
+            return [at.value(at.add(first, start), element)]
+        if disjoint:
+            shift = [step + start for step in steps]
+            if first == 0:
+                return [literal(shift)]
+            first_value = at.splat(at.value(first, element), width)
+            return [at.b(math.Add(first_value, literal(shift)))]
+        mixed = at.b(math.Xor(at.splat(at.value(first, element), width), literal(steps)))
+        return [at.b(math.Add(mixed, literal([start] * width)))]
+
+    def literal(numbers: Sequence[int]) -> Value:
+        return at.b(metal.Literal(tuple(numbers), metal.registers(width, element)))
+
+    return at.each(count, width, body)[0]
+
+
+@lower(tile.Broadcast)
+def broadcast(at: Lowering, op: tile.Broadcast) -> Sequence[Value]:
+    layout = tile_layout(op.result)
+    if not isinstance(op.x.type, Tile):
+        return [at.splat(at[op.x], layout.size(REGISTER))]
+    return [at.take(at[op.x], spread(layout, op.x.type.shape).sources)]
+
+
+@lower(tile.ExpandDims, tile.Reshape, tile.Transpose)
+def same_registers(at: Lowering, op: Op) -> Sequence[Value]:
+    return [at[op.operands[0]]]

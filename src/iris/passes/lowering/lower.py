@@ -1,0 +1,58 @@
+"""The pass that lowers Tile IR to Metal IR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iris.errors import PipelineError
+from iris.ir.control import Func
+from iris.ir.core import Level, Module
+from iris.ir.tile import TileOp
+from iris.passes.lowering.context import Lowering
+from iris.passes.pipeline import Pass
+
+
+@dataclass(frozen=True)
+class LowerToMetal(Pass):
+    """Make of a program that works on whole tiles, all with layouts, what one thread does.
+
+        %cols: tile<128xi32, linear<128, register=[1, 2], lane=[4, 8, 16, 32, 64], simdgroup=[]>> =
+            tile.arange 0
+
+    becomes
+
+        %lane: i32 = metal.lane
+        %c4: i32 = constant 4
+        %first: i32 = mul %lane, %c4
+        %0: regs<4xi32> = metal.splat %first
+        %1: regs<4xi32> = metal.literal [0, 1, 2, 3]
+        %cols: regs<4xi32> = add %0, %1
+
+    A tile becomes an array of a thread's registers; a scalar, which all threads have alike, stays
+    one.  Memory that threads share is written and read without barriers: `insert-barriers` puts
+    them where they are needed.
+    """
+
+    name = "lower-to-metal"
+    level = TileOp.level
+
+    def run(self, module: Module) -> None:
+        for function in list(module):
+            if not isinstance(function, Func):
+                continue
+            if not function.simdgroups:
+                raise PipelineError(
+                    f"lower-to-metal: @{function.symbol} has no number of simdgroups; "
+                    "run choose-simdgroups and assign-layouts before"
+                )
+            lowered = Func(
+                function.symbol,
+                Level.METAL,
+                returns=function.returns,
+                simdgroups=function.simdgroups,
+                fast_math=function.fast_math,
+                location=function.location,
+            )
+            function.insert_before(lowered)
+            Lowering(function, lowered).run()
+            function.erase()
