@@ -31,6 +31,7 @@ func tile @integers(%p: i8, %q: i16, %x: i32, %y: i64, %a: u8, %b: u16, %c: u32,
   %15: i32 = abs %14
   %16: f32 = cast %15
   %17: u32 = bitcast %16
+  %18: u8 = assume_divisible 16 %a
   return
 }
 

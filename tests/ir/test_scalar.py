@@ -31,8 +31,10 @@ integers = pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 dtypes = pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
 
 
-def make(cls: type[Op], *types: DType, to: DType | None = None, by: Predicate | None = None) -> Op:
-    """An op on arguments of the types; `to` is what it converts to, `by` what it compares by."""
+def make(
+    cls: type[Op], *types: DType, to: DType | None = None, by: Predicate | int | None = None
+) -> Op:
+    """An op on arguments of the types; `to` is what it converts to, `by` its attribute."""
     arguments = Func("f", Level.TILE, [(None, t) for t in types]).body.arguments
     extra = [to] if to is not None else []
     return cls(*([by] if by is not None else []), *arguments, *extra)
@@ -723,6 +725,20 @@ def test_shifts_outside_the_width_are_an_error(dtype: DType) -> None:
         scalar.evaluate(op, *operands)
 
 
+@integers
+def test_what_is_assumed_is_checked_and_changes_nothing(dtype: DType) -> None:
+    op = make(math.AssumeDivisible, dtype, by=24)
+    bits = [0, 24, 12, 1, (1 << dtype.bits) - 24, (1 << dtype.bits) - 1]
+    x = values(dtype, bits)
+    assert run(op, bits) == bits
+    ((where, message),) = scalar.program_errors(op, x)
+    assert where.tolist() == [int(number) % 24 != 0 for number in x.tolist()]
+    assert message == "a number is not divisible by 24"
+    op.operands[0].name = "n"
+    ((_, message),) = scalar.program_errors(op, x)
+    assert message == "%n is not divisible by 24"
+
+
 def test_nothing_else_makes_errors() -> None:
     for dtype in FLOATS:
         zeros = values(dtype, [0])
@@ -755,6 +771,8 @@ def every_op() -> list[Op]:
                 ]
             elif cls is math.Compare:
                 ops += [make(cls, *types, by=p) for p in Predicate]
+            elif cls is math.AssumeDivisible:
+                ops.append(make(cls, *types, by=24))
             else:
                 ops.append(make(cls, *types))
     return ops
@@ -769,7 +787,7 @@ def hostile(dtype: DType) -> list[int]:
 
 def test_any_shape_and_any_strides_give_the_same_and_no_warning() -> None:
     ops = every_op()
-    assert len({type(op) for op in ops}) == 38
+    assert len({type(op) for op in ops}) == 39
     for op in ops:
         rng = random.Random(op.name)
         columns = [[rng.choice(hostile(v.type)) for _ in range(12)] for v in op.operands]

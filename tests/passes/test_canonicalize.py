@@ -112,6 +112,17 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
             None,  # the condition is a scalar
         ),
     ],
+    "assume_once": [
+        (
+            "%a: i32 = assume_divisible 16 %x\n%r: i32 = assume_divisible 24 %a",
+            "%r: i32 = assume_divisible 48 %x",
+        ),
+        (
+            # 135 would be over the range.
+            "%b: i8 = cast %x\n%a: i8 = assume_divisible 27 %b\n%r: i8 = assume_divisible 5 %a",
+            None,
+        ),
+    ],
     "cast_there_and_back": [
         ("%a: i64 = cast %x\n%r: i32 = cast %a", "%x"),
         ("%a: u8 = cast %p\n%r: bool = cast %a", "%p"),

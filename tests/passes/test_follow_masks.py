@@ -496,15 +496,17 @@ def test_a_gather_follows_its_index() -> None:
     assert y.tolist() == [5, 1, 0, 4]
 
 
-@pytest.mark.parametrize("word", ["floordiv", "mod", "shl"])
+@pytest.mark.parametrize("word", ["floordiv", "mod", "shl", "assume_divisible"])
 def test_masked_lanes_make_no_program_error(word: str) -> None:
+    operands = {"shl": "%nine, %far", "assume_divisible": "2 %x"}
+    operands |= dict.fromkeys(("floordiv", "mod"), "%nine, %x")
     module = kernel(
         f"""
         %x: tile<16xi32> = tile.masked_load %X, %lane, %inside
         %nine: tile<16xi32> = constant 9
         %big: tile<16xi32> = constant 40
         %far: tile<16xi32> = sub %big, %x
-        %q: tile<16xi32> = {word} %nine, {"%far" if word == "shl" else "%x"}
+        %q: tile<16xi32> = {word} {operands[word]}
         %s: i32 = tile.reduce sum 0 %q
         %c0: i32 = constant 0
         tile.store %Y, %c0, %s
@@ -513,11 +515,11 @@ def test_masked_lanes_make_no_program_error(word: str) -> None:
         """,
         "%X: ptr<i32>, %Y: ptr<i32>, %n: i32",
     )
-    x = np.array([38, 39, 39], np.int32)
+    x = np.array([38, 36, 36], np.int32)
     y = np.zeros(1, np.int32)
     run(module, [x, y, 3])
     far = 40 - x
-    values = {"floordiv": 9 // x, "mod": 9 % x, "shl": 9 << far}
+    values = {"floordiv": 9 // x, "mod": 9 % x, "shl": 9 << far, "assume_divisible": x}
     assert y[0] == values[word].sum()
 
 

@@ -181,6 +181,19 @@ def test_a_start_of_unknown_sign_may_be_bounded_by_the_mask() -> None:
     assert "load_tile" in found[-1]
 
 
+def test_what_is_assumed_of_a_start_leaves_its_sign_known() -> None:
+    found = lines(
+        """
+        %even: i32 = assume_divisible 2 %pid
+        %ss: tile<16xi32> = tile.broadcast %even
+        %some: tile<16xi32> = add %ss, %lane
+        %in: tile<16xbool> = compare lt %some, %nn
+        %x: tile<16xf32> = tile.load %X, %some, mask=%in, other=%zero
+        """
+    )
+    assert "tile.load_tile %X, offsets=[%even]" in found[-1]
+
+
 def test_a_store_of_several_elements_to_one_place_stays() -> None:
     text = f"func tile @f({HEAD}) {{{LANES}  tile.store %Y, %f, %zero, mask=%inside\n  return\n}}\n"
     assert "tile.store %Y" in str(recover(text))

@@ -23,12 +23,19 @@ class Intrinsic:
 
 @dataclass(frozen=True)
 class Helper:
-    """A function that the text defines if it uses it.  In the text `{T}` is the C type of an
-    element, `{U}` the unsigned integer of its width, `{S}` the signed one."""
+    """A function that the text defines if it uses it."""
 
     name: str
     parameters: int
     text: str
+
+
+@dataclass(frozen=True)
+class Position:
+    """What a thread is told of where it is."""
+
+    declaration: str  # has {name}
+    type: str
 
 
 @dataclass(frozen=True)
@@ -39,17 +46,20 @@ class Language:
     types: Mapping[DType, str]
     memory_types: Mapping[DType, str]  # of an element in memory, where that differs
     unsigned: Mapping[str, str]  # the unsigned integer type of a signed one's width
-    literal: Callable[[int, DType], tuple[str, int]]  # the text of bits, and its precedence
+    # The text of bits, the type that it has there, and how tightly it binds.
+    literal: Callable[[int, DType], tuple[str, str, int]]
     device: str
     shared: str  # the qualifier of the threadgroup's memory
     kernel: str  # what stands before the name of a kernel; has {threads}
-    buffer: str
-    constants: str
-    thread_positions: Mapping[str, str]  # the declaration of each, by its usual name
+    array: str  # the parameter of an array; has {type}, {name} and {index}
+    constants: str  # the parameter that has the scalar arguments; has {index}
+    constants_name: str
+    report: str  # the parameter of the report; has {name} and {index}
+    positions: Mapping[str, Position]
     bitcast: str
-    unroll: str
     intrinsics: Mapping[type[Op], Intrinsic]
     helpers: Mapping[str, Helper]
     barriers: Mapping[Scope, str]
     atomics: Mapping[AtomicKind, str]
-    reserved: frozenset[str]
+    keywords: frozenset[str]  # which nothing may be called
+    functions: frozenset[str]  # which a variable would hide

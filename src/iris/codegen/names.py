@@ -15,6 +15,7 @@ class Names:
         self._reserved = reserved
         self._taken: set[str] = set()
         self._scopes: list[list[str]] = [[]]
+        self._hints: set[str] = set()
 
     def enter(self) -> None:
         self._scopes.append([])
@@ -25,8 +26,11 @@ class Names:
     def new(self, hint: str, *, everywhere: bool = False) -> str:
         """A name like the hint; `everywhere`: for the whole function, not for this scope."""
         name = legal(hint)
+        stem = _NUMBERED.sub("", name)
+        if stem in self._hints:  # the text of the IR has numbered what shares a name: not so here
+            name = stem
+        self._hints.add(name)
         if not self._is_free(name):
-            stem = _NUMBERED.sub("", name)
             name, count = stem, 0
             while not self._is_free(name):
                 count += 1

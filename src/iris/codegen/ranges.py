@@ -69,7 +69,11 @@ class Ranges:
 
     def fits(self, op: Op) -> bool:
         """Whether the arithmetic of an op may be written as it stands."""
-        return op.results[0] in self._known or op in self._addresses
+        return self.known(op) or op in self._addresses
+
+    def known(self, op: Op) -> bool:
+        """Whether bounds show that the result of an op fits."""
+        return op.results[0] in self._known
 
     def is_natural(self, *values: Value) -> bool:
         return all(self.of(v)[0] >= 0 for v in values)

@@ -23,6 +23,7 @@ from iris.ir.types import DType, ElementType, bool_
 
 COLUMNS = 100
 LONGEST = 56  # an expression of more characters gets a name of its own
+MARGIN = 16  # what an assignment has besides an expression
 STEP = "    "
 
 #: What an op is in the text: an expression, or None where the rule has written statements.
@@ -34,7 +35,8 @@ class Writer:
         self.function = function
         self.language = language
         self.fast = function.fast_math
-        self.names = Names(language.reserved)
+        self.names = Names(language.keywords | language.functions)
+        self.fields = Names(language.keywords)  # of the constant struct
         self.ranges = Ranges(function.body, function.simdgroups)
         self.lines: list[str] = []
         self.indent = STEP
@@ -71,14 +73,17 @@ class Writer:
     def give(self, value: Value, expression: Expression) -> None:
         """Say what a value is in the text."""
         users = value.users
-        if (
-            len(users) == 1
-            and value.name is None
-            and value.op is not None
-            and len(expression.text) <= LONGEST
-        ):
+        op = value.op
+        if len(users) == 1 and op is not None:
             (user,) = users
-            if user.parent is value.op.parent and user.operands.count(value) == 1:
+            # What ends a region assigns it to a variable that has a name.
+            room = COLUMNS - MARGIN - len(self.indent) if user.terminator else LONGEST
+            if (
+                user.parent is op.parent
+                and (value.name is None or user.terminator)
+                and len(expression.text) <= room
+                and (len(user.operands) == 1 or user.operands.count(value) == 1)
+            ):
                 self.expressions[value] = expression
                 if expression.touches:
                     self.waiting[value] = expression
@@ -109,7 +114,7 @@ class Writer:
         self.indent = self.indent[: -len(STEP)]
         if len(self.lines) == start + 1:
             head, body = self.lines[start - 1][:-2], self.lines[start].lstrip()
-            is_plain = body.endswith(";") and not body.startswith(("for ", "if ", "while "))
+            is_plain = not head.lstrip().startswith("}") and body.endswith(";") and not body.startswith(("for ", "if ", "while "))
             if is_plain and len(head) + 1 + len(body) <= COLUMNS:
                 self.lines[start - 1 :] = [f"{head} {body}"]
                 return
@@ -137,10 +142,7 @@ class Writer:
 
     def name_of(self, value: Value) -> str:
         """A new name for a value."""
-        hint = value.name
-        if hint is None and value.op is not None:
-            hint = value.op.result_name()
-        return self.names.new(hint or "v")
+        return self.names.new(value.name or _usual_name(value))
 
     def declare(self, value: Value, expression: Expression) -> Expression:
         """Make a variable of a value."""
@@ -260,6 +262,13 @@ class Writer:
             name = self.positions[usual] = self.names.new(usual, everywhere=True)
         return name
 
+    def extent(self, array: Value, axis: int) -> str:
+        """The size of an argument along an axis."""
+        key = (array, axis)
+        if key not in self.extents:
+            self.extents[key] = self.fields.new(f"{self.expressions[array].text}_extent_{axis}")
+        return f"{self.language.constants_name}.{self.extents[key]}"
+
     def unsupported(self, op: Op, message: str) -> VerifyError:
         return op.invalid(f"{message} in {self.language.name}")
 
@@ -273,6 +282,14 @@ def assignment(target: str, expression: Expression, content: str) -> str:
     if sides is not None and sides[0] == target and content is expression.text:
         return f"{target} {sides[1]}= {sides[2]};"
     return f"{target} = {content};"
+
+
+def _usual_name(value: Value) -> str:
+    """What a value is called that the source has no name for."""
+    dtype = element_of(value).element
+    if dtype is bool_:
+        return "flag"
+    return "v" if dtype.is_float else "n"
 
 
 def element_of(value: Value) -> ElementType:
@@ -300,4 +317,3 @@ def merge_touches(expressions: Sequence[Expression]) -> int:
     return touches
 
 
-__all__ = ["Writer", "assignment", "bool_", "element_of", "emit", "merge_touches"]

@@ -19,15 +19,19 @@ from iris.passes.instruments import Check, Dump, Snapshots
 TILE_PIPELINE = Pipeline.parse(
     "follow-masks,fold,canonicalize,cse,licm,recover-blocks,fold,canonicalize,cse,licm,dce"
 )
+_CLEAN = "fold,canonicalize,cse,licm,dce"
+METAL_PIPELINE = Pipeline.parse(
+    f"{TILE_PIPELINE},choose-simdgroups,assign-layouts,{_CLEAN},"
+    f"lower-to-metal,{_CLEAN},fuse-register-loops,{_CLEAN},uniform-conditions,insert-barriers"
+)
+# What leads from the traced program to each level.
+PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}
 
 
-def optimize(traced: Module, instruments: list[Instrument] | None = None) -> Module:
-    """Run the pipeline, watched by what the environment asks for."""
-    watching = list(instruments or [])
-    if knobs.check():
-        watching.append(Check(verify))
-    watching += dumps()
-    return run(traced, TILE_PIPELINE, watching)
+def optimize(traced: Module, level: Level) -> Module:
+    """Run the pipeline that leads to a level, watched by what the environment asks for."""
+    watching: list[Instrument] = [Check(verify)] if knobs.check() else []
+    return run(traced, PIPELINES[level], [*watching, *dumps()])
 
 
 def dumps() -> list[Instrument]:
@@ -69,7 +73,7 @@ class Compilation:
     def stages(self) -> list[Stage]:
         """The stages, made by running the pipeline again on what was traced."""
         snapshots = Snapshots()
-        run(self.traced, TILE_PIPELINE, [snapshots])
+        run(self.traced, METAL_PIPELINE, [snapshots])
         made = []
         for snapshot in snapshots.stages:
             name = "traced" if snapshot.cause is None else snapshot.name
@@ -80,7 +84,15 @@ class Compilation:
     @property
     def tile(self) -> str:
         """The Tile IR at the end of its passes."""
-        return self.stages[-1].text
+        return self._last(Level.TILE)
+
+    @property
+    def metal(self) -> str:
+        """The Metal IR at the end of its passes."""
+        return self._last(Level.METAL)
+
+    def _last(self, level: Level) -> str:
+        return next(stage.text for stage in reversed(self.stages) if stage.level is level)
 
     def diff(self, name: str) -> str:
         """What a pass changed, as a diff of IR text."""
@@ -104,7 +116,7 @@ class Compilation:
         self._launch(*arguments, **named)
 
     def __str__(self) -> str:
-        return self.tile
+        return self.stages[-1].text
 
 
 def _entry(module: Module) -> Func:

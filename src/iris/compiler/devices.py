@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from iris import knobs
 from iris.errors import SettingError
-from iris.interp import tile as interp
+from iris.interp import metal, tile
 from iris.ir.control import Func
 from iris.ir.core import Level
 from iris.ir.scalar import storage
@@ -71,10 +71,11 @@ class Device:
 
 
 class Interpreter(Device):
-    """The reference interpreter of Tile IR: always there, checks everything."""
+    """A reference interpreter: always there, checks everything.  This one is that of Tile IR."""
 
     name = "interp"
     accepts = Level.TILE
+    _run = staticmethod(tile.run)
 
     def compile(self, entry: Func) -> Program:
         return Program(entry, entry)
@@ -90,7 +91,7 @@ class Interpreter(Device):
 
     def launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> None:
         views = [self._view(a) if isinstance(a, ArrayArgument) else a for a in arguments]
-        interp.run(program.entry, grid, views)
+        self._run(program.entry, grid, views)
 
     @staticmethod
     def _view(argument: ArrayArgument) -> Array:
@@ -100,12 +101,20 @@ class Interpreter(Device):
         return np.asarray(block.view(stored).reshape(argument.shape))
 
 
+class MetalInterpreter(Interpreter):
+    """The reference interpreter of Metal IR: all threads, with races and divergence reported."""
+
+    name = "interp:metal"
+    accepts = Level.METAL
+    _run = staticmethod(metal.run)
+
+
 def _as_stored(array: Array) -> Array:
     """A bf16 array as its bits, which NumPy has no dtype for; another as it is."""
     return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
 
 
-DEVICES: dict[str, type[Device]] = {Interpreter.name: Interpreter}
+DEVICES: dict[str, type[Device]] = {d.name: d for d in (Interpreter, MetalInterpreter)}
 _opened: dict[str, Device] = {}
 
 

@@ -100,10 +100,12 @@ class Kernel:
                 f"the constexpr {unhashable} must be hashable; give a tuple for a list",
             ) from None
         if found is not None and dumps():
-            optimize(found.traced)  # dumps are wanted of what is compiled already, too
+            optimize(
+                found.traced, device.accepts
+            )  # dumps are wanted of what is compiled already, too
         if found is None:
             traced = self.function.trace(known)
-            entry = next(iter(optimize(traced)))
+            entry = next(iter(optimize(traced, device.accepts)))
             if not isinstance(entry, Func):
                 raise SourceError("nothing was traced")
             written = {v.name or "" for v in writes(effects_within(entry)) if hasattr(v, "name")}

@@ -49,6 +49,7 @@ _EXACT = (
     math.Minimum,
     math.MaxNum,
     math.MinNum,
+    math.AssumeDivisible,
 )
 
 

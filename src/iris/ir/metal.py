@@ -160,6 +160,29 @@ class Literal(MetalOp):
                 raise self.invalid(f"{value} does not fit {type_.element}", at="values")
 
 
+class Pattern(MetalOp):
+    """Integers that are linear over F2 in the element's number: the xor of the images of its bits.
+
+    %v: regs<8xi32> = metal.pattern [1, 2, 128]
+
+    holds 0, 1, 2, 3, 128, 129, 130, 131.
+    """
+
+    name = "metal.pattern"
+    images: tuple[int, ...] = attribute(Integers())
+    result: Value = result(REGISTERS)
+
+    def check(self) -> None:
+        type_ = element_type(self.result.type)
+        if not type_.element.is_integer:
+            raise self.invalid(f"the elements are integers, not {type_.element}", at="result")
+        if 1 << len(self.images) != type_.shape[0]:
+            raise self.invalid(f"{len(self.images)} images for {type_}", at="images")
+        for image in self.images:
+            if not 0 <= image <= type_.element.high:
+                raise self.invalid(f"{image} is negative or does not fit {type_}", at="images")
+
+
 class Take(MetalOp):
     """Elements by number, in any order, any number of times; one alone is a scalar.
 

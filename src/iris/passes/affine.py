@@ -129,4 +129,6 @@ def _never_negative(x: Value) -> bool:
         return _never_negative(op.lhs) and _never_negative(op.rhs)
     if isinstance(op, math.Mod):
         return _never_negative(op.rhs)
+    if isinstance(op, math.AssumeDivisible):
+        return _never_negative(op.x)
     return isinstance(op, math.Cast) and op.x.type is i32 and _never_negative(op.x)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from math import lcm
 
 from iris.ir import math
 from iris.ir.control import For, If, While
 from iris.ir.core import Module, Value
 from iris.ir.math import Constant, constant_bits, element_type
 from iris.ir.rewriter import Rewriter, Rules
-from iris.ir.types import Kind, bool_
+from iris.ir.types import Kind, bool_, i32
 from iris.passes.fold import evaluate
 from iris.passes.pipeline import Pass
 
@@ -124,6 +125,16 @@ def select_of_truths(op: math.Select, rewriter: Rewriter) -> None:
         rewriter.replace(op, op.condition)
     elif truths == (0, 1):
         rewriter.replace(op, math.Not(op.condition))
+
+
+@rules(math.AssumeDivisible)
+def assume_once(op: math.AssumeDivisible, rewriter: Rewriter) -> None:
+    """What two numbers divide is divided by their least common multiple."""
+    inner = op.x.op
+    if isinstance(inner, math.AssumeDivisible):
+        both = lcm(op.divisor, inner.divisor)
+        if both <= min(i32.high, element_type(op.x.type).element.high):
+            rewriter.replace(op, math.AssumeDivisible(both, inner.x))
 
 
 @rules(math.Cast)

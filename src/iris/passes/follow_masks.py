@@ -90,6 +90,13 @@ def shift(op: math.Binary, masks: Masks) -> None:
     _give_harmless(op, 1, 0, masks)
 
 
+@follow(math.AssumeDivisible)
+def assume_divisible(op: math.AssumeDivisible, masks: Masks) -> None:
+    """Masked lanes are 0, which everything divides."""
+    masks[op.result] = masks[op.x]
+    _give_harmless(op, 0, 0, masks)
+
+
 @follow(math.Cast)
 def cast(op: math.Cast, masks: Masks) -> None:
     """Where it can fail, masked lanes convert 0."""

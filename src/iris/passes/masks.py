@@ -49,6 +49,7 @@ ELEMENTWISE = (
     math.Select,
     math.Cast,
     math.Bitcast,
+    math.AssumeDivisible,
 )
 
 

@@ -32,8 +32,9 @@ from iris.interp.metal.launch import Chunk, Grid, Launch
 from iris.interp.metal.schedule import by_turns, in_lockstep
 from iris.ir import scalar
 from iris.ir.control import Func
+from iris.ir.core import Value
 from iris.ir.math import element_type
-from iris.ir.types import Type
+from iris.ir.metal import SIMDGROUP_WIDTH
 
 __all__ = [
     "Counters",
@@ -51,7 +52,7 @@ Array = npt.NDArray[Any]
 
 # Programs run so many at a time that the largest value of all of them takes about this much: few
 # enough for the caches, enough to make little of the time that each op costs.
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 21
 
 
 def run(
@@ -83,11 +84,8 @@ def run(
     try:
         for start in range(0, launch.count, step):
             chunk = Chunk(launch, start, min(start + step, launch.count))
-            results = _run_chunk(launch, chunk)
+            returned.append(_run_chunk(launch, chunk))
             launch.reports.finish()
-            returned.append(
-                [_whole(chunk, t, x) for t, x in zip(function.returns, results, strict=True)]
-            )
     finally:
         launch.reports.write(output)
     if counters is not None:
@@ -98,22 +96,19 @@ def run(
 def _run_chunk(launch: Launch, chunk: Chunk) -> list[Array]:
     body, rows = launch.function.body, np.arange(chunk.size)
     every = np.arange(launch.threads)
-    groups = [every] if launch.chance is None else list(every.reshape(-1, 32))
+    groups = [every] if launch.chance is None else list(every.reshape(-1, SIMDGROUP_WIDTH))
     frames = [Frame(launch, chunk, rows, threads) for threads in groups]
     runs = [frame.run(body, launch.arguments) for frame in frames]
-    if launch.chance is None:
-        return in_lockstep(runs[0])
-    parts = by_turns(runs, launch.chance)
-    columns = zip(*parts, strict=True)
-    return [np.concatenate([_full(chunk, 32, x) for x in column], axis=1) for column in columns]
+    ends = [in_lockstep(runs[0])] if launch.chance is None else by_turns(runs, launch.chance)
+    parts = [
+        [_whole(frame, v, x) for v, x in zip(body.end.operands, values, strict=True)]
+        for frame, values in zip(frames, ends, strict=True)
+    ]
+    return [np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True)]
 
 
-def _full(chunk: Chunk, threads: int, x: Array) -> Array:
-    return np.broadcast_to(x, (chunk.size, threads, *x.shape[2:]))
-
-
-def _whole(chunk: Chunk, type_: Type, x: Array) -> Array:
+def _whole(frame: Frame, value: Value, x: Array) -> Array:
     """A value with a row for each program and thread, and every element."""
-    element, shape = element_type(type_).element, element_type(type_).shape
-    wanted = (chunk.size, chunk.launch.threads, *shape)
-    return np.broadcast_to(x.astype(scalar.storage(element)), wanted)
+    return np.broadcast_to(
+        x.astype(scalar.storage(element_type(value.type).element)), frame.full(value)
+    )

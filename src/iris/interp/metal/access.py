@@ -32,9 +32,10 @@ def reach(
         if bad.any():
             what = f"is outside {memory.name}, which has {memory.size} elements"
             if count > 1:
-                what = f"and the {count - 1} after it: the last one {what}"
-                if (bad & (offset < 0)).any():
-                    what = f"is outside {memory.name}, which has {memory.size} elements"
+                what = (
+                    f"and the {count - 1} after it are not all in {memory.name}, "
+                    f"which has {memory.size} elements"
+                )
             frame.fail(op, bad, what, memory=memory, index=offset)
         if last < 0:
             return None

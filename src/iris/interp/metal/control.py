@@ -120,7 +120,10 @@ def loop(frame: Frame, carried: Sequence[Any], again: Round, once: Round) -> Flo
 
 @interpretation(metal.Foreach)
 def foreach(frame: Frame, op: metal.Foreach) -> Flow:
-    if not _together(op):
+    together = frame.launch.together.get(op)
+    if together is None:
+        together = frame.launch.together[op] = _together(op)
+    if not together:
         return (yield from _one_by_one(frame, op))
     axis = 2 + len(frame.axes)
     inner = frame.rounds(op.count)

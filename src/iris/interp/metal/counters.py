@@ -53,10 +53,10 @@ class Counters:
     atomics: Counter[str] = field(default_factory=Counter)
     flops: int = 0
     target: AppleGPU = field(default_factory=AppleGPU)
-    _lines: dict[tuple[str, bool], Array] = field(default_factory=dict, repr=False)
+    _lines: dict[tuple[object, bool], Array] = field(default_factory=dict, repr=False)
     _cycles: dict[tuple[bytes, int], int] = field(default_factory=dict, repr=False)
 
-    def device(self, name: str, size: int, first: Array, width: int, loads: bool) -> None:
+    def device(self, array: object, size: int, first: Array, width: int, loads: bool) -> None:
         """Counts accesses to an array of so many bytes: a row for each instruction, in it the
         first byte that each lane accesses, or -1, of `width` bytes."""
         traffic = self.device_loads if loads else self.device_stores
@@ -72,7 +72,7 @@ class Counters:
         new = ordered >= 0
         new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
         traffic.lines += int(new.sum())
-        seen = self._lines.setdefault((name, loads), np.zeros(-(-size // line), np.bool_))
+        seen = self._lines.setdefault((array, loads), np.zeros(-(-size // line), np.bool_))
         seen[touched[touched >= 0]] = True
 
     def shared(self, first: Array, width: int, loads: bool) -> None:

@@ -52,6 +52,7 @@ class Launch:
         self.chance = None if seed is None else np.random.default_rng(seed)
         self.reports = Reports(self)
         self.log: list[Op] = []  # the accesses made so far
+        self.together: dict[Op, bool] = {}  # whether a loop's rounds can run all at once
         self._plans: dict[Region, list[Step]] = {}
         for op in function.walk():
             _check_memory_results(op)

@@ -135,7 +135,7 @@ class Device(Memory):
 
     def count(self, counters: Counters, first: Array, count: int, loads: bool) -> None:
         size = self.size * self.itemsize
-        counters.device(self.name, size, first, count * self.itemsize, loads)
+        counters.device(self, size, first, count * self.itemsize, loads)
 
 
 class Arena:

@@ -39,6 +39,16 @@ def literal(frame: Frame, op: metal.Literal) -> Sequence[Array]:
     return [numbers.reshape(*[1] * (frame.rank(type_) - 1), -1)]
 
 
+@interpretation(metal.Pattern)
+def pattern(frame: Frame, op: metal.Pattern) -> Sequence[Array]:
+    numbers = [0]
+    for image in op.images:
+        numbers += [number ^ image for number in numbers]
+    type_ = element_type(op.result.type)
+    whole = np.array(numbers, scalar.storage(type_.element))
+    return [whole.reshape(*[1] * (frame.rank(type_) - 1), -1)]
+
+
 @interpretation(metal.Take)
 def take(frame: Frame, op: metal.Take, x: Array) -> Sequence[Array]:
     if x.shape[-1] > 1:

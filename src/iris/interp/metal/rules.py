@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from inspect import isgeneratorfunction
 from typing import Any, NamedTuple
 
@@ -47,6 +47,3 @@ def steps_of(region: Region, counted: bool) -> list[Step]:
 def _mentioned(op: Op) -> set[Value]:
     """The values that an op, or one within it, uses."""
     return {value for inner in op.walk() for value in inner.operands}
-
-
-Results = Sequence[Any]

@@ -55,7 +55,7 @@ def num_threadgroups(frame: Frame, op: metal.NumThreadgroups) -> Sequence[Array]
 @interpretation(metal.Barrier)
 def barrier(frame: Frame, op: metal.Barrier) -> Flow:
     if op.scope is Scope.SIMDGROUP:
-        _check_simdgroups(frame, op)
+        check_simdgroups(frame, op)
         groups = frame.per_simdgroup()
         shape = (len(frame.rows), frame.simdgroups)
         there = np.ones(shape, np.bool_) if groups is None else groups.any(axis=-1)
@@ -72,7 +72,7 @@ def barrier(frame: Frame, op: metal.Barrier) -> Flow:
     return []
 
 
-def _check_simdgroups(frame: Frame, op: Op) -> None:
+def check_simdgroups(frame: Frame, op: Op) -> None:
     """Reports a simdgroup only some of whose lanes do something that all have to."""
     groups = frame.per_simdgroup()
     if groups is None:
@@ -93,7 +93,7 @@ def _report_missing(frame: Frame, op: Op, missing: Array, who: str) -> None:
 
 def _from_threads(frame: Frame, op: Op, x: Array, lanes: Array) -> Sequence[Array]:
     """What each thread gets that takes the value of a lane of its simdgroup."""
-    _check_simdgroups(frame, op)
+    check_simdgroups(frame, op)
     if x.shape[1] == 1:
         return [x]
     first = np.arange(len(frame.threads)) // SIMDGROUP_WIDTH * SIMDGROUP_WIDTH
@@ -112,7 +112,7 @@ def broadcast(frame: Frame, op: metal.Broadcast, x: Array) -> Sequence[Array]:
 
 @interpretation(metal.Shuffle)
 def shuffle(frame: Frame, op: metal.Shuffle, x: Array, lane: Array) -> Sequence[Array]:
-    _check_simdgroups(frame, op)
+    check_simdgroups(frame, op)
     bad = (lane < 0) | (lane >= SIMDGROUP_WIDTH)
     frame.check(op, bad, f"metal.shuffle from a lane outside 0 to {SIMDGROUP_WIDTH - 1}")
     if x.shape[1] == 1:

@@ -26,20 +26,24 @@ class Scratch:
     columns: tuple[int, ...]
     widest: int
 
-    def vector(self, layout: LinearLayout) -> list[int]:
-        """The register columns of a layout whose addresses are 1, 2, 4, ...: what one access of
-        a thread can move at once."""
-        at = {self.address(c): c for c in layout.columns_of(REGISTER)}
-        found: list[int] = []
-        while 2 << len(found) <= self.widest and 1 << len(found) in at:
-            found.append(at[1 << len(found)])
-        return found
-
     def address(self, element: int) -> int:
+        """Where an element is, by its row-major number."""
         found = 0
         for bit, column in enumerate(self.columns):
             if element >> bit & 1:
                 found ^= column
+        return found
+
+    def vector(self, layout: LinearLayout) -> list[int]:
+        """The register columns of a layout whose addresses are 1, 2, 4, ..., bits that nothing
+        else changes: what one access of a thread can move at once."""
+        at = {self.address(c): c for c in layout.columns_of(REGISTER)}
+        addresses = [self.address(c) for c in layout.columns]
+        found: list[int] = []
+        step = 1
+        while 2 * step <= self.widest and sum(a & step != 0 for a in addresses) == 1 and step in at:
+            found.append(at[step])
+            step *= 2
         return found
 
 

@@ -49,7 +49,9 @@ class Homes:
     def at_access(self, op: Op, type_: Tile) -> LinearLayout:
         """A layout in which an access of memory is coalesced."""
         axes = order(op, self.axes)
-        return coalesced(type_.shape, axes, vector(op, axes[0], self.axes), self.simdgroups)
+        # Four elements whatever their size, so that tiles of several dtypes meet in one layout.
+        width = min(4, vector(op, axes[0], self.axes))
+        return coalesced(type_.shape, axes, width, self.simdgroups)
 
     def visit(self, region: Region) -> None:
         """Find homes for what is computed in a region."""
@@ -88,7 +90,14 @@ def anywhere(homes: Homes, op: Op) -> None:
     """It costs nothing to have what is the same along an axis in yet another place."""
 
 
-@home(tile.Load, tile.LoadTile, tile.Atomic, tile.AtomicCas)
+@home(tile.Atomic, tile.AtomicCas)
+def one_at_a_time(homes: Homes, op: tile.Atomic | tile.AtomicCas) -> LinearLayout:
+    assert isinstance(op.result.type, Tile)
+    type_ = op.result.type
+    return coalesced(type_.shape, _row_major(type_), 1, homes.simdgroups)
+
+
+@home(tile.Load, tile.LoadTile)
 def where_it_is_coalesced(homes: Homes, op: Op) -> LinearLayout:
     assert isinstance(op.results[0].type, Tile)
     return homes.at_access(op, op.results[0].type)

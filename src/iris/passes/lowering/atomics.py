@@ -55,9 +55,9 @@ def _each(
     """Update an element for each element of the operands; give the old ones to all that have it."""
     dtype = element_type(op.result.type).element
     if dtype.bits != 32:
+        at_line = op.location and SourceSpot.of_line(*op.location)
         raise LanguageError(
-            f"Apple GPUs have atomics of 32-bit elements, not of {dtype}",
-            SourceSpot.at(op.location),
+            f"Apple GPUs have atomics of 32-bit elements, not of {dtype}", at_line
         )
     layout = tile_layout(op.result) if isinstance(op.result.type, Tile) else None
     holder = at.holder(layout)

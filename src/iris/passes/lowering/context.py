@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import or_
-from typing import TypeAlias
 
 from iris.errors import PipelineError
 from iris.ir import math, metal
@@ -13,19 +10,17 @@ from iris.ir.builder import Builder
 from iris.ir.control import Func, Yield
 from iris.ir.core import Facet, Region, Value
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
-from iris.ir.math import Constant, element_type
+from iris.ir.math import element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, Foreach, Slice, Splat, Take, count_of, registers
-from iris.ir.types import DType, ElementType, Tile, Type, i32
+from iris.ir.types import DType, Tile, Type, i32
 from iris.passes.affine import Sums
 from iris.passes.axis import Axes
-
-# An integer known while compiling, or a scalar of the program.
-Number: TypeAlias = "int | Value"
+from iris.passes.numbers import Number, Numbers
 
 lower = Facet("lowering")
 
 
-class Lowering:
+class Lowering(Numbers):
     """The lowering of one function.
 
     `self[v]` is what has become of a value of the tile function, and `self.b` puts ops where the
@@ -38,7 +33,7 @@ class Lowering:
         self.values: dict[Value, Value] = {}
         self.axes = Axes()
         self.sums = Sums()
-        self.b = Builder(target.body)
+        super().__init__(Builder(target.body))
         for old in source.body.arguments:
             self.values[old] = target.body.add_argument(old.type, old.name)
         self.lane = self.b(metal.Lane(), "lane")
@@ -72,84 +67,11 @@ class Lowering:
             raise PipelineError(f"a {type_} has no layout; run assign-layouts before")
         return registers(type_.layout.size(REGISTER), type_.element)
 
-    # Arithmetic on numbers, of which the part that is known is done here.
-
-    def constant(self, number: int, type_: ElementType = i32) -> Value:
-        bits = number & ((1 << type_.element.bits) - 1)
-        return self.b.insert(Constant.of_bits(bits, type_)).result
-
-    def value(self, number: Number, type_: DType = i32) -> Value:
-        """A number as a value of a dtype."""
-        if isinstance(number, int):
-            return self.constant(number, type_)
-        return number if number.type is type_ else self.b(math.Cast(number, type_))
-
-    def add(self, a: Number, b: Number, type_: DType = i32) -> Number:
-        if isinstance(a, int) and isinstance(b, int):
-            return a + b
-        if a == 0 or b == 0:
-            return b if a == 0 else a
-        return self.b(math.Add(self.value(a, type_), self.value(b, type_)))
-
-    def times(self, a: Number, b: Number, type_: DType = i32) -> Number:
-        if isinstance(a, int) and isinstance(b, int):
-            return a * b
-        if a == 0 or b == 0:
-            return 0
-        if a == 1 or b == 1:
-            return b if a == 1 else a
-        return self.b(math.Mul(self.value(a, type_), self.value(b, type_)))
-
-    def xor(self, a: Number, b: Number) -> Number:
-        if isinstance(a, int) and isinstance(b, int):
-            return a ^ b
-        if a == 0 or b == 0:
-            return b if a == 0 else a
-        return self.b(math.Xor(self.value(a), self.value(b)))
-
-    def mask(self, a: Number, bits: int) -> Number:
-        """Some of the bits of a number."""
-        return a & bits if isinstance(a, int) else self.b(math.And(a, self.constant(bits)))
-
-    def compare(self, predicate: math.Predicate, a: Number, b: Number) -> Value:
-        type_ = next((v.type for v in (a, b) if isinstance(v, Value)), i32)
-        assert isinstance(type_, DType)
-        return self.b(math.Compare(predicate, self.value(a, type_), self.value(b, type_)))
-
     def both(self, a: Value | None, b: Value | None) -> Value | None:
         """Where two conditions hold; None holds everywhere."""
         if a is None or b is None:
             return b if a is None else a
         return self.b(math.And(a, b))
-
-    # Places: linear maps over F2, from the bits of a number.
-
-    def form(self, x: Number, images: Sequence[int]) -> Number:
-        """The xor of the images of the bits of a number, of which there are so many.
-
-        Neighbouring bits that stay neighbours are moved together: `(x >> 2 & 3) * 8`.
-        """
-        if isinstance(x, int):
-            return reduce(lambda a, b: a ^ b, (im for i, im in enumerate(images) if x >> i & 1), 0)
-        total: Number = 0
-        used = 0
-        start = 0
-        while start < len(images):
-            image, end = images[start], start + 1
-            while end < len(images) and images[end] == image << (end - start):
-                end += 1
-            if image:
-                part: Number = x
-                if start:
-                    part = self.b(math.Shr(x, self.constant(start)))
-                if end < len(images):
-                    part = self.b(math.And(self.value(part), self.constant((1 << end - start) - 1)))
-                bits = reduce(or_, images[start:end])
-                join = self.xor if used & bits else self.add
-                total = join(total, self.times(part, image))
-                used |= bits
-            start = end if image else start + 1
-        return total
 
     def thread_part(self, lane: Sequence[int], simdgroup: Sequence[int]) -> Number:
         """What the lane and the simdgroup contribute to a place."""
@@ -160,12 +82,6 @@ class Lowering:
             self._forms[key] = self.join(*parts, lane, simdgroup)
             self.b = saved
         return self._forms[key]
-
-    def join(self, a: Number, b: Number, ours: Sequence[int], theirs: Sequence[int]) -> Number:
-        """The xor of two numbers made of bits with these images."""
-        if reduce(or_, ours, 0) & reduce(or_, theirs, 0):
-            return self.xor(a, b)
-        return self.add(a, b)
 
     def holder(self, layout: LinearLayout | None) -> Value | None:
         """Whether this is the thread of several with the same elements that acts for all; None if

@@ -10,7 +10,7 @@ from iris.ir.layout.linear import REGISTER
 from iris.ir.layout.spread import spread
 from iris.ir.math import element_type
 from iris.ir.types import DType, Tile
-from iris.passes.lowering.context import Lowering, Number, axis_images, lower, tile_layout
+from iris.passes.lowering.context import Lowering, axis_images, lower, tile_layout
 
 
 def elementwise(at: Lowering, op: Op) -> Sequence[Value]:
@@ -54,34 +54,21 @@ def arange(at: Lowering, op: tile.Arange) -> Sequence[Value]:
 def element_numbers(at: Lowering, tile_: Value, element: DType, start: int = 0) -> Value:
     """The row-major number of each element of a tile that a thread holds."""
     layout = tile_layout(tile_)
-    count = layout.size(REGISTER)
     flat = layout.reshape((layout.num_elements,))
-    images = {dim: axis_images(flat, dim, 0) for dim in flat.dims}
-    thread = at.thread_part(images["lane"], images["simdgroup"])
-    threads = [*images["lane"], *images["simdgroup"]]
-    width = min(count, 4)
-    low = images[REGISTER][: width.bit_length() - 1]
-    high = images[REGISTER][len(low) :]
-
-    def body(i: Number) -> Sequence[Value]:
-        first = at.join(thread, at.form(i, high), threads, high)
-        steps = [int(at.form(r, low)) for r in range(width)]  # type: ignore[arg-type]
-        disjoint = not any(a & b for a in low for b in (*threads, *high))
-        if width == 1:
-            return [at.value(at.add(first, start), element)]
-        if disjoint:
-            shift = [step + start for step in steps]
-            if first == 0:
-                return [literal(shift)]
-            first_value = at.splat(at.value(first, element), width)
-            return [at.b(math.Add(first_value, literal(shift)))]
-        mixed = at.b(math.Xor(at.splat(at.value(first, element), width), literal(steps)))
-        return [at.b(math.Add(mixed, literal([start] * width)))]
-
-    def literal(numbers: Sequence[int]) -> Value:
-        return at.b(metal.Literal(tuple(numbers), metal.registers(width, element)))
-
-    return at.each(count, width, body)[0]
+    registers, lanes, groups = (axis_images(flat, dim, 0) for dim in flat.dims)
+    threads = [*lanes, *groups]
+    thread = at.thread_part(lanes, groups)
+    count = flat.size(REGISTER)
+    if count == 1:
+        return at.value(at.add(thread, start), element)
+    type_ = metal.registers(count, element)
+    steps = at.b(metal.Pattern(tuple(registers), type_))
+    overlap = any(a & b for a in threads for b in registers)
+    if overlap:
+        mixed = at.b(math.Xor(at.splat(at.value(thread, element), count), steps))
+        return at.b(math.Add(mixed, at.constant(start, type_))) if start else mixed
+    first = at.add(thread, start)
+    return at.b(math.Add(at.splat(at.value(first, element), count), steps)) if first else steps
 
 
 @lower(tile.Broadcast)

@@ -1,0 +1,221 @@
+"""Memory of the device and of the threadgroup: loads, stores and atomics."""
+
+from __future__ import annotations
+
+from iris.codegen.expression import INDEX, Expression, Precedence, Touch, form_of
+from iris.codegen.operators import binary, call, cast_to, dtype_of, ternary
+from iris.codegen.writer import Writer, element_of, emit
+from iris.ir import metal
+from iris.ir.core import Value
+from iris.ir.tile import AtomicKind
+from iris.ir.types import DType, Ptr, Threadgroup, bool_, f32, u32
+
+
+@emit(metal.Alloc)
+def _alloc(w: Writer, op: metal.Alloc) -> None:
+    type_ = op.result.type
+    assert isinstance(type_, Threadgroup)
+    name = w.names.new(op.result.name or "shared", everywhere=True)
+    # Whoever reads vectors from it, or other elements, needs it aligned for these.
+    align = "alignas(16) " if any(_is_wide(user) for user in op.result.users) else ""
+    element = w.language.memory_types[type_.element]
+    w.shared.append(f"{align}{w.language.shared} {element} {name}[{type_.count}];")
+    w.shared_bytes += -w.shared_bytes % 16 + type_.bytes
+    w.expressions[op.result] = Expression(name, Precedence.POSTFIX, element)
+
+
+def _is_wide(user: object) -> bool:
+    if isinstance(user, metal.Load):
+        return metal.count_of(user.result.type) > 1
+    if isinstance(user, metal.Store):
+        return metal.count_of(user.value.type) > 1
+    return isinstance(user, metal.View)
+
+
+@emit(metal.View)
+def _view(w: Writer, op: metal.View) -> None:
+    whole, part = op.x.type, op.result.type
+    assert isinstance(whole, Threadgroup) and isinstance(part, Threadgroup)
+    base = w.expressions[op.x]
+    element = w.language.memory_types[part.element]
+    pointer = f"{w.language.shared} {element}*"
+    start, size = op.start, whole.element_bytes
+    if start % size:
+        base = _pointer(f"{w.language.shared} uchar*", base)
+        size = 1
+    if start:
+        offset = Expression(str(start // size), Precedence.POSTFIX, "int")
+        base = binary(base, "+", offset, element)
+    if whole.element is not part.element:
+        base = _pointer(pointer, base)
+    name = w.names.new(op.result.name or "view")
+    w.line(f"{pointer} {name} = {base.text};")
+    w.expressions[op.result] = Expression(name, Precedence.POSTFIX, element)
+
+
+def _pointer(type_: str, base: Expression) -> Expression:
+    text = f"({type_}){base.at_least(Precedence.PREFIX)}"
+    return Expression(text, Precedence.PREFIX, base.type)
+
+
+def _qualifier(w: Writer, base: Value) -> str:
+    return w.language.device if isinstance(base.type, Ptr) else w.language.shared
+
+
+def _offset(base: Expression, offset: Expression) -> Expression:
+    """A pointer so far from another."""
+    return base if offset.text in ("0", "0l") else binary(base, "+", offset, base.type)
+
+
+def _place(w: Writer, base: Value, offset: Expression, type_: object, *, const: bool) -> Expression:
+    """The lvalue of elements in memory; of more than one vector, with its index."""
+    pointer = w.expressions[base]
+    of = base.type
+    assert isinstance(of, (Ptr, Threadgroup))
+    lanes, parts = form_of(type_)  # type: ignore[arg-type]
+    element = w.language.memory_types[of.element]
+    if lanes == 1:
+        text = f"{pointer.at_least(Precedence.POSTFIX)}[{offset.text}]"
+        return Expression(text, Precedence.POSTFIX, element)
+    aligned = isinstance(of, Threadgroup) or of.aligned
+    vector = f"{element}{lanes}" if aligned else f"packed_{element}{lanes}"
+    qualifier = _qualifier(w, base) + " const" * const
+    address = _pointer(f"{qualifier} {vector}*", _offset(pointer, offset))
+    loaded = element if aligned else f"packed_{element}"
+    if parts == 1:
+        return Expression(f"*{address.text}", Precedence.PREFIX, loaded, lanes)
+    return Expression(f"({address.text})[{INDEX}]", Precedence.POSTFIX, loaded, lanes)
+
+
+@emit(metal.Load)
+def _load(w: Writer, op: metal.Load) -> Expression:
+    type_ = element_of(op.result)
+    offset = w.number(op.offset)
+    mask = None if op.mask is None else w.value(op.mask)
+    place = _place(w, op.base, offset, type_, const=True)
+    read = place._replace(touches=Touch.READS | offset.touches)
+    if type_.element is bool_:
+        zero = Expression("0", Precedence.POSTFIX, "int")
+        read = binary(read, "!=", zero, "bool")
+    if mask is None or op.other is None:
+        return read
+    if place.lanes > 1:
+        read = cast_to(w, read, w.language.types[type_.element])
+    other = w.arm(op.other, place.lanes)
+    return ternary(mask, read, other)
+
+
+@emit(metal.Store)
+def _store(w: Writer, op: metal.Store) -> None:
+    type_ = element_of(op.value)
+    w.written.add(op.base)
+    offset = w.number(op.offset)
+    x = w.value(op.value)
+    mask = None if op.mask is None else w.value(op.mask)
+    if mask is not None and x.touches & Touch.CONVERGENT:
+        x = w.declare(op.value, x)
+    w.flush()
+    place = _place(w, op.base, offset, type_, const=False)
+    element = type_.element
+    starts = []
+    if mask is not None:
+        starts.append(w.open(f"if ({mask.text})"))
+    parts = form_of(type_).parts
+    if parts > 1:
+        if len(place.text) > 40:
+            # A pointer before the loop.
+            pass
+        i, start = w.loop(parts)
+        starts.append(start)
+        x, place = x.at(i), place.at(i)
+    text = _stored(w, x, element, place)
+    w.line(f"{place.text} = {text};")
+    for start in reversed(starts):
+        w.close(start)
+
+
+def _stored(w: Writer, x: Expression, dtype: DType, place: Expression) -> str:
+    """What memory takes for a value."""
+    if dtype is bool_ and place.lanes > 1:
+        vector = w.language.memory_types[dtype] + str(place.lanes)
+        return f"{vector}({x.text})"
+    return w.content(x, dtype, place.lanes)
+
+
+# Atomics.
+
+_ATOMIC = {True: "atomic_int", False: "atomic_uint"}
+_RELAXED = "memory_order_relaxed"
+
+
+def _atomic_place(w: Writer, op: metal.AtomicLoad | metal.Atomic | metal.CompareExchange) -> str:
+    w.written.add(op.base)
+    dtype = _memory_dtype(op.base)
+    pointer = f"{_qualifier(w, op.base)} {_ATOMIC[dtype.is_signed]}*"
+    # The place is found first: the offset counts elements, which are of one size.
+    address = _pointer(pointer, w.expressions[op.base])
+    return _offset(address, w.number(op.offset)).text
+
+
+def _memory_dtype(base: Value) -> DType:
+    assert isinstance(base.type, (Ptr, Threadgroup))
+    return base.type.element
+
+
+def _as_bits(w: Writer, value: Value) -> str:
+    """The value as an atomic holds it: floats as their bits."""
+    x = w.typed(value)
+    return f"{w.language.bitcast.format(type='uint')}({x.text})" if x.type == "float" else x.text
+
+
+def _from_bits(w: Writer, text: str, dtype: DType) -> Expression:
+    x = Expression(text, Precedence.POSTFIX, w.language.types[u32 if dtype is f32 else dtype])
+    if dtype is not f32:
+        return x
+    return call(w.language.bitcast.format(type="float"), x, type_="float")
+
+
+@emit(metal.AtomicLoad)
+def _atomic_load(w: Writer, op: metal.AtomicLoad) -> None:
+    place = _atomic_place(w, op)
+    w.flush()
+    found = _from_bits(w, f"atomic_load_explicit({place}, {_RELAXED})", dtype_of(op.result))
+    w.declare(op.result, found)
+
+
+@emit(metal.Atomic)
+def _atomic(w: Writer, op: metal.Atomic) -> None:
+    place = _atomic_place(w, op)
+    value = _as_bits(w, op.value)
+    w.flush()
+    function = w.language.atomics[AtomicKind(op.kind)]
+    found = _from_bits(w, f"{function}({place}, {value}, {_RELAXED})", dtype_of(op.result))
+    if op.result.users:
+        w.declare(op.result, found)
+    else:
+        w.line(f"{function}({place}, {value}, {_RELAXED});")
+
+
+@emit(metal.CompareExchange)
+def _compare_exchange(w: Writer, op: metal.CompareExchange) -> None:
+    place = _atomic_place(w, op)
+    dtype = dtype_of(op.old)
+    expected, value = _as_bits(w, op.expected), _as_bits(w, op.value)
+    w.flush()
+    bits = w.language.types[u32 if dtype is f32 else dtype]
+    # The function leaves the old element where the expected one was.
+    old = w.name_of(op.old)
+    there = old if dtype is not f32 else w.names.new(f"{old}_bits")
+    w.line(f"{bits} {there} = {expected};")
+    exchange = (
+        f"atomic_compare_exchange_weak_explicit({place}, &{there}, {value}, {_RELAXED}, {_RELAXED})"
+    )
+    if op.done.users:
+        w.define(op.done, w.name_of(op.done), Expression(exchange, Precedence.POSTFIX, "bool"))
+    else:
+        w.line(f"{exchange};")
+    if dtype is f32:
+        if op.old.users:
+            w.define(op.old, old, _from_bits(w, there, dtype))
+    else:
+        w.call(op.old, old)

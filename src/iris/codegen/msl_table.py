@@ -1,0 +1,325 @@
+"""The Metal Shading Language, as a table.
+
+MSL is C++, in which overflow of signed integers is undefined; its specification says nothing that
+would take this back.  In the IR they wrap.  `ranges.py` decides where the text must say so.
+
+Functions of floats come as `precise::` and `fast::`; both are of 32 bits only.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from iris.codegen.expression import Precedence
+from iris.codegen.language import Helper, Intrinsic, Language, Position
+from iris.ir import literal, math
+from iris.ir.metal import Scope
+from iris.ir.tile import AtomicKind
+from iris.ir.types import (
+    DType,
+    Kind,
+    bf16,
+    bool_,
+    f16,
+    f32,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+
+_TYPES = {
+    bool_: "bool",
+    i8: "char",
+    i16: "short",
+    i32: "int",
+    i64: "long",
+    u8: "uchar",
+    u16: "ushort",
+    u32: "uint",
+    u64: "ulong",
+    f16: "half",
+    bf16: "bfloat",
+    f32: "float",
+}
+_SUFFIX = {i64: "l", u32: "u", u64: "ul", f16: "h", f32: "f"}
+
+
+@lru_cache(maxsize=4096)
+def _literal(bits: int, dtype: DType) -> tuple[str, str, int]:
+    type_ = _TYPES[dtype]
+    if dtype.kind is Kind.FLOAT:
+        text, precedence = _float(bits, dtype)
+        return text, type_, precedence
+    value = literal.decode(bits, dtype)
+    if dtype is bool_:
+        return ("true" if value else "false"), type_, Precedence.POSTFIX
+    suffix = _SUFFIX.get(dtype, "")
+    if dtype.bits < 32:
+        type_ = "int"  # there are no shorter literals
+    if dtype.bits >= 32 and dtype.is_signed and value == dtype.low:
+        # A literal has no sign, and its magnitude fits no signed type.
+        return f"(-{dtype.high}{suffix} - 1)", type_, Precedence.POSTFIX
+    precedence = Precedence.PREFIX if value < 0 else Precedence.POSTFIX
+    return f"{value}{suffix}", type_, precedence
+
+
+def _float(bits: int, dtype: DType) -> tuple[str, int]:
+    text = literal.text(bits, dtype)
+    sign, magnitude = ("-", text[1:]) if text.startswith("-") else ("", text)
+    precedence = Precedence.PREFIX if sign else Precedence.POSTFIX
+    if magnitude.startswith("nan("):
+        payload = f"{bits}u" if dtype is f32 else f"ushort({bits})"
+        return f"as_type<{_TYPES[dtype]}>({payload})", Precedence.POSTFIX
+    if magnitude in ("inf", "nan"):
+        number = sign + {"inf": "INFINITY", "nan": "NAN"}[magnitude]
+        if dtype is f32:
+            return number, precedence
+        return f"{_TYPES[dtype]}({number})", Precedence.POSTFIX
+    if dtype is bf16:
+        return f"bfloat({text}f)", Precedence.POSTFIX
+    return text + _SUFFIX[dtype], precedence
+
+
+# In what follows, {T} is the type of an element, {U} the unsigned integer of its width, {both} and
+# {either} the bits that x and y have both, or either of them; {exp} is the exponential.
+_HELPERS = [
+    Helper(
+        "floor_divide",
+        2,
+        """\
+// The quotient, rounded down.
+{T} floor_divide({T} x, {T} y) {{
+    if (y == -1) return {T}(-{U}(x));  // x / y could overflow
+    {T} q = x / y;
+    return q * y != x && (x < 0) != (y < 0) ? q - 1 : q;
+}}
+""",
+    ),
+    Helper(
+        "floor_modulo",
+        2,
+        """\
+// What dividing and rounding down leaves; it has the sign of y.
+{T} floor_modulo({T} x, {T} y) {{
+    if (y == -1) return 0;  // x % y could overflow
+    {T} r = x % y;
+    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}}
+""",
+    ),
+    Helper(
+        "float_floor_divide",
+        2,
+        """\
+// The quotient, rounded down.
+float floor_divide(float x, float y) {{
+    float q = floor(x / y);
+    float r = isinf(y) ? x : fma(-q, y, x);  // has not the sign of y if x / y was rounded up
+    if (isinf(x)) return NAN;
+    return r != 0.0f && (r < 0.0f) != (y < 0.0f) ? q - 1.0f : q;
+}}
+""",
+    ),
+    Helper(
+        "float_floor_modulo",
+        2,
+        """\
+// What dividing and rounding down leaves; it has the sign of y.
+float floor_modulo(float x, float y) {{
+    float r = fmod(x, y);
+    if (r == 0.0f) return copysign(0.0f, y);
+    return (r < 0.0f) != (y < 0.0f) ? r + y : r;
+}}
+""",
+    ),
+    Helper(
+        "maxnum",
+        2,
+        """\
+// The greater; of a number and a nan, the number.  -0 is less than +0.
+{T} maxnum({T} x, {T} y) {{
+    if (x == y) return as_type<{T}>({both});
+    return x > y || y != y ? x : y;
+}}
+""",
+    ),
+    Helper(
+        "minnum",
+        2,
+        """\
+// The lesser; of a number and a nan, the number.  -0 is less than +0.
+{T} minnum({T} x, {T} y) {{
+    if (x == y) return as_type<{T}>({either});
+    return x < y || y != y ? x : y;
+}}
+""",
+    ),
+    Helper(
+        "maximum",
+        2,
+        """\
+// The greater; nan if either is.  -0 is less than +0.
+{T} maximum({T} x, {T} y) {{
+    if (x == y) return as_type<{T}>({both});
+    return x > y || x != x ? x : y;
+}}
+""",
+    ),
+    Helper(
+        "minimum",
+        2,
+        """\
+// The lesser; nan if either is.  -0 is less than +0.
+{T} minimum({T} x, {T} y) {{
+    if (x == y) return as_type<{T}>({either});
+    return x < y || x != x ? x : y;
+}}
+""",
+    ),
+    Helper(
+        "erf",
+        1,
+        """\
+// The error function, within 1 ulp plus what `exp` adds.
+float erf(float x) {{
+    float t = abs(x), s = x * x;
+    if (t <= 0.927734375f) {{
+        float r = fma(-5.96761703e-4f, s, 4.99119423e-3f);
+        r = fma(r, s, -2.67681349e-2f);
+        r = fma(r, s, 1.12819925e-1f);
+        r = fma(r, s, -3.76125336e-1f);
+        r = fma(r, s, 1.28379166e-1f);
+        return fma(r, x, x);
+    }}
+    float r = fma(-1.72853470e-5f, t, 3.83197126e-4f);
+    r = fma(r, s, fma(-3.88396438e-3f, t, 2.42546219e-2f));
+    r = fma(r, t, -1.06777877e-1f);
+    r = fma(r, t, -6.34846687e-1f);
+    r = fma(r, t, -1.28717512e-1f);
+    r = 1.0f - {exp}(fma(r, t, -t));
+    return copysign(r, x);
+}}
+""",
+    ),
+    Helper(
+        "add_record",
+        7,
+        """\
+// Adds a record to the report; see iris.codegen.source.Source.
+void add_record(device atomic_uint* report, uint site, uint program, uint thread,
+                uint part = 0, int place = 0, ulong bits = 0) {{
+    uint at = atomic_fetch_add_explicit(report, 8u, memory_order_relaxed);
+    if (at >= atomic_load_explicit(report + 1, memory_order_relaxed)) return;
+    device uint* record = (device uint*)(report + 2) + at;
+    record[0] = site;
+    record[1] = program;
+    record[2] = thread;
+    record[3] = part;
+    record[4] = uint(place);
+    record[5] = uint(bits);
+    record[6] = uint(bits >> 32);
+    record[7] = 0;
+}}
+""",
+    ),
+]
+
+
+def _both(name: str) -> Intrinsic:
+    return Intrinsic(f"precise::{name}", f"fast::{name}")
+
+
+_KEYWORDS = """
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class
+compl const const_cast constexpr continue decltype default delete do double dynamic_cast else enum
+explicit export extern false float for friend goto if inline int long mutable namespace new noexcept
+not not_eq nullptr operator or or_eq private protected public register reinterpret_cast return short
+signed sizeof static static_assert static_cast struct switch template this thread_local throw true
+try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
+override final import module main
+
+kernel vertex fragment device constant threadgroup threadgroup_imageblock thread ray_data object_data
+half bfloat uchar ushort uint ulong size_t ptrdiff_t int8_t int16_t int32_t int64_t uint8_t uint16_t
+uint32_t uint64_t vec matrix packed_vec atomic atomic_int atomic_uint atomic_bool atomic_ulong
+atomic_float sampler texture array metal precise fast simd visible intersection stitchable
+depth2d texture1d texture2d texture3d texturecube patch_control_point as_type INFINITY NAN
+INT_MIN INT_MAX
+"""
+_FUNCTIONS = """
+abs absdiff addsat all any acos acosh asin asinh atan atan2 atanh bitselect ceil clamp clz copysign
+cos cosh cospi cross ctz degrees distance divide dot erf exp exp10 exp2 fabs fdim floor fma fmax fmin
+fmod fract frexp hadd ilogb isfinite isinf isnan isnormal ldexp length log log10 log2 mad24 madhi
+madsat max max3 median3 min min3 mix modf mul24 mulhi nan nextafter normalize popcount pow powr
+radians reflect refract reverse_bits rhadd rint rotate round rsqrt saturate select sign signbit sin
+sincos sinh sinpi smoothstep sqrt step subsat tan tanh tanpi trunc mem_flags memory_order_relaxed
+simd_broadcast simd_shuffle simd_shuffle_xor simd_sum simd_max simd_min simd_any simd_all
+simdgroup_barrier threadgroup_barrier simdgroup_float8x8 simdgroup_half8x8 simdgroup_matrix
+atomic_load_explicit atomic_store_explicit atomic_exchange_explicit
+atomic_compare_exchange_weak_explicit
+floor_divide floor_modulo maxnum minnum maximum minimum add_record Params p
+"""
+_VECTORS = {f"{t}{n}" for t in _TYPES.values() for n in (2, 3, 4)}
+
+MSL = Language(
+    name="the Metal Shading Language",
+    prologue="#include <metal_stdlib>\nusing namespace metal;\n",
+    exact_pragma="#pragma METAL fp contract(off)\n",
+    types=_TYPES,
+    memory_types=_TYPES | {bool_: "uchar"},  # NumPy's bool is a byte
+    unsigned={
+        **{_TYPES[s]: _TYPES[u] for s, u in ((i8, u8), (i16, u16), (i32, u32), (i64, u64))},
+    },
+    literal=_literal,
+    device="device",
+    shared="threadgroup",
+    kernel="[[max_total_threads_per_threadgroup({threads})]]\nkernel void {name}(",
+    array="device {type}* {name} [[buffer({index})]]",
+    constants="constant Params& p [[buffer({index})]]",
+    constants_name="p",
+    report="device atomic_uint* {name} [[buffer({index})]]",
+    positions={
+        "tid": Position("uint3 {name} [[threadgroup_position_in_grid]]", "uint"),
+        "grid": Position("uint3 {name} [[threadgroups_per_grid]]", "uint"),
+        "lane": Position("ushort {name} [[thread_index_in_simdgroup]]", "ushort"),
+        "simdgroup": Position("ushort {name} [[simdgroup_index_in_threadgroup]]", "ushort"),
+        "thread_index": Position("ushort {name} [[thread_index_in_threadgroup]]", "ushort"),
+    },
+    bitcast="as_type<{type}>",
+    intrinsics={
+        **{
+            op: _both(op.name)
+            for op in (
+                math.Exp,
+                math.Exp2,
+                math.Log,
+                math.Log2,
+                math.Sqrt,
+                math.Rsqrt,
+                math.Sin,
+                math.Cos,
+                math.Tanh,
+                math.Pow,
+            )
+        },
+        math.Floor: Intrinsic("floor", "floor"),
+        math.Ceil: Intrinsic("ceil", "ceil"),
+        math.Round: Intrinsic("rint", "rint"),
+    },
+    helpers={h.name: h for h in _HELPERS},
+    barriers={
+        Scope.SIMDGROUP: "simdgroup_barrier(mem_flags::mem_threadgroup)",
+        Scope.THREADGROUP: "threadgroup_barrier(mem_flags::mem_threadgroup)",
+        Scope.DEVICE: "threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device)",
+    },
+    atomics={
+        **{k: f"atomic_fetch_{k.value}_explicit" for k in AtomicKind},
+        AtomicKind.EXCHANGE: "atomic_exchange_explicit",
+    },
+    keywords=frozenset(_KEYWORDS.split()) | _VECTORS,
+    functions=frozenset(_FUNCTIONS.split()),
+)

@@ -1,0 +1,230 @@
+"""Register arrays: made, taken apart, joined, and gone through part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iris.codegen.expression import INDEX, Expression, Precedence, Touch, form, form_of
+from iris.codegen.operators import dtype_of
+from iris.codegen.writer import COLUMNS, STEP, Writer, element_of, emit, merge_touches
+from iris.ir import metal
+from iris.ir.core import Value
+from iris.ir.math import Constant
+from iris.ir.metal import count_of
+
+_LETTERS = "xyzw"
+
+
+@emit(metal.Splat)
+def _splat(w: Writer, op: metal.Splat) -> Expression:
+    return w.value(op.x)  # one lane stands for all
+
+
+@emit(metal.Literal)
+def _literal(w: Writer, op: metal.Literal) -> Expression | None:
+    dtype = dtype_of(op.result)
+    mask = (1 << dtype.bits) - 1
+    if len(set(op.values)) == 1:
+        text, type_, precedence = w.language.literal(op.values[0] & mask, dtype)
+        return Expression(text, precedence, type_)
+    lanes = form_of(element_of(op.result)).lanes
+    texts = [w.language.literal(v & mask, dtype)[0] for v in op.values]
+    vectors = [
+        Expression(_vector(w, texts[i : i + lanes], op.result), Precedence.POSTFIX, "", lanes)
+        for i in range(0, len(texts), lanes)
+    ]
+    return _assembled(w, op.result, vectors)
+
+
+@emit(metal.Take)
+def _take(w: Writer, op: metal.Take) -> Expression | None:
+    return gather(w, op.result, [(op.x, i) for i in op.indices])
+
+
+@emit(metal.Join)
+def _join(w: Writer, op: metal.Join) -> Expression | None:
+    elements = [(part, i) for part in op.parts for i in range(count_of(part.type))]
+    return gather(w, op.result, elements)
+
+
+def gather(w: Writer, result: Value, elements: Sequence[tuple[Value, int]]) -> Expression | None:
+    """A value made of elements of others."""
+    lanes = form(len(elements)).lanes
+    runs = [_runs(elements[i : i + lanes]) for i in range(0, len(elements), lanes)]
+    met = [value for vector in runs for value, _, _ in vector]
+    sources = {v: w.typed(v) if met.count(v) == 1 else w.simple(v) for v in dict.fromkeys(met)}
+    vectors = []
+    for vector in runs:
+        pieces = [_piece(sources[value].at(part), taken) for value, part, taken in vector]
+        touches = merge_touches([sources[value] for value, _, _ in vector])
+        if len(pieces) == 1 and pieces[0].lanes == lanes:
+            vectors.append(pieces[0]._replace(touches=touches))
+        else:
+            texts = [p.text for p in pieces]
+            text = _vector(w, texts, result)
+            vectors.append(Expression(text, Precedence.POSTFIX, "", lanes, touches=touches))
+    return _assembled(w, result, vectors)
+
+
+def _runs(elements: Sequence[tuple[Value, int]]) -> list[tuple[Value, int, list[int]]]:
+    """Neighbours that come from one vector: the value, which of its vectors, which lanes."""
+    runs: list[tuple[Value, int, list[int]]] = []
+    for value, index in elements:
+        lanes = form_of(element_of(value)).lanes
+        part, lane = divmod(index, lanes)
+        if runs and lanes > 1 and runs[-1][:2] == (value, part):
+            runs[-1][2].append(lane)
+        else:
+            runs.append((value, part, [lane]))
+    return runs
+
+
+def _piece(x: Expression, lanes: Sequence[int]) -> Expression:
+    """Lanes of a vector."""
+    if x.lanes == 1 and len(lanes) == 1:
+        return x
+    if x.lanes == 1:  # it stands for all
+        return x._replace(text=", ".join([x.text] * len(lanes)), precedence=Precedence.ASSIGNMENT)
+    if list(lanes) == list(range(x.lanes)):
+        return x
+    letters = "".join([_LETTERS[i] for i in lanes])
+    text = f"{x.at_least(Precedence.POSTFIX)}.{letters}"
+    return x._replace(text=text, precedence=Precedence.POSTFIX, lanes=len(lanes))
+
+
+def _vector(w: Writer, texts: Sequence[str], result: Value) -> str:
+    type_ = element_of(result)
+    lanes = form_of(type_).lanes
+    return texts[0] if lanes == 1 else f"{w.type_name(type_.element, lanes)}({', '.join(texts)})"
+
+
+def _assembled(w: Writer, value: Value, vectors: Sequence[Expression]) -> Expression | None:
+    """A value given vector by vector: one is an expression, several are an array."""
+    type_ = element_of(value)
+    shape = form_of(type_)
+    scalar = w.language.types[type_.element]
+    if shape.parts == 1:
+        return vectors[0]._replace(type=scalar)
+    name = w.name_of(value)
+    head = f"{w.type_name(type_.element, shape.lanes)} {name}[{shape.parts}] = {{"
+    texts = [v.text for v in vectors]
+    line = f"{head}{', '.join(texts)}}};"
+    if len(w.indent) + len(line) <= COLUMNS:
+        w.line(line)
+    else:
+        w.line(head)
+        for text in texts:
+            w.line(f"{STEP}{text},")
+        w.line("};")
+    w.call(value, name)
+    return None
+
+
+@emit(metal.Slice)
+def _slice(w: Writer, op: metal.Slice) -> Expression | None:
+    part = count_of(op.result.type)
+    if part == count_of(op.x.type):
+        return w.value(op.x)
+    if isinstance(op.index.op, Constant):
+        first = int(op.index.op.value) * part
+        return gather(w, op.result, [(op.x, first + i) for i in range(part)])
+    x = w.value(op.x)
+    if x.lanes == 1 and not x.is_indexed:
+        return x
+    shape, whole = form(part), form_of(element_of(op.x))
+    index = w.number(op.index)
+    type_ = w.language.types[dtype_of(op.x)]
+    if x.touches & Touch.CONVERGENT:
+        x = w.declare(op.x, x)
+    if shape.parts == 1 and shape.lanes == whole.lanes:
+        return x.at(index.text)._replace(touches=x.touches | index.touches)
+    if shape.lanes == whole.lanes:
+        at = f"{w.simple(op.index).at_least(Precedence.MULTIPLICATIVE)} * {shape.parts} + {INDEX}"
+        return x._replace(text=x.text.replace(INDEX, at), sides=None)
+    # The parts are smaller than the vectors, or do not fit them.
+    name, i = w.simple(op.x), w.simple(op.index).at_least(Precedence.MULTIPLICATIVE)
+    if shape.parts > 1:
+        text = _element(name, f"({i} * {part} + {INDEX})")
+        return Expression(text, Precedence.POSTFIX, type_)
+    texts = [element_at(name, i, part, j) for j in range(part)]
+    text = _vector(w, texts, op.result)
+    return Expression(text, Precedence.POSTFIX, type_, shape.lanes)
+
+
+def element_at(array: Expression, index: str, size: int, offset: int) -> str:
+    """The element so far into the part of a number."""
+    lanes = array.lanes
+    if array.is_indexed and lanes % size == 0 and lanes > 1:
+        # The part lies within one vector.
+        each = lanes // size
+        within = f"{index} % {each}" if each > 1 else "0"
+        within += f" * {size}" * (size > 1) + f" + {offset}" * (offset > 0)
+        vector = array.text.replace(INDEX, f"{index} / {each}")
+        return f"{vector}[{within}]"
+    at = index + f" * {size}" * (size > 1) + f" + {offset}" * (offset > 0)
+    return _element(array, at if size == 1 else f"({at})")
+
+
+def _element(array: Expression, index: str) -> str:
+    """An element of a variable, by the text of its number."""
+    bare = index[1:-1] if index.startswith("(") else index
+    if not array.is_indexed:
+        return f"{array.at_least(Precedence.POSTFIX)}[{bare}]"
+    if array.lanes == 1:
+        return array.text.replace(INDEX, bare)
+    vector = array.text.replace(INDEX, f"{index} / {array.lanes}")
+    return f"{vector}[{index} % {array.lanes}]"
+
+
+@emit(metal.Foreach)
+def _foreach(w: Writer, op: metal.Foreach) -> None:
+    w.flush()
+    (number,) = op.body.arguments
+    targets = [w.reserve(v, w.name_of(v)) for v in op.results]
+    w.ranges.set(number, 0, op.count - 1)
+    if op.count == 1:
+        w.expressions[number] = Expression("0", Precedence.POSTFIX, "int")
+        w.region(op.body)
+        for target, value in zip(targets, op.body.end.operands, strict=True):
+            _store_part(w, target, "0", value)
+        w.flush()
+        return
+    w.names.enter()
+    name = w.names.new(number.name) if number.name else w.names.index()
+    w.names.leave()
+    start = w.open(f"for (int {name} = 0; {name} < {op.count}; ++{name})")
+    w.names.new(name)
+    w.expressions[number] = Expression(name, Precedence.POSTFIX, "int")
+    w.region(op.body)
+    for target, value in zip(targets, op.body.end.operands, strict=True):
+        _store_part(w, target, name, value)
+    w.flush()
+    w.close(start)
+
+
+def _store_part(w: Writer, target: Expression, index: str, value: Value) -> None:
+    """Put a value into the part of an array of a number."""
+    type_ = element_of(value)
+    dtype, size, shape = type_.element, count_of(type_), form_of(type_)
+    x = w.value(value)
+    if shape.lanes == target.lanes and shape.parts == 1:
+        w.line(f"{target.at(index).text} = {w.content(x, dtype, shape.lanes)};")
+    elif shape.lanes == target.lanes:
+        i, start = w.loop(shape.parts)
+        place = target.text.replace(INDEX, f"{index} * {shape.parts} + {i}")
+        w.line(f"{place} = {w.content(x.at(i), dtype, shape.lanes)};")
+        w.close(start)
+    elif size == 1:
+        w.line(f"{element_at(target, index, 1, 0)} = {w.content(x, dtype, 1)};")
+    elif shape.parts == 1:
+        x = w.simple(value)
+        for j in range(size):
+            lane = x.text if x.lanes == 1 else f"{x.text}.{_LETTERS[j]}"
+            w.line(f"{element_at(target, index, size, j)} = {lane};")
+    else:
+        x = w.simple(value)
+        i, start = w.loop(size)
+        place = _element(target, f"({index} * {size} + {i})")
+        element = x.text if x.lanes == 1 and not x.is_indexed else _element(x, i)
+        w.line(f"{place} = {element};")
+        w.close(start)
