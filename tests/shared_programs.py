@@ -70,7 +70,7 @@ def execute(module: Module, arguments: Sequence[Array], seed: int | None = None)
 
 
 def shared_program(seed: int, simdgroups: int, *, provable: bool = True) -> SharedProgram:
-    """A random program.  Not `provable`: whether its conditions are uniform, analysis cannot say."""
+    """A random program.  Unless it is `provable` that its conditions are uniform, they just are."""
     return _Writer(random.Random(seed), simdgroups, provable).program()
 
 
@@ -105,9 +105,7 @@ class _Writer:
             for step in steps:
                 step(state)
 
-        return SharedProgram(
-            f"{head}({arguments}) {{\n{body}\nreturn\n}}\n", self.threads, meaning
-        )
+        return SharedProgram(f"{head}({arguments}) {{\n{body}\nreturn\n}}\n", self.threads, meaning)
 
     # Text.
 
@@ -277,7 +275,8 @@ class _Writer:
         bound = self.op("and", number, self.constant(3))
         result, carried = self.name(), self.name()
         one, k = self.constant(1), self.name()
-        self.emit(f"{result}: i32 = for %c0, {bound}, {one} ({k}: i32, {carried}: i32 = {self.value}) {{")
+        arguments = f"{k}: i32, {carried}: i32 = {self.value}"
+        self.emit(f"{result}: i32 = for %c0, {bound}, {one} ({arguments}) {{")
         self.value = carried
         body = self.block(self.rng.randint(1, 4), depth)
         self.emit(f"yield {self.value}", "}")
@@ -291,9 +290,10 @@ class _Writer:
 
     def repeat_while(self, depth: int) -> Step:
         """As long as the number of the round is less than a number that the body may change."""
-        result, v, w, k, n = (self.name() for _ in range(5))
+        result, last, v, w, k, n = (self.name() for _ in range(6))
         one = self.constant(1)
-        self.emit(f"{self.name()}: i32, {result}: i32 = while ({k}: i32 = %c0, {v}: i32 = {self.value}) {{")
+        arguments = f"{k}: i32 = %c0, {v}: i32 = {self.value}"
+        self.emit(f"{last}: i32, {result}: i32 = while ({arguments}) {{")
         number, value_of = self.scalar()
         few = self.op("and", number, self.constant(3))
         self.emit(f"yield {self.op('compare', f'lt {k}, {few}', type_='bool')}")

@@ -148,6 +148,10 @@ class SourceError(UserError):
     """A kernel whose source Python cannot give."""
 
 
+class OutOfResources(UserError):
+    """A kernel that needs more threads, memory, registers or buffers than the GPU has for one."""
+
+
 class VerifyError(IrisError):
     """IR that breaks a rule.
 

@@ -5,7 +5,30 @@ This is a description, never a live device: nothing here opens a framework or as
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+#: How far a math function of f32 may be from the truth, in units of the last place of that.
+#: [Metal Shading Language Specification, numerical compliance: single precision without fast
+#: math; what is not listed, such as `sqrt` and `rsqrt`, is rounded correctly]
+ULPS: Mapping[str, float] = MappingProxyType(
+    {
+        "cos": 4,
+        "exp": 4,
+        "exp2": 4,
+        "log": 4,
+        "log2": 4,
+        "pow": 16,
+        "sin": 4,
+        "tanh": 5,
+        # MSL has neither.  1 / (1 + exp(-x)) is off by the 4 of exp and half for each of its two
+        # roundings, all relative to numbers that may have twice the result's relative ulp.
+        "sigmoid": 10,
+        # What its expansion has to keep.
+        "erf": 4,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +45,12 @@ class AppleGPU:
     max_threads: int = 1024
     #: Threadgroup memory of one threadgroup. [MLX, tinygrad: source]
     threadgroup_bytes: int = 32 * 1024
+    #: Threadgroup memory of a core, for all threadgroups on it.
+    #: [philipturner/metal-benchmarks, M1 and M2]
+    core_threadgroup_bytes: int = 60 * 1024
+    #: Registers of 32 bits that a thread can have: 256 of 16 bits. [Mesa: agx_performance.c] About
+    #: 124 are there for values; with 128 live ones some spill. [meTile, M5]
+    thread_registers: int = 128
     #: Banks of threadgroup memory, and the bytes each serves per cycle. Undocumented by Apple;
     #: found by probing an M5. [meTile: source]
     banks: int = 32
@@ -30,3 +59,5 @@ class AppleGPU:
     line_bytes: int = 128
     #: Buffers that one kernel can bind. [MLX, tinygrad: source; mlx-vlm #1799]
     buffer_bindings: int = 31
+    #: How far off each math function of f32 may be; see `ULPS`.
+    ulps: Mapping[str, float] = field(default_factory=lambda: ULPS, hash=False)

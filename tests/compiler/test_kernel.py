@@ -12,7 +12,7 @@ import pytest
 
 import iris
 from iris.compiler import check
-from iris.compiler.devices import Interpreter
+from iris.compiler.devices import Interpreter, Program
 from iris.errors import (
     ArgumentError,
     IrisError,
@@ -74,9 +74,9 @@ def test_arrays_that_overlap_share_memory_on_the_device() -> None:
 def test_what_cannot_overlap_is_known() -> None:
     x, out = np.zeros(8, np.float32), np.zeros(8, np.float32)
     apart = double.lower(x, out, 8, grid=1)
-    assert "%X: ptr<f32, noalias>, %Out: ptr<f32, noalias>" in str(apart)
+    assert "%X: ptr<f32, noalias, aligned>, %Out: ptr<f32, noalias, aligned>" in str(apart)
     same = double.lower(x, x, 8, grid=1)
-    assert "%X: ptr<f32>, %Out: ptr<f32>" in str(same)
+    assert "%X: ptr<f32, aligned>, %Out: ptr<f32, aligned>" in str(same)
 
 
 def test_bf16_arrays() -> None:
@@ -142,13 +142,114 @@ def test_a_kernel_is_traced_once_for_what_it_depends_on() -> None:
 
     x = np.zeros(4, np.float32)
     for _ in range(3):
-        counted[1](x, 1, B=1)
-        counted[1](x.copy(), 2, B=1)
+        counted[1](x, 2, B=1)
+        counted[1](x.copy(), 3, B=1)
     assert traced == [1]
-    counted[1](x, 1, B=2)
-    counted[1](x.astype(np.float16), 1, B=1)
-    counted[1](x, 1.0, B=1)
+    counted[1](x, 3, B=2)
+    counted[1](x.astype(np.float16), 3, B=1)
+    counted[1](x, 3.0, B=1)
     assert len(traced) == 4
+
+
+def first_lines(compilation: iris.Compilation, count: int) -> str:
+    """The start of what was traced, without indentation."""
+    lines = compilation.stages[0].text.splitlines()[:count]
+    return "\n".join(line.strip() for line in lines)
+
+
+def test_what_divides_an_integer_is_known() -> None:
+    x = np.zeros(8, np.float32)
+
+    def known(n: int, B: int = 8) -> str:
+        text = first_lines(double.lower(x, x.copy(), n, B=B, grid=0), 2)
+        return text.partition("aligned>, %n")[2].split("\n", 1)[-1].partition(" = ")[2]
+
+    assert known(13).startswith("tile.program_id")
+    assert known(8) == "assume_divisible 8 %n_arg"
+    assert known(24) == "assume_divisible 8 %n_arg"
+    assert known(48) == known(-16) == known(0) == "assume_divisible 16 %n_arg"
+    assert known(48, B=32) == "assume_divisible 16 %n_arg"
+    assert known(96, B=32) == "assume_divisible 32 %n_arg"
+    assert known(1) == "constant 1"
+    assert known(2**40) == "assume_divisible 16 %n_arg"
+
+    @iris.kernel
+    def odd(Out, n, P: iris.constexpr, Q: iris.constexpr, flag: iris.constexpr):
+        iris.store(Out, n + P + Q)
+
+    text = str(odd.lower(x, 240, P=3, Q=10, flag=True, grid=1).stages[0].text)
+    assert "%n: i32 = assume_divisible 240 %n_arg" in text
+    # Not over the range of i32, whatever divides it.
+    far = 2**25 + 1
+    text = str(odd.lower(x, 16 * 5 * far, P=5, Q=far, flag=True, grid=1).stages[0].text)
+    assert "%n: i64 = assume_divisible 80 %n_arg" in text
+
+
+def test_a_kernel_is_compiled_once_for_what_is_known_of_integers() -> None:
+    traced = []
+
+    @iris.kernel
+    def scaled(X, Out, n, B: iris.constexpr):
+        traced.append(n)
+        at = iris.program_id(0) * B + iris.arange(0, B)
+        iris.store(Out + at, n * iris.load(X + at, mask=at < n), mask=at < n)
+
+    x = np.arange(2048, dtype=np.float32)
+    compiled = []
+    for n in (1024, 2048, 1000, 1, 64, 72, 24, 1, 1001):
+        out = np.zeros_like(x)
+        scaled[iris.cdiv(n, 64)](x, out, n, B=64)
+        assert (out[:n] == n * x[:n]).all()
+        assert (out[n:] == 0).all()
+        compiled.append(len(traced))
+    assert compiled == [1, 1, 2, 3, 3, 3, 3, 3, 3]
+
+
+def test_what_was_known_is_checked() -> None:
+    x = np.zeros(8, np.float32)
+    compilation = double.lower(x, x.copy(), 16, grid=1)
+    entry = next(iter(compilation.stages[0].module))
+    with pytest.raises(ProgramError, match="%n_arg is not divisible by 16"):
+        Interpreter().launch(Program(entry, entry), (1, 1, 1), [x, x.copy(), 17])
+
+
+def test_sizes_of_arrays_that_16_divides_are_known() -> None:
+    @iris.kernel
+    def corner(X, Out, n):
+        iris.store(Out, iris.sum(iris.tile_load(X, 0, 0, n, (4, 4))))
+
+    for shape, known in [
+        ((6, 32), [1]),
+        ((16, 16), [0, 1]),
+        ((5, 7), []),
+        ((64,), [0]),
+        ((9,), []),
+    ]:
+        x, out = np.ones(shape, np.float32), np.zeros(1, np.float32)
+        text = corner.lower(x, out, 3, grid=1).stages[0].text
+        lines = [line.strip().partition(" = ")[2] for line in text.splitlines()]
+        found = [lines[i - 1] for i, line in enumerate(lines) if line.startswith("assume")]
+        assert found == [f"tile.extent {axis} %X" for axis in known]
+        corner[1](x, out, x.shape[-1])
+        assert out[0] == 4 * min(4, x.size // x.shape[-1])
+
+
+def test_arrays_start_at_a_multiple_of_16_bytes() -> None:
+    device = Interpreter()
+    for size in (0, 1, 15, 100, 4096):
+        memory = [device.allocate(size) for _ in range(8)]
+        assert all(m.ctypes.data % 16 == 0 and m.nbytes == size for m in memory)
+
+    memory = np.zeros(16, np.float32)
+    out = np.zeros(8, np.float32)
+    whole = "%X: ptr<f32, aligned>"
+    for start, aligned in [(0, True), (1, False), (4, True), (6, False), (12, True)]:
+        part = memory[start : start + 2]
+        text = double.lower(memory, part, 2, grid=1).stages[0].text
+        assert f"{whole}, %Out: ptr<f32{', aligned' * aligned}>" in text
+        # By itself, what it is a part of does not matter.
+        text = double.lower(part, out, 2, grid=1).stages[0].text
+        assert "%X: ptr<f32, noalias, aligned>" in text
 
 
 # Compilations.

@@ -207,6 +207,8 @@ def test_a_scalar_error_counts_only_where_threads_run_it() -> None:
     )
     error = fails("", body, [], 3, 2)
     assert (error.program, error.thread, error.locations) == ((1, 0, 0), 5, (("f.py", 8),))
+    body = "%even: i32 = mod %t, %c2\n" + when("ge %t, %c4", "%q: i32 = mod %t, %even")
+    assert fails("", body, [], 3, 2).thread == 4
 
 
 # Register arrays.
@@ -360,6 +362,33 @@ def test_loops_over_registers_within_each_other(barrier: str) -> None:
     i, j, _ = np.indices((3, 2, 2))
     want = x.reshape(32, 3, 2, 2) + 4 * i * j + LANES.reshape(-1, 1, 1, 1)
     np.testing.assert_array_equal(found, want.reshape(32, 12)[LANES ^ 3])
+
+
+def test_masks_that_differ_by_round() -> None:
+    x, y = np.arange(128, dtype=np.int32), np.zeros(128, np.int32)
+    body = """
+    %low: regs<4xi32> = metal.foreach 4 (%i: i32) {
+      %a: i32 = mul %i, %c32
+      %o: i32 = add %a, %lane
+      %is: bool = compare lt %lane, %i
+      %five: i32 = constant 5
+      %v: i32 = metal.load %X, %o, mask=%is, other=%five
+      yield %v
+    }
+    metal.foreach 4 (%j: i32) {
+      %b: i32 = mul %j, %c32
+      %to: i32 = add %b, %lane
+      %not: bool = compare gt %lane, %j
+      %w: i32 = metal.slice %low, %j
+      metal.store %Y, %to, %w, mask=%not
+      yield
+    }
+    """
+    go("%X: ptr<i32>, %Y: ptr<i32>", when("ne %lane, %c4", body), [x, y])
+    rounds, lanes = np.indices((4, 32))
+    want = np.where(lanes < rounds, x.reshape(4, 32), 5)
+    want[(lanes <= rounds) | (lanes == 4)] = 0
+    np.testing.assert_array_equal(y.reshape(4, 32), want)
 
 
 def test_rounds_that_meet_in_memory_run_in_order() -> None:

@@ -82,6 +82,8 @@ def test_an_update_gives_what_was_there(way: dict[str, Any]) -> None:
     run(function("%X: ptr<i32>, %Y: ptr<i32>", body, 2), (3, 1, 1), [x, y], **way)
     assert x.tolist() == [192]
     assert sorted(y.tolist()) == list(range(192))
+    if "interleave" not in way:
+        assert (np.diff(y) == 1).all()
 
 
 @ways

@@ -134,6 +134,11 @@ def test_threadgroup_memory_is_read_before_it_is_written() -> None:
     )
     error = fails("", body + when("ne %t, %c32", write) + read, [], 2, 2)
     assert (error.index, error.thread) == (32, 32)
+    masked = '%y: i32 = metal.load %shared, %t, mask=%low, other=%c0 at "f.py":3\n'
+    low = "%low: bool = compare lt %t, %c4\n"
+    go("", low + body + when("lt %t, %c4", write) + masked, [], 2, 2)
+    error = fails("", low + body + when("lt %t, %c2", write) + masked, [], 2, 2)
+    assert (error.index, error.thread, error.locations) == (2, 2, (("f.py", 3),))
     error = fails("", body + when("ne %p, %c1", write) + read, [], 3, 2)
     assert (error.program, error.index) == ((1, 0, 0), 0)
     for atomic in (
@@ -289,6 +294,27 @@ def test_races_between_programs(first: str, second: str, chunk: int) -> None:
     assert error.locations == (("f.py", 2), ("f.py", 1))
 
 
+def test_a_barrier_of_one_simdgroup_is_not_for_another() -> None:
+    """Both simdgroups hand values from lane to lane; only one of them has a barrier."""
+    body = """
+    %shared: threadgroup<64xi32> = metal.alloc
+    %other: i32 = xor %t, %c1
+    metal.store %shared, %t, %t at "f.py":1
+    %which: bool = compare eq %sg, WHICH
+    if %which {
+      metal.barrier simdgroup
+      yield
+    } else {
+      yield
+    }
+    """
+    read = '%x: i32 = metal.load %shared, %other at "f.py":2\n'
+    for which, base in (("%c0", 32), ("%c1", 0)):
+        error = fails("", body.replace("WHICH", which) + read, [], 2, 2)
+        assert (error.thread, error.locations) == (base, (("f.py", 2), ("f.py", 1)))
+        go("", body.replace("WHICH", which) + when(f"eq %sg, {which}", read), [], 2, 2)
+
+
 @pytest.mark.parametrize("name", ["X", "shared"])
 def test_races_within_one_instruction(name: str) -> None:
     """Also of equal values, and of neighbours in one access."""
@@ -337,6 +363,37 @@ def test_races_with_one_of_several_readers(name: str, writer: int, readers: str)
         go("%X: ptr<i32>", some, [zeros(64)], 1, 2)
     else:
         fails("%X: ptr<i32>", some, [zeros(64)], 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message", "thread"),
+    [
+        ("%q: i32 = floordiv %c4, %i", "integer division by zero", 0),
+        ("%y: i32 = metal.load %X, %o", "index 128 is outside X", 32),
+        ("%w: i32 = sub %o, %c2\nmetal.store %X, %w, %i", "index -2 is outside X", 0),
+        ("%same: i32 = mul %i, %c4\nmetal.store %X, %same, %i", "race: ", 0),
+        ('%is: bool = compare ne %o, %c4\nmetal.assert "four" %is', "assertion failed: four", 4),
+        ("%y: i32 = metal.load %shared, %t", "element 3 of shared is read before", 3),
+        ("%to: i32 = add %i, %lane\n%y: i32 = metal.shuffle %i, %to", "metal.shuffle from a", 29),
+    ],
+)
+def test_checks_in_rounds_that_run_at_once(lines: str, message: str, thread: int) -> None:
+    body = f"""
+    %shared: threadgroup<256xi32> = metal.alloc
+    %three: i32 = constant 3
+    %there: bool = compare ne %t, %three
+    metal.store %shared, %t, %t, mask=%there
+    metal.foreach 4 (%i: i32) {{
+      %b: i32 = mul %i, %c32
+      %o: i32 = add %b, %t
+      {lines} at "f.py":3
+      yield
+    }}
+    """
+    error = fails("%X: ptr<i32>", body, [zeros(128)], 1, 2)
+    assert error.message.startswith(message)
+    assert error.locations == (("f.py", 3),)
+    assert error.thread == thread or message == "race: "
 
 
 @pytest.mark.parametrize("simdgroups", [2, 4, 8])
@@ -469,6 +526,7 @@ def diverging(body: str, simdgroups: int = 2) -> Func:
     [
         ("metal.barrier threadgroup", "lt %t, %c32", 32),
         ("metal.barrier device", "ge %t, %c32", 0),
+        ("metal.barrier threadgroup", "le %sg, %p", 32),
         ("metal.barrier device", "ne %lane, %c4", 4),
         ("metal.barrier simdgroup", "ne %lane, %c4", 4),
         ("metal.barrier simdgroup", "ne %t, %c33", 33),

@@ -1,4 +1,3 @@
-
 """What is counted in a launch, on patterns whose counts are known."""
 
 from __future__ import annotations
@@ -104,6 +103,9 @@ def test_bank_conflicts_of_inactive_lanes_do_not_count() -> None:
     metal.store %shared, %o, %t, mask=%few
     """
     assert counted("", body, []).threadgroup_stores == Banked(1, 8, 1)
+    store = body.strip().splitlines()[-1]
+    body = body.replace(store, when("ge %t, %c32", store))
+    assert counted("", body, [], 2, 2).threadgroup_stores == Banked(2, 16, 2)
 
 
 def test_a_reduction() -> None:

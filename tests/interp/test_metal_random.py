@@ -13,6 +13,7 @@ from iris.ir import control, math, metal, scalar
 from iris.ir.core import Op, Region, Value
 from iris.ir.math import element_type
 from metal_programs import function
+from support import counts
 
 Array = np.ndarray[Any, Any]
 GRID, SIMDGROUPS, OWN = 3, 2, 4
@@ -150,7 +151,8 @@ class Draft:
 
     def repeat(self, depth: int) -> None:
         bound, x, z, n = self.small(), self.new(), self.new(), self.new()
-        head = f"%{x}: i32, %{z}: i32 = while (%i{n}: i32 = %c0, %w{n}: i32 = %{self.one(self.scalars)})"
+        start = f"%i{n}: i32 = %c0, %w{n}: i32 = %{self.one(self.scalars)}"
+        head = f"%{x}: i32, %{z}: i32 = while ({start})"
         self.lines += [
             f"{head} {{",
             f"%m{n}: bool = compare lt %i{n}, %{bound}",
@@ -280,7 +282,7 @@ RULES: dict[type[Op], Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(counts(15, 300)))
 def test_threads_together_do_what_each_does_alone(seed: int) -> None:
     f = function("%X: ptr<i32>", Draft(seed).text(), SIMDGROUPS, "i32, regs<4xi32>")
     start = np.random.default_rng(seed).integers(-5, 6, GRID * THREADS * OWN).astype(np.int32)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from iris.errors import VerifyError
-from iris.ir import math, parse, verify
+from iris.ir import math, metal, parse, verify
 from iris.ir.control import Func, If, Return, Yield
 from iris.ir.core import Level, Location, Module, Op, Region, Value
 from iris.ir.types import Tile, f16, f32, i32, i64
@@ -418,6 +418,22 @@ def too_deep(ops: Ops, values: Values) -> None:
 @rule("an op of the tile level in a metal function", "%pid: i32 = tile.program_id 0")
 def op_of_another_level(ops: Ops, values: Values) -> None:
     ops["f"].attributes = (Level.METAL, *ops["f"].attributes[1:])
+
+
+@rule(
+    "all threads of a threadgroup must run it together, but it stands in the if at",
+    "metal.barrier threadgroup",
+)
+def barrier_that_not_all_threads_reach(ops: Ops, values: Values) -> None:
+    ops["g"].attributes = (Level.METAL, *ops["g"].attributes[1:])
+    lane = metal.Lane()
+    first = math.Compare(math.Predicate.EQ, lane.result, lane.result)
+    branch = If(first.result, (), location=ops["second"].location)
+    branch.then.append(metal.Barrier(metal.Scope.THREADGROUP, location=branch.location))
+    for region in branch.regions:
+        region.append(Yield(()))
+    for op in (lane, first, branch):
+        ops["second"].insert_before(op)
 
 
 @rule("two functions are called @f", "func tile @f(%other: f32) {")

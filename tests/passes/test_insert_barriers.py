@@ -443,14 +443,16 @@ def test_between_the_condition_and_the_body_of_a_while() -> None:
 
 
 def test_memory_that_a_loop_carries_may_be_any() -> None:
-    body = """
-        %p: ptr<i32>, %q: ptr<i32> = for %c0, %n, %c1 (%k: i32, %a: ptr<i32> = %P, %b: ptr<i32> = %Q) {
+    carried = "%k: i32, %a: ptr<i32> = %P, %b: ptr<i32> = %Q"
+    body = f"""
+        %p: ptr<i32>, %q: ptr<i32> = for %c0, %n, %c1 ({carried}) {{
           %x: i32 = metal.load %a, %c0
           metal.store %a, %c1, %x
           yield %b, %a
-        }
+        }}
         """
-    assert "  metal.barrier device\n    metal.store %a" in str(run(module(body, 1), "insert-barriers"))
+    done = str(run(module(body, 1), "insert-barriers"))
+    assert "  metal.barrier device\n    metal.store %a" in done
 
 
 def test_barriers_that_are_there_count() -> None:

@@ -36,7 +36,8 @@ def test_passes_preserve_programs_in_any_order(pipeline: Pipeline, program: Prog
     preserves(pipeline, program)
 
 
-@given(pipelines(), programs.tile(masked=True))
+# Not those that fold: what is the same for any operand, like `x ^ x`, is masked nowhere.
+@given(pipelines(passes=("cse", "dce", "licm")), programs.tile(masked=True))
 def test_passes_preserve_programs_before_masks_are_followed(
     pipeline: Pipeline, program: Program
 ) -> None:
@@ -345,12 +346,12 @@ def test_a_failure_shrinks_to_a_small_program() -> None:
 
 
 def test_a_merge_across_a_store_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To a load, a store, and the load again."""
+    """To a load, a store, and the load again; what is stored may be loaded, too."""
     monkeypatch.setattr(cse, "writes", lambda effects: [])
     message = failure("cse", programs.tile(), shrink=True)
     ops = ops_of(message)
     assert len(ops) <= 14, message
-    assert sum(isinstance(op, tile.Load) for op in ops) == 2
+    assert sum(isinstance(op, tile.Load) for op in ops) <= 3
 
 
 # How a failure is shown.

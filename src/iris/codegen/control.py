@@ -16,7 +16,7 @@ from iris.codegen.operators import dtype_of, logical_not, ternary
 from iris.codegen.ranges import loop_bounds
 from iris.codegen.writer import Writer, element_of, emit
 from iris.ir.control import For, If, While
-from iris.ir.core import Region, Value
+from iris.ir.core import Op, Region, Value
 from iris.ir.math import Constant
 from iris.ir.types import ElementType
 
@@ -24,10 +24,10 @@ from iris.ir.types import ElementType
 @emit(For)
 def _for(w: Writer, op: For) -> None:
     (number, *carried) = op.body.arguments
-    lower = w.number(op.lower)
+    lower = w.content(w.value(op.lower), dtype_of(number), 1)
     # The head is evaluated every time around.
     upper, step = _steady(w, op.upper), _steady(w, op.step)
-    names = _start(w, op.initial, carried, op.results)
+    names = _start(w, op, carried)
     (low, high), ends_inside = loop_bounds(w.ranges, op)
     w.ranges.set(number, low, high)
     type_ = w.language.types[dtype_of(number)]
@@ -36,8 +36,8 @@ def _for(w: Writer, op: For) -> None:
     w.names.leave()
     constant = op.step.op.value if isinstance(op.step.op, Constant) else None
     test = _test(name, upper, step, constant)
-    advance = _advance(name, step, constant, ends_inside)
-    start = w.open(f"for ({type_} {name} = {lower.text}; {test}; {advance})")
+    advance = _advance(name, w.typed(op.step) if not ends_inside else step, constant, ends_inside)
+    start = w.open(f"for ({type_} {name} = {lower}; {test}; {advance})")
     w.names.new(name)
     w.expressions[number] = Expression(name, Precedence.POSTFIX, type_)
     w.region(op.body)
@@ -74,7 +74,7 @@ def _advance(name: str, step: Expression, constant: object, ends_inside: bool) -
 
 @emit(While)
 def _while(w: Writer, op: While) -> None:
-    names = _start(w, op.initial, op.condition.arguments, op.results)
+    names = _start(w, op, op.condition.arguments)
     for value, name in zip(op.body.arguments, names, strict=True):
         w.call(value, name)
     start = w.open("while (true)")
@@ -126,48 +126,54 @@ def _if(w: Writer, op: If) -> None:
     w.close(start)
 
 
-def _start(
-    w: Writer, initial: Sequence[Value], arguments: Sequence[Value], results: Sequence[Value]
-) -> list[str]:
+def _start(w: Writer, op: For | While, arguments: Sequence[Value]) -> list[str]:
     """Declare the variables that a loop carries."""
-    for value in initial:
+    for value in op.initial:
         if not isinstance(value.type, ElementType):
-            raise w.unsupported(value_op(value), "pointers cannot be carried")
-    starts = [w.value(v) for v in initial]
+            raise w.unsupported(op, f"a loop carries no {value.type}")
+    starts = [w.value(v) for v in op.initial]
     w.flush()
     names = []
-    for argument, result, value, first in zip(arguments, results, initial, starts, strict=True):
-        hint = argument.name or result.name or value.name or "v"
-        name = w.names.new(hint)
-        # What starts it may have been flushed, and have a name by now.
-        w.define(argument, name, w.expressions.get(value, first))
+    for argument, result, value, start in zip(
+        arguments, op.results, op.initial, starts, strict=True
+    ):
+        if _is_spent(w, op, value):
+            name = start.text.removesuffix(f"[{INDEX}]")
+            w.call(argument, name)
+        else:
+            name = w.names.new(argument.name or result.name or value.name or "v")
+            w.define(argument, name, start)
         names.append(name)
     return names
+
+
+def _is_spent(w: Writer, op: Op, value: Value) -> bool:
+    """Whether a value has a variable that nobody will read again after this op."""
+    if value not in w.variables or value.home is not op.parent:
+        return False
+    if len(value.users) > 1 or op.operands.count(value) > 1:
+        return False
+    # What the condition of a loop is given, the body is given again.
+    owner = None if value.region is None else value.region.owner
+    return not (isinstance(owner, While) and value.region is owner.condition)
 
 
 def _assign(w: Writer, names: Sequence[str], region: Region) -> None:
     """Give the variables what a region yields, all at once."""
     values = region.end.operands
-    left = [
-        (name, value, w.value(value)) for name, value in zip(names, values, strict=True)
-    ]
+    left = [(name, value, w.value(value)) for name, value in zip(names, values, strict=True)]
     w.flush()
     left = [(n, v, e) for n, v, e in left if e.text not in (n, f"{n}[{INDEX}]")]
     while left:
-        for position, (name, value, expression) in enumerate(left):
-            others = [e for i, (_, _, e) in enumerate(left) if i != position]
-            if not any(mentions(e.text, name) for e in others):
-                break
-        else:
+        free = next((i for i in range(len(left)) if _is_free(left, i)), None)
+        if free is None:
             # Each is still needed by another: a copy of one makes it free.
-            name, value, expression = left[0]
+            name, value, _ = left[0]
             copy = w.names.new(f"old_{name}")
             _copy(w, value, name, copy)
-            left = [
-                (n, v, e if n == name else _renamed(e, name, copy)) for n, v, e in left
-            ]
-            position = 0
-        del left[position]
+            left = [(n, v, e if n == name else _renamed(e, name, copy)) for n, v, e in left]
+            free = 0
+        name, value, expression = left.pop(free)
         type_ = element_of(value)
         shape = form_of(type_)
         if shape.parts > 1 and mentions(expression.text.replace(f"{name}[{INDEX}]", ""), name):
@@ -175,6 +181,12 @@ def _assign(w: Writer, names: Sequence[str], region: Region) -> None:
             copy = w.names.new(f"next_{name}")
             expression = w.define(value, copy, expression)
         w.assign(name, expression, type_.element, shape)
+
+
+def _is_free(left: Sequence[tuple[str, Value, Expression]], position: int) -> bool:
+    """Whether no other assignment still needs what the variable has."""
+    name = left[position][0]
+    return not any(mentions(e.text, name) for i, (_, _, e) in enumerate(left) if i != position)
 
 
 def _renamed(expression: Expression, name: str, new: str) -> Expression:
@@ -192,7 +204,3 @@ def _copy(w: Writer, like: Value, name: str, copy: str) -> None:
     i, start = w.loop(parts)
     w.line(f"{copy}[{i}] = {name}[{i}];")
     w.close(start)
-
-
-def value_op(value: Value):  # type: ignore[no-untyped-def]
-    return next(iter(value.users))

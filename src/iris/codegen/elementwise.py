@@ -87,7 +87,12 @@ def _integer(w: Writer, op: Op, operator: str, a: Expression, b: Expression) -> 
     dtype = dtype_of(op.results[0])
     type_ = w.language.types[dtype]
     fits = w.ranges.fits(op)
-    if operator == "+" and b.precedence == Precedence.ADDITIVE and b.sides and not w.ranges.known(op):
+    if (
+        operator == "+"
+        and b.precedence == Precedence.ADDITIVE
+        and b.sides
+        and not w.ranges.known(op)
+    ):
         # What wraps, and what makes addresses, may be added in any order.
         b = b._replace(precedence=Precedence.MULTIPLICATIVE)
     if dtype.is_signed and not fits and (dtype.bits >= 32 or max(a.lanes, b.lanes) > 1):
@@ -104,9 +109,7 @@ def _integer(w: Writer, op: Op, operator: str, a: Expression, b: Expression) -> 
     return binary(a, operator, b, "int", wraps=not fits)
 
 
-def _modular(
-    w: Writer, operator: str, a: Expression, b: Expression, unsigned: str
-) -> Expression:
+def _modular(w: Writer, operator: str, a: Expression, b: Expression, unsigned: str) -> Expression:
     """Signed arithmetic that may wrap.  One unsigned operand makes it all unsigned."""
     if a.lanes > 1 or b.lanes > 1:
         a, b = cast_to(w, a, unsigned), cast_to(w, b, unsigned)
@@ -292,8 +295,12 @@ def _sigmoid(w: Writer, op: math.Sigmoid) -> Expression:
 
 @emit(math.Fma)
 def _fma(w: Writer, op: math.Fma) -> Expression:
-    a, b, c = w.together(*op.operands)
-    return call("fma", a, b, c, type_=a.type)
+    dtype = dtype_of(op.a)
+    operands = w.together(*op.operands)
+    if dtype is bf16:
+        # In float the sum would be rounded, and then once more.
+        return helper(w, "fma_bfloat", dtype, *operands)
+    return call("fma", *operands, type_=operands[0].type)
 
 
 # Bits.
@@ -402,7 +409,10 @@ def _select(w: Writer, op: math.Select) -> Expression:
         return ternary(condition, w.arm(op.on_true, lanes), w.arm(op.on_false, lanes))
     lanes = condition.lanes
     a, b = w.typed(op.on_true, lanes), w.typed(op.on_false, lanes)
-    return call("select", b, a, condition, type_=a.type)
+    if dtype_of(op.result) is not bf16:
+        return call("select", b, a, condition, type_=a.type)
+    bits = [_as_type(w, x, "ushort") for x in (b, a)]
+    return _as_type(w, call("select", *bits, condition, type_="ushort"), a.type)
 
 
 @emit(math.Cast)
@@ -427,9 +437,12 @@ def _cast(w: Writer, op: math.Cast) -> Expression:
 
 @emit(math.Bitcast)
 def _bitcast(w: Writer, op: math.Bitcast) -> Expression:
-    x = w.typed(op.x)
-    type_ = w.language.types[dtype_of(op.result)]
-    name = f"{type_}{x.lanes}" if x.lanes > 1 else type_
+    return _as_type(w, w.typed(op.x), w.language.types[dtype_of(op.result)])
+
+
+def _as_type(w: Writer, x: Expression, type_: str) -> Expression:
+    """The bits of an expression as another type of the same width."""
     if x.type == type_:
         return x
+    name = f"{type_}{x.lanes}" if x.lanes > 1 else type_
     return call(w.language.bitcast.format(type=name), x, type_=type_)

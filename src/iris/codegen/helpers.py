@@ -41,10 +41,10 @@ def define(w: Writer, key: str, dtype: DType, lanes: int = 1) -> None:
 
 def _by_lane(name: str, type_: str, lanes: int, parameters: int) -> str:
     """The function of vectors, lane by lane."""
-    letters = "xy"[:parameters]
+    letters = "xyz"[:parameters]
     declared = ", ".join([f"{type_} {p}" for p in letters])
     calls = [f"{name}({', '.join([f'{p}.{lane}' for p in letters])})" for lane in "xyzw"[:lanes]]
     body = f"return {type_}({', '.join(calls)});"
     if len(STEP + body) > COLUMNS:
         body = f"return {type_}({', '.join(calls[:2])},\n{' ' * 12}{', '.join(calls[2:])});"
-    return f"{type_} {name}({declared}) {{\n{STEP}{body}\n}}\n"
+    return f"inline {type_} {name}({declared}) {{\n{STEP}{body}\n}}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iris.codegen.expression import INDEX, Expression, Precedence, Touch, form_of
 from iris.codegen.operators import binary, call, cast_to, dtype_of, ternary
-from iris.codegen.writer import Writer, element_of, emit
+from iris.codegen.writer import ASSIGNS, Writer, element_of, emit
 from iris.ir import metal
 from iris.ir.core import Value
 from iris.ir.tile import AtomicKind
@@ -41,12 +41,12 @@ def _view(w: Writer, op: metal.View) -> None:
     pointer = f"{w.language.shared} {element}*"
     start, size = op.start, whole.element_bytes
     if start % size:
-        base = _pointer(f"{w.language.shared} uchar*", base)
+        base = _pointer(f"{w.language.shared} uchar*", base)._replace(type="uchar")
         size = 1
     if start:
         offset = Expression(str(start // size), Precedence.POSTFIX, "int")
-        base = binary(base, "+", offset, element)
-    if whole.element is not part.element:
+        base = binary(base, "+", offset, base.type)
+    if base.type != element:
         base = _pointer(pointer, base)
     name = w.names.new(op.result.name or "view")
     w.line(f"{pointer} {name} = {base.text};")
@@ -96,6 +96,7 @@ def _load(w: Writer, op: metal.Load) -> Expression:
     read = place._replace(touches=Touch.READS | offset.touches)
     if type_.element is bool_:
         zero = Expression("0", Precedence.POSTFIX, "int")
+        read = cast_to(w, read, w.language.memory_types[bool_])
         read = binary(read, "!=", zero, "bool")
     if mask is None or op.other is None:
         return read
@@ -105,6 +106,9 @@ def _load(w: Writer, op: metal.Load) -> Expression:
     return ternary(mask, read, other)
 
 
+ASSIGNS.add(metal.Store)
+
+
 @emit(metal.Store)
 def _store(w: Writer, op: metal.Store) -> None:
     type_ = element_of(op.value)
@@ -112,23 +116,20 @@ def _store(w: Writer, op: metal.Store) -> None:
     offset = w.number(op.offset)
     x = w.value(op.value)
     mask = None if op.mask is None else w.value(op.mask)
-    if mask is not None and x.touches & Touch.CONVERGENT:
+    parts = form_of(type_).parts
+    if (mask is not None and x.touches & Touch.CONVERGENT) or (parts > 1 and x.touches):
+        # Not all lanes come to the store; and what a part of it overwrites may still be read.
         x = w.declare(op.value, x)
     w.flush()
     place = _place(w, op.base, offset, type_, const=False)
-    element = type_.element
     starts = []
     if mask is not None:
         starts.append(w.open(f"if ({mask.text})"))
-    parts = form_of(type_).parts
     if parts > 1:
-        if len(place.text) > 40:
-            # A pointer before the loop.
-            pass
         i, start = w.loop(parts)
         starts.append(start)
         x, place = x.at(i), place.at(i)
-    text = _stored(w, x, element, place)
+    text = _stored(w, x, type_.element, place)
     w.line(f"{place.text} = {text};")
     for start in reversed(starts):
         w.close(start)
@@ -204,11 +205,11 @@ def _compare_exchange(w: Writer, op: metal.CompareExchange) -> None:
     w.flush()
     bits = w.language.types[u32 if dtype is f32 else dtype]
     # The function leaves the old element where the expected one was.
-    old = w.name_of(op.old)
-    there = old if dtype is not f32 else w.names.new(f"{old}_bits")
-    w.line(f"{bits} {there} = {expected};")
+    hint = op.old.name or "old"
+    old = w.names.new(hint if dtype is not f32 else f"{hint}_bits")
+    w.line(f"{bits} {old} = {expected};")
     exchange = (
-        f"atomic_compare_exchange_weak_explicit({place}, &{there}, {value}, {_RELAXED}, {_RELAXED})"
+        f"atomic_compare_exchange_weak_explicit({place}, &{old}, {value}, {_RELAXED}, {_RELAXED})"
     )
     if op.done.users:
         w.define(op.done, w.name_of(op.done), Expression(exchange, Precedence.POSTFIX, "bool"))
@@ -216,6 +217,6 @@ def _compare_exchange(w: Writer, op: metal.CompareExchange) -> None:
         w.line(f"{exchange};")
     if dtype is f32:
         if op.old.users:
-            w.define(op.old, old, _from_bits(w, there, dtype))
+            w.give(op.old, _from_bits(w, old, dtype))
     else:
         w.call(op.old, old)

@@ -134,7 +134,8 @@ class _Kernel:
             blocks.append(f"struct Params {{\n{fields}}};\n")
         blocks += w.helpers.values()
         head = language.kernel.format(threads=threads, name=entry)
-        listed = f",\n{STEP}".join(parameters)
-        body = "".join([f"{line}\n" for line in [STEP + s for s in w.shared] + w.lines])
-        blocks.append(f"{head}\n{STEP}{listed})\n{{\n{body}}}\n" if parameters else f"{head})\n{{\n{body}}}\n")
+        listed = "".join([f"\n{STEP}{parameter}," for parameter in parameters]).rstrip(",")
+        top = [STEP + statement for statement in w.shared + w.opening]
+        body = "".join([f"{line}\n" for line in top + w.lines])
+        blocks.append(f"{head}{listed})\n{{\n{body}}}\n")
         return "\n".join(blocks)

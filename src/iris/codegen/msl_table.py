@@ -87,106 +87,124 @@ def _float(bits: int, dtype: DType) -> tuple[str, int]:
 
 # In what follows, {T} is the type of an element, {U} the unsigned integer of its width, {both} and
 # {either} the bits that x and y have both, or either of them; {exp} is the exponential.
-_HELPERS = [
-    Helper(
+_HELPERS = {
+    "floor_divide": Helper(
         "floor_divide",
         2,
         """\
 // The quotient, rounded down.
-{T} floor_divide({T} x, {T} y) {{
+inline {T} floor_divide({T} x, {T} y) {{
     if (y == -1) return {T}(-{U}(x));  // x / y could overflow
     {T} q = x / y;
     return q * y != x && (x < 0) != (y < 0) ? q - 1 : q;
 }}
 """,
     ),
-    Helper(
+    "floor_modulo": Helper(
         "floor_modulo",
         2,
         """\
 // What dividing and rounding down leaves; it has the sign of y.
-{T} floor_modulo({T} x, {T} y) {{
+inline {T} floor_modulo({T} x, {T} y) {{
     if (y == -1) return 0;  // x % y could overflow
     {T} r = x % y;
     return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }}
 """,
     ),
-    Helper(
-        "float_floor_divide",
+    "float_floor_divide": Helper(
+        "floor_divide",
         2,
         """\
 // The quotient, rounded down.
-float floor_divide(float x, float y) {{
+inline float floor_divide(float x, float y) {{
     float q = floor(x / y);
     float r = isinf(y) ? x : fma(-q, y, x);  // has not the sign of y if x / y was rounded up
-    if (isinf(x)) return NAN;
+    if (isinf(x) && y != 0.0f) return NAN;
     return r != 0.0f && (r < 0.0f) != (y < 0.0f) ? q - 1.0f : q;
 }}
 """,
     ),
-    Helper(
-        "float_floor_modulo",
+    "float_floor_modulo": Helper(
+        "floor_modulo",
         2,
         """\
 // What dividing and rounding down leaves; it has the sign of y.
-float floor_modulo(float x, float y) {{
+inline float floor_modulo(float x, float y) {{
     float r = fmod(x, y);
     if (r == 0.0f) return copysign(0.0f, y);
     return (r < 0.0f) != (y < 0.0f) ? r + y : r;
 }}
 """,
     ),
-    Helper(
+    "maxnum": Helper(
         "maxnum",
         2,
         """\
 // The greater; of a number and a nan, the number.  -0 is less than +0.
-{T} maxnum({T} x, {T} y) {{
+inline {T} maxnum({T} x, {T} y) {{
     if (x == y) return as_type<{T}>({both});
     return x > y || y != y ? x : y;
 }}
 """,
     ),
-    Helper(
+    "minnum": Helper(
         "minnum",
         2,
         """\
 // The lesser; of a number and a nan, the number.  -0 is less than +0.
-{T} minnum({T} x, {T} y) {{
+inline {T} minnum({T} x, {T} y) {{
     if (x == y) return as_type<{T}>({either});
     return x < y || y != y ? x : y;
 }}
 """,
     ),
-    Helper(
+    "maximum": Helper(
         "maximum",
         2,
         """\
 // The greater; nan if either is.  -0 is less than +0.
-{T} maximum({T} x, {T} y) {{
+inline {T} maximum({T} x, {T} y) {{
     if (x == y) return as_type<{T}>({both});
     return x > y || x != x ? x : y;
 }}
 """,
     ),
-    Helper(
+    "minimum": Helper(
         "minimum",
         2,
         """\
 // The lesser; nan if either is.  -0 is less than +0.
-{T} minimum({T} x, {T} y) {{
+inline {T} minimum({T} x, {T} y) {{
     if (x == y) return as_type<{T}>({either});
     return x < y || x != x ? x : y;
 }}
 """,
     ),
-    Helper(
-        "erf",
+    "fma_bfloat": Helper(
+        "fma_bfloat",
+        3,
+        """\
+// x * y + z, rounded once.  The product fits float; a sum that does not is rounded to odd there,
+// so that rounding it once more is right.
+inline bfloat fma_bfloat(bfloat x, bfloat y, bfloat z) {{
+    float product = float(x) * float(y), addend = float(z);
+    float sum = product + addend;
+    float back = sum - product;
+    float lost = (product - (sum - back)) + (addend - back);
+    int bits = as_type<int>(sum);
+    bool inexact = lost != 0.0f && !isinf(sum) && (bits & 1) == 0;
+    if (inexact) bits += (lost < 0.0f) != (sum < 0.0f) ? -1 : 1;
+    return bfloat(as_type<float>(bits));
+}}
+""",
+    ),
+    "erf": Helper(
+        "error_function",
         1,
         """\
 // The error function, within 1 ulp plus what `exp` adds.
-float erf(float x) {{
+inline float error_function(float x) {{
     float t = abs(x), s = x * x;
     if (t <= 0.927734375f) {{
         float r = fma(-5.96761703e-4f, s, 4.99119423e-3f);
@@ -206,19 +224,19 @@ float erf(float x) {{
 }}
 """,
     ),
-    Helper(
+    "add_record": Helper(
         "add_record",
         7,
         """\
 // Adds a record to the report; see iris.codegen.source.Source.
-void add_record(device atomic_uint* report, uint site, uint program, uint thread,
-                uint part = 0, int place = 0, ulong bits = 0) {{
+inline void add_record(device atomic_uint* report, uint site, uint program, uint thread_index,
+                       uint part = 0, int place = 0, ulong bits = 0) {{
     uint at = atomic_fetch_add_explicit(report, 8u, memory_order_relaxed);
     if (at >= atomic_load_explicit(report + 1, memory_order_relaxed)) return;
     device uint* record = (device uint*)(report + 2) + at;
     record[0] = site;
     record[1] = program;
-    record[2] = thread;
+    record[2] = thread_index;
     record[3] = part;
     record[4] = uint(place);
     record[5] = uint(bits);
@@ -227,41 +245,42 @@ void add_record(device atomic_uint* report, uint site, uint program, uint thread
 }}
 """,
     ),
-]
+}
 
 
 def _both(name: str) -> Intrinsic:
     return Intrinsic(f"precise::{name}", f"fast::{name}")
 
 
+# What nothing may be called, of C++ and then of MSL; and what MSL and the text's own helpers define.
 _KEYWORDS = """
-alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class
-compl const const_cast constexpr continue decltype default delete do double dynamic_cast else enum
-explicit export extern false float for friend goto if inline int long mutable namespace new noexcept
-not not_eq nullptr operator or or_eq private protected public register reinterpret_cast return short
-signed sizeof static static_assert static_cast struct switch template this thread_local throw true
-try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
-override final import module main
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+class compl const const_cast constexpr continue decltype default delete do double dynamic_cast
+else enum explicit export extern false float for friend goto if inline int long mutable namespace
+new noexcept not not_eq nullptr operator or or_eq private protected public register
+reinterpret_cast return short signed sizeof static static_assert static_cast struct switch
+template this thread_local throw true try typedef typeid typename union unsigned using virtual
+void volatile wchar_t while xor xor_eq override final import module main
 
-kernel vertex fragment device constant threadgroup threadgroup_imageblock thread ray_data object_data
-half bfloat uchar ushort uint ulong size_t ptrdiff_t int8_t int16_t int32_t int64_t uint8_t uint16_t
-uint32_t uint64_t vec matrix packed_vec atomic atomic_int atomic_uint atomic_bool atomic_ulong
-atomic_float sampler texture array metal precise fast simd visible intersection stitchable
-depth2d texture1d texture2d texture3d texturecube patch_control_point as_type INFINITY NAN
-INT_MIN INT_MAX
+kernel vertex fragment device constant threadgroup threadgroup_imageblock thread ray_data
+object_data half bfloat uchar ushort uint ulong size_t ptrdiff_t int8_t int16_t int32_t int64_t
+uint8_t uint16_t uint32_t uint64_t vec matrix packed_vec atomic atomic_int atomic_uint atomic_bool
+atomic_ulong atomic_float sampler texture array metal precise fast simd visible intersection
+stitchable depth2d texture1d texture2d texture3d texturecube patch_control_point as_type INFINITY
+NAN INT_MIN INT_MAX
 """
 _FUNCTIONS = """
-abs absdiff addsat all any acos acosh asin asinh atan atan2 atanh bitselect ceil clamp clz copysign
-cos cosh cospi cross ctz degrees distance divide dot erf exp exp10 exp2 fabs fdim floor fma fmax fmin
-fmod fract frexp hadd ilogb isfinite isinf isnan isnormal ldexp length log log10 log2 mad24 madhi
-madsat max max3 median3 min min3 mix modf mul24 mulhi nan nextafter normalize popcount pow powr
-radians reflect refract reverse_bits rhadd rint rotate round rsqrt saturate select sign signbit sin
-sincos sinh sinpi smoothstep sqrt step subsat tan tanh tanpi trunc mem_flags memory_order_relaxed
-simd_broadcast simd_shuffle simd_shuffle_xor simd_sum simd_max simd_min simd_any simd_all
-simdgroup_barrier threadgroup_barrier simdgroup_float8x8 simdgroup_half8x8 simdgroup_matrix
-atomic_load_explicit atomic_store_explicit atomic_exchange_explicit
-atomic_compare_exchange_weak_explicit
-floor_divide floor_modulo maxnum minnum maximum minimum add_record Params p
+abs absdiff addsat all any acos acosh asin asinh atan atan2 atanh bitselect ceil clamp clz
+copysign cos cosh cospi cross ctz degrees distance divide dot erf exp exp10 exp2 fabs fdim floor
+fma fmax fmin fmod fract frexp hadd ilogb isfinite isinf isnan isnormal ldexp length log log10
+log2 mad24 madhi madsat max max3 median3 min min3 mix modf mul24 mulhi nan nextafter normalize
+popcount pow powr radians reflect refract reverse_bits rhadd rint rotate round rsqrt saturate
+select sign signbit sin sincos sinh sinpi smoothstep sqrt step subsat tan tanh tanpi trunc
+mem_flags memory_order_relaxed simd_broadcast simd_shuffle simd_shuffle_xor simd_sum simd_max
+simd_min simd_any simd_all simdgroup_barrier threadgroup_barrier simdgroup_float8x8
+simdgroup_half8x8 simdgroup_matrix atomic_load_explicit atomic_store_explicit
+atomic_exchange_explicit atomic_compare_exchange_weak_explicit error_function fma_bfloat floor_divide
+floor_modulo maxnum minnum maximum minimum add_record Params p
 """
 _VECTORS = {f"{t}{n}" for t in _TYPES.values() for n in (2, 3, 4)}
 
@@ -310,7 +329,7 @@ MSL = Language(
         math.Ceil: Intrinsic("ceil", "ceil"),
         math.Round: Intrinsic("rint", "rint"),
     },
-    helpers={h.name: h for h in _HELPERS},
+    helpers=_HELPERS,
     barriers={
         Scope.SIMDGROUP: "simdgroup_barrier(mem_flags::mem_threadgroup)",
         Scope.THREADGROUP: "threadgroup_barrier(mem_flags::mem_threadgroup)",

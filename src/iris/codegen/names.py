@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 _NUMBERED = re.compile(r"_\d+$")
 
@@ -50,6 +51,7 @@ class Names:
         return name not in self._taken and name not in self._reserved
 
 
+@lru_cache(maxsize=4096)
 def legal(hint: str) -> str:
     """The hint as an identifier of C++, which has none with two underscores."""
     name = re.sub(r"__+", "_", re.sub(r"\W", "_", hint, flags=re.ASCII))

@@ -55,7 +55,7 @@ class Ranges:
     def learn(self, op: Op) -> None:
         """Take in an op, whose operands are known already."""
         rule = bounds.get(type(op))
-        if rule is None:
+        if rule is None or not _dtype(op.results[0]).is_integer:
             return
         found = rule(self, op)
         if found is not None:
@@ -112,8 +112,6 @@ def _around(values: Iterable[int]) -> Bounds:
 
 @bounds(math.Constant)
 def _constant(ranges: Ranges, op: math.Constant) -> Bounds | None:
-    if not op.dtype.is_integer:
-        return None
     value = int(decode(op.bits, op.dtype))
     return value, value
 
@@ -140,32 +138,24 @@ def _natural(ranges: Ranges, op: Op) -> Bounds:
 
 @bounds(math.Add)
 def _add(ranges: Ranges, op: math.Add) -> Bounds | None:
-    if not _is_integer(op):
-        return None
     (a, b), (c, d) = (ranges.of(v) for v in op.operands)
     return a + c, b + d
 
 
 @bounds(math.Sub)
 def _sub(ranges: Ranges, op: math.Sub) -> Bounds | None:
-    if not _is_integer(op):
-        return None
     (a, b), (c, d) = (ranges.of(v) for v in op.operands)
     return a - d, b - c
 
 
 @bounds(math.Mul)
 def _mul(ranges: Ranges, op: math.Mul) -> Bounds | None:
-    if not _is_integer(op):
-        return None
     one, other = (ranges.of(v) for v in op.operands)
     return _around(x * y for x in one for y in other)
 
 
 @bounds(math.Neg)
 def _neg(ranges: Ranges, op: math.Neg) -> Bounds | None:
-    if not _is_integer(op):
-        return None
     low, high = ranges.of(op.operands[0])
     return -high, -low
 
@@ -188,16 +178,12 @@ def _shr(ranges: Ranges, op: math.Shr) -> Bounds | None:
 
 @bounds(math.FloorDiv)
 def _floordiv(ranges: Ranges, op: math.FloorDiv) -> Bounds | None:
-    if not _is_integer(op):
-        return None
     one, (low, high) = (ranges.of(v) for v in op.operands)
     return _around(x // y for x in one for y in (low, high)) if low > 0 else None
 
 
 @bounds(math.Mod)
 def _mod(ranges: Ranges, op: math.Mod) -> Bounds | None:
-    if not _is_integer(op):
-        return None
     (start, end), (low, high) = (ranges.of(v) for v in op.operands)
     if low <= 0:
         return None
@@ -206,24 +192,18 @@ def _mod(ranges: Ranges, op: math.Mod) -> Bounds | None:
 
 @bounds(math.And)
 def _and(ranges: Ranges, op: math.And) -> Bounds | None:
-    if not _is_integer(op):
-        return None
     highs = [high for low, high in (ranges.of(v) for v in op.operands) if low >= 0]
     return (0, min(highs)) if highs else None
 
 
 @bounds(math.MinNum, math.Minimum)
 def _min(ranges: Ranges, op: Op) -> Bounds | None:
-    if not _is_integer(op):
-        return None
     (a, b), (c, d) = (ranges.of(v) for v in op.operands)
     return min(a, c), min(b, d)
 
 
 @bounds(math.MaxNum, math.Maximum)
 def _max(ranges: Ranges, op: Op) -> Bounds | None:
-    if not _is_integer(op):
-        return None
     (a, b), (c, d) = (ranges.of(v) for v in op.operands)
     return max(a, c), max(b, d)
 
@@ -241,8 +221,6 @@ def _moved(ranges: Ranges, op: Op) -> Bounds | None:
 
 @bounds(math.Cast)
 def _cast(ranges: Ranges, op: math.Cast) -> Bounds | None:
-    if not _is_integer(op):
-        return None
     source = _dtype(op.operands[0])
     if source.is_float:
         return None
@@ -250,13 +228,7 @@ def _cast(ranges: Ranges, op: math.Cast) -> Bounds | None:
 
 
 def _union(ranges: Ranges, op: Op, values: Iterable[Value]) -> Bounds | None:
-    if not _is_integer(op):
-        return None
     return _around(end for v in values for end in ranges.of(v))
-
-
-def _is_integer(op: Op) -> bool:
-    return _dtype(op.results[0]).is_integer
 
 
 def loop_bounds(ranges: Ranges, op: For) -> tuple[Bounds, bool]:

@@ -178,17 +178,16 @@ def _element(array: Expression, index: str) -> str:
 
 @emit(metal.Foreach)
 def _foreach(w: Writer, op: metal.Foreach) -> None:
-    w.flush()
     (number,) = op.body.arguments
-    targets = [w.reserve(v, w.name_of(v)) for v in op.results]
     w.ranges.set(number, 0, op.count - 1)
     if op.count == 1:
         w.expressions[number] = Expression("0", Precedence.POSTFIX, "int")
         w.region(op.body)
-        for target, value in zip(targets, op.body.end.operands, strict=True):
-            _store_part(w, target, "0", value)
-        w.flush()
+        for result, value in zip(op.results, op.body.end.operands, strict=True):
+            w.declare(result, w.value(value))
         return
+    w.flush()
+    targets = [w.reserve(v, w.name_of(v)) for v in op.results]
     w.names.enter()
     name = w.names.new(number.name) if number.name else w.names.index()
     w.names.leave()

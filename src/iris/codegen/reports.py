@@ -41,6 +41,7 @@ def _print(w: Writer, op: metal.Print) -> None:
         _print_element(w, value, site, part, _element(x, i), _element(at, i))
         w.close(start)
 
+
 def _element(x: Expression, index: str) -> str:
     return x.text if x.lanes == 1 and not x.is_indexed else element_at(x, index, 1, 0)
 
@@ -71,7 +72,15 @@ def _site(w: Writer, site: Site) -> int:
 
 def _record(w: Writer, site: int, rest: str = "") -> str:
     """The statement that adds a record."""
-    tid, grid = w.position("tid"), w.position("grid")
-    program = f"{tid}.x + {grid}.x * ({tid}.y + {grid}.y * {tid}.z)"
     tail = f", {rest}" if rest else ""
-    return f"add_record({w.report}, {site}, {program}, {w.position('thread_index')}{tail});"
+    return f"add_record({w.report}, {site}, {_program(w)}, {w.position('thread_index')}{tail});"
+
+
+def _program(w: Writer) -> str:
+    """The name of the number of the program."""
+    if w.program is None:
+        tid, grid = w.position("tid"), w.position("grid")
+        w.program = w.names.new("program", everywhere=True)
+        number = f"{tid}.x + {grid}.x * ({tid}.y + {grid}.y * {tid}.z)"
+        w.opening.append(f"uint {w.program} = {number};")
+    return w.program

@@ -26,6 +26,8 @@ LONGEST = 56  # an expression of more characters gets a name of its own
 MARGIN = 16  # what an assignment has besides an expression
 STEP = "    "
 
+#: Ops of which an operand is all that is assigned somewhere.
+ASSIGNS: set[type[Op]] = set()
 #: What an op is in the text: an expression, or None where the rule has written statements.
 emit = Facet("emission")
 
@@ -42,6 +44,8 @@ class Writer:
         self.indent = STEP
         self.expressions: dict[Value, Expression] = {}
         self.waiting: dict[Value, Expression] = {}  # those that an effect would spoil
+        self.variables: set[Value] = set()  # those that a variable of their own has
+        self.opening: list[str] = []  # statements at the top
         self.positions: dict[str, str] = {}  # of a thread: the name of each that is used
         self.helpers: dict[str, str] = {}
         self.shared: list[str] = []  # the declarations of the threadgroup's memory
@@ -50,6 +54,7 @@ class Writer:
         self.extents: dict[tuple[Value, int], str] = {}
         self.sites: list[Site] = []
         self.report: str | None = None  # the name of the report buffer, once something reports
+        self.program: str | None = None  # the name of the program's number, for that
 
     # The walk.
 
@@ -77,7 +82,9 @@ class Writer:
         if len(users) == 1 and op is not None:
             (user,) = users
             # What ends a region assigns it to a variable that has a name.
-            room = COLUMNS - MARGIN - len(self.indent) if user.terminator else LONGEST
+            room = LONGEST
+            if user.terminator or type(user) in ASSIGNS:
+                room = COLUMNS - MARGIN - len(self.indent)
             if (
                 user.parent is op.parent
                 and (value.name is None or user.terminator)
@@ -99,7 +106,14 @@ class Writer:
     # Statements.
 
     def line(self, text: str) -> None:
-        self.lines.append(self.indent + text)
+        line = self.indent + text
+        while len(line) > COLUMNS:
+            at = _break(line, len(self.indent) + 2 * len(STEP))
+            if at is None:
+                break
+            self.lines.append(line[:at].rstrip())
+            line = self.indent + 2 * STEP + line[at:].lstrip()
+        self.lines.append(line)
 
     def open(self, head: str) -> int:
         """Begin a block; `close` wants what this returns."""
@@ -114,7 +128,11 @@ class Writer:
         self.indent = self.indent[: -len(STEP)]
         if len(self.lines) == start + 1:
             head, body = self.lines[start - 1][:-2], self.lines[start].lstrip()
-            is_plain = not head.lstrip().startswith("}") and body.endswith(";") and not body.startswith(("for ", "if ", "while "))
+            is_plain = (
+                not head.lstrip().startswith("}")
+                and body.endswith(";")
+                and not body.startswith(("for ", "if ", "while "))
+            )
             if is_plain and len(head) + 1 + len(body) <= COLUMNS:
                 self.lines[start - 1 :] = [f"{head} {body}"]
                 return
@@ -179,6 +197,7 @@ class Writer:
         scalar = self.language.types[type_.element]
         expression = Expression(text, Precedence.POSTFIX, scalar, lanes)
         self.expressions[value] = expression
+        self.variables.add(value)
         return expression
 
     def assign(self, name: str, expression: Expression, dtype: DType, shape: Form) -> None:
@@ -233,9 +252,9 @@ class Writer:
     def simple(self, value: Value) -> Expression:
         """The expression where it is evaluated several times: a name, a number, a part of one."""
         expression = self.value(value)
-        if expression.precedence >= Precedence.PREFIX and len(expression.text) <= 24:
-            if not expression.touches and "(" not in expression.text:
-                return expression
+        is_short = expression.precedence >= Precedence.PREFIX and len(expression.text) <= 24
+        if is_short and not expression.touches and "(" not in expression.text:
+            return expression
         return self.declare(value, expression)
 
     def cast(self, expression: Expression, dtype: DType, lanes: int = 0) -> Expression:
@@ -271,6 +290,28 @@ class Writer:
 
     def unsupported(self, op: Op, message: str) -> VerifyError:
         return op.invalid(f"{message} in {self.language.name}")
+
+
+def _break(line: str, start: int) -> int | None:
+    """Where to break a line that is too long: as far out of brackets as can be, then as late."""
+    best, least, depth = None, 0, 0
+    for at, letter in enumerate(line[:COLUMNS]):
+        if letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+        elif (
+            letter == " "
+            and at > start
+            and _may_break(line, at)
+            and (best is None or depth <= least)
+        ):
+            best, least = at, depth
+    return best
+
+
+def _may_break(line: str, at: int) -> bool:
+    return line[at - 1] in ",=" or line[at + 1 : at + 3] in ("? ", ": ", "+ ", "&&", "||")
 
 
 _ZEROS = frozenset({"0", "0u", "0l", "0ul", "0.0f", "0.0h", "bfloat(0.0f)", "false"})
@@ -315,5 +356,3 @@ def merge_touches(expressions: Sequence[Expression]) -> int:
     for expression in expressions:
         touches |= expression.touches
     return touches
-
-

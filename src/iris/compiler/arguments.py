@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,8 @@ import numpy.typing as npt
 
 from iris.compiler.devices import ArrayArgument, Device
 from iris.errors import ArgumentError, DTypeError, UserError
-from iris.frontend.function import ArraySpec, TileFunction
+from iris.frontend.function import TileFunction
+from iris.frontend.specs import ALIGNMENT, ArraySpec, ScalarSpec
 from iris.frontend.tracing import error_here
 from iris.ir.types import DTYPES, DType, bf16, bool_, f32, i32, i64, u64
 
@@ -108,6 +111,19 @@ def scalar_dtype(name: str, value: object) -> DType:
     )
 
 
+def scalar_spec(name: str, value: object, divisors: Iterable[int]) -> ScalarSpec:
+    """What a kernel may know of a number: its dtype, and which of some numbers divide it."""
+    dtype = scalar_dtype(name, value)
+    if not isinstance(value, (int, np.integer)) or dtype is bool_:
+        return ScalarSpec(dtype)
+    number, divisor = int(value), 1
+    for other in (ALIGNMENT, *sorted(divisors)):
+        both = lcm(divisor, other)
+        if number % other == 0 and both <= i32.high:
+            divisor = both
+    return ScalarSpec(dtype, divisor, is_one=number == 1)
+
+
 def specs(
     function: TileFunction, bound: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -116,56 +132,67 @@ def specs(
     known: dict[str, Any] = {}
     passed: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
+    constants = {p.name: bound[p.name] for p in function.parameters if p.is_constexpr}
+    for name, value in constants.items():
+        known[name] = value.item() if isinstance(value, np.generic) else value
+    divisors = {n for n in known.values() if type(n) is int and n > 1}
     for parameter in function.parameters:
         name, value = parameter.name, bound[parameter.name]
         if parameter.is_constexpr:
-            if isinstance(value, np.generic):
-                value = value.item()
-            known[name] = value
             continue
         array = as_array(name, value)
         if array is None:
-            known[name] = scalar_dtype(name, value)
+            known[name] = scalar_spec(name, value, divisors)
             passed[name] = value
         else:
             arrays[name] = passed[name] = array
-    for group in _overlapping(arrays):
-        for name in group:
+    for block in _blocks(arrays):
+        for name, offset in block.offsets.items():
             array = arrays[name]
-            known[name] = ArraySpec(array_dtype(name, array), array.ndim, len(group) == 1)
+            known[name] = ArraySpec(
+                array_dtype(name, array),
+                array.ndim,
+                noalias=len(block.offsets) == 1,
+                aligned=offset % ALIGNMENT == 0,
+                divisible=tuple([a for a, n in enumerate(array.shape) if n % ALIGNMENT == 0]),
+            )
     return known, passed
 
 
 def place(device: Device, arrays: Mapping[str, Array]) -> dict[str, ArrayArgument]:
     """Copies of arrays in device memory, in which arrays that overlap still do."""
     placed: dict[str, ArrayArgument] = {}
-    for group in _overlapping(arrays):
-        bounds = [byte_bounds(arrays[name]) for name in group]
-        start = min(low for low, _ in bounds)
-        size = max(high for _, high in bounds) - start
-        if len(group) == 1:
-            start, size = bounds[0][0], arrays[group[0]].nbytes
-        memory = device.allocate(size)
-        for name, (low, _) in zip(group, bounds, strict=True):
+    for block in _blocks(arrays):
+        memory = device.allocate(block.size)
+        for name, offset in block.offsets.items():
             array = arrays[name]
-            if len(group) > 1 and not array.flags.c_contiguous:
-                others = ", ".join(group)
+            if len(block.offsets) > 1 and not array.flags.c_contiguous:
+                others = ", ".join(block.offsets)
                 raise error_here(
                     ArgumentError, f"{others} overlap in memory, and {name} is not contiguous"
                 )
-            dtype = array_dtype(name, array)
-            placed[name] = ArrayArgument(memory, low - start, dtype, array.shape)
+            placed[name] = ArrayArgument(memory, offset, array_dtype(name, array), array.shape)
             device.copy_in(placed[name], array)
     return placed
 
 
-def _overlapping(arrays: Mapping[str, Array]) -> list[list[str]]:
-    """The names of the arrays, those together whose memory overlaps."""
-    groups: list[list[str]] = []
-    end = -1
+@dataclass
+class _Block:
+    """Memory for arrays that overlap, or for one that does not."""
+
+    size: int
+    offsets: dict[str, int]  # where in it each array starts
+
+
+def _blocks(arrays: Mapping[str, Array]) -> list[_Block]:
+    blocks: list[_Block] = []
+    start = end = -1
     for low, high, name in sorted((*byte_bounds(a), n) for n, a in arrays.items()):
         if low >= end:
-            groups.append([])
-        groups[-1].append(name)
-        end = max(end, high)
-    return groups
+            blocks.append(_Block(arrays[name].nbytes, {name: 0}))
+            start, end = low, high
+        else:
+            end = max(end, high)
+            blocks[-1].offsets[name] = low - start
+            blocks[-1].size = end - start
+    return blocks

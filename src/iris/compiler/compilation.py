@@ -21,7 +21,7 @@ TILE_PIPELINE = Pipeline.parse(
 )
 _CLEAN = "fold,canonicalize,cse,licm,dce"
 METAL_PIPELINE = Pipeline.parse(
-    f"{TILE_PIPELINE},choose-simdgroups,assign-layouts,{_CLEAN},"
+    f"{TILE_PIPELINE},split-interior,{_CLEAN},choose-simdgroups,assign-layouts,{_CLEAN},"
     f"lower-to-metal,{_CLEAN},fuse-register-loops,{_CLEAN},uniform-conditions,insert-barriers"
 )
 # What leads from the traced program to each level.

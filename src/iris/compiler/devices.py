@@ -51,7 +51,7 @@ class Device:
         raise NotImplementedError
 
     def allocate(self, size: int) -> Any:
-        """Memory of a size in bytes."""
+        """Memory of a size in bytes, at a multiple of 16."""
         raise NotImplementedError
 
     def copy_in(self, to: ArrayArgument, array: Array) -> None:
@@ -81,7 +81,9 @@ class Interpreter(Device):
         return Program(entry, entry)
 
     def allocate(self, size: int) -> Array:
-        return np.empty(size, np.uint8)
+        memory = np.empty(size + 15, np.uint8)
+        start = -memory.ctypes.data % 16
+        return memory[start : start + size]
 
     def copy_in(self, to: ArrayArgument, array: Array) -> None:
         self._view(to)[...] = _as_stored(array)

@@ -97,7 +97,7 @@ class Slot:
             value.name = self.name
         traced = Traced(value)
         if isinstance(self.start, Pointer):
-            return Pointer(self.start.base, self.start.name, self.start.rank, traced)
+            return self.start.at(traced)
         return traced
 
     def accept(self, new: object) -> Traced | None:

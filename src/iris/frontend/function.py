@@ -13,20 +13,13 @@ from typing import Any
 from iris.errors import ArgumentError, LanguageError, ScopeError, SourceError, UserError
 from iris.frontend import control_flow, regions
 from iris.frontend.language import constexpr
+from iris.frontend.specs import ArraySpec, ScalarSpec
 from iris.frontend.tracing import current, error_at, error_here, trace_into
 from iris.frontend.values import Pointer, Traced, describe
+from iris.ir import math
+from iris.ir.builder import Builder
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Location, Module, Region, Value
-from iris.ir.types import DType, Ptr, Type
-
-
-@dataclass(frozen=True)
-class ArraySpec:
-    """What a trace knows of an array argument."""
-
-    dtype: DType
-    rank: int
-    noalias: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,20 +121,14 @@ class TileFunction:
     # Tracing.
 
     def trace(self, arguments: Mapping[str, Any]) -> Module:
-        """The IR for arguments: an `ArraySpec`, a `DType` for a scalar, or what a constexpr is."""
-        runtime = [p for p in self.parameters if not p.is_constexpr]
-        types: list[tuple[str | None, Type]] = []
-        for parameter in runtime:
-            spec = arguments[parameter.name]
-            type_ = Ptr(spec.dtype, spec.noalias) if isinstance(spec, ArraySpec) else spec
-            types.append((parameter.name, type_))
+        """The IR for arguments: an `ArraySpec`, a `ScalarSpec`, or what a constexpr is."""
+        runtime = [p.name for p in self.parameters if not p.is_constexpr]
+        types = [(name, arguments[name].type) for name in runtime]
         func = Func(self.name, Level.TILE, types, location=self.location)
-        values = dict(zip((p.name for p in runtime), func.body.arguments, strict=True))
-        passed = {}
-        for parameter in self.parameters:
-            spec = arguments[parameter.name]
-            value = values.get(parameter.name)
-            passed[parameter.name] = spec if value is None else _wrap(value, parameter.name, spec)
+        passed = dict(arguments)
+        start = Builder(func.body, location=self.location)
+        for name, value in zip(runtime, func.body.arguments, strict=True):
+            passed[name] = _wrap(value, name, arguments[name], start)
         with trace_into(func.body) as tracer:
             tracer.active.append(self)
             result = self._run(passed)
@@ -184,9 +171,18 @@ class TileFunction:
             ) from error
 
 
-def _wrap(value: Value, name: str, spec: object) -> Traced | Pointer:
+def _wrap(
+    value: Value, name: str, spec: ArraySpec | ScalarSpec, start: Builder
+) -> Traced | Pointer:
+    """An argument in the function, which starts with what is known of it."""
     if isinstance(spec, ArraySpec):
-        return Pointer(value, name, spec.rank)
+        return Pointer(value, name, spec)
+    if spec.is_one:
+        value.name = f"{name}_arg"
+        return Traced(start(math.Constant(1, spec.type), name))
+    if spec.divisor > 1:
+        value.name = f"{name}_arg"
+        return Traced(start(math.AssumeDivisible(spec.divisor, value), name))
     return Traced(value)
 
 

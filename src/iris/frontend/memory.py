@@ -6,6 +6,7 @@ from typing import Any
 
 from iris.errors import DTypeError, PointerError, ShapeError
 from iris.frontend.language import reshape
+from iris.frontend.specs import ALIGNMENT
 from iris.frontend.tracing import current, error_here, rules_as
 from iris.frontend.values import (
     Operand,
@@ -134,17 +135,18 @@ def _block(
             f"{use} on {pointer.name} plus an offset needs rows= and cols=: how much of the matrix "
             "is left from there cannot be known, and guessing could touch its neighbour",
         )
-    if pointer.rank == 2:
+    rank = pointer.spec.rank
+    if rank == 2:
         rows = _extent(pointer, 0) if rows is None else rows
         cols = _extent(pointer, 1) if cols is None else cols
-    elif pointer.rank == 1:
+    elif rank == 1:
         if not all(given):
             limit = _extent(pointer, 0)
         rows = _UNBOUNDED if rows is None else rows
         cols = stride if cols is None else cols
     elif not all(given):
         raise error_here(
-            PointerError, f"{use} needs rows= and cols= for an array of {pointer.rank} dimensions"
+            PointerError, f"{use} needs rows= and cols= for an array of {rank} dimensions"
         )
     offsets, strides, bounds = [row, col], [stride, 1], [rows, cols]
     leading: tuple[int, ...] = ()
@@ -168,7 +170,10 @@ def _scalar(x: object, use: str) -> Traced:
 
 
 def _extent(pointer: Pointer, axis: int) -> Traced:
-    return emit(tile.Extent(axis, pointer.base))
+    size = emit(tile.Extent(axis, pointer.base))
+    if axis in pointer.spec.divisible:
+        size = emit(math.AssumeDivisible(ALIGNMENT, size.value))
+    return size
 
 
 # Atomics.

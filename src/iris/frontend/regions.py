@@ -351,7 +351,7 @@ class If:
             old = merged[index]
             new = Traced(value)
             if isinstance(old, Pointer):
-                merged[index] = Pointer(old.base, old.name, old.rank, new)
+                merged[index] = old.at(new)
             else:
                 merged[index] = new
         return tuple(merged)
@@ -462,7 +462,7 @@ def choice(condition: object, on_true: Callable[[], object], on_false: Callable[
     result = Traced(branch(wanted, regions, [pair]).results[0])
     pointer = next((v for v in values if isinstance(v, Pointer)), None)
     if pointer is not None:
-        return Pointer(pointer.base, pointer.name, pointer.rank, result)
+        return pointer.at(result)
     return result
 
 

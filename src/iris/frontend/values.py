@@ -20,6 +20,7 @@ from iris.errors import (
     PointerError,
     ShapeError,
 )
+from iris.frontend.specs import ArraySpec
 from iris.frontend.tracing import current, error_here, rules_as
 from iris.ir import literal, math, tile
 from iris.ir.core import Op, Value
@@ -458,14 +459,18 @@ _define_operators()
 class Pointer:
     """An array argument, maybe with an offset: `X + offsets`.  There are no pointer tiles."""
 
-    __slots__ = ("base", "name", "offset", "rank")
+    __slots__ = ("base", "name", "offset", "spec")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, base: Value, name: str, rank: int | None, offset: Traced | None = None):
+    def __init__(self, base: Value, name: str, spec: ArraySpec, offset: Traced | None = None):
         self.base = base
         self.name = name
-        self.rank = rank  # of the array
+        self.spec = spec  # of the array
         self.offset = offset
+
+    def at(self, offset: Traced) -> Pointer:
+        """Another element of the same array."""
+        return Pointer(self.base, self.name, self.spec, offset)
 
     @property
     def dtype(self) -> DType:
@@ -481,7 +486,7 @@ class Pointer:
         added = as_offset(offset)
         if self.offset is not None:
             added = binary(math.Add, self.offset, added)
-        return Pointer(self.base, self.name, self.rank, added)
+        return self.at(added)
 
     __radd__ = __add__
 

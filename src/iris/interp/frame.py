@@ -38,6 +38,7 @@ class Launch:
     """What all programs of a launch share."""
 
     def __init__(self, function: Func, grid: Grid, arguments: Sequence[Any]):
+        self.function = function
         self.grid = grid
         self.count = prod(grid)
         self.addresses = AddressArithmetic(function)
@@ -130,7 +131,7 @@ class Frame:
 
     def only(self, kept: Array) -> Frame:
         """A frame for the programs at some places of this one."""
-        return Frame(self.launch, self.programs[kept], (self, kept))
+        return type(self)(self.launch, self.programs[kept], (self, kept))
 
     def __getitem__(self, value: Value) -> Any:
         found = self.values.get(value)

@@ -35,8 +35,12 @@ def reduce(kind: ReduceKind, dtype: DType, x: Array, axis: int) -> Array:
         return np.asarray(x.all(axis))
     if kind.value in _EXTREMA:
         return extremum(kind.value, dtype, x, lambda ufunc, y: ufunc.reduce(y, axis=axis))
-    function = np.sum if kind is ReduceKind.SUM else np.prod
-    return _accumulated(dtype, function(x, axis=axis, dtype=_accumulator(dtype)))
+    if kind is ReduceKind.PROD:
+        return _accumulated(dtype, np.prod(x, axis=axis, dtype=_accumulator(dtype)))
+    # From NumPy's own start, 0, a sum of nothing but -0 would be 0.
+    start = -0.0 if dtype.is_float else 0
+    total = np.sum(x, axis=axis, dtype=_accumulator(dtype), initial=start)
+    return _accumulated(dtype, total)
 
 
 @np.errstate(all="ignore")

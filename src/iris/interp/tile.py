@@ -12,7 +12,7 @@ on a GPU it need not be; every such case is a race, and reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -55,21 +55,34 @@ def run(
 
     The result is what the function returns: for each value an array with a row per program.
     """
-    launch = Launch(function, grid, arguments)
+    returned = [
+        [_rows(t, x, frame.programs) for t, x in zip(function.returns, results, strict=True)]
+        for frame, results in run_chunks(
+            Launch(function, grid, arguments), Frame, output=output, chunk_bytes=chunk_bytes
+        )
+    ]
+    return [np.concatenate(parts) for parts in zip(*returned, strict=True)]
+
+
+def run_chunks(
+    launch: Launch,
+    frames: type[Frame],
+    *,
+    output: Callable[[str], object] = print,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Iterator[tuple[Frame, list[Any]]]:
+    """Runs all programs of a launch, some at a time: the frame of those, and what its `run`
+    gives."""
+    function = launch.function
     largest = max((_bytes(v.type) for op in function.walk() for v in op.results), default=1)
     step = max(1, chunk_bytes // largest)
-    returned = []
     try:
         for start in range(0, launch.count, step):
-            programs = np.arange(start, min(start + step, launch.count))
-            results = Frame(launch, programs).run(function.body, launch.arguments)
-            returned.append(
-                [_rows(t, x, programs) for t, x in zip(function.returns, results, strict=True)]
-            )
+            frame = frames(launch, np.arange(start, min(start + step, launch.count)))
+            yield frame, frame.run(function.body, launch.arguments)
     finally:
         for _, line in sorted(launch.printed, key=lambda entry: entry[0]):
             output(line)
-    return [np.concatenate(parts) for parts in zip(*returned, strict=True)]
 
 
 def _bytes(type_: Type) -> int:

@@ -134,7 +134,7 @@ _ARITHMETIC: dict[type[Op], Rule] = {
 }
 
 # What is of floats, computed in float64 and rounded once.
-_TRANSCENDENTAL: dict[type[Op], Rule] = {
+TRANSCENDENTAL: dict[type[Op], Rule] = {
     math.Exp: np.exp,
     math.Exp2: np.exp2,
     math.Log: np.log,
@@ -160,9 +160,9 @@ def _arithmetic(op: Op, *operands: Array) -> Array:
     return _round_bf16(found) if _dtype(op) is bf16 else found
 
 
-@meaning(*_TRANSCENDENTAL)
+@meaning(*TRANSCENDENTAL)
 def _transcendental(op: Op, *operands: Array) -> Array:
-    wide = _TRANSCENDENTAL[type(op)](*[x.astype(np.float64) for x in operands])
+    wide = TRANSCENDENTAL[type(op)](*[x.astype(np.float64) for x in operands])
     return round_to(_dtype(op), wide)
 
 

@@ -1,9 +1,12 @@
 """Passes: one a module.  Importing this room registers all of them by name."""
 
 from iris.passes import (
+    allocate_threadgroup,
     canonicalize,
+    check_resources,
     cse,
     dce,
+    expand_math,
     fold,
     follow_masks,
     fuse_register_loops,
@@ -13,6 +16,7 @@ from iris.passes import (
     lowering,
     recover_blocks,
     registers,
+    split_interior,
     uniform_conditions,
 )
 from iris.passes.manager import Instrument, run
@@ -23,9 +27,12 @@ __all__ = [
     "Instrument",
     "Pass",
     "Pipeline",
+    "allocate_threadgroup",
     "canonicalize",
+    "check_resources",
     "cse",
     "dce",
+    "expand_math",
     "fold",
     "follow_masks",
     "fuse_register_loops",
@@ -36,5 +43,6 @@ __all__ = [
     "recover_blocks",
     "registers",
     "run",
+    "split_interior",
     "uniform_conditions",
 ]

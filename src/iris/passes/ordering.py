@@ -6,7 +6,8 @@ store, the other is at the same offset, computed from the same values in the sam
 loop, and every thread that makes the other makes the store: were their bytes those of another
 thread, the store would by itself be a race between the two.  As the rounds of a `foreach` run in
 any order, the same holds of two of them with as many rounds, for offsets that differ only in
-whose number they count; and accesses of different rounds are in no need of an order.
+whose number they count; and accesses of different rounds are in no need of an order.  Nor do
+accesses conflict whose `windows` are apart.
 
 A barrier goes before the second of two accesses, so that it orders as many pairs as can be, and
 stands in the innermost region that has both: before a loop or a branch rather than in it.
@@ -21,12 +22,13 @@ from iris.ir import metal
 from iris.ir.control import For, Func, If, While
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.effects import Access, Resource, may_alias
-from iris.ir.math import Constant
 from iris.ir.types import Ptr, Threadgroup
+from iris.passes.windows import Window, Windows
 
 # What barriers order: nothing, the memory of the threadgroup, all memory.
 NOTHING, SHARED, ALL = range(3)
 ATOMICS = metal.Atomic | metal.AtomicLoad | metal.CompareExchange
+ELEMENTS = metal.Load | metal.Store | ATOMICS  # what touches elements at an offset
 
 
 def barriers(function: Func) -> dict[Op, metal.Scope]:
@@ -53,10 +55,11 @@ class Touch:
 
     op: Op
     memory: Value | Resource  # where it is first named
-    span: range | None  # its bytes, as far as they are known
+    span: range | None  # of whose bytes, if it is a view of a part
     writes: bool
     atomic: bool
     place: Place | None
+    turned: tuple[Op, ...] = ()  # the loops of which it belongs to an earlier turn
 
     @property
     def strength(self) -> int:
@@ -109,6 +112,7 @@ class _Planner:
         self.planned: dict[Op, int] = {}  # before which op a barrier goes, and what it orders
         self.alone = function.simdgroups == 1
         self.numbers = _Numbers()
+        self.windows = Windows(function)
         self.aliases: dict[tuple[Value | Resource, Value | Resource], bool] = {}
         self.flows: dict[Op, Flow | None] = {}  # what ops mean; None: nothing
 
@@ -151,7 +155,24 @@ class _Planner:
             return self.aliases[pair]
         if a.span is not None and b.span is not None and not _overlap(a.span, b.span):
             return False
-        return not (_of_one_thread(a, b) or _of_one_thread(b, a))
+        if _of_one_thread(a, b) or _of_one_thread(b, a):
+            return False
+        one, other = self.window(a), self.window(b)
+        return one is None or other is None or not one.is_apart(other)
+
+    def window(self, touch: Touch) -> Window | None:
+        """The part of its memory that an access touches, if that is known."""
+        op = touch.op
+        if not isinstance(op, ELEMENTS) or not _names_memory(touch.memory):
+            return None
+        assert isinstance(op.base.type, Ptr | Threadgroup)
+        start = touch.span.start if touch.span is not None else 0
+        size = max(1, op.base.type.element.bits // 8)
+        window = self.windows.of(op.offset, start, size, _count(op))
+        for loop in touch.turned:
+            if window is not None:
+                window = window.of_earlier_turn(loop)
+        return window
 
     def _then(self, flow: Flow, here: Flow) -> None:
         """Add to what a piece of program means the next piece."""
@@ -192,7 +213,10 @@ def passing(touches: Iterable[Touch], strength: int) -> list[Touch]:
 def _of_earlier_turns(touches: Iterable[Touch], loop: Op) -> list[Touch]:
     """The accesses as a later turn of a loop sees them: what they were computed from may have
     changed since, and a branch may have been taken then and not be now."""
-    return [replace(t, place=None if _turns(t, loop) else t.place) for t in touches]
+    return [
+        replace(t, place=None if _turns(t, loop) else t.place, turned=(*t.turned, loop))
+        for t in touches
+    ]
 
 
 def _turns(touch: Touch, loop: Op) -> bool:
@@ -253,7 +277,8 @@ def _touches(op: Op, numbers: _Numbers) -> Iterable[Touch]:
         memory, start = _root(resource)
         span, place = None, None
         if isinstance(resource, Value):
-            span = _span(op, resource, start)
+            if isinstance(resource.type, Threadgroup):
+                span = range(start, start + resource.type.bytes)
             if isinstance(op, metal.Load | metal.Store):
                 place = numbers.place(op, (memory, start, resource.type))
         if not _names_memory(memory):
@@ -276,18 +301,6 @@ def _names_memory(memory: Value | Resource) -> bool:
         return False
     owner = memory.region.owner if memory.region is not None else None
     return memory.op is not None or (owner is not None and owner.isolated)
-
-
-def _span(op: Op, base: Value, start: int) -> range | None:
-    """The bytes that an access may touch, counted from where its memory is first named."""
-    if isinstance(op, metal.Load | metal.Store | ATOMICS) and isinstance(op.offset.op, Constant):
-        assert isinstance(base.type, Ptr | Threadgroup)
-        size = max(1, base.type.element.bits // 8)
-        first = start + int(op.offset.op.value) * size
-        return range(first, first + _count(op) * size)
-    if isinstance(base.type, Threadgroup):
-        return range(start, start + base.type.bytes)
-    return None
 
 
 def _count(op: Op) -> int:

@@ -1,5 +1,4 @@
-"""Rules of `canonicalize` for register arrays: what is taken of one is found where it is from.
-"""
+"""Rules of `canonicalize` for register arrays: what is taken of one is found where it is from."""
 
 from __future__ import annotations
 

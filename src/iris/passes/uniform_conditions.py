@@ -54,9 +54,9 @@ def _visit(function: Func) -> int:
     required = _required(function)
     levels = uniformity(function) if required else {}
     count = 0
-    for op in list(function.walk()) if required else ():
-        over = required.get(op, Uniformity.VARYING)
-        differing = [v for v in guards[type(op)](op) if levels[v] > over] if op in required else []
+    for op in [op for op in function.walk() if op in required]:  # outer ones first
+        over = required[op]
+        differing = dict.fromkeys(v for v in guards[type(op)](op) if levels[v] > over)
         if not differing:
             continue
         user = op.condition.end if isinstance(op, While) else op

@@ -216,7 +216,8 @@ class Draft:
         if type_.shape or self.choices.flag():
             array = self.input(type_.element)
             lanes = self.lanes(type_.shape) if type_.shape else self.number
-            if prod(type_.shape) * (1 if type_.shape else self.programs) > array.size:
+            count = prod(type_.shape) if type_.shape else self.programs
+            if count > array.size:
                 lanes = self.wrapped(lanes, array.size)
             value = self.put(tile.Load(array.pointer, lanes))
             self.learn(value, array)

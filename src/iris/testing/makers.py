@@ -56,6 +56,15 @@ def elementwise(cls: type[Op], draft: Draft, choices: Choices) -> None:
     draft.add(cls(first, *others))
 
 
+@make(math.AssumeDivisible)
+def assume_divisible(cls: type[math.AssumeDivisible], draft: Draft, choices: Choices) -> None:
+    """A multiple of a power of two, which it stays when it overflows."""
+    x = draft.some(INTEGERS, choices)
+    divisor = choices.of((2, 16, 4))
+    multiple = draft.put(math.Mul(x, draft.constant(divisor, element_type(x.type))))
+    draft.add(math.AssumeDivisible(divisor, multiple))
+
+
 @make(math.FloorDiv, math.Mod)
 def divide(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
     """Integers by what is odd; or in a branch, or a loop, that is not entered if the divisor is

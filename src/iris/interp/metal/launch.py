@@ -144,7 +144,6 @@ class Chunk:
         if scope is Scope.SIMDGROUP:
             self.simdgroup_since[rows, simdgroups] = now
             return
-        self.simdgroup_since[rows] = now
         self.threadgroup_since[rows] = now
         if scope is Scope.DEVICE:
             self.device_since[rows] = now
@@ -217,5 +216,5 @@ def _unit(allocation: Value) -> int:
     unit = type_.element_bytes
     for user in allocation.users:
         if isinstance(user, View):
-            unit = gcd(unit, user.start, _unit(user.result))
+            unit = gcd(unit, _unit(user.result))  # of which its start is a multiple
     return unit

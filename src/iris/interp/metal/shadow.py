@@ -50,8 +50,8 @@ class Conflict(NamedTuple):
 
 
 class Stamps(NamedTuple):
-    """Accesses, and the earliest stamps of those that are not in order before them: one for those
-    of other groups, one, which is no less, for those of their own."""
+    """Accesses, and the stamps before which others are in order: those of any group, and those of
+    the group that the access is of."""
 
     own: Array
     group_since: Array
@@ -138,7 +138,6 @@ class Shadow:
             first[units] = own
         else:
             differ = noted ^ own
-            over |= (differ & self.thread_bits) == 0
             over |= ((differ & self.group_bits) == 0) & (noted < stamps.member_since)
             first[units[over]] = np.broadcast_to(own, units.shape)[over]
         noted = first.take(units)

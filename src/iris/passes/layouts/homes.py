@@ -64,10 +64,10 @@ class Homes:
                 if isinstance(value.type, Tile):
                     at = home[type(op)](self, op)
                     if at is not None:
-                        self.settle(value, at)
+                        self._homes[value] = at  # a loop's body is visited again
 
     def settle(self, value: Value, layout: LinearLayout) -> None:
-        """Give a value a home, unless it has one."""
+        """Give a value that regions carry a home, unless it has one."""
         self._homes.setdefault(value, layout)
 
 

@@ -56,9 +56,7 @@ def _each(
     dtype = element_type(op.result.type).element
     if dtype.bits != 32:
         at_line = op.location and SourceSpot.of_line(*op.location)
-        raise LanguageError(
-            f"Apple GPUs have atomics of 32-bit elements, not of {dtype}", at_line
-        )
+        raise LanguageError(f"Apple GPUs have atomics of 32-bit elements, not of {dtype}", at_line)
     layout = tile_layout(op.result) if isinstance(op.result.type, Tile) else None
     holder = at.holder(layout)
     count = 1 if layout is None else layout.size(REGISTER)

@@ -1,0 +1,279 @@
+"""The errors of the shared math."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.interp.bounds.frame import EXACT, BoundedFrame, origin, propagation
+from iris.interp.bounds.interval import (
+    Interval,
+    distance,
+    ends,
+    hull,
+    interval,
+    rounded,
+    union,
+)
+from iris.ir import math, scalar
+from iris.ir.core import Op
+from iris.ir.math import Predicate, element_type
+from iris.ir.types import DType, Kind
+
+Array = npt.NDArray[Any]
+Found = Sequence[Array]
+
+
+def dtype_of(op: Op, operand: int = 0) -> DType:
+    return element_type(op.operands[operand].type).element
+
+
+def worst(errors: Sequence[Array]) -> Array:
+    """inf where some operand is not determined: what becomes of it, nobody knows."""
+    return np.asarray(np.where(sum(errors) > 0, np.inf, 0.0))
+
+
+def settle(error: Array, errors: Sequence[Array]) -> Array:
+    """The error of what is exact where its operands are, and unknown where one of them is."""
+    total = sum(errors)
+    return np.asarray(np.where(total == 0, 0.0, np.where(total == np.inf, np.inf, error)))
+
+
+# What is correctly rounded: from the intervals of the operands that of the result.
+
+_INTERVALS: dict[type[Op], Callable[..., Interval]] = {}
+
+
+def _by(*classes: type[Op]) -> Callable[[Callable[..., Interval]], Callable[..., Interval]]:
+    def register(rule: Callable[..., Interval]) -> Callable[..., Interval]:
+        _INTERVALS.update(dict.fromkeys(classes, rule))
+        return rule
+
+    return register
+
+
+@_by(math.Add)
+def _add(a: Interval, b: Interval) -> Interval:
+    return hull(a[0] + b[0], a[1] + b[1])
+
+
+@_by(math.Sub)
+def _subtract(a: Interval, b: Interval) -> Interval:
+    return hull(a[0] - b[1], a[1] - b[0])
+
+
+@_by(math.Mul)
+def _multiply(a: Interval, b: Interval) -> Interval:
+    return hull(*[x * y for x in a for y in b])
+
+
+@_by(math.Div)
+def _divide(a: Interval, b: Interval) -> Interval:
+    low, high = hull(*[x / y for x in a for y in b])
+    through_zero = (b[0] < b[1]) & (b[0] <= 0) & (b[1] >= 0)
+    return np.where(through_zero, -np.inf, low), np.where(through_zero, np.inf, high)
+
+
+@_by(math.FloorDiv)
+def _floor_divide(a: Interval, b: Interval) -> Interval:
+    low, high = _divide(a, b)
+    return np.floor(low), np.floor(high)
+
+
+@_by(math.Mod)
+def _modulo(a: Interval, b: Interval) -> Interval:
+    first, last = _floor_divide(a, b)
+    low, high = hull(*[x - first * y for x in a for y in b])
+    # Where not even the quotient is determined, somewhere from 0 to the divisor.
+    anywhere = ~(first == last)
+    return (
+        np.where(anywhere, np.minimum(b[0], 0), low),
+        np.where(anywhere, np.maximum(b[1], 0), high),
+    )
+
+
+@_by(math.Fma)
+def _multiply_add(a: Interval, b: Interval, c: Interval) -> Interval:
+    return _add(_multiply(a, b), c)
+
+
+@_by(math.Sqrt)
+def _square_root(x: Interval) -> Interval:
+    return hull(*ends(np.sqrt, x))
+
+
+@propagation(math.Add, math.Sub, math.Mul, math.Div, math.FloorDiv, math.Mod, math.Fma, math.Sqrt)
+def arithmetic(
+    frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found
+) -> Found:
+    dtype = dtype_of(op)
+    if not dtype.is_float:
+        error = worst(errors)
+        if isinstance(op, math.Mul):
+            error = _absorb(error, 0, operands, errors)
+        return [error]
+    intervals = [interval(x, e) for x, e in zip(operands, errors, strict=True)]
+    bounds = _INTERVALS[type(op)](*intervals)
+    return [settle(rounded(dtype, results[0], bounds), errors)]
+
+
+# What is as far from the truth as the target allows.
+
+_GROWING = (math.Exp, math.Exp2, math.Log, math.Log2, math.Tanh, math.Erf, math.Sigmoid)
+
+
+@_by(*_GROWING, math.Rsqrt)
+def _monotone(of: Callable[..., Array], x: Interval) -> Interval:
+    return hull(*ends(of, x))
+
+
+@_by(math.Sin, math.Cos)
+def _wave(of: Callable[..., Array], x: Interval) -> Interval:
+    # No steeper than 1, and never beyond 1.
+    value = of((x[0] + x[1]) / 2)
+    reach = np.minimum((x[1] - x[0]) / 2, 2)
+    return np.maximum(value - reach, -1), np.minimum(value + reach, 1)
+
+
+@_by(math.Pow)
+def _power(of: Callable[..., Array], x: Interval, y: Interval) -> Interval:
+    low, high = hull(*[of(a, b) for a in x for b in y])
+    # Of a positive base it has its extremes in the corners, whatever the exponent; of another
+    # only for an exponent that is known, if it is a whole number, and away from 0.
+    exact = (x[0] == x[1]) & (y[0] == y[1])
+    whole = (y[0] == y[1]) & (y[0] == np.rint(y[0]))
+    good = exact | (x[0] > 0) | (whole & (x[1] < 0))
+    through = whole & (y[0] > 0) & ~good  # 0 is a corner, too
+    return (
+        np.where(good, low, np.where(through, np.minimum(low, 0), -np.inf)),
+        np.where(good, high, np.where(through, np.maximum(high, 0), np.inf)),
+    )
+
+
+@origin(*scalar.TRANSCENDENTAL)
+def transcendental(
+    frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found
+) -> Found:
+    ulps = frame.launch.ulps.get(op.name, 0)
+    if not ulps and all(error is EXACT for error in errors):
+        return [EXACT]
+    intervals = [interval(x, e) for x, e in zip(operands, errors, strict=True)]
+    low, high = _INTERVALS[type(op)](scalar.TRANSCENDENTAL[type(op)], *intervals)
+    if ulps:
+        low, high = low - _reach(ulps, low), high + _reach(ulps, high)
+    error = rounded(dtype_of(op), results[0], (low, high))
+    if not ulps:
+        error = settle(error, errors)
+    return [np.where(sum(errors) == np.inf, np.inf, error)]
+
+
+def _reach(ulps: float, x: Array) -> Array:
+    """So many units in the last place of f32; infinities are what they are."""
+    spacing = np.spacing(np.abs(x).astype(np.float32)).astype(np.float64)
+    return np.where(np.isfinite(spacing), ulps * spacing, 0.0)
+
+
+# What is exact, if the operands are.
+
+
+@propagation(math.Neg, math.Abs, math.Not, math.AssumeDivisible)
+def same(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found) -> Found:
+    return errors
+
+
+@propagation(math.Floor, math.Ceil, math.Round)
+def step(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found) -> Found:
+    low, high = interval(operands[0], errors[0])
+    bounds = scalar.evaluate(op, low), scalar.evaluate(op, high)
+    return [settle(distance(results[0], bounds), errors)]
+
+
+@propagation(math.Maximum, math.Minimum, math.MaxNum, math.MinNum)
+def extremum(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found) -> Found:
+    if not dtype_of(op).is_float:
+        return [worst(errors)]
+    a, b = (interval(x, e) for x, e in zip(operands, errors, strict=True))
+    bounds = scalar.evaluate(op, a[0], b[0]), scalar.evaluate(op, a[1], b[1])
+    error = distance(results[0], bounds)
+    if isinstance(op, math.Maximum | math.Minimum):
+        return [settle(error, errors)]  # what is not determined may be NaN
+    return [error]
+
+
+@propagation(math.And, math.Or)
+def absorbing(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found) -> Found:
+    bits = 0 if isinstance(op, math.And) else ~operands[0].dtype.type(0)
+    return [_absorb(worst(errors), bits, operands, errors)]
+
+
+def _absorb(error: Array, absorber: Any, operands: Found, errors: Found) -> Array:
+    """0 where an operand is surely one that alone decides the result."""
+    for x, own in zip(operands, errors, strict=True):
+        error = np.where((x == absorber) & (own == 0), 0.0, error)
+    return error
+
+
+@propagation(math.Xor, math.Shl, math.Shr)
+def mixing(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found) -> Found:
+    return [worst(errors)]
+
+
+@propagation(math.Bitcast)
+def bits(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found) -> Found:
+    return [worst(errors)]
+
+
+@propagation(math.Compare)
+def compare(
+    frame: BoundedFrame, op: math.Compare, results: Found, operands: Found, errors: Found
+) -> Found:
+    """Not determined where the operands' intervals meet."""
+    (x, y), (ex, ey) = operands, errors
+    if not dtype_of(op).is_float:
+        return [worst(errors)]
+    a, b = interval(x, ex), interval(y, ey)
+    strict = op.predicate in (Predicate.LT, Predicate.GE)
+    reverse = op.predicate in (Predicate.GT, Predicate.LE)
+    below = a[1] < b[0] if not reverse else a[1] <= b[0]
+    above = a[0] > b[1] if not strict else a[0] >= b[1]
+    nan = (np.isnan(x) & (ex == 0)) | (np.isnan(y) & (ey == 0))
+    known = nan | ((below | above) & (ex + ey < np.inf))
+    return [np.where(known, 0.0, worst(errors))]
+
+
+@propagation(math.Select)
+def select(
+    frame: BoundedFrame, op: math.Select, results: Found, operands: Found, errors: Found
+) -> Found:
+    condition, on_true, on_false = operands
+    doubt, if_true, if_false = errors
+    if condition.ndim == 1:
+        shape = (-1, *[1] * (on_true.ndim - 1))
+        condition, doubt = condition.reshape(shape), doubt.reshape(shape)
+    error = np.where(condition, if_true, if_false)
+    if doubt.any():
+        either = union(results[0], (on_true, if_true), (on_false, if_false))
+        error = np.where(doubt > 0, either, error)
+    return [error]
+
+
+@propagation(math.Cast)
+def cast(
+    frame: BoundedFrame, op: math.Cast, results: Found, operands: Found, errors: Found
+) -> Found:
+    source, target = dtype_of(op), element_type(op.result.type).element
+    if not source.is_float:
+        # A bool of which nothing is known is still 0 or 1.
+        one = source.kind is Kind.BOOL and target.is_float
+        return [np.where(errors[0] > 0, 1.0 if one else np.inf, 0.0)]
+    low, high = interval(operands[0], errors[0])
+    if target.is_float:
+        return [settle(rounded(target, results[0], (low, high)), errors)]
+    if target.kind is Kind.BOOL:
+        known = (low > 0) | (high < 0)
+    else:
+        known = np.trunc(low) == np.trunc(high)
+    return [np.where(known, 0.0, worst(errors))]

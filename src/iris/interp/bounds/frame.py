@@ -1,0 +1,153 @@
+"""Programs that run as `interp.tile` runs them, with the errors of their values kept beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.interp.bounds.memory import Memory
+from iris.interp.frame import Frame, Grid, Launch, is_pointer, take
+from iris.interp.memory import View
+from iris.ir.control import For, Func, If, While
+from iris.ir.core import Facet, Op, Region, Value
+from iris.ir.effects import effects_within, writes
+from iris.ir.math import element_type
+
+Array = npt.NDArray[Any]
+
+# `rule(frame, op, results, operands, errors)` gives the errors of the results: `propagation`
+# where an operand has an error, `origin` always, for ops that may make one out of none.
+Rule = Callable[..., Sequence[Array]]
+propagation = Facet("error propagation")
+origin = Facet("error origin")
+
+# The error of what is exact.  Others have as many axes as the value.
+EXACT: Array = np.zeros(1)
+
+# How many operands of an op with regions decide what it runs; the others it carries.
+_STEERING: dict[type[Op], int] = {For: 3, While: 0, If: 1}
+
+
+class BoundedLaunch(Launch):
+    """What all programs share: also the errors in memory, and the precision of the target."""
+
+    def __init__(
+        self,
+        function: Func,
+        grid: Grid,
+        arguments: Sequence[Any],
+        ulps: Mapping[str, float],
+        contended: Mapping[Value, Array],
+    ):
+        super().__init__(function, grid, arguments)
+        self.ulps = ulps
+        parameters = function.body.arguments
+        views = zip(parameters, self.arguments, strict=True)
+        self.views = {v: x for v, x in views if isinstance(x, View)}
+        self.memory = Memory(list(self.views.values()))
+        self.contended = {self.views[v]: found for v, found in contended.items()}
+        # For each op with regions that is being run, of which programs it is not determined what
+        # they do in it.
+        self.lost: list[Array] = []
+
+    @property
+    def written(self) -> list[Value]:
+        """The arguments that the function writes to."""
+        touched = set(writes(effects_within(self.function)))
+        return [v for v in self.views if v in touched]
+
+
+class BoundedFrame(Frame):
+    """Some of the programs, their values, and the errors of these.
+
+    Loops and branches carry errors as further values, so those rules of the interpreter that run
+    regions serve as they are.
+    """
+
+    __slots__ = ("errors",)
+    launch: BoundedLaunch
+
+    def __init__(
+        self, launch: Launch, programs: Array, origin: tuple[Frame, Array] | None = None
+    ):
+        super().__init__(launch, programs, origin)
+        self.errors: dict[Value, Array] = {}
+
+    def error(self, value: Value) -> Array:
+        found = self.errors.get(value)
+        if found is None:
+            if self.origin is None:
+                return EXACT
+            frame, kept = self.origin
+            assert isinstance(frame, BoundedFrame)
+            found = self.errors[value] = take(frame.error(value), kept)
+        return found
+
+    def run(self, region: Region, arguments: Sequence[Any]) -> list[Any]:
+        """What the terminator of a region carries, and after that the errors of all this."""
+        count = len(region.arguments)
+        errors = arguments[count:]
+        # What comes without an error, such as the index of a loop, is first.
+        inexact = region.arguments[count - len(errors) :]
+        self.values.update(zip(region.arguments, arguments[:count], strict=True))
+        self.errors.update(zip(inexact, errors, strict=True))
+        for op, rule, dying in self.launch.plan(region):
+            operands = [self[v] for v in op.operands]
+            if self.launch.addresses.overflowed:
+                operands = self._settle(op, operands)
+            found = [self.error(v) for v in op.operands]
+            act = self._run_regions if op.regions else self._run_op
+            results, errors = act(op, rule, operands, found)
+            self.values.update(zip(op.results, results, strict=True))
+            for value, error in zip(op.results, errors, strict=True):
+                self.errors[value] = error if error.any() else EXACT
+            for value in dying:
+                self.values.pop(value, None)
+                self.errors.pop(value, None)
+        end = region.end.operands
+        if isinstance(region.owner, While) and region is region.owner.condition:
+            self._lose(self.error(end[0]))
+        return [*[self[v] for v in end], *[self.error(v) for v in end]]
+
+    def _run_op(
+        self, op: Op, rule: Rule, operands: list[Any], errors: list[Array]
+    ) -> tuple[Sequence[Any], Sequence[Array]]:
+        results = rule(self, op, *operands)
+        bound: Rule | None = origin.get(type(op))
+        if bound is None:
+            if not op.results or all(error is EXACT for error in errors):
+                return results, [EXACT] * len(op.results)
+            bound = propagation[type(op)]
+        with np.errstate(all="ignore"):
+            return results, bound(self, op, results, operands, errors)
+
+    def _run_regions(
+        self, op: Op, rule: Rule, operands: list[Any], errors: list[Array]
+    ) -> tuple[Sequence[Any], Sequence[Array]]:
+        """Runs an op with regions.  Of a program of which it is not determined what it runs there,
+        neither is what it carries out, nor anything in the arrays that it may write to."""
+        launch, steering = self.launch, _STEERING[type(op)]
+        launch.lost.append(np.zeros(launch.count, np.bool_))
+        for error in errors[:steering]:
+            self._lose(error)
+        found = rule(self, op, *operands, *errors[steering:])
+        count = len(op.results)
+        results, errors = list(found[:count]), list(found[count:])
+        lost = launch.lost.pop()[self.programs]
+        if lost.any():
+            for place in writes(effects_within(op)):
+                if isinstance(place, Value) and is_pointer(place):
+                    launch.memory.poison(launch.views[place])
+            for i, value in enumerate(op.results):
+                rank = len(element_type(value.type).shape)
+                errors[i] = np.where(lost.reshape(-1, *[1] * rank), np.inf, errors[i])
+        return results, errors
+
+    def _lose(self, error: Array) -> None:
+        """Notes that it is not determined what programs run next."""
+        if error.any():
+            lost = np.broadcast_to(error > 0, self.programs.shape)
+            self.launch.lost[-1][self.programs[lost]] = True

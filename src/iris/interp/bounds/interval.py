@@ -1,0 +1,91 @@
+"""Values with errors as intervals, and back.
+
+An interval is two float64 arrays: what any correct execution has lies from one to the other.
+Where both are NaN, NaN is what it has; an interval of which not even that is known, because it
+may or may not be NaN, is from -inf to inf, with an error of inf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.ir import scalar
+from iris.ir.types import DType
+
+Array = npt.NDArray[Any]
+Interval = tuple[Array, Array]
+
+# The error of a zero of which the sign is not determined.
+TINY = 5e-324
+# What float64 loses in the few operations of a rule, with room to spare.
+_SLACK = 2.0**-50
+
+
+def interval(value: Array, error: Array) -> Interval:
+    """Where a value may be, in any correct execution."""
+    wide = value.astype(np.float64)
+    known = error < np.inf
+    if known.all():
+        return wide - error, wide + error
+    return np.where(known, wide - error, -np.inf), np.where(known, wide + error, np.inf)
+
+
+def hull(*corners: Array) -> Interval:
+    """The least interval around some values; it is without bounds if only some are NaN."""
+    low, high = reduce(np.minimum, corners), reduce(np.maximum, corners)
+    nan = np.isnan(low)
+    if nan.any():
+        partly = nan & ~reduce(np.logical_and, map(np.isnan, corners))
+        low, high = np.where(partly, -np.inf, low), np.where(partly, np.inf, high)
+    return low, high
+
+
+def rounded(dtype: DType, result: Array, bounds: Interval) -> Array:
+    """The error of a result that lies in an interval, before it is rounded to a dtype."""
+    low, high = bounds
+    low = scalar.round_to(dtype, low * (1 - np.copysign(_SLACK, low)))
+    high = scalar.round_to(dtype, high * (1 + np.copysign(_SLACK, high)))
+    return distance(result, (low, high))
+
+
+def distance(result: Array, bounds: Interval) -> Array:
+    """How far the ends of an interval are from a result that lies in it."""
+    low, high = (end.astype(np.float64, copy=False) for end in bounds)
+    value = result.astype(np.float64)
+    error = np.maximum(high - value, value - low)
+    same = low == high
+    signs = same & (np.signbit(low) != np.signbit(high))
+    if signs.any():
+        error = np.where(signs, TINY, error)
+    strange = ~np.isfinite(error)
+    if strange.any():
+        certain = same | (np.isnan(low) & np.isnan(high))
+        error = np.where(strange, np.where(certain, 0.0, np.inf), error)
+    return error
+
+
+def union(result: Array, *choices: tuple[Array, Array]) -> Array:
+    """The error of a result that is one of some values, each with its error."""
+    error: Array = np.zeros(1)
+    for value, own in choices:
+        if result.dtype.kind == "f":
+            apart = np.abs(result.astype(np.float64) - value) + own
+            alike = (result == value) & (np.signbit(result) == np.signbit(value))
+            alike |= np.isnan(result) & np.isnan(value)
+            apart = np.where(alike, own, np.where(apart > 0, apart, TINY))
+            apart = np.where(np.isnan(apart), np.inf, apart)
+        else:
+            apart = np.where(result == value, own, np.inf)
+        error = np.maximum(error, apart)
+    return error
+
+
+def ends(function: Callable[..., Array], *operands: Interval) -> Interval:
+    """The interval that a function that only grows with each operand makes."""
+    low, high = zip(*operands, strict=True)
+    return function(*low), function(*high)

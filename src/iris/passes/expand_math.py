@@ -1,0 +1,139 @@
+"""Expanding math: what Metal has not, or not in every dtype, in terms of what it has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from iris.ir import math, tile
+from iris.ir.core import Module, Op, Value
+from iris.ir.math import Constant, Predicate, element_type
+from iris.ir.rewriter import Rewriter, Rules
+from iris.ir.types import f32
+from iris.passes.pipeline import Pass
+
+
+@dataclass(frozen=True)
+class ExpandMath(Pass):
+    """Compute transcendental functions of f16 and bf16 in f32, and make `erf` and `sigmoid` of
+    arithmetic and `exp`.
+
+        %y: tile<64xf16> = sigmoid %x
+
+    becomes
+
+        %0: tile<64xf32> = cast %x
+        %1: tile<64xf32> = neg %0
+        %2: tile<64xf32> = exp %1
+        %c1_0: tile<64xf32> = constant 1.0
+        %3: tile<64xf32> = add %2, %c1_0
+        %4: tile<64xf32> = div %c1_0, %3
+        %y: tile<64xf16> = cast %4
+
+    In f32, and with an `exp` that is right to half a unit in the last place, `erf` is within 1 unit
+    of the right value, and `sigmoid` within 3 where it is not subnormal.
+    """
+
+    name = "expand-math"
+    level = tile.TileOp.level
+
+    def run(self, module: Module) -> Counter[str]:
+        return rules.apply(module)
+
+
+rules = Rules()
+Emit = Callable[[Op], Value]
+
+# What f16 and bf16 have too few bits to be computed in.
+TRANSCENDENTAL = (
+    math.Exp,
+    math.Exp2,
+    math.Log,
+    math.Log2,
+    math.Rsqrt,
+    math.Sin,
+    math.Cos,
+    math.Tanh,
+    math.Erf,
+    math.Sigmoid,
+    math.Pow,
+)
+
+
+def _emitter(op: Op, rewriter: Rewriter) -> Emit:
+    """What puts new ops before an op, and gives their result."""
+    return lambda new: rewriter.insert(new, op).results[0]
+
+
+@rules(*TRANSCENDENTAL)
+def in_f32(op: Op, rewriter: Rewriter) -> None:
+    """Computed in f32, and rounded once."""
+    type_ = element_type(op.results[0].type)
+    if type_.element is f32:
+        return
+    emit, wide = _emitter(op, rewriter), type_.with_element(f32)
+    operands = [emit(math.Cast(value, wide)) for value in op.operands]
+    rewriter.replace(op, math.Cast(emit(type(op)(*operands)), type_))
+
+
+@rules(math.Sigmoid)
+def sigmoid(op: math.Sigmoid, rewriter: Rewriter) -> None:
+    """`1 / (1 + exp(-x))`, where an `exp` that is infinite is right, too."""
+    type_ = element_type(op.x.type)
+    if type_.element is not f32:
+        return
+    emit = _emitter(op, rewriter)
+    power = emit(math.Exp(emit(math.Neg(op.x))))
+    one = emit(Constant(1.0, type_))
+    rewriter.replace(op, math.Div(one, emit(math.Add(power, one))))
+
+
+# Up to EDGE, erf(x) = x + x p(x^2); beyond, 1 - exp(-|x| + |x| q(|x|)), with the sign of x.
+# Minimax polynomials for f32, by N. Juffa; the coefficient of the highest power first.
+EDGE = 0.927734375
+NEAR = (
+    -5.96761703e-4,
+    4.99119423e-3,
+    -2.67681349e-2,
+    1.12819925e-1,
+    -3.76125336e-1,
+    1.28379166e-1,
+)
+FAR = (
+    -1.72853470e-5,
+    3.83197126e-4,
+    -3.88396438e-3,
+    2.42546219e-2,
+    -1.06777877e-1,
+    -6.34846687e-1,
+    -1.28717512e-1,
+)
+
+
+@rules(math.Erf)
+def erf(op: math.Erf, rewriter: Rewriter) -> None:
+    """Two polynomials.  A nan or zero is on the side that keeps it as it is, and the other one is
+    right up to infinity."""
+    x, type_ = op.x, element_type(op.x.type)
+    if type_.element is not f32:
+        return
+    emit = _emitter(op, rewriter)
+
+    def number(value: float) -> Value:
+        return emit(Constant(value, type_))
+
+    def polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
+        total = number(coefficients[0])
+        for coefficient in coefficients[1:]:
+            total = emit(math.Fma(total, x, number(coefficient)))
+        return total
+
+    size = emit(math.Abs(x))
+    near = emit(math.Fma(polynomial(emit(math.Mul(x, x)), NEAR), x, x))
+    exponent = emit(math.Fma(polynomial(size, FAR), size, emit(math.Neg(size))))
+    far = emit(math.Sub(number(1.0), emit(math.Exp(exponent))))
+    negative = emit(math.Compare(Predicate.LT, x, number(0.0)))
+    far = emit(math.Select(negative, emit(math.Neg(far)), far))
+    beyond = emit(math.Compare(Predicate.GT, size, number(EDGE)))
+    rewriter.replace(op, math.Select(beyond, far, near))

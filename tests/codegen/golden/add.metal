@@ -1,0 +1,40 @@
+#include <metal_stdlib>
+using namespace metal;
+#pragma METAL fp contract(off)
+
+struct Params {
+    int n;
+};
+
+[[max_total_threads_per_threadgroup(128)]]
+kernel void add(
+    device const float* X [[buffer(0)]],
+    device const float* Y [[buffer(1)]],
+    device float* Z [[buffer(2)]],
+    constant Params& p [[buffer(3)]],
+    uint3 tid [[threadgroup_position_in_grid]],
+    ushort lane [[thread_index_in_simdgroup]],
+    ushort simdgroup [[simdgroup_index_in_threadgroup]])
+{
+    int program = tid.x;
+    int start = program * 1024u;
+    int n = uint(start) + simdgroup * 128 + lane * 4;
+    float4 x[2];
+    for (int i = 0; i < 2; ++i) {
+        int at = uint(n) + i * 512;
+        bool inside = at < p.n;
+        x[i] = inside ? *(device const float4*)(X + at) : float4(0.0f);
+    }
+    float4 y[2];
+    for (int i = 0; i < 2; ++i) {
+        int n_1 = uint(n) + i * 512;
+        y[i] = n_1 < p.n ? *(device const float4*)(Y + n_1) : float4(0.0f);
+    }
+    float4 z[2];
+    for (int i = 0; i < 2; ++i) z[i] = x[i] + y[i];
+    for (int i = 0; i < 2; ++i) {
+        int at = uint(n) + i * 512;
+        float4 part = z[i];
+        if (at < p.n) *(device float4*)(Z + at) = part;
+    }
+}

@@ -1,0 +1,78 @@
+#include <metal_stdlib>
+using namespace metal;
+#pragma METAL fp contract(off)
+
+struct Params {
+    int n;
+    long m;
+    uchar k;
+};
+
+// What dividing and rounding down leaves; it has the sign of y.
+inline int floor_modulo(int x, int y) {
+    if (y == -1) return 0;  // x % y could overflow
+    int r = x % y;
+    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+
+// The quotient, rounded down.
+inline int floor_divide(int x, int y) {
+    if (y == -1) return int(-uint(x));  // x / y could overflow
+    int q = x / y;
+    return q * y != x && (x < 0) != (y < 0) ? q - 1 : q;
+}
+
+// x * y + z, rounded once.  The product fits float; a sum that does not is rounded to odd there,
+// so that rounding it once more is right.
+inline bfloat fma_bfloat(bfloat x, bfloat y, bfloat z) {
+    float product = float(x) * float(y), addend = float(z);
+    float sum = product + addend;
+    float back = sum - product;
+    float lost = (product - (sum - back)) + (addend - back);
+    int bits = as_type<int>(sum);
+    bool inexact = lost != 0.0f && !isinf(sum) && (bits & 1) == 0;
+    if (inexact) bits += (lost < 0.0f) != (sum < 0.0f) ? -1 : 1;
+    return bfloat(as_type<float>(bits));
+}
+
+inline bfloat4 fma_bfloat(bfloat4 x, bfloat4 y, bfloat4 z) {
+    return bfloat4(fma_bfloat(x.x, y.x, z.x), fma_bfloat(x.y, y.y, z.y),
+            fma_bfloat(x.z, y.z, z.z), fma_bfloat(x.w, y.w, z.w));
+}
+
+[[max_total_threads_per_threadgroup(32)]]
+kernel void integers(
+    device char* X [[buffer(0)]],
+    device ushort* Y [[buffer(1)]],
+    device int* I [[buffer(2)]],
+    device long* J [[buffer(3)]],
+    device bfloat* F [[buffer(4)]],
+    constant Params& p [[buffer(5)]],
+    ushort lane [[thread_index_in_simdgroup]])
+{
+    char a = X[lane];
+    X[lane] = -char(char(a * a) + 2);
+    ushort u = Y[lane];
+    ushort n = uint(u) * u;
+    bool flag = ushort(~n) < u;
+    if (flag) Y[lane] = n;
+    int i = I[lane];
+    int n_1 = int((uint(i) + p.n - 1) * 3) >> 3;
+    int n_2 = uint(abs(max((n_1 & 7) / 3, floor_modulo(n_1, 7)))) + floor_divide(p.n, 3);
+    if ((n_2 >= lane) == flag) I[lane] = n_2;
+    long n_3 = ulong(long(n_2)) * p.m;
+    J[n_3] = n_3;
+    bfloat4 f[2];
+    for (int j = 0; j < 2; ++j) f[j] = ((device const bfloat4*)(F + lane))[j];
+    bfloat4 v[2];
+    for (int j = 0; j < 2; ++j) {
+        v[j] = fma_bfloat(bfloat4(precise::tanh(float4(f[j] * bfloat(0.5f)))),
+                bfloat4(bfloat(0.5f)), bfloat4(bfloat(0.5f)));
+    }
+    for (int j = 0; j < 2; ++j) {
+        ((device bfloat4*)(F + lane))[j] = bfloat4(float4(half4(float4(v[j]))));
+    }
+    float v_1 = float(uchar(p.k << p.k) >> p.k);
+    float v_2 = 1.0f / (1.0f + precise::exp(-v_1));
+    F[lane] = bfloat((v_1 - (v_1 - v_2 - v_2)) / v_1);
+}

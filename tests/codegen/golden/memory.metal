@@ -1,0 +1,67 @@
+#include <metal_stdlib>
+using namespace metal;
+#pragma METAL fp contract(off)
+
+struct Params {
+    int n;
+    long wide;
+    half scale;
+    bool ok;
+    bfloat b;
+    int A_extent_0;
+    int B_extent_1;
+};
+
+[[max_total_threads_per_threadgroup(64)]]
+kernel void memory(
+    device half* A [[buffer(0)]],
+    device half* B [[buffer(1)]],
+    device uchar* F [[buffer(2)]],
+    device long* L [[buffer(3)]],
+    device bfloat* H [[buffer(4)]],
+    constant Params& p [[buffer(5)]],
+    ushort lane [[thread_index_in_simdgroup]],
+    ushort simdgroup [[simdgroup_index_in_threadgroup]])
+{
+    alignas(16) threadgroup uchar arena[1024];
+    threadgroup uchar flags[32];
+    alignas(16) threadgroup half halves[128];
+    threadgroup float tile[32];
+    int n = lane * 4;
+    bool inside = n < p.A_extent_0;
+    half4 v[2];
+    for (int i = 0; i < 2; ++i) {
+        v[i] = inside ? half4(((device const packed_half4*)(B + p.wide))[i]) : half4(0.0h);
+    }
+    half4 v_1[2];
+    for (int i = 0; i < 2; ++i) v_1[i] = ((device const half4*)(A + p.wide))[i] + v[i];
+    if (inside) {
+        for (int i = 0; i < 2; ++i) ((device packed_half4*)(B + p.wide))[i] = v_1[i];
+    }
+    bool4 flag = inside ? uchar4(*(device const packed_uchar4*)(F + n)) != 0 : bool4(false);
+    *(device packed_uchar4*)(F + n) =
+            uchar4((uchar4(*(device const packed_uchar4*)(F + n)) != 0) & flag);
+    F[p.B_extent_1] = F[p.B_extent_1] != 0 || p.ok;
+    *(device packed_half2*)(B + n) = *(device const half2*)(A + n) * p.scale;
+    long2 n_1 = *(device const long2*)(L + n);
+    *(device long2*)(L + n) = long2(ulong2(n_1) + ulong2(n_1));
+    if (inside) H[n] = H[n] * p.b;
+    threadgroup int* ints = (threadgroup int*)arena;
+    threadgroup float* floats = (threadgroup float*)(arena + 256);
+    threadgroup half* low = halves + 32;
+    threadgroup uchar* bits = (threadgroup uchar*)halves + 5;
+    ints[lane] = p.n;
+    flags[lane] = p.ok;
+    halves[lane] = p.scale;
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    float v_2 = float(ints[simdgroup]);
+    floats[lane] = v_2;
+    tile[lane] = v_2;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    half4 v_3[2];
+    for (int i = 0; i < 2; ++i) v_3[i] = ((threadgroup const half4*)halves)[i] * low[0];
+    for (int i = 0; i < 2; ++i) ((threadgroup half4*)halves)[i] = v_3[i];
+    F[0] = (flags[0] != 0) != (bits[0] != 0);
+    threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);
+    A[lane] = half(tile[lane]);
+}

@@ -1,0 +1,77 @@
+#include <metal_stdlib>
+using namespace metal;
+#pragma METAL fp contract(off)
+
+struct Params {
+    int N;
+};
+
+// The greater; of a number and a nan, the number.  -0 is less than +0.
+inline float maxnum(float x, float y) {
+    if (x == y) return as_type<float>(as_type<int>(x) & as_type<int>(y));
+    return x > y || y != y ? x : y;
+}
+
+inline float4 maxnum(float4 x, float4 y) {
+    return float4(maxnum(x.x, y.x), maxnum(x.y, y.y), maxnum(x.z, y.z), maxnum(x.w, y.w));
+}
+
+inline float2 maxnum(float2 x, float2 y) {
+    return float2(maxnum(x.x, y.x), maxnum(x.y, y.y));
+}
+
+[[max_total_threads_per_threadgroup(128)]]
+kernel void softmax(
+    device const float* X [[buffer(0)]],
+    device float* Out [[buffer(1)]],
+    constant Params& p [[buffer(2)]],
+    uint3 tid [[threadgroup_position_in_grid]],
+    ushort lane [[thread_index_in_simdgroup]],
+    ushort simdgroup [[simdgroup_index_in_threadgroup]])
+{
+    alignas(16) threadgroup float shared[4];
+    alignas(16) threadgroup float shared_1[4];
+    int row = tid.x;
+    int base = row * p.N;
+    int first = simdgroup * 128 + lane * 4;
+    float4 x[2];
+    for (int i = 0; i < 2; ++i) {
+        int cols = first + i * 512;
+        x[i] = cols < p.N ? *(device const float4*)(X + (base + cols)) : float4(-1e+38f);
+    }
+    float4 v = maxnum(x[0], x[1]);
+    float2 v_1 = maxnum(v.xy, v.zw);
+    float v_2 = maxnum(v_1.x, v_1.y);
+    float v_3 = maxnum(v_2, simd_shuffle_xor(v_2, 1));
+    float v_4 = maxnum(v_3, simd_shuffle_xor(v_3, 2));
+    float v_5 = maxnum(v_4, simd_shuffle_xor(v_4, 4));
+    float v_6 = maxnum(v_5, simd_shuffle_xor(v_5, 8));
+    bool flag = lane == 0;
+    float v_7 = maxnum(v_6, simd_shuffle_xor(v_6, 16));
+    if (flag) shared[simdgroup] = v_7;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    float4 v_8 = *(threadgroup const float4*)shared;
+    float2 v_9 = maxnum(v_8.xy, v_8.zw);
+    float m = maxnum(v_9.x, v_9.y);
+    float4 e[2];
+    for (int i = 0; i < 2; ++i) e[i] = precise::exp(x[i] - m);
+    float4 v_10 = e[0] + e[1];
+    float2 v_11 = v_10.xy + v_10.zw;
+    float v_12 = v_11.x + v_11.y;
+    float v_13 = v_12 + simd_shuffle_xor(v_12, 1);
+    float v_14 = v_13 + simd_shuffle_xor(v_13, 2);
+    float v_15 = v_14 + simd_shuffle_xor(v_14, 4);
+    float v_16 = v_15 + simd_shuffle_xor(v_15, 8);
+    float v_17 = v_16 + simd_shuffle_xor(v_16, 16);
+    if (flag) shared_1[simdgroup] = v_17;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    float4 v_18 = *(threadgroup const float4*)shared_1;
+    float2 v_19 = v_18.xy + v_18.zw;
+    float s = v_19.x + v_19.y;
+    float4 v_20[2];
+    for (int i = 0; i < 2; ++i) v_20[i] = e[i] / s;
+    for (int i = 0; i < 2; ++i) {
+        int cols = first + i * 512;
+        if (cols < p.N) *(device float4*)(Out + (base + cols)) = v_20[i];
+    }
+}

@@ -1,0 +1,39 @@
+#include <metal_stdlib>
+using namespace metal;
+#pragma METAL fp contract(off)
+
+struct Params {
+    int m;
+    int n;
+};
+
+[[max_total_threads_per_threadgroup(128)]]
+kernel void transpose(
+    device const half* X [[buffer(0)]],
+    device half* Y [[buffer(1)]],
+    constant Params& p [[buffer(2)]],
+    uint3 tid [[threadgroup_position_in_grid]],
+    ushort lane [[thread_index_in_simdgroup]],
+    ushort simdgroup [[simdgroup_index_in_threadgroup]])
+{
+    threadgroup half tile[1056];
+    int row0 = tid.x * 32;
+    int col0 = tid.y * 32;
+    int n = uint(col0) + lane;
+    bool flag = n < p.n;
+    half4 x[2];
+    for (int i = 0; i < 8; ++i) {
+        int n_1 = uint(row0) + i * 4 + simdgroup;
+        x[i / 4][i % 4] = n_1 < p.m && flag ? X[n_1 * p.n + n] : 0.0h;
+    }
+    for (int i = 0; i < 8; ++i) tile[(i * 4 + simdgroup) * 33 + lane] = x[i / 4][i % 4];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    half4 y[2];
+    for (int i = 0; i < 8; ++i) y[i / 4][i % 4] = tile[lane * 33 + (i * 4 + simdgroup)];
+    int n_1 = uint(row0) + lane;
+    bool flag_1 = n_1 < p.m;
+    for (int i = 0; i < 8; ++i) {
+        int n_2 = uint(col0) + i * 4 + simdgroup;
+        if (n_2 < p.n && flag_1) Y[n_2 * p.m + n_1] = y[i / 4][i % 4];
+    }
+}
