@@ -39,7 +39,7 @@ class OneOp(NamedTuple):
         arguments = [f"%X{i}: ptr<{t}, aligned>" for i, t in enumerate(self.operands)]
         arguments.append(f"%Out: ptr<{self.result}, aligned>")
         lines = [
-            f"func metal @{self.name} simdgroups=1({', '.join(arguments)}) {{",
+            f"func metal @{self.name}_{count} simdgroups=1({', '.join(arguments)}) {{",
             "  %lane: i32 = metal.lane",
         ]
         values = []

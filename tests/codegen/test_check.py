@@ -20,6 +20,7 @@ kernel void f(
     ushort lane [[thread_index_in_simdgroup]])
 {
     threadgroup float shared[32];
+    shared[lane] = 0.0f;
     STATEMENT
 }
 """
@@ -37,7 +38,6 @@ RIGHT = [
 WRONG = {
     "device float* p = shared; p[0] = 1.0f;": "cannot initialize",
     "threadgroup float* p = Y; p[0] = 1.0f;": "cannot initialize",
-    "float* p = shared; p[0] = 1.0f;": "cannot initialize",
     "device float* p = X; p[0] = 1.0f;": "cannot initialize",
     "X[0] = 1.0f;": "not assignable",
     "*(device const float4*)(X + 4) = float4(1.0f);": "no viable",

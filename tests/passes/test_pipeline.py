@@ -76,7 +76,7 @@ def test_a_pipeline_parses_and_prints() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("cs", "no pass is called 'cs'; there are canonicalize, cse"),
+        ("cs", "no pass is called 'cs'; there are allocate-threadgroup, canonicalize"),
         ("cse,", "expected a pass"),
         (",cse", "expected a pass"),
         ("cse dce", "expected a pass"),

@@ -63,7 +63,7 @@ def test_timing_and_list(file: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "merged 1" in capsys.readouterr().err
     assert main(["opt", "--list"]) == 0
     listed = capsys.readouterr().out
-    assert [line.split()[0] for line in listed.splitlines()][:3] == ["canonicalize", "cse", "dce"]
+    assert {"canonicalize", "cse", "dce"} <= {line.split()[0] for line in listed.splitlines()}
 
 
 def test_dumps_by_environment(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

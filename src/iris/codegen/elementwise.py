@@ -35,6 +35,11 @@ def _constant(w: Writer, op: math.Constant) -> None:
     w.expressions[op.result] = Expression(text, precedence, type_)
 
 
+@emit(math.AssumeDivisible)
+def _assume_divisible(w: Writer, op: math.AssumeDivisible) -> None:
+    w.expressions[op.result] = w.value(op.x)
+
+
 # Arithmetic.
 
 

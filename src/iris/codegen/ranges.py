@@ -121,6 +121,11 @@ def _literal(ranges: Ranges, op: metal.Literal) -> Bounds:
     return min(op.values), max(op.values)
 
 
+@bounds(metal.Pattern)
+def _pattern(ranges: Ranges, op: metal.Pattern) -> Bounds:
+    return 0, (1 << max([i.bit_length() for i in op.images], default=0)) - 1
+
+
 @bounds(metal.Lane)
 def _lane(ranges: Ranges, op: metal.Lane) -> Bounds:
     return 0, metal.SIMDGROUP_WIDTH - 1
@@ -213,7 +218,7 @@ def _select(ranges: Ranges, op: math.Select) -> Bounds | None:
     return _union(ranges, op, op.operands[1:])
 
 
-@bounds(metal.Splat, metal.Take, metal.Join, metal.Slice)
+@bounds(metal.Splat, metal.Take, metal.Join, metal.Slice, math.AssumeDivisible)
 def _moved(ranges: Ranges, op: Op) -> Bounds | None:
     moved = op.operands[:1] if isinstance(op, metal.Slice) else op.operands
     return _union(ranges, op, moved)

@@ -11,6 +11,7 @@ from iris.ir import metal
 from iris.ir.core import Value
 from iris.ir.math import Constant
 from iris.ir.metal import count_of
+from iris.ir.types import i32
 
 _LETTERS = "xyzw"
 
@@ -34,6 +35,26 @@ def _literal(w: Writer, op: metal.Literal) -> Expression | None:
         for i in range(0, len(texts), lanes)
     ]
     return _assembled(w, op.result, vectors)
+
+
+@emit(metal.Pattern)
+def _pattern(w: Writer, op: metal.Pattern) -> Expression | None:
+    dtype = dtype_of(op.result)
+    values = [0]
+    for image in op.images:
+        values += [v ^ image for v in values]
+    lanes, parts = form_of(element_of(op.result))
+    texts = [w.language.literal(v, dtype)[0] for v in values]
+    vectors = [_vector(w, texts[i : i + lanes], op.result) for i in range(0, len(texts), lanes)]
+    type_ = w.language.types[dtype]
+    step = values[lanes] if parts > 1 else 0
+    if step and values == [v + i * step for i in range(parts) for v in values[:lanes]]:
+        text = f"{vectors[0]} + {w.type_name(dtype, 1)}({INDEX} * {step})"
+        if dtype is i32:
+            text = f"{vectors[0]} + {INDEX} * {step}"
+        return Expression(text, Precedence.ADDITIVE, type_, lanes)
+    found = [Expression(text, Precedence.POSTFIX, type_, lanes) for text in vectors]
+    return _assembled(w, op.result, found)
 
 
 @emit(metal.Take)

@@ -330,7 +330,7 @@ def _usual_name(value: Value) -> str:
     dtype = element_of(value).element
     if dtype is bool_:
         return "flag"
-    return "v" if dtype.is_float else "n"
+    return "v" if dtype.is_float else "at"
 
 
 def element_of(value: Value) -> ElementType:

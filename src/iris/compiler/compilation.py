@@ -22,7 +22,7 @@ TILE_PIPELINE = Pipeline.parse(
 _CLEAN = "fold,canonicalize,cse,licm,dce"
 METAL_PIPELINE = Pipeline.parse(
     f"{TILE_PIPELINE},split-interior,{_CLEAN},choose-simdgroups,assign-layouts,{_CLEAN},"
-    f"lower-to-metal,{_CLEAN},fuse-register-loops,{_CLEAN},uniform-conditions,insert-barriers"
+    f"lower-to-metal,{_CLEAN},fuse-register-loops,{_CLEAN},insert-barriers"
 )
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}

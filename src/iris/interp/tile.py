@@ -393,7 +393,7 @@ def store(
     return []
 
 
-def _block(shape: tuple[int, ...], operands: Sequence[Array]) -> tuple[Array, Array]:
+def block(shape: tuple[int, ...], operands: Sequence[Array]) -> tuple[Array, Array]:
     """Where the elements of a block are, and which of them are there at all."""
     rank = len(shape)
     scalars = [x.astype(np.int64).reshape(-1, *[1] * rank) for x in operands]
@@ -417,7 +417,7 @@ def _block(shape: tuple[int, ...], operands: Sequence[Array]) -> tuple[Array, Ar
 
 @interpretation(tile.LoadTile)
 def load_tile(frame: Frame, op: tile.LoadTile, view: View, *operands: Array) -> Sequence[Array]:
-    address, inside = _block(element_type(op.result.type).shape, operands)
+    address, inside = block(element_type(op.result.type).shape, operands)
     return [_load(frame, op, view, address, inside, _nothing(view, address))]
 
 
@@ -425,7 +425,7 @@ def load_tile(frame: Frame, op: tile.LoadTile, view: View, *operands: Array) -> 
 def store_tile(
     frame: Frame, op: tile.StoreTile, view: View, x: Array, *operands: Array
 ) -> Sequence[Array]:
-    address, inside = _block(element_type(op.value.type).shape, operands)
+    address, inside = block(element_type(op.value.type).shape, operands)
     _store(frame, op, view, address, inside, op.value, x)
     return []
 

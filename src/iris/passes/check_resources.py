@@ -44,22 +44,22 @@ class CheckResources(Pass):
     level = Level.METAL
 
     def run(self, module: Module) -> dict[str, int]:
-        used = [check(f, AppleGPU()) for f in module if isinstance(f, Func)]
+        needs = [check(f, AppleGPU()) for f in module if isinstance(f, Func)]
         return {
-            "bytes": sum(u.memory for u in used),
-            "registers": max((u.registers for u in used), default=0),
+            "threadgroup bytes": max((n.memory for n in needs), default=0),
+            "registers": max((n.registers for n in needs), default=0),
         }
 
 
 @dataclass(frozen=True)
-class Used:
-    """What a kernel needs: bytes of threadgroup memory; registers of a thread, by an estimate."""
+class Needs:
+    """Bytes of threadgroup memory; registers of 32 bits of a thread, by an estimate."""
 
     memory: int
     registers: int
 
 
-def check(function: Func, target: AppleGPU) -> Used:
+def check(function: Func, target: AppleGPU) -> Needs:
     """What a kernel needs; raises `OutOfResources` if a target does not have it."""
     _check_threads(function, target)
     _check_buffers(function, target)
@@ -80,7 +80,7 @@ def check(function: Func, target: AppleGPU) -> Used:
             "registers; use smaller tiles or more simdgroups",
             {v: -(-size(v) // 2) for v in pressure.peak},
         )
-    return Used(memory, registers)
+    return Needs(memory, registers)
 
 
 def _check_threads(function: Func, target: AppleGPU) -> None:

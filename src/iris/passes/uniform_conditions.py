@@ -47,10 +47,11 @@ class UniformConditions(Pass):
     level = Level.METAL
 
     def run(self, module: Module) -> dict[str, int]:
-        return {"broadcast": sum(_visit(f) for f in module if isinstance(f, Func))}
+        return {"broadcast": sum(make_uniform(f) for f in module if isinstance(f, Func))}
 
 
-def _visit(function: Func) -> int:
+def make_uniform(function: Func) -> int:
+    """Do so in one function; gives how many values are broadcast."""
     required = _required(function)
     levels = uniformity(function) if required else {}
     count = 0

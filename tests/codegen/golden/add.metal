@@ -18,23 +18,23 @@ kernel void add(
 {
     int program = tid.x;
     int start = program * 1024u;
-    int n = uint(start) + simdgroup * 128 + lane * 4;
+    int at = uint(start) + simdgroup * 128 + lane * 4;
     float4 x[2];
     for (int i = 0; i < 2; ++i) {
-        int at = uint(n) + i * 512;
-        bool inside = at < p.n;
-        x[i] = inside ? *(device const float4*)(X + at) : float4(0.0f);
+        int at_1 = uint(at) + i * 512;
+        bool inside = at_1 < p.n;
+        x[i] = inside ? *(device const float4*)(X + at_1) : float4(0.0f);
     }
     float4 y[2];
     for (int i = 0; i < 2; ++i) {
-        int n_1 = uint(n) + i * 512;
-        y[i] = n_1 < p.n ? *(device const float4*)(Y + n_1) : float4(0.0f);
+        int at_1 = uint(at) + i * 512;
+        y[i] = at_1 < p.n ? *(device const float4*)(Y + at_1) : float4(0.0f);
     }
     float4 z[2];
     for (int i = 0; i < 2; ++i) z[i] = x[i] + y[i];
     for (int i = 0; i < 2; ++i) {
-        int at = uint(n) + i * 512;
+        int at_1 = uint(at) + i * 512;
         float4 part = z[i];
-        if (at < p.n) *(device float4*)(Z + at) = part;
+        if (at_1 < p.n) *(device float4*)(Z + at_1) = part;
     }
 }

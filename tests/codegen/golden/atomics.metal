@@ -19,16 +19,17 @@ kernel void atomics(
     shared[lane] = 0;
     threadgroup_barrier(mem_flags::mem_threadgroup);
     float x = X[lane];
-    int n = atomic_fetch_add_explicit((threadgroup atomic_int*)shared + int(x), 1,
+    int at = atomic_fetch_add_explicit((threadgroup atomic_int*)shared + int(x), 1,
             memory_order_relaxed);
-    int n_1 = atomic_fetch_max_explicit((device atomic_int*)Bins + lane, n, memory_order_relaxed);
-    int n_2 = atomic_fetch_min_explicit((device atomic_int*)Bins, n_1, memory_order_relaxed);
-    int n_3 = atomic_exchange_explicit((device atomic_int*)Bins + n_2, p.n, memory_order_relaxed);
-    uint u = uint(n_3);
-    uint n_4 = atomic_fetch_and_explicit((device atomic_uint*)Mask + lane, u, memory_order_relaxed);
-    uint n_5 =
-            atomic_fetch_or_explicit((device atomic_uint*)Mask + lane, n_4, memory_order_relaxed);
-    atomic_fetch_xor_explicit((device atomic_uint*)Mask + lane, n_5, memory_order_relaxed);
+    int at_1 = atomic_fetch_max_explicit((device atomic_int*)Bins + lane, at, memory_order_relaxed);
+    int at_2 = atomic_fetch_min_explicit((device atomic_int*)Bins, at_1, memory_order_relaxed);
+    int at_3 = atomic_exchange_explicit((device atomic_int*)Bins + at_2, p.n, memory_order_relaxed);
+    uint u = uint(at_3);
+    uint at_4 =
+            atomic_fetch_and_explicit((device atomic_uint*)Mask + lane, u, memory_order_relaxed);
+    uint at_5 =
+            atomic_fetch_or_explicit((device atomic_uint*)Mask + lane, at_4, memory_order_relaxed);
+    atomic_fetch_xor_explicit((device atomic_uint*)Mask + lane, at_5, memory_order_relaxed);
     float v =
             as_type<float>(atomic_exchange_explicit((device atomic_uint*)Sum + lane,
             as_type<uint>(x), memory_order_relaxed));

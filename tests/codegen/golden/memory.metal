@@ -27,8 +27,8 @@ kernel void memory(
     threadgroup uchar flags[32];
     alignas(16) threadgroup half halves[128];
     threadgroup float tile[32];
-    int n = lane * 4;
-    bool inside = n < p.A_extent_0;
+    int at = lane * 4;
+    bool inside = at < p.A_extent_0;
     half4 v[2];
     for (int i = 0; i < 2; ++i) {
         v[i] = inside ? half4(((device const packed_half4*)(B + p.wide))[i]) : half4(0.0h);
@@ -38,14 +38,14 @@ kernel void memory(
     if (inside) {
         for (int i = 0; i < 2; ++i) ((device packed_half4*)(B + p.wide))[i] = v_1[i];
     }
-    bool4 flag = inside ? uchar4(*(device const packed_uchar4*)(F + n)) != 0 : bool4(false);
-    *(device packed_uchar4*)(F + n) =
-            uchar4((uchar4(*(device const packed_uchar4*)(F + n)) != 0) & flag);
+    bool4 flag = inside ? uchar4(*(device const packed_uchar4*)(F + at)) != 0 : bool4(false);
+    *(device packed_uchar4*)(F + at) =
+            uchar4((uchar4(*(device const packed_uchar4*)(F + at)) != 0) & flag);
     F[p.B_extent_1] = F[p.B_extent_1] != 0 || p.ok;
-    *(device packed_half2*)(B + n) = *(device const half2*)(A + n) * p.scale;
-    long2 n_1 = *(device const long2*)(L + n);
-    *(device long2*)(L + n) = long2(ulong2(n_1) + ulong2(n_1));
-    if (inside) H[n] = H[n] * p.b;
+    *(device packed_half2*)(B + at) = *(device const half2*)(A + at) * p.scale;
+    long2 at_1 = *(device const long2*)(L + at);
+    *(device long2*)(L + at) = long2(ulong2(at_1) + ulong2(at_1));
+    if (inside) H[at] = H[at] * p.b;
     threadgroup int* ints = (threadgroup int*)arena;
     threadgroup float* floats = (threadgroup float*)(arena + 256);
     threadgroup half* low = halves + 32;

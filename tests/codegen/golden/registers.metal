@@ -61,9 +61,9 @@ kernel void registers(
     int4 lit[2] = {int4(0, 1, 2, 3), int4(4, 5, -6, 7)};
     int4 lit4 = int4(0, 1, 2, 3);
     int4 sp = int4(p.n);
-    int4 n = int4(uint4(sp) + uint4(lit4));
-    bool4 flag = n < sp;
-    *(device int4*)(I + lane) = select(int4(0), select(lit4, n, flag), flag);
+    int4 at = int4(uint4(sp) + uint4(lit4));
+    bool4 flag = at < sp;
+    *(device int4*)(I + lane) = select(int4(0), select(lit4, at, flag), flag);
     for (int i = 0; i < 2; ++i) ((device int4*)I)[i] = lit[i];
     *(device float4*)(X + lane) = simd_broadcast(simd_shuffle(simd_shuffle_xor(mix_1, 8), p.n), 3);
     bool flag_1 = lane < p.n;

@@ -19,21 +19,21 @@ kernel void transpose(
     threadgroup half tile[1056];
     int row0 = tid.x * 32;
     int col0 = tid.y * 32;
-    int n = uint(col0) + lane;
-    bool flag = n < p.n;
+    int at = uint(col0) + lane;
+    bool flag = at < p.n;
     half4 x[2];
     for (int i = 0; i < 8; ++i) {
-        int n_1 = uint(row0) + i * 4 + simdgroup;
-        x[i / 4][i % 4] = n_1 < p.m && flag ? X[n_1 * p.n + n] : 0.0h;
+        int at_1 = uint(row0) + i * 4 + simdgroup;
+        x[i / 4][i % 4] = at_1 < p.m && flag ? X[at_1 * p.n + at] : 0.0h;
     }
     for (int i = 0; i < 8; ++i) tile[(i * 4 + simdgroup) * 33 + lane] = x[i / 4][i % 4];
     threadgroup_barrier(mem_flags::mem_threadgroup);
     half4 y[2];
     for (int i = 0; i < 8; ++i) y[i / 4][i % 4] = tile[lane * 33 + (i * 4 + simdgroup)];
-    int n_1 = uint(row0) + lane;
-    bool flag_1 = n_1 < p.m;
+    int at_1 = uint(row0) + lane;
+    bool flag_1 = at_1 < p.m;
     for (int i = 0; i < 8; ++i) {
-        int n_2 = uint(col0) + i * 4 + simdgroup;
-        if (n_2 < p.n && flag_1) Y[n_2 * p.m + n_1] = y[i / 4][i % 4];
+        int at_2 = uint(col0) + i * 4 + simdgroup;
+        if (at_2 < p.n && flag_1) Y[at_2 * p.m + at_1] = y[i / 4][i % 4];
     }
 }

@@ -1,29 +1,25 @@
-"""The errors of what is read and written, and of atomic updates."""
+"""The errors of what is read and written."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from iris.interp.bounds.arithmetic import worst
-from iris.interp.bounds.combine import quantum, slack
 from iris.interp.bounds.frame import EXACT, BoundedFrame, origin
 from iris.interp.memory import View
 from iris.interp.tile import block
-from iris.ir import scalar, tile
+from iris.ir import tile
 from iris.ir.math import element_type
-from iris.ir.tile import AtomicKind
-from iris.ir.types import bf16, f16, f32
 
 Array = npt.NDArray[Any]
 Found = Sequence[Array]
 
 
-def _places(view: View, offset: Array) -> Array:
+def places(view: View, offset: Array) -> Array:
     """Indices that are in bounds: where they were not, nothing is accessed."""
     outside = (offset < 0) | (offset >= view.size)
     return np.where(outside, 0, offset) if outside.any() else offset
@@ -62,7 +58,7 @@ def _load(
     unmasked: Array,
     other: Array,
 ) -> Array:
-    found = frame.launch.memory.read(view, _places(view, offset)) if view.size else None
+    found = frame.launch.memory.read(view, places(view, offset)) if view.size else None
     if found is None and not any(e.any() for e in (doubt, unmasked, other)):
         return EXACT
     read = worst([doubt]) + (EXACT if found is None else found)
@@ -106,12 +102,12 @@ def _store(
     if not view.size:
         return
     memory = frame.launch.memory
-    if _lost(doubt, active, unmasked):
+    if is_lost(doubt, active, unmasked):
         memory.poison(view)
         return
-    if memory.forgets(view, error) and not unmasked.any():
+    if error is EXACT and memory.is_exact(view) and not unmasked.any():
         return
-    index = np.broadcast_to(_places(view, offset), shape)
+    index = np.broadcast_to(places(view, offset), shape)
     where = np.broadcast_to(active & (unmasked == 0), shape)
     memory.write(view, index[where], np.broadcast_to(error, shape)[where])
     if unmasked.any():  # maybe written, maybe not
@@ -119,34 +115,6 @@ def _store(
         memory.write(view, index[np.broadcast_to((unmasked > 0) & there, shape)], np.inf)
 
 
-def _lost(doubt: Array, active: Array, unmasked: Array) -> bool:
+def is_lost(doubt: Array, active: Array, unmasked: Array) -> bool:
     """Whether it is not determined which element some lane writes to."""
     return bool(((doubt > 0) & (active | (unmasked > 0))).any())
-
-
-# Atomic updates.
-
-_BITS = {f32: 24, f16: 11, bf16: 8}
-
-
-@origin(tile.Atomic)
-def atomic(
-    frame: BoundedFrame, op: tile.Atomic, results: Found, operands: Sequence[Any], errors: Found
-) -> Found:
-    lanes = _Lanes(frame, op, operands, errors, results[0])
-    if lanes.lost:
-        return [np.full((1,) * results[0].ndim, np.inf)]
-    before = lanes.errors()
-    x, error = lanes.values[0], lanes.value_errors[0]
-    after = before.copy()
-    if op.kind is AtomicKind.EXCHANGE:
-        np.maximum.at(after, lanes.group, error)
-        after = np.where(lanes.contended, np.inf, lanes.first(error))
-    elif op.kind is AtomicKind.ADD and lanes.view.dtype.is_float:
-        after = _added(lanes, x, error, before)
-    else:
-        if not lanes.view.dtype.is_float:
-            error = worst([error])
-        np.maximum.at(after, lanes.group, error)
-    lanes.write(np.where(lanes.mixed(op.kind), np.inf, after))
-    return [lanes.old(before)]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from iris.interp.bounds.frame import EXACT, BoundedFrame, origin, propagation
 from iris.interp.bounds.interval import (
     Interval,
+    beside_sign,
     distance,
     ends,
     hull,
@@ -234,6 +235,7 @@ def compare(
     (x, y), (ex, ey) = operands, errors
     if not dtype_of(op).is_float:
         return [worst(errors)]
+    ex, ey = beside_sign(ex), beside_sign(ey)
     a, b = interval(x, ex), interval(y, ey)
     strict = op.predicate in (Predicate.LT, Predicate.GE)
     reverse = op.predicate in (Predicate.GT, Predicate.LE)
@@ -241,7 +243,7 @@ def compare(
     above = a[0] > b[1] if not strict else a[0] >= b[1]
     nan = (np.isnan(x) & (ex == 0)) | (np.isnan(y) & (ey == 0))
     known = nan | ((below | above) & (ex + ey < np.inf))
-    return [np.where(known, 0.0, worst(errors))]
+    return [np.where(known, 0.0, worst((ex, ey)))]
 
 
 @propagation(math.Select)
@@ -273,7 +275,7 @@ def cast(
     if target.is_float:
         return [settle(rounded(target, results[0], (low, high)), errors)]
     if target.kind is Kind.BOOL:
-        known = (low > 0) | (high < 0)
+        known = (low > 0) | (high < 0) | (beside_sign(errors[0]) == 0)
     else:
         known = np.trunc(low) == np.trunc(high)
     return [np.where(known, 0.0, worst(errors))]

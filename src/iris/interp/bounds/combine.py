@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.interp import reductions
 from iris.interp.bounds.arithmetic import dtype_of, settle, worst
 from iris.interp.bounds.frame import EXACT, BoundedFrame, origin, propagation
 from iris.interp.bounds.interval import TINY, distance, interval, rounded
@@ -29,8 +28,14 @@ Found = Sequence[Array]
 # Applies a ufunc along an axis: its `reduce` or its `accumulate`.
 Along = Callable[[np.ufunc, Array], Array]
 
+_EXTREMA = {
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "maxnum": np.fmax,
+    "minnum": np.fmin,
+}
 BITS = 24  # of an f32, in which sums and products are made
-_LARGEST, _NORMAL, _LEAST = 2.0**128 - 2.0**104, 2.0**-126, 2.0**-149
+LARGEST, _NORMAL, _LEAST = 2.0**128 - 2.0**104, 2.0**-126, 2.0**-149
 
 
 @propagation(
@@ -109,7 +114,7 @@ def _combined(
             doubt = np.where(along(np.logical_or, decisive), 0.0, doubt)
         return [doubt]
     low, high = interval(x, error)
-    ufunc = reductions.EXTREMA[kind]
+    ufunc = _EXTREMA[kind]
     extreme = distance(result, (along(ufunc, low), along(ufunc, high)))
     return [settle(extreme, [along(np.maximum, error)])]
 
@@ -143,7 +148,7 @@ def _sum(x: Array, error: Array, along: Along, count: Array) -> Between | None:
     total = along(np.add, x)
     reach = doubt + slack(count - 1) * (gross + doubt) + 2.0**-50 * gross
     # What may overflow half way has no bound.
-    reach = np.where(gross + reach > _LARGEST, np.inf, reach)
+    reach = np.where(gross + reach > LARGEST, np.inf, reach)
     return total - reach, total + reach, order_free
 
 
@@ -154,7 +159,7 @@ def _product(x: Array, error: Array, along: Along, count: Array) -> Between | No
     units = np.where(x == 0, 1.0, quantum(x))
     odd = along(np.multiply, np.where(x == 0, 1.0, size / units))
     under = along(np.multiply, np.minimum(units, 1))
-    safe = over <= _LARGEST
+    safe = over <= LARGEST
     order_free = (doubt == 0) & safe & (odd <= 2.0**BITS) & (under >= _LEAST)
     order_free |= (doubt == 0) & safe & along(np.logical_or, x == 0)
     if order_free.all():
@@ -170,19 +175,19 @@ def _product(x: Array, error: Array, along: Along, count: Array) -> Between | No
     return total - reach, np.where(reach == 0, total + TINY, total + reach), order_free
 
 
-def slack(roundings: Array | float) -> Array:
+def slack(roundings: Array | float, bits: int = BITS) -> Array:
     """By how much, relative to the sum of the magnitudes, so many roundings are off at most."""
-    unit = 2.0**-BITS
+    unit = 2.0**-bits
     return np.asarray(roundings * unit / (1 - roundings * unit))
 
 
-def sums_exactly(x: Array, along: Along, bits: int = BITS) -> Array:
+def sums_exactly(x: Array, along: Along) -> Array:
     """Up to what sum of magnitudes any sum of some floats is exact."""
     if (x == np.rint(x)).all():
         least: Array = np.ones(1)
     else:
         least = along(np.minimum, quantum(x))
-    return np.where(least < np.inf, least, 0.0) * 2.0**bits
+    return np.where(least < np.inf, least, 0.0) * 2.0**BITS
 
 
 def quantum(x: Array) -> Array:
@@ -215,14 +220,16 @@ def dotted(
     units = quantum(a).min(2, keepdims=True) * quantum(b).min(1, keepdims=True)
     units = np.minimum(units, quantum(c) if acc else np.inf)
     order_free = (doubt == 0) & (gross <= units * 2.0**BITS)
-    if order_free.all():
+    # Of terms that are all -0 the sum is 0 if it starts from that.
+    signs = order_free & (gross == 0) & (_positive(a, b) == 0)
+    if order_free.all() and not signs.any():
         return [EXACT]
     roundings = a.shape[2] + 1
     reach = doubt + slack(roundings) * (gross + doubt) + 2.0**-50 * gross
     # A product may be below the least normal number.
-    reach = np.where(gross + reach > _LARGEST, np.inf, reach + a.shape[2] * _LEAST)
+    reach = np.where(gross + reach > LARGEST, np.inf, reach + a.shape[2] * _LEAST)
     made = rounded(dtype, results[0], (total - reach, total + reach))
-    made = np.where(order_free, 0.0, made)
+    made = np.where(order_free, np.where(signs, TINY, 0.0), made)
     return [np.where(np.isfinite(total), made, np.where(doubt < np.inf, 0.0, np.inf))]
 
 
@@ -233,3 +240,9 @@ def _sides(op: tile.Dot, errors: Found) -> list[tuple[Array, int]]:
         shape = element_type(value.type).shape
         sides.append((np.broadcast_to(error, (len(error), *shape)), axis))
     return sides
+
+
+def _positive(a: Array, b: Array) -> Array:
+    """How many products in each sum have the sign +."""
+    below, above = (np.signbit(x).astype(np.float64) for x in (a, b))
+    return np.asarray(below @ above + (1 - below) @ (1 - above))

@@ -22,6 +22,7 @@ Interval = tuple[Array, Array]
 
 # The error of a zero of which the sign is not determined.
 TINY = 5e-324
+_ALMOST_NOTHING = 1e-300
 # What float64 loses in the few operations of a rule, with room to spare.
 _SLACK = 2.0**-50
 
@@ -33,6 +34,11 @@ def interval(value: Array, error: Array) -> Interval:
     if known.all():
         return wide - error, wide + error
     return np.where(known, wide - error, -np.inf), np.where(known, wide + error, np.inf)
+
+
+def beside_sign(error: Array) -> Array:
+    """The error, but for that of zeros of which only the sign is not determined."""
+    return np.asarray(np.where(error < _ALMOST_NOTHING, 0.0, error))
 
 
 def hull(*corners: Array) -> Interval:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,19 @@ import numpy.typing as npt
 from iris.interp.memory import Shadow, View
 
 Array = npt.NDArray[Any]
+
+
+class Sums(NamedTuple):
+    """For each unit, what atomic updates have added in whatever order, since it was last written.
+
+    `gross` and `doubt` are sums of magnitudes and errors, `least` is what all are multiples of;
+    they hold where `count`, that of the additions, is not 0.
+    """
+
+    count: Array
+    gross: Array
+    doubt: Array
+    least: Array
 
 
 class Memory:
@@ -22,6 +35,8 @@ class Memory:
 
     def __init__(self, views: Collection[View]):
         self._errors: dict[Shadow, Array] = {}
+        self._sums: dict[Shadow, Sums] = {}
+        self._kinds: dict[Shadow, Array] = {}
         dtypes: dict[Shadow, set[Any]] = {}
         for view in views:
             if view.shadow is not None:
@@ -44,6 +59,9 @@ class Memory:
         """Notes the errors of elements that are written."""
         shadow = view.shadow
         assert shadow is not None
+        first = units(view, index)
+        if shadow in self._sums:
+            self._sums[shadow].count[first] = 0
         table = self._errors.get(shadow)
         if table is None:
             if not np.any(errors):
@@ -51,9 +69,26 @@ class Memory:
             table = self._errors[shadow] = np.zeros(shadow.size)
         if shadow in self._mixed:
             errors = np.where(np.asarray(errors) > 0, np.inf, 0.0)
-        first = units(view, index)
         for part in range(view.width):
             table[first + part] = errors
+
+    def is_exact(self, view: View) -> bool:
+        """Whether nothing is noted that writing what is exact would change."""
+        return view.shadow not in self._errors and view.shadow not in self._sums
+
+    def sums(self, view: View) -> Sums:
+        """What was added to elements by atomic updates."""
+        shadow = view.shadow
+        assert shadow is not None
+        if shadow not in self._sums:
+            self._sums[shadow] = Sums(*[np.zeros(shadow.size) for _ in Sums._fields])
+        return self._sums[shadow]
+
+    def kinds(self, view: View) -> Array:
+        """By what kind of atomic update elements were changed, as a number; 0: by none."""
+        shadow = view.shadow
+        assert shadow is not None
+        return self._kinds.setdefault(shadow, np.zeros(shadow.size, np.int8))
 
     def poison(self, view: View) -> None:
         """Notes that nothing in an array is determined."""

@@ -10,6 +10,7 @@ from iris.ir.core import Level, Module
 from iris.ir.tile import TileOp
 from iris.passes.lowering.context import Lowering
 from iris.passes.pipeline import Pass
+from iris.passes.uniform_conditions import make_uniform
 
 
 @dataclass(frozen=True)
@@ -56,3 +57,5 @@ class LowerToMetal(Pass):
             function.insert_before(lowered)
             Lowering(function, lowered).run()
             function.erase()
+            # What threads do together must not be under conditions that look as if they differed.
+            make_uniform(lowered)

@@ -1,0 +1,94 @@
+"""How far any correct execution of a tile program may be from what `interp.tile` computes.
+
+The interpreter runs a program as it is, and beside each value an *error* is kept: a float64 for
+each element.  0: every correct execution has the very same bits there (one nan is like another).
+Of a float, any other is a bound on the difference.  inf: the value is not determined; an integer
+that is not exact is never more than that.
+
+What makes errors out of none:
+
+- the math functions that no target rounds correctly, by the target's table (`target.py`);
+- sums, products and dots of floats, which may be made in any order, unless each order is exact;
+- float atomics, likewise.
+
+Every other op is the same everywhere, so it only passes errors on: as intervals around the values
+(`interval.py`), which are rounded as the op rounds.  A comparison of intervals that meet is not
+determined; nor is, of a program that takes its condition from there, what it carries out of the
+branch or loop, nor anything in the arrays to which it may write there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+# Each of these registers the rules of some ops.
+from iris.interp.bounds import access, arithmetic, atomics, combine
+from iris.interp.bounds.frame import BoundedFrame, BoundedLaunch
+from iris.interp.frame import Frame, Grid, Launch
+from iris.interp.memory import Use, View
+from iris.interp.tile import CHUNK_BYTES, run_chunks
+from iris.ir import tile
+from iris.ir.control import Func
+from iris.ir.core import Value
+from iris.target import AppleGPU
+
+__all__ = ["access", "arithmetic", "atomics", "combine", "run"]
+
+Array = npt.NDArray[Any]
+
+
+def run(
+    function: Func,
+    grid: Grid,
+    arguments: Sequence[Any],
+    *,
+    target: AppleGPU = AppleGPU(),  # noqa: B008
+    exact_math: bool = False,
+    output: Callable[[str], object] = print,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> dict[int, Array]:
+    """Runs a function as `interp.tile.run` does, with the same outcome; gives the errors of each
+    array that it writes to, by the position of the argument.
+
+    `exact_math`: for executions that share the interpreter's math functions and do not flush
+    subnormal numbers, as that of Metal IR.
+    """
+    contended = _contended(function, grid, arguments, chunk_bytes)
+    launch = BoundedLaunch(
+        function, grid, arguments, {} if exact_math else target.ulps, contended
+    )
+    for _ in run_chunks(launch, BoundedFrame, output=output, chunk_bytes=chunk_bytes):
+        pass
+    return {value.index: _errors(launch, launch.views[value]) for value in launch.written}
+
+
+def _errors(launch: BoundedLaunch, view: View) -> Array:
+    found = launch.memory.read(view, np.arange(view.size))
+    shape = view.array.shape
+    return np.zeros(shape) if found is None else found.reshape(shape)
+
+
+def _contended(
+    function: Func, grid: Grid, arguments: Sequence[Any], chunk_bytes: int
+) -> Mapping[Value, Array]:
+    """Which units of the arrays several programs update atomically: found by a run for nothing
+    else, as the first to come cannot know of the others."""
+    if not any(isinstance(op, tile.Atomic | tile.AtomicCas) for op in function.walk()):
+        return {}
+    arrays = [x for x in arguments if isinstance(x, np.ndarray)]
+    saved = [x.copy() for x in arrays]
+    launch = Launch(function, grid, arguments)
+    for _ in run_chunks(launch, Frame, output=lambda line: None, chunk_bytes=chunk_bytes):
+        pass
+    for array, before in zip(arrays, saved, strict=True):
+        if array.flags.writeable:
+            array[...] = before
+    found = {}
+    for value, view in zip(function.body.arguments, launch.arguments, strict=True):
+        if isinstance(view, View) and view.shadow is not None and Use.ATOMIC in view.shadow.tables:
+            found[value] = view.shadow.tables[Use.ATOMIC][1] != 0
+    return found

@@ -1,0 +1,179 @@
+"""The levels agree: what a tile program does is what its Metal IR does, within error bounds.
+
+    @given(programs.tile())
+    def test_lowering(program):
+        agree(program)
+
+There is no tolerance: `interp.bounds` says of each element how far any correct execution may be
+from the interpreter's value, which most often is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.compiler.compilation import METAL_PIPELINE
+from iris.interp import bounds, metal
+from iris.interp.frame import Grid
+from iris.ir import tile, verify
+from iris.ir.control import Func
+from iris.ir.literal import text
+from iris.ir.scalar import from_bits, to_bits
+from iris.ir.types import DType, Ptr, bf16
+from iris.passes import Pipeline
+from iris.passes import run as run_passes
+from iris.passes.instruments import Check
+from iris.passes.layouts import ChooseSimdgroups
+from iris.tools.replay import Program
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How many elements were compared, and how: the same bits, within a bound, or not at all."""
+
+    exact: int = 0
+    bounded: int = 0
+    undetermined: int = 0
+
+    @property
+    def elements(self) -> int:
+        return self.exact + self.bounded + self.undetermined
+
+    def __add__(self, other: Agreement) -> Agreement:
+        return Agreement(
+            self.exact + other.exact,
+            self.bounded + other.bounded,
+            self.undetermined + other.undetermined,
+        )
+
+    def __str__(self) -> str:
+        share = self.undetermined / max(self.elements, 1)
+        return (
+            f"{self.elements} elements: {self.exact} exact, {self.bounded} bounded, "
+            f"{self.undetermined} undetermined ({share:.2%})"
+        )
+
+
+class Disagreement(AssertionError):
+    """An element that no correct execution has."""
+
+
+def agree(
+    program: Program,
+    *,
+    simdgroups: Sequence[int] = (1, 4),
+    interleavings: Sequence[int] = (0, 1),
+    pipeline: Pipeline | str = METAL_PIPELINE,
+) -> Agreement:
+    """Asserts that a tile program and its Metal IR write the same.
+
+    It is lowered for each number of `simdgroups`, and run with all threads in lockstep and in an
+    interleaving for each of some seeds.  The result counts the elements that were compared.
+    """
+    lower = Pipeline.parse(pipeline) if isinstance(pipeline, str) else pipeline
+    reference = program
+    if any(isinstance(op, tile.MaskedLoad) for op in program.module.walk()):
+        reference = program.with_module(run_passes(program.module, "follow-masks"))
+    expected = Expected(reference.function, reference.grid, reference.make_arguments())
+    counted = Agreement()
+    for count in simdgroups:
+        passes = with_simdgroups(lower, count)
+        lowered = program.with_module(run_passes(program.module, passes, [Check(verify)]))
+        for seed in (None, *interleavings):
+            arguments = lowered.make_arguments()
+            found = launch(lowered.function, lowered.grid, arguments, interleave=seed)
+            how = "in lockstep" if seed is None else f"interleave={seed}"
+            try:
+                counted += expected.compare(found)
+            except Disagreement as error:
+                raise Disagreement(
+                    f"{error}\nafter {passes}, {how}\n\n{program}\n{lowered.module}"
+                ) from None
+    return counted
+
+
+def with_simdgroups(pipeline: Pipeline, count: int) -> Pipeline:
+    """A pipeline in which `choose-simdgroups` is told how many."""
+    return Pipeline(
+        tuple(replace(p, count=count) if isinstance(p, ChooseSimdgroups) else p for p in pipeline)
+    )
+
+
+def launch(
+    function: Func, grid: Grid, arguments: Sequence[Any], *, interleave: int | None = None
+) -> Sequence[Any]:
+    """Runs Metal IR; the arguments, with what was written."""
+    metal.run(function, grid, arguments, output=lambda line: None, interleave=interleave)
+    return arguments
+
+
+class Expected:
+    """What a tile function writes to its arguments, and the bounds of that."""
+
+    def __init__(
+        self,
+        function: Func,
+        grid: Grid,
+        arguments: Sequence[Any],
+        output: Callable[[str], object] = lambda line: None,
+    ):
+        self.errors: Mapping[int, Array] = bounds.run(
+            function, grid, arguments, exact_math=True, output=output
+        )
+        self.arrays = list(arguments)
+        self.parameters = function.body.arguments
+
+    def compare(self, found: Sequence[Any]) -> Agreement:
+        """Raises `Disagreement` for the first element that is not as it must be."""
+        counted = Agreement()
+        for position, errors in self.errors.items():
+            parameter = self.parameters[position]
+            assert isinstance(parameter.type, Ptr)
+            counted += compare(
+                parameter.name or f"argument {position}",
+                parameter.type.element,
+                self.arrays[position],
+                errors,
+                found[position],
+            )
+        return counted
+
+
+def compare(name: str, dtype: DType, expected: Array, errors: Array, found: Array) -> Agreement:
+    """Compares an array, bf16 as its bits."""
+    was, now = (_values(dtype, x) for x in (expected, found))
+    same = to_bits(dtype, was) == to_bits(dtype, now)
+    if dtype.is_float:
+        same |= np.isnan(was) & np.isnan(now)
+    unknown = errors == np.inf
+    near = unknown | same
+    if not near.all():
+        with np.errstate(invalid="ignore"):
+            near |= np.abs(now.astype(np.float64) - was.astype(np.float64)) <= errors
+        near &= same | (errors > 0)
+    wrong = np.flatnonzero(~near)
+    if wrong.size:
+        at = int(wrong[0])
+        place = ", ".join(map(str, np.unravel_index(at, expected.shape)))
+        one, other = (text(int(to_bits(dtype, x).reshape(-1)[at]), dtype) for x in (was, now))
+        bound = errors.reshape(-1)[at]
+        allowed = f"it may be off by {bound:.3g}" if bound else "it is exact"
+        raise Disagreement(
+            f"{name}[{place}] is {other} where it must be {one}; {allowed} "
+            f"({wrong.size} of {expected.size} elements are wrong)"
+        )
+    exact = int((errors == 0).sum())
+    undetermined = int(unknown.sum())
+    return Agreement(exact, errors.size - exact - undetermined, undetermined)
+
+
+def _values(dtype: DType, array: Array) -> Array:
+    flat = np.ascontiguousarray(array)
+    return from_bits(dtype, flat) if dtype is bf16 else flat

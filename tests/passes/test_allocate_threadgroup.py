@@ -1,0 +1,168 @@
+"""Allocation of threadgroup memory: what shares it, when, and that programs stay the same."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from iris.ir import parse, verify
+from iris.ir.core import Module
+from iris.ir.metal import Alloc, View
+from iris.ir.types import Threadgroup
+from iris.passes import run
+from iris.passes.pipeline import Pipeline
+from shared_programs import execute, shared_program
+from support import counts
+
+START = """
+%c0: i32 = constant 0
+%c1: i32 = constant 1
+%x: f32 = constant 1.0
+%h: f16 = constant 1.0
+"""
+
+
+def module(body: str) -> Module:
+    lines = f"{START}{dedent(body)}\nreturn\n"
+    return parse(f"func metal @f simdgroups=1(%n: i32, %yes: bool) {{\n{lines}}}\n")
+
+
+def allocated(body: str, budget: int = 0) -> str:
+    done = run(module(body), f"allocate-threadgroup{{budget={budget}}}")
+    verify(done)
+    return str(done)
+
+
+def arenas(body: str, budget: int = 0) -> dict[str, int]:
+    """Of what is allocated in the end, how many bytes each takes."""
+    ops = parse(allocated(body, budget)).walk()
+    sizes = {}
+    for op in ops:
+        if isinstance(op, Alloc):
+            type_ = op.result.type
+            assert isinstance(type_, Threadgroup)
+            sizes[op.result.name or ""] = type_.bytes
+    return sizes
+
+
+def alloc(name: str, count: int, element: str = "f32") -> str:
+    return f"%{name}: threadgroup<{count}x{element}> = metal.alloc\n"
+
+
+def use(*names: str) -> str:
+    return "".join(f"metal.store %{name}, %c0, %x\n" for name in names)
+
+
+ONE_AFTER_THE_OTHER = """
+%a: threadgroup<4096xf32> = metal.alloc
+metal.store %a, %c0, %x
+%y: f32 = metal.load %a, %c1
+%b: threadgroup<8192xf16> = metal.alloc
+metal.store %b, %c0, %h
+%w: f16 = metal.load %b, %c1
+"""
+
+
+def test_one_after_the_other() -> None:
+    text = allocated(ONE_AFTER_THE_OTHER)
+    assert text.startswith(
+        "func metal @f simdgroups=1(%n: i32, %yes: bool) {\n"
+        "  %arena: threadgroup<16384xu8> = metal.alloc\n"
+    )
+    assert (
+        "  %a: threadgroup<4096xf32> = metal.view 0 %arena\n"
+        "  metal.store %a, %c0, %x\n"
+        "  %y: f32 = metal.load %a, %c1\n"
+        "  %b: threadgroup<8192xf16> = metal.view 0 %arena\n"
+        "  metal.store %b, %c0, %h\n"
+    ) in text
+
+
+def test_nothing_is_shared_within_the_budget() -> None:
+    given = str(module(ONE_AFTER_THE_OTHER))
+    assert allocated(ONE_AFTER_THE_OTHER, 32768) == given
+    assert allocated(ONE_AFTER_THE_OTHER, 32767) != given
+    assert str(run(module(ONE_AFTER_THE_OTHER), "allocate-threadgroup")) != given
+    assert str(Pipeline.parse("allocate-threadgroup")) == "allocate-threadgroup"
+
+
+def test_what_is_in_use_together_lies_apart() -> None:
+    body = alloc("a", 100) + alloc("b", 10) + alloc("c", 30) + use("a", "b", "a", "c", "b")
+    assert arenas(body) == {"arena": 400, "b": 40}
+    text = allocated(body)
+    assert "%a: threadgroup<100xf32> = metal.view 0 %arena" in text
+    assert "%c: threadgroup<30xf32> = metal.view 0 %arena" in text
+    together = alloc("a", 100) + alloc("b", 10) + use("a", "b", "a")
+    assert arenas(together) == {"a": 400, "b": 40}
+
+
+def test_small_ones_share_a_large_one_from_multiples_of_16_bytes_on() -> None:
+    body = alloc("a", 100) + alloc("b", 9) + alloc("c", 10) + use("a", "b", "c", "b")
+    assert arenas(body) == {"arena": 400}
+    starts = [op.start for op in parse(allocated(body)).walk() if isinstance(op, View)]
+    assert starts == [0, 0, 48]
+
+
+def loop(*lines: str) -> str:
+    return "for %c0, %n, %c1 (%k: i32) {\n" + "".join(lines) + "yield\n}\n"
+
+
+def test_what_a_loop_uses_is_in_use_in_all_its_rounds() -> None:
+    outside = alloc("a", 100) + alloc("b", 100) + loop(use("a"), use("b"))
+    assert arenas(outside) == {"a": 400, "b": 400}
+    inside = loop(alloc("a", 100), use("a"), alloc("b", 100), use("b"))
+    assert arenas(inside) == {"arena": 400}
+    before = alloc("a", 100) + alloc("b", 100) + use("a") + loop(use("b"))
+    assert arenas(before) == {"arena": 400}
+    around = alloc("a", 100) + loop(use("a"), alloc("b", 100), use("b"))
+    assert arenas(around) == {"a": 400, "b": 400}
+
+
+def test_two_branches_share() -> None:
+    body = (
+        alloc("a", 100)
+        + alloc("b", 100)
+        + f"if %yes {{\n{use('a')}yield\n}} else {{\n{use('b')}yield\n}}\n"
+    )
+    assert arenas(body) == {"arena": 400}
+    assert arenas(body + use("a")) == {"a": 400, "b": 400}
+
+
+def test_views_are_uses() -> None:
+    view = "%v: threadgroup<4xf32> = metal.view 16 %a\n"
+    body = alloc("a", 100) + view + alloc("b", 100) + use("a", "b")
+    assert arenas(body) == {"arena": 400}
+    assert arenas(body + use("v")) == {"a": 400, "b": 400}
+
+
+def test_memory_that_goes_by_another_name_is_left_alone() -> None:
+    carried = """
+        %p: threadgroup<100xf32> = for %c0, %n, %c1 (%k: i32, %q: threadgroup<100xf32> = %a) {
+          yield %q
+        }
+        """
+    body = alloc("a", 100) + alloc("b", 100) + use("a") + dedent(carried) + use("b", "p")
+    assert arenas(body) == {"a": 400, "b": 400}
+
+
+def test_unused_memory_is_left_to_dce() -> None:
+    assert arenas(alloc("a", 100) + alloc("b", 100) + use("b")) == {"a": 400, "b": 400}
+
+
+@pytest.mark.parametrize("simdgroups", [1, 4])
+def test_random_programs_run_as_meant(simdgroups: int) -> None:
+    """Barriers that are inserted afterwards keep apart what shares memory."""
+    shared = 0
+    for seed in range(counts(25, 400)):
+        program = shared_program(seed, simdgroups)
+        sharing = run(program.module, "allocate-threadgroup{budget=0}")
+        shared += sharing != program.module
+        done = run(sharing, "uniform-conditions,insert-barriers")
+        verify(done)
+        for order in (None, seed, seed + 1):
+            got = execute(done, program.arguments(), order)
+            for one, want in zip(got, program.expected(), strict=True):
+                np.testing.assert_array_equal(one, want, err_msg=program.text)
+    assert shared
