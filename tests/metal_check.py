@@ -25,6 +25,7 @@ _FLAGS = [
     "-Wconversion",
     "-Wshadow",
     "-Wno-unused-parameter",
+    "-Wno-tautological-compare",
     "-isystem",
     str(_INCLUDE),
 ]
@@ -71,8 +72,14 @@ def complaints_of_all(texts: Sequence[str]) -> list[str]:
 def _as_cpp(text: str) -> str:
     """The text without what classes and C++ literals cannot do."""
     text = re.sub(r"(?<![\w.])(\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)h\b", r"half(\1f)", text)
-    # One arm of a ternary is a vector in memory, the other is not: built-in vectors do not mind.
-    return re.sub(r"\? (\*?\(+(?:device|threadgroup) const)", r"? +\1", text)
+    # What an arm of a ternary names is somewhere in memory, what it computes is not: built-in
+    # vectors do not mind.
+    text = re.sub(r"\? (\*?\(+(?:device|threadgroup) const)", r"? +\1", text)
+    text = re.sub(rf"\? ({_NAMED}) :", r"? value(\1) :", text)
+    return re.sub(rf" : ({_NAMED})(?=[;,)}}])", r" : value(\1)", text)
+
+
+_NAMED = r"\w+(?:\[[^\]]*\]|\.\w+)*"
 
 
 @cache

@@ -15,12 +15,27 @@ NUMBERS = INTEGERS + FLOATS
 #: A scalar, one vector, several, and what is no number of vectors.
 COUNTS = (1, 2, 4, 8, 7)
 
-_FLOAT_UNARY = "exp exp2 log log2 sqrt rsqrt sin cos tanh erf floor ceil round sigmoid".split()
-_FLOAT_BINARY = "div pow".split()
-_BINARY = "add sub mul floordiv mod maxnum minnum maximum minimum".split()
-_BITS = "and or xor".split()
-_SHIFTS = "shl shr".split()
-_PREDICATES = "eq ne lt le gt ge".split()
+_FLOAT_UNARY = (
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "cos",
+    "tanh",
+    "erf",
+    "floor",
+    "ceil",
+    "round",
+    "sigmoid",
+)
+_FLOAT_BINARY = ("div", "pow")
+_BINARY = ("add", "sub", "mul", "floordiv", "mod", "maxnum", "minnum", "maximum", "minimum")
+_BITS = ("and", "or", "xor")
+_SHIFTS = ("shl", "shr")
+_PREDICATES = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 class OneOp(NamedTuple):

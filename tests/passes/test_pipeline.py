@@ -76,7 +76,7 @@ def test_a_pipeline_parses_and_prints() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("cs", "no pass is called 'cs'; there are allocate-threadgroup, canonicalize"),
+        ("cs", "no pass is called 'cs'; there are allocate-threadgroup, "),
         ("cse,", "expected a pass"),
         (",cse", "expected a pass"),
         ("cse dce", "expected a pass"),

@@ -8,7 +8,6 @@ from iris.codegen.expression import (
     INDEX,
     Expression,
     Precedence,
-    form_of,
     mentions,
     rename,
 )
@@ -175,7 +174,7 @@ def _assign(w: Writer, names: Sequence[str], region: Region) -> None:
             free = 0
         name, value, expression = left.pop(free)
         type_ = element_of(value)
-        shape = form_of(type_)
+        shape = w.form(value)
         if shape.parts > 1 and mentions(expression.text.replace(f"{name}[{INDEX}]", ""), name):
             # Elements that the loop has passed are needed at later ones.
             copy = w.names.new(f"next_{name}")
@@ -196,7 +195,7 @@ def _renamed(expression: Expression, name: str, new: str) -> Expression:
 def _copy(w: Writer, like: Value, name: str, copy: str) -> None:
     """Declare a variable that has what another has."""
     type_ = element_of(like)
-    lanes, parts = form_of(type_)
+    lanes, parts = w.form(like)
     if parts == 1:
         w.line(f"{w.type_name(type_.element, lanes)} {copy} = {name};")
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iris.codegen.expression import INDEX, Expression, Precedence, Touch, form_of
+from iris.codegen.expression import INDEX, Expression, Form, Precedence, Touch
 from iris.codegen.operators import binary, call, cast_to, dtype_of, ternary
 from iris.codegen.writer import ASSIGNS, Writer, element_of, emit
 from iris.ir import metal
@@ -67,12 +67,12 @@ def _offset(base: Expression, offset: Expression) -> Expression:
     return base if offset.text in ("0", "0l") else binary(base, "+", offset, base.type)
 
 
-def _place(w: Writer, base: Value, offset: Expression, type_: object, *, const: bool) -> Expression:
+def _place(w: Writer, base: Value, offset: Expression, form: Form, *, const: bool) -> Expression:
     """The lvalue of elements in memory; of more than one vector, with its index."""
     pointer = w.expressions[base]
     of = base.type
     assert isinstance(of, (Ptr, Threadgroup))
-    lanes, parts = form_of(type_)  # type: ignore[arg-type]
+    lanes, parts = form
     element = w.language.memory_types[of.element]
     if lanes == 1:
         text = f"{pointer.at_least(Precedence.POSTFIX)}[{offset.text}]"
@@ -92,7 +92,7 @@ def _load(w: Writer, op: metal.Load) -> Expression:
     type_ = element_of(op.result)
     offset = w.number(op.offset)
     mask = None if op.mask is None else w.value(op.mask)
-    place = _place(w, op.base, offset, type_, const=True)
+    place = _place(w, op.base, offset, w.form(op.result), const=True)
     read = place._replace(touches=Touch.READS | offset.touches)
     if type_.element is bool_:
         zero = Expression("0", Precedence.POSTFIX, "int")
@@ -116,12 +116,12 @@ def _store(w: Writer, op: metal.Store) -> None:
     offset = w.number(op.offset)
     x = w.value(op.value)
     mask = None if op.mask is None else w.value(op.mask)
-    parts = form_of(type_).parts
+    parts = w.form(op.value).parts
     if (mask is not None and x.touches & Touch.CONVERGENT) or (parts > 1 and x.touches):
         # Not all lanes come to the store; and what a part of it overwrites may still be read.
         x = w.declare(op.value, x)
     w.flush()
-    place = _place(w, op.base, offset, type_, const=False)
+    place = _place(w, op.base, offset, w.form(op.value), const=False)
     starts = []
     if mask is not None:
         starts.append(w.open(f"if ({mask.text})"))

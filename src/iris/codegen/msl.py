@@ -11,7 +11,7 @@ from iris.codegen import control, elementwise, memory, registers, reports, threa
 from iris.codegen.expression import Expression, Precedence
 from iris.codegen.language import Language
 from iris.codegen.msl_table import MSL
-from iris.codegen.names import legal
+from iris.codegen.names import Names
 from iris.codegen.source import Array, Extent, Scalar, Source
 from iris.codegen.writer import STEP, Writer
 from iris.ir.control import Func
@@ -56,6 +56,7 @@ class _Kernel:
                 w.expressions[argument] = Expression(name, Precedence.POSTFIX, element)
             elif isinstance(argument.type, DType):
                 name = w.fields.new(hint)
+                w.names.see(hint)
                 type_ = self.language.types[argument.type]
                 scalars[argument] = Scalar(self.field(type_, name, argument.type), argument.type)
                 text = f"{self.language.constants_name}.{name}"
@@ -111,7 +112,7 @@ class _Kernel:
             for usual, position in language.positions.items()
             if usual in w.positions
         ]
-        entry = legal(function.symbol)
+        entry = Names(language.keywords | language.functions).new(function.symbol)
         threads = SIMDGROUP_WIDTH * function.simdgroups
         return Source(
             text=self.text(entry, threads, parameters),

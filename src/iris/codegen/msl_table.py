@@ -252,7 +252,7 @@ def _both(name: str) -> Intrinsic:
     return Intrinsic(f"precise::{name}", f"fast::{name}")
 
 
-# What nothing may be called, of C++ and then of MSL; and what MSL and the text's own helpers define.
+# What nothing may be called, of C++ and of MSL; and what MSL and the text's own helpers define.
 _KEYWORDS = """
 alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
 class compl const const_cast constexpr continue decltype default delete do double dynamic_cast
@@ -279,8 +279,8 @@ select sign signbit sin sincos sinh sinpi smoothstep sqrt step subsat tan tanh t
 mem_flags memory_order_relaxed simd_broadcast simd_shuffle simd_shuffle_xor simd_sum simd_max
 simd_min simd_any simd_all simdgroup_barrier threadgroup_barrier simdgroup_float8x8
 simdgroup_half8x8 simdgroup_matrix atomic_load_explicit atomic_store_explicit
-atomic_exchange_explicit atomic_compare_exchange_weak_explicit error_function fma_bfloat floor_divide
-floor_modulo maxnum minnum maximum minimum add_record Params p
+atomic_exchange_explicit atomic_compare_exchange_weak_explicit error_function fma_bfloat
+floor_divide floor_modulo maxnum minnum maximum minimum add_record Params p
 """
 _VECTORS = {f"{t}{n}" for t in _TYPES.values() for n in (2, 3, 4)}
 

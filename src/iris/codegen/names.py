@@ -40,6 +40,10 @@ class Names:
         self._scopes[0 if everywhere else -1].append(name)
         return name
 
+    def see(self, hint: str) -> None:
+        """Take note of a name that the source has, whether it gets into the text or not."""
+        self._hints.add(hint)
+
     def index(self) -> str:
         """A name for the variable of a loop."""
         for letter in "ijkl":

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iris.codegen.expression import INDEX, Expression, Precedence, Touch, form, form_of
-from iris.codegen.operators import dtype_of
+from iris.codegen.expression import INDEX, Expression, Precedence, Touch
+from iris.codegen.operators import binary, cast_to, dtype_of
 from iris.codegen.writer import COLUMNS, STEP, Writer, element_of, emit, merge_touches
 from iris.ir import metal
 from iris.ir.core import Value
 from iris.ir.math import Constant
 from iris.ir.metal import count_of
-from iris.ir.types import i32
 
 _LETTERS = "xyzw"
 
@@ -28,7 +27,7 @@ def _literal(w: Writer, op: metal.Literal) -> Expression | None:
     if len(set(op.values)) == 1:
         text, type_, precedence = w.language.literal(op.values[0] & mask, dtype)
         return Expression(text, precedence, type_)
-    lanes = form_of(element_of(op.result)).lanes
+    lanes = w.form(op.result).lanes
     texts = [w.language.literal(v & mask, dtype)[0] for v in op.values]
     vectors = [
         Expression(_vector(w, texts[i : i + lanes], op.result), Precedence.POSTFIX, "", lanes)
@@ -43,16 +42,18 @@ def _pattern(w: Writer, op: metal.Pattern) -> Expression | None:
     values = [0]
     for image in op.images:
         values += [v ^ image for v in values]
-    lanes, parts = form_of(element_of(op.result))
+    lanes, parts = w.form(op.result)
     texts = [w.language.literal(v, dtype)[0] for v in values]
     vectors = [_vector(w, texts[i : i + lanes], op.result) for i in range(0, len(texts), lanes)]
     type_ = w.language.types[dtype]
     step = values[lanes] if parts > 1 else 0
     if step and values == [v + i * step for i in range(parts) for v in values[:lanes]]:
-        text = f"{vectors[0]} + {w.type_name(dtype, 1)}({INDEX} * {step})"
-        if dtype is i32:
-            text = f"{vectors[0]} + {INDEX} * {step}"
-        return Expression(text, Precedence.ADDITIVE, type_, lanes)
+        # A multiple of the number of the vector, too, where the language mixes it in.
+        index = Expression(f"{INDEX} * {step}", Precedence.MULTIPLICATIVE, "int")
+        if lanes == 1:
+            return index
+        first = Expression(vectors[0], Precedence.POSTFIX, type_, lanes)
+        return binary(first, "+", cast_to(w, index, type_), type_)
     found = [Expression(text, Precedence.POSTFIX, type_, lanes) for text in vectors]
     return _assembled(w, op.result, found)
 
@@ -70,8 +71,8 @@ def _join(w: Writer, op: metal.Join) -> Expression | None:
 
 def gather(w: Writer, result: Value, elements: Sequence[tuple[Value, int]]) -> Expression | None:
     """A value made of elements of others."""
-    lanes = form(len(elements)).lanes
-    runs = [_runs(elements[i : i + lanes]) for i in range(0, len(elements), lanes)]
+    lanes = w.form(result).lanes
+    runs = [_runs(w, elements[i : i + lanes]) for i in range(0, len(elements), lanes)]
     met = [value for vector in runs for value, _, _ in vector]
     sources = {v: w.typed(v) if met.count(v) == 1 else w.simple(v) for v in dict.fromkeys(met)}
     vectors = []
@@ -87,11 +88,11 @@ def gather(w: Writer, result: Value, elements: Sequence[tuple[Value, int]]) -> E
     return _assembled(w, result, vectors)
 
 
-def _runs(elements: Sequence[tuple[Value, int]]) -> list[tuple[Value, int, list[int]]]:
+def _runs(w: Writer, elements: Sequence[tuple[Value, int]]) -> list[tuple[Value, int, list[int]]]:
     """Neighbours that come from one vector: the value, which of its vectors, which lanes."""
     runs: list[tuple[Value, int, list[int]]] = []
     for value, index in elements:
-        lanes = form_of(element_of(value)).lanes
+        lanes = w.form(value).lanes
         part, lane = divmod(index, lanes)
         if runs and lanes > 1 and runs[-1][:2] == (value, part):
             runs[-1][2].append(lane)
@@ -115,14 +116,14 @@ def _piece(x: Expression, lanes: Sequence[int]) -> Expression:
 
 def _vector(w: Writer, texts: Sequence[str], result: Value) -> str:
     type_ = element_of(result)
-    lanes = form_of(type_).lanes
+    lanes = w.form(result).lanes
     return texts[0] if lanes == 1 else f"{w.type_name(type_.element, lanes)}({', '.join(texts)})"
 
 
 def _assembled(w: Writer, value: Value, vectors: Sequence[Expression]) -> Expression | None:
     """A value given vector by vector: one is an expression, several are an array."""
     type_ = element_of(value)
-    shape = form_of(type_)
+    shape = w.form(value)
     scalar = w.language.types[type_.element]
     if shape.parts == 1:
         return vectors[0]._replace(type=scalar)
@@ -152,7 +153,7 @@ def _slice(w: Writer, op: metal.Slice) -> Expression | None:
     x = w.value(op.x)
     if x.lanes == 1 and not x.is_indexed:
         return x
-    shape, whole = form(part), form_of(element_of(op.x))
+    shape, whole = w.form(op.result), w.form(op.x)
     index = w.number(op.index)
     type_ = w.language.types[dtype_of(op.x)]
     if x.touches & Touch.CONVERGENT:
@@ -225,7 +226,7 @@ def _foreach(w: Writer, op: metal.Foreach) -> None:
 def _store_part(w: Writer, target: Expression, index: str, value: Value) -> None:
     """Put a value into the part of an array of a number."""
     type_ = element_of(value)
-    dtype, size, shape = type_.element, count_of(type_), form_of(type_)
+    dtype, size, shape = type_.element, count_of(type_), w.form(value)
     x = w.value(value)
     if shape.lanes == target.lanes and shape.parts == 1:
         w.line(f"{target.at(index).text} = {w.content(x, dtype, shape.lanes)};")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iris.codegen.expression import INDEX, Expression, Form, Precedence, Touch, form_of
+from iris.codegen.expression import INDEX, Expression, Form, Precedence, Touch
+from iris.codegen.forms import Forms
 from iris.codegen.language import Language
 from iris.codegen.names import Names
 from iris.codegen.ranges import Ranges
@@ -40,6 +41,7 @@ class Writer:
         self.names = Names(language.keywords | language.functions)
         self.fields = Names(language.keywords)  # of the constant struct
         self.ranges = Ranges(function.body, function.simdgroups)
+        self.form = Forms(function.body).of
         self.lines: list[str] = []
         self.indent = STEP
         self.expressions: dict[Value, Expression] = {}
@@ -74,6 +76,9 @@ class Writer:
         expression = emit[type(op)](self, op)
         if expression is not None:
             self.give(results[0], expression)
+        for value in results:
+            if value.name is not None:
+                self.names.see(value.name)
 
     def give(self, value: Value, expression: Expression) -> None:
         """Say what a value is in the text."""
@@ -82,12 +87,14 @@ class Writer:
         if len(users) == 1 and op is not None:
             (user,) = users
             # What ends a region assigns it to a variable that has a name.
+            # A name for what is named already, or a part of that, says nothing.
+            is_plain = expression.precedence == Precedence.POSTFIX and not expression.wraps
             room = LONGEST
             if user.terminator or type(user) in ASSIGNS:
                 room = COLUMNS - MARGIN - len(self.indent)
             if (
                 user.parent is op.parent
-                and (value.name is None or user.terminator)
+                and (value.name is None or user.terminator or (is_plain and _is_part(expression)))
                 and len(expression.text) <= room
                 and (len(user.operands) == 1 or user.operands.count(value) == 1)
             ):
@@ -170,7 +177,7 @@ class Writer:
     def define(self, value: Value, name: str, expression: Expression) -> Expression:
         """Declare a variable with a first content, and let a value be called by it."""
         type_ = element_of(value)
-        shape = form_of(type_)
+        shape = self.form(value)
         head = f"{self.type_name(type_.element, shape.lanes)} {name}"
         if shape.parts == 1:
             self.line(f"{head} = {self.content(expression, type_.element, shape.lanes)};")
@@ -184,7 +191,7 @@ class Writer:
     def reserve(self, value: Value, name: str) -> Expression:
         """Declare a variable without a content, and let a value be called by it."""
         type_ = element_of(value)
-        shape = form_of(type_)
+        shape = self.form(value)
         suffix = f"[{shape.parts}]" if shape.parts > 1 else ""
         self.line(f"{self.type_name(type_.element, shape.lanes)} {name}{suffix};")
         return self.call(value, name)
@@ -192,7 +199,7 @@ class Writer:
     def call(self, value: Value, name: str) -> Expression:
         """Let a value be called by the name of a variable."""
         type_ = element_of(value)
-        lanes, parts = form_of(type_)
+        lanes, parts = self.form(value)
         text = f"{name}[{INDEX}]" if parts > 1 else name
         scalar = self.language.types[type_.element]
         expression = Expression(text, Precedence.POSTFIX, scalar, lanes)
@@ -292,28 +299,34 @@ class Writer:
         return op.invalid(f"{message} in {self.language.name}")
 
 
+def _is_part(expression: Expression) -> bool:
+    """Whether it is a variable or a part of one: no call, and nothing from memory."""
+    return not expression.touches and "(" not in expression.text
+
+
 def _break(line: str, start: int) -> int | None:
-    """Where to break a line that is too long: as far out of brackets as can be, then as late."""
-    best, least, depth = None, 0, 0
+    """Where to break a line that is too long: as far out of brackets as can be, then as late;
+    after `=` if that is enough, or nothing else is there."""
+    best, least, depth, assigned = None, 0, 0, None
     for at, letter in enumerate(line[:COLUMNS]):
         if letter in "([{":
             depth += 1
         elif letter in ")]}":
             depth -= 1
-        elif (
-            letter == " "
-            and at > start
-            and _may_break(line, at)
-            and (best is None or depth <= least)
+        elif letter != " " or at <= start:
+            continue
+        elif line[at - 1] == "=":
+            assigned = at
+        elif (line[at - 1] == "," or line[at + 1 : at + 3] in _BREAKS) and (
+            best is None or depth <= least
         ):
             best, least = at, depth
+    if assigned is not None and (best is None or len(line) - assigned + start <= COLUMNS):
+        return assigned
     return best
 
 
-def _may_break(line: str, at: int) -> bool:
-    return line[at - 1] in ",=" or line[at + 1 : at + 3] in ("? ", ": ", "+ ", "&&", "||")
-
-
+_BREAKS = frozenset({"? ", ": ", "+ ", "&&", "||"})
 _ZEROS = frozenset({"0", "0u", "0l", "0ul", "0.0f", "0.0h", "bfloat(0.0f)", "false"})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import lcm
+from math import gcd, lcm
 from typing import Any
 
 import numpy as np
@@ -116,8 +116,9 @@ def scalar_spec(name: str, value: object, divisors: Iterable[int]) -> ScalarSpec
     dtype = scalar_dtype(name, value)
     if not isinstance(value, (int, np.integer)) or dtype is bool_:
         return ScalarSpec(dtype)
-    number, divisor = int(value), 1
-    for other in (ALIGNMENT, *sorted(divisors)):
+    number = int(value)
+    divisor = gcd(number, ALIGNMENT)
+    for other in sorted(divisors):
         both = lcm(divisor, other)
         if number % other == 0 and both <= i32.high:
             divisor = both
@@ -154,7 +155,7 @@ def specs(
                 array.ndim,
                 noalias=len(block.offsets) == 1,
                 aligned=offset % ALIGNMENT == 0,
-                divisible=tuple([a for a, n in enumerate(array.shape) if n % ALIGNMENT == 0]),
+                divisors=tuple([gcd(n, ALIGNMENT) for n in array.shape]),
             )
     return known, passed
 

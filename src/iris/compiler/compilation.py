@@ -9,11 +9,13 @@ from functools import cached_property
 from typing import Any
 
 from iris import knobs
+from iris.codegen.msl import emit
 from iris.errors import PipelineError
 from iris.ir import Level, Module, to_text, verify
 from iris.ir.control import Func
 from iris.passes import Instrument, Pipeline, run
 from iris.passes.instruments import Check, Dump, Snapshots
+from iris.passes.layouts import ChooseSimdgroups
 
 # Masks are followed first: until then a masked element has no value.
 TILE_PIPELINE = Pipeline.parse(
@@ -21,17 +23,33 @@ TILE_PIPELINE = Pipeline.parse(
 )
 _CLEAN = "fold,canonicalize,cse,licm,dce"
 METAL_PIPELINE = Pipeline.parse(
-    f"{TILE_PIPELINE},split-interior,{_CLEAN},choose-simdgroups,assign-layouts,{_CLEAN},"
+    f"{TILE_PIPELINE},expand-math,split-interior,{_CLEAN},choose-simdgroups,assign-layouts,{_CLEAN},"
     f"lower-to-metal,{_CLEAN},fuse-register-loops,{_CLEAN},insert-barriers"
 )
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}
 
 
-def optimize(traced: Module, level: Level) -> Module:
-    """Run the pipeline that leads to a level, watched by what the environment asks for."""
+@dataclass(frozen=True)
+class Options:
+    """What a launch may say of how a kernel is compiled."""
+
+    num_simdgroups: int | None = None  # that run a program together; as many as fit it, if None
+    fast_math: bool = False
+
+    def pipeline(self, level: Level) -> Pipeline:
+        """What leads from the traced program to a level."""
+        passes = [
+            ChooseSimdgroups(self.num_simdgroups or 0) if isinstance(p, ChooseSimdgroups) else p
+            for p in PIPELINES[level]
+        ]
+        return Pipeline(tuple(passes))
+
+
+def optimize(traced: Module, pipeline: Pipeline) -> Module:
+    """Run a pipeline, watched by what the environment asks for."""
     watching: list[Instrument] = [Check(verify)] if knobs.check() else []
-    return run(traced, PIPELINES[level], [*watching, *dumps()])
+    return run(traced, pipeline, [*watching, *dumps()])
 
 
 def dumps() -> list[Instrument]:
@@ -61,23 +79,25 @@ class Stage:
 class Compilation:
     """A kernel lowered for some arguments.
 
-    `print(compilation)` shows the IR at the end; `.stages` has it after every pass, `.diff(name)`
-    what one pass changed, and `.run(*arguments)` runs the kernel.
+    `print(compilation)` shows the Metal Shading Language; `.stages` has the IR after every pass,
+    `.tile` and `.metal` that at the end of each level, `.diff(name)` what one pass changed, and
+    `.run(*arguments)` runs the kernel.
     """
 
-    def __init__(self, traced: Module, launch: Callable[..., None]):
+    def __init__(self, traced: Module, options: Options, launch: Callable[..., None]):
         self.traced = traced
+        self.options = options
         self._launch = launch
 
     @cached_property
     def stages(self) -> list[Stage]:
         """The stages, made by running the pipeline again on what was traced."""
         snapshots = Snapshots()
-        run(self.traced, METAL_PIPELINE, [snapshots])
+        run(self.traced, self.options.pipeline(Level.METAL), [snapshots])
         made = []
         for snapshot in snapshots.stages:
             name = "traced" if snapshot.cause is None else snapshot.name
-            level = _entry(snapshot.module).function_level
+            level = entry_of(snapshot.module).function_level
             made.append(Stage(name, level, snapshot.module, snapshot.seconds, snapshot.changed))
         return made
 
@@ -90,6 +110,11 @@ class Compilation:
     def metal(self) -> str:
         """The Metal IR at the end of its passes."""
         return self._last(Level.METAL)
+
+    @cached_property
+    def msl(self) -> str:
+        """The Metal Shading Language."""
+        return emit(entry_of(self.stages[-1].module)).text
 
     def _last(self, level: Level) -> str:
         return next(stage.text for stage in reversed(self.stages) if stage.level is level)
@@ -116,10 +141,11 @@ class Compilation:
         self._launch(*arguments, **named)
 
     def __str__(self) -> str:
-        return self.stages[-1].text
+        return self.msl
 
 
-def _entry(module: Module) -> Func:
+def entry_of(module: Module) -> Func:
+    """The function of a module."""
     function = next(iter(module))
     if not isinstance(function, Func):
         raise PipelineError("the module holds no function")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from types import FunctionType
 from typing import Any, TypeAlias
 
@@ -13,13 +13,12 @@ import numpy as np
 from iris import knobs
 from iris.compiler.arguments import bind, place, specs
 from iris.compiler.check import check_stages
-from iris.compiler.compilation import Compilation, dumps, optimize
+from iris.compiler.compilation import Compilation, Options, dumps, entry_of, optimize
 from iris.compiler.devices import Device, Grid, Program, select
 from iris.errors import ArgumentError, SourceError
 from iris.frontend.function import TileFunction
 from iris.frontend.tracing import error_here, is_tracing
 from iris.frontend.values import Traced
-from iris.ir.control import Func
 from iris.ir.core import Module
 from iris.ir.effects import effects_within, writes
 
@@ -71,26 +70,29 @@ class Kernel:
     def lower(self, *arguments: Any, grid: GridLike, **named: Any) -> Compilation:
         """What the kernel becomes for some arguments, without running it."""
         device = named.pop("device", None)
+        options = _options(named)
         bound = bind(self.function, arguments, named)
         known, _ = specs(self.function, bound)
-        compiled = self._compiled(known, select(device))
-        return Compilation(compiled.traced, functools.partial(self._launch, grid, device=device))
+        compiled = self._compiled(known, options, select(device))
+        launch = functools.partial(self._launch, grid, device=device, **asdict(options))
+        return Compilation(compiled.traced, options, launch)
 
     def _launch(
         self, grid: GridLike, *arguments: Any, device: str | Device | None = None, **named: Any
     ) -> None:
+        options = _options(named)
         bound = bind(self.function, arguments, named)
         known, passed = specs(self.function, bound)
         sizes = _grid(grid, self.function, bound)
         on = select(device)
-        compiled = self._compiled(known, on)
+        compiled = self._compiled(known, options, on)
         if knobs.check():
             check_stages(compiled.traced, sizes, passed, compiled.written)
         _run(on, compiled, sizes, passed)
 
-    def _compiled(self, known: Mapping[str, Any], device: Device) -> _Compiled:
+    def _compiled(self, known: Mapping[str, Any], options: Options, device: Device) -> _Compiled:
         names = [p.name for p in self.function.parameters]
-        key = (device.name, *[_exactly(known[name]) for name in names])
+        key = (device.name, options, *[_exactly(known[name]) for name in names])
         try:
             found = self._cache.get(key)
         except TypeError:
@@ -100,18 +102,29 @@ class Kernel:
                 f"the constexpr {unhashable} must be hashable; give a tuple for a list",
             ) from None
         if found is not None and dumps():
-            optimize(
-                found.traced, device.accepts
-            )  # dumps are wanted of what is compiled already, too
+            # Dumps are wanted of what is compiled already, too.
+            optimize(found.traced, options.pipeline(device.accepts))
         if found is None:
-            traced = self.function.trace(known)
-            entry = next(iter(optimize(traced, device.accepts)))
-            if not isinstance(entry, Func):
-                raise SourceError("nothing was traced")
+            traced = self.function.trace(known, fast_math=options.fast_math)
+            entry = entry_of(optimize(traced, options.pipeline(device.accepts)))
             written = {v.name or "" for v in writes(effects_within(entry)) if hasattr(v, "name")}
             found = _Compiled(traced, device.compile(entry), frozenset(written))
             self._cache[key] = found
         return found
+
+
+def _options(named: dict[str, Any]) -> Options:
+    """What a launch says of how to compile, taken from its arguments."""
+    given = {f.name: named.pop(f.name) for f in fields(Options) if f.name in named}
+    options = Options(**given)
+    count = options.num_simdgroups
+    if count is not None and (type(count) is not int or count not in (1, 2, 4, 8, 16, 32)):
+        raise error_here(
+            ArgumentError, f"num_simdgroups is a power of two from 1 to 32, not {count!r}"
+        )
+    if type(options.fast_math) is not bool:
+        raise error_here(ArgumentError, f"fast_math is True or False, not {options.fast_math!r}")
+    return options
 
 
 def _exactly(value: Any) -> Any:

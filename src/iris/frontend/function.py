@@ -120,11 +120,11 @@ class TileFunction:
 
     # Tracing.
 
-    def trace(self, arguments: Mapping[str, Any]) -> Module:
+    def trace(self, arguments: Mapping[str, Any], *, fast_math: bool = False) -> Module:
         """The IR for arguments: an `ArraySpec`, a `ScalarSpec`, or what a constexpr is."""
         runtime = [p.name for p in self.parameters if not p.is_constexpr]
         types = [(name, arguments[name].type) for name in runtime]
-        func = Func(self.name, Level.TILE, types, location=self.location)
+        func = Func(self.name, Level.TILE, types, fast_math=fast_math, location=self.location)
         passed = dict(arguments)
         start = Builder(func.body, location=self.location)
         for name, value in zip(runtime, func.body.arguments, strict=True):
@@ -178,10 +178,8 @@ def _wrap(
     if isinstance(spec, ArraySpec):
         return Pointer(value, name, spec)
     if spec.is_one:
-        value.name = f"{name}_arg"
-        return Traced(start(math.Constant(1, spec.type), name))
+        return Traced(start(math.Constant(1, spec.type)))
     if spec.divisor > 1:
-        value.name = f"{name}_arg"
         return Traced(start(math.AssumeDivisible(spec.divisor, value), name))
     return Traced(value)
 

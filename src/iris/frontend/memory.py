@@ -6,7 +6,6 @@ from typing import Any
 
 from iris.errors import DTypeError, PointerError, ShapeError
 from iris.frontend.language import reshape
-from iris.frontend.specs import ALIGNMENT
 from iris.frontend.tracing import current, error_here, rules_as
 from iris.frontend.values import (
     Operand,
@@ -171,8 +170,9 @@ def _scalar(x: object, use: str) -> Traced:
 
 def _extent(pointer: Pointer, axis: int) -> Traced:
     size = emit(tile.Extent(axis, pointer.base))
-    if axis in pointer.spec.divisible:
-        size = emit(math.AssumeDivisible(ALIGNMENT, size.value))
+    divisor = pointer.spec.divisors[axis]
+    if divisor > 1:
+        size = emit(math.AssumeDivisible(divisor, size.value))
     return size
 
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from iris.ir.types import DType, Ptr
 
-ALIGNMENT = 16  # the bytes, and for sizes the elements, whose multiples are told from others
+# Alignment to so many bytes is told from none, and of an integer which power of two up to this
+# divides it.
+ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class ArraySpec:
     rank: int
     noalias: bool = False
     aligned: bool = False  # it starts at a multiple of 16 bytes
-    divisible: tuple[int, ...] = ()  # the axes whose size is a multiple of 16
+    divisors: tuple[int, ...] = ()  # for each axis, the power of two up to 16 that divides its size
 
     @property
     def type(self) -> Ptr:

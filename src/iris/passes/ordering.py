@@ -59,7 +59,8 @@ class Touch:
     writes: bool
     atomic: bool
     place: Place | None
-    turned: tuple[Op, ...] = ()  # the loops of which it belongs to an earlier turn
+    earlier: tuple[Op, ...] = ()  # the loops of which it belongs to an earlier turn
+    loops: tuple[Op, ...] = ()  # the loops that it is seen from outside of
 
     @property
     def strength(self) -> int:

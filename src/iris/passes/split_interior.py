@@ -138,17 +138,18 @@ def _split_program(function: Func) -> bool:
     assert inside is not None
     then, otherwise = Region(), Region()
     mapping: dict[Value, Value] = {}
-    op: Op | None = first
-    while op is not None and not op.terminator:
-        following = op.next
-        then.append(op.clone(mapping))
-        op.detach()
-        otherwise.append(op)
-        op = following
+    ending = function.body.end
+    moved = first
+    while moved is not ending:
+        assert moved.next is not None
+        following = moved.next
+        then.append(moved.clone(mapping))
+        moved.detach()
+        otherwise.append(moved)
+        moved = following
     for region in (then, otherwise):
         region.append(Yield(()))
-    assert op is not None
-    op.insert_before(If.create((inside,), (), (), (then, otherwise), first.location))
+    ending.insert_before(If.create((inside,), (), (), (then, otherwise), first.location))
     _relax(then, rooms, Sums())
     return True
 

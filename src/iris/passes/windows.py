@@ -7,8 +7,9 @@ and known to be within bounds.
     %at: i32 = add %k, %lane            # the window: from %k on, 32 elements
     %x: f32 = metal.load %X, %at
 
-Two windows are apart if they move alike and their bounds do not meet; two rounds of one window in
-a loop, if it moves on by at least its size in a round.
+Two windows are apart if one ends where the other starts, or before; two rounds of one window in a
+loop, if it moves on by at least its size in a round; and what two loops touch, if one goes on
+where the other ends.
 """
 
 from __future__ import annotations
@@ -23,46 +24,68 @@ from iris.ir.core import Op, Value
 from iris.ir.math import Constant, element_type
 from iris.ir.uniformity import Uniformity, uniformity
 
-Terms = Mapping[Value, int]  # what all threads have in common, and what it is multiplied by
+
+@dataclass(frozen=True)
+class Sum:
+    """Values that all threads have in common, each times a number, and a number."""
+
+    terms: Mapping[Value, int]
+    number: int
+
+    def plus(self, other: Sum, times: int = 1) -> Sum:
+        terms = dict(self.terms)
+        for value, count in other.terms.items():
+            terms[value] = terms.get(value, 0) + times * count
+        return Sum({v: n for v, n in terms.items() if n}, self.number + times * other.number)
+
+    def times(self, factor: int) -> Sum:
+        return Sum({}, 0).plus(self, factor)
+
+    def is_multiple(self, of: int) -> bool:
+        return not any(n % of for n in (*self.terms.values(), self.number))
+
+    def changing(self, loop: Op) -> list[Value]:
+        """The values that are defined in a loop."""
+        owners = [(v, v.home.owner) for v in self.terms if v.home is not None]
+        return [v for v, owner in owners if owner is not None and owner.is_inside(loop)]
 
 
 @dataclass(frozen=True)
 class Window:
-    """Bytes of memory, from `low` to below `high`, counted from the sum of some terms."""
+    """What is from `low` to below `high`."""
 
-    terms: Terms
-    low: int
-    high: int
+    low: Sum
+    high: Sum
     period: int = 0  # that it was moved on by since, once or several times, if it was
 
     def is_apart(self, other: Window) -> bool:
-        if self.terms != other.terms:
-            return False
         period = self.period or other.period
-        if period:
-            return max(self.high, other.high) - min(self.low, other.low) <= period
-        return self.high <= other.low or other.high <= self.low
+        if not period:
+            return _is_below(self, other) or _is_below(other, self)
+        ends = (self.low, self.high, other.low, other.high)
+        if any(end.terms != self.low.terms for end in ends):
+            return False
+        numbers = [end.number for end in ends]
+        return max(numbers) - min(numbers) <= period
 
-    def of_earlier_turn(self, loop: Op) -> Window | None:
-        """The window as a later turn of a loop sees it, its terms being those of the later one."""
-        changing = [v for v in self.terms if v.home is not None and _is_in(v, loop)]
-        if not changing:
-            return self
-        if changing != _index(loop) or self.period:
-            return None
-        step = loop.operands[2].op
-        if not isinstance(step, Constant):
-            return None
-        return replace(self, period=abs(int(step.value) * self.terms[changing[0]]))
+    def plus(self, other: Window) -> Window:
+        return Window(self.low.plus(other.low), self.high.plus(other.high).plus(ONE, -1))
 
-
-def _is_in(value: Value, loop: Op) -> bool:
-    owner = value.home.owner if value.home is not None else None
-    return owner is not None and owner.is_inside(loop)
+    def times(self, factor: int) -> Window:
+        first, last = self.low.times(factor), self.high.plus(ONE, -1).times(factor)
+        low, high = (first, last) if factor >= 0 else (last, first)
+        return Window(low, high.plus(ONE))
 
 
-def _index(loop: Op) -> list[Value]:
-    return loop.body.arguments[:1] if isinstance(loop, For) else []
+ONE = Sum({}, 1)
+
+
+def _is_below(a: Window, b: Window) -> bool:
+    return a.high.terms == b.low.terms and a.high.number <= b.low.number
+
+
+def _bounded(low: int, high: int) -> Window:
+    return Window(Sum({}, low), Sum({}, high))
 
 
 class Windows:
@@ -77,13 +100,48 @@ class Windows:
         return uniformity(self.function)
 
     def of(self, offset: Value, start: int, size: int, count: int) -> Window | None:
-        """The window of an access to so many elements of a size, at an offset of each thread; the
-        elements start at a byte of their memory."""
+        """The bytes that threads touch with so many elements of a size, at an offset that each
+        has; the elements start at a byte of their memory."""
         found = self._of(offset)
         if found is None:
             return None
-        terms = {v: n * size for v, n in found.terms.items()}
-        return Window(terms, start + found.low * size, start + (found.high - 1 + count) * size)
+        byte = Sum({}, start)
+        last = found.high.plus(ONE, count - 1)
+        return Window(found.low.times(size).plus(byte), last.times(size).plus(byte))
+
+    def of_earlier_turn(self, window: Window, loop: Op) -> Window | None:
+        """A window as a later turn of a loop sees it, in terms of the later one."""
+        changing = {*window.low.changing(loop), *window.high.changing(loop)}
+        if not changing:
+            return window
+        index = _index(loop)
+        if index is None or changing != {index[0]} or window.period:
+            return None
+        times = window.low.terms.get(index[0], 0)
+        return replace(window, period=abs(times * index[1]))
+
+    def outside(self, window: Window, loop: Op) -> Window | None:
+        """What a window moves over in all turns of a loop."""
+        changing = {*window.low.changing(loop), *window.high.changing(loop)}
+        if not changing:
+            return window
+        index = _index(loop)
+        if index is None or changing != {index[0]}:
+            return None
+        value, step = index
+        first, end = (self._sum(bound) for bound in loop.operands[:2])
+        times = window.low.terms.get(value, 0)
+        if first is None or end is None or step < 0 or times < 0:
+            return None
+        last = end.plus(ONE, -step if end.plus(first, -1).is_multiple(step) else -1)
+        here = Sum({value: 1}, 0)
+        return Window(
+            window.low.plus(first.plus(here, -1), times), window.high.plus(last.plus(here, -1), times)
+        )
+
+    def _sum(self, value: Value) -> Sum | None:
+        window = self._of(value)
+        return window.low if window is not None and window.low.plus(ONE) == window.high else None
 
     def _of(self, value: Value) -> Window | None:
         if value not in self._known:
@@ -93,22 +151,33 @@ class Windows:
     def _find(self, value: Value) -> Window | None:
         op = value.op
         if isinstance(op, Constant):
-            return Window({}, int(op.value), int(op.value) + 1)
-        if isinstance(op, math.Add | math.Sub):
-            a, b = self._of(op.lhs), self._of(op.rhs)
-            if a is not None and b is not None:
-                return _plus(a, b if isinstance(op, math.Add) else _times(b, -1))
-        elif isinstance(op, math.Mul | math.Shl):
-            a, b = self._of(op.lhs), self._of(op.rhs)
-            for x, y in ((a, b), (b, a)) if isinstance(op, math.Mul) else ((a, b),):
-                if x is not None and y is not None and not y.terms and y.high - y.low == 1:
-                    return _times(x, y.low if isinstance(op, math.Mul) else 1 << y.low)
+            return _bounded(int(op.value), int(op.value) + 1)
+        if isinstance(op, math.Add | math.Sub | math.Mul | math.Shl):
+            found = self._arithmetic(op)
+            if found is not None:
+                return found
         elif isinstance(op, math.Cast) and _widens(op):
             return self._of(op.x)
         if self._levels[value] is Uniformity.THREADGROUP and not _is_in_foreach(value):
-            return Window({value: 1}, 0, 1)
+            here = Sum({value: 1}, 0)
+            return Window(here, here.plus(ONE))
         bound = self._bound(value)
-        return Window({}, 0, bound) if bound is not None else None
+        return _bounded(0, bound) if bound is not None else None
+
+    def _arithmetic(self, op: math.Add | math.Sub | math.Mul | math.Shl) -> Window | None:
+        a, b = self._of(op.lhs), self._of(op.rhs)
+        if a is None or b is None:
+            return None
+        if isinstance(op, math.Add):
+            return a.plus(b)
+        if isinstance(op, math.Sub):
+            return a.plus(b.times(-1))
+        factor = self._sum(op.rhs)
+        if isinstance(op, math.Mul) and (factor is None or factor.terms):
+            a, factor = b, self._sum(op.lhs)
+        if factor is None or factor.terms:
+            return None
+        return a.times(factor.number if isinstance(op, math.Mul) else 1 << factor.number)
 
     def _bound(self, value: Value) -> int | None:
         """What a value that is not negative is below."""
@@ -134,26 +203,23 @@ class Windows:
 
     def _limit(self, value: Value) -> int | None:
         window = self._of(value)
-        return None if window is None or window.terms or window.low < 0 else window.high
+        if window is None or window.low.terms or window.high.terms or window.low.number < 0:
+            return None
+        return window.high.number
+
+
+def _index(loop: Op) -> tuple[Value, int] | None:
+    """What counts the rounds of a loop, and by how much it grows in each."""
+    step = loop.operands[2].op if isinstance(loop, For) else None
+    if not isinstance(step, Constant) or not step.value:
+        return None
+    return loop.regions[0].arguments[0], int(step.value)
 
 
 def _widens(op: math.Cast) -> bool:
     """Whether a cast keeps all numbers.  (An offset that overflows is an error anyway.)"""
     source, target = (element_type(v.type).element for v in (op.x, op.result))
     return source.is_signed and target.is_signed and source.bits <= target.bits
-
-
-def _plus(a: Window, b: Window) -> Window:
-    terms = dict(a.terms)
-    for value, count in b.terms.items():
-        terms[value] = terms.get(value, 0) + count
-    return Window({v: n for v, n in terms.items() if n}, a.low + b.low, a.high + b.high - 1)
-
-
-def _times(a: Window, factor: int) -> Window:
-    ends = sorted((a.low * factor, (a.high - 1) * factor))
-    terms = {v: n * factor for v, n in a.terms.items() if factor}
-    return Window(terms, ends[0], ends[1] + 1)
 
 
 def _is_in_foreach(value: Value) -> bool:

@@ -58,9 +58,8 @@ def run(
     subnormal numbers, as that of Metal IR.
     """
     contended = _contended(function, grid, arguments, chunk_bytes)
-    launch = BoundedLaunch(
-        function, grid, arguments, {} if exact_math else target.ulps, contended
-    )
+    ulps = {} if exact_math else target.ulps
+    launch = BoundedLaunch(function, grid, arguments, ulps, not exact_math, contended)
     for _ in run_chunks(launch, BoundedFrame, output=output, chunk_bytes=chunk_bytes):
         pass
     return {value.index: _errors(launch, launch.views[value]) for value in launch.written}

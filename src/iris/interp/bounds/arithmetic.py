@@ -165,9 +165,11 @@ def transcendental(
     low, high = _INTERVALS[type(op)](scalar.TRANSCENDENTAL[type(op)], *intervals)
     if ulps:
         low, high = low - _reach(ulps, low), high + _reach(ulps, high)
+        if isinstance(op, math.Exp | math.Exp2 | math.Sigmoid):
+            low = np.maximum(low, 0)
     error = rounded(dtype_of(op), results[0], (low, high))
     if not ulps:
-        error = settle(error, errors)
+        return [settle(error, errors)]
     return [np.where(sum(errors) == np.inf, np.inf, error)]
 
 
@@ -187,9 +189,11 @@ def same(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: F
 
 @propagation(math.Floor, math.Ceil, math.Round)
 def step(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found) -> Found:
-    low, high = interval(operands[0], errors[0])
+    error = beside_sign(errors[0])
+    low, high = interval(operands[0], error)
     bounds = scalar.evaluate(op, low), scalar.evaluate(op, high)
-    return [settle(distance(results[0], bounds), errors)]
+    steps = settle(distance(results[0], bounds), errors)
+    return [np.where(error == 0, errors[0], steps)]
 
 
 @propagation(math.Maximum, math.Minimum, math.MaxNum, math.MinNum)

@@ -66,15 +66,15 @@ class _Lanes:
         self.contended = (counts > 1) | self.shared
 
     def _of(self, x: Array) -> Array:
-        return np.broadcast_to(x, self.shape)[self.where]
+        return np.asarray(np.broadcast_to(x, self.shape)[self.where])
 
     def first(self, x: Array) -> Array:
         """What the first lane of each group has."""
-        return x[self._first]
+        return np.asarray(x[self._first])
 
     def total(self, x: Array) -> Array:
         """The sum in each group."""
-        return np.bincount(self.group, x, len(self.units))
+        return np.asarray(np.bincount(self.group, x, len(self.units)))
 
     def greatest(self, start: Array, x: Array) -> Array:
         """The greatest in each group, or what to start from."""
@@ -85,7 +85,7 @@ class _Lanes:
     def before(self) -> Array:
         """The errors of the elements."""
         found = self.memory.read(self.view, self.first(self.index)) if self.view.size else None
-        return np.zeros(self.units.shape) if found is None else found
+        return np.zeros(self.units.shape) if found is None else np.asarray(found)
 
     def write(self, kind: int, errors: Array) -> None:
         """Notes the errors of the elements; those that programs update in different ways, in

@@ -21,7 +21,7 @@ from iris.interp.frame import interpretation
 from iris.ir import tile
 from iris.ir.core import Op, Value
 from iris.ir.math import element_type
-from iris.ir.tile import ReduceKind, ScanKind
+from iris.ir.tile import ReduceKind
 
 Array = npt.NDArray[Any]
 Found = Sequence[Array]

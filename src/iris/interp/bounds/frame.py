@@ -15,6 +15,7 @@ from iris.ir.control import For, Func, If, While
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.math import element_type
+from iris.ir.types import bf16, f16, f32
 
 Array = npt.NDArray[Any]
 
@@ -26,6 +27,9 @@ origin = Facet("error origin")
 
 # The error of what is exact.  Others have as many axes as the value.
 EXACT: Array = np.zeros(1)
+
+# The least normal number of each float dtype.
+_NORMAL = {f32: 2.0**-126, bf16: 2.0**-126, f16: 2.0**-14}
 
 # How many operands of an op with regions decide what it runs; the others it carries.
 _STEERING: dict[type[Op], int] = {For: 3, While: 0, If: 1}
@@ -40,10 +44,12 @@ class BoundedLaunch(Launch):
         grid: Grid,
         arguments: Sequence[Any],
         ulps: Mapping[str, float],
+        flushes: bool,
         contended: Mapping[Value, Array],
     ):
         super().__init__(function, grid, arguments)
         self.ulps = ulps
+        self.flushes = flushes
         parameters = function.body.arguments
         views = zip(parameters, self.arguments, strict=True)
         self.views = {v: x for v, x in views if isinstance(x, View)}
@@ -70,9 +76,7 @@ class BoundedFrame(Frame):
     __slots__ = ("errors",)
     launch: BoundedLaunch
 
-    def __init__(
-        self, launch: Launch, programs: Array, origin: tuple[Frame, Array] | None = None
-    ):
+    def __init__(self, launch: Launch, programs: Array, origin: tuple[Frame, Array] | None = None):
         super().__init__(launch, programs, origin)
         self.errors: dict[Value, Array] = {}
 
@@ -117,12 +121,15 @@ class BoundedFrame(Frame):
     ) -> tuple[Sequence[Any], Sequence[Array]]:
         results = rule(self, op, *operands)
         bound: Rule | None = origin.get(type(op))
-        if bound is None:
-            if not op.results or all(error is EXACT for error in errors):
-                return results, [EXACT] * len(op.results)
-            bound = propagation[type(op)]
+        found: Sequence[Array] = [EXACT] * len(op.results)
         with np.errstate(all="ignore"):
-            return results, bound(self, op, results, operands, errors)
+            if bound is None and any(error is not EXACT for error in errors) and op.results:
+                bound = propagation[type(op)]
+            if bound is not None:
+                found = bound(self, op, results, operands, errors)
+            if self.launch.flushes:
+                found = [_flushed(*x) for x in zip(op.results, results, found, strict=True)]
+        return results, found
 
     def _run_regions(
         self, op: Op, rule: Rule, operands: list[Any], errors: list[Array]
@@ -151,3 +158,13 @@ class BoundedFrame(Frame):
         if error.any():
             lost = np.broadcast_to(error > 0, self.programs.shape)
             self.launch.lost[-1][self.programs[lost]] = True
+
+
+def _flushed(value: Value, x: Array, error: Array) -> Array:
+    """The error of a result of which a subnormal number may be made 0."""
+    normal = _NORMAL.get(element_type(value.type).element)
+    if normal is None:
+        return error
+    size = np.abs(x.astype(np.float64))
+    near = (size - error < normal) & ((size > 0) | (error > 0))
+    return np.where(near, np.maximum(error, size), error) if near.any() else error

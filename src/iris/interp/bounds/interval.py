@@ -53,10 +53,11 @@ def hull(*corners: Array) -> Interval:
 
 def rounded(dtype: DType, result: Array, bounds: Interval) -> Array:
     """The error of a result that lies in an interval, before it is rounded to a dtype."""
-    low, high = bounds
-    low = scalar.round_to(dtype, low * (1 - np.copysign(_SLACK, low)))
-    high = scalar.round_to(dtype, high * (1 + np.copysign(_SLACK, high)))
-    return distance(result, (low, high))
+    low = scalar.round_to(dtype, bounds[0] * (1 - np.copysign(_SLACK, bounds[0])))
+    high = scalar.round_to(dtype, bounds[1] * (1 + np.copysign(_SLACK, bounds[1])))
+    error = distance(result, (low, high))
+    zero = (low == 0) & (high == 0) & (bounds[0] <= 0) & (bounds[1] >= 0)
+    return np.where(zero, TINY, error) if zero.any() else error
 
 
 def distance(result: Array, bounds: Interval) -> Array:

@@ -17,10 +17,10 @@ class Sums(NamedTuple):
     """For each unit, what atomic updates have added in whatever order, since it was last written.
 
     `gross` and `doubt` are sums of magnitudes and errors, `least` is what all are multiples of;
-    they hold where `count`, that of the additions, is not 0.
+    they hold where `times`, the number of additions, is not 0.
     """
 
-    count: Array
+    times: Array
     gross: Array
     doubt: Array
     least: Array
@@ -61,7 +61,7 @@ class Memory:
         assert shadow is not None
         first = units(view, index)
         if shadow in self._sums:
-            self._sums[shadow].count[first] = 0
+            self._sums[shadow].times[first] = 0
         table = self._errors.get(shadow)
         if table is None:
             if not np.any(errors):

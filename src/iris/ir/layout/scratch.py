@@ -47,6 +47,12 @@ class Scratch:
         return found
 
 
+def row_major(layout: LinearLayout, element_bytes: int) -> Scratch:
+    """Addresses that are the elements' numbers."""
+    bits = layout.num_elements.bit_length() - 1
+    return Scratch(tuple(1 << b for b in range(bits)), min(4, 16 // element_bytes))
+
+
 @lru_cache(maxsize=4096)
 def scratch(
     source: LinearLayout, target: LinearLayout, element_bytes: int, gpu: AppleGPU

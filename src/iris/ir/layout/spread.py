@@ -33,7 +33,9 @@ def spread(result: LinearLayout, shape: tuple[int, ...]) -> Spreading:
     ):
         raise LayoutError(f"{shape} does not spread over {result}")
     small = _restrict(result, shape)
-    span, kept, combinations = Span(), [], []
+    span = Span()
+    kept: list[int] = []
+    combinations: list[int] = []
     for bit, column in enumerate(small.columns_of(REGISTER)):
         known = span.combination(column)
         if known is None:

@@ -103,6 +103,11 @@ def where_it_is_coalesced(homes: Homes, op: Op) -> LinearLayout:
     return homes.at_access(op, op.results[0].type)
 
 
+@home(tile.Dot)
+def where_it_is_added_to(homes: Homes, op: tile.Dot) -> LinearLayout:
+    return homes.settled(op.result if op.acc is None else op.acc)
+
+
 @home(tile.ExpandDims)
 def with_an_axis(homes: Homes, op: tile.ExpandDims) -> LinearLayout | None:
     layout = homes.of(op.x)
@@ -147,6 +152,12 @@ def where_they_are(homes: Homes, op: Op) -> Sequence[LinearLayout | None]:
 
 
 uses(tile.Print)(where_they_are)
+
+
+@uses(tile.Dot)
+def where_they_are_but_what_is_added(homes: Homes, op: tile.Dot) -> Sequence[LinearLayout | None]:
+    at = [homes.settled(op.a), homes.settled(op.b)]
+    return at if op.acc is None else [*at, homes.of(op.result)]
 
 
 @uses(tile.Store, tile.StoreTile)

@@ -12,7 +12,8 @@ from iris.ir.types import DType, Tile
 from iris.passes.affine import Sums, is_nonnegative
 from iris.passes.axis import order, vector
 from iris.passes.layouts.shapes import run_along
-from iris.passes.lowering.context import Lowering, Number, axis_images, lower, tile_layout
+from iris.passes.lowering.context import Lowering, axis_images, lower, tile_layout
+from iris.passes.numbers import Number
 
 # Where the elements of one access start, and whether it is to happen.
 Where = tuple[Value, "Value | None"]

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from iris.errors import LanguageError, SourceSpot
 from iris.ir import math, metal, tile
 from iris.ir.control import If, While, Yield
-from iris.ir.core import Region, Value
+from iris.ir.core import Op, Region, Value
 from iris.ir.layout.linear import REGISTER, LinearLayout
 from iris.ir.math import Predicate, element_type
 from iris.ir.tile import AtomicKind
 from iris.ir.types import DType, Tile, bool_, u32
-from iris.passes.lowering.context import Lowering, Number, lower, tile_layout
+from iris.passes.lowering.context import Lowering, lower, tile_layout
 from iris.passes.lowering.move import through_memory
+from iris.passes.numbers import Number
 
 # How the kinds that the hardware has not, of floats, make the new element.
 _COMBINE: dict[AtomicKind, type[math.Binary]] = {
@@ -85,7 +86,7 @@ def _where(at: Lowering, mask: Value, act: Callable[[], Value], dtype: DType) ->
         at.b.insert(Yield([act()]))
     with at.b.inside(otherwise):
         at.b.insert(Yield([at.constant(0, dtype)]))
-    return at.b.insert(If.create((mask,), (), (dtype,), (then, otherwise))).results[0]
+    return at.b(If.create((mask,), (), (dtype,), (then, otherwise)))
 
 
 def _to_all(at: Lowering, old: Value, layout: LinearLayout | None) -> Value:
@@ -143,4 +144,5 @@ def _retry(
         at.b.insert(Yield([more, exchange.old]))
     start = at.constant(1, bool_)
     loop = While.create((start, first), (), (bool_, dtype), (condition, body))
-    return at.b.insert(loop).results[1]
+    done: Op = at.b.insert(loop)
+    return done.results[1]

@@ -8,7 +8,7 @@ from iris.errors import PipelineError
 from iris.ir import math, metal
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Yield
-from iris.ir.core import Facet, Region, Value
+from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.math import element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, Foreach, Slice, Splat, Take, count_of, registers
@@ -118,7 +118,8 @@ class Lowering(Numbers):
             yielded = body(index)
             self.b.insert(Yield(yielded))
         types = [registers(count_of(v.type) * parts, element_type(v.type).element) for v in yielded]
-        return self.b.insert(Foreach.create((), (parts,), types, (region,))).results
+        loop: Op = self.b.insert(Foreach.create((), (parts,), types, (region,)))
+        return loop.results
 
     def part(self, x: Value, index: Number, width: int) -> Value:
         """A part of `width` elements of a register array."""

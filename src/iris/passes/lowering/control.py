@@ -14,7 +14,8 @@ def with_regions(at: Lowering, op: For | While | If) -> Sequence[Value]:
     operands = tuple([at[v] for v in op.operands])
     regions = tuple([_region(at, region) for region in op.regions])
     types = [at.type(v.type) for v in op.results]
-    return at.b.insert(type(op).create(operands, op.attributes, types, regions)).results
+    new: Op = at.b.insert(type(op).create(operands, op.attributes, types, regions))
+    return new.results
 
 
 def _region(at: Lowering, region: Region) -> Region:

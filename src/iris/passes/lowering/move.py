@@ -8,7 +8,7 @@ from iris.ir import math, metal, tile
 from iris.ir.core import Value
 from iris.ir.layout.convert import Conversion, Movement, convert
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
-from iris.ir.layout.scratch import scratch
+from iris.ir.layout.scratch import Scratch, scratch
 from iris.ir.math import element_type
 from iris.ir.types import (
     DType,
@@ -23,7 +23,8 @@ from iris.ir.types import (
     u32,
     u64,
 )
-from iris.passes.lowering.context import Lowering, Number, lower, tile_layout
+from iris.passes.lowering.context import Lowering, lower, tile_layout
+from iris.passes.numbers import Number
 from iris.target import AppleGPU
 
 
@@ -61,9 +62,11 @@ def _between_lanes(at: Lowering, x: Value, conversion: Conversion) -> Value:
     from a register that depends on the reading lane, too: all that it may be are read, and the
     right one selected."""
     pull = conversion.pull
-    lanes, groups = (_images(pull, dim, 1) for dim in (LANE, SIMDGROUP))
-    versions = _versions(pull)
-    in_place = conversion.xor and not any(groups)
+    wanted, lanes = (
+        at.value(at.thread_part(_images(pull, LANE, to), _images(pull, SIMDGROUP, to)))
+        for to in (0, 1)
+    )
+    in_place = conversion.xor and not any(_images(pull, SIMDGROUP, 1))
     # Registers that are read from lanes at the same distance are read together.
     distances: dict[int, list[int]] = {}
     for register in range(pull.size(REGISTER)):
@@ -73,15 +76,16 @@ def _between_lanes(at: Lowering, x: Value, conversion: Conversion) -> Value:
     for distance, members in distances.items():
         sources = [pull.apply(register=r, lane=0, simdgroup=0)[0] for r in members]
         found: Value | None = None
-        for version, where in versions:
+        for version in _versions(pull):
             y = at.take(x, [s ^ version for s in sources])
             if not in_place:
-                own = at.thread_part(lanes, groups)
-                index = at.value(at.xor(own, distance))
-                y = exchange(at, y, lambda v, index=index: at.b(metal.Shuffle(v, index)))
+                y = shuffle(at, y, at.value(at.xor(lanes, distance)))
             elif distance:
                 y = shuffle_xor(at, y, distance)
-            found = y if found is None else at.b(math.Select(_chosen(at, where), y, found))
+            if found is not None:
+                right = at.compare(math.Predicate.EQ, wanted, version)
+                y = at.b(math.Select(right, y, found))
+            found = y
         assert found is not None
         parts.append(found)
         order += members
@@ -92,23 +96,12 @@ def _images(pull: LinearLayout, dim: str, coordinate: int) -> list[int]:
     return [image[coordinate] for image in dict(pull.bases)[dim]]
 
 
-# The reading lanes and simdgroups that want a version: for each bit of the version, what the
-# bits of the lane and the simdgroup contribute to it.
-_Wanted = tuple[int, list[int], list[int]]
-
-
-def _versions(pull: LinearLayout) -> list[tuple[int, _Wanted]]:
+def _versions(pull: LinearLayout) -> list[int]:
     """The registers, as differences, that a lane may want in the place of the first one's."""
-    lanes, groups = _images(pull, LANE, 0), _images(pull, SIMDGROUP, 0)
     found = {0}
-    for image in (*lanes, *groups):
+    for image in (*_images(pull, LANE, 0), *_images(pull, SIMDGROUP, 0)):
         found |= {v ^ image for v in found}
-    return [(v, (v, lanes, groups)) for v in sorted(found)]
-
-
-def _chosen(at: Lowering, wanted: _Wanted) -> Value:
-    version, lanes, groups = wanted
-    return at.compare(math.Predicate.EQ, at.value(at.thread_part(lanes, groups)), version)
+    return sorted(found)
 
 
 def joined(at: Lowering, parts: Sequence[Value], order: Sequence[int]) -> Value:
@@ -159,39 +152,57 @@ def through_memory(at: Lowering, x: Value, source: LinearLayout, target: LinearL
     """Write the elements to threadgroup memory in one layout, and read them in another."""
     dtype = element_type(x.type).element
     place = scratch(source, target, max(1, dtype.bits // 8), AppleGPU())
-    memory = at.b(metal.Alloc(Threadgroup(source.num_elements, dtype)), "shared")
+    memory = write_out(at, x, source, place)
+    return read_in(at, memory, target, place)
+
+
+def write_out(at: Lowering, x: Value, layout: LinearLayout, place: Scratch) -> Value:
+    """New threadgroup memory, in which the elements of a value are."""
+    dtype = element_type(x.type).element
+    memory = at.b(metal.Alloc(Threadgroup(layout.num_elements, dtype)), "shared")
     # Registers of no element of their own write nothing.
-    surplus = source.free_bits()[REGISTER]
-    kept = [r for r in range(source.size(REGISTER)) if not r & surplus]
-    columns = [c for b, c in enumerate(source.columns_of(REGISTER)) if not surplus >> b & 1]
-    images, order = _vector_first(columns, place.vector(source))
+    surplus = layout.free_bits()[REGISTER]
+    kept = [r for r in range(layout.size(REGISTER)) if not r & surplus]
+    columns = [c for b, c in enumerate(layout.columns_of(REGISTER)) if not surplus >> b & 1]
+    vector = place.vector(layout)
+    images, order = _vector_first(columns, vector)
     value = at.take(x, [kept[r] for r in order])
-    holder = at.holder(source)
-    width = 1 << len(place.vector(source))
-
-    def addresses(layout: LinearLayout, registers: Sequence[int]) -> Callable[[Number], Value]:
-        lanes = [place.address(c) for c in layout.columns_of(LANE)]
-        groups = [place.address(c) for c in layout.columns_of(SIMDGROUP)]
-        high = [place.address(c) for c in registers[len(place.vector(layout)) :]]
-        thread = at.thread_part(lanes, groups)
-        return lambda i: at.value(at.join(thread, at.form(i, high), [*lanes, *groups], high))
-
-    written = addresses(source, images)
+    holder = at.holder(layout)
+    address = _addresses(at, layout, images[len(vector) :], place)
+    width = 1 << len(vector)
 
     def write(i: Number) -> Sequence[Value]:
-        at.b.insert(metal.Store(memory, written(i), at.part(value, i, width), holder))
+        at.b.insert(metal.Store(memory, address(i), at.part(value, i, width), holder))
         return ()
 
     at.each(len(order), width, write)
-    images, order = _vector_first(target.columns_of(REGISTER), place.vector(target))
-    reading = addresses(target, images)
-    type_ = metal.registers(1 << len(place.vector(target)), dtype)
+    return memory
+
+
+def read_in(at: Lowering, memory: Value, layout: LinearLayout, place: Scratch) -> Value:
+    """The elements that threadgroup memory holds, in a layout."""
+    assert isinstance(memory.type, Threadgroup)
+    vector = place.vector(layout)
+    images, order = _vector_first(layout.columns_of(REGISTER), vector)
+    address = _addresses(at, layout, images[len(vector) :], place)
+    type_ = metal.registers(1 << len(vector), memory.type.element)
 
     def read(i: Number) -> Sequence[Value]:
-        return [at.b(metal.Load(memory, reading(i), result=type_))]
+        return [at.b(metal.Load(memory, address(i), result=type_))]
 
     found = at.each(len(order), metal.count_of(type_), read)[0]
     return at.take(found, sorted(range(len(order)), key=order.__getitem__))
+
+
+def _addresses(
+    at: Lowering, layout: LinearLayout, registers: Sequence[int], place: Scratch
+) -> Callable[[Number], Value]:
+    """Where the elements are that a thread has, by the number of a register."""
+    lanes = [place.address(c) for c in layout.columns_of(LANE)]
+    groups = [place.address(c) for c in layout.columns_of(SIMDGROUP)]
+    high = [place.address(c) for c in registers]
+    thread = at.thread_part(lanes, groups)
+    return lambda i: at.value(at.join(thread, at.form(i, high), [*lanes, *groups], high))
 
 
 def _vector_first(columns: Sequence[int], vector: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -1,0 +1,67 @@
+"""Matrix products as loops of multiplications and additions over threadgroup memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iris.ir import math, metal, tile
+from iris.ir.control import For, Yield
+from iris.ir.core import Op, Region, Value
+from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
+from iris.ir.layout.scratch import row_major
+from iris.ir.math import element_type
+from iris.ir.metal import registers
+from iris.ir.types import DType, f32, i32
+from iris.passes.lowering.combine import cast
+from iris.passes.lowering.context import Lowering, axis_images, lower, tile_layout
+from iris.passes.lowering.move import write_out
+from iris.passes.numbers import Number
+
+
+@lower(tile.Dot)
+def dot(at: Lowering, op: tile.Dot) -> Sequence[Value]:
+    layout = tile_layout(op.result)
+    dtype = element_type(op.result.type).element
+    carried = f32 if dtype.is_float else dtype
+    a, b = (_staged(at, operand) for operand in (op.a, op.b))
+    _, depth = element_type(op.a.type).shape
+    _, columns = element_type(op.b.type).shape
+    count = layout.size(REGISTER)
+    type_ = registers(count, carried)
+    start = at.constant(0, type_) if op.acc is None else cast(at, at[op.acc], carried)
+
+    body = Region(None, [i32, type_])
+    k, acc = body.arguments
+    k.name, acc.name = "k", "acc"
+    with at.b.inside(body):
+
+        def step(i: Number) -> Sequence[Value]:
+            row, column = (_index(at, layout, axis, i) for axis in (0, 1))
+            left = _element(at, a, at.add(at.times(row, depth), k), carried)
+            right = _element(at, b, at.add(at.times(k, columns), column), carried)
+            before = at.part(acc, i, 1)
+            if carried.is_float:
+                return [at.b(math.Fma(left, right, before))]
+            return [at.b(math.Add(before, at.b(math.Mul(left, right))))]
+
+        at.b.insert(Yield(at.each(count, 1, step)))
+    bounds = at.constant(0), at.constant(depth), at.constant(1)
+    loop: Op = at.b.insert(For.create((*bounds, start), (), (type_,), (body,)))
+    return [cast(at, loop.results[0], dtype)]
+
+
+def _staged(at: Lowering, operand: Value) -> Value:
+    layout = tile_layout(operand)
+    element = element_type(operand.type).element
+    return write_out(at, at[operand], layout, row_major(layout, max(1, element.bits // 8)))
+
+
+def _index(at: Lowering, layout: LinearLayout, axis: int, i: Number) -> Number:
+    """The coordinate of one of a thread's elements along an axis."""
+    lanes, groups, own = (axis_images(layout, d, axis) for d in (LANE, SIMDGROUP, REGISTER))
+    return at.join(at.thread_part(lanes, groups), at.form(i, own), [*lanes, *groups], own)
+
+
+def _element(at: Lowering, memory: Value, place: Number, dtype: DType) -> Value:
+    element = memory.type.element  # type: ignore[attr-defined]
+    return cast(at, at.b(metal.Load(memory, at.value(place), result=element)), dtype)
