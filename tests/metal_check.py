@@ -75,8 +75,8 @@ def _as_cpp(text: str) -> str:
     # What an arm of a ternary names is somewhere in memory, what it computes is not: built-in
     # vectors do not mind.
     text = re.sub(r"\? (\*?\(+(?:device|threadgroup) const)", r"? +\1", text)
-    text = re.sub(rf"\? ({_NAMED}) :", r"? value(\1) :", text)
-    return re.sub(rf" : ({_NAMED})(?=[;,)}}])", r" : value(\1)", text)
+    text = re.sub(rf"\? ({_NAMED})(?=\s+:)", r"? value(\1)", text)
+    return re.sub(rf"(?<=\s): ({_NAMED})(?=[;,)}}])", r": value(\1)", text)
 
 
 _NAMED = r"\w+(?:\[[^\]]*\]|\.\w+)*"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from iris.ir.control import Func
 from iris.ir.core import Module
 
 GRID = 4
+PARTS = 4  # of an array, each as long as there are threads
 Array = np.ndarray[Any, Any]
 
 
@@ -31,10 +32,11 @@ class State:
     program: int
     value: Array  # of each thread
     memory: dict[str, Array]
+    rounds: dict[str, int] = field(default_factory=dict)  # by the name of their number
 
 
 Step = Callable[[State], None]
-Address = Callable[[int], Array]  # the element of each thread, in a round of a `foreach`
+Address = Callable[[State, int], Array]  # of each thread, in a round of a `foreach`
 
 
 @dataclass
@@ -48,13 +50,14 @@ class SharedProgram:
         return parse(self.text)
 
     def arguments(self) -> list[Array]:
-        size = 2 * self.threads * GRID
+        size = PARTS * self.threads * GRID
         return [np.arange(size, dtype=np.int32) * 5 % 101, np.zeros(size, np.int32)]
 
     def expected(self) -> list[Array]:
         arrays = self.arguments()
         for program in range(GRID):
-            here = slice(2 * self.threads * program, 2 * self.threads * (program + 1))
+            size = PARTS * self.threads
+            here = slice(size * program, size * (program + 1))
             memory = {name: a[here] for name, a in zip("XY", arrays, strict=True)}
             self.meaning(State(program, np.arange(self.threads, dtype=np.int32), memory))
         return arrays
@@ -83,6 +86,7 @@ class _Writer:
         self.lines: list[str] = []
         self.count = 0
         self.value = "%t"
+        self.rounds: list[str] = []  # the numbers of the rounds of the loops around
 
     def program(self) -> SharedProgram:
         head = f"func metal @f simdgroups={self.simdgroups}"
@@ -90,9 +94,9 @@ class _Writer:
         self.emit("%p: i32 = metal.threadgroup_id 0")
         self.emit("%zero: i32 = mul %lane, %c0")
         self.emit(f"%t: i32 = add {self.op('mul', '%sg', self.constant(32))}, %lane")
-        self.emit(f"%home: i32 = mul %p, {self.constant(2 * self.threads)}")
+        self.emit(f"%home: i32 = mul %p, {self.constant(PARTS * self.threads)}")
         for name in "ABC":
-            self.emit(f"%{name}: threadgroup<{2 * self.threads}xi32> = metal.alloc")
+            self.emit(f"%{name}: threadgroup<{PARTS * self.threads}xi32> = metal.alloc")
         steps = [self.store(name, each=True) for name in "ABC"]
         steps.append(self.block(self.rng.randint(3, 9), depth=2))
         steps.append(self.store("Y", each=True))
@@ -101,7 +105,7 @@ class _Writer:
 
         def meaning(state: State) -> None:
             for name in "ABC":
-                state.memory[name] = np.zeros(2 * self.threads, np.int32)
+                state.memory[name] = np.zeros(PARTS * self.threads, np.int32)
             for step in steps:
                 step(state)
 
@@ -128,24 +132,30 @@ class _Writer:
 
     # Addresses and conditions.
 
-    def address(self, memory: str, round_: str | None = None) -> tuple[str, Address]:
-        """A number below the threads for each, no two the same, and the round times the threads
-        more; written out anew each time."""
+    def address(self, memory: str, part: str | None = None) -> tuple[str, Address]:
+        """A number below the threads for each, no two the same; some parts on, or as much on in
+        each round of a loop as may be less than it moves over.  Written out anew each time."""
         amount = self.rng.choice((0, 0, 1, 5, 16, self.threads // 2))
         number = self.constant(amount)
-        offset: Address
+        numbers = np.arange(self.threads)
         if self.rng.random() < 0.5:
-            name = self.op("xor", "%t", number)
-            offset = lambda i: np.arange(self.threads) ^ amount  # noqa: E731
+            name, own = self.op("xor", "%t", number), numbers ^ amount
         else:
             last = self.constant(self.threads - 1)
             name = self.op("and", self.op("add", "%t", number), last)
-            offset = lambda i: (np.arange(self.threads) + amount) % self.threads  # noqa: E731
-        if round_ is not None:
-            name = self.op("add", self.op("mul", round_, self.constant(self.threads)), name)
-            plain = offset
-            offset = lambda i: plain(i) + i * self.threads  # noqa: E731
-        return self.placed(memory, name), offset
+            own = (numbers + amount) % self.threads
+        factor = 0
+        if part is None and self.rounds and self.rng.random() < 0.6:
+            part = self.rng.choice(self.rounds)
+            factor = self.rng.choice((1, self.threads // 2, self.threads, self.threads))
+            name = self.op("add", self.op("mul", part, self.constant(factor)), name)
+        elif part is not None:
+            name = self.op("add", self.op("mul", part, self.constant(self.threads)), name)
+
+        def at(state: State, i: int) -> Array:
+            return own + (factor * state.rounds[part] if factor and part else i * self.threads)
+
+        return self.placed(memory, name), at
 
     def placed(self, memory: str, index: str) -> str:
         return self.op("add", "%home", index) if memory in "XY" else index
@@ -182,13 +192,14 @@ class _Writer:
 
     def store(self, memory: str, each: bool | None = None) -> Step:
         if self.rng.random() < 0.3 if each is None else each:
-            self.emit("metal.foreach 2 (%i: i32) {")
+            parts = PARTS if each else 2
+            self.emit(f"metal.foreach {parts} (%i: i32) {{")
             place, at = self.address(memory, "%i")
             self.emit(f"metal.store %{memory}, {place}, {self.value}", "yield", "}")
 
             def store_each(state: State) -> None:
-                for i in range(2):
-                    state.memory[memory][at(i)] = state.value
+                for i in range(parts):
+                    state.memory[memory][at(state, i)] = state.value
 
             return store_each
         place, at = self.address(memory)
@@ -198,7 +209,7 @@ class _Writer:
         self.emit(f"metal.store %{memory}, {place}, {self.value}{where}")
 
         def store(state: State) -> None:
-            state.memory[memory][at(0)[least:]] = state.value[least:]
+            state.memory[memory][at(state, 0)[least:]] = state.value[least:]
 
         return store
 
@@ -212,14 +223,14 @@ class _Writer:
             self.value = self.op("add", *parts)
 
             def load_each(state: State) -> None:
-                state.value = sum(state.memory[memory][at(i)] for i in range(2))
+                state.value = sum(state.memory[memory][at(state, i)] for i in range(2))
 
             return load_each
         place, at = self.address(memory)
         self.value = self.op("metal.load", f"%{memory}", place)
 
         def load(state: State) -> None:
-            state.value = state.memory[memory][at(0)]
+            state.value = state.memory[memory][at(state, 0)]
 
         return load
 
@@ -237,7 +248,7 @@ class _Writer:
         self.op("metal.atomic add", f"%{memory}", place, self.value)
 
         def add(state: State) -> None:
-            state.memory[memory][index] += state.value.sum(dtype=np.int32)
+            state.memory[memory][index : index + 1] += state.value.sum(dtype=np.int32)
 
         return add
 
@@ -278,12 +289,15 @@ class _Writer:
         arguments = f"{k}: i32, {carried}: i32 = {self.value}"
         self.emit(f"{result}: i32 = for %c0, {bound}, {one} ({arguments}) {{")
         self.value = carried
+        self.rounds.append(k)
         body = self.block(self.rng.randint(1, 4), depth)
+        self.rounds.pop()
         self.emit(f"yield {self.value}", "}")
         self.value = result
 
         def repeat(state: State) -> None:
-            for _ in range(value_of(state) & 3):
+            for turn in range(value_of(state) & 3):
+                state.rounds[k] = turn
                 body(state)
 
         return repeat

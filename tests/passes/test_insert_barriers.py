@@ -276,6 +276,73 @@ def test_pointers_overlap_unless_declared_otherwise() -> None:
     placed("metal.store %P, %t, %n\n%x: i32 = metal.load %X, %u")
 
 
+# What windows tell apart.
+
+
+def test_a_window_that_moves_on_by_its_size_meets_no_other_round() -> None:
+    body = """
+        for %c0, %c64, {step} (%k: i32) {{
+          {barrier}metal.foreach 2 (%i: i32) {{
+            %part: i32 = mul %i, %c32
+            %at: i32 = add %part, %u
+            %there: i32 = add %k, %at
+            %x: i32 = metal.load %X, %there
+            metal.store %Y, %there, %x
+            yield
+          }}
+          yield
+        }}
+        """
+    head = "%c64: i32 = constant 64\n%c63: i32 = constant 63\n"
+    placed(head + dedent(body.format(step="%c64", barrier="")))
+    placed(head + dedent(body.format(step="%c63", barrier="metal.barrier device\n          ")))
+
+
+def test_two_loops_one_of_which_goes_on_where_the_other_ends() -> None:
+    body = """
+        %low: i32 = mul %n, %c32
+        %high: i32 = mul %c5, %c32
+        for %c0, {end}, %c32 (%k: i32) {{
+          %at: i32 = add %k, %lane
+          metal.store %A, %at, %k
+          yield
+        }}
+        {barrier}for %low, %high, %c32 (%k: i32) {{
+          %at: i32 = add %k, %lane
+          metal.store %A, %at, %c1
+          yield
+        }}
+        """
+    head = "%c5: i32 = constant 5\n%c70: i32 = constant 70\n"
+    placed(head + dedent(body.format(end="%low", barrier="")))
+    again = body.format(end="%c70", barrier="metal.barrier simdgroup\n        ")
+    placed(head + dedent(again), needed=False)
+
+
+@pytest.mark.parametrize(
+    ("offset", "apart"),
+    [
+        ("%f: i32 = add %lane, %c32", True),
+        ("%f: i32 = sub %c63, %lane", True),
+        ("%e: i32 = or %u, %c7\n%f: i32 = add %e, %c32", True),
+        ("%e: i32 = and %u, %c31\n%f: i32 = add %e, %c32", True),
+        ("%e: i32 = shl %lane, %c1\n%f: i32 = add %e, %c32", True),
+        ("%e: i32 = shr %lane, %c1\n%f: i32 = add %e, %c32", True),
+        ("%w: i64 = cast %lane\n%v: i64 = cast %c32\n%f: i64 = add %w, %v", True),
+        ("%f: i32 = add %lane, %c31", False),
+        ("%f: i32 = sub %c32, %lane", False),
+        ("%f: i32 = xor %lane, %c7", False),
+        ("%f: i32 = add %u, %n", False),
+    ],
+)
+def test_the_bounds_of_an_offset(offset: str, apart: bool) -> None:
+    constants = "\n".join(f"%c{n}: i32 = constant {n}" for n in (7, 31, 63))
+    body = f"{constants}\nmetal.store %A, %lane, %n\n{offset}\n%x: i32 = metal.load %A, %f\n"
+    done = run(module(body, 1), "insert-barriers")
+    assert (done == module(body, 1)) is apart
+    assert is_clean(done)
+
+
 # Where barriers come.
 
 

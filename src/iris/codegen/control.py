@@ -84,7 +84,7 @@ def _while(w: Writer, op: While) -> None:
         # Nothing but an expression.
         w.lines[start - 1] = f"{w.lines[start - 1][: -len('(true) {')]}({condition.text}) {{"
     else:
-        w.flush()
+        w.drop()
         w.line(f"if ({logical_not(condition).text}) break;")
     w.region(op.body)
     _assign(w, names, op.body)
@@ -112,7 +112,7 @@ def _if(w: Writer, op: If) -> None:
             return
         start = w.open(f"if ({logical_not(condition).text})")
         w.region(op.otherwise)
-        w.flush()
+        w.drop()
         w.close(start)
         return
     start = w.open(f"if ({condition.text})")
@@ -161,7 +161,7 @@ def _assign(w: Writer, names: Sequence[str], region: Region) -> None:
     """Give the variables what a region yields, all at once."""
     values = region.end.operands
     left = [(name, value, w.value(value)) for name, value in zip(names, values, strict=True)]
-    w.flush()
+    w.drop()
     left = [(n, v, e) for n, v, e in left if e.text not in (n, f"{n}[{INDEX}]")]
     while left:
         free = next((i for i in range(len(left)) if _is_free(left, i)), None)

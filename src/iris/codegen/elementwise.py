@@ -426,7 +426,10 @@ def _cast(w: Writer, op: math.Cast) -> Expression:
     types = w.language.types
     if target is bool_:
         x = w.typed(op.x)
-        zero = Expression(w.language.literal(0, source)[0], Precedence.POSTFIX, x.type)
+        text, type_, precedence = w.language.literal(0, source)
+        zero = Expression(text, precedence, type_)
+        if x.lanes > 1:
+            zero = cast_to(w, zero, x.type)
         return x if source is bool_ else binary(x, "!=", zero, types[bool_])
     if target.is_float or source.is_float:
         x = w.number(op.x) if source.is_integer else w.typed(op.x)

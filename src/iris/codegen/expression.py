@@ -83,6 +83,7 @@ def form(count: int) -> Form:
     return Form(1, count)
 
 
+@lru_cache(maxsize=1024)
 def form_of(type_: ElementType) -> Form:
     shape = type_.shape
     return form(shape[0]) if shape else Form(1, 1)
@@ -95,8 +96,3 @@ def mentions(text: str, name: str) -> bool:
 
 def rename(text: str, name: str, new: str) -> str:
     return re.sub(rf"(?<![\w.]){re.escape(name)}\b", new, text)
-
-
-def indexed(text: str, index: str | int, postfix: str) -> str:
-    """`text[index / 4]` and the like, done already where the index is a number."""
-    return f"{text}[{index}]{postfix}"

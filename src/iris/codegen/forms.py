@@ -7,14 +7,20 @@ that a loop or branch carries from one to the other, are held alike.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from iris.codegen.expression import Form, form_of
 from iris.ir import metal
 from iris.ir.control import For, If, While
 from iris.ir.core import Op, Region, Value
+from iris.ir.math import element_type
 from iris.ir.metal import count_of
-from iris.ir.types import Registers
+from iris.ir.types import Registers, Type
 
 _LANES = 4
+_CARRY = (For, While, If)
+_ACCESSES = (metal.Load, metal.Store)
+_APART = (metal.Take, metal.Join, metal.Print)
 
 
 class Forms:
@@ -27,7 +33,7 @@ class Forms:
         self._plain = {self._root(v) for v in self._by_element} - vectors
 
     def of(self, value: Value) -> Form:
-        found = form_of(value.type)  # type: ignore[arg-type]
+        found = form_of(element_type(value.type))
         if found.parts > 1 and self._plain and self._root(value) in self._plain:
             return Form(1, count_of(value.type))
         return found
@@ -52,23 +58,24 @@ class Forms:
             self._op(op)
 
     def _op(self, op: Op) -> None:
-        if isinstance(op, (For, While, If)):
+        kind = type(op)
+        if kind in _CARRY:
             self._carry(op)
         elif isinstance(op, metal.Foreach):
             for result, value in zip(op.results, op.body.end.operands, strict=True):
                 self._part(result, value)
         elif isinstance(op, metal.Slice):
             self._part(op.x, op.result)
-        elif isinstance(op, (metal.Load, metal.Store)):
+        elif kind in _ACCESSES:
             self._by_vector.update(_arrays([*op.operands, *op.results]))
-        elif not isinstance(op, (metal.Take, metal.Join, metal.Print)) and op.results:
+        elif kind not in _APART and op.results:
             arrays = _arrays([*op.operands, *op.results])
             if len(arrays) > 1:
                 self._alike(arrays)
 
-    def _carry(self, op: For | While | If) -> None:
+    def _carry(self, op: Op) -> None:
         groups = [list(op.results)]
-        if not isinstance(op, If):
+        if isinstance(op, (For, While)):
             groups.append(list(op.initial))
         for region in op.regions:
             arguments = region.arguments[1:] if isinstance(op, For) else region.arguments
@@ -93,8 +100,12 @@ class Forms:
 
 def _arrays(values: list[Value]) -> list[Value]:
     """Those that are held as several vectors, unless something speaks for less."""
-    return [
-        v
-        for v in values
-        if isinstance(v.type, Registers) and v.type.shape[0] > _LANES and v.type.shape[0] % 4 == 0
-    ]
+    return [v for v in values if _is_array(v.type)]
+
+
+@lru_cache(maxsize=1024)
+def _is_array(type_: Type) -> bool:
+    if not isinstance(type_, Registers):
+        return False
+    (count,) = type_.shape
+    return count > _LANES and count % _LANES == 0

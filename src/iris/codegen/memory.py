@@ -95,9 +95,11 @@ def _load(w: Writer, op: metal.Load) -> Expression:
     place = _place(w, op.base, offset, w.form(op.result), const=True)
     read = place._replace(touches=Touch.READS | offset.touches)
     if type_.element is bool_:
+        byte = w.language.memory_types[bool_]
         zero = Expression("0", Precedence.POSTFIX, "int")
-        read = cast_to(w, read, w.language.memory_types[bool_])
-        read = binary(read, "!=", zero, "bool")
+        if place.lanes > 1:
+            zero = cast_to(w, zero, byte)
+        read = binary(cast_to(w, read, byte), "!=", zero, w.language.types[bool_])
     if mask is None or op.other is None:
         return read
     if place.lanes > 1:

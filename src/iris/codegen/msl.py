@@ -64,7 +64,6 @@ class _Kernel:
             else:
                 raise function.invalid(f"a kernel takes no {argument.type}")
         w.region(function.body)
-        w.flush()
         if function.body.end.operands:
             raise function.invalid("a kernel returns nothing")
         return self.assemble(arrays, scalars)

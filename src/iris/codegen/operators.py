@@ -5,7 +5,7 @@ from __future__ import annotations
 from iris.codegen.expression import Expression, Precedence
 from iris.codegen.writer import Writer, element_of, merge_touches
 from iris.ir.core import Value
-from iris.ir.types import DType, bool_
+from iris.ir.types import DType
 
 _LEVELS = {
     "*": Precedence.MULTIPLICATIVE,
@@ -105,15 +105,3 @@ def dtype_of(value: Value) -> DType:
 
 def logical_not(x: Expression) -> Expression:
     return prefix("!", x, x.type)
-
-
-__all__ = [
-    "binary",
-    "bool_",
-    "call",
-    "cast_to",
-    "dtype_of",
-    "logical_not",
-    "prefix",
-    "ternary",
-]

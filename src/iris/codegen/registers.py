@@ -219,7 +219,7 @@ def _foreach(w: Writer, op: metal.Foreach) -> None:
     w.region(op.body)
     for target, value in zip(targets, op.body.end.operands, strict=True):
         _store_part(w, target, name, value)
-    w.flush()
+    w.drop()
     w.close(start)
 
 

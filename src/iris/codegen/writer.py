@@ -110,6 +110,10 @@ class Writer:
             self.declare(value, expression)
         self.waiting.clear()
 
+    def drop(self) -> None:
+        """At the end of a region: what still waits has no user but one that nobody misses."""
+        self.waiting.clear()
+
     # Statements.
 
     def line(self, text: str) -> None:
@@ -308,7 +312,9 @@ def _break(line: str, start: int) -> int | None:
     """Where to break a line that is too long: as far out of brackets as can be, then as late;
     after `=` if that is enough, or nothing else is there."""
     best, least, depth, assigned = None, 0, 0, None
-    for at, letter in enumerate(line[:COLUMNS]):
+    for at, letter in enumerate(line):
+        if at >= COLUMNS and (best, assigned) != (None, None):
+            break
         if letter in "([{":
             depth += 1
         elif letter in ")]}":
@@ -330,10 +336,18 @@ _BREAKS = frozenset({"? ", ": ", "+ ", "&&", "||"})
 _ZEROS = frozenset({"0", "0u", "0l", "0ul", "0.0f", "0.0h", "bfloat(0.0f)", "false"})
 
 
+_COMPOUND = frozenset({"+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"})
+
+
 def assignment(target: str, expression: Expression, content: str) -> str:
     """`x = x + y` is `x += y`."""
     sides = expression.sides
-    if sides is not None and sides[0] == target and content is expression.text:
+    if (
+        sides is not None
+        and sides[0] == target
+        and sides[1] in _COMPOUND
+        and content is expression.text
+    ):
         return f"{target} {sides[1]}= {sides[2]};"
     return f"{target} = {content};"
 

@@ -408,7 +408,7 @@ class Dot(TileOp):
         acc = _tile(self.acc)
         if acc.shape != shape or acc.element.is_float is not a.element.is_float:
             raise self.invalid(f"the product of {a} and {b} cannot be added to {acc}", at="acc")
-        return (Tile(shape, acc.element),)
+        return (acc,)
 
 
 class ReduceKind(Enum):

@@ -59,8 +59,7 @@ class Touch:
     writes: bool
     atomic: bool
     place: Place | None
-    earlier: tuple[Op, ...] = ()  # the loops of which it belongs to an earlier turn
-    loops: tuple[Op, ...] = ()  # the loops that it is seen from outside of
+    seen: tuple[tuple[Op, bool], ...] = ()  # from a later turn of which loops, or from outside
 
     @property
     def strength(self) -> int:
@@ -170,9 +169,10 @@ class _Planner:
         start = touch.span.start if touch.span is not None else 0
         size = max(1, op.base.type.element.bits // 8)
         window = self.windows.of(op.offset, start, size, _count(op))
-        for loop in touch.turned:
+        for loop, outside in touch.seen:
             if window is not None:
-                window = window.of_earlier_turn(loop)
+                find = self.windows.outside if outside else self.windows.of_earlier_turn
+                window = find(window, loop)
         return window
 
     def _then(self, flow: Flow, here: Flow) -> None:
@@ -199,11 +199,13 @@ class _Planner:
         """Plan the barriers in a loop by planning those of one turn, and then those between one
         turn and the next."""
         flow = turn(())
-        back = _of_earlier_turns(flow.last, loop)
+        last = flow.last
+        back = [_seen(t, loop) for t in last]
         if self.clash(back, flow.first):
             flow = turn(back)
-            back = _of_earlier_turns([t for t in flow.last if t not in back], loop)
-        return Flow(flow.first, back, flow.strength)
+            last = [t for t in flow.last if t not in back]
+        first = [replace(t, seen=(*t.seen, (loop, True))) for t in flow.first]
+        return Flow(first, [_seen(t, loop, outside=True) for t in last], flow.strength)
 
 
 def passing(touches: Iterable[Touch], strength: int) -> list[Touch]:
@@ -211,13 +213,11 @@ def passing(touches: Iterable[Touch], strength: int) -> list[Touch]:
     return [t for t in touches if t.strength > strength]
 
 
-def _of_earlier_turns(touches: Iterable[Touch], loop: Op) -> list[Touch]:
-    """The accesses as a later turn of a loop sees them: what they were computed from may have
+def _seen(touch: Touch, loop: Op, *, outside: bool = False) -> Touch:
+    """An access as what comes after a turn of a loop sees it: what it was computed from may have
     changed since, and a branch may have been taken then and not be now."""
-    return [
-        replace(t, place=None if _turns(t, loop) else t.place, turned=(*t.turned, loop))
-        for t in touches
-    ]
+    place = None if _turns(touch, loop) else touch.place
+    return replace(touch, place=place, seen=(*touch.seen, (loop, outside)))
 
 
 def _turns(touch: Touch, loop: Op) -> bool:

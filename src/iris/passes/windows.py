@@ -136,7 +136,8 @@ class Windows:
         last = end.plus(ONE, -step if end.plus(first, -1).is_multiple(step) else -1)
         here = Sum({value: 1}, 0)
         return Window(
-            window.low.plus(first.plus(here, -1), times), window.high.plus(last.plus(here, -1), times)
+            window.low.plus(first.plus(here, -1), times),
+            window.high.plus(last.plus(here, -1), times),
         )
 
     def _sum(self, value: Value) -> Sum | None:
@@ -152,6 +153,8 @@ class Windows:
         op = value.op
         if isinstance(op, Constant):
             return _bounded(int(op.value), int(op.value) + 1)
+        if isinstance(op, metal.Simdgroup) and self.function.simdgroups:
+            return _bounded(0, self.function.simdgroups)  # even where there is only one
         if isinstance(op, math.Add | math.Sub | math.Mul | math.Shl):
             found = self._arithmetic(op)
             if found is not None:
@@ -187,8 +190,6 @@ class Windows:
             return loop.count if isinstance(loop, metal.Foreach) else None
         if isinstance(op, metal.Lane):
             return metal.SIMDGROUP_WIDTH
-        if isinstance(op, metal.Simdgroup):
-            return self.function.simdgroups or None
         if not isinstance(op, math.And | math.Or | math.Xor | math.Shr):
             return None
         a, b = self._limit(op.lhs), self._limit(op.rhs)

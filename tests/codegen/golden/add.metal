@@ -34,7 +34,6 @@ kernel void add(
     for (int i = 0; i < 2; ++i) z[i] = x[i] + y[i];
     for (int i = 0; i < 2; ++i) {
         int at_1 = uint(at) + i * 512;
-        float4 part = z[i];
-        if (at_1 < p.n) *(device float4*)(Z + at_1) = part;
+        if (at_1 < p.n) *(device float4*)(Z + at_1) = z[i];
     }
 }

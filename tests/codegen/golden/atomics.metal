@@ -30,8 +30,7 @@ kernel void atomics(
     uint at_5 =
             atomic_fetch_or_explicit((device atomic_uint*)Mask + lane, at_4, memory_order_relaxed);
     atomic_fetch_xor_explicit((device atomic_uint*)Mask + lane, at_5, memory_order_relaxed);
-    float v =
-            as_type<float>(atomic_exchange_explicit((device atomic_uint*)Sum + lane,
+    float v = as_type<float>(atomic_exchange_explicit((device atomic_uint*)Sum + lane,
             as_type<uint>(x), memory_order_relaxed));
     float start =
             as_type<float>(atomic_load_explicit((device atomic_uint*)Sum, memory_order_relaxed));
@@ -39,15 +38,13 @@ kernel void atomics(
     while (!done) {
         float sum = start + v;
         uint seen_bits = as_type<uint>(start);
-        bool wrote =
-                atomic_compare_exchange_weak_explicit((device atomic_uint*)Sum, &seen_bits,
+        bool wrote = atomic_compare_exchange_weak_explicit((device atomic_uint*)Sum, &seen_bits,
                 as_type<uint>(sum), memory_order_relaxed, memory_order_relaxed);
         start = as_type<float>(seen_bits);
         done = wrote;
     }
     int prior = 0;
-    bool ok =
-            atomic_compare_exchange_weak_explicit((device atomic_int*)Bins + lane, &prior, p.n,
+    bool ok = atomic_compare_exchange_weak_explicit((device atomic_int*)Bins + lane, &prior, p.n,
             memory_order_relaxed, memory_order_relaxed);
     int old = prior;
     atomic_compare_exchange_weak_explicit((device atomic_int*)Bins + 1, &old, p.n,

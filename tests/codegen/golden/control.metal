@@ -35,11 +35,10 @@ kernel void control(
     }
     float4 u[2] = {};
     for (int k = lane; k < p.n; k = addsat(k, 4)) {
-        float e = u[0].w;
         float4 old_u[2];
         for (int i = 0; i < 2; ++i) old_u[i] = u[i];
         for (int i = 0; i < 2; ++i) u[i] = sum[i];
-        for (int i = 0; i < 2; ++i) sum[i] = old_u[i] * e;
+        for (int i = 0; i < 2; ++i) sum[i] = old_u[i] * old_u[0].w;
     }
     for (int k = p.n; k > lane; k -= 3) Y[k] = s;
     for (int k = lane; p.step > 0 ? k < p.n : k > p.n; k = addsat(k, p.step)) t = Y[k] * t;

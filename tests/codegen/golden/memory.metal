@@ -38,9 +38,10 @@ kernel void memory(
     if (inside) {
         for (int i = 0; i < 2; ++i) ((device packed_half4*)(B + p.wide))[i] = v_1[i];
     }
-    bool4 flag = inside ? uchar4(*(device const packed_uchar4*)(F + at)) != 0 : bool4(false);
-    *(device packed_uchar4*)(F + at) =
-            uchar4((uchar4(*(device const packed_uchar4*)(F + at)) != 0) & flag);
+    bool4 flag = uchar4(*(device const packed_uchar4*)(F + at)) != uchar(0);
+    bool4 flag_1 = inside ? uchar4(*(device const packed_uchar4*)(F + at)) !=
+            uchar(0) : bool4(false);
+    *(device packed_uchar4*)(F + at) = uchar4(flag & flag_1);
     F[p.B_extent_1] = F[p.B_extent_1] != 0 || p.ok;
     *(device packed_half2*)(B + at) = *(device const half2*)(A + at) * p.scale;
     long2 at_1 = *(device const long2*)(L + at);

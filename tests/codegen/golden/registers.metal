@@ -19,45 +19,45 @@ kernel void registers(
     for (int i = 0; i < 2; ++i) {
         for (int j = 0; j < 2; ++j) wide[i * 2 + j] = precise::exp(x[i * 2 + j]);
     }
-    float4 pairs[4];
+    float pairs[16];
     for (int i = 0; i < 8; ++i) {
         float2 v = float2(wide[i / 2][i % 2 * 2], wide[i / 2][i % 2 * 2 + 1]);
-        pairs[i / 2][i % 2 * 2] = -v.x;
-        pairs[i / 2][i % 2 * 2 + 1] = -v.y;
+        pairs[i * 2] = -v.x;
+        pairs[i * 2 + 1] = -v.y;
     }
-    float4 ones[4];
-    for (int i = 0; i < 16; ++i) ones[i / 4][i % 4] = precise::sqrt(pairs[i / 4][i % 4]);
+    float ones[16];
+    for (int i = 0; i < 16; ++i) ones[i] = precise::sqrt(pairs[i]);
     float4 four;
-    for (int i = 0; i < 4; ++i) four[i] = ones[i / 4][i % 4];
+    for (int i = 0; i < 4; ++i) four[i] = ones[i];
     float4 four2;
     for (int i = 0; i < 2; ++i) {
         float2 v = float2(four[i * 2], four[i * 2 + 1]);
         four2[i * 2] = v.x;
         four2[i * 2 + 1] = v.y;
     }
-    float odd[7] = {ones[0].x, ones[0].z, ones[1].x, ones[1].z, ones[2].x, ones[2].z, ones[3].x};
+    float odd[7] = {ones[0], ones[2], ones[4], ones[6], ones[8], ones[10], ones[12]};
     float odd2[21];
     for (int i = 0; i < 3; ++i) {
         for (int j = 0; j < 7; ++j) odd2[i * 7 + j] = odd[j] * float(i);
     }
-    float part[7];
-    for (int i = 0; i < 7; ++i) part[i] = odd2[lane * 7 + i];
     float2 single = float2(float(0));
-    float4 rev = four.wzyx;
-    float4 mix_1 = float4(ones[3].w, ones[0].xy, ones[1].w);
-    float4 high[2] = {ones[2], ones[3]};
-    float4 even[2] = {float4(ones[0].xz, ones[1].xz), float4(ones[2].xz, ones[3].xz)};
-    float s = ones[1].y;
-    float five[5] = {four2.x, four2.y, four2.z, four2.w, s};
-    float4 j4 = single.xyxy;
-    float4 j12[3] = {high[0], high[1], rev};
+    float4 mix_1 = float4(ones[15], ones[0], ones[1], ones[7]);
+    float4 high[2] = {
+        float4(ones[8], ones[9], ones[10], ones[11]),
+        float4(ones[12], ones[13], ones[14], ones[15]),
+    };
+    float4 even[2] = {
+        float4(ones[0], ones[2], ones[4], ones[6]),
+        float4(ones[8], ones[10], ones[12], ones[14]),
+    };
+    float five[5] = {four2.x, four2.y, four2.z, four2.w, ones[5]};
+    float4 j12[3] = {high[0], high[1], four.wzyx};
     float4 j16[4] = {
         float4(single, j12[0].xy),
         float4(j12[0].zw, j12[1].xy),
         float4(j12[1].zw, j12[2].xy),
         float4(j12[2].zw, single),
     };
-    float4 second = j16[1];
     int4 lit[2] = {int4(0, 1, 2, 3), int4(4, 5, -6, 7)};
     int4 lit4 = int4(0, 1, 2, 3);
     int4 sp = int4(p.n);
@@ -68,10 +68,9 @@ kernel void registers(
     *(device float4*)(X + lane) = simd_broadcast(simd_shuffle(simd_shuffle_xor(mix_1, 8), p.n), 3);
     bool flag_1 = lane < p.n;
     for (int i = 0; i < 2; ++i) ((device float4*)(X + lane))[i] = flag_1 ? high[i] : even[i];
-    float v = simd_shuffle(part[1], lane);
+    float v = simd_shuffle(odd2[lane * 7 + 1], lane);
     X[lane] = flag_1 ? v : five[4];
-    *(device float4*)(X + lane) = j4;
-    *(device float4*)(X + lane) = second;
-    float4 dyn = j16[lane];
-    *(device float4*)(X + lane) = dyn;
+    *(device float4*)(X + lane) = single.xyxy;
+    *(device float4*)(X + lane) = j16[1];
+    *(device float4*)(X + lane) = j16[lane];
 }

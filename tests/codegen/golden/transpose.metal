@@ -21,19 +21,19 @@ kernel void transpose(
     int col0 = tid.y * 32;
     int at = uint(col0) + lane;
     bool flag = at < p.n;
-    half4 x[2];
+    half x[8];
     for (int i = 0; i < 8; ++i) {
         int at_1 = uint(row0) + i * 4 + simdgroup;
-        x[i / 4][i % 4] = at_1 < p.m && flag ? X[at_1 * p.n + at] : 0.0h;
+        x[i] = at_1 < p.m && flag ? X[at_1 * p.n + at] : 0.0h;
     }
-    for (int i = 0; i < 8; ++i) tile[(i * 4 + simdgroup) * 33 + lane] = x[i / 4][i % 4];
+    for (int i = 0; i < 8; ++i) tile[(i * 4 + simdgroup) * 33 + lane] = x[i];
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    half4 y[2];
-    for (int i = 0; i < 8; ++i) y[i / 4][i % 4] = tile[lane * 33 + (i * 4 + simdgroup)];
+    half y[8];
+    for (int i = 0; i < 8; ++i) y[i] = tile[lane * 33 + (i * 4 + simdgroup)];
     int at_1 = uint(row0) + lane;
     bool flag_1 = at_1 < p.m;
     for (int i = 0; i < 8; ++i) {
         int at_2 = uint(col0) + i * 4 + simdgroup;
-        if (at_2 < p.n && flag_1) Y[at_2 * p.m + at_1] = y[i / 4][i % 4];
+        if (at_2 < p.n && flag_1) Y[at_2 * p.m + at_1] = y[i];
     }
 }

@@ -34,7 +34,7 @@ from iris.interp.tile import CHUNK_BYTES, run_chunks
 from iris.ir import tile
 from iris.ir.control import Func
 from iris.ir.core import Value
-from iris.target import AppleGPU
+from iris.target import EXPANSION_ULPS, AppleGPU
 
 __all__ = ["access", "arithmetic", "atomics", "combine", "run"]
 
@@ -58,7 +58,7 @@ def run(
     subnormal numbers, as that of Metal IR.
     """
     contended = _contended(function, grid, arguments, chunk_bytes)
-    ulps = {} if exact_math else target.ulps
+    ulps = EXPANSION_ULPS if exact_math else target.ulps
     launch = BoundedLaunch(function, grid, arguments, ulps, not exact_math, contended)
     for _ in run_chunks(launch, BoundedFrame, output=output, chunk_bytes=chunk_bytes):
         pass

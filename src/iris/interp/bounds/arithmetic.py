@@ -22,7 +22,7 @@ from iris.interp.bounds.interval import (
 from iris.ir import math, scalar
 from iris.ir.core import Op
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import DType, Kind
+from iris.ir.types import DType, Kind, f32
 
 Array = npt.NDArray[Any]
 Found = Sequence[Array]
@@ -158,7 +158,9 @@ def _power(of: Callable[..., Array], x: Interval, y: Interval) -> Interval:
 def transcendental(
     frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found
 ) -> Found:
-    ulps = frame.launch.ulps.get(op.name, 0)
+    dtype, ulps = dtype_of(op), frame.launch.ulps.get(op.name, 0)
+    if dtype is not f32:  # it is rounded to f32 before
+        ulps = max(ulps, 0.5)
     if not ulps and all(error is EXACT for error in errors):
         return [EXACT]
     intervals = [interval(x, e) for x, e in zip(operands, errors, strict=True)]
@@ -167,7 +169,9 @@ def transcendental(
         low, high = low - _reach(ulps, low), high + _reach(ulps, high)
         if isinstance(op, math.Exp | math.Exp2 | math.Sigmoid):
             low = np.maximum(low, 0)
-    error = rounded(dtype_of(op), results[0], (low, high))
+        if isinstance(op, math.Sigmoid):  # 1 / (1 + exp(-x)) is 0 where exp overflows
+            low = np.where(low < 2.0**-126, 0, low)
+    error = rounded(dtype, results[0], (low, high))
     if not ulps:
         return [settle(error, errors)]
     return [np.where(sum(errors) == np.inf, np.inf, error)]

@@ -78,7 +78,7 @@ class _Lanes:
 
     def greatest(self, start: Array, x: Array) -> Array:
         """The greatest in each group, or what to start from."""
-        found = np.broadcast_to(start, self.units.shape).copy()
+        found: Array = np.broadcast_to(start, self.units.shape).copy()
         np.maximum.at(found, self.group, x)
         return found
 

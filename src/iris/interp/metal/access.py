@@ -89,7 +89,7 @@ def note(
     shape = shape_of(frame, places, active)
     stamps = memory.stamps(frame.chunk, _stamps(frame, op), frame.rows, frame.threads)
     stamps = Stamps(*[lift(x, len(shape)) for x in stamps])
-    since = memory.fresh_since(frame.rows) if use is not Use.WRITE else None
+    since = memory.fresh_since(frame.rows, frame.threads) if use is not Use.WRITE else None
     if since is not None:
         since = lift(since, len(shape))
     if active is not None:

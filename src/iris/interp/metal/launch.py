@@ -148,20 +148,23 @@ class Chunk:
         if scope is Scope.DEVICE:
             self.device_since[rows] = now
 
-    def allocate(self, op: Op, rows: Array) -> Shared:
+    def allocate(self, op: Op, rows: Array, threads: Array) -> Shared:
         """The memory of an allocation, which for the programs of some rows is made now."""
         type_, launch = op.result.type, self.launch
         assert isinstance(type_, Threadgroup)
         arena = self.arenas.get(op)
         if arena is None:
-            threads = (1 << launch.thread_bits) - 1
-            bits = (threads & -SIMDGROUP_WIDTH, threads)
-            arena = Arena(type_.bytes, _unit(op.result), self.size, bits)
+            every = (1 << launch.thread_bits) - 1
+            bits = (every & -SIMDGROUP_WIDTH, every)
+            groups = launch.threads // SIMDGROUP_WIDTH
+            arena = Arena(type_.bytes, _unit(op.result), self.size, groups, bits)
             self.arenas[op] = arena
         # Where simdgroups go by turns, others may have made it before and written to it, though
         # not before the last barrier.
         by_turns = launch.chance is not None
-        arena.fresh_since[rows] = self.threadgroup_since[rows] if by_turns else launch.now()
+        since = self.threadgroup_since[rows] if by_turns else np.full(len(rows), launch.now())
+        made_by = threads[::SIMDGROUP_WIDTH] // SIMDGROUP_WIDTH
+        arena.fresh_since[np.ix_(rows, made_by)] = since[:, None]
         return Shared(op.result.name or "threadgroup memory", type_, arena, 0)
 
     def device_stamps(self, own: Array, rows: Array) -> Stamps:

@@ -36,7 +36,7 @@ def extent(frame: Frame, op: metal.Extent, array: Device) -> Sequence[Array]:
 
 @interpretation(metal.Alloc)
 def allocate(frame: Frame, op: metal.Alloc) -> Sequence[Shared]:
-    return [frame.chunk.allocate(op, frame.rows)]
+    return [frame.chunk.allocate(op, frame.rows, frame.threads)]
 
 
 @interpretation(metal.View)

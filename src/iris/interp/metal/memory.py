@@ -14,6 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from iris.errors import ArgumentError
 from iris.interp.metal.shadow import Shadow, Stamps
 from iris.ir import scalar
+from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import DType, Ptr, Threadgroup, bf16, bool_
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Memory:
         them."""
         raise NotImplementedError
 
-    def fresh_since(self, rows: Array) -> Array | None:
+    def fresh_since(self, rows: Array, threads: Array) -> Array | None:
         """The stamp before which nothing was written that can be read, for each row."""
         return None
 
@@ -143,13 +144,16 @@ class Arena:
 
     __slots__ = ("bytes", "fresh_since", "shadow", "stride", "unit")
 
-    def __init__(self, size: int, unit: int, rows: int, shadow_bits: tuple[int, int]):
+    def __init__(
+        self, size: int, unit: int, rows: int, simdgroups: int, shadow_bits: tuple[int, int]
+    ):
         """`unit` is how many bytes at a time are noted in the shadow."""
         self.unit = unit
         self.stride = -(-size // ALIGNMENT) * ALIGNMENT
         self.bytes = np.zeros(self.stride * rows, np.uint8)
         self.shadow = Shadow(self.stride * rows // unit, *shadow_bits)
-        self.fresh_since = np.zeros(rows, np.int64)  # what was written before is lost
+        # What was written before is lost, for the threads of each simdgroup.
+        self.fresh_since = np.zeros((rows, simdgroups), np.int64)
 
 
 class Shared(Memory):
@@ -183,8 +187,9 @@ class Shared(Memory):
     def stamps(self, chunk: Chunk, own: Array, rows: Array, threads: Array) -> Stamps:
         return chunk.shared_stamps(own, rows, threads)
 
-    def fresh_since(self, rows: Array) -> Array | None:
-        return self.arena.fresh_since[rows]
+    def fresh_since(self, rows: Array, threads: Array) -> Array | None:
+        # The threads are of one simdgroup, or all, in which case they made it together.
+        return np.asarray(self.arena.fresh_since[rows, threads[0] // SIMDGROUP_WIDTH])
 
     def count(self, counters: Counters, first: Array, count: int, loads: bool) -> None:
         first = np.where(first < 0, first, first + self.first)

@@ -12,6 +12,7 @@ from iris.ir.control import Func
 from iris.ir.core import Facet, Module, Op, Region, Value
 from iris.ir.layout.linear import LinearLayout
 from iris.ir.layout.spread import spread
+from iris.ir.math import Constant, element_type
 from iris.ir.types import Tile, Type
 from iris.passes.layouts.homes import Homes
 from iris.passes.pipeline import Pass
@@ -93,6 +94,9 @@ class _Assignment:
 
     def __init__(self, function: Func):
         self.function = function
+        for op in function.walk():
+            if isinstance(op, tile.Dot) and op.acc is None:
+                _add_to_zero(op)
         self.homes = Homes(function)
         self.conversions = 0
         # What is there already, in each layout; the last scope is that of the innermost region.
@@ -172,6 +176,13 @@ class _Assignment:
                 self.place(op)
         self.scopes.pop()
         return new
+
+
+def _add_to_zero(op: tile.Dot) -> None:
+    """The layout of a product is that of what it is added to, so that there must be something."""
+    zero = Constant.of_bits(0, element_type(op.result.type))
+    op.insert_before(zero)
+    op.set_operands((op.a, op.b, zero.result))
 
 
 def _laid_out(type_: Type, layout: LinearLayout | None) -> Type:

@@ -105,7 +105,8 @@ def where_it_is_coalesced(homes: Homes, op: Op) -> LinearLayout:
 
 @home(tile.Dot)
 def where_it_is_added_to(homes: Homes, op: tile.Dot) -> LinearLayout:
-    return homes.settled(op.result if op.acc is None else op.acc)
+    assert op.acc is not None
+    return homes.settled(op.acc)
 
 
 @home(tile.ExpandDims)
@@ -156,8 +157,7 @@ uses(tile.Print)(where_they_are)
 
 @uses(tile.Dot)
 def where_they_are_but_what_is_added(homes: Homes, op: tile.Dot) -> Sequence[LinearLayout | None]:
-    at = [homes.settled(op.a), homes.settled(op.b)]
-    return at if op.acc is None else [*at, homes.of(op.result)]
+    return [homes.settled(op.a), homes.settled(op.b), homes.of(op.result)]
 
 
 @uses(tile.Store, tile.StoreTile)

@@ -28,7 +28,8 @@ def dot(at: Lowering, op: tile.Dot) -> Sequence[Value]:
     _, columns = element_type(op.b.type).shape
     count = layout.size(REGISTER)
     type_ = registers(count, carried)
-    start = at.constant(0, type_) if op.acc is None else cast(at, at[op.acc], carried)
+    assert op.acc is not None
+    start = cast(at, at[op.acc], carried)
 
     body = Region(None, [i32, type_])
     k, acc = body.arguments

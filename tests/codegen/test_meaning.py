@@ -1,0 +1,217 @@
+# ruff: noqa: E501  (IR has no line breaks)
+"""Where the obvious text would mean something else than the IR."""
+
+from __future__ import annotations
+
+import pytest
+
+from iris.codegen import emit
+from iris.ir import parse, verify
+from iris.ir.control import Func
+from metal_check import complaints
+
+HEAD = """\
+func metal @k simdgroups=1(%X: ptr<f32, aligned>, %Y: ptr<f32, aligned>, %I: ptr<i32>, %n: i32, \
+%m: i32, %flag: bool) {
+  %c0: i32 = constant 0
+  %c1: i32 = constant 1
+  %c4: i32 = constant 4
+  %zero: f32 = constant 0.0
+  %lane: i32 = metal.lane
+"""
+
+
+def body(text: str) -> str:
+    """The statements of a kernel, without their indentation."""
+    module = parse(HEAD + text + "  return\n}\n")
+    verify(module)
+    (function,) = module
+    assert isinstance(function, Func)
+    made = emit(function).text
+    assert complaints(made) == []
+    lines = made[made.index("\n{\n") + 3 : made.rindex("}")].splitlines()
+    return "\n".join([line.removeprefix("    ") for line in lines])
+
+
+def test_a_load_is_not_moved_past_a_store() -> None:
+    assert (
+        body("""\
+  %0: f32 = metal.load %X, %lane
+  metal.store %Y, %lane, %zero
+  metal.store %Y, %n, %0
+""")
+        == """\
+float v = X[lane];
+Y[lane] = 0.0f;
+Y[p.n] = v;"""
+    )
+
+
+def test_a_load_is_not_moved_past_a_barrier_or_into_a_loop() -> None:
+    assert body("""\
+  %0: f32 = metal.load %X, %lane
+  metal.barrier device
+  %1: f32 = metal.load %X, %n
+  for %c0, %n, %c1 (%i: i32) {
+    metal.store %Y, %i, %1
+    yield
+  }
+  metal.store %X, %lane, %0
+""").startswith("float v = X[lane];\nthreadgroup_barrier")
+
+
+def test_a_shuffle_is_not_put_where_some_lanes_do_not_come() -> None:
+    assert (
+        body("""\
+  %0: f32 = metal.load %X, %lane
+  %1: f32 = metal.shuffle_xor 1 %0
+  %2: f32 = select %flag, %1, %zero
+  %3: f32 = metal.shuffle_xor 2 %2
+  metal.store %Y, %lane, %3, mask=%flag
+""")
+        == """\
+float v = simd_shuffle_xor(X[lane], 1);
+float v_1 = simd_shuffle_xor(p.flag ? v : 0.0f, 2);
+if (p.flag) Y[lane] = v_1;"""
+    )
+
+
+def test_what_a_store_overwrites_part_by_part_is_read_before() -> None:
+    assert (
+        body("""\
+  %0: regs<8xf32> = metal.load %X, %lane
+  metal.store %Y, %n, %0
+""")
+        == """\
+float4 v[2];
+for (int i = 0; i < 2; ++i) v[i] = ((device const float4*)(X + lane))[i];
+for (int i = 0; i < 2; ++i) ((device float4*)(Y + p.n))[i] = v[i];"""
+    )
+
+
+def test_carried_values_are_assigned_all_at_once() -> None:
+    assert (
+        body("""\
+  %0: i32, %1: i32, %2: i32 = for %c0, %n, %c1 (%i: i32, %a: i32 = %c0, %b: i32 = %c1, %c: i32 = %n) {
+    yield %b, %c, %a
+  }
+  metal.store %Y, %0, %zero
+  metal.store %Y, %1, %zero
+  metal.store %Y, %2, %zero
+""")
+        == """\
+int a = 0;
+int b = 1;
+int c = p.n;
+for (int i = 0; i < p.n; ++i) {
+    int old_a = a;
+    a = b;
+    b = c;
+    c = old_a;
+}
+Y[a] = 0.0f;
+Y[b] = 0.0f;
+Y[c] = 0.0f;"""
+    )
+
+
+def test_an_array_is_not_assigned_while_its_elements_are_needed() -> None:
+    assert (
+        body("""\
+  %zeros: regs<8xf32> = constant 0.0
+  %0: regs<8xf32> = for %c0, %n, %c1 (%k: i32, %s: regs<8xf32> = %zeros) {
+    %1: f32 = metal.take [0] %s
+    %2: regs<8xf32> = metal.splat %1
+    %3: regs<8xf32> = add %s, %2
+    yield %3
+  }
+  metal.store %Y, %lane, %0
+""")
+        == """\
+float4 s[2] = {};
+for (int k = 0; k < p.n; ++k) {
+    float4 next_s[2];
+    for (int i = 0; i < 2; ++i) next_s[i] = s[i] + s[0].x;
+    for (int i = 0; i < 2; ++i) s[i] = next_s[i];
+}
+for (int i = 0; i < 2; ++i) ((device float4*)(Y + lane))[i] = s[i];"""
+    )
+
+
+def test_signed_overflow_is_left_to_addresses() -> None:
+    assert (
+        body("""\
+  %0: i32 = mul %n, %m
+  %1: i32 = add %0, %lane
+  %2: i32 = mul %n, %m
+  %3: i32 = sub %2, %lane
+  %4: i32 = mul %lane, %c4
+  metal.store %I, %1, %3
+  metal.store %I, %n, %4
+""")
+        == """\
+I[p.n * p.m + lane] = uint(p.n) * p.m - lane;
+I[p.n] = lane * 4;"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("bounds", "head"),
+    [
+        ("%c0, %n, %c1", "int i = 0; i < p.n; ++i"),
+        ("%c0, %n, %c4", "int i = 0; i < p.n; i = addsat(i, 4)"),
+        ("%c0, %lane, %c4", "int i = 0; i < lane; i += 4"),
+        ("%n, %c0, %cm1", "int i = p.n; i > 0; --i"),
+        ("%n, %c0, %cm4", "int i = p.n; i > 0; i -= 4"),
+        ("%n, %m, %cm4", "int i = p.n; i > p.m; i = addsat(i, -4)"),
+        ("%c0, %n, %m", "int i = 0; p.m > 0 ? i < p.n : i > p.n; i = addsat(i, p.m)"),
+    ],
+)
+def test_a_loop_ends_like_a_range(bounds: str, head: str) -> None:
+    assert (
+        body(f"""\
+  %cm1: i32 = constant -1
+  %cm4: i32 = constant -4
+  for {bounds} (%i: i32) {{
+    metal.store %Y, %i, %zero
+    yield
+  }}
+""")
+        == f"for ({head}) Y[i] = 0.0f;"
+    )
+
+
+def test_what_nobody_uses_is_not_written() -> None:
+    assert body("  %0: f32 = metal.load %X, %lane\n  %1: f32 = exp %0\n") == ""
+
+
+def test_a_bool_that_flips_has_no_compound_assignment() -> None:
+    assert "b = b != p.flag;" in body("""\
+  %a: bool = for %c0, %n, %c1 (%i: i32, %b: bool = %flag) {
+    %0: bool = xor %b, %flag
+    yield %0
+  }
+  metal.assert "b" %a
+""")
+
+
+def test_a_variable_goes_from_loop_to_loop() -> None:
+    assert (
+        body("""\
+  %a: f32 = for %c0, %n, %c1 (%i: i32, %s: f32 = %zero) {
+    %0: f32 = for %c0, %m, %c1 (%j: i32, %t: f32 = %s) {
+      %1: f32 = metal.load %X, %j
+      %2: f32 = add %t, %1
+      yield %2
+    }
+    yield %0
+  }
+  metal.store %Y, %lane, %a
+""")
+        == """\
+float s = 0.0f;
+for (int i = 0; i < p.n; ++i) {
+    for (int j = 0; j < p.m; ++j) s += X[j];
+}
+Y[lane] = s;"""
+    )
