@@ -174,6 +174,41 @@ def test_a_part_of_the_threads_may_write_what_all_read() -> None:
     )
 
 
+def test_so_may_those_that_take_a_branch() -> None:
+    placed(
+        """
+        %one: bool = compare eq %t, %c0
+        if %one {
+          metal.store %A, %c0, %n
+          yield
+        } else {
+          yield
+        }
+        metal.barrier simdgroup
+        %x: i32 = metal.load %A, %c0
+        """
+    )
+
+
+def test_and_those_that_take_it_in_one_round() -> None:
+    placed(
+        """
+        for %c0, %n, %c1 (%k: i32) {
+          %turn: bool = compare eq %t, %k
+          metal.barrier simdgroup
+          if %turn {
+            %x: i32 = metal.load %A, %c0
+            metal.store %A, %c0, %k
+            yield
+          } else {
+            yield
+          }
+          yield
+        }
+        """
+    )
+
+
 def test_under_one_mask_an_element_is_still_a_threads_own() -> None:
     placed(
         """
@@ -298,25 +333,55 @@ def test_a_window_that_moves_on_by_its_size_meets_no_other_round() -> None:
     placed(head + dedent(body.format(step="%c63", barrier="metal.barrier device\n          ")))
 
 
+def test_a_shift_that_is_an_error_has_no_window() -> None:
+    for shift in ("shl", "shr"):
+        body = f"""
+            %far: i32 = constant -1
+            %e: i32 = {shift} %lane, %far
+            metal.store %A, %lane, %n
+            %x: i32 = metal.load %A, %e
+            """
+        assert "barrier simdgroup" in str(run(module(body, 1), "insert-barriers"))
+
+
+def test_a_window_that_something_else_moves_too_may_meet_it() -> None:
+    placed(
+        """
+        for %c0, %c2, %c1 (%k: i32) {
+          %j: i32 = metal.load %P, %k
+          %far: i32 = mul %k, %c32
+          %from: i32 = sub %far, %j
+          %at: i32 = add %from, %lane
+          metal.barrier simdgroup
+          metal.store %A, %at, %k
+          yield
+        }
+        """
+    )
+
+
 def test_two_loops_one_of_which_goes_on_where_the_other_ends() -> None:
     body = """
+        %c5: i32 = constant 5
+        %c70: i32 = constant 70
         %low: i32 = mul %n, %c32
+        %less: i32 = sub %low, %c1
         %high: i32 = mul %c5, %c32
         for %c0, {end}, %c32 (%k: i32) {{
           %at: i32 = add %k, %lane
           metal.store %A, %at, %k
           yield
         }}
-        {barrier}for %low, %high, %c32 (%k: i32) {{
+        {barrier}for {start}, %high, %c32 (%k: i32) {{
           %at: i32 = add %k, %lane
           metal.store %A, %at, %c1
           yield
         }}
         """
-    head = "%c5: i32 = constant 5\n%c70: i32 = constant 70\n"
-    placed(head + dedent(body.format(end="%low", barrier="")))
-    again = body.format(end="%c70", barrier="metal.barrier simdgroup\n        ")
-    placed(head + dedent(again), needed=False)
+    barrier = "metal.barrier simdgroup\n        "
+    placed(body.format(end="%low", start="%low", barrier=""))
+    placed(body.format(end="%low", start="%less", barrier=barrier))
+    placed(body.format(end="%c70", start="%low", barrier=barrier), needed=False)
 
 
 @pytest.mark.parametrize(
@@ -329,6 +394,7 @@ def test_two_loops_one_of_which_goes_on_where_the_other_ends() -> None:
         ("%e: i32 = shl %lane, %c1\n%f: i32 = add %e, %c32", True),
         ("%e: i32 = shr %lane, %c1\n%f: i32 = add %e, %c32", True),
         ("%w: i64 = cast %lane\n%v: i64 = cast %c32\n%f: i64 = add %w, %v", True),
+        ("%e: i32 = shr %lane, %c1\n%f: i32 = sub %c46, %e", False),
         ("%f: i32 = add %lane, %c31", False),
         ("%f: i32 = sub %c32, %lane", False),
         ("%f: i32 = xor %lane, %c7", False),
@@ -336,7 +402,7 @@ def test_two_loops_one_of_which_goes_on_where_the_other_ends() -> None:
     ],
 )
 def test_the_bounds_of_an_offset(offset: str, apart: bool) -> None:
-    constants = "\n".join(f"%c{n}: i32 = constant {n}" for n in (7, 31, 63))
+    constants = "\n".join(f"%c{n}: i32 = constant {n}" for n in (7, 31, 46, 63))
     body = f"{constants}\nmetal.store %A, %lane, %n\n{offset}\n%x: i32 = metal.load %A, %f\n"
     done = run(module(body, 1), "insert-barriers")
     assert (done == module(body, 1)) is apart
@@ -470,6 +536,30 @@ def test_in_a_branch_for_what_is_in_it() -> None:
         """,
         needed=False,  # one branch is taken in a run
     )
+
+
+def test_after_what_may_not_run_for_what_comes_before_it() -> None:
+    exchange = """
+          metal.store %B, %t, %n
+          metal.barrier simdgroup
+          %z: i32 = metal.load %B, %u
+          yield
+        }"""
+    for inside in (
+        f"if %yes {{{exchange} else {{\n          yield\n        }}",
+        f"for %n, %n, %c1 (%k: i32) {{{exchange}".replace(
+            "metal.store", "metal.barrier simdgroup\n          metal.store"
+        ),
+    ):
+        placed(
+            f"""
+        metal.store %A, %t, %n
+        {inside}
+        metal.barrier simdgroup
+        %x: i32 = metal.load %A, %u
+        """,
+            needed=False,  # the branch is taken, the loop does not run
+        )
 
 
 def test_in_a_loop_of_unordered_rounds_for_what_is_in_each() -> None:

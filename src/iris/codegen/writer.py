@@ -321,7 +321,7 @@ def _break(line: str, start: int) -> int | None:
             depth -= 1
         elif letter != " " or at <= start:
             continue
-        elif line[at - 1] == "=":
+        elif line[at - 2 : at] == " =":
             assigned = at
         elif (line[at - 1] == "," or line[at + 1 : at + 3] in _BREAKS) and (
             best is None or depth <= least

@@ -24,7 +24,8 @@ TILE_PIPELINE = Pipeline.parse(
 _CLEAN = "fold,canonicalize,cse,licm,dce"
 METAL_PIPELINE = Pipeline.parse(
     f"{TILE_PIPELINE},expand-math,split-interior,{_CLEAN},choose-simdgroups,assign-layouts,{_CLEAN},"
-    f"lower-to-metal,{_CLEAN},fuse-register-loops,{_CLEAN},insert-barriers"
+    f"lower-to-metal,{_CLEAN},fuse-register-loops,{_CLEAN},"
+    "allocate-threadgroup,insert-barriers,check-resources"
 )
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}

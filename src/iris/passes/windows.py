@@ -24,6 +24,8 @@ from iris.ir.core import Op, Value
 from iris.ir.math import Constant, element_type
 from iris.ir.uniformity import Uniformity, uniformity
 
+WIDEST = 64  # bits of an integer, which a shift is less than
+
 
 @dataclass(frozen=True)
 class Sum:
@@ -115,7 +117,7 @@ class Windows:
         if not changing:
             return window
         index = _index(loop)
-        if index is None or changing != {index[0]} or window.period:
+        if index is None or changing != {index[0]}:
             return None
         times = window.low.terms.get(index[0], 0)
         return replace(window, period=abs(times * index[1]))
@@ -180,7 +182,9 @@ class Windows:
             a, factor = b, self._sum(op.lhs)
         if factor is None or factor.terms:
             return None
-        return a.times(factor.number if isinstance(op, math.Mul) else 1 << factor.number)
+        if isinstance(op, math.Mul):
+            return a.times(factor.number)
+        return a.times(1 << factor.number) if 0 <= factor.number < WIDEST else None
 
     def _bound(self, value: Value) -> int | None:
         """What a value that is not negative is below."""
@@ -198,8 +202,8 @@ class Windows:
         if a is None or b is None:
             return None
         if isinstance(op, math.Shr):
-            shift = op.rhs.op.value if isinstance(op.rhs.op, Constant) else 0
-            return ((a - 1) >> int(shift)) + 1
+            shift = int(op.rhs.op.value) if isinstance(op.rhs.op, Constant) else 0
+            return ((a - 1) >> shift) + 1 if 0 <= shift < WIDEST else None
         return 1 << max(a - 1, b - 1).bit_length()
 
     def _limit(self, value: Value) -> int | None:

@@ -39,8 +39,8 @@ kernel void memory(
         for (int i = 0; i < 2; ++i) ((device packed_half4*)(B + p.wide))[i] = v_1[i];
     }
     bool4 flag = uchar4(*(device const packed_uchar4*)(F + at)) != uchar(0);
-    bool4 flag_1 = inside ? uchar4(*(device const packed_uchar4*)(F + at)) !=
-            uchar(0) : bool4(false);
+    bool4 flag_1 =
+            inside ? uchar4(*(device const packed_uchar4*)(F + at)) != uchar(0) : bool4(false);
     *(device packed_uchar4*)(F + at) = uchar4(flag & flag_1);
     F[p.B_extent_1] = F[p.B_extent_1] != 0 || p.ok;
     *(device packed_half2*)(B + at) = *(device const half2*)(A + at) * p.scale;

@@ -72,16 +72,15 @@ def _multiply(a: Interval, b: Interval) -> Interval:
 
 
 @_by(math.Div)
-def _divide(a: Interval, b: Interval) -> Interval:
-    low, high = hull(*[x / y for x in a for y in b])
+def _divide(a: Interval, b: Interval, by: np.ufunc = np.true_divide) -> Interval:
+    low, high = hull(*[by(x, y) for x in a for y in b])
     through_zero = (b[0] < b[1]) & (b[0] <= 0) & (b[1] >= 0)
     return np.where(through_zero, -np.inf, low), np.where(through_zero, np.inf, high)
 
 
 @_by(math.FloorDiv)
 def _floor_divide(a: Interval, b: Interval) -> Interval:
-    low, high = _divide(a, b)
-    return np.floor(low), np.floor(high)
+    return _divide(a, b, np.floor_divide)
 
 
 @_by(math.Mod)
@@ -89,7 +88,7 @@ def _modulo(a: Interval, b: Interval) -> Interval:
     first, last = _floor_divide(a, b)
     low, high = hull(*[x - first * y for x in a for y in b])
     # Where not even the quotient is determined, somewhere from 0 to the divisor.
-    anywhere = ~(first == last)
+    anywhere = ~(first == last) | np.isinf(b[0]) | np.isinf(b[1])
     return (
         np.where(anywhere, np.minimum(b[0], 0), low),
         np.where(anywhere, np.maximum(b[1], 0), high),

@@ -1,0 +1,75 @@
+"""A device that runs a kernel at every level and in many ways, and holds each against the first.
+
+A launch is done by the interpreter of Tile IR, as by the device `interp`.  The same kernel, lowered
+for several numbers of simdgroups, runs on copies of the memory, in lockstep and in interleavings;
+each array must be what `interp.bounds` says of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from iris.compiler.compilation import METAL_PIPELINE, TILE_PIPELINE
+from iris.compiler.devices import ArrayArgument, Grid, Interpreter, Program
+from iris.ir.control import Func
+from iris.ir.core import Level, Module
+from iris.passes import run as run_passes
+from iris.testing.levels import Agreement, Disagreement, Expected, launch, with_simdgroups
+from support import counts
+
+SIMDGROUPS = (1, 4) if counts(0, 1) == 0 else (1, 2, 4, 8)
+INTERLEAVINGS = counts(2, 20)
+LOWERING = METAL_PIPELINE.after(len(TILE_PIPELINE))
+
+
+
+class EveryLevel(Interpreter):
+    """Runs kernels at every level, and raises `Disagreement` where the levels do not agree."""
+
+    name = "every-level"
+    accepts = Level.TILE
+    counted: ClassVar[Agreement] = Agreement()
+
+    def compile(self, entry: Func) -> Program:
+        lowered = {}
+        for count in SIMDGROUPS:
+            copy = Module([entry.clone({})])
+            (function,) = run_passes(copy, with_simdgroups(LOWERING, count))
+            assert isinstance(function, Func)
+            lowered[count] = function
+        return Program(entry, lowered)
+
+    def launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> None:
+        ways = [
+            (function, seed, self._copies(arguments))
+            for function in program.code.values()
+            for seed in (None, *range(INTERLEAVINGS))
+        ]
+        views = [self._view(a) if isinstance(a, ArrayArgument) else a for a in arguments]
+        expected = Expected(program.entry, grid, views, output=print)
+        for function, seed, copies in ways:
+            found = launch(function, grid, copies, interleave=seed)
+            try:
+                EveryLevel.counted += expected.compare(found)
+            except Disagreement as error:
+                how = "in lockstep" if seed is None else f"interleave={seed}"
+                raise Disagreement(
+                    f"{error}\nby {function.simdgroups} simdgroups, {how}\n\n"
+                    f"{Module([program.entry.clone({})])}\n{Module([function.clone({})])}"
+                ) from None
+
+    def _copies(self, arguments: Sequence[Any]) -> list[Any]:
+        """The arguments on copies of the memory; arrays in one memory are in one copy."""
+        memories: dict[int, Any] = {}
+        copies = []
+        for argument in arguments:
+            if isinstance(argument, ArrayArgument):
+                memory = argument.memory
+                if id(memory) not in memories:
+                    memories[id(memory)] = self.allocate(memory.nbytes)
+                    memories[id(memory)][...] = memory
+                argument = self._view(replace(argument, memory=memories[id(memory)]))
+            copies.append(argument)
+        return copies
