@@ -24,7 +24,6 @@ INTERLEAVINGS = counts(2, 20)
 LOWERING = METAL_PIPELINE.after(len(TILE_PIPELINE))
 
 
-
 class EveryLevel(Interpreter):
     """Runs kernels at every level, and raises `Disagreement` where the levels do not agree."""
 

@@ -15,7 +15,7 @@ from iris.ir import math, parse, scalar, verify
 from iris.ir.control import For, Func, If, Return, While, Yield
 from iris.ir.core import Level, Module, Op, Region, Value
 from iris.ir.math import Predicate
-from iris.ir.types import DTYPES, DType, bool_, i32, u32
+from iris.ir.types import DTYPES, DType, Kind, bool_, i32, u32
 from iris.passes import run
 
 Array = np.ndarray[Any, Any]
@@ -160,7 +160,7 @@ class _Generator:
             self.step(0)
         self.region.append(Return(self.visible))
         returns = tuple([v.type for v in self.visible])
-        self.func.attributes = (Level.TILE, "f", returns)
+        self.func.attributes = (*self.func.attributes[:2], returns, *self.func.attributes[3:])
         return self.func
 
     def emit(self, op: Op, *, solid: bool = False) -> Value:
@@ -248,6 +248,11 @@ class _Generator:
             x = self.pick(dtype, solid=True)
             for _ in range(rng.randint(1, 2)):
                 x = self.emit(math.Bitcast(x, rng.choice(twins)), solid=True)
+            return
+        if dtype.kind in (Kind.SIGNED, Kind.UNSIGNED) and rng.random() < 0.3:
+            x = self.emit(math.Mul(self.pick(dtype), self.number(4)))
+            for _ in range(rng.randint(1, 2)):
+                x = self.emit(math.AssumeDivisible(rng.choice((2, 4)), x))
             return
         source = rng.choice((dtype, dtype, bool_))
         middle = rng.choice(

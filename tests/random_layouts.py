@@ -78,3 +78,19 @@ def join(coords):
 def grid(layout):
     """All locations, first dimension fastest, as one array per dimension."""
     return np.unravel_index(np.arange(np.prod(layout.sizes)), layout.sizes, order="F")
+
+
+def machine_layout(rnd, shape, simdgroups, kind=None):
+    """A layout over 32 lanes and so many simdgroups, that holds every element; what there are too
+    few elements for is replicas."""
+    columns = random_columns(rnd, shape, kind or rnd.choice(("permuted", "mixed", "replicated")))
+    outer = 5 + simdgroups.bit_length() - 1
+    while len(columns) < outer:
+        columns.insert(rnd.randint(0, len(columns)), (0,) * len(shape))
+    registers = len(columns) - outer
+    return LinearLayout.of(
+        shape,
+        register=columns[:registers],
+        lane=columns[registers : registers + 5],
+        simdgroup=columns[registers + 5 :],
+    )

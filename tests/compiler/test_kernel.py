@@ -12,6 +12,7 @@ import pytest
 
 import iris
 from iris.compiler import check
+from iris.compiler.compilation import METAL_PIPELINE
 from iris.compiler.devices import Interpreter, Program
 from iris.errors import (
     ArgumentError,
@@ -21,7 +22,7 @@ from iris.errors import (
     ProgramError,
     SettingError,
 )
-from iris.ir import Level, Module, math, parse, verify
+from iris.ir import Level, Module, math, parse, tile, verify
 from iris.passes import Pass, Pipeline
 
 
@@ -74,9 +75,9 @@ def test_arrays_that_overlap_share_memory_on_the_device() -> None:
 def test_what_cannot_overlap_is_known() -> None:
     x, out = np.zeros(8, np.float32), np.zeros(8, np.float32)
     apart = double.lower(x, out, 8, grid=1)
-    assert "%X: ptr<f32, noalias, aligned>, %Out: ptr<f32, noalias, aligned>" in str(apart)
+    assert "%X: ptr<f32, noalias, aligned>, %Out: ptr<f32, noalias, aligned>" in apart.tile
     same = double.lower(x, x, 8, grid=1)
-    assert "%X: ptr<f32, aligned>, %Out: ptr<f32, aligned>" in str(same)
+    assert "%X: ptr<f32, aligned>, %Out: ptr<f32, aligned>" in same.tile
 
 
 def test_bf16_arrays() -> None:
@@ -128,8 +129,8 @@ def test_grids_and_defaults() -> None:
 def test_scalars_take_the_dtype_of_their_value() -> None:
     x = np.zeros(8, np.float32)
     for n, dtype in [(5, "i32"), (2**40, "i64"), (np.int8(3), "i32"), (True, "bool")]:
-        assert f"%n: {dtype}" in str(double.lower(x, x, n, grid=1))
-    assert "%n: f32" in str(double.lower(x, x, 0.5, grid=1))
+        assert f"%n: {dtype}" in double.lower(x, x, n, grid=1).tile
+    assert "%n: f32" in double.lower(x, x, 0.5, grid=1).tile
 
 
 def test_a_kernel_is_traced_once_for_what_it_depends_on() -> None:
@@ -143,11 +144,11 @@ def test_a_kernel_is_traced_once_for_what_it_depends_on() -> None:
     x = np.zeros(4, np.float32)
     for _ in range(3):
         counted[1](x, 2, B=1)
-        counted[1](x.copy(), 3, B=1)
+        counted[1](x.copy(), 6, B=1)
     assert traced == [1]
-    counted[1](x, 3, B=2)
-    counted[1](x.astype(np.float16), 3, B=1)
-    counted[1](x, 3.0, B=1)
+    counted[1](x, 6, B=2)
+    counted[1](x.astype(np.float16), 6, B=1)
+    counted[1](x, 6.0, B=1)
     assert len(traced) == 4
 
 
@@ -213,23 +214,28 @@ def test_what_was_known_is_checked() -> None:
         Interpreter().launch(Program(entry, entry), (1, 1, 1), [x, x.copy(), 17])
 
 
-def test_sizes_of_arrays_that_16_divides_are_known() -> None:
+def test_which_power_of_two_divides_the_sizes_of_arrays_is_known() -> None:
     @iris.kernel
     def corner(X, Out, n):
         iris.store(Out, iris.sum(iris.tile_load(X, 0, 0, n, (4, 4))))
 
     for shape, known in [
-        ((6, 32), [1]),
-        ((16, 16), [0, 1]),
-        ((5, 7), []),
-        ((64,), [0]),
-        ((9,), []),
+        ((6, 32), {0: 2, 1: 16}),
+        ((16, 48), {0: 16, 1: 16}),
+        ((20, 7), {0: 4}),
+        ((5, 7), {}),
+        ((64,), {0: 16}),
+        ((24,), {0: 8}),
+        ((9,), {}),
     ]:
         x, out = np.ones(shape, np.float32), np.zeros(1, np.float32)
-        text = corner.lower(x, out, 3, grid=1).stages[0].text
-        lines = [line.strip().partition(" = ")[2] for line in text.splitlines()]
-        found = [lines[i - 1] for i, line in enumerate(lines) if line.startswith("assume")]
-        assert found == [f"tile.extent {axis} %X" for axis in known]
+        traced = corner.lower(x, out, 3, grid=1).stages[0].module
+        found = {
+            op.x.op.axis: op.divisor
+            for op in traced.walk()
+            if isinstance(op, math.AssumeDivisible) and isinstance(op.x.op, tile.Extent)
+        }
+        assert found == known
         corner[1](x, out, x.shape[-1])
         assert out[0] == 4 * min(4, x.size // x.shape[-1])
 
@@ -259,13 +265,21 @@ def test_a_compilation_shows_every_stage() -> None:
     x, out = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
     compilation = double.lower(x, out, 13, grid=2)
     names = [stage.name for stage in compilation.stages]
-    assert names[:2] == ["traced", "follow-masks"]
+    assert names == ["traced", *[p.name for p in METAL_PIPELINE]]
     for stage in compilation.stages:
-        assert stage.level is Level.TILE
+        lowered = "lower-to-metal" in names[: compilation.stages.index(stage) + 1]
+        assert stage.level is (Level.METAL if lowered else Level.TILE)
         assert parse(stage.text) == stage.module
         verify(stage.module)
     assert "masked_load" in compilation.stages[0].text
     assert "masked_load" not in compilation.tile
+    # At the end of its level, which is with layouts.
+    before = compilation.stages[names.index("lower-to-metal") - 1]
+    assert compilation.tile == before.text
+    assert "linear<" in compilation.tile
+    assert compilation.metal == compilation.stages[-1].text
+    assert str(compilation) == compilation.msl
+    assert "kernel void double" in compilation.msl
     assert "-" in compilation.diff("follow-masks")
     with pytest.raises(PipelineError, match="no pass 'nothing' ran; there were follow-masks"):
         compilation.diff("nothing")

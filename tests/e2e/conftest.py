@@ -1,15 +1,24 @@
-"""Every program runs twice: on the default device, and at every level."""
+"""Every program runs on three devices: the default one, one that runs it at every level, and one
+that tells whether the comparison of levels would notice what is wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from careless import Careless
 from every_level import EveryLevel
 from iris.compiler import devices
+from iris.compiler.devices import Interpreter
 
 
-@pytest.fixture(autouse=True, params=["interp", EveryLevel.name])
-def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, params=[Interpreter, EveryLevel, Careless], ids=lambda d: d.name)
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The device of launches that name none."""
-    monkeypatch.setitem(devices.DEVICES, EveryLevel.name, EveryLevel)
-    monkeypatch.setenv("IRIS_DEVICE", request.param)
+    monkeypatch.setitem(devices.DEVICES, request.param.name, request.param)
+    monkeypatch.setenv("IRIS_DEVICE", request.param.name)
+    Careless.tried = Careless.noticed = 0
+    yield
+    if Careless.tried:
+        assert Careless.noticed, f"none of {Careless.tried} changes to the program was noticed"

@@ -208,7 +208,9 @@ def test_rule(rule: str, before: str, after: str | None) -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    names = {rule.__name__ for cls in OPS.values() for rule in canonicalize.rules.of(cls)}
+    rules = [rule for cls in OPS.values() for rule in canonicalize.rules.of(cls)]
+    # Those of register arrays are in a module of their own, and so are their tests.
+    names = {rule.__name__ for rule in rules if rule.__module__ == canonicalize.__name__}
     assert names == set(CASES)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from iris.codegen.msl import emit
 from iris.errors import PipelineError
 from iris.ir import Level, Module, to_text, verify
 from iris.ir.control import Func
+from iris.ir.text.diff import diff
 from iris.passes import Instrument, Pipeline, run
 from iris.passes.instruments import Check, Dump, Snapshots
 from iris.passes.layouts import ChooseSimdgroups
@@ -23,7 +23,7 @@ TILE_PIPELINE = Pipeline.parse(
 )
 _CLEAN = "fold,canonicalize,cse,licm,dce"
 METAL_PIPELINE = Pipeline.parse(
-    f"{TILE_PIPELINE},expand-math,split-interior,{_CLEAN},choose-simdgroups,assign-layouts,{_CLEAN},"
+    f"{TILE_PIPELINE},expand-math,split-interior,{_CLEAN},stage-dots,choose-simdgroups,assign-layouts,{_CLEAN},"
     f"lower-to-metal,{_CLEAN},fuse-register-loops,{_CLEAN},"
     "allocate-threadgroup,insert-barriers,check-resources"
 )
@@ -121,17 +121,10 @@ class Compilation:
         return next(stage.text for stage in reversed(self.stages) if stage.level is level)
 
     def diff(self, name: str) -> str:
-        """What a pass changed, as a diff of IR text."""
+        """What a pass changed, as a diff of IR text; that values are numbered anew is no change."""
         for before, after in zip(self.stages, self.stages[1:], strict=False):
             if after.name == name and after.changed:
-                lines = difflib.unified_diff(
-                    before.text.splitlines(),
-                    after.text.splitlines(),
-                    before.name,
-                    name,
-                    lineterm="",
-                )
-                return "\n".join(lines) + "\n"
+                return diff(before.text, after.text, before.name, name)
         names = [stage.name for stage in self.stages[1:]]
         if name not in names:
             raise PipelineError(f"no pass {name!r} ran; there were {', '.join(names)}")

@@ -67,6 +67,7 @@ CONDITION = Constraint("a scalar bool", lambda t: isinstance(t, DType) and t.kin
 POINTER = Constraint("a pointer", lambda t: isinstance(t, Ptr))
 TILES = Constraint("a tile", lambda t: isinstance(t, Tile))
 STAGED = Constraint("a staged tile", lambda t: isinstance(t, Staged))
+MATRIX = Constraint("a tile or a staged tile", lambda t: isinstance(t, (Tile, Staged)))
 SCALAR = Constraint("a scalar", lambda t: isinstance(t, DType))
 REGISTERS = Constraint("a register array", lambda t: isinstance(t, Registers))
 THREADGROUP = Constraint("memory of the threadgroup", lambda t: isinstance(t, Threadgroup))

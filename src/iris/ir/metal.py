@@ -16,6 +16,7 @@ from iris.ir.core import Level, Op, Region, Value
 from iris.ir.declare import (
     CONDITION,
     ELEMENTS,
+    FLOATS,
     INTEGER,
     MEMORY,
     POINTER,
@@ -41,6 +42,7 @@ from iris.ir.types import (
     Threadgroup,
     Type,
     bool_,
+    f32,
     i32,
     i64,
 )
@@ -502,6 +504,36 @@ class Broadcast(_Exchange):
     name = "metal.broadcast"
     lane: int = attribute(Integer(0, SIMDGROUP_WIDTH - 1))
     x: Value = operand(ELEMENTS)
+
+
+class Mma(MetalOp):
+    """Adds the products of fragments, 8x8 matrices of which each lane holds two neighbours in a
+    row, to others: fragment (i, j) of the result is that of `acc` plus fragment i of `a` times
+    fragment j of `b`.
+
+    %acc2: regs<32xf32> = metal.mma %a, %b, %acc
+
+    An array holds its fragments one after the other, a grid of them column by column.
+    """
+
+    name = "metal.mma"
+    convergent = True
+    a: Value = operand(FLOATS)
+    b: Value = operand(FLOATS)
+    acc: Value = operand(FLOATS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        a, b, acc = (element_type(v.type) for v in self.operands)
+        for field, type_ in (("a", a), ("b", b)):
+            if count_of(type_) % 2:
+                raise self.invalid(f"{type_} is no whole number of fragments", at=field)
+        if a.element is not b.element:
+            raise self.invalid(f"{a.element} and {b.element} do not multiply", at="b")
+        if 2 * count_of(acc) != count_of(a) * count_of(b) or acc.element is not f32:
+            wanted = registers(count_of(a) * count_of(b) // 2, f32)
+            raise self.invalid(f"the product of {a} and {b} is added to {wanted}", at="acc")
+        return (acc,)
 
 
 # Reports.

@@ -14,6 +14,7 @@ from iris.ir.declare import (
     ELEMENTS,
     INTEGER,
     INTEGERS,
+    MATRIX,
     NUMBERS,
     POINTER,
     STAGED,
@@ -385,17 +386,17 @@ class Dot(TileOp):
     %acc2: tile<64x64xf32> = tile.dot %a, %b, acc=%acc
 
     The result has the dtype of `acc`, else f32 for floats and i32 for integers; floats are summed
-    in f32, in any order.
+    in f32, in any order.  An operand may be a staged tile, which is read where it is.
     """
 
     name = "tile.dot"
-    a: Value = operand(TILES)
-    b: Value = operand(TILES)
+    a: Value = operand(MATRIX)
+    b: Value = operand(MATRIX)
     acc: Value | None = optional(TILES)
     result: Value = result()
 
     def infer(self) -> tuple[Type, ...]:
-        a, b = _tile(self.a), _tile(self.b)
+        a, b = _matrix(self.a), _matrix(self.b)
         if len(a.shape) != 2:
             raise self.invalid(f"{a} is no matrix", at="a")
         if len(b.shape) != 2 or b.shape[0] != a.shape[1]:
@@ -409,6 +410,10 @@ class Dot(TileOp):
         if acc.shape != shape or acc.element.is_float is not a.element.is_float:
             raise self.invalid(f"the product of {a} and {b} cannot be added to {acc}", at="acc")
         return (acc,)
+
+    def effects(self) -> Sequence[Effect]:
+        staged = (v for v in (self.a, self.b) if isinstance(v.type, Staged))
+        return [Effect(Access.READ, v) for v in staged]
 
 
 class ReduceKind(Enum):
@@ -521,6 +526,13 @@ class Print(TileOp):
 def _tile(value: Value) -> Tile:
     """The type of a value, of which the declaration has said that it is a tile."""
     if not isinstance(value.type, Tile):
+        raise VerifyError(f"{value.type} is no tile")
+    return value.type
+
+
+def _matrix(value: Value) -> Tile | Staged:
+    """The type of an operand of a product."""
+    if not isinstance(value.type, (Tile, Staged)):
         raise VerifyError(f"{value.type} is no tile")
     return value.type
 

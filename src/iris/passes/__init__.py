@@ -17,6 +17,7 @@ from iris.passes import (
     recover_blocks,
     registers,
     split_interior,
+    stage_dots,
     uniform_conditions,
 )
 from iris.passes.manager import Instrument, run
@@ -44,5 +45,6 @@ __all__ = [
     "registers",
     "run",
     "split_interior",
+    "stage_dots",
     "uniform_conditions",
 ]

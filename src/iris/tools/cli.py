@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from iris.errors import IrisError
-from iris.tools import opt, run
+from iris.tools import emit, opt, run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,6 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(metavar="command", required=True)
     opt.add_command(commands)
     run.add_command(commands)
+    emit.add_command(commands)
     options = parser.parse_args(arguments)
     try:
         options.run(options)

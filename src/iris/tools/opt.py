@@ -13,6 +13,7 @@ import argparse
 import dataclasses
 import inspect
 import sys
+import textwrap
 from pathlib import Path
 
 from iris.compiler.compilation import dumps
@@ -21,6 +22,8 @@ from iris.ir import parse, to_text, verify
 from iris.passes import PASSES, Instrument, Pipeline, run
 from iris.passes.instruments import Check, Timing
 from iris.passes.pipeline import kebab
+
+LINE = 100  # characters
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -68,13 +71,20 @@ def run_command(options: argparse.Namespace) -> None:
 
 
 def describe_passes() -> str:
-    """A line for each pass: its name, options and what it is for."""
+    """What each pass is for, the level that it works on, and its options."""
+    width = max(map(len, PASSES))
     lines = []
     for name, cls in sorted(PASSES.items()):
-        first = (inspect.getdoc(cls) or "").split("\n\n")[0].split("\n")
-        options = ", ".join(f"{kebab(f.name)}: {f.type}" for f in dataclasses.fields(cls))
-        spelled = f"{name}{{{options}}}" if options else name
-        lines.append(f"{spelled:16} {' '.join(first)}")
+        level = "any" if cls.level is None else cls.level.value
+        text = " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
+        options = [f"{kebab(f.name)} ({f.type})" for f in dataclasses.fields(cls)]
+        if options:
+            text += f" Options: {', '.join(options)}."
+        head = f"{name:{width}}  {level:5}  "
+        hanging = " " * len(head)
+        lines += textwrap.wrap(
+            text, LINE, initial_indent=head, subsequent_indent=hanging, break_on_hyphens=False
+        )
     return "\n".join(lines)
 
 

@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.errors import ParseError, SourceSpot
-from iris.interp import tile as interp
+from iris.errors import ParseError, SettingError, SourceSpot
+from iris.interp import metal, tile
 from iris.interp.memory import memory_dtype
 from iris.ir import literal, parse, scalar, to_text
 from iris.ir.control import Func
-from iris.ir.core import Module, Value
+from iris.ir.core import Level, Module, Value
 from iris.ir.text.cursor import Cursor
 from iris.ir.types import DTYPES, DType, Kind, Ptr, Type
 
@@ -43,6 +43,8 @@ Grid = tuple[int, int, int]
 MOST_PROGRAMS = 2**20  # along one axis of a grid
 MOST_ELEMENTS = 2**31 - 1
 MOST_SEED = 2**63 - 1
+
+INTERPRETERS: dict[Level, Callable[..., object]] = {Level.TILE: tile.run, Level.METAL: metal.run}
 
 
 @dataclass(frozen=True)
@@ -148,10 +150,17 @@ class Program:
                 made.append(memory[recipe.at : recipe.at + size].reshape(recipe.shape))
         return made
 
+    def run(self, arguments: Sequence[Any], **options: Any) -> None:
+        """Runs it in the interpreter of its level, which is given the options."""
+        level = self.function.function_level
+        if level not in INTERPRETERS:
+            raise SettingError(f"no interpreter runs functions of the {level.value} level")
+        INTERPRETERS[level](self.function, self.grid, arguments, **options)
+
     def launch(self, arguments: Sequence[Any]) -> list[str]:
-        """Runs it in the interpreter; the lines it printed."""
+        """Runs it; the lines it printed."""
         lines: list[str] = []
-        interp.run(self.function, self.grid, arguments, output=lines.append)
+        self.run(arguments, output=lines.append)
         return lines
 
     def __str__(self) -> str:

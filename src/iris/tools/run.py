@@ -1,9 +1,12 @@
-"""`iris run`: launch IR text in the interpreter.
+"""`iris run`: launch IR text in the interpreter of its level, Tile IR or Metal IR.
 
     iris run kernel.iris                        what each written array holds in the end
     iris run kernel.iris --print %Y             all of an array
     iris run kernel.iris --passes "fold,cse"    after these passes: is anything different?
     iris run kernel.iris --seed 7               on other data
+    iris run kernel.iris --device interp:metal  lowered to Metal IR first, if it is Tile IR
+    iris run kernel.iris --counters             ... and what a profiler would count (Metal IR)
+    iris run kernel.iris --interleave 1         ... its simdgroups by turns in a random order
 
 Comments at the top of the file say how to launch it:
 
@@ -23,19 +26,22 @@ from __future__ import annotations
 
 import argparse
 import zlib
+from typing import Any
 
 import numpy as np
 
 from iris.compiler.compilation import dumps
+from iris.compiler.devices import DEVICES
 from iris.errors import SettingError
-from iris.interp import tile as interp
-from iris.ir import literal, scalar, verify
+from iris.interp.metal import Counters
+from iris.ir import Level, literal, scalar, verify
 from iris.ir.control import Func
 from iris.ir.core import Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.types import Ptr
 from iris.passes import Pipeline
 from iris.passes import run as run_passes
+from iris.tools.emit import lowering
 from iris.tools.opt import read
 from iris.tools.replay import Program, Values
 
@@ -45,7 +51,7 @@ FIRST = 8  # how many values of each array are shown
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "run",
-        help="launch IR text in the interpreter",
+        help="launch IR text in an interpreter",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -65,12 +71,23 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="ARG",
         help="print all of this array, too (may be given more than once)",
     )
+    parser.add_argument(
+        "--device",
+        choices=list(DEVICES),
+        help="where to run it (default: the interpreter of its level)",
+    )
+    parser.add_argument("--counters", action="store_true", help="print what a profiler would count")
+    parser.add_argument(
+        "--interleave", type=int, metavar="SEED", help="run the simdgroups in a random order"
+    )
     parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> None:
-    if options.seed < 0:
-        raise SettingError(f"--seed is 0 or greater, not {options.seed}")
+    for name in ("seed", "interleave"):
+        number = getattr(options, name)
+        if number is not None and number < 0:
+            raise SettingError(f"--{name} is 0 or greater, not {number}")
     pipeline = Pipeline.parse(options.passes)
     program = Program.parse(read(options.file), options.file)
     verify(program.module)
@@ -84,15 +101,49 @@ def run_command(options: argparse.Namespace) -> None:
         module = run_passes(program.module, pipeline, dumps())
         verify(module)
         program = program.with_module(module)
+    if options.device is not None:
+        program = _for_level(program, DEVICES[options.device].accepts)
+    watching = _watching(program, options)
     arguments = program.make_arguments(options.seed)
     # What the program prints is shown as it ran, also when it ends with an error.
-    interp.run(program.function, program.grid, arguments)
+    program.run(arguments, **watching)
     for name, parameter in arrays.items():
         values = arguments[parameter.index]
         if name in shown:
             print(f"%{name} = {_listed(parameter, values)}")
         elif _is_written(program.function, parameter.index):
             print(describe(parameter, values))
+    if options.counters:
+        print(watching["counters"])
+
+
+def _for_level(program: Program, level: Level) -> Program:
+    """The program at the level that a device takes."""
+    if level is Level.METAL:
+        module = run_passes(program.module, lowering(program.function), dumps())
+        verify(module)
+        program = program.with_module(module)
+    there = program.function.function_level
+    if there is not level:
+        raise SettingError(
+            f"@{program.entry} is at the {there.value} level; "
+            f"--device is one that takes the {level.value} level"
+        )
+    return program
+
+
+def _watching(program: Program, options: argparse.Namespace) -> dict[str, Any]:
+    """What the interpreter is to count, and in which order to go."""
+    watching: dict[str, Any] = {}
+    if options.counters:
+        watching["counters"] = Counters()
+    if options.interleave is not None:
+        watching["interleave"] = options.interleave
+    if watching and program.function.function_level is not Level.METAL:
+        raise SettingError(
+            f"--{next(iter(watching))} is for Metal IR; --device interp:metal makes that of it"
+        )
+    return watching
 
 
 def _arrays(function: Func) -> dict[str, Value]:

@@ -173,6 +173,8 @@ def transcendental(
     error = rounded(dtype, results[0], (low, high))
     if not ulps:
         return [settle(error, errors)]
+    if len(operands) == 1:  # what a function is at infinity, it is everywhere
+        error = np.where(np.isinf(operands[0]), 0.0, error)
     return [np.where(sum(errors) == np.inf, np.inf, error)]
 
 

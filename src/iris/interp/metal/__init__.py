@@ -25,7 +25,16 @@ import numpy as np
 import numpy.typing as npt
 
 # Each of these registers the rules of some ops.
-from iris.interp.metal import arithmetic, atomics, control, loadstore, registers, reports, threads
+from iris.interp.metal import (
+    arithmetic,
+    atomics,
+    control,
+    loadstore,
+    matrices,
+    registers,
+    reports,
+    threads,
+)
 from iris.interp.metal.counters import Counters
 from iris.interp.metal.frame import Frame
 from iris.interp.metal.launch import Chunk, Grid, Launch
@@ -42,6 +51,7 @@ __all__ = [
     "atomics",
     "control",
     "loadstore",
+    "matrices",
     "registers",
     "reports",
     "run",

@@ -40,7 +40,8 @@ class Counters:
 
     Flops and transcendentals are of floats, and count the elements of all threads; a fused
     multiply-add is two flops.  Barriers are counted per threadgroup, or per simdgroup where they
-    are for one; shuffles per simdgroup and register; atomics per thread.
+    are for one; shuffles per simdgroup and register; atomics per thread; mmas, the products of two
+    fragments, per simdgroup.
     """
 
     device_loads: Traffic = field(default_factory=Traffic)
@@ -52,6 +53,7 @@ class Counters:
     transcendentals: Counter[str] = field(default_factory=Counter)
     atomics: Counter[str] = field(default_factory=Counter)
     flops: int = 0
+    mmas: int = 0
     target: AppleGPU = field(default_factory=AppleGPU)
     _lines: dict[tuple[object, bool], Array] = field(default_factory=dict, repr=False)
     _cycles: dict[tuple[bytes, int], int] = field(default_factory=dict, repr=False)
@@ -102,3 +104,41 @@ class Counters:
             traffic = self.device_loads if loads else self.device_stores
             traffic.compulsory_lines += int(seen.sum())
         self._lines.clear()
+
+    def __str__(self) -> str:
+        """A line for each kind of thing that was done."""
+        rows = [
+            ("device loads", _traffic(self.device_loads)),
+            ("device stores", _traffic(self.device_stores)),
+            ("threadgroup loads", _banked(self.threadgroup_loads)),
+            ("threadgroup stores", _banked(self.threadgroup_stores)),
+            *[
+                (what, ", ".join(f"{kind} {count}" for kind, count in sorted(counter.items())))
+                for what, counter in [
+                    ("barriers", self.barriers),
+                    ("shuffles", self.shuffles),
+                    ("atomics", self.atomics),
+                    ("transcendentals", self.transcendentals),
+                ]
+            ],
+            ("flops", str(self.flops)),
+        ]
+        return "\n".join(f"{what:<18}  {done or 'none'}" for what, done in rows)
+
+
+def _traffic(traffic: Traffic) -> str:
+    if not traffic.instructions:
+        return ""
+    return (
+        f"{traffic.bytes} bytes by {traffic.instructions} instructions, "
+        f"{traffic.lines} lines ({traffic.compulsory_lines} compulsory)"
+    )
+
+
+def _banked(banked: Banked) -> str:
+    if not banked.instructions:
+        return ""
+    return (
+        f"{banked.bytes} bytes by {banked.instructions} instructions, "
+        f"{banked.conflicts} cycles of bank conflicts"
+    )

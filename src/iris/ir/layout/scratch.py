@@ -60,17 +60,14 @@ def scratch(
     """Addresses for what `source` writes and `target` reads."""
     bits = source.num_elements.bit_length() - 1
     widest = min(4, 16 // element_bytes)
-    reads = set(target.columns_of(REGISTER))
-    vector = Span()
-    chosen: list[int] = []
-    for column in source.columns_of(REGISTER):
-        if 2 << len(chosen) <= widest and column in reads and vector.add(column):
-            chosen.append(column)
+    chosen = _common_vector(source, target, widest)
     # So many accesses of this width go to different banks at once.
     row = (gpu.banks * gpu.bank_bytes // (element_bytes << len(chosen))).bit_length() - 1
     ours = _independent(source.columns_of(LANE), chosen)[:row]
     theirs = _independent(target.columns_of(LANE), chosen)[:row]
-    spare = [*target.columns_of(REGISTER), *(1 << b for b in range(bits))]
+    # All but the vector: with it they come to everything, and no address of theirs has its bits.
+    every = [*target.columns_of(REGISTER), *source.columns, *target.columns]
+    spare = [c for c in every if c not in chosen]
     size = max(len(ours), len(theirs))
     ours = _completed(ours, chosen, [*theirs, *spare], size)
     theirs = _completed(theirs, chosen, [*ours, *spare], size)
@@ -80,6 +77,22 @@ def scratch(
     span = Span(basis)
     columns = tuple(span.combination(1 << b) or 0 for b in range(bits))
     return Scratch(columns, widest)
+
+
+def _common_vector(source: LinearLayout, target: LinearLayout, widest: int) -> list[int]:
+    """Register columns of both layouts, so many as one access may move, that are independent of
+    all other columns: so the low bits of an address can be theirs alone."""
+    chosen: list[int] = []
+    reads = target.columns_of(REGISTER)
+    columns = [*source.columns, *target.columns]
+    for column in source.columns_of(REGISTER):
+        if 2 << len(chosen) > widest or column not in reads or columns.count(column) > 2:
+            continue
+        more = [*chosen, column]
+        span = Span(c for c in columns if c not in more)
+        if all(span.add(c) for c in more):
+            chosen = more
+    return chosen
 
 
 def _independent(vectors: Iterable[int], modulo: Iterable[int]) -> list[int]:

@@ -9,8 +9,10 @@ from iris.ir.control import For, Func, If, While, Yield
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.layout.linear import LANE, REGISTER, LinearLayout
 from iris.ir.layout.reduce import reduce_axis
+from iris.ir.math import element_type
 from iris.ir.types import Tile
 from iris.passes.axis import Axes, order, vector
+from iris.passes.layouts.fragments import arrange, is_of_fragments, matrix_type
 from iris.passes.layouts.shapes import coalesced, scannable
 
 Rule = Callable[["Homes", Op], "LinearLayout | None"]
@@ -104,9 +106,11 @@ def where_it_is_coalesced(homes: Homes, op: Op) -> LinearLayout:
 
 
 @home(tile.Dot)
-def where_it_is_added_to(homes: Homes, op: tile.Dot) -> LinearLayout:
+def in_fragments(homes: Homes, op: tile.Dot) -> LinearLayout:
     assert op.acc is not None
-    return homes.settled(op.acc)
+    if not is_of_fragments(op):
+        return homes.settled(op.acc)
+    return arrange(op, homes.simdgroups).result(element_type(op.result.type).shape)
 
 
 @home(tile.ExpandDims)
@@ -147,7 +151,15 @@ def where_the_result_is(homes: Homes, op: Op) -> Sequence[LinearLayout | None]:
     return [at] * len(op.operands)
 
 
-@uses(tile.ExpandDims, tile.Reshape, tile.Transpose, tile.Reduce, tile.ConvertLayout, tile.Assert)
+@uses(
+    tile.ExpandDims,
+    tile.Reshape,
+    tile.Transpose,
+    tile.Reduce,
+    tile.ConvertLayout,
+    tile.Stage,
+    tile.Assert,
+)
 def where_they_are(homes: Homes, op: Op) -> Sequence[LinearLayout | None]:
     return [homes.settled(v) if isinstance(v.type, Tile) else None for v in op.operands]
 
@@ -157,21 +169,26 @@ uses(tile.Print)(where_they_are)
 
 @uses(tile.Dot)
 def where_they_are_but_what_is_added(homes: Homes, op: tile.Dot) -> Sequence[LinearLayout | None]:
-    return [homes.settled(op.a), homes.settled(op.b), homes.of(op.result)]
+    if not is_of_fragments(op):
+        return [homes.settled(op.a), homes.settled(op.b), homes.of(op.result)]
+    found = arrange(op, homes.simdgroups)
+    a, b = (matrix_type(v).shape for v in (op.a, op.b))
+    return [found.left(a), found.right(b), homes.of(op.result)]
 
 
 @uses(tile.Store, tile.StoreTile)
 def where_the_value_is(
     homes: Homes, op: tile.Store | tile.StoreTile
 ) -> Sequence[LinearLayout | None]:
-    """What is stored stays where it is, unless that would scatter it."""
+    """What is stored stays where it is, unless that would scatter it: rows of a fragment are
+    short, but there is a way to memory and back that they save."""
     type_ = op.value.type
     if not isinstance(type_, Tile):
         return [None] * len(op.operands)
     best = homes.at_access(op, type_)
     at = homes.of(op.value)
     fastest = order(op, homes.axes)[0]
-    if at is None or _segments(at, fastest) > 2 * _segments(best, fastest):
+    if at is None or _segments(at, fastest) > 8 * _segments(best, fastest):
         at = best
     return [at] * len(op.operands)
 

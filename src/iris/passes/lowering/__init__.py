@@ -10,6 +10,7 @@ from iris.passes.lowering import (
     move,
     report,
     scans,
+    staging,
 )
 from iris.passes.lowering.lower import LowerToMetal
 
@@ -24,4 +25,5 @@ __all__ = [
     "move",
     "report",
     "scans",
+    "staging",
 ]

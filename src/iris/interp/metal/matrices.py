@@ -1,0 +1,66 @@
+"""The simdgroups' matrices: a lane has two elements of each 8x8 fragment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.interp.metal.counters import Counters
+from iris.interp.metal.frame import Frame
+from iris.interp.metal.rules import counting, interpretation
+from iris.interp.metal.threads import check_simdgroups
+from iris.ir import metal
+from iris.ir.layout.linear import APPLE_FRAGMENT
+from iris.ir.metal import SIMDGROUP_WIDTH, count_of
+
+Array = npt.NDArray[Any]
+
+# Which element of a fragment, by its row-major number, each lane has as its first and second.
+_ELEMENTS = APPLE_FRAGMENT.table().reshape(2, SIMDGROUP_WIDTH).T.reshape(-1)
+_HOLDERS = np.argsort(_ELEMENTS)
+
+
+@interpretation(metal.Mma)
+def mma(frame: Frame, op: metal.Mma, a: Array, b: Array, acc: Array) -> Sequence[Array]:
+    check_simdgroups(frame, op)
+    left, right, total = (
+        _matrices(frame, x, count_of(v.type) // 2)
+        for v, x in zip(op.operands, (a, b, acc), strict=True)
+    )
+    rows, columns = left.shape[-3], right.shape[-3]
+    # One product of all rows with all columns, not one for each fragment.
+    tall = left.reshape(*left.shape[:-3], rows * 8, 8)
+    wide = right.swapaxes(-3, -2).reshape(*right.shape[:-3], 8, columns * 8)
+    with np.errstate(all="ignore"):
+        product = np.matmul(tall, wide).reshape(*tall.shape[:-2], rows, 8, columns, 8)
+        product = np.moveaxis(product, (-2, -4), (-4, -3))
+        total = total + product.reshape(*product.shape[:-4], rows * columns, 8, 8)
+    return [_registers(frame, total)]
+
+
+def _matrices(frame: Frame, x: Array, count: int) -> Array:
+    """The fragments that simdgroups have: rows, simdgroups, loops, fragments, 8, 8."""
+    lead = x.shape[2:-1]
+    threads = frame.simdgroups * SIMDGROUP_WIDTH
+    whole = np.broadcast_to(x, (x.shape[0], threads, *lead, 2 * count))
+    apart = whole.reshape(x.shape[0], frame.simdgroups, SIMDGROUP_WIDTH, *lead, count, 2)
+    lanes = np.moveaxis(apart, 2, -2)
+    flat = lanes.reshape(*lanes.shape[:-2], 64).astype(np.float32, copy=False)
+    return flat[..., _HOLDERS].reshape(*flat.shape[:-1], 8, 8)
+
+
+def _registers(frame: Frame, x: Array) -> Array:
+    """What threads have of such fragments."""
+    flat = x.reshape(*x.shape[:-2], 64)[..., _ELEMENTS]
+    lanes = np.moveaxis(flat.reshape(*flat.shape[:-1], SIMDGROUP_WIDTH, 2), -2, 2)
+    threads = lanes.shape[1] * SIMDGROUP_WIDTH
+    return lanes.reshape(lanes.shape[0], threads, *lanes.shape[3:-2], 2 * lanes.shape[-2])
+
+
+@counting(metal.Mma)
+def count_mma(counters: Counters, frame: Frame, op: metal.Mma, *operands: Array) -> None:
+    fragments = count_of(op.a.type) * count_of(op.b.type) // 4
+    counters.mmas += frame.threads_running() // SIMDGROUP_WIDTH * fragments

@@ -1,0 +1,173 @@
+"""Layouts of the matrices of a product, made of the fragments that the hardware multiplies.
+
+A fragment is 8x8; each lane holds two neighbours in a row.  A simdgroup has a grid of fragments,
+in its registers one after the other; simdgroups have blocks of rows and of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from iris.ir import math, tile
+from iris.ir.control import Yield
+from iris.ir.core import Value
+from iris.ir.layout.linear import APPLE_FRAGMENT, LANE, SIMDGROUP, LinearLayout, log2
+from iris.ir.math import element_type
+from iris.ir.types import Staged, Tile
+
+SIZE = 8
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How simdgroups share the result of a product: blocks of rows times blocks of columns; what
+    is left over has copies."""
+
+    rows: int
+    columns: int
+    copies: int
+
+    def result(self, shape: tuple[int, ...]) -> LinearLayout:
+        return self._grid(shape, (0, 1), {0: self.rows, 1: self.columns})
+
+    def left(self, shape: tuple[int, ...]) -> LinearLayout:
+        """All columns of a block's rows; those of a fragment column together."""
+        return self._grid(shape, (0, 1), {0: self.rows})
+
+    def right(self, shape: tuple[int, ...]) -> LinearLayout:
+        """All rows of a block's columns; those of a fragment row together."""
+        return self._grid(shape, (1, 0), {1: self.columns})
+
+    @staticmethod
+    def of(result: LinearLayout) -> Arrangement | None:
+        """The arrangement of which this is the layout of a result, if it is one."""
+        if result.rank != 2 or min(result.shape) < SIZE:
+            return None
+        counts = [1, 1, 1]
+        for image in dict(result.bases)[SIMDGROUP]:
+            counts[0 if image[0] else 1 if image[1] else 2] *= 2
+        found = Arrangement(*counts)
+        if result.shape[0] // found.rows < SIZE or result.shape[1] // found.columns < SIZE:
+            return None
+        return found if found.result(result.shape) == result else None
+
+    def _grid(
+        self, shape: tuple[int, ...], order: tuple[int, int], blocks: dict[int, int]
+    ) -> LinearLayout:
+        """The layout of a matrix; its fragments go along the first axis of `order` first, and its
+        blocks are so many along each axis."""
+
+        def steps(axis: int, start: int, end: int) -> list[tuple[int, int]]:
+            sizes = [start << bit for bit in range(log2(end) - log2(start))]
+            return [(s, 0) if axis == 0 else (0, s) for s in sizes]
+
+        size = [n // blocks.get(axis, 1) for axis, n in enumerate(shape)]
+        register = [(0, 1), *steps(order[0], SIZE, size[order[0]])]
+        register += steps(order[1], SIZE, size[order[1]])
+        simdgroup: list[tuple[int, int]] = []
+        for axis, count in ((0, self.rows), (1, self.columns)):
+            if axis in blocks:
+                simdgroup += steps(axis, size[axis], shape[axis])
+            else:
+                simdgroup += [(0, 0)] * log2(count)
+        simdgroup += [(0, 0)] * log2(self.copies)
+        lane = dict(APPLE_FRAGMENT.bases)[LANE]
+        return LinearLayout.of(shape, register=register, lane=lane, simdgroup=simdgroup)
+
+
+def is_of_fragments(op: tile.Dot) -> bool:
+    """Whether the hardware's matrices serve for a product: of floats, none of its sizes below
+    theirs."""
+    a, b = matrix_type(op.a), matrix_type(op.b)
+    return a.element.is_float and min(*a.shape, *b.shape) >= SIZE
+
+
+def matrix_type(value: Value) -> Tile | Staged:
+    """The type of an operand of a product."""
+    assert isinstance(value.type, Tile | Staged)
+    return value.type
+
+
+def arrange(op: tile.Dot, simdgroups: int) -> Arrangement:
+    """Blocks that need the fewest rows and columns of the operands; but all columns of a row in
+    one simdgroup, if rows are then combined, or are the left operand of a product."""
+    rows, columns = element_type(op.result.type).shape
+    in_rows = comes_from_product(op.a) or _is_used_by_rows(op.result)
+    best = Arrangement(1, 1, simdgroups)
+    for down in _powers(min(simdgroups, rows // SIZE)):
+        across = 1 if in_rows else min(simdgroups // down, columns // SIZE)
+        found = Arrangement(down, across, simdgroups // (down * across))
+        if _load(found, rows, columns) < _load(best, rows, columns):
+            best = found
+    return best
+
+
+def _load(found: Arrangement, rows: int, columns: int) -> tuple[int, int]:
+    """What a simdgroup has to do, and what it has to read for that."""
+    height, width = rows // found.rows, columns // found.columns
+    return height * width, height + width
+
+
+def _powers(most: int) -> Iterator[int]:
+    power = 1
+    while power <= most:
+        yield power
+        power *= 2
+
+
+def comes_from_product(value: Value) -> bool:
+    """Whether a tile is made of a product of its shape, element by element."""
+    seen: set[Value] = set()
+    waiting = [value]
+    shape = value.type.shape if isinstance(value.type, Tile) else None
+    while waiting:
+        x = waiting.pop()
+        if x in seen or not isinstance(x.type, Tile) or x.type.shape != shape:
+            continue
+        seen.add(x)
+        if isinstance(x.op, tile.Dot):
+            return True
+        if x.op is not None and type(x.op).__module__ == math.__name__:
+            waiting += x.op.operands
+    return False
+
+
+def _is_used_by_rows(value: Value) -> bool:
+    """Whether what is made of a tile, element by element, is reduced along its rows, or is the
+    left operand of a product."""
+    seen: set[Value] = set()
+    waiting = [value]
+    while waiting:
+        x = waiting.pop()
+        if x in seen or not isinstance(x.type, Tile):
+            continue
+        seen.add(x)
+        for user in x.users:
+            if isinstance(user, tile.Reduce) and user.axis == 1:
+                return True
+            if isinstance(user, tile.Dot):
+                if user.a is x:
+                    return True
+                if user.acc is x:
+                    waiting.append(user.result)
+            elif isinstance(user, Yield):
+                waiting += _carried(user, x)
+            elif type(user).__module__ == math.__name__:
+                waiting += user.results
+    return False
+
+
+def _carried(end: Yield, value: Value) -> list[Value]:
+    """What a value that a region yields becomes."""
+    parent, region = end.parent_op, end.parent
+    if parent is None or region is None or not parent.forwards(region):
+        return []
+    found = []
+    for index, carried in enumerate(end.operands):
+        if carried is value:
+            found.append(parent.results[index])
+            if parent.loops:
+                back = len(end.operands) - index
+                found += [r.arguments[-back] for r in parent.regions]
+    return found

@@ -1,0 +1,84 @@
+"""`iris emit`: print the Metal Shading Language of IR text.
+
+    iris emit kernel.iris                   Tile IR, after the passes that lead to Metal IR
+    iris emit lowered.iris                  Metal IR, as it stands
+    iris emit --passes "..." kernel.iris    after these passes instead
+    iris emit --entry @scale kernels.iris   one function of several
+
+Comments in the file, such as those for `iris run`, do not matter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from iris.codegen.msl import emit
+from iris.compiler.compilation import METAL_PIPELINE, dumps
+from iris.errors import SettingError
+from iris.ir import Level, Module, parse, verify
+from iris.ir.control import Func
+from iris.passes import Pipeline, run
+from iris.tools.opt import read, write
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "emit",
+        help="print the Metal Shading Language of IR text",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
+    parser.add_argument(
+        "--passes", metavar="PIPELINE", help="run these first, and no others (see iris opt --list)"
+    )
+    parser.add_argument("--entry", metavar="FUNC", help="the function, where there are several")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write here, not to standard output")
+    parser.set_defaults(run=run_command)
+
+
+def run_command(options: argparse.Namespace) -> None:
+    module = parse(read(options.file), options.file)
+    verify(module)
+    function = choose(module, options.entry)
+    given = options.passes is not None
+    pipeline = Pipeline.parse(options.passes) if given else lowering(function)
+    if pipeline.passes:
+        module = run(Module([function.clone({})]), pipeline, dumps())
+        verify(module)
+        (function,) = functions(module)
+    if function.function_level is not Level.METAL:
+        raise SettingError(
+            f"@{function.symbol} is at the {function.function_level.value} level, after the passes "
+            f"{str(pipeline)!r}; those that lead from Tile IR to Metal IR are {METAL_PIPELINE}"
+        )
+    text = emit(function).text
+    if options.output is None:
+        sys.stdout.write(text)
+    else:
+        write(options.output, text)
+
+
+def lowering(function: Func) -> Pipeline:
+    """The passes that lead from a function to Metal IR."""
+    return Pipeline() if function.function_level is Level.METAL else METAL_PIPELINE
+
+
+def functions(module: Module) -> list[Func]:
+    return [op for op in module if isinstance(op, Func)]
+
+
+def choose(module: Module, name: str | None) -> Func:
+    """The function called so, or the only one."""
+    there = {f.symbol: f for f in functions(module)}
+    listed = ", ".join(f"@{symbol}" for symbol in there) or "none"
+    if name is None:
+        if len(there) != 1:
+            raise SettingError(f"name one function with --entry; there are {listed}")
+        (name,) = there
+    name = name.removeprefix("@")
+    if name not in there:
+        raise SettingError(f"--entry: no function is called @{name}; there are {listed}")
+    return there[name]

@@ -1,0 +1,136 @@
+"""The levels agree, and the comparison says where they do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import wild
+from iris.errors import LanguageError
+from iris.ir import math, tile
+from iris.ir.core import Module
+from iris.ir.types import DTYPES
+from iris.passes import Pass
+from iris.testing import programs
+from iris.testing.levels import Agreement, Disagreement, agree, compare
+from iris.tools.replay import Program
+from support import counts
+
+INF, NAN = np.inf, np.nan
+SIMDGROUPS = (1, 4) if counts(0, 1) == 0 else (1, 2, 4, 8)
+INTERLEAVINGS = range(counts(2, 20))
+
+
+def lowers(program: Program) -> bool:
+    """Whether there is an atomic op on Apple GPUs for each of the program's."""
+    return all(
+        op.result.type.element.bits == 32  # type: ignore[attr-defined]
+        for op in program.module.walk()
+        if isinstance(op, tile.Atomic | tile.AtomicCas)
+    )
+
+
+@pytest.mark.parametrize(
+    "change", [lambda program: program, wild.inexact], ids=["as is", "inexact"]
+)
+@settings(max_examples=counts(50, 1000))
+@given(programs.tile(masked=True))
+def test_the_levels_agree(change: Any, program: Program) -> None:
+    if lowers(program):
+        agree(change(program), simdgroups=SIMDGROUPS, interleavings=INTERLEAVINGS)
+    else:
+        with pytest.raises(LanguageError, match="atomics of 32-bit"):
+            agree(program)
+
+
+SOFTMAX = """
+# grid: 3
+# argument %X: f32[192] seed=1 range=[-4.0, 4.0]
+# argument %Y: f32[192]
+
+func tile @softmax(%X: ptr<f32>, %Y: ptr<f32>) {
+  %row: i32 = tile.program_id 0
+  %n: i32 = constant 64
+  %start: i32 = mul %row, %n
+  %starts: tile<64xi32> = tile.broadcast %start
+  %lanes: tile<64xi32> = tile.arange 0
+  %at: tile<64xi32> = add %starts, %lanes
+  %x: tile<64xf32> = tile.load %X, %at
+  %m: f32 = tile.reduce maxnum 0 %x
+  %top: tile<64xf32> = tile.broadcast %m
+  %d: tile<64xf32> = sub %x, %top
+  %e: tile<64xf32> = exp %d
+  %s: f32 = tile.reduce sum 0 %e
+  %total: tile<64xf32> = tile.broadcast %s
+  %y: tile<64xf32> = div %e, %total
+  tile.store %Y, %at, %y
+  return
+}
+"""
+
+
+@dataclass(frozen=True)
+class Off(Pass):
+    """Makes sums a little greater than they are."""
+
+    name = "off-by-little"
+    level = tile.TileOp.level
+
+    def run(self, module: Module) -> None:
+        for op in list(module.walk()):
+            if isinstance(op, math.Div):
+                more = math.Constant(1 + 2.0**-14, op.result.type)  # type: ignore[arg-type]
+                op.insert_before(more)
+                scaled = math.Mul(op.rhs, more.result)
+                op.insert_before(scaled)
+                op.set_operands((op.lhs, scaled.result))
+
+
+def test_agreement_is_counted() -> None:
+    counted = agree(Program.parse(SOFTMAX), simdgroups=(1, 2), interleavings=(5,))
+    assert counted == Agreement(bounded=4 * 192)
+    assert str(counted) == "768 elements: 0 exact, 768 bounded, 0 undetermined (0.00%)"
+
+
+def test_a_disagreement_names_what_differs() -> None:
+    program = Program.parse(SOFTMAX)
+    lowering = f"{Off.name},choose-simdgroups,assign-layouts,lower-to-metal,insert-barriers"
+    with pytest.raises(Disagreement) as caught:
+        agree(program, pipeline=lowering)
+    message = str(caught.value)
+    assert "Y[0] is " in message and "off by" in message
+    assert "choose-simdgroups{count=1}" in message and "in lockstep" in message
+    assert "func tile @softmax" in message and "func metal @softmax" in message
+
+
+def differs(dtype: str, was: Any, now: Any, bound: float = 0.0) -> bool:
+    storage = {"f32": np.float32, "bf16": np.uint16, "i8": np.int8, "bool": np.bool_}[dtype]
+    one, other = np.array([was], storage), np.array([now], storage)
+    try:
+        compare("x", DTYPES[dtype], one, np.array([bound]), other)
+    except Disagreement:
+        return True
+    return False
+
+
+def test_what_is_the_same() -> None:
+    assert not differs("f32", 1.5, 1.5)
+    assert not differs("f32", NAN, -NAN)
+    assert differs("f32", 0.0, -0.0)
+    assert differs("f32", 1.0, 1 + 2.0**-23)
+    assert differs("f32", 1.0, NAN, 10.0)
+    assert differs("f32", INF, 1.0, 10.0)
+    assert not differs("f32", 1.0, 1.5, 0.5)
+    assert differs("f32", 1.0, 1.5, 0.49)
+    assert not differs("f32", 1.0, NAN, INF)
+    assert not differs("f32", 0.0, -0.0, 5e-324)
+    assert not differs("bf16", 0x7FC0, 0xFFC1)
+    assert differs("bf16", 0x3F80, 0x3F81, 2.0**-8)
+    assert not differs("bf16", 0x3F80, 0x3F81, 2.0**-7)
+    assert differs("i8", 1, 2)
+    assert not differs("i8", 1, 2, INF)
+    assert differs("bool", False, True)
