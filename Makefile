@@ -18,8 +18,8 @@ BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py,$(so
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: $(INSTALLED)  ## Build a small function, run passes over it, print the IR between them
-	$(BIN)/python examples/first_ir.py
+demo: $(INSTALLED)  ## Take two kernels from Python to Metal, stage by stage, and run them
+	@$(BIN)/python examples/tour.py
 
 test: $(INSTALLED)  ## Run the tests
 	$(PYTEST)

@@ -10,8 +10,10 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +23,10 @@ from iris.interp import metal
 WIDTH = 100
 MARGIN = "    "
 ROWS, N, BLOCK = 4, 300, 512  # rows of 300 in tiles of 512: some lanes are masked
+EPS = 1e-5
 
 COLORS = {"+": "32", "-": "31"}
+GAP = "   ..."
 
 
 @iris.kernel
@@ -45,22 +49,24 @@ def add_rmsnorm(X, Residual, Weight, Out, N, eps, BLOCK: iris.constexpr):
     iris.store(Out + at, y, mask=cols < N)
 
 
-def softmax_reference(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What the softmax is, in float64, and how far off float32 may be."""
+Expected = dict[int, tuple[np.ndarray, np.ndarray]]
+
+
+def softmax_in_numpy(x: np.ndarray) -> Expected:
+    """What is to be in argument 1, and how far off float32 may be."""
     e = np.exp(x.astype(float) - x.max(1, keepdims=True))
-    expected = e / e.sum(1, keepdims=True)
+    y = e / e.sum(1, keepdims=True)
     # In units of a float32 rounding: x - max is off by 1, which exp makes as many as x is wide;
     # exp itself by 4; a sum of n by n; the quotient by 1.
-    return expected, (2 * np.ptp(x) + 8 + x.shape[1] + 1) * 2.0**-24 * expected
+    return {1: (y, (2 * np.ptp(x) + 8 + N + 1) * 2.0**-24 * y)}
 
 
-def add_rmsnorm_reference(
-    x: np.ndarray, residual: np.ndarray, weight: np.ndarray, eps: float
-) -> tuple[np.ndarray, np.ndarray]:
+def add_rmsnorm_in_numpy(x: np.ndarray, residual: np.ndarray, weight: np.ndarray) -> Expected:
     total = x.astype(float) + residual
-    expected = total / np.sqrt((total**2).mean(1, keepdims=True) + eps) * weight
+    y = total / np.sqrt((total**2).mean(1, keepdims=True) + EPS) * weight
     # A float16 rounding at the end; before that n float32 ones of the sum and some of the rest.
-    return expected, (2.0**-11 + (x.shape[1] + 10) * 2.0**-24) * abs(expected) + 2.0**-25
+    bound = (2.0**-11 + (N + 10) * 2.0**-24) * abs(y) + 2.0**-25
+    return {1: (total, 2.0**-24 * abs(total)), 3: (y, bound)}
 
 
 def main() -> None:
@@ -87,69 +93,65 @@ def main() -> None:
         "Bits of a thread's place are mapped to bits of the index: registers 0 to 3 are neighbours "
         "(1, 2), and lanes go on from there (4, 8, ...). So a lane loads four at once."
     )
-    heading("lower-to-metal, fuse-register-loops: what one thread does.  The maximum, so far:")
-    maximum, barrier, rest = compilation.metal.partition("  metal.barrier threadgroup\n")
+    heading("lower-to-metal, fuse-register-loops: what one thread does, up to the maximum.")
+    maximum, _, rest = compilation.metal.partition("  metal.barrier threadgroup\n")
     show(maximum.rstrip())
     note(f"{len(rest.splitlines())} more lines: the exponentials, their sum, the quotients.")
     heading("insert-barriers: lowering places none; this pass the fewest that order all accesses.")
     diff(compilation, "insert-barriers")
     heading("And the Metal Shading Language, op by op.")
     show(compilation.msl)
-    expected, bound = softmax_reference(x)
-    run(softmax, compilation, [x, out, N], out, expected, bound)
+    run(softmax, compilation, [x, out, N], softmax_in_numpy(x))
 
     title("2. Residual add and RMS norm, in float16, in one kernel")
     python(add_rmsnorm)
     x, weight = x.astype(np.float16), rng.standard_normal(N).astype(np.float16)
-    out = np.empty_like(x)
-    expected, bound = add_rmsnorm_reference(x, residual, weight, 1e-5)
-    compilation = add_rmsnorm.lower(x, residual, weight, out, N, 1e-5, BLOCK=BLOCK, grid=ROWS)
+    arguments = [x, residual, weight, np.empty_like(x), N, EPS]
+    compilation = add_rmsnorm.lower(*arguments, BLOCK=BLOCK, grid=ROWS)
     heading("The passes that changed something.")
     table(compilation, all_passes=False)
-    heading("split-interior: rows that fill the tile run without masks.  Those first, as MSL:")
+    heading("split-interior: rows that fill the tile are accessed without masks.  These, as MSL:")
     kernel = compilation.msl[compilation.msl.index("[[max_total") :]
     interior, _, other = kernel.partition("    } else {\n")
     show(interior)
     note(f"{len(other.splitlines())} more lines: the same with masks, for rows such as ours.")
-    arguments = [x, residual, weight, out, N, 1e-5]
-    run(add_rmsnorm, compilation, arguments, out, expected, bound)
+    run(add_rmsnorm, compilation, arguments, add_rmsnorm_in_numpy(x, residual, weight))
 
 
 def run(
     kernel: iris.Kernel,
     compilation: iris.Compilation,
-    arguments: Sequence[object],
-    out: np.ndarray,
-    expected: np.ndarray,
-    bound: np.ndarray,
+    arguments: Sequence[Any],
+    expected: Expected,
 ) -> None:
-    """Runs a kernel at both levels, and says how far off it is and what a profiler would count."""
-
-    def launch(arguments: Sequence[object], device: str) -> None:
-        kernel[ROWS](*arguments, BLOCK=BLOCK, device=device)
-
+    """Runs a kernel at both levels; how far off it is, and what a profiler would count."""
     function = next(iter(compilation.stages[-1].module))
     counters = metal.Counters()
 
-    def count(arguments: Sequence[object], seed: str) -> None:
-        metal.run(function, (ROWS, 1, 1), arguments, interleave=int(seed), counters=counters)
+    def launch(device: str, arguments: Sequence[Any]) -> None:
+        kernel[ROWS](*arguments, BLOCK=BLOCK, device=device)
+
+    def interleave(seed: int, arguments: Sequence[Any]) -> None:
+        metal.run(function, (ROWS, 1, 1), arguments, interleave=seed, counters=counters)
 
     heading("Run on the interpreters of Tile IR and of Metal IR, and held against NumPy.")
-    ways: list[tuple[str, Callable[[Sequence[object], str], None], str]] = [
-        ("interp: whole tiles", launch, "interp"),
-        ("interp:metal: threads in lockstep", launch, "interp:metal"),
-        ("interp:metal: simdgroups by turns", count, "0"),
-    ]
-    position = next(i for i, x in enumerate(arguments) if x is out)
-    for what, how, option in ways:
+    for what, how in [
+        ("interp: whole tiles", partial(launch, "interp")),
+        ("interp:metal: threads in lockstep", partial(launch, "interp:metal")),
+        ("interp:metal: simdgroups by turns", partial(interleave, 0)),
+    ]:
         copies = [x.copy() if isinstance(x, np.ndarray) else x for x in arguments]
-        how(copies, option)
-        error = abs(copies[position] - expected)
-        assert (error <= bound).all()
-        print(f"{MARGIN}{what:34} max error {error.max():.1e}, bound there {bound.max():.1e}")
+        how(copies)
+        for position, (values, bound) in expected.items():
+            error = abs(copies[position] - values)
+            assert (error <= bound).all()
+            name = function.body.arguments[position].name
+            print(
+                f"{MARGIN}{what:34} {name:9} is off by {error.max():.1e}; bound {bound.max():.1e}"
+            )
     loads, stores = counters.device_loads, counters.device_stores
-    lines, least = (loads.lines + stores.lines), (loads.compulsory_lines + stores.compulsory_lines)
-    print(f"\n{MARGIN}{lines / least:.2f} lines of device memory moved for each that must be")
+    ratio = (loads.lines + stores.lines) / (loads.compulsory_lines + stores.compulsory_lines)
+    print(f"\n{MARGIN}{ratio:.2f} lines of device memory are moved for each that must be.")
     print(textwrap.indent(str(counters), MARGIN))
 
 
@@ -193,18 +195,14 @@ def python(kernel: iris.Kernel) -> None:
 def diff(compilation: iris.Compilation, name: str) -> None:
     """What a pass changed, with a line before and after."""
     lines = compilation.diff(name).splitlines()[2:]
-    changed = [i for i, line in enumerate(lines) if line[0] in "+-"]
-    shown = [i for i in range(len(lines)) if {i - 1, i, i + 1} & set(changed)]
-    for i, last in zip(shown, [shown[0], *shown], strict=False):
-        if i > last + 1:
-            print(f"{MARGIN}   ...")
-        if not lines[i].startswith("@"):
-            show_line(lines[i])
-    print()
-
-
-def show_line(line: str) -> None:
-    print(style(COLORS.get(line[0], "0"), MARGIN + line))
+    changed = {i for i, line in enumerate(lines) if line[0] in "+-"}
+    shown = []
+    for i, line in enumerate(lines):
+        if line[0] != "@" and changed & {i - 1, i, i + 1}:
+            shown.append(line)
+        elif shown and shown[-1] != GAP:
+            shown.append(GAP)
+    show("\n".join(shown).removesuffix(GAP).rstrip())
 
 
 def table(compilation: iris.Compilation, *, all_passes: bool = True) -> None:

@@ -227,6 +227,7 @@ func metal @threads simdgroups=4, fast_math=true(%X: ptr<f32, noalias, aligned>,
     yield
   }
   %1: regs<4xi32> = metal.literal [0, -1, 2, 3]
+  %pattern: regs<8xi32> = metal.pattern [1, 2, 128]
   %2: regs<4xi32> = metal.splat %lane
   %3: regs<2xf32> = metal.take [0, 2] %x
   %4: f32 = metal.take [1] %x
@@ -239,6 +240,8 @@ func metal @threads simdgroups=4, fast_math=true(%X: ptr<f32, noalias, aligned>,
   %8: u8 = metal.load %bits, %simdgroup
   %9: i32 = metal.atomic_load %Bins, %row
   %10: i32 = metal.atomic max %Bins, %row, %9
+  %acc: regs<8xf32> = constant 0.0
+  %acc_1: regs<8xf32> = metal.mma %x, %x, %acc
   %old: i32, %done: bool = metal.compare_exchange %Bins, %row, %10, %n
   metal.assert "done" %done
   metal.print "x" [tile<128xf32>, i32] values=[%x, %old], places=[%2, %lane]

@@ -10,6 +10,7 @@ from iris.ir.layout.cute import Layout
 from iris.ir.types import Staged, Tile
 from iris.passes.layouts.fragments import comes_from_product, is_of_fragments
 from iris.passes.pipeline import Pass
+from iris.target import AppleGPU
 
 PADDING_BYTES = 16
 
@@ -28,7 +29,8 @@ class StageDots(Pass):
         %c: tile<64x64xf32> = tile.dot %0, %1, acc=%acc
 
     Rows are 16 bytes further apart than they are long, so that the rows of a fragment lie in
-    different banks.  A left operand that is itself made of a product is in the registers that it
+    different banks, unless there is no room for that.  A left operand that is itself made of a
+    product is in the registers that it
     is needed in, and stays there.
     """
 
@@ -39,31 +41,37 @@ class StageDots(Pass):
         staged = 0
         for op in list(module.walk()):
             if isinstance(op, tile.Dot) and is_of_fragments(op):
-                a = op.a if comes_from_product(op.a) else _stage(op, op.a)
-                b = _stage(op, op.b)
-                staged += (a is not op.a) + (b is not op.b)
-                op.set_operands((a, b, *op.operands[2:]))
+                staged += _stage(op)
         return {"staged": staged}
 
 
-def _stage(op: tile.Dot, operand: Value) -> Value:
-    type_ = operand.type
-    if not isinstance(type_, Tile):
-        return operand
-    for user in operand.users:
-        if isinstance(user, tile.Stage) and user.parent is op.parent:
-            return user.result
-    stage = tile.Stage(operand, result=Staged(type_.shape, type_.element, _padded(operand, type_)))
-    stage.location = op.location
-    op.insert_before(stage)
-    stage.result.name = operand.name
-    return stage.result
+def _stage(op: tile.Dot) -> int:
+    """Stage the operands of a product that are not in registers; gives how many."""
+    operands = [op.b] if comes_from_product(op.a) else [op.a, op.b]
+    tiles = [v for v in operands if isinstance(v.type, Tile)]
+    types = [_staged_type(v, PADDING_BYTES) for v in tiles]
+    if sum(map(_bytes, types)) > AppleGPU().threadgroup_bytes:
+        types = [_staged_type(v, 0) for v in tiles]
+    for value, type_ in zip(tiles, types, strict=True):
+        stage = tile.Stage(value, result=type_, location=op.location)
+        op.insert_before(stage)
+        stage.result.name = value.name
+        op.set_operands(tuple([stage.result if v is value else v for v in op.operands]))
+    return len(tiles)
 
 
-def _padded(operand: Value, type_: Tile) -> Layout:
+def _staged_type(value: Value, padding_bytes: int) -> Staged:
     """Row-major as the value was loaded, each row with some padding."""
+    type_ = value.type
+    assert isinstance(type_, Tile)
     rows, columns = type_.shape
-    padding = PADDING_BYTES // (type_.element.bits // 8)
-    if isinstance(operand.op, tile.Transpose):
-        return Layout((rows, columns), (1, rows + padding))
-    return Layout((rows, columns), (columns + padding, 1))
+    padding = padding_bytes // (type_.element.bits // 8)
+    if isinstance(value.op, tile.Transpose):
+        layout = Layout((rows, columns), (1, rows + padding))
+    else:
+        layout = Layout((rows, columns), (columns + padding, 1))
+    return Staged(type_.shape, type_.element, layout)
+
+
+def _bytes(type_: Staged) -> int:
+    return type_.layout.cosize * (type_.element.bits // 8)

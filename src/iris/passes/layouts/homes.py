@@ -14,8 +14,11 @@ from iris.ir.types import Tile
 from iris.passes.axis import Axes, order, vector
 from iris.passes.layouts.fragments import arrange, is_of_fragments, matrix_type
 from iris.passes.layouts.shapes import coalesced, scannable
+from iris.target import AppleGPU
 
-Rule = Callable[["Homes", Op], "LinearLayout | None"]
+# A way to threadgroup memory and back is worth so many accesses of a line.
+SCATTERED = 4
+
 home = Facet("home")  # of the only result of an op, from those of its operands
 uses = Facet("layouts in which operands are used")
 walks = Facet("walk")  # of ops with regions
@@ -180,27 +183,28 @@ def where_they_are_but_what_is_added(homes: Homes, op: tile.Dot) -> Sequence[Lin
 def where_the_value_is(
     homes: Homes, op: tile.Store | tile.StoreTile
 ) -> Sequence[LinearLayout | None]:
-    """What is stored stays where it is, unless that would scatter it: rows of a fragment are
-    short, but there is a way to memory and back that they save."""
+    """What is stored stays where it is, unless that would scatter it."""
     type_ = op.value.type
     if not isinstance(type_, Tile):
         return [None] * len(op.operands)
     best = homes.at_access(op, type_)
     at = homes.of(op.value)
     fastest = order(op, homes.axes)[0]
-    if at is None or _segments(at, fastest) > 8 * _segments(best, fastest):
+    size = max(1, type_.element.bits // 8)
+    if at is None or _lines(at, fastest, size) > SCATTERED * _lines(best, fastest, size):
         at = best
     return [at] * len(op.operands)
 
 
-def _segments(layout: LinearLayout, axis: int) -> int:
-    """Into how many runs of neighbours along an axis the accesses of a simdgroup fall."""
+def _lines(layout: LinearLayout, axis: int, size: int) -> int:
+    """How many lines of memory the accesses of a simdgroup touch, summed, if rows along an axis
+    are each in lines of their own; an element has so many bytes."""
     steps = [tuple(1 << b if a == axis else 0 for a in range(layout.rank)) for b in range(32)]
     registers, lanes, _ = (set(images) for _, images in layout.bases)
     vector = next(b for b, step in enumerate(steps) if step not in registers or b == 2)
     together = next(b for b, step in enumerate(steps[vector:]) if step not in lanes)
-    accesses = layout.bits(REGISTER) - vector
-    return 1 << accesses + layout.bits(LANE) - together
+    runs = 1 << layout.bits(REGISTER) - vector + layout.bits(LANE) - together
+    return runs * -(-(size << vector + together) // AppleGPU().line_bytes)
 
 
 # What runs regions: what is carried has one home throughout.
