@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iris.ir import tile
-from iris.ir.core import Module, Value
+from iris.ir.core import Module, Op, Value
 from iris.ir.layout.cute import Layout
 from iris.ir.types import Staged, Tile
 from iris.passes.layouts.fragments import comes_from_product, is_of_fragments
@@ -30,8 +30,7 @@ class StageDots(Pass):
 
     Rows are 16 bytes further apart than they are long, so that the rows of a fragment lie in
     different banks, unless there is no room for that.  A left operand that is itself made of a
-    product is in the registers that it
-    is needed in, and stays there.
+    product is in the registers that it is needed in, and stays there.
     """
 
     name = "stage-dots"
@@ -48,16 +47,27 @@ class StageDots(Pass):
 def _stage(op: tile.Dot) -> int:
     """Stage the operands of a product that are not in registers; gives how many."""
     operands = [op.b] if comes_from_product(op.a) else [op.a, op.b]
-    tiles = [v for v in operands if isinstance(v.type, Tile)]
+    tiles = dict.fromkeys(v for v in operands if isinstance(v.type, Tile))
     types = [_staged_type(v, PADDING_BYTES) for v in tiles]
     if sum(map(_bytes, types)) > AppleGPU().threadgroup_bytes:
         types = [_staged_type(v, 0) for v in tiles]
+    where: dict[Value, Value] = {}
     for value, type_ in zip(tiles, types, strict=True):
         stage = tile.Stage(value, result=type_, location=op.location)
-        op.insert_before(stage)
+        _outermost(op, value).insert_before(stage)
         stage.result.name = value.name
-        op.set_operands(tuple([stage.result if v is value else v for v in op.operands]))
+        where[value] = stage.result
+    a = where.get(op.a, op.a) if len(operands) > 1 else op.a
+    op.set_operands((a, where.get(op.b, op.b), *op.operands[2:]))
     return len(tiles)
+
+
+def _outermost(op: Op, value: Value) -> Op:
+    """The op with regions around an op, or the op itself, that stands where a value is made: what
+    is the same in every round of a loop is staged before it."""
+    while op.parent is not value.home and op.parent_op is not None:
+        op = op.parent_op
+    return op
 
 
 def _staged_type(value: Value, padding_bytes: int) -> Staged:

@@ -33,10 +33,19 @@ def coalesced(
 
 
 def run_along(layout: LinearLayout, axis: int) -> int:
-    """How many of the first registers hold neighbours along an axis, in order."""
+    """How many of the first registers hold neighbours along an axis, in order, in every thread.
+
+    >>> run_along(LinearLayout.of((8,), register=[1, 2], lane=[4], simdgroup=[]), 0)
+    4
+    >>> run_along(LinearLayout.of((8,), register=[1, 2], lane=[6], simdgroup=[]), 0)
+    2
+    """
     count = 1
     for image in dict(layout.bases)[REGISTER]:
         if image != tuple(count if a == axis else 0 for a in range(layout.rank)):
+            break
+        # Else some threads would have the neighbours in another order.
+        if sum(i[axis] & count != 0 for _, images in layout.bases for i in images) > 1:
             break
         count *= 2
     return count
