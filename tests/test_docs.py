@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 import iris
+from iris.compiler.compilation import METAL_PIPELINE
 from iris.ir import parse
 from support import ROOT
 
@@ -42,8 +43,9 @@ def unnumbered(text: str) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_the_pages_programs_run_and_print_what_is_shown(page: Path, tmp_path: Path) -> None:
     printed = unnumbered(run_page(page, tmp_path))
-    for shown in blocks(page.read_text(), "text"):
-        assert unnumbered(shown) in printed
+    for language in ("text", "metal"):
+        for shown in blocks(page.read_text(), language):
+            assert unnumbered(shown.rstrip("\n")) in printed
 
 
 def test_the_language_guide_shows_every_word() -> None:
@@ -56,6 +58,11 @@ def test_the_language_guide_shows_every_word() -> None:
         and node.value.id == "iris"
     }
     assert set(iris.__all__) - used == set()
+
+
+def test_the_guide_tells_of_every_pass() -> None:
+    page = (ROOT / "docs/metal.md").read_text()
+    assert [p.name for p in METAL_PIPELINE if f"`{p.name}`" not in page] == []
 
 
 def test_the_pages_ir_parses() -> None:

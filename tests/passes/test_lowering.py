@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import reduce
+from operator import xor as xor_
 
 import numpy as np
 import pytest
 
 from iris.errors import LanguageError, PipelineError
-from iris.ir import Module, metal, parse, tile
+from iris.interp import metal as interpreter
+from iris.ir import Level, Module, math, metal, parse, tile
+from iris.ir.builder import Builder
+from iris.ir.control import Func, Return
 from iris.ir.layout.convert import Movement, convert
 from iris.ir.layout.linear import LANE, REGISTER, LinearLayout
 from iris.ir.layout.reduce import reduce_axis
 from iris.ir.layout.spread import spread
 from iris.ir.types import DTYPES, DType, Kind
 from iris.passes import run
+from iris.passes.numbers import Numbers
 from laid_out_programs import LaidOut, floats, random_data, stored, tile_type
 from random_layouts import machine_layout, random_shape, xor
 from support import counts
@@ -78,25 +84,47 @@ def test_conversions_between_any_layouts(dtype: DType) -> None:
 def test_each_way_of_moving() -> None:
     """By the shuffles that are the cheapest; dear ones are replaced by a way through memory."""
     line = LinearLayout.of((128,), register=[1, 2], lane=[4, 8, 16, 32, 64], simdgroup=[])
-    xors = LinearLayout.of((128,), register=[1, 2], lane=[5, 8, 16, 32, 64], simdgroup=[])
-    other = LinearLayout.of((32,), register=[], lane=[2, 1, 4, 8, 16], simdgroup=[])
-    plain = LinearLayout.of((32,), register=[], lane=[1, 2, 4, 8, 16], simdgroup=[])
+    by_lane = LinearLayout.of((128,), register=[1, 2], lane=[5, 8, 16, 32, 64], simdgroup=[])
     turned = LinearLayout.of((128,), register=[32, 64], lane=[1, 2, 4, 8, 16], simdgroup=[])
-    for source, target, ops in [
-        (line, line, set()),
-        (line, xors, {metal.Take, "select"}),
-        (plain, other, {metal.Shuffle}),
-        (line, turned, {metal.Alloc}),
+    plain = LinearLayout.of((64,), register=[32], lane=[1, 2, 4, 8, 16], simdgroup=[])
+    neighbour = LinearLayout.of((64,), register=[33], lane=[1, 2, 4, 8, 16], simdgroup=[])
+    swapped = LinearLayout.of((64,), register=[32], lane=[2, 1, 4, 8, 16], simdgroup=[])
+    for source, target, way in [
+        (line, line, None),
+        (line, by_lane, math.Select),
+        (plain, neighbour, metal.ShuffleXor),
+        (plain, swapped, metal.Shuffle),
+        (line, turned, metal.Alloc),
     ]:
         program = LaidOut()
         x = program.load(source, F32, np.arange(source.num_elements, dtype=np.float32))
         y = program.emit(tile_type(target, F32), f"tile.convert_layout {x}")
         program.store(y, target, F32)
         (lowered,) = program.check(pipelines=["lower-to-metal,dce,insert-barriers"])
-        found = {type(op) for op in lowered.walk()} & {
-            metal.Take, metal.Shuffle, metal.ShuffleXor, metal.Alloc
-        }  # fmt: skip
-        assert found == {op for op in ops if op != "select"}
+        ways = {math.Select, metal.ShuffleXor, metal.Shuffle, metal.Alloc}
+        assert {type(op) for op in lowered.walk()} & ways == ({way} if way else set())
+
+
+@pytest.mark.parametrize("seed", range(counts(20, 200)))
+def test_places_are_linear_in_the_bits_of_lane_and_simdgroup(seed: int) -> None:
+    """Whatever the images of the bits, which may have bits in common."""
+    rnd = random.Random(seed)
+    lanes, groups = ([rnd.choice((0, 1, 3, 5, 6, rnd.randrange(256))) << rnd.randrange(4)
+                      for _ in range(n)] for n in (5, 2))  # fmt: skip
+    for bit in range(1, 5):
+        if rnd.random() < 0.5:
+            lanes[bit] = 2 * lanes[bit - 1]
+    function = Func("f", Level.METAL, returns=(I32,), simdgroups=4)
+    b = Builder(function.body)
+    numbers = Numbers(b)
+    parts = numbers.form(b(metal.Lane()), lanes), numbers.form(b(metal.Simdgroup()), groups)
+    b.insert(Return([numbers.value(numbers.join(*parts, lanes, groups))]))
+    (found,) = interpreter.run(function, (1, 1, 1), [])
+    for thread, place in enumerate(found[0].tolist()):
+        expected = numbers.form(thread % 32, lanes) ^ numbers.form(thread // 32, groups)
+        assert place == expected
+        bits = [*lanes, *groups]
+        assert expected == reduce(xor_, [c for i, c in enumerate(bits) if thread >> i & 1], 0)
 
 
 # Elementwise, and what only names registers anew.
@@ -296,7 +324,7 @@ def test_atomics(kind: str) -> None:
         contended = kind != "exchange" and rnd.random() < 0.5
         where = rng.integers(0, 3, count) if contended else rng.permutation(count)
         at = program.load(layout, I32, where.astype(np.int32))
-        x = program.array(dtype, random_data(dtype, count, rng))
+        x = program.array(dtype, random_data(dtype, max(count, 3), rng))
         value = program.load(layout, dtype, random_data(dtype, count, rng))
         mask = f", mask={program.load(layout, BOOL, random_data(BOOL, count, rng))}"
         mask = mask if rnd.random() < 0.5 else ""

@@ -23,6 +23,10 @@ from support import counts
 INF, NAN = np.inf, np.nan
 SIMDGROUPS = (1, 4) if counts(0, 1) == 0 else (1, 2, 4, 8)
 INTERLEAVINGS = range(counts(2, 20))
+CHANGES = [
+    pytest.param(lambda program: program, id="as is"),
+    pytest.param(wild.inexact, id="inexact"),
+]
 
 
 def lowers(program: Program) -> bool:

@@ -98,15 +98,17 @@ def _if(w: Writer, op: If) -> None:
     condition = w.value(op.condition)
     w.flush()
     then, otherwise = op.then.end, op.otherwise.end
-    if len(op.results) == 1 and op.then.first is then and op.otherwise.first is otherwise:
+    used = [v for v in op.results if w.is_used(v)]
+    if len(op.results) == len(used) == 1 and op.then.first is then and op.otherwise.first is otherwise:
         (a,), (b,) = then.operands, otherwise.operands
         lanes = max(w.value(v).lanes for v in (a, b))
         w.give(op.results[0], ternary(condition, w.typed(a, lanes), w.typed(b, lanes)))
         return
-    names = [w.name_of(v) for v in op.results]
+    names = [w.name_of(v) if w.is_used(v) else None for v in op.results]
     for value, name in zip(op.results, names, strict=True):
-        w.reserve(value, name)
-    is_bare = not names
+        if name is not None:
+            w.reserve(value, name)
+    is_bare = not any(names)
     if is_bare and op.then.first is then:
         if op.otherwise.first is otherwise:
             return
@@ -136,33 +138,23 @@ def _start(w: Writer, op: For | While, arguments: Sequence[Value]) -> list[str]:
     for argument, result, value, start in zip(
         arguments, op.results, op.initial, starts, strict=True
     ):
-        if _is_spent(w, op, value):
-            name = start.text.removesuffix(f"[{INDEX}]")
+        if w.is_spent(op, value):
+            name = w.variables[value]
             w.call(argument, name)
         else:
             name = w.names.new(argument.name or result.name or value.name or "v")
             w.define(argument, name, start)
         names.append(name)
+        w.carried.add(name)
     return names
 
 
-def _is_spent(w: Writer, op: Op, value: Value) -> bool:
-    """Whether a value has a variable that nobody will read again after this op."""
-    if value not in w.variables or value.home is not op.parent:
-        return False
-    if len(value.users) > 1 or op.operands.count(value) > 1:
-        return False
-    # What the condition of a loop is given, the body is given again.
-    owner = None if value.region is None else value.region.owner
-    return not (isinstance(owner, While) and value.region is owner.condition)
-
-
-def _assign(w: Writer, names: Sequence[str], region: Region) -> None:
-    """Give the variables what a region yields, all at once."""
+def _assign(w: Writer, names: Sequence[str | None], region: Region) -> None:
+    """Give the variables what a region yields, all at once; None: nobody wants it."""
     values = region.end.operands
-    left = [(name, value, w.value(value)) for name, value in zip(names, values, strict=True)]
+    left = [(n, v, w.value(v)) for n, v in zip(names, values, strict=True) if n is not None]
     w.drop()
-    left = [(n, v, e) for n, v, e in left if e.text not in (n, f"{n}[{INDEX}]")]
+    left = [(n, v, e) for n, v, e in left if e.text != w.place(v, n)]
     while left:
         free = next((i for i in range(len(left)) if _is_free(left, i)), None)
         if free is None:
@@ -173,13 +165,11 @@ def _assign(w: Writer, names: Sequence[str], region: Region) -> None:
             left = [(n, v, e if n == name else _renamed(e, name, copy)) for n, v, e in left]
             free = 0
         name, value, expression = left.pop(free)
-        type_ = element_of(value)
-        shape = w.form(value)
-        if shape.parts > 1 and mentions(expression.text.replace(f"{name}[{INDEX}]", ""), name):
+        if w.form(value).parts > 1 and mentions(expression.text.replace(f"{name}[{INDEX}]", ""), name):
             # Elements that the loop has passed are needed at later ones.
             copy = w.names.new(f"next_{name}")
             expression = w.define(value, copy, expression)
-        w.assign(name, expression, type_.element, shape)
+        w.assign(value, name, expression)
 
 
 def _is_free(left: Sequence[tuple[str, Value, Expression]], position: int) -> bool:
@@ -194,12 +184,12 @@ def _renamed(expression: Expression, name: str, new: str) -> Expression:
 
 def _copy(w: Writer, like: Value, name: str, copy: str) -> None:
     """Declare a variable that has what another has."""
-    type_ = element_of(like)
-    lanes, parts = w.form(like)
+    parts = w.form(like).parts
+    type_ = w.held_as(like)
     if parts == 1:
-        w.line(f"{w.type_name(type_.element, lanes)} {copy} = {name};")
+        w.line(f"{type_} {copy} = {name};")
         return
-    w.line(f"{w.type_name(type_.element, lanes)} {copy}[{parts}];")
-    i, start = w.loop(parts)
+    w.line(f"{type_} {copy}[{parts}];")
+    i, start = w.loop(parts, unrolled=w.is_matrix(like))
     w.line(f"{copy}[{i}] = {name}[{i}];")
     w.close(start)

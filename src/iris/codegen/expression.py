@@ -89,6 +89,13 @@ def form_of(type_: ElementType) -> Form:
     return form(shape[0]) if shape else Form(1, 1)
 
 
+_NUMBER = re.compile(r"-?(?:\d[\w.]*|INFINITY|NAN|(?:half|bfloat)\([^()]*\))")
+
+
+def is_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None
+
+
 def mentions(text: str, name: str) -> bool:
     """Whether an expression refers to a variable."""
     return name in text and re.search(rf"(?<![\w.]){re.escape(name)}\b", text) is not None

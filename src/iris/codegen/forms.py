@@ -1,8 +1,12 @@
-"""How each register array is held: as vectors, or element by element.
+"""How each register array is held: as vectors, by twos, element by element, or as matrices.
 
 Vectors suit what is loaded and computed four at a time.  What is only ever made and used one
-element at a time, in a loop over its elements, is a plain array.  Values that meet elementwise, or
-that a loop or branch carries from one to the other, are held alike.
+element or two at a time, in a loop, is an array of these.  Values that meet elementwise, or that a
+loop or branch carries from one to the other, are held alike.
+
+A fragment of a matrix is two elements of each lane.  What is multiplied is held as an array of the
+language's matrices, and so is all that loops and branches carry it from and to; what meets it
+elementwise is held by twos.
 """
 
 from __future__ import annotations
@@ -13,43 +17,83 @@ from iris.codegen.expression import Form, form_of
 from iris.ir import metal
 from iris.ir.control import For, If, While
 from iris.ir.core import Op, Region, Value
-from iris.ir.math import element_type
+from iris.ir.math import Constant, element_type
 from iris.ir.metal import count_of
 from iris.ir.types import Registers, Type
 
 _LANES = 4
+_PAIR = 2
 _CARRY = (For, While, If)
 _ACCESSES = (metal.Load, metal.Store)
 _APART = (metal.Take, metal.Join, metal.Print)
 
 
-class Forms:
-    def __init__(self, body: Region):
+class _Classes:
+    """Values in classes that become one when they are joined.  Constants, which have any form, are
+    in none."""
+
+    def __init__(self) -> None:
         self._parents: dict[Value, Value] = {}
-        self._by_element: set[Value] = set()
-        self._by_vector: set[Value] = set()
-        self._region(body)
-        vectors = {self._root(v) for v in self._by_vector}
-        self._plain = {self._root(v) for v in self._by_element} - vectors
 
-    def of(self, value: Value) -> Form:
-        found = form_of(element_type(value.type))
-        if found.parts > 1 and self._plain and self._root(value) in self._plain:
-            return Form(1, count_of(value.type))
-        return found
-
-    def _root(self, value: Value) -> Value:
+    def of(self, value: Value) -> Value:
+        """What stands for the class of a value."""
         parent = self._parents.get(value)
         while parent is not None:
             value, parent = parent, self._parents.get(parent)
         return value
 
-    def _alike(self, values: list[Value]) -> None:
-        first = self._root(values[0])
-        for value in values[1:]:
-            other = self._root(value)
-            if other is not first:
+    def join(self, values: list[Value]) -> None:
+        first: Value | None = None
+        for value in values:
+            if isinstance(value.op, Constant):
+                continue
+            other = self.of(value)
+            if first is None:
+                first = other
+            elif other is not first:
                 self._parents[other] = first
+
+
+class Forms:
+    def __init__(self, body: Region):
+        self._alike = _Classes()
+        self._carried = _Classes()
+        self._by_element: set[Value] = set()
+        self._by_pair: set[Value] = set()
+        self._by_vector: set[Value] = set()
+        self._multiplied: list[Value] = []
+        self._parts: list[metal.Slice] = []
+        self._region(body)
+        self._matrices = self._find_matrices()
+        vectors = {self._alike.of(v) for v in self._by_vector}
+        elements = {self._alike.of(v) for v in self._by_element} - vectors
+        pairs = {self._alike.of(v) for v in self._by_pair} - vectors - elements
+        self._halves = {self._alike.of(v) for v in self._multiplied}
+        self._lanes = {
+            **dict.fromkeys(elements, 1),
+            **dict.fromkeys(pairs, _PAIR),
+            **dict.fromkeys(self._halves, _PAIR),
+        }
+
+    def of(self, value: Value) -> Form:
+        found = form_of(element_type(value.type))
+        if self._lanes and (found.parts > 1 or (self._halves and found.lanes == _LANES)):
+            lanes = self._lanes.get(self._alike.of(value))
+            if lanes is not None:
+                return Form(lanes, count_of(value.type) // lanes)
+        return found
+
+    def is_matrix(self, value: Value) -> bool:
+        """Whether a value is held as matrices, when it is held at all."""
+        return bool(self._matrices) and self._carried.of(value) in self._matrices
+
+    def _find_matrices(self) -> set[Value]:
+        for part in reversed(self._parts):
+            # Of what is held as matrices, the parts that are multiplied are there already.
+            found = {self._carried.of(v) for v in self._multiplied}
+            if self._carried.of(part.result) in found:
+                self._multiplied.append(part.x)
+        return {self._carried.of(v) for v in self._multiplied}
 
     def _region(self, region: Region) -> None:
         for op in region:
@@ -66,12 +110,16 @@ class Forms:
                 self._part(result, value)
         elif isinstance(op, metal.Slice):
             self._part(op.x, op.result)
+            self._parts.append(op)
+        elif isinstance(op, metal.Mma):
+            self._multiplied += [*op.operands, op.result]
+            self._alike.join([op.acc, op.result])
         elif kind in _ACCESSES:
             self._by_vector.update(_arrays([*op.operands, *op.results]))
         elif kind not in _APART and op.results:
             arrays = _arrays([*op.operands, *op.results])
             if len(arrays) > 1:
-                self._alike(arrays)
+                self._alike.join(arrays)
 
     def _carry(self, op: Op) -> None:
         groups = [list(op.results)]
@@ -84,22 +132,26 @@ class Forms:
             if op.forwards(region):
                 groups.append(list(region.end.operands))
         for values in zip(*groups, strict=True):
-            if _arrays([values[0]]):
-                self._alike(list(values))
+            if isinstance(values[0].type, Registers):
+                self._alike.join(list(values))
+                self._carried.join(list(values))
 
     def _part(self, whole: Value, part: Value) -> None:
-        if not _arrays([whole]):
+        if not _is_long(whole.type):
             return
-        if _arrays([part]):
-            self._alike([whole, part])
-        elif count_of(part.type) < _LANES:
+        count = count_of(part.type)
+        if _is_long(part.type):
+            self._alike.join([whole, part])
+        elif count == _PAIR:
+            self._by_pair.add(whole)
+        elif count < _LANES:
             self._by_element.add(whole)
         else:
             self._by_vector.add(whole)
 
 
 def _arrays(values: list[Value]) -> list[Value]:
-    """Those that are held as several vectors, unless something speaks for less."""
+    """Those that are held as vectors, unless something speaks for less."""
     return [v for v in values if _is_array(v.type)]
 
 
@@ -108,4 +160,9 @@ def _is_array(type_: Type) -> bool:
     if not isinstance(type_, Registers):
         return False
     (count,) = type_.shape
-    return count > _LANES and count % _LANES == 0
+    return count % _LANES == 0
+
+
+def _is_long(type_: Type) -> bool:
+    """Whether it takes several vectors."""
+    return _is_array(type_) and count_of(type_) > _LANES

@@ -50,6 +50,11 @@ class Language:
     literal: Callable[[int, DType], tuple[str, str, int]]
     device: str
     shared: str  # the qualifier of the threadgroup's memory
+    matrix: str  # the type of a fragment, an 8x8 matrix; has {type}
+    filled: str  # such a matrix of one number; has {type} and {number}
+    pair: str  # the two elements that a lane holds of a matrix; has {matrix}
+    multiply: str  # the function that adds a product to a matrix: of where to, factors, and what
+    unroll: str  # what stands before a loop that must not stay one
     kernel: str  # what stands before the name of a kernel; has {threads}
     array: str  # the parameter of an array; has {type}, {name} and {index}
     constants: str  # the parameter that has the scalar arguments; has {index}

@@ -224,6 +224,16 @@ inline float error_function(float x) {{
 }}
 """,
     ),
+    "pair": Helper(
+        "pair",
+        1,
+        """\
+// The two elements that a lane holds of a matrix.
+inline thread {T}2& pair(thread simdgroup_{T}8x8& x) {{
+    return reinterpret_cast<thread {T}2&>(x.thread_elements());
+}}
+""",
+    ),
     "add_record": Helper(
         "add_record",
         7,
@@ -278,7 +288,8 @@ popcount pow powr radians reflect refract reverse_bits rhadd rint rotate round r
 select sign signbit sin sincos sinh sinpi smoothstep sqrt step subsat tan tanh tanpi trunc
 mem_flags memory_order_relaxed simd_broadcast simd_shuffle simd_shuffle_xor simd_sum simd_max
 simd_min simd_any simd_all simdgroup_barrier threadgroup_barrier simdgroup_float8x8
-simdgroup_half8x8 simdgroup_matrix atomic_load_explicit atomic_store_explicit
+simdgroup_half8x8 simdgroup_bfloat8x8 simdgroup_matrix simdgroup_multiply_accumulate
+make_filled_simdgroup_matrix pair atomic_load_explicit atomic_store_explicit
 atomic_exchange_explicit atomic_compare_exchange_weak_explicit error_function fma_bfloat
 floor_divide floor_modulo maxnum minnum maximum minimum add_record Params p
 """
@@ -296,6 +307,11 @@ MSL = Language(
     literal=_literal,
     device="device",
     shared="threadgroup",
+    matrix="simdgroup_{type}8x8",
+    filled="make_filled_simdgroup_matrix<{type}, 8, 8>({number})",
+    pair="pair({matrix})",
+    multiply="simdgroup_multiply_accumulate",
+    unroll="#pragma unroll",
     kernel="[[max_total_threads_per_threadgroup({threads})]]\nkernel void {name}(",
     array="device {type}* {name} [[buffer({index})]]",
     constants="constant Params& p [[buffer({index})]]",

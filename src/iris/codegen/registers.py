@@ -202,23 +202,31 @@ def _element(array: Expression, index: str) -> str:
 def _foreach(w: Writer, op: metal.Foreach) -> None:
     (number,) = op.body.arguments
     w.ranges.set(number, 0, op.count - 1)
+    ends = zip(op.results, op.body.end.operands, strict=True)
+    wanted = [(result, value) for result, value in ends if w.is_used(result)]
     if op.count == 1:
         w.expressions[number] = Expression("0", Precedence.POSTFIX, "int")
         w.region(op.body)
-        for result, value in zip(op.results, op.body.end.operands, strict=True):
+        for result, value in wanted:
             w.declare(result, w.value(value))
         return
     w.flush()
-    targets = [w.reserve(v, w.name_of(v)) for v in op.results]
+    over = {result: _overwritten(w, op, result) for result, _ in wanted}
+    targets = {}
+    for result, name in over.items():
+        if name is None:
+            targets[result] = w.reserve(result, w.name_of(result))
     w.names.enter()
     name = w.names.new(number.name) if number.name else w.names.index()
     w.names.leave()
+    if _goes_through_matrices(w, op):
+        w.line(w.language.unroll)
     start = w.open(f"for (int {name} = 0; {name} < {op.count}; ++{name})")
     w.names.new(name)
     w.expressions[number] = Expression(name, Precedence.POSTFIX, "int")
     w.region(op.body)
-    for target, value in zip(targets, op.body.end.operands, strict=True):
-        _store_part(w, target, name, value)
+    for result, value in wanted:
+        _store_part(w, targets[result], name, value)
     w.drop()
     w.close(start)
 

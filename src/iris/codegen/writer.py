@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iris.codegen.expression import INDEX, Expression, Form, Precedence, Touch
+from iris.codegen.expression import INDEX, Expression, Precedence, Touch, is_number
 from iris.codegen.forms import Forms
 from iris.codegen.language import Language
+from iris.codegen.liveness import dead_values, writes_something
 from iris.codegen.names import Names
 from iris.codegen.ranges import Ranges
 from iris.codegen.source import Site
 from iris.errors import VerifyError
-from iris.ir.control import Func
+from iris.ir.control import Func, While
 from iris.ir.core import Facet, Op, Region, Value
-from iris.ir.effects import Access
 from iris.ir.math import element_type
 from iris.ir.types import DType, ElementType, bool_
 
@@ -41,12 +41,16 @@ class Writer:
         self.names = Names(language.keywords | language.functions)
         self.fields = Names(language.keywords)  # of the constant struct
         self.ranges = Ranges(function.body, function.simdgroups)
-        self.form = Forms(function.body).of
+        forms = Forms(function.body)
+        self.form = forms.of
+        self.is_matrix = forms.is_matrix
+        self._dead = dead_values(function.body)
         self.lines: list[str] = []
         self.indent = STEP
         self.expressions: dict[Value, Expression] = {}
         self.waiting: dict[Value, Expression] = {}  # those that an effect would spoil
-        self.variables: set[Value] = set()  # those that a variable of their own has
+        self.variables: dict[Value, str] = {}  # of those that have one
+        self.carried: set[str] = set()  # the variables that loops carry
         self.opening: list[str] = []  # statements at the top
         self.positions: dict[str, str] = {}  # of a thread: the name of each that is used
         self.helpers: dict[str, str] = {}
@@ -70,7 +74,7 @@ class Writer:
 
     def op(self, op: Op) -> None:
         results = op.results
-        if results and not op.regions and _is_unused(op):
+        if results and not op.regions and self._is_unused(op):
             return
         self.ranges.learn(op)
         expression = emit[type(op)](self, op)
@@ -103,6 +107,13 @@ class Writer:
                     self.waiting[value] = expression
                 return
         self.declare(value, expression)
+
+    def _is_unused(self, op: Op) -> bool:
+        """Whether nobody misses an op: no result is used, and it does nothing else."""
+        for value in op.results:
+            if value.users and value not in self._dead:
+                return False
+        return not writes_something(op)
 
     def flush(self) -> None:
         """Give names to what waits and must not be evaluated after what comes now."""
@@ -155,11 +166,13 @@ class Writer:
         self.indent = self.indent[: -len(STEP)]
         return self.open("} " + head)
 
-    def loop(self, count: int) -> tuple[str, int]:
+    def loop(self, count: int, *, unrolled: bool = False) -> tuple[str, int]:
         """Begin a loop over the numbers below a count: its variable, and what `close` wants."""
         self.names.enter()
         name = self.names.index()
         self.names.leave()
+        if unrolled:
+            self.line(self.language.unroll)
         start = self.open(f"for (int {name} = 0; {name} < {count}; ++{name})")
         return self.names.new(name), start
 
@@ -168,6 +181,18 @@ class Writer:
     def type_name(self, dtype: DType, lanes: int) -> str:
         name = self.language.types[dtype]
         return f"{name}{lanes}" if lanes > 1 else name
+
+    def held_as(self, value: Value) -> str:
+        """The type of a variable that has a value, or of each of an array of them."""
+        dtype = element_of(value).element
+        if self.is_matrix(value):
+            return self.language.matrix.format(type=self.language.types[dtype])
+        return self.type_name(dtype, self.form(value).lanes)
+
+    def place(self, value: Value, name: str) -> str:
+        """What a variable that has a value is, vector by vector."""
+        text = f"{name}[{INDEX}]" if self.form(value).parts > 1 else name
+        return self.language.pair.format(matrix=text) if self.is_matrix(value) else text
 
     def name_of(self, value: Value) -> str:
         """A new name for a value."""
@@ -182,49 +207,91 @@ class Writer:
         """Declare a variable with a first content, and let a value be called by it."""
         type_ = element_of(value)
         shape = self.form(value)
-        head = f"{self.type_name(type_.element, shape.lanes)} {name}"
-        if shape.parts == 1:
+        head = f"{self.held_as(value)} {name}"
+        if self.is_matrix(value):
+            self.reserve(value, name)
+            self.assign(value, name, expression)
+        elif shape.parts == 1:
             self.line(f"{head} = {self.content(expression, type_.element, shape.lanes)};")
         elif expression.text in _ZEROS:
             self.line(f"{head}[{shape.parts}] = {{}};")
         else:
             self.line(f"{head}[{shape.parts}];")
-            self.assign(name, expression, type_.element, shape)
+            self.assign(value, name, expression)
         return self.call(value, name)
 
     def reserve(self, value: Value, name: str) -> Expression:
         """Declare a variable without a content, and let a value be called by it."""
-        type_ = element_of(value)
-        shape = self.form(value)
-        suffix = f"[{shape.parts}]" if shape.parts > 1 else ""
-        self.line(f"{self.type_name(type_.element, shape.lanes)} {name}{suffix};")
+        parts = self.form(value).parts
+        suffix = f"[{parts}]" if parts > 1 else ""
+        self.line(f"{self.held_as(value)} {name}{suffix};")
         return self.call(value, name)
 
     def call(self, value: Value, name: str) -> Expression:
         """Let a value be called by the name of a variable."""
         type_ = element_of(value)
-        lanes, parts = self.form(value)
-        text = f"{name}[{INDEX}]" if parts > 1 else name
+        text = self.place(value, name)
         scalar = self.language.types[type_.element]
-        expression = Expression(text, Precedence.POSTFIX, scalar, lanes)
+        expression = Expression(text, Precedence.POSTFIX, scalar, self.form(value).lanes)
         self.expressions[value] = expression
-        self.variables.add(value)
+        self.variables[value] = name
         return expression
 
-    def assign(self, name: str, expression: Expression, dtype: DType, shape: Form) -> None:
-        """Assign to a variable, vector by vector."""
-        if shape.parts == 1:
-            self.line(assignment(name, expression, self.content(expression, dtype, shape.lanes)))
+    def assign(self, value: Value, name: str, expression: Expression) -> None:
+        """Assign what a value is to a variable that is to have it, vector by vector."""
+        dtype = element_of(value).element
+        lanes, parts = self.form(value)
+        target = self.place(value, name)
+        if self.is_matrix(value):
+            target, expression = self._matrices(target, expression, dtype)
+        if parts == 1:
+            self.line(assignment(target, expression, self.content(expression, dtype, lanes)))
             return
-        i, start = self.loop(shape.parts)
-        target = f"{name}[{i}]"
+        i, start = self.loop(parts, unrolled=self.is_matrix(value))
         if expression.sides is not None:
             left, operator, right = (s.replace(INDEX, i) for s in expression.sides)
             expression = expression.at(i)._replace(sides=(left, operator, right))
         else:
             expression = expression.at(i)
-        self.line(assignment(target, expression, self.content(expression, dtype, shape.lanes)))
+        target = target.replace(INDEX, i)
+        self.line(assignment(target, expression, self.content(expression, dtype, lanes)))
         self.close(start)
+
+    def _matrices(
+        self, target: str, x: Expression, dtype: DType
+    ) -> tuple[str, Expression]:
+        """The sides of an assignment to a matrix: as a whole, where that can be said."""
+        whole = self.matrix_of(x)
+        if whole is None and is_number(x.text):
+            type_ = self.language.types[dtype]
+            whole = self.language.filled.format(type=type_, number=self.content(x, dtype, 1))
+        if whole is None:
+            return target, x
+        before, after = self.language.pair.split("{matrix}")
+        bare = target.removeprefix(before).removesuffix(after)
+        return bare, Expression(whole, Precedence.POSTFIX, self.language.types[dtype], 2)
+
+    def matrix_of(self, x: Expression) -> str | None:
+        """The matrix, or the array of them, of which an expression has all pairs."""
+        before, after = self.language.pair.split("{matrix}")
+        if not (x.text.startswith(before) and x.text.endswith(after)):
+            return None
+        inner = x.text[len(before) : -len(after)]
+        return None if "(" in inner or ")" in inner else inner
+
+    def is_spent(self, op: Op, value: Value) -> bool:
+        """Whether a value has a variable that nobody will read again after this op."""
+        if value not in self.variables or value.home is not op.parent:
+            return False
+        if len(value.users) > 1 or op.operands.count(value) > 1:
+            return False
+        # What the condition of a loop is given, the body is given again.
+        owner = None if value.region is None else value.region.owner
+        return not (isinstance(owner, While) and value.region is owner.condition)
+
+    def is_used(self, value: Value) -> bool:
+        """Whether somebody misses a value that is not made."""
+        return bool(value.users) and value not in self._dead
 
     # What can be put for a value.
 
@@ -362,20 +429,6 @@ def _usual_name(value: Value) -> str:
 
 def element_of(value: Value) -> ElementType:
     return element_type(value.type)
-
-
-_removable: dict[type[Op], bool] = {}
-
-
-def _is_unused(op: Op) -> bool:
-    """Whether nobody misses an op: no result is used, and it does nothing else."""
-    for value in op.results:
-        if value.users:
-            return False
-    known = _removable.get(type(op))
-    if known is None:
-        known = _removable[type(op)] = not any(Access.WRITE in e.access for e in op.effects())
-    return known
 
 
 def merge_touches(expressions: Sequence[Expression]) -> int:

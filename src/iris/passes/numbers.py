@@ -79,7 +79,12 @@ class Numbers:
         start = 0
         while start < len(images):
             image, end = images[start], start + 1
-            while end < len(images) and images[end] == image << (end - start):
+            bits = image
+            # Without a bit in common, so that their sum is their xor.
+            while (
+                end < len(images) and images[end] == image << end - start and not bits & images[end]
+            ):
+                bits |= images[end]
                 end += 1
             if image:
                 part: Number = x
@@ -87,7 +92,6 @@ class Numbers:
                     part = self.b(math.Shr(x, self.constant(start)))
                 if end < len(images):
                     part = self.b(math.And(self.value(part), self.constant((1 << end - start) - 1)))
-                bits = reduce(or_, images[start:end])
                 join = self.xor if used & bits else self.add
                 total = join(total, self.times(part, image))
                 used |= bits

@@ -121,7 +121,8 @@ class Counters:
                     ("transcendentals", self.transcendentals),
                 ]
             ],
-            ("flops", str(self.flops)),
+            ("mmas", str(self.mmas or "")),
+            ("flops", str(self.flops or "")),
         ]
         return "\n".join(f"{what:<18}  {done or 'none'}" for what, done in rows)
 

@@ -10,11 +10,13 @@ from iris.ir import tile
 from iris.ir.builder import Builder
 from iris.ir.control import Func
 from iris.ir.core import Facet, Module, Op, Region, Value
+from iris.ir.effects import effects_within, may_alias, writes
+from iris.ir.layout.convert import Movement, convert
 from iris.ir.layout.linear import LinearLayout
 from iris.ir.layout.spread import spread
 from iris.ir.math import Constant, element_type
 from iris.ir.types import Tile, Type
-from iris.passes.layouts.homes import Homes
+from iris.passes.layouts.homes import Homes, is_scattered
 from iris.passes.pipeline import Pass
 
 
@@ -35,7 +37,8 @@ class AssignLayouts(Pass):
     A value has its *home*, the layout it is computed in: that of a load is one in which it is
     coalesced, that of a sum is one that an operand has already.  What no memory access or
     reduction decides has no home: it is computed wherever it is wanted, in the layout it is wanted
-    in.  Where a value is wanted in another layout than its home there is a `tile.convert_layout`.
+    in.  Where a value is wanted in another layout than its home there is a `tile.convert_layout`,
+    or, if that costs less, it is loaded again.
     """
 
     name = "assign-layouts"
@@ -98,6 +101,7 @@ class _Assignment:
             if isinstance(op, tile.Dot) and op.acc is None:
                 _add_to_zero(op)
         self.homes = Homes(function)
+        self.written = writes(effects_within(function))
         self.conversions = 0
         # What is there already, in each layout; the last scope is that of the innermost region.
         self.scopes: list[dict[tuple[Value, LinearLayout | None], Value]] = [{}]
@@ -126,7 +130,7 @@ class _Assignment:
                 return found
         assert layout is not None and isinstance(value.type, Tile)
         home = self.homes.of(value)
-        if home is None:
+        if home is None or self._is_loaded_again(value, home, layout):
             assert value.op is not None
             made = self.emit(value.op, wants[type(value.op)](value.op, layout), [layout])[0]
         else:
@@ -135,6 +139,18 @@ class _Assignment:
             self.conversions += 1
         self.scopes[-1][value, layout] = made
         return made
+
+    def _is_loaded_again(self, value: Value, home: LinearLayout, layout: LinearLayout) -> bool:
+        """Whether a value is loaded in another layout, too, rather than go through memory of the
+        threadgroup: where nothing writes what it is loaded from, and that touches few lines."""
+        op = value.op
+        if not isinstance(op, tile.Load | tile.LoadTile) or not isinstance(value.type, Tile):
+            return False
+        if any(may_alias(op.base, written) for written in self.written):
+            return False
+        if convert(home, layout).movement is not Movement.THREADGROUP:
+            return False
+        return not is_scattered(layout, home, op, value.type, self.homes.axes)
 
     def emit(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from iris.errors import PipelineError
 from iris.ir.control import Func
 from iris.ir.core import Module
 from iris.ir.metal import SIMDGROUP_WIDTH
@@ -35,6 +36,10 @@ class ChooseSimdgroups(Pass):
     count: int = 0
 
     def run(self, module: Module) -> None:
+        if self.count not in (0, 1, 2, 4, 8, 16, 32):
+            raise PipelineError(
+                f"choose-simdgroups: count is a power of two from 1 to 32, not {self.count}"
+            )
         for function in module:
             if isinstance(function, Func):
                 function.set_simdgroups(self.count or _fitting(function))

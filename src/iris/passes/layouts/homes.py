@@ -189,11 +189,16 @@ def where_the_value_is(
         return [None] * len(op.operands)
     best = homes.at_access(op, type_)
     at = homes.of(op.value)
-    fastest = order(op, homes.axes)[0]
-    size = max(1, type_.element.bits // 8)
-    if at is None or _lines(at, fastest, size) > SCATTERED * _lines(best, fastest, size):
+    if at is None or is_scattered(at, best, op, type_, homes.axes):
         at = best
     return [at] * len(op.operands)
+
+
+def is_scattered(layout: LinearLayout, best: LinearLayout, op: Op, type_: Tile, axes: Axes) -> bool:
+    """Whether an access in a layout is so much worse than in another that it is worth a way
+    through threadgroup memory."""
+    fastest, size = order(op, axes)[0], max(1, type_.element.bits // 8)
+    return _lines(layout, fastest, size) > SCATTERED * _lines(best, fastest, size)
 
 
 def _lines(layout: LinearLayout, axis: int, size: int) -> int:

@@ -66,7 +66,9 @@ def _between_lanes(at: Lowering, x: Value, conversion: Conversion) -> Value:
         at.value(at.thread_part(_images(pull, LANE, to), _images(pull, SIMDGROUP, to)))
         for to in (0, 1)
     )
-    in_place = conversion.xor and not any(_images(pull, SIMDGROUP, 1))
+    in_place = conversion.movement is Movement.REGISTERS or (
+        conversion.xor and not any(_images(pull, SIMDGROUP, 1))
+    )
     # Registers that are read from lanes at the same distance are read together.
     distances: dict[int, list[int]] = {}
     for register in range(pull.size(REGISTER)):

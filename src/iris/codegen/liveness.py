@@ -1,0 +1,60 @@
+"""Which values nobody misses: what is made only for results of loops and branches that no one uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iris.ir.control import If
+from iris.ir.core import Op, Region, Value
+from iris.ir.effects import Access
+from iris.ir.metal import Foreach
+
+_JOINS = (Foreach, If)  # what gives what its regions yield, and carries nothing back
+
+_writes: dict[type[Op], bool] = {}
+
+
+def writes_something(op: Op) -> bool:
+    """Whether an op, apart from its regions, does more than to give results."""
+    known = _writes.get(type(op))
+    if known is None:
+        known = _writes[type(op)] = any(Access.WRITE in e.access for e in op.effects())
+    return known
+
+
+def dead_values(body: Region) -> frozenset[Value]:
+    """Of the values that have users, those that serve only results that have none."""
+    if not any(_is_odd(op) for op in _all(body)):
+        return frozenset()
+    needed: set[Value] = set()
+    _need(body, needed)
+    return frozenset({v for op in _all(body) for v in op.results if v not in needed})
+
+
+def _is_odd(op: Op) -> bool:
+    return isinstance(op, _JOINS) and not all(v.users for v in op.results)
+
+
+def _all(region: Region) -> Iterator[Op]:
+    for op in region:
+        yield op
+        for inner in op.regions:
+            yield from _all(inner)
+
+
+def _need(region: Region, needed: set[Value]) -> None:
+    """Backwards: what uses a value comes after it."""
+    for op in reversed(region):
+        if op.terminator:
+            needed.update(_yielded(op, needed))
+        elif op.regions or writes_something(op) or not needed.isdisjoint(op.results):
+            needed.update(op.operands)
+        for inner in op.regions:
+            _need(inner, needed)
+
+
+def _yielded(end: Op, needed: set[Value]) -> list[Value]:
+    owner = end.parent_op
+    if not isinstance(owner, _JOINS):
+        return list(end.operands)
+    return [v for v, r in zip(end.operands, owner.results, strict=False) if r in needed]
