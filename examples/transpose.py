@@ -28,10 +28,10 @@ def main() -> None:
             assert (out == x.T).all()  # nothing is computed: the elements are the same
             print(f"{x.dtype.name:8} {m:2} x {n:3}: equal to NumPy")
 
-    # The arrays are two-dimensional, so tile_load knows their bounds: tile.extent is the size of
-    # an array along an axis, passed with each launch.
+    # The arrays are two-dimensional, so tile_load knows their bounds: the sizes of the array
+    # are passed with each launch.
     compilation = transpose.lower(x, out, m, n, BLOCK=32, grid=(1, 3))
-    print(f"\nThe kernel for int8:\n\n{compilation}")
+    print(f"\nThe kernel for int8, in Metal:\n\n{compilation}")
 
 
 if __name__ == "__main__":

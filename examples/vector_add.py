@@ -29,9 +29,9 @@ def main() -> None:
         assert (out == x + y).all()
         print(f"{n:5} elements, {iris.cdiv(n, 256)} programs of 256: equal to NumPy")
 
-    # `lower` stops before running. It gives a Compilation, which prints as Tile IR and can be run.
+    # `lower` stops before running. It gives a Compilation, which prints as Metal and can be run.
     compilation = vector_add.lower(x, y, out, n, BLOCK=256, grid=1)
-    print(f"\nThe kernel for float32 arrays and BLOCK=256, after its passes:\n\n{compilation}")
+    print(f"\nThe kernel for float32 arrays and BLOCK=256, in Metal:\n\n{compilation}")
     out[:] = 0
     compilation.run(x, y, out, n, BLOCK=256)
     assert (out == x + y).all()

@@ -75,6 +75,8 @@ def transcendental(frame: Any, op: Op, *operands: Array) -> Sequence[Array]:
         off = np.where(np.isfinite(spacing), truth + units * spacing, truth)
         if isinstance(op, math.Exp | math.Exp2 | math.Sigmoid):
             off = np.maximum(off, 0)  # whatever else it is off
+        if len(operands) == 1:  # what a function is at infinity, it is everywhere
+            off = np.where(np.isinf(operands[0]), truth, off)
         return [scalar.round_to(dtype, off.astype(np.float32))]
 
 

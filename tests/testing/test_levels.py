@@ -41,7 +41,7 @@ def lowers(program: Program) -> bool:
 @pytest.mark.parametrize(
     "change", [lambda program: program, wild.inexact], ids=["as is", "inexact"]
 )
-@settings(max_examples=counts(50, 1000))
+@settings(max_examples=counts(30, 1000))
 @given(programs.tile(masked=True))
 def test_the_levels_agree(change: Any, program: Program) -> None:
     if lowers(program):

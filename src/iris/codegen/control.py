@@ -17,6 +17,7 @@ from iris.codegen.writer import Writer, element_of, emit
 from iris.ir.control import For, If, While
 from iris.ir.core import Op, Region, Value
 from iris.ir.math import Constant
+from iris.ir.metal import Slice
 from iris.ir.types import ElementType
 
 
@@ -36,6 +37,8 @@ def _for(w: Writer, op: For) -> None:
     constant = op.step.op.value if isinstance(op.step.op, Constant) else None
     test = _test(name, upper, step, constant)
     advance = _advance(name, w.typed(op.step) if not ends_inside else step, constant, ends_inside)
+    if _numbers_matrices(w, op):
+        w.line(w.language.unroll)
     start = w.open(f"for ({type_} {name} = {lower}; {test}; {advance})")
     w.names.new(name)
     w.expressions[number] = Expression(name, Precedence.POSTFIX, type_)
@@ -44,6 +47,14 @@ def _for(w: Writer, op: For) -> None:
     w.close(start)
     for value, target in zip(op.results, names, strict=True):
         w.call(value, target)
+
+
+def _numbers_matrices(w: Writer, op: For) -> bool:
+    """Whether the variable of a loop says which of an array of matrices, which have no numbers
+    once they are in registers."""
+    return op.trip_count() is not None and any(
+        isinstance(inner, Slice) and w.is_matrix(inner.x) for inner in op.body
+    )
 
 
 def _steady(w: Writer, value: Value) -> Expression:

@@ -96,9 +96,9 @@ def _integer(w: Writer, op: Op, operator: str, a: Expression, b: Expression) -> 
         operator == "+"
         and b.precedence == Precedence.ADDITIVE
         and b.sides
-        and not w.ranges.known(op)
+        and (not w.ranges.known(op) or _is_natural_sum(w, op))
     ):
-        # What wraps, and what makes addresses, may be added in any order.
+        # What wraps, what makes addresses and what is not negative may be added in any order.
         b = b._replace(precedence=Precedence.MULTIPLICATIVE)
     if dtype.is_signed and not fits and (dtype.bits >= 32 or max(a.lanes, b.lanes) > 1):
         return _modular(w, operator, a, b, w.language.unsigned[type_])
@@ -112,6 +112,12 @@ def _integer(w: Writer, op: Op, operator: str, a: Expression, b: Expression) -> 
     if operator == "*" and type_ == "ushort" and not fits:
         return binary(cast_to(w, a, "uint"), operator, b, "uint", wraps=True)
     return binary(a, operator, b, "int", wraps=not fits)
+
+
+def _is_natural_sum(w: Writer, op: Op) -> bool:
+    """Whether it is a sum of sums of which no part is negative."""
+    inner = op.operands[1].op
+    return isinstance(inner, math.Add) and w.ranges.is_natural(*op.operands, *inner.operands)
 
 
 def _modular(w: Writer, operator: str, a: Expression, b: Expression, unsigned: str) -> Expression:

@@ -64,7 +64,17 @@ class Expression(NamedTuple):
 
     def at(self, index: str | int) -> Expression:
         """The vector of that number."""
-        return self._replace(text=self.text.replace(INDEX, str(index)), sides=None)
+        return self._replace(text=at_index(self.text, str(index)), sides=None)
+
+
+_FACTOR = re.compile(rf"(?<=[*/%] ){INDEX}|{INDEX}(?= [*/%])")
+
+
+def at_index(text: str, index: str) -> str:
+    """The text for the vector of a number, which need not be one name."""
+    if " " in index:
+        text = _FACTOR.sub(f"({index})", text)
+    return text.replace(INDEX, index)
 
 
 class Form(NamedTuple):

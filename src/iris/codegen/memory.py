@@ -64,7 +64,10 @@ def _qualifier(w: Writer, base: Value) -> str:
 
 def _offset(base: Expression, offset: Expression) -> Expression:
     """A pointer so far from another."""
-    return base if offset.text in ("0", "0l") else binary(base, "+", offset, base.type)
+    if offset.text in ("0", "0l"):
+        return base
+    text = f"&{base.at_least(Precedence.POSTFIX)}[{offset.text}]"
+    return Expression(text, Precedence.PREFIX, base.type)
 
 
 def _place(w: Writer, base: Value, offset: Expression, form: Form, *, const: bool) -> Expression:

@@ -7,7 +7,7 @@ table, `msl_table.MSL`.
 
 from __future__ import annotations
 
-from iris.codegen import control, elementwise, memory, registers, reports, threads
+from iris.codegen import control, elementwise, matrices, memory, registers, reports, threads
 from iris.codegen.expression import Expression, Precedence
 from iris.codegen.language import Language
 from iris.codegen.msl_table import MSL
@@ -20,7 +20,7 @@ from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import DType, Ptr, i32
 
 #: The modules whose rules a walk uses.
-RULES = (control, elementwise, memory, registers, reports, threads)
+RULES = (control, elementwise, matrices, memory, registers, reports, threads)
 
 
 def emit(function: Func, language: Language = MSL) -> Source:

@@ -218,7 +218,13 @@ def _select(ranges: Ranges, op: math.Select) -> Bounds | None:
     return _union(ranges, op, op.operands[1:])
 
 
-@bounds(metal.Splat, metal.Take, metal.Join, metal.Slice, math.AssumeDivisible)
+@bounds(math.AssumeDivisible)
+def _assume_divisible(ranges: Ranges, op: math.AssumeDivisible) -> Bounds:
+    low, high = ranges.of(op.x)
+    return -(-low // op.divisor) * op.divisor, high // op.divisor * op.divisor
+
+
+@bounds(metal.Splat, metal.Take, metal.Join, metal.Slice)
 def _moved(ranges: Ranges, op: Op) -> Bounds | None:
     moved = op.operands[:1] if isinstance(op, metal.Slice) else op.operands
     return _union(ranges, op, moved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iris.codegen.expression import INDEX, Expression, Precedence, Touch
+from iris.codegen.expression import INDEX, Expression, Precedence, Touch, mentions
 from iris.codegen.operators import binary, cast_to, dtype_of
 from iris.codegen.writer import COLUMNS, STEP, Writer, element_of, emit, merge_touches
 from iris.ir import metal
@@ -16,8 +16,12 @@ _LETTERS = "xyzw"
 
 
 @emit(metal.Splat)
-def _splat(w: Writer, op: metal.Splat) -> Expression:
-    return w.value(op.x)  # one lane stands for all
+def _splat(w: Writer, op: metal.Splat) -> Expression | None:
+    # One lane stands for all.
+    if len(op.result.users) == 1:
+        return w.value(op.x)
+    w.expressions[op.result] = w.simple(op.x)
+    return None
 
 
 @emit(metal.Literal)
@@ -75,6 +79,9 @@ def gather(w: Writer, result: Value, elements: Sequence[tuple[Value, int]]) -> E
     runs = [_runs(w, elements[i : i + lanes]) for i in range(0, len(elements), lanes)]
     met = [value for vector in runs for value, _, _ in vector]
     sources = {v: w.typed(v) if met.count(v) == 1 else w.simple(v) for v in dict.fromkeys(met)}
+    repeated = _repeated(w, result, sources, runs)
+    if repeated is not None:
+        return repeated
     vectors = []
     for vector in runs:
         pieces = [_piece(sources[value].at(part), taken) for value, part, taken in vector]
@@ -86,6 +93,31 @@ def gather(w: Writer, result: Value, elements: Sequence[tuple[Value, int]]) -> E
             text = _vector(w, texts, result)
             vectors.append(Expression(text, Precedence.POSTFIX, "", lanes, touches=touches))
     return _assembled(w, result, vectors)
+
+
+def _repeated(
+    w: Writer,
+    result: Value,
+    sources: dict[Value, Expression],
+    runs: Sequence[list[tuple[Value, int, list[int]]]],
+) -> Expression | None:
+    """The vectors of another value in their order, each so often or all again and again."""
+    lanes, parts = w.form(result)
+    if len(sources) > 1 or parts == 1 or not all(len(vector) == 1 for vector in runs):
+        return None
+    ((value, x),) = sources.items()
+    numbers = [vector[0][1] for vector in runs]
+    if not x.is_indexed or x.lanes != lanes or any(len(v[0][2]) != lanes for v in runs):
+        return None
+    if any(v[0][2] != list(range(lanes)) for v in runs):
+        return None
+    count = w.form(value).parts
+    if numbers == [i % count for i in range(parts)]:
+        return x.at(f"{INDEX} % {count}")
+    each = parts // count
+    if numbers == [i // max(each, 1) for i in range(parts)]:
+        return x.at(f"{INDEX} / {each}")
+    return None
 
 
 def _runs(w: Writer, elements: Sequence[tuple[Value, int]]) -> list[tuple[Value, int, list[int]]]:
@@ -162,7 +194,13 @@ def _slice(w: Writer, op: metal.Slice) -> Expression | None:
         return x.at(index.text)._replace(touches=x.touches | index.touches)
     if shape.lanes == whole.lanes:
         at = f"{w.simple(op.index).at_least(Precedence.MULTIPLICATIVE)} * {shape.parts} + {INDEX}"
-        return x._replace(text=x.text.replace(INDEX, at), sides=None)
+        return x.at(at)
+    if shape.parts == 1 and whole.parts > 1 and shape.lanes % whole.lanes == 0:
+        # The part is several of the vectors.
+        name, i = w.simple(op.x), w.simple(op.index).at_least(Precedence.MULTIPLICATIVE)
+        each = shape.lanes // whole.lanes
+        text = _vector(w, [name.at(_numbered(i, each, j)).text for j in range(each)], op.result)
+        return Expression(text, Precedence.POSTFIX, type_, shape.lanes)
     # The parts are smaller than the vectors, or do not fit them.
     name, i = w.simple(op.x), w.simple(op.index).at_least(Precedence.MULTIPLICATIVE)
     if shape.parts > 1:
@@ -171,6 +209,11 @@ def _slice(w: Writer, op: metal.Slice) -> Expression | None:
     texts = [element_at(name, i, part, j) for j in range(part)]
     text = _vector(w, texts, op.result)
     return Expression(text, Precedence.POSTFIX, type_, shape.lanes)
+
+
+def _numbered(index: str, size: int, offset: int) -> str:
+    """The number of what is so far into the part of a number."""
+    return index + f" * {size}" * (size > 1) + f" + {offset}" * (offset > 0)
 
 
 def element_at(array: Expression, index: str, size: int, offset: int) -> str:
@@ -183,7 +226,7 @@ def element_at(array: Expression, index: str, size: int, offset: int) -> str:
         within += f" * {size}" * (size > 1) + f" + {offset}" * (offset > 0)
         vector = array.text.replace(INDEX, f"{index} / {each}")
         return f"{vector}[{within}]"
-    at = index + f" * {size}" * (size > 1) + f" + {offset}" * (offset > 0)
+    at = _numbered(index, size, offset)
     return _element(array, at if size == 1 else f"({at})")
 
 
@@ -211,11 +254,8 @@ def _foreach(w: Writer, op: metal.Foreach) -> None:
             w.declare(result, w.value(value))
         return
     w.flush()
-    over = {result: _overwritten(w, op, result) for result, _ in wanted}
-    targets = {}
-    for result, name in over.items():
-        if name is None:
-            targets[result] = w.reserve(result, w.name_of(result))
+    over = _overwritten(w, op, [result for result, _ in wanted])
+    targets = {v: w.reserve(v, w.name_of(v)) for v, _ in wanted if v not in over}
     w.names.enter()
     name = w.names.new(number.name) if number.name else w.names.index()
     w.names.leave()
@@ -226,9 +266,52 @@ def _foreach(w: Writer, op: metal.Foreach) -> None:
     w.expressions[number] = Expression(name, Precedence.POSTFIX, "int")
     w.region(op.body)
     for result, value in wanted:
-        _store_part(w, targets[result], name, value)
+        if result not in over:
+            _store_part(w, targets[result], name, value)
+    ends = [(over[result], value) for result, value in wanted if result in over]
+    for position, (variable, _) in enumerate(ends):
+        for _, value in ends[position + 1 :]:
+            if mentions(w.value(value).text, variable):
+                w.declare(value, w.value(value))
+    for result, value in wanted:
+        if result in over:
+            _store_part(w, w.call(result, over[result]), name, value)
     w.drop()
     w.close(start)
+
+
+def _overwritten(w: Writer, op: metal.Foreach, results: Sequence[Value]) -> dict[Value, str]:
+    """The variables that loops carry, of arrays that this goes through for the last time: the
+    parts of results may take the place of theirs, one by one."""
+    found: dict[Value, str] = {}
+    (number,) = op.body.arguments
+    arrays = {o.x: None for o in op.body if isinstance(o, metal.Slice)}
+    for x in arrays:
+        name = w.variables.get(x)
+        if name not in w.carried or name in found.values() or not w.is_of(op.parent, x):
+            continue
+        if not all(
+            isinstance(o, metal.Slice)
+            and o.parent is op.body
+            and o.index is number
+            and count_of(o.result.type) * op.count == count_of(x.type)
+            for o in x.users
+        ):
+            continue
+        for result in results:
+            is_like = result.type is x.type and w.form(result) == w.form(x)
+            if result not in found and is_like and w.is_matrix(result) == w.is_matrix(x):
+                found[result] = name
+                break
+    return found
+
+
+def _goes_through_matrices(w: Writer, op: metal.Foreach) -> bool:
+    """Whether its variable says which of an array of matrices, which have no numbers once they
+    are in registers."""
+    return any(w.is_matrix(v) for v in op.results) or any(
+        isinstance(inner, metal.Slice) and w.is_matrix(inner.x) for inner in op.body
+    )
 
 
 def _store_part(w: Writer, target: Expression, index: str, value: Value) -> None:
@@ -245,6 +328,14 @@ def _store_part(w: Writer, target: Expression, index: str, value: Value) -> None
         w.close(start)
     elif size == 1:
         w.line(f"{element_at(target, index, 1, 0)} = {w.content(x, dtype, 1)};")
+    elif shape.parts == 1 and 1 < target.lanes < shape.lanes:
+        x = w.simple(value)
+        each = shape.lanes // target.lanes
+        for j in range(each):
+            lanes = list(range(j * target.lanes, (j + 1) * target.lanes))
+            taken = _piece(x, lanes) if x.lanes > 1 else x
+            place = target.at(_numbered(index, each, j))
+            w.line(f"{place.text} = {w.content(taken, dtype, target.lanes)};")
     elif shape.parts == 1:
         x = w.simple(value)
         for j in range(size):

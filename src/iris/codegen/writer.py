@@ -16,11 +16,12 @@ from iris.codegen.liveness import dead_values, writes_something
 from iris.codegen.names import Names
 from iris.codegen.ranges import Ranges
 from iris.codegen.source import Site
+from iris.codegen.usual_names import usual_name
 from iris.errors import VerifyError
 from iris.ir.control import Func, While
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.math import element_type
-from iris.ir.types import DType, ElementType, bool_
+from iris.ir.types import DType, ElementType
 
 COLUMNS = 100
 LONGEST = 56  # an expression of more characters gets a name of its own
@@ -98,7 +99,7 @@ class Writer:
                 room = COLUMNS - MARGIN - len(self.indent)
             if (
                 user.parent is op.parent
-                and (value.name is None or user.terminator or (is_plain and _is_part(expression)))
+                and (value.name is None or user.terminator or (is_plain and self._is_part(expression)))
                 and len(expression.text) <= room
                 and (len(user.operands) == 1 or user.operands.count(value) == 1)
             ):
@@ -196,7 +197,7 @@ class Writer:
 
     def name_of(self, value: Value) -> str:
         """A new name for a value."""
-        return self.names.new(value.name or _usual_name(value))
+        return self.names.new(value.name or usual_name(value))
 
     def declare(self, value: Value, expression: Expression) -> Expression:
         """Make a variable of a value."""
@@ -279,11 +280,18 @@ class Writer:
         inner = x.text[len(before) : -len(after)]
         return None if "(" in inner or ")" in inner else inner
 
+    def _is_part(self, x: Expression) -> bool:
+        """Whether it is a variable or a part of one: no call, and nothing from memory."""
+        return not x.touches and ("(" not in x.text or self.matrix_of(x) is not None)
+
     def is_spent(self, op: Op, value: Value) -> bool:
         """Whether a value has a variable that nobody will read again after this op."""
-        if value not in self.variables or value.home is not op.parent:
-            return False
-        if len(value.users) > 1 or op.operands.count(value) > 1:
+        is_only_user = len(value.users) == 1 and op.operands.count(value) == 1
+        return is_only_user and self.is_of(op.parent, value)
+
+    def is_of(self, region: Region | None, value: Value) -> bool:
+        """Whether a value has a variable that is of no interest when the region has ended."""
+        if value not in self.variables or value.home is not region:
             return False
         # What the condition of a loop is given, the body is given again.
         owner = None if value.region is None else value.region.owner
@@ -331,7 +339,7 @@ class Writer:
         """The expression where it is evaluated several times: a name, a number, a part of one."""
         expression = self.value(value)
         is_short = expression.precedence >= Precedence.PREFIX and len(expression.text) <= 24
-        if is_short and not expression.touches and "(" not in expression.text:
+        if is_short and self._is_part(expression):
             return expression
         return self.declare(value, expression)
 
@@ -368,11 +376,6 @@ class Writer:
 
     def unsupported(self, op: Op, message: str) -> VerifyError:
         return op.invalid(f"{message} in {self.language.name}")
-
-
-def _is_part(expression: Expression) -> bool:
-    """Whether it is a variable or a part of one: no call, and nothing from memory."""
-    return not expression.touches and "(" not in expression.text
 
 
 def _break(line: str, start: int) -> int | None:
@@ -417,14 +420,6 @@ def assignment(target: str, expression: Expression, content: str) -> str:
     ):
         return f"{target} {sides[1]}= {sides[2]};"
     return f"{target} = {content};"
-
-
-def _usual_name(value: Value) -> str:
-    """What a value is called that the source has no name for."""
-    dtype = element_of(value).element
-    if dtype is bool_:
-        return "flag"
-    return "v" if dtype.is_float else "at"
 
 
 def element_of(value: Value) -> ElementType:

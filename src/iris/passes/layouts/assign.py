@@ -160,7 +160,10 @@ class _Assignment:
         regions: tuple[Region, ...] = (),
     ) -> Sequence[Value]:
         """Put an op in place, with its operands and results in these layouts."""
-        values = [self.wanted(v, at) for v, at in zip(op.operands, operands, strict=True)]
+        values = []
+        for value, at in zip(op.operands, operands, strict=True):
+            self.builder.location = op.location  # of a conversion, it is what it is for
+            values.append(self.wanted(value, at))
         types = [_laid_out(v.type, at) for v, at in zip(op.results, results, strict=True)]
         new = type(op).create(tuple(values), op.attributes, types, regions, op.location)
         self.builder.insert(new)

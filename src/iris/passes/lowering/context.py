@@ -27,8 +27,15 @@ class Lowering(Numbers):
     walk has come to.
     """
 
-    def __init__(self, source: Func, target: Func):
+    def __init__(
+        self,
+        source: Func,
+        target: Func,
+        check: Callable[[Lowering, Value, Value], None] | None = None,
+    ):
+        """`check` is called with every value and what has become of it."""
         self.source = source
+        self.check = check
         self.simdgroups = source.simdgroups
         self.values: dict[Value, Value] = {}
         self.axes = Axes()
@@ -55,6 +62,8 @@ class Lowering(Numbers):
                 if new.name is None:
                     new.name = old.name
                 self.values[old] = new
+                if self.check is not None:
+                    self.check(self, old, new)
 
     def __getitem__(self, value: Value) -> Value:
         return self.values[value]

@@ -9,6 +9,7 @@ from iris.ir.control import Func
 from iris.ir.core import Level, Module
 from iris.ir.tile import TileOp
 from iris.passes.lowering.context import Lowering
+from iris.passes.lowering.replicas import check
 from iris.passes.pipeline import Pass
 from iris.passes.uniform_conditions import make_uniform
 
@@ -32,10 +33,14 @@ class LowerToMetal(Pass):
     A tile becomes an array of a thread's registers; a scalar, which all threads have alike, stays
     one.  Memory that threads share is written and read without barriers: `insert-barriers` puts
     them where they are needed.
+
+    With `check-replicas`, lanes that have the same element of a tile assert that it has the same
+    bits.
     """
 
     name = "lower-to-metal"
     level = TileOp.level
+    check_replicas: bool = False
 
     def run(self, module: Module) -> None:
         for function in list(module):
@@ -55,7 +60,7 @@ class LowerToMetal(Pass):
                 location=function.location,
             )
             function.insert_before(lowered)
-            Lowering(function, lowered).run()
+            Lowering(function, lowered, check if self.check_replicas else None).run()
             function.erase()
             # What threads do together must not be under conditions that look as if they differed.
             make_uniform(lowered)

@@ -1,0 +1,33 @@
+"""A device that counts what a profiler would, in kernels as they are lowered for a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from iris.compiler.devices import ArrayArgument, Grid, Interpreter, Program
+from iris.compiler.kernel import Kernel
+from iris.interp import metal
+from iris.interp.metal import Counters
+from iris.ir.core import Level
+
+
+class Counting(Interpreter):
+    name = "counting"
+    accepts = Level.METAL
+
+    def __init__(self) -> None:
+        self.counters = Counters()
+
+    def launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> None:
+        views = [self._view(a) if isinstance(a, ArrayArgument) else a for a in arguments]
+        metal.run(program.entry, grid, views, counters=self.counters)
+
+
+def count(
+    kernel: Kernel | Callable[..., Any], grid: Any, *arguments: Any, **named: Any
+) -> Counters:
+    """What a launch does."""
+    device = Counting()
+    kernel[grid](*arguments, device=device, **named)  # type: ignore[index]
+    return device.counters

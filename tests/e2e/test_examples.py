@@ -1,0 +1,23 @@
+"""The examples at every level: they check their own results, too."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from every_level import EveryLevel
+from support import ROOT
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("device", [pytest.param(EveryLevel, id="every-level")], indirect=True)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_the_levels_agree(example: Path, device: None) -> None:
+    spec = importlib.util.spec_from_file_location(example.stem, example)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.main()
