@@ -131,6 +131,72 @@ def test_passes_run_first(file: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out == plain
 
 
+METAL = """\
+# grid: 2
+# argument %X: i32[128] seed=1
+# argument %Y: i32[128]
+func metal @mirror simdgroups=2(%X: ptr<i32, noalias>, %Y: ptr<i32, noalias>) {
+  %lane: i32 = metal.lane
+  %simdgroup: i32 = metal.simdgroup
+  %row: i32 = metal.threadgroup_id 0
+  %c32: i32 = constant 32
+  %c64: i32 = constant 64
+  %c63: i32 = constant 63
+  %0: i32 = mul %simdgroup, %c32
+  %thread: i32 = add %0, %lane
+  %1: i32 = mul %row, %c64
+  %at: i32 = add %1, %thread
+  %shared: threadgroup<64xi32> = metal.alloc
+  %x: i32 = metal.load %X, %at
+  metal.store %shared, %thread, %x
+  metal.barrier threadgroup
+  %other: i32 = sub %c63, %thread
+  %y: i32 = metal.load %shared, %other
+  metal.store %Y, %at, %y
+  return
+}
+"""
+
+
+def test_metal_ir_runs(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(METAL)
+    x = Program.parse(METAL).make_arguments()[0].reshape(2, 64)
+    shown = []
+    for options in ([], ["--interleave", "1"], ["--device", "interp:metal"]):
+        assert main(["run", str(file), *options]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown == shown[:1] * 3
+    assert shown[0].startswith("%Y: i32[128]  crc ")
+    assert str(x[:, ::-1].reshape(-1)[:8].tolist())[1:-1] in shown[0]
+
+
+def test_counters_are_shown(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(METAL)
+    assert main(["run", str(file), "--counters"]) == 0
+    out = capsys.readouterr().out
+    assert "device loads        512 bytes by 4 instructions, 4 lines (4 compulsory)\n" in out
+    assert "barriers            threadgroup 2\n" in out
+    assert "shuffles            none\n" in out
+
+
+def test_races_of_threads_are_reported(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(METAL.replace("  metal.barrier threadgroup\n", ""))
+    assert main(["run", str(file)]) == 1
+    error = capsys.readouterr().err
+    assert "thread 0 (simdgroup 0, lane 0) reads element 63 of shared" in error
+    assert f"at {file}:19" in error
+
+
+def test_tile_ir_runs_as_metal_ir(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = TEXT.replace("B: ptr<bf16>", "B: ptr<bf16, noalias>")
+    file.write_text(text)
+    assert main(["run", str(file), "--device", "interp"]) == 0
+    tile = capsys.readouterr().out
+    file.write_text(text[: text.index("func tile @other")])
+    assert main(["run", str(file), "--device", "interp:metal"]) == 0
+    assert capsys.readouterr().out == tile
+
+
 def test_a_program_error(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(TEXT.replace("grid: 4", "grid: 5"))
     assert main(["run", str(file)]) == 1
@@ -195,6 +261,9 @@ def test_errors_point_at_the_line(old: str, new: str, message: str, spot: str) -
         (["--print", "q"], "--print: no array is called %q; there are %X, %Y, %B, %U, %Z"),
         (["--seed", "-1"], "--seed is 0 or greater, not -1"),
         (["--passes", "nope"], "no pass is called 'nope'"),
+        (["--interleave", "-1"], "--interleave is 0 or greater, not -1"),
+        (["--interleave", "1"], "--interleave is for Metal IR"),
+        (["--counters"], "--counters is for Metal IR; --device interp:metal makes that of it"),
     ],
 )
 def test_bad_options(
@@ -202,6 +271,19 @@ def test_bad_options(
 ) -> None:
     assert main(["run", str(file), *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_level_without_an_interpreter(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("# grid: 1\nfunc graph @f() {\n  return\n}\n")
+    assert main(["run", str(file)]) == 1
+    assert "no interpreter runs functions of the graph level" in capsys.readouterr().err
+
+
+def test_a_device_of_another_level(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(METAL)
+    assert main(["run", str(file), "--device", "interp"]) == 1
+    error = capsys.readouterr().err
+    assert "@mirror is at the metal level; --device is one that takes the tile level" in error
 
 
 def test_help_shows_a_header(capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,11 +39,11 @@ def _is_mask(value: Value, depth: int) -> bool:
 
 
 def _factor(value: Value) -> str | None:
-    """Which factor of a product of matrices it is, if it is nothing else."""
-    user = value.users[0] if len(value.users) == 1 else None
-    if not isinstance(user, metal.Mma) or user.acc is value:
-        return None
-    return "left" if user.a is value else "right"
+    """Which factor of a product of matrices it is, if it is one."""
+    for user in value.users:
+        if isinstance(user, metal.Mma) and user.acc is not value:
+            return "left" if user.a is value else "right"
+    return None
 
 
 def _coordinates(user: Op, value: Value) -> Iterator[str]:

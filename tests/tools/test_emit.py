@@ -1,0 +1,146 @@
+"""`iris emit`: from IR text to the text of a Metal kernel."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import iris
+from iris.compiler.compilation import METAL_PIPELINE
+from iris.ir import parse
+from iris.passes import run
+from iris.tools.cli import main
+
+TILE = """\
+# grid: 2
+func tile @double(%X: ptr<f32>, %n: i32) {
+  %i: tile<64xi32> = tile.arange 0
+  %limit: tile<64xi32> = tile.broadcast %n
+  %inside: tile<64xbool> = compare lt %i, %limit
+  %x: tile<64xf32> = tile.masked_load %X, %i, %inside
+  %y: tile<64xf32> = add %x, %x
+  tile.store %X, %i, %y
+  return
+}
+"""
+OTHER = "func tile @other() {\n  return\n}\n"
+
+
+@iris.kernel
+def softmax(X, Out, N, BLOCK: iris.constexpr):  # type: ignore[no-untyped-def]
+    cols = iris.arange(0, BLOCK)
+    x = iris.load(X + iris.program_id(0) * N + cols, mask=cols < N)
+    e = iris.exp(x - iris.max(x))
+    iris.store(Out + iris.program_id(0) * N + cols, e / iris.sum(e), mask=cols < N)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "double.iris"
+    path.write_text(TILE)
+    return path
+
+
+def out_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["emit", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_tile_ir_is_lowered(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    msl = out_of(capsys, file)
+    assert msl.startswith("#include <metal_stdlib>\n")
+    assert "kernel void double_" in msl  # `double` is a word of the language
+    assert "x + x" in msl
+
+
+def test_metal_ir_is_emitted_as_it_stands(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    msl = out_of(capsys, file)
+    file.write_text(str(run(parse(TILE), METAL_PIPELINE)))
+    assert out_of(capsys, file) == msl
+
+
+def test_passes_take_the_place_of_the_usual_ones(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual = str(METAL_PIPELINE)
+    assert out_of(capsys, file, "--passes", usual) == out_of(capsys, file)
+    wide = usual.replace("choose-simdgroups", "choose-simdgroups{count=4}")
+    assert "threads_per_threadgroup(128)" in out_of(capsys, file, "--passes", wide)
+
+
+def test_one_function_of_several(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    msl = out_of(capsys, file)
+    file.write_text(TILE + OTHER)
+    assert out_of(capsys, file, "--entry", "@double") == msl
+    assert "kernel void other(" in out_of(capsys, file, "--entry", "other")
+
+
+def test_standard_input_and_output_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TILE.encode())))
+    output = tmp_path / "double.metal"
+    assert out_of(capsys, "-o", output) == ""
+    assert "kernel void double_" in output.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        (TILE + OTHER, [], "name one function with --entry; there are @double, @other"),
+        (TILE, ["--entry", "@twice"], "no function is called @twice; there are @double"),
+        ("", [], "there are none"),
+        (TILE, ["--passes", "dce"], "@double is at the tile level, after the passes 'dce'"),
+        (TILE, ["--passes", "nope"], "no pass is called 'nope'"),
+        ("func metal @f() {\n  return\n}\n", [], "how many simdgroups run the kernel"),
+        ("func graph @f() {\n  return\n}\n", [], "@f is at the graph level here"),
+        (
+            "func metal @f simdgroups=1(%x: regs<2xf32>) {\n  return\n}\n",
+            [],
+            "a kernel takes no regs<2xf32>",
+        ),
+        ("func tile @f() {\n", [], "--> "),
+    ],
+)
+def test_errors(
+    file: Path,
+    capsys: pytest.CaptureFixture[str],
+    text: str,
+    arguments: list[str],
+    message: str,
+) -> None:
+    file.write_text(text)
+    assert main(["emit", str(file), *arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("iris: error: ")
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_a_dump_of_any_stage_leads_to_the_same_kernel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command at the top of a dump is right at both levels: what it makes is the last stage."""
+    monkeypatch.setenv("IRIS_DUMP", "all")
+    monkeypatch.setenv("IRIS_DUMP_DIR", str(tmp_path))
+    x = np.ones((2, 300), np.float32)
+    softmax[2](x, x.copy(), 300, BLOCK=512, device="interp:metal")
+    monkeypatch.delenv("IRIS_DUMP")
+    files = sorted((tmp_path / "softmax").iterdir())
+    assert len(files) == len(METAL_PIPELINE) + 1
+    last = parse(files[-1].read_text())
+    for dumped in files:
+        command = dumped.read_text().split("\n", 1)[0].removeprefix("# iris ")
+        subcommand, verify, passes, pipeline, path = command.split()
+        assert (subcommand, verify, passes, path) == (
+            "opt",
+            "--verify-each",
+            "--passes",
+            str(dumped),
+        )
+        assert main([subcommand, verify, passes, pipeline.strip('"'), path]) == 0
+        assert parse(capsys.readouterr().out) == last
+    assert "precise::exp" in out_of(capsys, files[-1])
