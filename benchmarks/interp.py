@@ -2,7 +2,7 @@
 
 Blocks of 64.  Triton's column needs `triton` and `torch` (a CPU build will do); without them only
 ours is measured.  NumPy's time for the matrix products alone is shown apart: both interpreters
-spend that.  Below: the time to trace a kernel to Tile IR and to run its passes.
+spend that.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ import numpy as np
 
 import iris
 import report
-from iris.compiler.arguments import bind, specs
-from iris.compiler.compilation import optimize
 
 BLOCK = 64
 
@@ -99,28 +97,6 @@ def products(sizes: dict[str, Any]) -> dict[str, Callable[[], object]]:
     return {"gemm": blocks_of_gemm, "attention": blocks_of_attention}
 
 
-def tracing() -> dict[str, dict[str, float]]:
-    """Time to trace each kernel and to run its passes, its source parsed already."""
-    x = np.zeros((64, 64), np.float32)
-    calls: dict[str, tuple[Any, list[Any], dict[str, int]]] = {
-        "softmax": (softmax, [x, x.copy(), 64], {"BLOCK": 64}),
-        "gemm": (gemm, [x, x.copy(), x.copy(), 64, 64, 64], {"T": 64}),
-        "attention": (attention, [x, x.copy(), x.copy(), x.copy(), 64, 1.0], {"D": 64, "T": 64}),
-    }
-    rows = {}
-    for name, (kernel, arguments, constants) in calls.items():
-        function = kernel.function
-        known, _ = specs(function, bind(function, arguments, constants))
-        traced = function.trace(known)
-        rows[f"trace {name}"] = report.spread(
-            report.measure(lambda _, f=function, k=known: f.trace(k)), 1e-3
-        )
-        rows[f"passes {name}"] = report.spread(
-            report.measure(lambda _, t=traced: optimize(t)), 1e-3
-        )
-    return rows
-
-
 def main() -> None:
     rng = np.random.default_rng(0)
     sizes = {
@@ -147,7 +123,6 @@ def main() -> None:
             row["triton"] = report.spread(seconds, 1e-3)["median"]
             row["ratio"] = row["triton"] / row["median"]
         rows[name] = row
-    rows |= tracing()
     print("milliseconds" + ("" if theirs else " (triton and torch are not installed)"))
     report.write("interp", rows)
 

@@ -52,7 +52,8 @@ def main() -> None:
     print("\nThe stages of this kernel:\n")
     for stage in layernorm.lower(x, weight, bias, out, n, eps, BLOCK=block, grid=rows).stages:
         ops = len(stage.text.splitlines())
-        print(f"  {stage.name:20} {stage.level.value:6} {ops:3} lines{'' if stage.changed else '  no change'}")
+        what = "" if stage.changed else "  no change"
+        print(f"  {stage.name:20} {stage.level.value:6} {ops:3} lines{what}")
 
 
 if __name__ == "__main__":

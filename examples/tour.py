@@ -97,7 +97,7 @@ def main() -> None:
     maximum, _, rest = compilation.metal.partition("  metal.barrier threadgroup\n")
     show(maximum.rstrip())
     note(f"{len(rest.splitlines())} more lines: the exponentials, their sum, the quotients.")
-    heading("insert-barriers: lowering places none; this pass the fewest that order all accesses.")
+    heading("insert-barriers: lowering places none; this pass puts them where accesses conflict.")
     diff(compilation, "insert-barriers")
     heading("And the Metal Shading Language, op by op.")
     show(compilation.msl)

@@ -16,6 +16,8 @@ from iris.compiler.devices import ArrayArgument, Grid, Interpreter, Program
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
 from iris.passes import run as run_passes
+from iris.passes.instruments import Check
+from iris.testing import roundtrips
 from iris.testing.levels import Agreement, Disagreement, Expected, launch, with_simdgroups
 from support import counts
 
@@ -35,7 +37,9 @@ class EveryLevel(Interpreter):
         lowered = {}
         for count in SIMDGROUPS:
             copy = Module([entry.clone({})])
-            (function,) = run_passes(copy, with_simdgroups(LOWERING, count))
+            # Every stage is valid, and is read back as it was.
+            watch = [Check(roundtrips)]
+            (function,) = run_passes(copy, with_simdgroups(LOWERING, count), watch)
             assert isinstance(function, Func)
             lowered[count] = function
         return Program(entry, lowered)

@@ -65,7 +65,9 @@ def complaints_of_all(texts: Sequence[str]) -> list[str]:
     whole = "#include <metal_stdlib>\nusing namespace metal;\n"
     for number, text in enumerate(texts):
         lines = [x for x in text.splitlines() if not x.startswith(("#", "using "))]
-        whole += f"namespace kernel_{number} {{\n{chr(10).join(lines)}\n}}\n"
+        # Of kernels, which are C's, a name is one whatever the namespace.
+        body = re.sub(r"(?m)^(kernel void \w+)", rf"\1_{number}", "\n".join(lines))
+        whole += f"namespace kernel_{number} {{\n{body}\n}}\n"
     return complaints(whole)
 
 

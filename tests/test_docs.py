@@ -14,8 +14,11 @@ from types import ModuleType
 import pytest
 
 import iris
+from iris.codegen.msl import emit
 from iris.compiler.compilation import METAL_PIPELINE
 from iris.ir import parse
+from iris.ir.control import Func
+from iris.passes import run
 from support import ROOT
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -36,8 +39,9 @@ def run_page(page: Path, folder: Path) -> str:
 
 
 def unnumbered(text: str) -> str:
-    """Without the numbers of lines, which change with every edit of a page."""
-    return re.sub(r"(?m)(?<=\.py:)\d+|^\d+(?= \|)", "N", text)
+    """Without the numbers of lines, which change with every edit of a page, and of values, which
+    change with every op."""
+    return re.sub(r"(?m)(?<=\.py:)\d+|^\d+(?= \|)|(?<=%)\d+|(?<=\w)_\d+\b", "N", text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -79,6 +83,15 @@ def load(file: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_the_readme_shows_what_its_ir_becomes() -> None:
+    page = (ROOT / "README.md").read_text()
+    (text,) = blocks(page, "iris")
+    (kernel,) = run(parse(text), METAL_PIPELINE)
+    assert isinstance(kernel, Func)
+    (shown,) = blocks(page, "metal")
+    assert shown in emit(kernel).text
 
 
 def test_the_list_of_ops_is_current() -> None:

@@ -32,6 +32,9 @@ RIGHT = [
     "H[0] = 1.5h * H[1];",
     "bool4 b = float4(X[0]) < float4(X[1]); Y[0] = select(float4(0.0f), float4(1.0f), b).x;",
     "float v = X[0]; Y[0] = simd_shuffle_xor(v, 1);",
+    "simdgroup_half8x8 a; simdgroup_float8x8 c; simdgroup_multiply_accumulate(c, a, a, c);",
+    "simdgroup_float8x8 c = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);"
+    " reinterpret_cast<thread float2&>(c.thread_elements()) += 1.0f;",
     "uint old = 0; atomic_compare_exchange_weak_explicit(A, &old, 1u, memory_order_relaxed,"
     " memory_order_relaxed);",
 ]
@@ -50,6 +53,10 @@ WRONG = {
     "Y[0] = as_type<half>(X[0]);": "no matching function",
     "float4 v = float4(X[0]); Y[0] = simd_shuffle(v < v, 1).x;": "no matching function",
     "atomic_load_explicit(Y, memory_order_relaxed);": "no matching function",
+    "simdgroup_float8x8 c = 0.0f;": "no viable conversion",
+    "simdgroup_float8x8 c; c.thread_elements() = float2(0.0f);": "no viable",
+    "simdgroup_float8x8 c; float2 v = c.thread_elements(); Y[0] = v.x;": "no viable conversion",
+    "float2 a, c; simdgroup_multiply_accumulate(c, a, a, c);": "no matching function",
     "float unused = X[0];": "unused variable",
     "float v; Y[0] = v;": "uninitialized",
     "Y[0] = X[0]": "expected ';'",

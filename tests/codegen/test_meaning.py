@@ -84,8 +84,8 @@ def test_what_a_store_overwrites_part_by_part_is_read_before() -> None:
 """)
         == """\
 float4 v[2];
-for (int i = 0; i < 2; ++i) v[i] = ((device const float4*)(X + lane))[i];
-for (int i = 0; i < 2; ++i) ((device float4*)(Y + p.n))[i] = v[i];"""
+for (int i = 0; i < 2; ++i) v[i] = ((device const float4*)&X[lane])[i];
+for (int i = 0; i < 2; ++i) ((device float4*)&Y[p.n])[i] = v[i];"""
     )
 
 
@@ -134,7 +134,7 @@ for (int k = 0; k < p.n; ++k) {
     for (int i = 0; i < 2; ++i) next_s[i] = s[i] + s[0].x;
     for (int i = 0; i < 2; ++i) s[i] = next_s[i];
 }
-for (int i = 0; i < 2; ++i) ((device float4*)(Y + lane))[i] = s[i];"""
+for (int i = 0; i < 2; ++i) ((device float4*)&Y[lane])[i] = s[i];"""
     )
 
 
@@ -215,3 +215,82 @@ for (int i = 0; i < p.n; ++i) {
 }
 Y[lane] = s;"""
     )
+
+
+def test_results_that_nobody_uses_are_not_made() -> None:
+    assert (
+        body("""\
+  %0: regs<4xi32>, %1: regs<4xf32> = metal.foreach 4 (%i: i32) {
+    %2: i32, %3: f32 = if %flag {
+      %4: i32 = metal.atomic add %I, %i, %n
+      %5: f32 = metal.load %X, %i
+      %6: f32 = exp %5
+      yield %4, %6
+    } else {
+      %7: f32 = mul %zero, %zero
+      yield %c0, %7
+    }
+    yield %2, %3
+  }
+""")
+        == """\
+for (int i = 0; i < 4; ++i) {
+    if (p.flag) atomic_fetch_add_explicit((device atomic_int*)I + i, p.n, memory_order_relaxed);
+}"""
+    )
+
+
+def test_an_array_that_a_loop_carries_is_overwritten_by_what_is_made_of_it() -> None:
+    assert (
+        body("""\
+  %zeros: regs<8xf32> = constant 0.0
+  %one: regs<8xf32> = metal.load %X, %lane
+  %0: regs<8xf32>, %1: regs<8xf32> = for %c0, %n, %c1 (%k: i32, %s: regs<8xf32> = %zeros, %t: regs<8xf32> = %one) {
+    %2: regs<8xf32>, %3: regs<8xf32> = metal.foreach 2 (%i: i32) {
+      %4: regs<4xf32> = metal.slice %s, %i
+      %5: regs<4xf32> = metal.slice %t, %i
+      %6: regs<4xf32> = add %4, %5
+      %7: regs<4xf32> = mul %4, %5
+      yield %6, %7
+    }
+    yield %2, %3
+  }
+  metal.store %Y, %lane, %0
+  metal.store %Y, %n, %1
+""")
+        == """\
+float4 one[2];
+for (int i = 0; i < 2; ++i) one[i] = ((device const float4*)&X[lane])[i];
+float4 s[2] = {};
+for (int k = 0; k < p.n; ++k) {
+    for (int i = 0; i < 2; ++i) {
+        float4 v = s[i];
+        float4 v_1 = one[i];
+        s[i] = v + v_1;
+        one[i] = v * v_1;
+    }
+}
+for (int i = 0; i < 2; ++i) ((device float4*)&Y[lane])[i] = s[i];
+for (int i = 0; i < 2; ++i) ((device float4*)&Y[p.n])[i] = one[i];"""
+    )
+
+
+def test_an_array_that_is_needed_again_is_not_overwritten() -> None:
+    assert "s[i] *=" not in body("""\
+  %zeros: regs<8xf32> = constant 0.0
+  %0: regs<8xf32> = for %c0, %n, %c1 (%k: i32, %s: regs<8xf32> = %zeros) {
+    %1: regs<8xf32> = metal.foreach 2 (%i: i32) {
+      %2: regs<4xf32> = metal.slice %s, %i
+      %3: regs<4xf32> = mul %2, %2
+      yield %3
+    }
+    %4: regs<8xf32> = metal.foreach 2 (%j: i32) {
+      %5: regs<4xf32> = metal.slice %s, %j
+      %6: regs<4xf32> = metal.slice %1, %j
+      %7: regs<4xf32> = add %5, %6
+      yield %7
+    }
+    yield %4
+  }
+  metal.store %Y, %lane, %0
+""")

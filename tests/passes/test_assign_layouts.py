@@ -6,7 +6,7 @@ import re
 from textwrap import dedent
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from iris.errors import PipelineError
 from iris.ir import parse, verify
@@ -16,8 +16,10 @@ from iris.ir.layout.linear import LANE, SIMDGROUP
 from iris.ir.tile import ConvertLayout
 from iris.ir.types import Tile
 from iris.passes import run
+from iris.passes.layouts import AssignLayouts
 from iris.testing import preserves, programs
 from iris.tools.replay import Program
+from support import counts
 
 HEAD = "%X: ptr<f32, noalias, aligned>, %Y: ptr<f32, noalias, aligned>, %n: i32, %yes: bool"
 START = """
@@ -258,6 +260,7 @@ def test_a_dot_gets_something_to_add_to() -> None:
 # What must hold of any program.
 
 
+@settings(max_examples=counts(80, 2000))
 @given(programs.tile())
 def test_every_tile_of_a_random_program_has_a_layout(program: Program) -> None:
     for count in (1, 4):
@@ -274,6 +277,7 @@ def test_every_tile_of_a_random_program_has_a_layout(program: Program) -> None:
                 assert op.x.type is not op.result.type
 
 
+@settings(max_examples=counts(50, 2000))
 @given(programs.tile())
 def test_a_random_program_does_the_same_with_layouts(program: Program) -> None:
     preserves("choose-simdgroups{count=2},assign-layouts", program)
@@ -297,8 +301,6 @@ def test_what_is_done_is_recorded() -> None:
         tile.store_tile %Y, %t, {block()}
         """
     )
-    from iris.passes.layouts import AssignLayouts
-
     assert AssignLayouts().run(given_module) == {"conversions": 1}
     (function,) = given_module
     assert isinstance(function, Func)

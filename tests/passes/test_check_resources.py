@@ -52,7 +52,8 @@ def test_threadgroup_memory() -> None:
         "@f needs 40960 bytes of threadgroup memory, 8192 more than there are; use smaller tiles.\n"
         "The most take\n"
         "  a, threadgroup<6144xf32>: 24576 (gemm.py:12)\n"
-        "  b, threadgroup<4096xf32>: 16384 (gemm.py:13)"
+        "  b, threadgroup<4096xf32>: 16384 (gemm.py:13)\n"
+        "  part, threadgroup<4xf32>: 16"
     )
 
 

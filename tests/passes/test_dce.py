@@ -117,3 +117,19 @@ def test_a_loop_kept_for_a_store_keeps_its_bounds() -> None:
         """
     )
     assert "add %n, %n" in text
+
+
+def test_results_that_are_joined_of_parts_stay_while_one_is_used() -> None:
+    text = dce(
+        """
+        %s: regs<8xf32>, %t: regs<8xf32> = metal.foreach 2 (%i: i32) {
+          %p: regs<4xf32> = metal.load %X, %i
+          yield %p, %p
+        }
+        %u: f32 = metal.take [3] %t
+        metal.store %X, %n, %u
+        """,
+        "metal",
+    )
+    assert "%s: regs<8xf32>, %t: regs<8xf32> = metal.foreach 2" in text
+    assert "yield %p, %p" in text

@@ -188,13 +188,12 @@ def test_races_of_threads_are_reported(file: Path, capsys: pytest.CaptureFixture
 
 
 def test_tile_ir_runs_as_metal_ir(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = TEXT.replace("B: ptr<bf16>", "B: ptr<bf16, noalias>")
-    file.write_text(text)
-    assert main(["run", str(file), "--device", "interp"]) == 0
-    tile = capsys.readouterr().out
-    file.write_text(text[: text.index("func tile @other")])
-    assert main(["run", str(file), "--device", "interp:metal"]) == 0
-    assert capsys.readouterr().out == tile
+    file.write_text(TEXT[: TEXT.index("func tile @other")])
+    shown = []
+    for device in ("interp", "interp:metal"):
+        assert main(["run", str(file), "--device", device]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
 
 
 def test_a_program_error(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

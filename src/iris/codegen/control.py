@@ -13,9 +13,9 @@ from iris.codegen.expression import (
 )
 from iris.codegen.operators import dtype_of, logical_not, ternary
 from iris.codegen.ranges import loop_bounds
-from iris.codegen.writer import Writer, element_of, emit
+from iris.codegen.writer import Writer, emit
 from iris.ir.control import For, If, While
-from iris.ir.core import Op, Region, Value
+from iris.ir.core import Region, Value
 from iris.ir.math import Constant
 from iris.ir.metal import Slice
 from iris.ir.types import ElementType
@@ -50,10 +50,10 @@ def _for(w: Writer, op: For) -> None:
 
 
 def _numbers_matrices(w: Writer, op: For) -> bool:
-    """Whether the variable of a loop says which of an array of matrices, which have no numbers
-    once they are in registers."""
+    """Whether the variable of a loop says which of an array of matrices, or of what meets them,
+    which has no numbers once it is in registers."""
     return op.trip_count() is not None and any(
-        isinstance(inner, Slice) and w.is_matrix(inner.x) for inner in op.body
+        isinstance(inner, Slice) and w.meets_matrices(inner.x) for inner in op.body
     )
 
 
@@ -110,7 +110,11 @@ def _if(w: Writer, op: If) -> None:
     w.flush()
     then, otherwise = op.then.end, op.otherwise.end
     used = [v for v in op.results if w.is_used(v)]
-    if len(op.results) == len(used) == 1 and op.then.first is then and op.otherwise.first is otherwise:
+    if (
+        len(op.results) == len(used) == 1
+        and op.then.first is then
+        and op.otherwise.first is otherwise
+    ):
         (a,), (b,) = then.operands, otherwise.operands
         lanes = max(w.value(v).lanes for v in (a, b))
         w.give(op.results[0], ternary(condition, w.typed(a, lanes), w.typed(b, lanes)))
@@ -132,9 +136,13 @@ def _if(w: Writer, op: If) -> None:
     w.region(op.then)
     _assign(w, names, op.then)
     if not (is_bare and op.otherwise.first is otherwise):
-        start = w.reopen("else")
+        otherwise_start = w.reopen("else")
         w.region(op.otherwise)
         _assign(w, names, op.otherwise)
+        if len(w.lines) > otherwise_start:
+            start = otherwise_start
+        else:
+            w.lines.pop()
     w.close(start)
 
 
@@ -176,7 +184,9 @@ def _assign(w: Writer, names: Sequence[str | None], region: Region) -> None:
             left = [(n, v, e if n == name else _renamed(e, name, copy)) for n, v, e in left]
             free = 0
         name, value, expression = left.pop(free)
-        if w.form(value).parts > 1 and mentions(expression.text.replace(f"{name}[{INDEX}]", ""), name):
+        if w.form(value).parts > 1 and mentions(
+            expression.text.replace(f"{name}[{INDEX}]", ""), name
+        ):
             # Elements that the loop has passed are needed at later ones.
             copy = w.names.new(f"next_{name}")
             expression = w.define(value, copy, expression)
@@ -201,6 +211,6 @@ def _copy(w: Writer, like: Value, name: str, copy: str) -> None:
         w.line(f"{type_} {copy} = {name};")
         return
     w.line(f"{type_} {copy}[{parts}];")
-    i, start = w.loop(parts, unrolled=w.is_matrix(like))
+    i, start = w.loop(parts, unrolled=w.meets_matrices(like))
     w.line(f"{copy}[{i}] = {name}[{i}];")
     w.close(start)

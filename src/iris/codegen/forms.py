@@ -67,7 +67,7 @@ class Forms:
         self._matrices = self._find_matrices()
         vectors = {self._alike.of(v) for v in self._by_vector}
         elements = {self._alike.of(v) for v in self._by_element} - vectors
-        pairs = {self._alike.of(v) for v in self._by_pair} - vectors - elements
+        pairs = {self._alike.of(v) for v in self._by_pair} - elements
         self._halves = {self._alike.of(v) for v in self._multiplied}
         self._lanes = {
             **dict.fromkeys(elements, 1),
@@ -86,6 +86,10 @@ class Forms:
     def is_matrix(self, value: Value) -> bool:
         """Whether a value is held as matrices, when it is held at all."""
         return bool(self._matrices) and self._carried.of(value) in self._matrices
+
+    def meets_matrices(self, value: Value) -> bool:
+        """Whether a value is held as matrices, or by twos to go with them."""
+        return bool(self._matrices) and self._lanes.get(self._alike.of(value)) == _PAIR
 
     def _find_matrices(self) -> set[Value]:
         for part in reversed(self._parts):

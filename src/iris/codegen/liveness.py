@@ -1,4 +1,4 @@
-"""Which values nobody misses: what is made only for results of loops and branches that no one uses."""
+"""Which values nobody misses: those made only for results of loops and branches without users."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iris.codegen.expression import INDEX
+from iris.codegen.expression import at_index
 from iris.codegen.helpers import define
 from iris.codegen.operators import dtype_of
 from iris.codegen.writer import Writer, emit
@@ -18,23 +18,16 @@ def _mma(w: Writer, op: metal.Mma) -> None:
     left, right = _matrices(w, op.a), _matrices(w, op.b)
     acc, product = _sum(w, op)
     rows, columns = count_of(op.a.type) // 2, count_of(op.b.type) // 2
-    starts = []
-    row = column = "0"
-    if rows > 1:
-        row, start = w.loop(rows, unrolled=True)
-        starts.append(start)
-    if columns > 1:
-        column, start = w.loop(columns, unrolled=True)
-        starts.append(start)
-    place = row if columns == 1 else column if rows == 1 else f"{row} + {rows} * {column}"
-    arguments = [_at(product, place), _at(left, row), _at(right, column), _at(acc, place)]
+    if rows == columns == 1:
+        w.line(f"{w.language.multiply}({product}, {left}, {right}, {acc});")
+        return
+    i, start = w.loop(rows * columns, unrolled=True)
+    row = i if columns == 1 else f"{i} % {rows}"
+    column = i if rows == 1 else f"{i} / {rows}"
+    places = ((product, i), (left, row), (right, column), (acc, i))
+    arguments = [at_index(matrices, index) for matrices, index in places]
     w.line(f"{w.language.multiply}({', '.join(arguments)});")
-    for start in reversed(starts):
-        w.close(start)
-
-
-def _at(matrices: str, index: str) -> str:
-    return matrices.replace(INDEX, index)
+    w.close(start)
 
 
 def _matrices(w: Writer, value: Value) -> str:

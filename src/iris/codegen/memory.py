@@ -131,7 +131,7 @@ def _store(w: Writer, op: metal.Store) -> None:
     if mask is not None:
         starts.append(w.open(f"if ({mask.text})"))
     if parts > 1:
-        i, start = w.loop(parts)
+        i, start = w.loop(parts, unrolled=w.meets_matrices(op.value))
         starts.append(start)
         x, place = x.at(i), place.at(i)
     text = _stored(w, x, type_.element, place)
@@ -160,7 +160,8 @@ def _atomic_place(w: Writer, op: metal.AtomicLoad | metal.Atomic | metal.Compare
     pointer = f"{_qualifier(w, op.base)} {_ATOMIC[dtype.is_signed]}*"
     # The place is found first: the offset counts elements, which are of one size.
     address = _pointer(pointer, w.expressions[op.base])
-    return _offset(address, w.number(op.offset)).text
+    offset = w.number(op.offset)
+    return address.text if offset.text == "0" else binary(address, "+", offset, "").text
 
 
 def _memory_dtype(base: Value) -> DType:
@@ -196,7 +197,7 @@ def _atomic(w: Writer, op: metal.Atomic) -> None:
     w.flush()
     function = w.language.atomics[AtomicKind(op.kind)]
     found = _from_bits(w, f"{function}({place}, {value}, {_RELAXED})", dtype_of(op.result))
-    if op.result.users:
+    if w.is_used(op.result):
         w.declare(op.result, found)
     else:
         w.line(f"{function}({place}, {value}, {_RELAXED});")
@@ -216,12 +217,12 @@ def _compare_exchange(w: Writer, op: metal.CompareExchange) -> None:
     exchange = (
         f"atomic_compare_exchange_weak_explicit({place}, &{old}, {value}, {_RELAXED}, {_RELAXED})"
     )
-    if op.done.users:
+    if w.is_used(op.done):
         w.define(op.done, w.name_of(op.done), Expression(exchange, Precedence.POSTFIX, "bool"))
     else:
         w.line(f"{exchange};")
     if dtype is f32:
-        if op.old.users:
+        if w.is_used(op.old):
             w.give(op.old, _from_bits(w, old, dtype))
     else:
         w.call(op.old, old)

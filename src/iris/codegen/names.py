@@ -16,27 +16,38 @@ class Names:
         self._reserved = reserved
         self._taken: set[str] = set()
         self._scopes: list[list[str]] = [[]]
+        self._ever: set[str] = set()  # names that some scope has or had
         self._hints: set[str] = set()
+        self._counts: dict[str, int] = {}  # by stem: below this, no number is free
 
     def enter(self) -> None:
         self._scopes.append([])
 
     def leave(self) -> None:
         self._taken.difference_update(self._scopes.pop())
+        self._counts.clear()
 
     def new(self, hint: str, *, everywhere: bool = False) -> str:
-        """A name like the hint; `everywhere`: for the whole function, not for this scope."""
+        """A name like the hint; `everywhere`: for the whole function, with the scopes that have
+        ended, not for this scope."""
         name = legal(hint)
         stem = _NUMBERED.sub("", name)
         if stem in self._hints:  # the text of the IR has numbered what shares a name: not so here
             name = stem
         self._hints.add(name)
-        if not self._is_free(name):
-            name, count = stem, 0
+        if everywhere:
+            count = 0
+            while name in self._ever or name in self._reserved:
+                count += 1
+                name = f"{stem}_{count}"
+        elif not self._is_free(name):
+            name, count = stem, self._counts.get(stem, 0)
             while not self._is_free(name):
                 count += 1
                 name = f"{stem}_{count}"
+            self._counts[stem] = count
         self._taken.add(name)
+        self._ever.add(name)
         self._scopes[0 if everywhere else -1].append(name)
         return name
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from iris.codegen.expression import Expression, Precedence
-from iris.codegen.writer import Writer, element_of, merge_touches
+from iris.codegen.writer import Writer, merge_touches
 from iris.ir.core import Value
+from iris.ir.math import element_type
 from iris.ir.types import DType
 
 _LEVELS = {
@@ -100,7 +101,7 @@ def cast_to(w: Writer, x: Expression, type_: str) -> Expression:
 
 
 def dtype_of(value: Value) -> DType:
-    return element_of(value).element
+    return element_type(value.type).element
 
 
 def logical_not(x: Expression) -> Expression:

@@ -25,14 +25,14 @@ Rule = Callable[["Ranges", "Op"], Bounds | None]
 bounds = Facet("bounds")
 
 # What addresses are made with.
-_ARITHMETIC = (math.Add, math.Sub, math.Mul, math.Neg)
-_ACCESSES = (
+_ARITHMETIC: set[type[Op]] = {math.Add, math.Sub, math.Mul, math.Neg}
+_ACCESSES: set[type[Op]] = {
     metal.Load,
     metal.Store,
     metal.AtomicLoad,
     metal.Atomic,
     metal.CompareExchange,
-)
+}
 _OFFSET = 1  # the operand of an access that is an address
 
 
@@ -55,12 +55,14 @@ class Ranges:
     def learn(self, op: Op) -> None:
         """Take in an op, whose operands are known already."""
         rule = bounds.get(type(op))
-        if rule is None or not _dtype(op.results[0]).is_integer:
+        if rule is None:
+            return
+        dtype = _dtype(op.results[0])
+        if not dtype.is_integer:
             return
         found = rule(self, op)
         if found is not None:
             low, high = found
-            dtype = _dtype(op.results[0])
             if dtype.low <= low and high <= dtype.high:
                 self._known[op.results[0]] = found
 
@@ -83,13 +85,14 @@ class Ranges:
         for op in reversed(region):
             for inner in op.regions:
                 self._find_addresses(inner)
-            if isinstance(op, _ARITHMETIC) or (isinstance(op, math.Cast) and _widens(op)):
+            kind = type(op)
+            if kind in _ARITHMETIC or (kind is math.Cast and _widens(op)):
                 value = op.results[0]
                 if all(self._makes_address(user, value) for user in value.users):
                     self._addresses.add(op)
 
     def _makes_address(self, user: Op, value: Value) -> bool:
-        if isinstance(user, _ACCESSES):
+        if type(user) in _ACCESSES:
             return user.operands[_OFFSET] is value and user.operands.count(value) == 1
         return user in self._addresses
 
@@ -100,7 +103,7 @@ def _dtype(value: Value) -> DType:
     return type_.element
 
 
-def _widens(op: math.Cast) -> bool:
+def _widens(op: Op) -> bool:
     source, target = _dtype(op.operands[0]), _dtype(op.results[0])
     return source.is_signed and target.is_signed and source.bits <= target.bits
 

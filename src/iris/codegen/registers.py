@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from iris.codegen.expression import INDEX, Expression, Precedence, Touch, mentions
 from iris.codegen.operators import binary, cast_to, dtype_of
-from iris.codegen.writer import COLUMNS, STEP, Writer, element_of, emit, merge_touches
+from iris.codegen.writer import (
+    COLUMNS,
+    STEP,
+    Writer,
+    assignment,
+    element_of,
+    emit,
+    merge_touches,
+)
 from iris.ir import metal
 from iris.ir.core import Value
 from iris.ir.math import Constant
@@ -18,7 +26,8 @@ _LETTERS = "xyzw"
 @emit(metal.Splat)
 def _splat(w: Writer, op: metal.Splat) -> Expression | None:
     # One lane stands for all.
-    if len(op.result.users) == 1:
+    users = op.result.users
+    if len(users) == 1 and all(user.parent is op.parent for user in users):
         return w.value(op.x)
     w.expressions[op.result] = w.simple(op.x)
     return None
@@ -81,7 +90,8 @@ def gather(w: Writer, result: Value, elements: Sequence[tuple[Value, int]]) -> E
     sources = {v: w.typed(v) if met.count(v) == 1 else w.simple(v) for v in dict.fromkeys(met)}
     repeated = _repeated(w, result, sources, runs)
     if repeated is not None:
-        return repeated
+        w.expressions[result] = repeated
+        return None
     vectors = []
     for vector in runs:
         pieces = [_piece(sources[value].at(part), taken) for value, part, taken in vector]
@@ -101,16 +111,16 @@ def _repeated(
     sources: dict[Value, Expression],
     runs: Sequence[list[tuple[Value, int, list[int]]]],
 ) -> Expression | None:
-    """The vectors of another value in their order, each so often or all again and again."""
+    """The vectors of another value in their order, each so often or all again and again: another
+    view of its variable."""
     lanes, parts = w.form(result)
-    if len(sources) > 1 or parts == 1 or not all(len(vector) == 1 for vector in runs):
+    if len(sources) > 1 or parts == 1:
         return None
     ((value, x),) = sources.items()
+    every = list(range(lanes))
+    if value not in w.variables or any(len(v) > 1 or v[0][2] != every for v in runs):
+        return None
     numbers = [vector[0][1] for vector in runs]
-    if not x.is_indexed or x.lanes != lanes or any(len(v[0][2]) != lanes for v in runs):
-        return None
-    if any(v[0][2] != list(range(lanes)) for v in runs):
-        return None
     count = w.form(value).parts
     if numbers == [i % count for i in range(parts)]:
         return x.at(f"{INDEX} % {count}")
@@ -158,7 +168,11 @@ def _assembled(w: Writer, value: Value, vectors: Sequence[Expression]) -> Expres
     shape = w.form(value)
     scalar = w.language.types[type_.element]
     if shape.parts == 1:
-        return vectors[0]._replace(type=scalar)
+        whole = vectors[0]._replace(type=scalar)
+        if len(value.users) > 1 or isinstance(value.op, metal.Take | metal.Join):
+            return whole
+        w.expressions[value] = whole  # a constant
+        return None
     name = w.name_of(value)
     head = f"{w.type_name(type_.element, shape.lanes)} {name}[{shape.parts}] = {{"
     texts = [v.text for v in vectors]
@@ -268,14 +282,13 @@ def _foreach(w: Writer, op: metal.Foreach) -> None:
     for result, value in wanted:
         if result not in over:
             _store_part(w, targets[result], name, value)
-    ends = [(over[result], value) for result, value in wanted if result in over]
-    for position, (variable, _) in enumerate(ends):
-        for _, value in ends[position + 1 :]:
-            if mentions(w.value(value).text, variable):
+    last = [(result, value) for result, value in wanted if result in over]
+    for position, (result, _) in enumerate(last):
+        for _, value in last[position + 1 :]:
+            if mentions(w.value(value).text, over[result]):
                 w.declare(value, w.value(value))
-    for result, value in wanted:
-        if result in over:
-            _store_part(w, w.call(result, over[result]), name, value)
+    for result, value in last:
+        _store_part(w, w.call(result, over[result]), name, value)
     w.drop()
     w.close(start)
 
@@ -307,10 +320,10 @@ def _overwritten(w: Writer, op: metal.Foreach, results: Sequence[Value]) -> dict
 
 
 def _goes_through_matrices(w: Writer, op: metal.Foreach) -> bool:
-    """Whether its variable says which of an array of matrices, which have no numbers once they
-    are in registers."""
-    return any(w.is_matrix(v) for v in op.results) or any(
-        isinstance(inner, metal.Slice) and w.is_matrix(inner.x) for inner in op.body
+    """Whether its variable says which of an array of matrices, or of what meets them, which has
+    no numbers once it is in registers."""
+    return any(w.meets_matrices(v) for v in op.results) or any(
+        isinstance(inner, metal.Slice) and w.meets_matrices(inner.x) for inner in op.body
     )
 
 
@@ -320,7 +333,7 @@ def _store_part(w: Writer, target: Expression, index: str, value: Value) -> None
     dtype, size, shape = type_.element, count_of(type_), w.form(value)
     x = w.value(value)
     if shape.lanes == target.lanes and shape.parts == 1:
-        w.line(f"{target.at(index).text} = {w.content(x, dtype, shape.lanes)};")
+        w.line(assignment(target.at(index).text, x, w.content(x, dtype, shape.lanes)))
     elif shape.lanes == target.lanes:
         i, start = w.loop(shape.parts)
         place = target.text.replace(INDEX, f"{index} * {shape.parts} + {i}")
@@ -334,8 +347,8 @@ def _store_part(w: Writer, target: Expression, index: str, value: Value) -> None
         for j in range(each):
             lanes = list(range(j * target.lanes, (j + 1) * target.lanes))
             taken = _piece(x, lanes) if x.lanes > 1 else x
-            place = target.at(_numbered(index, each, j))
-            w.line(f"{place.text} = {w.content(taken, dtype, target.lanes)};")
+            place = target.at(_numbered(index, each, j)).text
+            w.line(f"{place} = {w.content(taken, dtype, target.lanes)};")
     elif shape.parts == 1:
         x = w.simple(value)
         for j in range(size):

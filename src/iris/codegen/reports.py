@@ -37,7 +37,7 @@ def _print(w: Writer, op: metal.Print) -> None:
         if count == 1:
             _print_element(w, value, site, part, x.text, at.text)
             continue
-        i, start = w.loop(count)
+        i, start = w.loop(count, unrolled=w.meets_matrices(value))
         _print_element(w, value, site, part, _element(x, i), _element(at, i))
         w.close(start)
 

@@ -26,7 +26,7 @@ def usual_name(value: Value) -> str:
     found = {name for user in value.users for name in _coordinates(user, value)}
     if not found:
         found = set(_places(value, _DEPTH))
-    return found.pop() if len(found) == 1 else "at"
+    return (found.pop() if len(found) == 1 else "") or "at"
 
 
 def _is_mask(value: Value, depth: int) -> bool:
@@ -47,8 +47,9 @@ def _factor(value: Value) -> str | None:
 
 
 def _coordinates(user: Op, value: Value) -> Iterator[str]:
-    """The axes of arrays that it is compared with the end of, as it is or by an inner loop."""
-    if isinstance(user, math.Add) and isinstance(user.parent_op, metal.Foreach):
+    """The axes of arrays that it is compared with the end of, as it is or in an inner loop."""
+    is_inside = isinstance(user.parent_op, metal.Foreach) and value.home is not user.parent
+    if isinstance(user, math.Add) and is_inside:
         for next_user in user.result.users:
             yield from _compared(next_user, user.result)
     yield from _compared(user, value)

@@ -27,6 +27,7 @@ COLUMNS = 100
 LONGEST = 56  # an expression of more characters gets a name of its own
 MARGIN = 16  # what an assignment has besides an expression
 STEP = "    "
+_PAIR = 2  # what a lane holds of a matrix
 
 #: Ops of which an operand is all that is assigned somewhere.
 ASSIGNS: set[type[Op]] = set()
@@ -45,6 +46,7 @@ class Writer:
         forms = Forms(function.body)
         self.form = forms.of
         self.is_matrix = forms.is_matrix
+        self.meets_matrices = forms.meets_matrices
         self._dead = dead_values(function.body)
         self.lines: list[str] = []
         self.indent = STEP
@@ -99,7 +101,11 @@ class Writer:
                 room = COLUMNS - MARGIN - len(self.indent)
             if (
                 user.parent is op.parent
-                and (value.name is None or user.terminator or (is_plain and self._is_part(expression)))
+                and (
+                    value.name is None
+                    or user.terminator
+                    or (is_plain and self._is_part(expression))
+                )
                 and len(expression.text) <= room
                 and (len(user.operands) == 1 or user.operands.count(value) == 1)
             ):
@@ -210,8 +216,12 @@ class Writer:
         shape = self.form(value)
         head = f"{self.held_as(value)} {name}"
         if self.is_matrix(value):
-            self.reserve(value, name)
-            self.assign(value, name, expression)
+            whole = self._whole(expression, type_.element) if shape.parts == 1 else None
+            if whole is None:
+                self.reserve(value, name)
+                self.assign(value, name, expression)
+            else:
+                self.line(f"{head} = {whole};")
         elif shape.parts == 1:
             self.line(f"{head} = {self.content(expression, type_.element, shape.lanes)};")
         elif expression.text in _ZEROS:
@@ -244,11 +254,11 @@ class Writer:
         lanes, parts = self.form(value)
         target = self.place(value, name)
         if self.is_matrix(value):
-            target, expression = self._matrices(target, expression, dtype)
+            target, expression = self._matrices(value, name, expression)
         if parts == 1:
             self.line(assignment(target, expression, self.content(expression, dtype, lanes)))
             return
-        i, start = self.loop(parts, unrolled=self.is_matrix(value))
+        i, start = self.loop(parts, unrolled=self.meets_matrices(value))
         if expression.sides is not None:
             left, operator, right = (s.replace(INDEX, i) for s in expression.sides)
             expression = expression.at(i)._replace(sides=(left, operator, right))
@@ -258,19 +268,23 @@ class Writer:
         self.line(assignment(target, expression, self.content(expression, dtype, lanes)))
         self.close(start)
 
-    def _matrices(
-        self, target: str, x: Expression, dtype: DType
-    ) -> tuple[str, Expression]:
-        """The sides of an assignment to a matrix: as a whole, where that can be said."""
-        whole = self.matrix_of(x)
-        if whole is None and is_number(x.text):
-            type_ = self.language.types[dtype]
-            whole = self.language.filled.format(type=type_, number=self.content(x, dtype, 1))
+    def _matrices(self, value: Value, name: str, x: Expression) -> tuple[str, Expression]:
+        """The sides of an assignment to matrices: as wholes, where that can be said."""
+        dtype = element_of(value).element
+        whole = self._whole(x, dtype)
+        place = self.place(value, name)
         if whole is None:
-            return target, x
+            return place, x
         before, after = self.language.pair.split("{matrix}")
-        bare = target.removeprefix(before).removesuffix(after)
-        return bare, Expression(whole, Precedence.POSTFIX, self.language.types[dtype], 2)
+        place = place.removeprefix(before).removesuffix(after)
+        return place, Expression(whole, Precedence.POSTFIX, self.language.types[dtype], _PAIR)
+
+    def _whole(self, x: Expression, dtype: DType) -> str | None:
+        """The matrix that an expression is, or is an array of."""
+        if not is_number(x.text):
+            return self.matrix_of(x)
+        type_ = self.language.types[dtype]
+        return self.language.filled.format(type=type_, number=self.content(x, dtype, 1))
 
     def matrix_of(self, x: Expression) -> str | None:
         """The matrix, or the array of them, of which an expression has all pairs."""

@@ -22,9 +22,10 @@ TILE_PIPELINE = Pipeline.parse(
     "follow-masks,fold,canonicalize,cse,licm,recover-blocks,fold,canonicalize,cse,licm,dce"
 )
 _CLEAN = "fold,canonicalize,cse,licm,dce"
+# Layouts make ops twice, or in a loop, but nothing that folds or is dead.
 METAL_PIPELINE = Pipeline.parse(
-    f"{TILE_PIPELINE},expand-math,split-interior,{_CLEAN},stage-dots,choose-simdgroups,assign-layouts,{_CLEAN},"
-    f"lower-to-metal,{_CLEAN},fuse-register-loops,{_CLEAN},"
+    f"{TILE_PIPELINE},expand-math,split-interior,{_CLEAN},stage-dots,choose-simdgroups,"
+    f"assign-layouts,cse,licm,lower-to-metal,{_CLEAN},fuse-register-loops,{_CLEAN},"
     "allocate-threadgroup,insert-barriers,check-resources"
 )
 # What leads from the traced program to each level.

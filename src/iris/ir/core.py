@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from iris.errors import DeclarationError, RewriteError, VerifyError
@@ -91,6 +92,8 @@ class OpMeta(type):
             if read is not None:
                 setattr(cls, field.name, property(read))
         cls.spec = spec  # type: ignore[attr-defined]
+        by_hand = vars(Op)["effects"] is not cls.effects  # type: ignore[attr-defined]
+        cls.touches_nothing = not (by_hand or spec.touched or spec.made)  # type: ignore[attr-defined]
         known = OPS.get(op_name)
         if known is not None and known.__module__ != cls.__module__:
             raise DeclarationError(f"two ops are called {op_name!r}: {known} and {cls}")
@@ -133,6 +136,7 @@ class Op(metaclass=OpMeta):
     terminator: ClassVar[bool] = False
     isolated: ClassVar[bool] = False  # its regions see no value from outside
     loops: ClassVar[bool] = False  # its regions may run again and again
+    touches_nothing: ClassVar[bool] = False  # `effects` is sure to be empty, its regions apart
 
     operands: tuple[Value, ...]
     attributes: tuple[Any, ...]
@@ -167,9 +171,9 @@ class Op(metaclass=OpMeta):
 
     def effects(self) -> Sequence[Effect]:
         """What the op itself touches, from its declaration."""
-        spec = self.spec
-        if not spec.touched and not spec.made:
+        if self.touches_nothing:
             return ()
+        spec = self.spec
         found = [Effect(access, self.operands[i]) for i, access in spec.touched]
         found += [Effect(access, self.results[i]) for i, access in spec.made]
         return found
@@ -187,16 +191,16 @@ class Op(metaclass=OpMeta):
     def __init__(self, *arguments: Any, location: Location | None = None, **named: Any):
         """Derived from the fields: attributes, operands, then result types if not inferred."""
         spec = self.spec
-        if spec.is_plain and not named and len(arguments) == len(spec.fixed) + len(spec.attributes):
+        if len(arguments) == spec.plain_count and not named:
             split = len(spec.attributes)
             operands, attributes = arguments[split:], arguments[:split]
             types = None
         else:
             operands, attributes, types = spec.bind(arguments, named)
-        self._set_up(operands, attributes, (), (), location)
+        self._set_up(operands, attributes, (), location)
         if types is None:
             types = self.infer()  # type: ignore[attr-defined]
-        self.results = tuple([Value(t, self, None, i, None) for i, t in enumerate(types)])
+        self.results = self._made(types)
         if spec.regions:
             self.regions = tuple([Region(self, types) for types in self.region_arguments()])
 
@@ -211,27 +215,34 @@ class Op(metaclass=OpMeta):
     ) -> AnyOp:
         """An op from its parts, unchecked: for cloning and parsing."""
         op = _new(cls)
-        op._set_up(operands, attributes, types, regions, location)
+        op._set_up(operands, attributes, regions, location)
+        op.results = op._made(types)
         return op
 
     def _set_up(
         self,
         operands: tuple[Value, ...],
         attributes: tuple[Any, ...],
-        types: Sequence[Type],
         regions: tuple[Region, ...],
         location: Location | None,
     ) -> None:
+        """All but the results."""
         self.operands = operands
         self.attributes = attributes
         self.regions = regions
-        self.results = tuple([Value(t, self, None, i, None) for i, t in enumerate(types)])
+        self.results = ()
         self.location = location
         self.parent = self.previous = self.next = None
         for value in operands:
             value.users[self] = None
         for region in regions:
             region.owner = self
+
+    def _made(self, types: Sequence[Type]) -> tuple[Value, ...]:
+        """New results of these types."""
+        if len(types) == 1:
+            return (Value(types[0], self, None, 0, None),)
+        return tuple([Value(t, self, None, i, None) for i, t in enumerate(types)])
 
     def clone(self, mapping: dict[Value, Value]) -> Op:
         """A copy of the op and what is in it, operands looked up in `mapping`, to which the
@@ -242,10 +253,10 @@ class Op(metaclass=OpMeta):
         copy._set_up(
             tuple([get(v, v) for v in self.operands]),
             self.attributes,
-            [v.type for v in self.results],
             regions,
             self.location,
         )
+        copy.results = copy._made([v.type for v in self.results])
         for old, new in zip(self.results, copy.results, strict=True):
             new.name = old.name
             mapping[old] = new
@@ -296,11 +307,9 @@ class Op(metaclass=OpMeta):
                 op._drop_uses()
 
     def walk(self) -> Iterator[Op]:
-        """The op and all ops in it, outer before inner, in program order."""
-        yield self
-        for region in self.regions:
-            for op in region:
-                yield from op.walk()
+        """The op and all ops in it, outer before inner, in program order; the one just given may be
+        erased or moved meanwhile."""
+        return chain((self,), _walk(self.regions)) if self.regions else iter((self,))
 
     def is_inside(self, other: Op) -> bool:
         """Whether the op is `other` or within it."""
@@ -409,8 +418,24 @@ class Region:
         op.parent = op.previous = op.next = None
 
     def walk(self) -> Iterator[Op]:
-        for op in self:
-            yield from op.walk()
+        return _walk((self,))
+
+
+def _walk(regions: Sequence[Region]) -> Iterator[Op]:
+    """The ops in regions, by a stack of one's own: generators within generators would pass each op
+    on through every level."""
+    waiting: list[Op | Region | None] = [*reversed(regions)]
+    while waiting:
+        here = waiting.pop()
+        op = here.first if isinstance(here, Region) else here
+        while op is not None:
+            following = op.next
+            yield op
+            if op.regions:
+                waiting.append(following)
+                waiting.extend(reversed(op.regions))
+                break
+            op = following
 
 
 class Module:
@@ -515,7 +540,7 @@ class Facet:
         return self._found[cls]
 
     def __getitem__(self, cls: type[Op]) -> Any:
-        entry = self.get(cls)
+        entry = self._found.get(cls) or self.get(cls)
         if entry is None:
             raise DeclarationError(f"{cls.name} has no {self.what} rule")
         return entry

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from iris.errors import DeclarationError, VerifyError
 from iris.ir.effects import Access
@@ -124,11 +124,15 @@ class VariadicField(OperandField):
 
     def reader(self, spec: Spec) -> Callable[[Op], Any]:
         nth = spec.variadics.index(self)
+        known: dict[int, slice] = {}  # by how many operands there are
 
         def read(op: Op) -> tuple[Value, ...]:
-            size = spec.group(len(op.operands))
-            start = spec.singles(len(op.operands))
-            return op.operands[start + nth * size : start + (nth + 1) * size]
+            count = len(op.operands)
+            own = known.get(count)
+            if own is None:
+                start, size = spec.singles(count), spec.group(count)
+                own = known[count] = slice(start + nth * size, start + (nth + 1) * size)
+            return op.operands[own]
 
         return read
 
@@ -208,18 +212,20 @@ class Spec:
     """What the fields of one op class say, in the order that its constructor takes them."""
 
     __slots__ = (
+        "_calls",
+        "_groups",
         "attributes",
         "feeds",
         "fields",
         "fixed",
         "inferred",
-        "is_plain",
         "made",
         "named",
         "named_attributes",
         "op_name",
         "operands",
         "optionals",
+        "plain_count",
         "positional_attributes",
         "regions",
         "results",
@@ -230,6 +236,8 @@ class Spec:
 
     def __init__(self, op_name: str, fields: Sequence[Field], inferred: bool):
         self.op_name = op_name
+        self._groups: dict[int, int] = {}
+        self._calls: dict[tuple[int | str, ...], _Call] = {}  # by how many arguments, which names
         self.fields = tuple(fields)
         self.inferred = inferred
         every = [f for f in fields if isinstance(f, OperandField)]
@@ -251,7 +259,8 @@ class Spec:
         self.touched = [(i, f.access) for i, f in enumerate(self.fixed) if f.access is not None]
         self.made = [(i, f.access) for i, f in enumerate(self.results) if f.access is not None]
         # Most ops are only fixed operands and required attributes: they skip `bind`.
-        self.is_plain = inferred and not (self.optionals or self.variadics or self.named_attributes)
+        is_plain = inferred and not (self.optionals or self.variadics or self.named_attributes)
+        self.plain_count = len(self.fixed) + len(attributes) if is_plain else -1
         if self.variadics and len(self.optionals) >= len(self.variadics):
             raise DeclarationError(
                 f"{op_name}: with variadic operands there must be fewer optional ones, "
@@ -262,6 +271,12 @@ class Spec:
 
     def group(self, count: int) -> int:
         """How many operands each variadic field has when there are `count` operands in all."""
+        known = self._groups.get(count)
+        if known is None:
+            known = self._groups[count] = self._group(count)
+        return known
+
+    def _group(self, count: int) -> int:
         rest = count - len(self.fixed)
         if not self.variadics:
             if 0 <= rest <= len(self.optionals):
@@ -286,52 +301,86 @@ class Spec:
         self, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Value, ...], tuple[Any, ...], tuple[Type, ...] | None]:
         """The operands, attributes and explicit result types that a constructor call means."""
-        order: list[Field] = [*self.positional_attributes, *self.operands]
-        if not self.inferred:
-            order += [f for f in self.fields if isinstance(f, (ResultField, ResultsField))]
-        order += self.named_attributes
-        if len(arguments) > len(order):
-            raise DeclarationError(f"{self.op_name} takes {len(order)} arguments: {_names(order)}")
-        given: dict[str, Any] = {f.name: a for f, a in zip(order, arguments, strict=False)}
-        for name, value in named.items():
-            if name in given or all(f.name != name for f in order):
-                why = "twice" if name in given else "but has no such field"
-                raise DeclarationError(f"{self.op_name} was given {name!r} {why}")
-            given[name] = value
-
-        def take(wanted: Field) -> Any:
-            try:
-                return given[wanted.name]
-            except KeyError:
-                raise DeclarationError(
-                    f"{self.op_name} needs {wanted.name!r}; it takes {_names(order)}"
-                ) from None
-
-        operands: list[Value] = [take(f) for f in self.fixed]
+        key: tuple[int | str, ...] = (len(arguments), *named)
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = self._call(len(arguments), list(named))
+        given = (*arguments, *named.values(), *call.defaults)
+        operands: list[Value] = [given[i] for i in call.fixed]
         absent = False
-        for f in self.optionals:
-            value = given.get(f.name)
+        for f, i in call.optionals:
+            value = given[i]
             if value is None:
                 absent = True
             elif absent:
                 raise DeclarationError(f"{self.op_name}: {f.name!r} needs the ones before it")
             else:
                 operands.append(value)
-        groups = [tuple(given.get(f.name, ())) for f in self.variadics]
-        if len({len(g) for g in groups}) > 1:
+        groups = [tuple(given[i]) for i in call.variadics]
+        if len(groups) > 1 and len({len(g) for g in groups}) > 1:
             raise DeclarationError(f"{self.op_name}: {_names(self.variadics)} differ in number")
         for values in groups:
             operands.extend(values)
-        attributes = [take(f) for f in self.positional_attributes]
-        attributes += [given.get(f.name, f.default) for f in self.named_attributes]
+        attributes = tuple([given[i] for i in call.attributes])
         types: tuple[Type, ...] | None = None
         if not self.inferred:
-            types = (
-                tuple(given.get("results", ()))
-                if self.results_vary
-                else tuple(take(f) for f in self.results)
-            )
-        return tuple(operands), tuple(attributes), types
+            found = [given[i] for i in call.results]
+            types = tuple(found[0]) if self.results_vary else tuple(found)
+        return tuple(operands), attributes, types
+
+    def _call(self, count: int, named: Sequence[str]) -> _Call:
+        """Where a call with so many arguments, and others by name, has what belongs to each
+        field."""
+        order: list[Field] = [*self.positional_attributes, *self.operands]
+        if not self.inferred:
+            order += [f for f in self.fields if isinstance(f, (ResultField, ResultsField))]
+        order += self.named_attributes
+        if count > len(order):
+            raise DeclarationError(f"{self.op_name} takes {len(order)} arguments: {_names(order)}")
+        places = {f.name: i for i, f in enumerate(order[:count])}
+        for name in named:
+            if name in places or all(f.name != name for f in order):
+                why = "twice" if name in places else "but has no such field"
+                raise DeclarationError(f"{self.op_name} was given {name!r} {why}")
+            places[name] = len(places)
+        defaults: list[Any] = []
+
+        def place(wanted: Field) -> int:
+            if wanted.name not in places:
+                if isinstance(wanted, OptionalField):
+                    default: Any = None
+                elif isinstance(wanted, (VariadicField, ResultsField)):
+                    default = ()
+                elif isinstance(wanted, AttributeField) and wanted.default is not REQUIRED:
+                    default = wanted.default
+                else:
+                    raise DeclarationError(
+                        f"{self.op_name} needs {wanted.name!r}; it takes {_names(order)}"
+                    )
+                places[wanted.name] = len(places)
+                defaults.append(default)
+            return places[wanted.name]
+
+        return _Call(
+            fixed=[place(f) for f in self.fixed],
+            optionals=[(f, place(f)) for f in self.optionals],
+            variadics=[place(f) for f in self.variadics],
+            attributes=[place(f) for f in self.attributes],
+            results=[place(f) for f in order if isinstance(f, (ResultField, ResultsField))],
+            defaults=tuple(defaults),
+        )
+
+
+class _Call(NamedTuple):
+    """Where what belongs to each field stands among the arguments of a constructor call, those
+    given by name and, last, defaults."""
+
+    fixed: Sequence[int]
+    optionals: Sequence[tuple[OptionalField, int]]
+    variadics: Sequence[int]
+    attributes: Sequence[int]
+    results: Sequence[int]
+    defaults: tuple[Any, ...]
 
 
 def _names(fields: Sequence[Field]) -> str:

@@ -73,11 +73,9 @@ def _noalias(value: Value) -> bool:
 
 def effects_within(op: Op) -> list[Effect]:
     """The effects of an op and of everything in its regions."""
-    found = list(op.effects())
-    for region in op.regions:
-        for inner in region:
-            found.extend(effects_within(inner))
-    return found
+    if not op.regions:
+        return list(op.effects())
+    return [e for inner in op.walk() if not inner.touches_nothing for e in inner.effects()]
 
 
 def writes(effects: Iterable[Effect]) -> list[Value | Resource]:
@@ -90,18 +88,19 @@ def reads(effects: Iterable[Effect]) -> list[Value | Resource]:
 
 def has_side_effects(op: Op) -> bool:
     """Whether removing an op, with what is in it, can be noticed other than by its results."""
-    if any(Access.WRITE in e.access for e in op.effects()):
-        return True
-    return any(has_side_effects(inner) for region in op.regions for inner in region)
+    return any(
+        Access.WRITE in e.access
+        for inner in op.walk()
+        if not inner.touches_nothing
+        for e in inner.effects()
+    )
 
 
 def may_speculate(op: Op) -> bool:
     """Whether an op, with what is in it, may run where the program would not have run it."""
-    return op.may_speculate() and all(
-        may_speculate(inner) for region in op.regions for inner in region
-    )
+    return all(inner.may_speculate() for inner in op.walk())
 
 
 def is_convergent(op: Op) -> bool:
     """Whether an op, or one in it, must stay under the control flow it is under."""
-    return op.convergent or any(is_convergent(inner) for region in op.regions for inner in region)
+    return op.convergent or (bool(op.regions) and any(inner.convergent for inner in op.walk()))

@@ -110,12 +110,25 @@ class Rewriter:
         return self.insert(new, op)
 
 
+class _Found(dict[type[Op], tuple[Callable[..., None], ...]]):
+    """The rules of each class and its bases, found when first asked for."""
+
+    def __init__(self, rules: dict[type[Op], list[Callable[..., None]]]):
+        super().__init__()
+        self._rules = rules
+
+    def __missing__(self, cls: type[Op]) -> tuple[Callable[..., None], ...]:
+        found = tuple(r for base in cls.__mro__ for r in self._rules.get(base, ()))
+        self[cls] = found
+        return found
+
+
 class Rules:
     """Rewrite rules, by the class of op each looks at."""
 
     def __init__(self) -> None:
         self._rules: dict[type[Op], list[Callable[..., None]]] = {}
-        self._found: dict[type[Op], tuple[Callable[..., None], ...]] = {}
+        self._found = _Found(self._rules)
 
     def __call__(self, *classes: type[Op]) -> Callable[[F], F]:
         """Register a rule for op classes and their subclasses."""
@@ -129,31 +142,28 @@ class Rules:
         return register
 
     def of(self, cls: type[Op]) -> tuple[Callable[..., None], ...]:
-        found = self._found.get(cls)
-        if found is None:
-            found = tuple(r for base in cls.__mro__ for r in self._rules.get(base, ()))
-            self._found[cls] = found
-        return found
+        return self._found[cls]
 
     def apply(self, module: Module) -> Counter[str]:
         """Run the rules until none changes anything; gives how often each did."""
         rewriter = Rewriter()
         worklist = rewriter.worklist
         counts: Counter[str] = Counter()
+        rules_of = self._found
         ops = list(module.walk())
         left = MOST_CHANGES * (len(ops) + 1)
         # What changes is looked at again, but a rule may look further than an op and its
         # operands: so all is swept until a sweep changes nothing.
         while ops:
-            worklist.update(dict.fromkeys(reversed(ops)))
+            worklist.update([(op, None) for op in reversed(ops) if rules_of[type(op)]])
             changed = False
             while worklist:
                 op, _ = worklist.popitem()
-                for rule in self.of(type(op)):
-                    rewriter.changed = False
+                for rule in rules_of[type(op)]:
                     rule(op, rewriter)
                     if not rewriter.changed:
                         continue
+                    rewriter.changed = False
                     changed = True
                     counts[rule.__name__] += 1
                     left -= 1

@@ -102,7 +102,12 @@ class _Analysis:
         self.written: list[Value | Resource] = []  # by the `while` loops around
 
     def worst(self, values: Iterable[Value]) -> Uniformity:
-        return max([self.levels[v] for v in values], default=THREADGROUP)
+        worst, levels = THREADGROUP, self.levels
+        for value in values:
+            level = levels[value]
+            if level > worst:
+                worst = level
+        return worst
 
     def set(self, value: Value, level: Uniformity) -> None:
         self.levels[value] = self.over_simdgroup if level is SIMDGROUP else level
@@ -113,8 +118,10 @@ class _Analysis:
                 nested[type(op)](op, self)
             elif op.results:
                 level = plain[type(op)](op, self)
+                if level is SIMDGROUP:
+                    level = self.over_simdgroup
                 for value in op.results:
-                    self.set(value, level)
+                    self.levels[value] = level
 
     def loop(
         self,
@@ -149,7 +156,7 @@ plain = Facet("uniformity")
 def _like_operands(op: Op, analysis: _Analysis) -> Uniformity:
     """The same from the same; but threads that write take turns, and lanes that exchange get
     each something else."""
-    if op.convergent or writes(op.effects()):
+    if op.convergent or (not op.touches_nothing and writes(op.effects())):
         return VARYING
     return analysis.worst(op.operands)
 

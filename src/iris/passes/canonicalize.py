@@ -49,9 +49,9 @@ def _is_integer(value: Value) -> bool:
 @rules(math.Binary)
 def constant_to_the_right(op: math.Binary, rewriter: Rewriter) -> None:
     """`2 + x` becomes `x + 2`."""
-    left, right = constant_bits(op.lhs), constant_bits(op.rhs)
-    if op.commutative and left is not None and right is None:
-        rewriter.set_operands(op, (op.rhs, op.lhs))
+    x, y = op.operands
+    if op.commutative and isinstance(x.op, Constant) and not isinstance(y.op, Constant):
+        rewriter.set_operands(op, (y, x))
 
 
 @rules(math.Compare)
@@ -79,9 +79,9 @@ def gather_constants(op: math.Binary, rewriter: Rewriter) -> None:
     inner = op.lhs.op
     if not isinstance(inner, math.Binary) or type(inner) is not type(op):
         return
-    if element_type(op.lhs.type).element.is_float or constant_bits(inner.rhs) is None:
+    if constant_bits(op.rhs) is None or constant_bits(inner.rhs) is None:
         return
-    if constant_bits(op.rhs) is not None:
+    if not element_type(op.lhs.type).element.is_float:
         both = rewriter.insert(type(op)(inner.rhs, op.rhs), op)
         rewriter.replace(op, type(op)(inner.lhs, both.result))
         evaluate(both, rewriter)

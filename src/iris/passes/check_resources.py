@@ -19,6 +19,7 @@ from iris.target import AppleGPU
 # this many times as many would do little else, if the Metal compiler took it.
 MOST_SPILLS = 4
 NAMED = 3  # of what takes most
+_REPORTS = (metal.Assert, metal.Print)
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,16 @@ class Needs:
 
 def check(function: Func, target: AppleGPU) -> Needs:
     """What a kernel needs; raises `OutOfResources` if a target does not have it."""
+    ops = list(function.walk())
     _check_threads(function, target)
-    _check_buffers(function, target)
-    arrays = {op.result: _bytes(op) for op in function.walk() if isinstance(op, metal.Alloc)}
+    _check_buffers(function, ops, target)
+    arrays = {op.result: _bytes(op) for op in ops if isinstance(op, metal.Alloc)}
     memory = sum(arrays.values())
     if memory > target.threadgroup_bytes:
         raise _out_of(
             f"@{function.symbol} needs {memory} bytes of threadgroup memory, "
             f"{memory - target.threadgroup_bytes} more than there are; use smaller tiles",
-            arrays,
+            dict(_named(arrays)),
         )
     pressure = _Pressure(function)
     registers, most = -(-pressure.most // 2), MOST_SPILLS * target.thread_registers
@@ -92,9 +94,9 @@ def _check_threads(function: Func, target: AppleGPU) -> None:
         )
 
 
-def _check_buffers(function: Func, target: AppleGPU) -> None:
+def _check_buffers(function: Func, ops: Sequence[Op], target: AppleGPU) -> None:
     arrays = sum(isinstance(v.type, Ptr) for v in function.body.arguments)
-    reports = any(isinstance(op, metal.Assert | metal.Print) for op in function.walk())
+    reports = any(isinstance(op, _REPORTS) for op in ops)
     room = target.buffer_bindings - 1 - reports
     if arrays > room:
         others = "the scalars and the report" if reports else "the scalars"
@@ -102,6 +104,16 @@ def _check_buffers(function: Func, target: AppleGPU) -> None:
             f"@{function.symbol} takes {arrays} arrays, {arrays - room} more than fit beside "
             f"{others}; pass several as one"
         )
+
+
+def _named(arrays: dict[Value, int]) -> Iterable[tuple[Value, int]]:
+    """Arrays, and the parts of them that have names of their own: several may share one."""
+    for array, size in arrays.items():
+        yield array, size
+        for user in array.users:
+            if isinstance(user, metal.View):
+                assert isinstance(user.result.type, Threadgroup)
+                yield user.result, user.result.type.bytes
 
 
 def _bytes(op: metal.Alloc) -> int:
@@ -142,6 +154,7 @@ class _Pressure:
 
     def __init__(self, function: Func):
         self.live: set[Value] = set()
+        self.sizes: dict[Value, int] = {}
         self.now = self.most = 0
         self.peak: Sequence[Value] = ()
         self._region(function.body)
@@ -172,25 +185,33 @@ class _Pressure:
         needed = set(after)
         for region in reversed(op.regions):
             self.live = set(after)
-            self.now = sum(map(size, after))
+            self.now = sum(map(self._size, after))
             if not op.forwards(region):
                 self._add(region.arguments)
             self._region(region)
             needed |= self.live
         self.live = needed
-        self.now = sum(map(size, needed))
+        self.now = sum(map(self._size, needed))
+
+    def _size(self, value: Value) -> int:
+        known = self.sizes.get(value)
+        if known is None:
+            known = self.sizes[value] = size(value)
+        return known
 
     def _add(self, values: Iterable[Value]) -> None:
+        live = self.live
         for value in values:
-            if value not in self.live:
-                self.live.add(value)
-                self.now += size(value)
+            if value not in live:
+                live.add(value)
+                self.now += self._size(value)
 
     def _drop(self, values: Iterable[Value]) -> None:
+        live = self.live
         for value in values:
-            if value in self.live:
-                self.live.remove(value)
-                self.now -= size(value)
+            if value in live:
+                live.remove(value)
+                self.now -= self.sizes[value]
 
 
 def _from_outside(op: Op) -> Iterable[Value]:

@@ -66,7 +66,7 @@ class _Available:
         self._forget(written)
 
     def _single(self, op: Op, added: list[Any]) -> None:
-        effects = op.effects()
+        effects = () if op.touches_nothing else op.effects()
         if effects and any(e.access is not Access.READ for e in effects):
             self._forget(writes(effects))
             return
@@ -100,5 +100,7 @@ def _key(op: Op) -> Any:
     operands = op.operands
     if op.commutative and id(operands[0]) > id(operands[1]):
         operands = operands[::-1]
+    # What is inferred follows from the rest.
+    types = None if op.spec.inferred else tuple([v.type for v in op.results])
     place = op.parent if op.convergent else None
-    return type(op), operands, op.attributes, tuple([v.type for v in op.results]), place
+    return type(op), operands, op.attributes, types, place

@@ -37,7 +37,7 @@ class DeadCodeElimination(Pass):
         for function in module:
             marks.need_op(function)
             for op in function.walk():
-                if any(Access.WRITE in e.access for e in op.effects()):
+                if not op.touches_nothing and any(Access.WRITE in e.access for e in op.effects()):
                     marks.need_op(op)
         marks.settle()
         sweep = _Sweep(marks)
@@ -74,7 +74,7 @@ class _Marks:
             for region in here.regions:
                 if region.last is not None:
                     self.need_op(region.last)
-            here = here.parent_op
+            here = None if here.parent is None else here.parent.owner
 
     def _need_carried(self, op: Op, index: int) -> None:
         if (op, index) in self.carried:
@@ -120,6 +120,9 @@ class _Sweep:
             if not op.regions:
                 continue
             dead = {i for i in range(len(op.results)) if (op, i) not in self.marks.carried}
+            # A result that is joined of parts, in no region what it ends with, stays.
+            if not any(map(op.forwards, op.regions)):
+                dead = set()
             self.removed += len(dead)
             # What carried the dead values goes first: it uses what goes then.
             for inner in (_drop_carried(op, dead) if dead else op).regions:

@@ -48,13 +48,13 @@ rules = Rules()
 @rules(*(cls for cls in OPS.values() if scalar.meaning.get(cls) is not None))
 def evaluate(op: Op, rewriter: Rewriter) -> None:
     """All operands are constants."""
+    for value in op.operands:
+        if not isinstance(value.op, Constant):
+            return
     operands = []
     for value in op.operands:
-        bits = constant_bits(value)
-        if bits is None:
-            return
         dtype = element_type(value.type).element
-        operands.append(scalar.from_bits(dtype, np.array([bits], np.uint64)))
+        operands.append(scalar.from_bits(dtype, np.array([constant_bits(value)], np.uint64)))
     if any(where.any() for where, _ in scalar.program_errors(op, *operands)):
         return
     type_ = element_type(op.results[0].type)
@@ -75,6 +75,13 @@ def _is_integer(value: Value) -> bool:
     return not element_type(value.type).element.is_float
 
 
+def _beside_constants(op: math.Binary) -> list[tuple[Value, Value]]:
+    """Each operand that stands beside a constant, with that."""
+    x, y = op.operands
+    pairs = [(x, y)] if isinstance(y.op, Constant) else []
+    return [*pairs, (y, x)] if isinstance(x.op, Constant) else pairs
+
+
 def _constant(op: Op, number: int, rewriter: Rewriter) -> None:
     rewriter.replace(op, Constant(number, element_type(op.results[0].type)))
 
@@ -82,7 +89,7 @@ def _constant(op: Op, number: int, rewriter: Rewriter) -> None:
 @rules(math.Add)
 def add_nothing(op: math.Add, rewriter: Rewriter) -> None:
     """`x + 0` of integers, and `x + -0.0`, are `x`."""
-    for x, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+    for x, other in _beside_constants(op):
         if _is(other, 0 if _is_integer(other) else -0.0):
             rewriter.replace(op, x)
             return
@@ -105,7 +112,7 @@ def cancel(op: math.Binary, rewriter: Rewriter) -> None:
 @rules(math.Mul)
 def multiply_by_one(op: math.Mul, rewriter: Rewriter) -> None:
     """`x * 1` is `x`."""
-    for x, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+    for x, other in _beside_constants(op):
         if _is(other, 1):
             rewriter.replace(op, x)
             return
@@ -114,7 +121,7 @@ def multiply_by_one(op: math.Mul, rewriter: Rewriter) -> None:
 @rules(math.Mul, math.And)
 def absorb_zero(op: math.Binary, rewriter: Rewriter) -> None:
     """`x * 0` of integers and `x & 0` are 0."""
-    if _is_integer(op.lhs) and (_is(op.lhs, 0) or _is(op.rhs, 0)):
+    if any(_is(other, 0) and _is_integer(other) for _, other in _beside_constants(op)):
         _constant(op, 0, rewriter)
 
 
@@ -135,7 +142,7 @@ def modulo_one(op: math.Mod, rewriter: Rewriter) -> None:
 @rules(math.Or, math.Xor)
 def or_nothing(op: math.Binary, rewriter: Rewriter) -> None:
     """`x | 0` and `x ^ 0` are `x`."""
-    for x, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+    for x, other in _beside_constants(op):
         if _is(other, 0):
             rewriter.replace(op, x)
             return
@@ -144,7 +151,7 @@ def or_nothing(op: math.Binary, rewriter: Rewriter) -> None:
 @rules(math.And, math.Or)
 def all_ones(op: math.Binary, rewriter: Rewriter) -> None:
     """With every bit set, `x & m` is `x` and `x | m` is `m`."""
-    for x, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+    for x, other in _beside_constants(op):
         if constant_bits(other) == (1 << element_type(other.type).element.bits) - 1:
             rewriter.replace(op, x if isinstance(op, math.And) else other)
             return

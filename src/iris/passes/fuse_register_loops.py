@@ -8,7 +8,7 @@ from iris.ir import math, metal
 from iris.ir.builder import Builder
 from iris.ir.control import Yield
 from iris.ir.core import OPS, Module, Op, Region, Value
-from iris.ir.effects import effects_within, may_alias, reads, writes
+from iris.ir.effects import Effect, effects_within, may_alias, reads, writes
 from iris.ir.math import Constant, element_type
 from iris.ir.metal import (
     Foreach,
@@ -118,6 +118,8 @@ class _Cluster:
     members: dict[Op, None] = field(default_factory=dict)
     size: int = 0  # elements in the arrays
     parts: int = 0  # rounds of the loop, once a member decides that
+    own: set[Value] = field(default_factory=set)  # what the members result in
+    effects: list[Effect] = field(default_factory=list)  # of the members
 
     def takes(self, op: Op) -> bool:
         """Whether an op can be one more member."""
@@ -128,20 +130,21 @@ class _Cluster:
         sizes = {count_of(v.type) for v in op.results} | {self.size}
         if (self.parts or op.count) != op.count or len(sizes) > 1 or self.size % op.count:
             return False
-        if any(_conflict(member, op) for member in self.members):
+        if _conflict(self.effects, op):
             return False
         # It must need of each array no more than the part that it is the turn of.
-        own = {v for member in self.members for v in member.results}
         return all(
             isinstance(inner, Slice)
             and inner.index is op.body.arguments[0]
             and count_of(inner.result.type) * op.count == self.size
             for inner in op.body
-            if not own.isdisjoint(inner.operands)
+            if not self.own.isdisjoint(inner.operands)
         )
 
     def add(self, op: Op) -> None:
         self.members[op] = None
+        self.own.update(op.results)
+        self.effects += effects_within(op)
         if isinstance(op, Foreach):
             self.parts = op.count
             sliced = [o.x for o in op.body if isinstance(o, Slice)]
@@ -155,10 +158,12 @@ class _Cluster:
         """Whether an op must stay behind the loop."""
         if op.terminator:
             return True
-        own = {v for member in self.members for v in member.results}
-        if any(not own.isdisjoint(inner.operands) for inner in op.walk()):
+        if not self.members:
+            return False
+        uses = (inner.operands for inner in op.walk()) if op.regions else (op.operands,)
+        if not all(map(self.own.isdisjoint, uses)):
             return True
-        return any(_conflict(member, op) for member in self.members)
+        return _conflict(self.effects, op)
 
     def close(self, before: Op) -> int:
         """Put the loop in place of the members, before an op; gives how many loops were made."""
@@ -283,10 +288,10 @@ def _size(op: Op) -> int:
     return 0
 
 
-def _conflict(a: Op, b: Op) -> bool:
-    """Whether one may write what the other touches."""
-    ours, theirs = effects_within(a), effects_within(b)
-    return any(
+def _conflict(ours: list[Effect], op: Op) -> bool:
+    """Whether some ops of these effects may write what another op touches, or the reverse."""
+    theirs = effects_within(op)
+    return bool(ours and theirs) and any(
         may_alias(x, y)
         for wrote, touched in ((ours, theirs), (theirs, ours))
         for x in writes(wrote)

@@ -58,20 +58,29 @@ def _visit(region: Region) -> int:
 
 def _empty(loop: Op) -> int:
     written = writes(effects_within(loop))
+    inside = _regions(loop)
     moved = 0
     for region in loop.regions:
         sure = loop.surely_runs(region)
         for op in region:
-            if _is_invariant(op, loop, written) and (sure or may_speculate(op)):
+            if _is_invariant(op, inside, written) and (sure or may_speculate(op)):
                 op.detach()
                 loop.insert_before(op)
+                inside -= _regions(op)
                 moved += 1
     return moved
 
 
-def _is_invariant(op: Op, loop: Op, written: list[Value | Resource]) -> bool:
-    if op.terminator or is_convergent(op) or not _is_from_outside(op, loop):
+def _regions(op: Op) -> set[Region]:
+    """The regions of an op and of what is in it."""
+    return {region for inner in op.walk() for region in inner.regions} if op.regions else set()
+
+
+def _is_invariant(op: Op, inside: set[Region], written: list[Value | Resource]) -> bool:
+    if op.terminator or not _is_from_outside(op, inside) or is_convergent(op):
         return False
+    if op.touches_nothing and not op.regions:
+        return True
     effects = effects_within(op)
     return all(
         e.access is Access.READ and not any(may_alias(e.resource, w) for w in written)
@@ -79,12 +88,9 @@ def _is_invariant(op: Op, loop: Op, written: list[Value | Resource]) -> bool:
     )
 
 
-def _is_from_outside(op: Op, loop: Op) -> bool:
+def _is_from_outside(op: Op, inside: set[Region]) -> bool:
     """Whether an op, with what is in it, uses only what is defined outside the loop or in it."""
-    for inner in op.walk():
-        for value in inner.operands:
-            home = value.home
-            owner = home.owner if home is not None else None
-            if owner is not None and owner.is_inside(loop) and not owner.is_inside(op):
-                return False
-    return True
+    if not op.regions:
+        return inside.isdisjoint([v.home for v in op.operands])
+    others = inside - _regions(op)
+    return all(others.isdisjoint([v.home for v in inner.operands]) for inner in op.walk())

@@ -187,6 +187,8 @@ class _Planner:
         if op.regions:
             flow: Flow = nested[type(op)](op, self)
             return flow
+        if op.touches_nothing:
+            return None
         touches = [*_touches(op, self.numbers)]
         return Flow(touches, touches) if touches else None
 

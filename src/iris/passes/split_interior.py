@@ -11,7 +11,7 @@ from iris.ir.control import For, Func, If, Yield
 from iris.ir.core import Module, Op, Region, Value
 from iris.ir.effects import effects_within
 from iris.ir.math import Constant, Predicate, element_type
-from iris.ir.types import DType
+from iris.ir.types import DType, Tile
 from iris.passes.affine import Sum, Sums, is_nonnegative, materialise, plus
 from iris.passes.axis import VECTOR_BYTES, Axes, order, vector
 from iris.passes.pipeline import Pass
@@ -82,8 +82,7 @@ def _split_loop(loop: For) -> bool:
     type_ = index.type
     assert isinstance(type_, DType) and loop.parent is not None
     b = Builder(loop.parent, loop, loop.location)
-    zero = b(Constant(0, type_))
-    length = b(math.Maximum(b(math.Sub(loop.upper, loop.lower)), zero))
+    length = b(math.Sub(b(math.Maximum(loop.upper, loop.lower)), loop.lower))
     rounds = b(math.FloorDiv(length, loop.step))
     whole = b(math.Add(loop.lower, b(math.Mul(rounds, loop.step))), "whole")
     inner = loop.clone({})
@@ -133,11 +132,20 @@ def _split_program(function: Func) -> bool:
         type_ = offset.type
         assert start is not None and end is not None and isinstance(type_, DType)
         last = materialise(plus(start, {(): size}), type_, b)
-        holds = b(math.Compare(Predicate.LE, last, materialise(end, type_, b)))
-        inside = holds if inside is None else b(math.And(inside, holds))
+        checks = [b(math.Compare(Predicate.LE, last, materialise(end, type_, b)))]
+        if not is_nonnegative(start):  # then it may be any number, and its end over its type's
+            checks.append(b(math.Compare(Predicate.LE, materialise(start, type_, b), last)))
+        for holds in checks:
+            inside = holds if inside is None else b(math.And(inside, holds))
     assert inside is not None
     then, otherwise = Region(), Region()
     mapping: dict[Value, Value] = {}
+    # Masks that are made before are made again, for there they may be known to be true.
+    for early in function.body:
+        if early is first:
+            break
+        if any(isinstance(v.type, Tile) for v in early.results):
+            then.append(early.clone(mapping))
     ending = function.body.end
     moved = first
     while moved is not ending:

@@ -52,11 +52,17 @@ class UniformConditions(Pass):
 
 def make_uniform(function: Func) -> int:
     """Do so in one function; gives how many values are broadcast."""
+    guarded = [op for op in function.walk() if guards.get(type(op)) is not None]
+    levels = uniformity(function) if guarded else {}
+    # Most often all threads agree on everything, and what is required need not be found out.
+    if not any(levels[v] for op in guarded for v in guards[type(op)](op)):
+        return 0
     required = _required(function)
-    levels = uniformity(function) if required else {}
     count = 0
-    for op in [op for op in function.walk() if op in required]:  # outer ones first
-        over = required[op]
+    for op in guarded:  # outer ones first
+        over = required.get(op)
+        if over is None:
+            continue
         differing = dict.fromkeys(v for v in guards[type(op)](op) if levels[v] > over)
         if not differing:
             continue

@@ -15,8 +15,8 @@ where the other ends.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from iris.ir import math, metal
 from iris.ir.control import For, Func
@@ -27,21 +27,22 @@ from iris.ir.uniformity import Uniformity, uniformity
 WIDEST = 64  # bits of an integer, which a shift is less than
 
 
-@dataclass(frozen=True)
-class Sum:
+class Sum(NamedTuple):
     """Values that all threads have in common, each times a number, and a number."""
 
     terms: Mapping[Value, int]
     number: int
 
     def plus(self, other: Sum, times: int = 1) -> Sum:
+        if not other.terms:
+            return Sum(self.terms, self.number + times * other.number)
         terms = dict(self.terms)
         for value, count in other.terms.items():
             terms[value] = terms.get(value, 0) + times * count
         return Sum({v: n for v, n in terms.items() if n}, self.number + times * other.number)
 
     def times(self, factor: int) -> Sum:
-        return Sum({}, 0).plus(self, factor)
+        return NOTHING.plus(self, factor)
 
     def is_multiple(self, of: int) -> bool:
         return not any(n % of for n in (*self.terms.values(), self.number))
@@ -52,8 +53,7 @@ class Sum:
         return [v for v, owner in owners if owner is not None and owner.is_inside(loop)]
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """What is from `low` to below `high`."""
 
     low: Sum
@@ -79,6 +79,7 @@ class Window:
         return Window(low, high.plus(ONE))
 
 
+NOTHING = Sum({}, 0)
 ONE = Sum({}, 1)
 
 
@@ -120,7 +121,7 @@ class Windows:
         if index is None or changing != {index[0]}:
             return None
         times = window.low.terms.get(index[0], 0)
-        return replace(window, period=abs(times * index[1]))
+        return window._replace(period=abs(times * index[1]))
 
     def outside(self, window: Window, loop: Op) -> Window | None:
         """What a window moves over in all turns of a loop."""

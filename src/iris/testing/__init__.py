@@ -11,7 +11,8 @@ It needs hypothesis: `pip install "iris-metal[testing]"`.
 """
 
 from iris.testing import programs
+from iris.testing.levels import agree
 from iris.testing.oracles import preserves, roundtrips
 from iris.testing.programs import pipelines
 
-__all__ = ["pipelines", "preserves", "programs", "roundtrips"]
+__all__ = ["agree", "pipelines", "preserves", "programs", "roundtrips"]

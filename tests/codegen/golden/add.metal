@@ -23,17 +23,17 @@ kernel void add(
     for (int i = 0; i < 2; ++i) {
         int at_1 = uint(at) + i * 512;
         bool inside = at_1 < p.n;
-        x[i] = inside ? *(device const float4*)(X + at_1) : float4(0.0f);
+        x[i] = inside ? *(device const float4*)&X[at_1] : float4(0.0f);
     }
     float4 y[2];
     for (int i = 0; i < 2; ++i) {
         int at_1 = uint(at) + i * 512;
-        y[i] = at_1 < p.n ? *(device const float4*)(Y + at_1) : float4(0.0f);
+        y[i] = at_1 < p.n ? *(device const float4*)&Y[at_1] : float4(0.0f);
     }
     float4 z[2];
     for (int i = 0; i < 2; ++i) z[i] = x[i] + y[i];
     for (int i = 0; i < 2; ++i) {
         int at_1 = uint(at) + i * 512;
-        if (at_1 < p.n) *(device float4*)(Z + at_1) = z[i];
+        if (at_1 < p.n) *(device float4*)&Z[at_1] = z[i];
     }
 }

@@ -22,14 +22,15 @@ kernel void atomics(
     int at = atomic_fetch_add_explicit((threadgroup atomic_int*)shared + int(x), 1,
             memory_order_relaxed);
     int at_1 = atomic_fetch_max_explicit((device atomic_int*)Bins + lane, at, memory_order_relaxed);
-    int at_2 = atomic_fetch_min_explicit((device atomic_int*)Bins, at_1, memory_order_relaxed);
-    int at_3 = atomic_exchange_explicit((device atomic_int*)Bins + at_2, p.n, memory_order_relaxed);
-    uint u = uint(at_3);
-    uint at_4 =
+    int Bins_at = atomic_fetch_min_explicit((device atomic_int*)Bins, at_1, memory_order_relaxed);
+    int at_2 = atomic_exchange_explicit((device atomic_int*)Bins + Bins_at, p.n,
+            memory_order_relaxed);
+    uint u = uint(at_2);
+    uint at_3 =
             atomic_fetch_and_explicit((device atomic_uint*)Mask + lane, u, memory_order_relaxed);
-    uint at_5 =
-            atomic_fetch_or_explicit((device atomic_uint*)Mask + lane, at_4, memory_order_relaxed);
-    atomic_fetch_xor_explicit((device atomic_uint*)Mask + lane, at_5, memory_order_relaxed);
+    uint at_4 =
+            atomic_fetch_or_explicit((device atomic_uint*)Mask + lane, at_3, memory_order_relaxed);
+    atomic_fetch_xor_explicit((device atomic_uint*)Mask + lane, at_4, memory_order_relaxed);
     float v = as_type<float>(atomic_exchange_explicit((device atomic_uint*)Sum + lane,
             as_type<uint>(x), memory_order_relaxed));
     float start =

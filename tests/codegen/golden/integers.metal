@@ -54,23 +54,23 @@ kernel void integers(
     X[lane] = -char(char(a * a) + 2);
     ushort u = Y[lane];
     ushort at = uint(u) * u;
-    bool flag = ushort(~at) < u;
-    if (flag) Y[lane] = at;
+    bool inside = ushort(~at) < u;
+    if (inside) Y[lane] = at;
     int i = I[lane];
     int at_1 = int((uint(i) + p.n - 1) * 3) >> 3;
     int at_2 = uint(abs(max((at_1 & 7) / 3, floor_modulo(at_1, 7)))) + floor_divide(p.n, 3);
-    if ((at_2 >= lane) == flag) I[lane] = at_2;
-    long at_3 = ulong(long(at_2)) * p.m;
-    J[at_3] = at_3;
+    if ((at_2 >= lane) == inside) I[lane] = at_2;
+    long J_at = ulong(long(at_2)) * p.m;
+    J[J_at] = J_at;
     bfloat4 f[2];
-    for (int j = 0; j < 2; ++j) f[j] = ((device const bfloat4*)(F + lane))[j];
+    for (int j = 0; j < 2; ++j) f[j] = ((device const bfloat4*)&F[lane])[j];
     bfloat4 v[2];
     for (int j = 0; j < 2; ++j) {
         v[j] = fma_bfloat(bfloat4(precise::tanh(float4(f[j] * bfloat(0.5f)))),
                 bfloat4(bfloat(0.5f)), bfloat4(bfloat(0.5f)));
     }
     for (int j = 0; j < 2; ++j) {
-        ((device bfloat4*)(F + lane))[j] = bfloat4(float4(half4(float4(v[j]))));
+        ((device bfloat4*)&F[lane])[j] = bfloat4(float4(half4(float4(v[j]))));
     }
     float v_1 = float(uchar(p.k << p.k) >> p.k);
     float v_2 = 1.0f / (1.0f + precise::exp(-v_1));

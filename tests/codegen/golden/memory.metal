@@ -27,26 +27,26 @@ kernel void memory(
     threadgroup uchar flags[32];
     alignas(16) threadgroup half halves[128];
     threadgroup float tile[32];
-    int at = lane * 4;
-    bool inside = at < p.A_extent_0;
+    int A_row = lane * 4;
+    bool inside = A_row < p.A_extent_0;
     half4 v[2];
     for (int i = 0; i < 2; ++i) {
-        v[i] = inside ? half4(((device const packed_half4*)(B + p.wide))[i]) : half4(0.0h);
+        v[i] = inside ? half4(((device const packed_half4*)&B[p.wide])[i]) : half4(0.0h);
     }
     half4 v_1[2];
-    for (int i = 0; i < 2; ++i) v_1[i] = ((device const half4*)(A + p.wide))[i] + v[i];
+    for (int i = 0; i < 2; ++i) v_1[i] = ((device const half4*)&A[p.wide])[i] + v[i];
     if (inside) {
-        for (int i = 0; i < 2; ++i) ((device packed_half4*)(B + p.wide))[i] = v_1[i];
+        for (int i = 0; i < 2; ++i) ((device packed_half4*)&B[p.wide])[i] = v_1[i];
     }
-    bool4 flag = uchar4(*(device const packed_uchar4*)(F + at)) != uchar(0);
+    bool4 flag = uchar4(*(device const packed_uchar4*)&F[A_row]) != uchar(0);
     bool4 flag_1 =
-            inside ? uchar4(*(device const packed_uchar4*)(F + at)) != uchar(0) : bool4(false);
-    *(device packed_uchar4*)(F + at) = uchar4(flag & flag_1);
+            inside ? uchar4(*(device const packed_uchar4*)&F[A_row]) != uchar(0) : bool4(false);
+    *(device packed_uchar4*)&F[A_row] = uchar4(flag & flag_1);
     F[p.B_extent_1] = F[p.B_extent_1] != 0 || p.ok;
-    *(device packed_half2*)(B + at) = *(device const half2*)(A + at) * p.scale;
-    long2 at_1 = *(device const long2*)(L + at);
-    *(device long2*)(L + at) = long2(ulong2(at_1) + ulong2(at_1));
-    if (inside) H[at] = H[at] * p.b;
+    *(device packed_half2*)&B[A_row] = *(device const half2*)&A[A_row] * p.scale;
+    long2 at = *(device const long2*)&L[A_row];
+    *(device long2*)&L[A_row] = long2(ulong2(at) + ulong2(at));
+    if (inside) H[A_row] = H[A_row] * p.b;
     threadgroup int* ints = (threadgroup int*)arena;
     threadgroup float* floats = (threadgroup float*)(arena + 256);
     threadgroup half* low = halves + 32;

@@ -13,17 +13,20 @@ kernel void registers(
     constant Params& p [[buffer(2)]],
     ushort lane [[thread_index_in_simdgroup]])
 {
-    float4 x[4];
-    for (int i = 0; i < 4; ++i) x[i] = *(device const float4*)(X + (lane + i));
-    float4 wide[4];
+    float2 x[8];
+    for (int i = 0; i < 4; ++i) {
+        float4 v = *(device const float4*)&X[lane + i];
+        x[i * 2] = v.xy;
+        x[i * 2 + 1] = v.zw;
+    }
+    float2 wide[8];
     for (int i = 0; i < 2; ++i) {
-        for (int j = 0; j < 2; ++j) wide[i * 2 + j] = precise::exp(x[i * 2 + j]);
+        for (int j = 0; j < 4; ++j) wide[i * 4 + j] = precise::exp(x[i * 4 + j]);
     }
     float pairs[16];
     for (int i = 0; i < 8; ++i) {
-        float2 v = float2(wide[i / 2][i % 2 * 2], wide[i / 2][i % 2 * 2 + 1]);
-        pairs[i * 2] = -v.x;
-        pairs[i * 2 + 1] = -v.y;
+        pairs[i * 2] = -wide[i].x;
+        pairs[i * 2 + 1] = -wide[i].y;
     }
     float ones[16];
     for (int i = 0; i < 16; ++i) ones[i] = precise::sqrt(pairs[i]);
@@ -60,17 +63,16 @@ kernel void registers(
     };
     int4 lit[2] = {int4(0, 1, 2, 3), int4(4, 5, -6, 7)};
     int4 lit4 = int4(0, 1, 2, 3);
-    int4 sp = int4(p.n);
-    int4 at = int4(uint4(sp) + uint4(lit4));
-    bool4 flag = at < sp;
-    *(device int4*)(I + lane) = select(int4(0), select(lit4, at, flag), flag);
+    int4 at = int4(uint(p.n) + uint4(lit4));
+    bool4 flag = at < p.n;
+    *(device int4*)&I[lane] = select(int4(0), select(lit4, at, flag), flag);
     for (int i = 0; i < 2; ++i) ((device int4*)I)[i] = lit[i];
-    *(device float4*)(X + lane) = simd_broadcast(simd_shuffle(simd_shuffle_xor(mix_1, 8), p.n), 3);
+    *(device float4*)&X[lane] = simd_broadcast(simd_shuffle(simd_shuffle_xor(mix_1, 8), p.n), 3);
     bool flag_1 = lane < p.n;
-    for (int i = 0; i < 2; ++i) ((device float4*)(X + lane))[i] = flag_1 ? high[i] : even[i];
+    for (int i = 0; i < 2; ++i) ((device float4*)&X[lane])[i] = flag_1 ? high[i] : even[i];
     float v = simd_shuffle(odd2[lane * 7 + 1], lane);
     X[lane] = flag_1 ? v : five[4];
-    *(device float4*)(X + lane) = single.xyxy;
-    *(device float4*)(X + lane) = j16[1];
-    *(device float4*)(X + lane) = j16[lane];
+    *(device float4*)&X[lane] = single.xyxy;
+    *(device float4*)&X[lane] = j16[1];
+    *(device float4*)&X[lane] = j16[lane];
 }

@@ -37,14 +37,11 @@ kernel void reports(
     float x = X[lane];
     if (!(lane < p.n)) add_record(report, 0, program, thread_index);
     if (lane >= 0) add_record(report, 1, program, thread_index, 0, lane, uint(row));
-    float4 many = float4(x);
-    half4 h = half4(many);
-    int4 at = int4(0, 1, -1, 3);
+    half4 h = half4(half(x));
     int4 places[2] = {int4(0, 1, 2, 3), int4(4, 5, 6, 7)};
+    int4 at = int4(0, 1, -1, 3);
     for (int i = 0; i < 4; ++i) {
-        if (at[i] >= 0) {
-            add_record(report, 2, program, thread_index, 0, at[i], as_type<uint>(many[i]));
-        }
+        if (at[i] >= 0) add_record(report, 2, program, thread_index, 0, at[i], as_type<uint>(x));
     }
     for (int i = 0; i < 4; ++i) {
         if (at[i] >= 0) {
@@ -57,9 +54,7 @@ kernel void reports(
         }
     }
     for (int i = 0; i < 4; ++i) {
-        if (at[i] >= 0) {
-            add_record(report, 2, program, thread_index, 3, at[i], as_type<uint>(many[i]));
-        }
+        if (at[i] >= 0) add_record(report, 2, program, thread_index, 3, at[i], as_type<uint>(x));
     }
     if (thread_index == 0) add_record(report, 3, program, thread_index, 0, -1);
     bool b = x > x;

@@ -37,7 +37,7 @@ kernel void softmax(
     float4 x[2];
     for (int i = 0; i < 2; ++i) {
         int cols = first + i * 512;
-        x[i] = cols < p.N ? *(device const float4*)(X + (base + cols)) : float4(-1e+38f);
+        x[i] = cols < p.N ? *(device const float4*)&X[base + cols] : float4(-1e+38f);
     }
     float4 v = maxnum(x[0], x[1]);
     float2 v_1 = maxnum(v.xy, v.zw);
@@ -46,9 +46,9 @@ kernel void softmax(
     float v_4 = maxnum(v_3, simd_shuffle_xor(v_3, 2));
     float v_5 = maxnum(v_4, simd_shuffle_xor(v_4, 4));
     float v_6 = maxnum(v_5, simd_shuffle_xor(v_5, 8));
-    bool flag = lane == 0;
+    bool inside = lane == 0;
     float v_7 = maxnum(v_6, simd_shuffle_xor(v_6, 16));
-    if (flag) shared[simdgroup] = v_7;
+    if (inside) shared[simdgroup] = v_7;
     threadgroup_barrier(mem_flags::mem_threadgroup);
     float4 v_8 = *(threadgroup const float4*)shared;
     float2 v_9 = maxnum(v_8.xy, v_8.zw);
@@ -63,7 +63,7 @@ kernel void softmax(
     float v_15 = v_14 + simd_shuffle_xor(v_14, 4);
     float v_16 = v_15 + simd_shuffle_xor(v_15, 8);
     float v_17 = v_16 + simd_shuffle_xor(v_16, 16);
-    if (flag) shared_1[simdgroup] = v_17;
+    if (inside) shared_1[simdgroup] = v_17;
     threadgroup_barrier(mem_flags::mem_threadgroup);
     float4 v_18 = *(threadgroup const float4*)shared_1;
     float2 v_19 = v_18.xy + v_18.zw;
@@ -72,6 +72,6 @@ kernel void softmax(
     for (int i = 0; i < 2; ++i) v_20[i] = e[i] / s;
     for (int i = 0; i < 2; ++i) {
         int cols = first + i * 512;
-        if (cols < p.N) *(device float4*)(Out + (base + cols)) = v_20[i];
+        if (cols < p.N) *(device float4*)&Out[base + cols] = v_20[i];
     }
 }

@@ -20,20 +20,20 @@ kernel void transpose(
     int row0 = tid.x * 32;
     int col0 = tid.y * 32;
     int at = uint(col0) + lane;
-    bool flag = at < p.n;
+    bool inside = at < p.n;
     half x[8];
     for (int i = 0; i < 8; ++i) {
         int at_1 = uint(row0) + i * 4 + simdgroup;
-        x[i] = at_1 < p.m && flag ? X[at_1 * p.n + at] : 0.0h;
+        x[i] = at_1 < p.m && inside ? X[at_1 * p.n + at] : 0.0h;
     }
     for (int i = 0; i < 8; ++i) tile[(i * 4 + simdgroup) * 33 + lane] = x[i];
     threadgroup_barrier(mem_flags::mem_threadgroup);
     half y[8];
-    for (int i = 0; i < 8; ++i) y[i] = tile[lane * 33 + (i * 4 + simdgroup)];
+    for (int i = 0; i < 8; ++i) y[i] = tile[lane * 33 + i * 4 + simdgroup];
     int at_1 = uint(row0) + lane;
-    bool flag_1 = at_1 < p.m;
+    bool inside_1 = at_1 < p.m;
     for (int i = 0; i < 8; ++i) {
         int at_2 = uint(col0) + i * 4 + simdgroup;
-        if (at_2 < p.n && flag_1) Y[at_2 * p.m + at_1] = y[i];
+        if (at_2 < p.n && inside_1) Y[at_2 * p.m + at_1] = y[i];
     }
 }

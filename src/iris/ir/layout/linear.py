@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -121,16 +122,20 @@ class LinearLayout:
             log2(size)
         if len(set(self.dims)) != len(self.bases):
             raise LayoutError(f"an input dimension is named twice in {self.dims}")
+        columns = []
         for dim, images in self.bases:
             for image in images:
                 if not isinstance(image, tuple) or len(image) != len(self.shape):
                     raise LayoutError(
                         f"basis {image} of {dim!r} must be a tuple of {len(self.shape)} coordinates"
                     )
-                if not all(0 <= c < size for c, size in zip(image, self.shape, strict=True)):
-                    raise LayoutError(f"basis {image} of {dim!r} is outside the shape {self.shape}")
-        columns = tuple(_pack(image, self.shape) for _, images in self.bases for image in images)
-        object.__setattr__(self, "columns", columns)
+                for c, size in zip(image, self.shape, strict=True):
+                    if not 0 <= c < size:
+                        raise LayoutError(
+                            f"basis {image} of {dim!r} is outside the shape {self.shape}"
+                        )
+                columns.append(_pack(image, self.shape))
+        object.__setattr__(self, "columns", tuple(columns))
         object.__setattr__(self, "_hash", hash((self.bases, self.shape)))
 
     def __hash__(self) -> int:
@@ -240,18 +245,24 @@ class LinearLayout:
 
     @property
     def num_elements(self) -> int:
-        return int(np.prod(self.shape))
+        return prod(self.shape)
 
     def bits(self, dim: str) -> int:
         """The number of input bits of a dimension; 0 if the layout does not mention it."""
-        return len(dict(self.bases).get(dim, ()))
+        return len(self.columns_of(dim))
 
     def size(self, dim: str) -> int:
         return 1 << self.bits(dim)
 
     def columns_of(self, dim: str) -> tuple[int, ...]:
         """The element numbers that a dimension's bits contribute."""
-        return tuple(_pack(image, self.shape) for image in dict(self.bases).get(dim, ()))
+        start = 0
+        for name, images in self.bases:
+            end = start + len(images)
+            if name == dim:
+                return self.columns[start:end]
+            start = end
+        return ()
 
     @property
     def is_surjective(self) -> bool:
@@ -397,7 +408,7 @@ class LinearLayout:
 
     def reshape(self, shape: Sequence[int]) -> LinearLayout:
         """The same row-major element number at every location, read as an index of `shape`."""
-        if int(np.prod(shape)) != self.num_elements:
+        if prod(shape) != self.num_elements:
             raise LayoutError(f"cannot reshape {self.shape} to {tuple(shape)}: sizes differ")
         columns = ((dim, self.columns_of(dim)) for dim in self.dims)
         return LinearLayout._from_columns(columns, tuple(shape))

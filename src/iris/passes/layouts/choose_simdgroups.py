@@ -21,8 +21,8 @@ MOST = 8
 
 @dataclass(frozen=True)
 class ChooseSimdgroups(Pass):
-    """Decide how many simdgroups run a program: `count`, or as many as its largest tile keeps
-    busy.
+    """Decide how many simdgroups run a program: `count`, or as many as the function says already,
+    or as its largest tile keeps busy.
 
     func tile @double(%X: ptr<f32>) { ... tile<512xf32> ... }
 
@@ -42,7 +42,7 @@ class ChooseSimdgroups(Pass):
             )
         for function in module:
             if isinstance(function, Func):
-                function.set_simdgroups(self.count or _fitting(function))
+                function.set_simdgroups(self.count or function.simdgroups or _fitting(function))
 
 
 def _fitting(function: Func) -> int:

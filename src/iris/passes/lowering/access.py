@@ -9,7 +9,7 @@ from iris.ir.core import Op, Value
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.math import Predicate, constant_bits, element_type
 from iris.ir.types import DType, Tile
-from iris.passes.affine import Sums, is_nonnegative
+from iris.passes.affine import Sums, is_nonnegative, plus
 from iris.passes.axis import order, vector
 from iris.passes.layouts.shapes import run_along
 from iris.passes.lowering.context import Lowering, axis_images, lower, tile_layout
@@ -179,6 +179,7 @@ def _checks(
     start, bound = sums.scalar(op.offsets[axis]), sums.scalar(op.bounds[axis])
     below = start is None or not is_nonnegative(start)
     above = True
-    if start is not None and bound is not None and not (start.keys() | bound.keys()) - {()}:
-        above = start.get((), 0) + size > bound.get((), 0)
+    if start is not None and bound is not None:
+        room = plus(bound, start, -1)
+        above = bool(room.keys() - {()}) or room.get((), 0) < size
     return below, above
