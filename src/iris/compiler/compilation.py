@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 from iris import knobs
-from iris.codegen.msl import emit
 from iris.errors import PipelineError
 from iris.ir import Level, Module, to_text, verify
 from iris.ir.control import Func
@@ -116,6 +115,8 @@ class Compilation:
     @cached_property
     def msl(self) -> str:
         """The Metal Shading Language."""
+        from iris.codegen.msl import emit  # opened when first used
+
         return emit(entry_of(self.stages[-1].module)).text
 
     def _last(self, level: Level) -> str:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from iris import knobs
 from iris.errors import SettingError
-from iris.interp import metal, tile
 from iris.ir.control import Func
 from iris.ir.core import Level
 from iris.ir.scalar import storage
@@ -75,7 +74,6 @@ class Interpreter(Device):
 
     name = "interp"
     accepts = Level.TILE
-    _run = staticmethod(tile.run)
 
     def compile(self, entry: Func) -> Program:
         return Program(entry, entry)
@@ -93,7 +91,13 @@ class Interpreter(Device):
 
     def launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> None:
         views = [self._view(a) if isinstance(a, ArrayArgument) else a for a in arguments]
-        self._run(program.entry, grid, views)
+        self._interpreter().run(program.entry, grid, views)
+
+    def _interpreter(self) -> Any:
+        # Opened when first used, for `import iris` to cost little.
+        from iris.interp import tile
+
+        return tile
 
     @staticmethod
     def _view(argument: ArrayArgument) -> Array:
@@ -108,7 +112,11 @@ class MetalInterpreter(Interpreter):
 
     name = "interp:metal"
     accepts = Level.METAL
-    _run = staticmethod(metal.run)
+
+    def _interpreter(self) -> Any:
+        from iris.interp import metal
+
+        return metal
 
 
 def _as_stored(array: Array) -> Array:
