@@ -129,7 +129,6 @@ def test_what_is_inside_is_not_checked() -> None:
     assert "mask=" in last.splitlines()[0]
 
 
-@pytest.mark.xfail(reason="the row is moved through threadgroup memory, not loaded where it is")
 def test_a_row_is_added_to_each_of_a_block() -> None:
     x, row, out = random((64, 256)), random(256, seed=1), np.zeros((64, 256), F32)
     counters = count(add_row_2d, (4, 2), x, row, out, 64, 256, BM=16, BN=128)

@@ -269,7 +269,9 @@ def unnamed_constant_without_bits(ops: Ops, values: Values) -> None:
     values["c0"].name = None
 
 
-@rule("func: symbol must be a function's name", "func (<Level.TILE: 'tile'>, 'größe', (), 0, False)")
+@rule(
+    "func: symbol must be a function's name", "func (<Level.TILE: 'tile'>, 'größe', (), 0, False)"
+)
 def symbol_that_is_no_name(ops: Ops, values: Values) -> None:
     ops["f"].attributes = (Level.TILE, "größe", (), 0, False)
 

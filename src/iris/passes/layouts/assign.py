@@ -130,7 +130,7 @@ class _Assignment:
                 return found
         assert layout is not None and isinstance(value.type, Tile)
         home = self.homes.of(value)
-        if home is None or self._is_loaded_again(value, home, layout):
+        if home is None or self._is_loaded_again(value, layout):
             assert value.op is not None
             made = self.emit(value.op, wants[type(value.op)](value.op, layout), [layout])[0]
         else:
@@ -140,11 +140,15 @@ class _Assignment:
         self.scopes[-1][value, layout] = made
         return made
 
-    def _is_loaded_again(self, value: Value, home: LinearLayout, layout: LinearLayout) -> bool:
+    def _is_loaded_again(self, value: Value, layout: LinearLayout) -> bool:
         """Whether a value is loaded in another layout, too, rather than go through memory of the
         threadgroup: where nothing writes what it is loaded from, and that touches few lines."""
-        op = value.op
-        if not isinstance(op, tile.Load | tile.LoadTile) or not isinstance(value.type, Tile):
+        op, home = value.op, self.homes.of(value)
+        if home is None or not isinstance(value.type, Tile):
+            return False
+        if isinstance(op, tile.ExpandDims | tile.Reshape | tile.Transpose):
+            return self._is_loaded_again(op.x, wants[type(op)](op, layout)[0])
+        if not isinstance(op, tile.Load | tile.LoadTile):
             return False
         if any(may_alias(op.base, written) for written in self.written):
             return False
