@@ -517,7 +517,8 @@ def dot(cls: type[tile.Dot], draft: Draft, choices: Choices) -> None:
     )
     if b is None:
         columns = choices.of((depth, 4, 8, 2, 16, 1))
-        b = draft.leaf(Tile((depth, columns if rows * columns <= MOST_ELEMENTS else 1), dtype))
+        fits = max(rows, depth) * columns <= MOST_ELEMENTS
+        b = draft.leaf(Tile((depth, columns if fits else 1), dtype))
     columns = element_type(b.type).shape[1]
     a, b = (draft.exact(x, SUMMED, SUMMED) for x in (a, b))
     acc = None
