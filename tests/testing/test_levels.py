@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 
 import wild
-from iris.errors import LanguageError
 from iris.ir import math, tile
 from iris.ir.core import Module
 from iris.ir.types import DTYPES
@@ -29,26 +28,13 @@ CHANGES = [
 ]
 
 
-def lowers(program: Program) -> bool:
-    """Whether there is an atomic op on Apple GPUs for each of the program's."""
-    return all(
-        op.result.type.element.bits == 32  # type: ignore[attr-defined]
-        for op in program.module.walk()
-        if isinstance(op, tile.Atomic | tile.AtomicCas)
-    )
-
-
 @pytest.mark.parametrize(
     "change", [lambda program: program, wild.inexact], ids=["as is", "inexact"]
 )
 @settings(max_examples=counts(30, 1000))
 @given(programs.tile(masked=True))
 def test_the_levels_agree(change: Any, program: Program) -> None:
-    if lowers(program):
-        agree(change(program), simdgroups=SIMDGROUPS, interleavings=INTERLEAVINGS)
-    else:
-        with pytest.raises(LanguageError, match="atomics of 32-bit"):
-            agree(program)
+    agree(change(program), simdgroups=SIMDGROUPS, interleavings=INTERLEAVINGS)
 
 
 SOFTMAX = """

@@ -18,7 +18,7 @@ from iris.ir.core import Op, Region, Value
 from iris.ir.declare import Constraint
 from iris.ir.math import Predicate, element_type
 from iris.ir.tile import AtomicKind, ReduceKind, ScanKind
-from iris.ir.types import DTYPES, DType, ElementType, Tile, Type, bf16, bool_, f16, f32, i32
+from iris.ir.types import DTYPES, DType, ElementType, Tile, Type, bool_, f32, i32
 from iris.testing.access import Place, block, other_name, place, revisit
 from iris.testing.choices import Choices
 from iris.testing.draft import MOST_ELEMENTS, Draft, Memory, make, odd_numbers
@@ -37,6 +37,7 @@ def accepted(constraint: Constraint) -> tuple[DType, ...]:
 
 NUMBERS = tuple([d for d in ALL if d is not bool_])
 INTEGERS = tuple([d for d in ALL if d.is_integer])
+ATOMIC = tuple([d for d in ALL if d.bits == 32])  # on every device
 
 
 # The shared math.
@@ -456,7 +457,7 @@ def store_tile(cls: type[tile.StoreTile], draft: Draft, choices: Choices) -> Non
 def atomic(cls: type[tile.Atomic], draft: Draft, choices: Choices) -> None:
     """Of a program's own elements, or of ones that all programs update."""
     if choices.flag():
-        found, value = place_to_write(draft, choices, ALL)
+        found, value = place_to_write(draft, choices, ATOMIC)
         kind = choices.of([*kinds_of(found.memory.dtype), AtomicKind.EXCHANGE])
         draft.add(tile.Atomic(kind, found.memory.pointer, found.offset, value, found.mask))
     else:
@@ -465,18 +466,15 @@ def atomic(cls: type[tile.Atomic], draft: Draft, choices: Choices) -> None:
 
 def kinds_of(dtype: DType) -> list[AtomicKind]:
     """The kinds of which the order does not matter."""
-    kinds = [] if dtype is bool_ else [AtomicKind.ADD, AtomicKind.MAX, AtomicKind.MIN]
+    kinds = [AtomicKind.ADD, AtomicKind.MAX, AtomicKind.MIN]
     return kinds + ([] if dtype.is_float else [AtomicKind.AND, AtomicKind.OR, AtomicKind.XOR])
 
 
 def count_up(draft: Draft, choices: Choices) -> None:
     """All programs update an array in one way only, and do not use what was there before."""
-    value = draft.some(ALL, choices)
+    value = draft.some(ATOMIC, choices)
     type_ = element_type(value.type)
-    kinds = kinds_of(type_.element)
-    if type_.element in (f16, bf16):  # too few bits for sums to be exact
-        kinds.remove(AtomicKind.ADD)
-    kind = choices.of(kinds)
+    kind = choices.of(kinds_of(type_.element))
     if kind is AtomicKind.ADD:
         value = draft.exact(value, SUMMED, SUMMED)
     memory = draft.counter(type_.element, kind)
@@ -486,7 +484,7 @@ def count_up(draft: Draft, choices: Choices) -> None:
 
 @make(tile.AtomicCas)
 def atomic_cas(cls: type[tile.AtomicCas], draft: Draft, choices: Choices) -> None:
-    found, value = place_to_write(draft, choices, ALL)
+    found, value = place_to_write(draft, choices, ATOMIC)
     expected = draft.like(value.type, choices)
     if found.memory.dtype.is_float:  # bits are compared, and those of a nan are not defined
         low = draft.constant(-1.0, element_type(value.type))
