@@ -68,31 +68,43 @@ def loop(lower: str, upper: str = "%n", step: str = "%c64", bound: str = "%n") -
 # Loops.
 
 
-def test_a_loop_is_split_at_its_last_whole_block() -> None:
+def test_a_loop_checks_its_blocks_once() -> None:
     becomes(
         f"""
-        for %c0, %n, %c64 (%i: i32) {{
+        for %c0, %m, %c64 (%i: i32) {{
           {copy("%i", "%n", 10)}
           yield
         }}
         """,
         """
-        %0: i32 = maximum %n, %c0
-        %1: i32 = floordiv %0, %c64
-        %whole: i32 = mul %1, %c64
-        for %c0, %whole, %c64 (%i: i32) {
-          %2: i32 = add %i, %c64
-          %x: tile<64xf32> = tile.load_tile %X, offsets=[%i], strides=[%c1], bounds=[%2]
-          tile.store_tile %Y, %x, offsets=[%i], strides=[%c1], bounds=[%2]
-          yield
-        }
-        for %whole, %n, %c64 (%i_1: i32) {
-          %x_1: tile<64xf32> = tile.load_tile %X, offsets=[%i_1], strides=[%c1], bounds=[%n]
-          tile.store_tile %Y, %x_1, offsets=[%i_1], strides=[%c1], bounds=[%n]
+        for %c0, %m, %c64 (%i: i32) {
+          %last: i32 = add %n, %cm64
+          %0: bool = compare lt %last, %n
+          %1: bool = compare le %i, %last
+          %inside: bool = and %0, %1
+          if %inside {
+            %2: i32 = add %i, %c64
+            %x: tile<64xf32> = tile.load_tile %X, offsets=[%i], strides=[%c1], bounds=[%2]
+            tile.store_tile %Y, %x, offsets=[%i], strides=[%c1], bounds=[%2]
+            yield
+          } else {
+            %x_1: tile<64xf32> = tile.load_tile %X, offsets=[%i], strides=[%c1], bounds=[%n]
+            tile.store_tile %Y, %x_1, offsets=[%i], strides=[%c1], bounds=[%n]
+            yield
+          }
           yield
         }
         """,
     )
+
+
+def test_a_size_is_not_negative() -> None:
+    text = split(
+        "%size: i32 = tile.extent 0 %X\n"
+        f"for %c0, %m, %c64 (%i: i32) {{\n  {copy('%i', '%size', 2)}\n  yield\n}}"
+    )
+    assert "%last: i32 = add %size, %cm64" in text
+    assert "%inside: bool = compare le %i, %last" in text
 
 
 def test_where_the_block_divides_the_size_there_is_no_edge() -> None:
@@ -116,21 +128,30 @@ def test_where_the_block_divides_the_size_there_is_no_edge() -> None:
     )
 
 
-def test_what_a_loop_carries_goes_on_at_the_edge() -> None:
+def test_what_combines_elements_is_there_once() -> None:
+    """Sizes that are known only after the first access; two stretches."""
     text = split(
         """
         %zero: tile<64xf32> = constant 0.0
         %s: tile<64xf32> = for %c0, %n, %c64 (%i: i32, %a: tile<64xf32> = %zero) {
           %x: tile<64xf32> = tile.load_tile %X, offsets=[%i], strides=[%c1], bounds=[%n]
-          %b: tile<64xf32> = add %a, %x
-          yield %b
+          %l: i32 = assume_divisible 2 %m
+          %y: tile<64xf32> = tile.load_tile %X, offsets=[%i], strides=[%c1], bounds=[%l]
+          %b: tile<64xf32> = add %x, %y
+          %t: f32 = tile.reduce sum 0 %b
+          %u: tile<64xf32> = tile.broadcast %t
+          %d: tile<64xf32> = add %a, %u
+          tile.store_tile %Y, %d, offsets=[%i], strides=[%c1], bounds=[%n]
+          yield %d
         }
-        tile.store_tile %Y, %s, offsets=[%c0], strides=[%c1], bounds=[%n]
         """
     )
-    assert "%s: tile<64xf32> = for %c0, %whole, %c64 (%i: i32, %a: tile<64xf32> = %zero)" in text
-    assert "%s_1: tile<64xf32> = for %whole, %n, %c64 (%i_1: i32, %a_1: tile<64xf32> = %s)" in text
-    assert "tile.store_tile %Y, %s_1" in text
+    assert text.count("tile.reduce") == 1
+    assert text.count("tile.load_tile") == 3  # inside they are the same
+    assert text.count("tile.store_tile") == 2
+    assert text.count("if %inside") == 2
+    assert text.index("%l: i32 = assume_divisible") < text.index("if %inside")
+    assert "%x: tile<64xf32>, %y: tile<64xf32> = if %inside_1 {" in text
 
 
 def test_a_comparison_that_holds_inside_is_true_there() -> None:
@@ -150,28 +171,27 @@ def test_a_comparison_that_holds_inside_is_true_there() -> None:
         }
         """
     )
-    interior, edge = text.split("for %whole")
-    assert "compare" not in interior
+    _, branches = text.split("if %inside")
+    interior, edge = branches.split("else")
     assert "select" not in interior
-    assert "compare lt" in edge
+    assert "select %valid" in edge
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        # It may start below 0, so that the distance may be over the range.
-        loop("%m"),
-        # Downwards; by a step that is not known; of blocks that end elsewhere.
-        "%step: i32 = constant -64\n" + loop("%n", "%c0", "%step"),
-        loop("%c0", step="%m"),
-        loop("%c0", bound="%m"),
-        # Its rounds are known; blocks that are larger than its step.
-        loop("%c0", "%c64"),
-        loop("%c0", step="%c1"),
-    ],
-)
-def test_loops_that_are_not_split(body: str) -> None:
-    stays(body)
+def test_loops_that_are_left_alone() -> None:
+    """What is inside is known of one block, and of the other only after the first is loaded."""
+    stays(
+        """
+        for %c0, %n, %c64 (%i: i32) {
+          %x: tile<64xf32> = tile.load_tile %X, offsets=[%c0], strides=[%c1], bounds=[%c64]
+          %v: f32 = tile.load %X, %i
+          %k: i32 = cast %v
+          %y: tile<64xf32> = tile.load_tile %X, offsets=[%k], strides=[%c1], bounds=[%n]
+          %z: tile<64xf32> = add %x, %y
+          tile.store_tile %Y, %z, offsets=[%c0], strides=[%c1], bounds=[%c64]
+          yield
+        }
+        """
+    )
 
 
 # Programs.
@@ -185,11 +205,14 @@ def test_a_program_all_inside_accesses_more_at_once() -> None:
         """
         %p: i32 = tile.program_id 0
         %i: i32 = mul %p, %c64
-        %0: i32 = add %i, %c64
-        %1: bool = compare le %0, %n
-        if %1 {
-          %x: tile<64xf32> = tile.load_tile %X, offsets=[%i], strides=[%c1], bounds=[%0]
-          tile.store_tile %Y, %x, offsets=[%i], strides=[%c1], bounds=[%0]
+        %last: i32 = add %n, %cm64
+        %0: bool = compare lt %last, %n
+        %1: bool = compare le %i, %last
+        %inside: bool = and %0, %1
+        if %inside {
+          %2: i32 = add %i, %c64
+          %x: tile<64xf32> = tile.load_tile %X, offsets=[%i], strides=[%c1], bounds=[%2]
+          tile.store_tile %Y, %x, offsets=[%i], strides=[%c1], bounds=[%2]
           yield
         } else {
           %x_1: tile<64xf32> = tile.load_tile %X, offsets=[%i], strides=[%c1], bounds=[%n]
@@ -200,18 +223,6 @@ def test_a_program_all_inside_accesses_more_at_once() -> None:
     )
 
 
-def test_the_end_of_what_may_be_any_number_is_no_smaller_number() -> None:
-    text = split("%at: i32 = assume_divisible 16 %m\n" + copy("%at", "%n"))
-    assert text.startswith(
-        "%at: i32 = assume_divisible 16 %m\n"
-        "%0: i32 = add %at, %c64\n"
-        "%1: bool = compare le %0, %n\n"
-        "%2: bool = compare le %at, %0\n"
-        "%3: bool = and %1, %2\n"
-        "if %3 {\n"
-    )
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -219,19 +230,30 @@ def test_the_end_of_what_may_be_any_number_is_no_smaller_number() -> None:
         "%n16: i32 = assume_divisible 16 %n\n" + BLOCK + copy("%i", "%n16"),
         "%p: i32 = tile.program_id 0\n" + copy("%p", "%n"),
         copy("%c0", "%c64"),
-        # Where it starts is loaded after something else has been done.
-        "%at: i32 = tile.program_id 0\n%one: f32 = constant 1.0\ntile.store %Y, %at, %one\n"
-        "%v: f32 = tile.load %X, %at\n%k: i32 = cast %v\n%i: i32 = mul %k, %c64\n"
-        + copy("%i", "%n"),
     ],
 )
-def test_programs_that_are_not_split(body: str) -> None:
+def test_programs_that_are_left_alone(body: str) -> None:
     stays(body)
 
 
+def test_what_is_known_later_is_asked_later() -> None:
+    """Where the second block starts is loaded after something else has been done."""
+    text = split(
+        "%at: i32 = tile.program_id 0\n%one: f32 = constant 1.0\n"
+        "%w: tile<64xf32> = tile.load_tile %X, offsets=[%c0], strides=[%c1], bounds=[%n]\n"
+        "tile.store_tile %Y, %w, offsets=[%c0], strides=[%c1], bounds=[%c64]\n"
+        "%v: f32 = tile.load %X, %at\n%k: i32 = cast %v\n%i: i32 = mul %k, %c64\n"
+        + copy("%i", "%m")
+    )
+    assert text.count("if %inside") == 1
+    assert text.count("bounds=[%m]") == 2
+
+
 def test_it_counts_what_it_splits() -> None:
-    assert SplitInterior().run(module(loop("%c0"))) == {"loops": 1, "programs": 0}
-    assert SplitInterior().run(module(BLOCK + copy("%i", "%n"))) == {"loops": 0, "programs": 1}
+    assert SplitInterior().run(module(loop("%c0"))) == {"loops": 0, "stretches": 1}
+    assert SplitInterior().run(module(BLOCK + copy("%i", "%n"))) == {"loops": 0, "stretches": 1}
+    whole = "%n64: i32 = assume_divisible 64 %n\n" + loop("%c0", "%n64", bound="%n64")
+    assert SplitInterior().run(module(whole)) == {"loops": 1, "stretches": 0}
 
 
 # That they do the same, whatever the bounds.

@@ -133,17 +133,26 @@ def _if(w: Writer, op: If) -> None:
         w.close(start)
         return
     start = w.open(f"if ({condition.text})")
-    w.region(op.then)
-    _assign(w, names, op.then)
+    _branch(w, op.results, names, op.then)
     if not (is_bare and op.otherwise.first is otherwise):
         otherwise_start = w.reopen("else")
-        w.region(op.otherwise)
-        _assign(w, names, op.otherwise)
+        _branch(w, op.results, names, op.otherwise)
         if len(w.lines) > otherwise_start:
             start = otherwise_start
         else:
             w.lines.pop()
     w.close(start)
+
+
+def _branch(w: Writer, results: Sequence[Value], names: Sequence[str | None], body: Region) -> None:
+    """One way to the values of a branch; an array is made where it is to be."""
+    for result, name, value in zip(results, names, body.end.operands, strict=True):
+        is_made_here = value.home is body and len(value.users) == 1
+        is_like = w.form(value) == w.form(result) and w.is_matrix(value) == w.is_matrix(result)
+        if name is not None and is_made_here and is_like and w.form(value).parts > 1:
+            w.awaited[value] = name
+    w.region(body)
+    _assign(w, names, body)
 
 
 def _start(w: Writer, op: For | While, arguments: Sequence[Value]) -> list[str]:

@@ -269,7 +269,7 @@ def _foreach(w: Writer, op: metal.Foreach) -> None:
         return
     w.flush()
     over = _overwritten(w, op, [result for result, _ in wanted])
-    targets = {v: w.reserve(v, w.name_of(v)) for v, _ in wanted if v not in over}
+    targets = {v: w.room(v) for v, _ in wanted if v not in over}
     w.names.enter()
     name = w.names.new(number.name) if number.name else w.names.index()
     w.names.leave()

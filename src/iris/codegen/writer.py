@@ -54,6 +54,7 @@ class Writer:
         self.waiting: dict[Value, Expression] = {}  # those that an effect would spoil
         self.variables: dict[Value, str] = {}  # of those that have one
         self.carried: set[str] = set()  # the variables that loops carry
+        self.awaited: dict[Value, str] = {}  # in which variable a value is wanted where it is made
         self.opening: list[str] = []  # statements at the top
         self.positions: dict[str, str] = {}  # of a thread: the name of each that is used
         self.helpers: dict[str, str] = {}
@@ -208,6 +209,9 @@ class Writer:
     def declare(self, value: Value, expression: Expression) -> Expression:
         """Make a variable of a value."""
         self.waiting.pop(value, None)
+        if value in self.awaited:
+            self.assign(value, self.awaited[value], expression)
+            return self.call(value, self.awaited[value])
         return self.define(value, self.name_of(value), expression)
 
     def define(self, value: Value, name: str, expression: Expression) -> Expression:
@@ -230,6 +234,13 @@ class Writer:
             self.line(f"{head}[{shape.parts}];")
             self.assign(value, name, expression)
         return self.call(value, name)
+
+    def room(self, value: Value) -> Expression:
+        """A variable that is to have a value, without a content: the one where it is wanted, or
+        a new one."""
+        if value in self.awaited:
+            return self.call(value, self.awaited[value])
+        return self.reserve(value, self.name_of(value))
 
     def reserve(self, value: Value, name: str) -> Expression:
         """Declare a variable without a content, and let a value be called by it."""

@@ -1,15 +1,14 @@
-"""Splitting off the part of a program that needs no masks."""
+"""Splitting off the accesses that need no masks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from iris.ir import math, tile
 from iris.ir.builder import Builder
-from iris.ir.control import For, Func, If, Yield
+from iris.ir.control import For, If, Yield
 from iris.ir.core import Module, Op, Region, Value
-from iris.ir.effects import effects_within
 from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.types import DType, Tile
 from iris.passes.affine import Sum, Sums, is_nonnegative, materialise, plus
@@ -18,154 +17,233 @@ from iris.passes.pipeline import Pass
 
 # A block along one axis: it is inside if this sum is not negative.
 Room = Sum
+# What has all of a tile at once.  A stretch of a program ends there: all else goes element by
+# element, and is made twice at no cost but the text's.
+COMBINES = (tile.Dot, tile.Reduce, tile.Scan, tile.Stage, tile.Unstage)
 
 
 @dataclass(frozen=True)
 class SplitInterior(Pass):
-    """Run the rounds of a loop, and the programs, whose blocks are all inside apart from those at
-    the edge, without checking what is known there.
+    """Access blocks that are all inside their arrays without a check of each element.
 
-        for %c0, %n, %c64 (%i: i32) {
-          %x: tile<64xf32> = tile.load_tile %X, offsets=[%i], strides=[%c1], bounds=[%n]
+        for %c0, %k, %c32 (%i: i32, %a: tile<32xf32> = %zero) {
+          %x: tile<32xf32> = tile.load_tile %X, offsets=[%i], strides=[%c1], bounds=[%n]
           ...
         }
 
     becomes
 
-        %whole: i32 = ...                        // the last multiple of 64 up to n
-        for %c0, %whole, %c64 (%i: i32) {
-          %end: i32 = add %i, %c64
-          %x: tile<64xf32> = tile.load_tile %X, offsets=[%i], strides=[%c1], bounds=[%end]
-          ...
-        }
-        for %whole, %n, %c64 (%j: i32) {
-          %y: tile<64xf32> = tile.load_tile %X, offsets=[%j], strides=[%c1], bounds=[%n]
+        for %c0, %k, %c32 (%i: i32, %a: tile<32xf32> = %zero) {
+          %last: i32 = add %n, %cm32               // where the last block inside starts
+          %inside: bool = compare le %i, %last     // and that %n is no less, unless that is known
+          %x: tile<32xf32> = if %inside {
+            %end: i32 = add %i, %c32
+            %y: tile<32xf32> = tile.load_tile %X, offsets=[%i], strides=[%c1], bounds=[%end]
+            yield %y
+          } else {
+            %z: tile<32xf32> = tile.load_tile %X, offsets=[%i], strides=[%c1], bounds=[%n]
+            yield %z
+          }
           ...
         }
 
-    A loop is split where that leaves out a check; a program, by an `if`, only where more elements
-    can be loaded or stored at once, as it doubles what is compiled.
+    One condition serves a stretch of a region: from the first access of a block to the last,
+    with what goes element by element between them, but not with what combines the elements of a
+    tile.  In a loop this leaves out the checks of all rounds but few; outside, where it is once
+    that something is checked, it is done only for what can then access more elements at once.
+
+    Where blocks divide what a loop goes over, no round of it is at the edge, and none checks.
     """
 
     name = "split-interior"
     level = tile.TileOp.level
 
     def run(self, module: Module) -> dict[str, int]:
-        loops = programs = 0
+        loops = stretches = 0
         for function in module:
-            if isinstance(function, Func):
-                for op in list(function.walk()):
-                    if isinstance(op, For):
-                        loops += _split_loop(op)
-                programs += _split_program(function)
-        return {"loops": loops, "programs": programs}
+            for op in list(function.walk()):
+                if isinstance(op, For):
+                    loops += _relax_loop(op)
+            stretches += _visit(function.regions[0], in_loop=False)
+        return {"loops": loops, "stretches": stretches}
 
 
-def _split_loop(loop: For) -> bool:
-    """Split a loop over blocks up to where an array ends."""
-    sums = Sums()
+def _relax_loop(loop: For) -> bool:
+    """Leave out checks in a loop that has no round at the edge."""
+    sums, axes = Sums(), Axes()
     lower, upper = sums.scalar(loop.lower), sums.scalar(loop.upper)
     step = loop.step.op
     if not isinstance(step, Constant) or step.value <= 0 or lower is None or upper is None:
         return False
-    # Then the distance to the end fits its type.
-    if not is_nonnegative(lower) or loop.trip_count() is not None:
+    if not is_nonnegative(lower):  # the distance to the end might not fit its type
         return False
-    index = loop.body.arguments[0]
-    room = plus(upper, {(index,): 1, (): int(step.value)}, -1)
+    if any(axes.of(v).everywhere % int(step.value) for v in (loop.lower, loop.upper)):
+        return False
+    room = plus(upper, {(loop.body.arguments[0],): 1, (): int(step.value)}, -1)
     if not any(_known(r, [room]) and not _known(r, []) for r in _rooms(loop.body, sums)):
         return False
-    axes = Axes()
-    if all(axes.of(v).everywhere % int(step.value) == 0 for v in (loop.lower, loop.upper)):
-        _relax(loop.body, [room], sums)  # there is no round at the edge
-        return True
-    type_ = index.type
-    assert isinstance(type_, DType) and loop.parent is not None
-    b = Builder(loop.parent, loop, loop.location)
-    length = b(math.Sub(b(math.Maximum(loop.upper, loop.lower)), loop.lower))
-    rounds = b(math.FloorDiv(length, loop.step))
-    whole = b(math.Add(loop.lower, b(math.Mul(rounds, loop.step))), "whole")
-    inner = loop.clone({})
-    inner.set_operands((loop.lower, whole, *loop.operands[2:]))
-    loop.insert_before(inner)
-    loop.set_operands((whole, *loop.operands[1:3], *inner.results))
-    sums = Sums()
-    index = inner.regions[0].arguments[0]
-    upper = sums.scalar(loop.operands[1])
-    assert upper is not None
-    room = plus(upper, {(index,): 1, (): int(step.value)}, -1)
-    _relax(inner.regions[0], [room], sums)
+    _relax(loop.body, [room], sums)
     return True
 
 
-def _split_program(function: Func) -> bool:
-    """Run a program that is all inside without checks, if it can then access more at once."""
-    if function.returns:
-        return False
-    first = next((op for op in function.body if effects_within(op)), None)
-    if first is None:
-        return False
-    sums, axes = Sums(), Axes()
-    before = {v for op in function.body for v in op.results if _stands_before(op, first)}
-    before.update(function.body.arguments)
-    wanted: list[tuple[Value, int, Value]] = []
-    for op, axis in _narrow(function.body, axes):
-        offset, size, bound = op.offsets[axis], _shape(op)[axis], op.bounds[axis]
-        room = _room(offset, size, bound, sums)
-        if room is None or _known(room, []):
-            continue
-        if not all(v in before for product in room for v in product):
+def _visit(region: Region, *, in_loop: bool) -> int:
+    """Split off the interior of what is in a region; gives of how many stretches."""
+    found = 0
+    for op in region:
+        for inner in op.regions:
+            found += _visit(inner, in_loop=in_loop or op.loops)
+    return found + sum(_Stretch(ops, in_loop=in_loop).split() for ops in _runs(region))
+
+
+def _runs(region: Region) -> list[list[Op]]:
+    """The ops of a region, in runs of such as go element by element."""
+    runs: list[list[Op]] = [[]]
+    for op in region:
+        if op.regions or op.terminator or isinstance(op, COMBINES):
+            runs.append([])
+        else:
+            runs[-1].append(op)
+    return [ops for ops in runs if ops]
+
+
+class _Stretch:
+    """What lies in a run of ops from the first access of a block to the last."""
+
+    def __init__(self, run: Sequence[Op], *, in_loop: bool):
+        self.in_loop = in_loop
+        self.sums, self.axes = Sums(), Axes()
+        accesses = [op for op in run if isinstance(op, tile.LoadTile | tile.StoreTile)]
+        start = run.index(accesses[0]) if accesses else 0
+        self.early = _early(run, start)  # what is computed between them, and can be before
+        self.late = {op for op in run[start:] if op not in self.early}
+        self.wanted = {op: found for op in accesses if (found := self._unsure(op))}
+        inside = [n for n, op in enumerate(run) if op in self.wanted]
+        self.ops = run[inside[0] : inside[-1] + 1] if inside else []
+
+    def _unsure(self, op: tile.LoadTile | tile.StoreTile) -> list[int]:
+        """Along which axes a block may leave its array, as can be told before the stretch."""
+        unsure = []
+        for axis, size in enumerate(_shape(op)):
+            room = _room(op.offsets[axis], size, op.bounds[axis], self.sums)
+            if room is None or _known(room, []):
+                continue
+            is_early = all(v.op not in self.late for product in room for v in product)
+            if is_early and not is_nonnegative(plus({(): -1}, room, -1)):  # it never has room
+                unsure.append(axis)
+        return unsure if self.in_loop else [a for a in unsure if _widens(op, a, self.axes)]
+
+    def split(self) -> bool:
+        """Put the stretch under a condition."""
+        if not self.ops:
             return False
-        wanted.append((offset, size, bound))
-    if not wanted:
-        return False
-    b = Builder(function.body, first, first.location)
-    inside: Value | None = None
-    rooms = []
-    for offset, size, bound in wanted:
-        room = _room(offset, size, bound, sums)
-        assert room is not None
-        if room in rooms:
-            continue
-        rooms.append(room)
-        start, end = sums.scalar(offset), sums.scalar(bound)
+        first = self.ops[0]
+        region = first.parent
+        assert region is not None
+        for op in [op for op in self.ops if op in self.early]:
+            op.detach()
+            first.insert_before(op)
+        self.ops = [op for op in self.ops if op not in self.early]
+        rooms: list[Room] = []
+        inside = self._inside(Builder(region, first, first.location), rooms)
+        given = [v for op in self.ops for v in op.results if not self._has(v.users)]
+        # Masks that are made before are made again, for there they may be known to be true.
+        then = _copied([*self._masks(), *self.ops], given)
+        otherwise = _copied(self.ops, given)
+        branch = If.create((inside,), (), [v.type for v in given], (then, otherwise))
+        branch.location = first.location
+        first.insert_before(branch)
+        for old, new in zip(given, branch.results, strict=True):
+            new.name = old.name
+            old.replace_by(new)
+        for op in reversed(self.ops):
+            op.erase()
+        _relax(then, rooms, Sums())
+        return True
+
+    def _has(self, users: object) -> bool:
+        """Whether all of some ops are of the stretch."""
+        return set(self.ops).issuperset(users)  # type: ignore[call-overload, no-any-return]
+
+    def _inside(self, b: Builder, rooms: list[Room]) -> Value:
+        """Whether the blocks are all inside."""
+        holds: list[Value] = []
+        for op, axes in self.wanted.items():
+            for axis in axes:
+                offset, bound, size = op.offsets[axis], op.bounds[axis], _shape(op)[axis]
+                room = _room(offset, size, bound, self.sums)
+                if room is None or room in rooms:
+                    continue
+                rooms.append(room)
+                holds += self._fits(b, offset, bound, size)
+        inside = holds[0]
+        for also in holds[1:]:
+            inside = b(math.And(inside, also))
+        inside.name = "inside"
+        return inside
+
+    def _fits(self, b: Builder, offset: Value, bound: Value, size: int) -> Iterator[Value]:
+        """The conditions under which there is room for a block."""
+        start, end = self.sums.scalar(offset), self.sums.scalar(bound)
         type_ = offset.type
         assert start is not None and end is not None and isinstance(type_, DType)
-        last = materialise(plus(start, {(): size}), type_, b)
-        checks = [b(math.Compare(Predicate.LE, last, materialise(end, type_, b)))]
-        if not is_nonnegative(start):  # then it may be any number, and its end over its type's
-            checks.append(b(math.Compare(Predicate.LE, materialise(start, type_, b), last)))
-        for holds in checks:
-            inside = holds if inside is None else b(math.And(inside, holds))
-    assert inside is not None
-    then, otherwise = Region(), Region()
+        if not start.keys() - {()}:
+            behind, ends = plus(start, {(): size}), materialise(end, type_, b)
+            yield b(math.Compare(Predicate.GE, ends, materialise(behind, type_, b)))
+            return
+        last = materialise(plus(end, {(): -size}), type_, b)
+        last.name = "last"
+        if not is_nonnegative(end):  # a bound far below 0 has no number so much lower
+            yield b(math.Compare(Predicate.LT, last, materialise(end, type_, b)))
+        yield b(math.Compare(Predicate.LE, materialise(start, type_, b), last))
+
+    def _masks(self) -> list[Op]:
+        """What is made before the stretch, in its region, of integers and comparisons of them."""
+        found: dict[Op, None] = {}
+        region = self.ops[0].parent
+
+        def visit(op: Op) -> None:
+            for value in op.operands:
+                source = value.op
+                if (
+                    source is not None
+                    and source.parent is region
+                    and source not in found
+                    and not self._has((source,))
+                    and source.touches_nothing
+                    and not source.regions
+                    and not isinstance(source, COMBINES)
+                    and isinstance(value.type, Tile)
+                    and not value.type.element.is_float
+                ):
+                    visit(source)
+                    found[source] = None
+
+        for op in self.ops:
+            visit(op)
+        return list(found)
+
+
+def _copied(ops: Sequence[Op], given: Sequence[Value]) -> Region:
+    """A region that does as some ops do, and gives what they give."""
+    region = Region()
     mapping: dict[Value, Value] = {}
-    # Masks that are made before are made again, for there they may be known to be true.
-    for early in function.body:
-        if early is first:
-            break
-        if any(isinstance(v.type, Tile) for v in early.results):
-            then.append(early.clone(mapping))
-    ending = function.body.end
-    moved = first
-    while moved is not ending:
-        assert moved.next is not None
-        following = moved.next
-        then.append(moved.clone(mapping))
-        moved.detach()
-        otherwise.append(moved)
-        moved = following
-    for region in (then, otherwise):
-        region.append(Yield(()))
-    ending.insert_before(If.create((inside,), (), (), (then, otherwise), first.location))
-    _relax(then, rooms, Sums())
-    return True
+    for op in ops:
+        region.append(op.clone(mapping))
+    region.append(Yield([mapping[v] for v in given], location=ops[-1].location))
+    return region
 
 
-def _stands_before(op: Op, other: Op) -> bool:
-    while op is not other and op.next is not None:
-        op = op.next
-    return op is other
+def _early(run: Sequence[Op], start: int) -> dict[Op, None]:
+    """What comes after a start and may as well come before it: scalars made of such."""
+    early: dict[Op, None] = {}
+    late = {run[start]}
+    for op in run[start + 1 :]:
+        is_scalar = op.touches_nothing and all(isinstance(v.type, DType) for v in op.results)
+        if is_scalar and late.isdisjoint([v.op for v in op.operands]):
+            early[op] = None
+        else:
+            late.add(op)
+    return early
 
 
 def _blocks(region: Region) -> Iterator[tile.LoadTile | tile.StoreTile]:
@@ -199,23 +277,22 @@ def _known(room: Room, facts: list[Room]) -> bool:
     return any(not rest.keys() - {()} and rest.get((), 0) >= 0 for rest in left)
 
 
-def _narrow(region: Region, axes: Axes) -> Iterator[tuple[tile.LoadTile | tile.StoreTile, int]]:
-    """The blocks of which more could be accessed at once if they were known to be inside along
-    an axis; with that axis."""
-    for op in _blocks(region):
-        axis, size = order(op, axes)[0], _shape(op)
-        element = element_type((op.value if isinstance(op, tile.StoreTile) else op.result).type)
-        most = min(size[axis], VECTOR_BYTES // max(1, element.element.bits // 8))
-        now = vector(op, axis, axes)
-        if now >= most:
-            continue
-        bounds = tuple(op.offsets[a] if a == axis else v for a, v in enumerate(op.bounds))
-        relaxed = op.clone({})
-        relaxed.set_operands((*op.operands[: -len(bounds)], *bounds))
-        wider = vector(relaxed, axis, axes) > now
-        relaxed.erase()
-        if wider:
-            yield op, axis
+def _widens(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> bool:
+    """Whether more of a block could be accessed at once if it were known to be inside along an
+    axis."""
+    if order(op, axes)[0] != axis:
+        return False
+    block = op.value if isinstance(op, tile.StoreTile) else op.result
+    width = max(1, element_type(block.type).element.bits // 8)
+    now = vector(op, axis, axes)
+    if now >= min(_shape(op)[axis], VECTOR_BYTES // width):
+        return False
+    bounds = tuple(op.offsets[a] if a == axis else v for a, v in enumerate(op.bounds))
+    relaxed = op.clone({})
+    relaxed.set_operands((*op.operands[: -len(bounds)], *bounds))
+    wider = vector(relaxed, axis, axes) > now
+    relaxed.erase()
+    return wider
 
 
 def _relax(region: Region, facts: list[Room], sums: Sums) -> None:
