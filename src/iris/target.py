@@ -32,6 +32,76 @@ ULPS: Mapping[str, float] = MappingProxyType(
 EXPANSION_ULPS: Mapping[str, float] = MappingProxyType({"erf": 1, "sigmoid": 3})
 
 
+#: Elements in a cycle: `alu` does fused multiply-adds of floats of 16 or 32 bits, and sums of
+#: integers; `int_mul` products of these, `wide` integers of 64 bits; the others are functions, of
+#: which `exp2` is `log2`, too.
+RATES: Mapping[str, float] = MappingProxyType(
+    {"alu": 128, "int_mul": 32, "wide": 32, "exp2": 32, "recip": 21, "rsqrt": 16, "sin": 9}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """What one core of a GPU does in a cycle, and how many threads it can hold.
+
+    Measured on M1 and M2 [philipturner/metal-benchmarks], if nothing else is said.  Of later cores
+    nothing of the kind is published: they are taken to do as much.
+    """
+
+    #: Elements that each part of the arithmetic hardware computes; see `RATES`.
+    rates: Mapping[str, float] = field(default_factory=lambda: RATES, hash=False)
+    #: Cycles that a simdgroup takes for a product of 8x8 matrices, on the same hardware as
+    #: fused multiply-adds: 17 to 18, where those of the product alone would take 16.  Four
+    #: simdgroups at a time.
+    mma_cycles: float = 17.5
+    schedulers: int = 4
+    #: Bytes: given by lanes to each other, and from the two caches.
+    shuffle_bytes: float = 256
+    l1_bytes: float = 64
+    l2_bytes: float = 32
+    #: Simdgroups that keep the arithmetic busy.
+    saturating_simdgroups: int = 24
+    #: How many threads fit a core, by the most registers of 16 bits that each has; the last are
+    #: all that a thread can have.  [Mesa: agx_performance.c]
+    occupancy: tuple[tuple[int, int], ...] = (
+        (104, 1024),
+        (112, 896),
+        (128, 832),
+        (136, 768),
+        (144, 704),
+        (160, 640),
+        (184, 576),
+        (208, 512),
+        (232, 448),
+        (256, 384),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A chip with its GPU, the smallest of its generation."""
+
+    name: str
+    cores: int
+    clock: float  # GHz
+    bandwidth: float  # GB/s of memory, nominal
+    #: Whether a thread has registers as it needs them.  Else it has, from start to end, the most
+    #: that it needs at any point.  [Mesa: agx_performance.c; meTile, M5]
+    dynamic_registers: bool = False
+    core: Core = Core()
+
+
+#: Bandwidth: Apple's figures.  Cores and clocks: M1 and M2 [philipturner/metal-benchmarks and
+#: forums.macrumors.com 2471322], M3 to M5 [hmc-tech.com, not checked elsewhere].
+CHIPS = (
+    Chip("M1", cores=8, clock=1.28, bandwidth=68),
+    Chip("M2", cores=10, clock=1.40, bandwidth=100),
+    Chip("M3", cores=10, clock=1.40, bandwidth=100, dynamic_registers=True),
+    Chip("M4", cores=10, clock=1.47, bandwidth=120, dynamic_registers=True),
+    Chip("M5", cores=10, clock=1.74, bandwidth=154, dynamic_registers=True),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class AppleGPU:
     """Limits and geometry of an Apple GPU; the defaults hold for every Apple7+ family.

@@ -56,6 +56,13 @@ def test_tile_ir_is_lowered(file: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "x + x" in msl
 
 
+def test_what_it_costs(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = out_of(capsys, "--estimate", file).splitlines()
+    assert lines[0].startswith("@double: 1 programs of ")
+    assert lines[1].startswith("a program: 64 flops, ")
+    assert [line.split()[0] for line in lines[2:]] == ["chip", "M1", "M2", "M3", "M4", "M5"]
+
+
 def test_metal_ir_is_emitted_as_it_stands(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     msl = out_of(capsys, file)
     file.write_text(str(run(parse(TILE), METAL_PIPELINE)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iris import knobs
 from iris.errors import PipelineError
@@ -15,6 +15,10 @@ from iris.ir.text.diff import diff
 from iris.passes import Instrument, Pipeline, run
 from iris.passes.instruments import Check, Dump, Snapshots
 from iris.passes.layouts import ChooseSimdgroups
+
+if TYPE_CHECKING:
+    from iris.passes.cost import Estimate
+    from iris.passes.sample import Sizes
 
 # Masks are followed first: until then a masked element has no value.
 TILE_PIPELINE = Pipeline.parse(
@@ -81,14 +85,15 @@ class Compilation:
     """A kernel lowered for some arguments.
 
     `print(compilation)` shows the Metal Shading Language; `.stages` has the IR after every pass,
-    `.tile` and `.metal` that at the end of each level, `.diff(name)` what one pass changed, and
-    `.run(*arguments)` runs the kernel.
+    `.tile` and `.metal` that at the end of each level, `.diff(name)` what one pass changed,
+    `.estimate` what it would cost on some GPUs, and `.run(*arguments)` runs the kernel.
     """
 
-    def __init__(self, traced: Module, options: Options, launch: Callable[..., None]):
+    def __init__(self, traced: Module, options: Options, launch: Callable[..., None], sizes: Sizes):
         self.traced = traced
         self.options = options
         self._launch = launch
+        self._sizes = sizes
 
     @cached_property
     def stages(self) -> list[Stage]:
@@ -118,6 +123,13 @@ class Compilation:
         from iris.codegen.msl import emit  # opened when first used
 
         return emit(entry_of(self.stages[-1].module)).text
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """What the kernel costs on each generation of GPUs, for what it was lowered for."""
+        from iris.passes.cost import estimate  # opened when first used
+
+        return estimate(entry_of(self.stages[-1].module), self._sizes)
 
     def _last(self, level: Level) -> str:
         return next(stage.text for stage in reversed(self.stages) if stage.level is level)

@@ -21,6 +21,7 @@ from iris.frontend.tracing import error_here, is_tracing
 from iris.frontend.values import Traced
 from iris.ir.core import Module
 from iris.ir.effects import effects_within, writes
+from iris.passes.sample import Size, Sizes
 
 GridLike: TypeAlias = "int | tuple[int, ...] | Callable[[dict[str, Any]], int | tuple[int, ...]]"
 
@@ -72,10 +73,11 @@ class Kernel:
         device = named.pop("device", None)
         options = _options(named)
         bound = bind(self.function, arguments, named)
-        known, _ = specs(self.function, bound)
+        known, passed = specs(self.function, bound)
         compiled = self._compiled(known, options, select(device))
         launch = functools.partial(self._launch, grid, device=device, **asdict(options))
-        return Compilation(compiled.traced, options, launch)
+        sizes = Sizes(_grid(grid, self.function, bound), _sizes(passed))
+        return Compilation(compiled.traced, options, launch, sizes)
 
     def _launch(
         self, grid: GridLike, *arguments: Any, device: str | Device | None = None, **named: Any
@@ -125,6 +127,12 @@ def _options(named: dict[str, Any]) -> Options:
     if type(options.fast_math) is not bool:
         raise error_here(ArgumentError, f"fast_math is True or False, not {options.fast_math!r}")
     return options
+
+
+def _sizes(passed: Mapping[str, Any]) -> dict[str, Size]:
+    """The shapes of arrays, and the integers, that a kernel is given."""
+    shapes: dict[str, Size] = {n: v.shape for n, v in passed.items() if isinstance(v, np.ndarray)}
+    return shapes | {n: int(v) for n, v in passed.items() if isinstance(v, int | np.integer)}
 
 
 def _exactly(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from iris.ir import math, tile
@@ -160,9 +160,9 @@ class _Stretch:
         _relax(then, rooms, Sums())
         return True
 
-    def _has(self, users: object) -> bool:
+    def _has(self, users: Iterable[Op]) -> bool:
         """Whether all of some ops are of the stretch."""
-        return set(self.ops).issuperset(users)  # type: ignore[call-overload, no-any-return]
+        return set(self.ops).issuperset(users)
 
     def _inside(self, b: Builder, rooms: list[Room]) -> Value:
         """Whether the blocks are all inside."""

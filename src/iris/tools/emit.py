@@ -4,6 +4,7 @@
     iris emit lowered.iris                  Metal IR, as it stands
     iris emit --passes "..." kernel.iris    after these passes instead
     iris emit --entry @scale kernels.iris   one function of several
+    iris emit --estimate kernel.iris        what it costs on some GPUs, instead of the text
 
 Comments in the file, such as those for `iris run`, do not matter.
 """
@@ -19,6 +20,7 @@ from iris.errors import SettingError
 from iris.ir import Level, Module, parse, verify
 from iris.ir.control import Func
 from iris.passes import Pipeline, run
+from iris.passes.cost import estimate
 from iris.tools.opt import read, write
 
 
@@ -35,6 +37,11 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--passes", metavar="PIPELINE", help="run these first, and no others (see iris opt --list)"
     )
     parser.add_argument("--entry", metavar="FUNC", help="the function, where there are several")
+    parser.add_argument(
+        "--estimate",
+        action="store_true",
+        help="print what a program costs, for sizes of about 1000",
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write here, not to standard output")
     parser.set_defaults(run=run_command)
 
@@ -54,7 +61,7 @@ def run_command(options: argparse.Namespace) -> None:
             f"@{function.symbol} is at the {function.function_level.value} level, after the passes "
             f"{str(pipeline)!r}; those that lead from Tile IR to Metal IR are {METAL_PIPELINE}"
         )
-    text = emit(function).text
+    text = f"{estimate(function)}\n" if options.estimate else emit(function).text
     if options.output is None:
         sys.stdout.write(text)
     else:

@@ -1,0 +1,281 @@
+"""What kernels do to the machine, counted, beside kernels that other projects have published.
+
+Ours are ordinary tile programs, lowered as for a launch on a GPU and run by the interpreter of
+Metal IR, whose counters these are.  The others' figures are data (`PEERS`): their published MSL,
+run on a CPU with the same counters, 32 banks of 4 bytes and lines of 128 bytes.  Our GEMM has tiles
+of 64x64x32 and 4 simdgroups, attention blocks of 32 by 32; rows have the default of simdgroups.
+
+ld, st    lines that one instruction of a simdgroup touches, summed, over the lines of the arrays
+frag      fragments of 8x8 loaded from threadgroup memory for 16 products of fragments
+B/mma     bytes to and from threadgroup memory for each product of fragments
+cfl       cycles of bank conflicts for each access of a simdgroup to threadgroup memory
+bar       barriers of a threadgroup: for each step along K (GEMM), or in all
+exp       exponentials for each element of the result
+mma       products of fragments over MNK/512; over those of all keys in attention
+
+`best` is the least of the peers' figures, and `over` what ours is above it; why, stands below the
+table.  `MLX merged` is with neighbouring accesses of a thread merged into one, where that differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import iris
+import report
+from compile import layernorm, matmul, softmax
+from iris.compiler.devices import ArrayArgument, Grid, MetalInterpreter, Program
+from iris.interp import metal
+from iris.interp.metal import Counters
+
+Array = npt.NDArray[Any]
+LINE = 128  # bytes
+FRAGMENT = 8 * 8  # elements
+HEADS, SEQUENCE, DEPTH = 8, 128, 64
+BLOCK = 32  # of queries, and of keys
+
+
+@iris.kernel
+def rmsnorm(X, Weight, Out, N, eps, BLOCK: iris.constexpr):
+    row = iris.program_id(0)
+    cols = iris.arange(0, BLOCK)
+    mask = cols < N
+    x = iris.load(X + row * N + cols, mask=mask)
+    weight = iris.load(Weight + cols, mask=mask)
+    y = x * iris.rsqrt(iris.sum(x * x) / N + eps) * weight
+    iris.store(Out + row * N + cols, y, mask=mask)
+
+
+@iris.kernel
+def attention(Q, K, V, Out, S, scale, D: iris.constexpr, T: iris.constexpr, causal: iris.constexpr):
+    first = iris.program_id(0) * T
+    head = iris.program_id(1) * S * D
+    q = iris.tile_load(Q + head, first, 0, D, (T, D), rows=S, cols=D)
+    m = iris.full((T,), -1e30)
+    total = iris.zeros((T,))
+    acc = iris.zeros((T, D))
+    for start in iris.tile_range(0, first + T if causal else S, T):
+        k = iris.tile_load(K + head, start, 0, D, (T, D), rows=S, cols=D)
+        v = iris.tile_load(V + head, start, 0, D, (T, D), rows=S, cols=D)
+        key = (start + iris.arange(0, T))[None, :]
+        seen = key < S
+        if causal:
+            seen = seen & (key <= (first + iris.arange(0, T))[:, None])
+        scores = iris.where(seen, iris.dot(q, k.T) * scale, -1e30)
+        new = iris.maximum(m, iris.max(scores, axis=1))
+        p = iris.exp(scores - new[:, None])
+        rescale = iris.exp(m - new)
+        total = total * rescale + iris.sum(p, axis=1)
+        acc = acc * rescale[:, None] + iris.dot(p.to(v.dtype), v)
+        m = new
+    iris.tile_store(Out + head, first, 0, D, acc / total[:, None], rows=S, cols=D)
+
+
+MLX, MERGED, METILE, TILELANG = "MLX", "MLX merged", "meTile", "TileLang"
+TINYGRAD, TRITON = "tinygrad", "triton-msl"
+# MLX's GEMM is `steel`, of 64x64x16; meTile's and TileLang's have 64x64x32; tinygrad's loads its
+# fragments from the device.  At 250 meTile's and TileLang's are wrong at the edges, and tinygrad
+# does not use the matrix units.
+GEMM_F16 = {
+    "ld": {MLX: 10, METILE: 8, TILELANG: 6, TINYGRAD: 64},
+    "st": {MLX: 16, MERGED: 8, METILE: 8, TILELANG: 4, TINYGRAD: 4},
+    "B/mma": {MLX: 96, METILE: 192, TILELANG: 96},
+    "cfl": {MLX: 0, METILE: 3.7, TILELANG: 4.4},
+    "bar": {MLX: 2.1, METILE: 1, TILELANG: 2},
+}
+PEERS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
+    "gemm f32 256": {
+        "ld": {MLX: 12, METILE: 4, TILELANG: 4, TINYGRAD: 32},
+        "st": {MLX: 8, MERGED: 4, METILE: 4, TILELANG: 4, TINYGRAD: 4},
+        "frag": {MLX: 8, METILE: 20, TILELANG: 8, TINYGRAD: 8},
+        "B/mma": {MLX: 192, METILE: 384, TILELANG: 192},
+        "cfl": {MLX: 0.89, MERGED: 0, METILE: 4.4, TILELANG: 4.8},
+        "bar": {MLX: 2.1, METILE: 2, TILELANG: 2},
+    },
+    "gemm f32 250": {"ld": {MLX: 29, MERGED: 23}},
+    "gemm f16 256": GEMM_F16,
+    "gemm f16 256 to f32": GEMM_F16,
+    "softmax 64x1024": {
+        "ld": {MLX: 4, MERGED: 2, METILE: 2, TRITON: 3},
+        "st": {MLX: 4, MERGED: 2, METILE: 1, TRITON: 1},
+        "bar": {MLX: 5, METILE: 4, TRITON: 6},
+        "exp": {MLX: 1, METILE: 2.25, TRITON: 2},
+    },
+    "softmax 64x1000": {
+        "ld": {MLX: 4.8, METILE: 3.5, TRITON: 5.3},
+        "bar": {METILE: 16},
+    },
+    "layernorm 64x1024": {
+        "ld": {MLX: 23, MERGED: 17, METILE: 3.9, TRITON: 4.9},
+        "st": {MLX: 8, METILE: 1, TRITON: 1},
+        "bar": {MLX: 5, METILE: 4, TRITON: 6},
+    },
+    "rmsnorm 64x1024": {
+        "ld": {MLX: 7.9, MERGED: 4.9, METILE: 3},
+        "st": {MLX: 4, METILE: 1},
+        "bar": {MLX: 3, METILE: 2},
+    },
+    "attention": {
+        "ld": {MLX: 48},
+        "st": {MLX: 8, MERGED: 4},
+        "bar": {MLX: 18},
+        "exp": {MLX: 2.25},
+    },
+    "attention causal": {"ld": {MLX: 32}, "exp": {MLX: 1.4}},
+}
+TURNED = "the result goes through threadgroup memory once, so that its stores fill whole lines: st"
+WHY = {
+    ("gemm f16 256", "B/mma"): f"{TURNED} 1 for 4",
+    ("gemm f16 256", "bar"): f"{TURNED} 1 for 4; one buffer for each operand, for more simdgroups",
+    ("gemm f16 256 to f32", "bar"): "one buffer for each operand, for more simdgroups on a core",
+}
+
+
+class Counting(MetalInterpreter):
+    """Counts what launches do."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.counters = Counters()
+
+    def launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> None:
+        views = [self._view(a) if isinstance(a, ArrayArgument) else a for a in arguments]
+        metal.run(program.entry, grid, views, counters=self.counters)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A launch, and what is right."""
+
+    kernel: Any
+    grid: tuple[int, ...]
+    inputs: Sequence[Array]
+    rest: Sequence[Any]  # arguments after the arrays
+    constants: Mapping[str, Any]
+    expected: Array  # in the dtype of the result
+    steps: int = 1  # along K
+    products: int = 0  # of elements
+
+    def figures(self) -> dict[str, float]:
+        device, out = Counting(), np.zeros_like(self.expected)
+        self.kernel[self.grid](*self.inputs, out, *self.rest, device=device, **self.constants)
+        np.testing.assert_allclose(out, self.expected, rtol=1e-2, atol=1e-2)
+        counted = device.counters
+        shared = (counted.threadgroup_loads, counted.threadgroup_stores)
+        barriers = counted.barriers["threadgroup"]
+        found = {
+            "ld": counted.device_loads.lines / sum(map(lines, self.inputs)),
+            "st": counted.device_stores.lines / lines(out),
+            "bar": barriers / int(np.prod(self.grid)) / self.steps,
+        }
+        if accesses := sum(s.instructions for s in shared):
+            found["cfl"] = sum(s.conflicts for s in shared) / accesses
+        if counted.mmas:
+            fragments = counted.threadgroup_loads.bytes / (FRAGMENT * self.inputs[0].itemsize)
+            found["frag"] = 16 * fragments / counted.mmas
+            found["B/mma"] = sum(s.bytes for s in shared) / counted.mmas
+            found["mma"] = counted.mmas / (self.products / 512)
+        if "exp" in counted.transcendentals:
+            found["exp"] = counted.transcendentals["exp"] / out.size
+        return found
+
+
+def lines(array: Array) -> int:
+    return -(-array.nbytes // LINE)
+
+
+def cases() -> dict[str, Case]:
+    rng = np.random.default_rng(0)
+    found: dict[str, Case] = {}
+    for n in (256, 250):
+        found[f"gemm f32 {n}"] = gemm_case(n, np.float32, np.float32, rng)
+        found[f"gemm f16 {n}"] = gemm_case(n, np.float16, np.float16, rng)
+        found[f"gemm f16 {n} to f32"] = gemm_case(n, np.float16, np.float32, rng)
+    for n in (1024, 1000):
+        found |= row_cases(n, rng)
+    found["attention"] = attention_case(False, rng)
+    found["attention causal"] = attention_case(True, rng)
+    return found
+
+
+def gemm_case(n: int, operands: Any, result: Any, rng: np.random.Generator) -> Case:
+    a, b = (rng.standard_normal((n, n)).astype(operands) for _ in range(2))
+    tiles = iris.cdiv(n, 64)
+    return Case(
+        matmul,
+        (tiles, tiles),
+        (a, b),
+        (n, n, n),
+        {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_simdgroups": 4},
+        (a.astype(np.float32) @ b.astype(np.float32)).astype(result),
+        steps=iris.cdiv(n, 32),
+        products=n**3,
+    )
+
+
+def row_cases(n: int, rng: np.random.Generator) -> dict[str, Case]:
+    rows = 64
+    x = rng.standard_normal((rows, n)).astype(np.float32)
+    weight, bias = (rng.standard_normal(n).astype(np.float32) for _ in range(2))
+    e = np.exp(x - x.max(1, keepdims=True))
+    centred = x - x.mean(1, keepdims=True)
+    normed = centred / np.sqrt((centred * centred).mean(1, keepdims=True) + 1e-5)
+    root = np.sqrt((x * x).mean(1, keepdims=True) + 1e-5)
+    grid, constants = (rows,), {"BLOCK": 1024}
+    programs = {
+        "softmax": Case(softmax, grid, [x], (n,), constants, e / e.sum(1, keepdims=True)),
+        "layernorm": Case(
+            layernorm, grid, [x, weight, bias], (n, 1e-5), constants, normed * weight + bias
+        ),
+        "rmsnorm": Case(rmsnorm, grid, [x, weight], (n, 1e-5), constants, x / root * weight),
+    }
+    return {f"{name} {rows}x{n}": case for name, case in programs.items()}
+
+
+def attention_case(causal: bool, rng: np.random.Generator) -> Case:
+    q, k, v = (rng.standard_normal((HEADS, SEQUENCE, DEPTH)).astype(np.float32) for _ in range(3))
+    scale = DEPTH**-0.5
+    scores = q @ k.swapaxes(1, 2) * scale
+    if causal:
+        scores = np.where(np.tri(SEQUENCE, dtype=bool), scores, -np.inf)
+    p = np.exp(scores - scores.max(2, keepdims=True))
+    return Case(
+        attention,
+        (SEQUENCE // BLOCK, HEADS),
+        (q, k, v),
+        (SEQUENCE, scale),
+        {"D": DEPTH, "T": BLOCK, "causal": causal, "num_simdgroups": 4},
+        (p / p.sum(2, keepdims=True)) @ v,
+        products=HEADS * 2 * SEQUENCE**2 * DEPTH,
+    )
+
+
+def main() -> None:
+    rows: dict[str, dict[str, float]] = {}
+    worse: list[str] = []
+    for name, case in cases().items():
+        theirs = PEERS.get(name, {})
+        for figure, ours in case.figures().items():
+            row = rows[f"{name}: {figure}"] = {"ours": ours}
+            peers = theirs.get(figure)
+            if not peers:
+                continue
+            best = min(peers.values())
+            # The peers' figures are rounded to two digits.
+            over = ours - best if ours > best * 1.05 else 0.0
+            row |= {"best": best, "over": over}
+            if over:
+                worse.append(f"{name}: {figure}: {WHY.get((name, figure), 'not explained')}")
+            row |= peers
+    report.write("structure", rows)
+    print("\nworse than the best of the peers:", *(worse or ["none"]), sep="\n  ")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""The integers that the threads of one program hold, as far as they are known before it runs.
+
+    %row: i32 = metal.threadgroup_id 0         3, say
+    %lane: i32 = metal.lane                    0, 1, 2, ... 31
+    %base: i32 = mul %row, %N                  3072, if N is 1024
+    %at: i32 = add %base, %lane                3072, 3073, ... 3103
+    %x: f32 = metal.load %X, %at               not known: no integer
+
+So where a program accesses memory, and how often its loops run, can be counted.  The program is one
+in the middle of the grid, which is like most others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.ir import math, metal, scalar
+from iris.ir.control import Func
+from iris.ir.core import OPS, Facet, Op, Value
+from iris.ir.math import element_type
+from iris.ir.metal import SIMDGROUP_WIDTH, count_of
+from iris.ir.types import ElementType, bool_
+
+Array = npt.NDArray[Any]
+Size = int | tuple[int, ...]
+
+#: What an argument or an extent is that nobody has told: one that something divides, and another.
+DIVIDED, UNDIVIDED = 1024, 1023
+
+#: What an op gives, `rule(sample, op, *operands)`, all operands known.  An array has an axis of
+#: threads, of length 1 where they have the same, and for register arrays an axis of elements.
+sampling = Facet("sample")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Those of a launch: of its grid, and what integer arguments and shapes of arrays are known, by
+    name."""
+
+    grid: tuple[int, int, int] = (1, 1, 1)
+    arguments: Mapping[str, Size] = field(default_factory=dict)
+
+    @property
+    def programs(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+
+class Sample:
+    """The known values of one program; all ops are to be computed in order."""
+
+    def __init__(self, function: Func, sizes: Sizes):
+        self.sizes = sizes
+        self.threads = max(1, function.simdgroups) * SIMDGROUP_WIDTH
+        self._known: dict[Value, Array] = {}
+        for value in function.body.arguments:
+            if _is_integral(value):
+                size = sizes.arguments.get(value.name or "")
+                if size is None and value.type is not bool_:
+                    size = usual_size(value)
+                self.set(value, None if size is None else np.array([size]))
+
+    def of(self, value: Value | None) -> Array | None:
+        return None if value is None else self._known.get(value)
+
+    def set(self, value: Value, known: Array | None) -> None:
+        """Say what a value is, in the dtype that it has."""
+        if known is None:
+            self._known.pop(value, None)
+        else:
+            dtype = scalar.storage(element_type(value.type).element)
+            self._known[value] = known.astype(dtype, copy=False)
+
+    def compute(self, op: Op) -> None:
+        """Find what the result of an op is, from what its operands are."""
+        if len(op.results) != 1 or not _is_integral(op.results[0]):
+            return
+        rule: Callable[..., Array] | None = sampling.get(type(op))
+        operands = [self._known.get(v) for v in op.operands if isinstance(v.type, ElementType)]
+        if rule is not None and all(x is not None for x in operands):
+            self.set(op.results[0], rule(self, op, *operands))
+
+
+def usual_size(value: Value) -> int:
+    """What an integer is taken to be that depends on the launch."""
+    divisors = [u.divisor for u in value.users if isinstance(u, math.AssumeDivisible)]
+    most = max(divisors, default=1)
+    return UNDIVIDED if most == 1 else -(-DIVIDED // most) * most
+
+
+def _is_integral(value: Value) -> bool:
+    return isinstance(value.type, ElementType) and not value.type.element.is_float
+
+
+_APART = (math.Constant, math.Select)
+
+
+@sampling(*[c for c in OPS.values() if c.__module__ == math.__name__ and c not in _APART])
+def elementwise(sample: Sample, op: Op, *operands: Array) -> Array:
+    return scalar.evaluate(op, *operands)
+
+
+@sampling(math.Constant)
+def constant(sample: Sample, op: math.Constant) -> Array:
+    axes = 1 + len(element_type(op.result.type).shape)
+    return scalar.from_bits(op.dtype, np.full((1,) * axes, op.bits, np.uint64))
+
+
+@sampling(math.Select)
+def select(
+    sample: Sample, op: math.Select, condition: Array, on_true: Array, on_false: Array
+) -> Array:
+    if condition.ndim < on_true.ndim:
+        condition = condition[:, None]
+    return scalar.evaluate(op, condition, on_true, on_false)
+
+
+@sampling(metal.Lane)
+def lane(sample: Sample, op: metal.Lane) -> Array:
+    return np.arange(sample.threads) % SIMDGROUP_WIDTH
+
+
+@sampling(metal.Simdgroup)
+def simdgroup(sample: Sample, op: metal.Simdgroup) -> Array:
+    return np.arange(sample.threads) // SIMDGROUP_WIDTH
+
+
+@sampling(metal.ThreadgroupId)
+def threadgroup_id(sample: Sample, op: metal.ThreadgroupId) -> Array:
+    return np.array([(sample.sizes.grid[op.axis] - 1) // 2])
+
+
+@sampling(metal.NumThreadgroups)
+def num_threadgroups(sample: Sample, op: metal.NumThreadgroups) -> Array:
+    return np.array([sample.sizes.grid[op.axis]])
+
+
+@sampling(metal.Extent)
+def extent(sample: Sample, op: metal.Extent) -> Array:
+    shape = sample.sizes.arguments.get(op.base.name or "")
+    return np.array([shape[op.axis] if isinstance(shape, tuple) else usual_size(op.result)])
+
+
+@sampling(metal.Splat)
+def splat(sample: Sample, op: metal.Splat, x: Array) -> Array:
+    return np.broadcast_to(x[:, None], (len(x), count_of(op.result.type)))
+
+
+@sampling(metal.Literal)
+def literal(sample: Sample, op: metal.Literal) -> Array:
+    return np.array([op.values])
+
+
+@sampling(metal.Pattern)
+def pattern(sample: Sample, op: metal.Pattern) -> Array:
+    numbers = [0]
+    for image in op.images:
+        numbers += [number ^ image for number in numbers]
+    return np.array([numbers])
+
+
+@sampling(metal.Take)
+def take(sample: Sample, op: metal.Take, x: Array) -> Array:
+    taken = x[:, list(op.indices)]
+    return taken if len(op.indices) > 1 else taken[:, 0]
+
+
+@sampling(metal.Join)
+def join(sample: Sample, op: metal.Join, *parts: Array) -> Array:
+    rows = max(map(len, parts))
+    apart = [x if x.ndim == 2 else x[:, None] for x in parts]
+    return np.concatenate([np.broadcast_to(x, (rows, x.shape[1])) for x in apart], axis=1)
+
+
+@sampling(metal.Slice)
+def slice_(sample: Sample, op: metal.Slice, x: Array, index: Array) -> Array:
+    width = count_of(op.result.type)
+    parts = x.reshape(len(x), -1, width)
+    rows = np.arange(len(x)) if len(x) > 1 else 0
+    taken = np.asarray(parts[rows, index])
+    return taken if element_type(op.result.type).shape else taken[:, 0]
