@@ -74,9 +74,10 @@ def complaints_of_all(texts: Sequence[str]) -> list[str]:
 def _as_cpp(text: str) -> str:
     """The text without what classes and C++ literals cannot do."""
     text = re.sub(r"(?<![\w.])(\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)h\b", r"half(\1f)", text)
-    # What an arm of a ternary names is somewhere in memory, what it computes is not: built-in
-    # vectors do not mind.
+    # What an arm of a ternary names or constructs is somewhere in memory, what it computes is not:
+    # built-in vectors do not mind.
     text = re.sub(r"\? (\*?\(+(?:device|threadgroup) const)", r"? +\1", text)
+    text = re.sub(r"(?<=\s): (uint[24]\(as_type)", r": +\1", text)
     text = re.sub(rf"\? ({_NAMED})(?=\s+:)", r"? value(\1)", text)
     return re.sub(rf"(?<=\s): ({_NAMED})(?=[;,)}}])", r": value(\1)", text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from iris.ir.metal import VECTOR_BYTES
 from iris.ir.types import DTYPES
 
 FLOATS = ("f16", "bf16", "f32")
@@ -61,34 +62,43 @@ class OneOp(NamedTuple):
         for i, dtype in enumerate(self.operands):
             # One of two has a name, and so a variable of its own.
             value = f"%x{i}" if i % 2 == 0 else f"%{i}"
-            load = f"{dtype} = metal.load %X{i}"
-            if count == 7:
+            width = _width(count, dtype)
+            type_ = _type(dtype, width)
+            if width == count:
+                lines.append(f"  {value}: {type_} = metal.load %X{i}, %lane")
+            else:
                 lines += [
-                    f"  {value}: regs<7x{dtype}> = metal.foreach 7 (%i{i}: i32) {{",
-                    f"    %1{i}: {load}, %i{i}",
+                    f"  {value}: {_type(dtype, count)} = metal.foreach {count // width} "
+                    f"(%i{i}: i32) {{",
+                    f"    %1{i}: {type_} = metal.load %X{i}, %i{i}",
                     f"    yield %1{i}",
                     "  }",
                 ]
-            else:
-                lines.append(f"  {value}: {_type(dtype, count)} = metal.load %X{i}, %lane")
             values.append(value)
         result = _type(self.result, count)
         lines.append(f"  %20: {result} = {self.op} {', '.join(values)}")
-        if count == 7:
+        width = _width(count, self.result)
+        if width == count:
+            lines.append("  metal.store %Out, %lane, %20")
+        else:
             lines += [
-                "  metal.foreach 7 (%k: i32) {",
-                f"    %21: {self.result} = metal.slice %20, %k",
+                f"  metal.foreach {count // width} (%k: i32) {{",
+                f"    %21: {_type(self.result, width)} = metal.slice %20, %k",
                 "    metal.store %Out, %k, %21",
                 "    yield",
                 "  }",
             ]
-        else:
-            lines.append("  metal.store %Out, %lane, %20")
         return "\n".join([*lines, "  return", "}", ""])
 
 
 def _type(dtype: str, count: int) -> str:
     return dtype if count == 1 else f"regs<{count}x{dtype}>"
+
+
+def _width(count: int, dtype: str) -> int:
+    """How many of so many elements one access moves."""
+    size = max(1, DTYPES[dtype].bits // 8)
+    return 1 if count % 2 else min(count, VECTOR_BYTES // size)
 
 
 def every_op() -> Iterator[OneOp]:

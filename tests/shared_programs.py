@@ -33,6 +33,10 @@ class State:
     value: Array  # of each thread
     memory: dict[str, Array]
     rounds: dict[str, int] = field(default_factory=dict)  # by the name of their number
+    names: dict[str, str] = field(default_factory=dict)  # what goes by another one's name now
+
+    def __getitem__(self, name: str) -> Array:
+        return self.memory[self.names.get(name, name)]
 
 
 Step = Callable[[State], None]
@@ -87,6 +91,7 @@ class _Writer:
         self.count = 0
         self.value = "%t"
         self.rounds: list[str] = []  # the numbers of the rounds of the loops around
+        self.names: dict[str, str] = {}  # what memory is called now, if not by its own name
 
     def program(self) -> SharedProgram:
         head = f"func metal @f simdgroups={self.simdgroups}"
@@ -130,6 +135,9 @@ class _Writer:
         self.emit(f"{name}: {type_} = {what} {', '.join(operands)}")
         return name
 
+    def memory(self, name: str) -> str:
+        return self.names.get(name, f"%{name}")
+
     # Addresses and conditions.
 
     def address(self, memory: str, part: str | None = None) -> tuple[str, Address]:
@@ -168,15 +176,16 @@ class _Writer:
         place = self.constant(index)
         if not self.provable:
             place = self.op("add", place, "%zero")
-        name = self.op("metal.load", f"%{memory}", self.placed(memory, place))
-        return name, lambda state: int(state.memory[memory][index])
+        name = self.op("metal.load", self.memory(memory), self.placed(memory, place))
+        return name, lambda state: int(state[memory][index])
 
     # Steps.
 
     def block(self, steps: int, depth: int) -> Step:
         simple = (self.store, self.load, self.store, self.load, self.compute, self.add, self.one)
-        nesting = (self.branch, self.repeat, self.repeat_while) if depth else ()
+        nesting = (self.branch, self.repeat, self.repeat_while, self.rotate) if depth else ()
         done: list[Step] = []
+        names = self.names
         for _ in range(steps):
             if nesting and self.rng.random() < 0.3:
                 done.append(self.rng.choice(nesting)(depth - 1))
@@ -184,9 +193,13 @@ class _Writer:
                 step = self.rng.choice(simple)
                 done.append(step(self.rng.choice("AABBCX")))
 
+        self.names = names
+
         def run(state: State) -> None:
+            names = state.names
             for step in done:
                 step(state)
+            state.names = names
 
         return run
 
@@ -195,21 +208,21 @@ class _Writer:
             parts = PARTS if each else 2
             self.emit(f"metal.foreach {parts} (%i: i32) {{")
             place, at = self.address(memory, "%i")
-            self.emit(f"metal.store %{memory}, {place}, {self.value}", "yield", "}")
+            self.emit(f"metal.store {self.memory(memory)}, {place}, {self.value}", "yield", "}")
 
             def store_each(state: State) -> None:
                 for i in range(parts):
-                    state.memory[memory][at(state, i)] = state.value
+                    state[memory][at(state, i)] = state.value
 
             return store_each
         place, at = self.address(memory)
         least = self.rng.choice((0, 0, 3, 20))
         mask = self.op("compare", f"ge %t, {self.constant(least)}", type_="bool") if least else ""
         where = f", mask={mask}" if mask else ""
-        self.emit(f"metal.store %{memory}, {place}, {self.value}{where}")
+        self.emit(f"metal.store {self.memory(memory)}, {place}, {self.value}{where}")
 
         def store(state: State) -> None:
-            state.memory[memory][at(state, 0)[least:]] = state.value[least:]
+            state[memory][at(state, 0)[least:]] = state.value[least:]
 
         return store
 
@@ -218,19 +231,19 @@ class _Writer:
             both = self.name()
             self.emit(f"{both}: regs<2xi32> = metal.foreach 2 (%i: i32) {{")
             place, at = self.address(memory, "%i")
-            self.emit(f"yield {self.op('metal.load', f'%{memory}', place)}", "}")
+            self.emit(f"yield {self.op('metal.load', self.memory(memory), place)}", "}")
             parts = (self.op(f"metal.take [{i}]", both) for i in range(2))
             self.value = self.op("add", *parts)
 
             def load_each(state: State) -> None:
-                state.value = sum(state.memory[memory][at(state, i)] for i in range(2))
+                state.value = sum(state[memory][at(state, i)] for i in range(2))
 
             return load_each
         place, at = self.address(memory)
-        self.value = self.op("metal.load", f"%{memory}", place)
+        self.value = self.op("metal.load", self.memory(memory), place)
 
         def load(state: State) -> None:
-            state.value = state.memory[memory][at(state, 0)]
+            state.value = state[memory][at(state, 0)]
 
         return load
 
@@ -245,10 +258,10 @@ class _Writer:
     def add(self, memory: str) -> Step:
         index = self.rng.randrange(self.threads)
         place = self.placed(memory, self.constant(index))
-        self.op("metal.atomic add", f"%{memory}", place, self.value)
+        self.op("metal.atomic add", self.memory(memory), place, self.value)
 
         def add(state: State) -> None:
-            state.memory[memory][index : index + 1] += state.value.sum(dtype=np.int32)
+            state[memory][index : index + 1] += state.value.sum(dtype=np.int32)
 
         return add
 
@@ -256,10 +269,10 @@ class _Writer:
         thread, index = self.rng.randrange(self.threads), self.rng.randrange(self.threads)
         mask = self.op("compare", f"eq %t, {self.constant(thread)}", type_="bool")
         place = self.placed(memory, self.constant(index))
-        self.emit(f"metal.store %{memory}, {place}, {self.value}, mask={mask}")
+        self.emit(f"metal.store {self.memory(memory)}, {place}, {self.value}, mask={mask}")
 
         def one(state: State) -> None:
-            state.memory[memory][index] = state.value[thread]
+            state[memory][index] = state.value[thread]
 
         return one
 
@@ -324,3 +337,35 @@ class _Writer:
                 turn += 1
 
         return repeat_while
+
+    def rotate(self, depth: int) -> Step:
+        """A loop that carries memory, and which it calls what changes from round to round."""
+        number, value_of = self.scalar()
+        bound = self.op("and", number, self.constant(3))
+        memories = self.rng.sample("ABC", self.rng.choice((2, 2, 3)))
+        yielded = self.rng.sample(memories, len(memories))
+        outside = {m: self.memory(m) for m in memories}
+        inside, results = ({m: self.name() for m in memories} for _ in range(2))
+        result, carried, k, one = self.name(), self.name(), self.name(), self.constant(1)
+        type_ = f"threadgroup<{PARTS * self.threads}xi32>"
+        arguments = [f"{inside[m]}: {type_} = {outside[m]}" for m in memories]
+        head = ", ".join([f"{k}: i32", f"{carried}: i32 = {self.value}", *arguments])
+        types = ", ".join([f"{result}: i32", *[f"{results[m]}: {type_}" for m in memories]])
+        self.emit(f"{types} = for %c0, {bound}, {one} ({head}) {{")
+        self.value, before = carried, self.names
+        self.names = {**before, **inside}
+        body = self.block(self.rng.randint(1, 4), depth)
+        self.emit(f"yield {', '.join([self.value, *[inside[m] for m in yielded]])}", "}")
+        goes_on = self.rng.random() < 0.5
+        self.value, self.names = result, {**before, **results} if goes_on else before
+
+        def rotate(state: State) -> None:
+            names = state.names
+            for _ in range(value_of(state) & 3):
+                body(state)
+                now = [state.names.get(m, m) for m in yielded]
+                state.names = {**state.names, **dict(zip(memories, now, strict=True))}
+            if not goes_on:
+                state.names = names
+
+        return rotate

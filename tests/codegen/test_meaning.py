@@ -11,8 +11,8 @@ from iris.ir.control import Func
 from metal_check import complaints
 
 HEAD = """\
-func metal @k simdgroups=1(%X: ptr<f32, aligned>, %Y: ptr<f32, aligned>, %I: ptr<i32>, %n: i32, \
-%m: i32, %flag: bool) {
+func metal @k simdgroups=1(%X: ptr<f32, aligned>, %Y: ptr<f32, aligned>, %H: ptr<f16>, \
+%I: ptr<i32>, %n: i32, %m: i32, %flag: bool) {
   %c0: i32 = constant 0
   %c1: i32 = constant 1
   %c4: i32 = constant 4
@@ -79,13 +79,13 @@ if (p.flag) Y[lane] = v_1;"""
 def test_what_a_store_overwrites_part_by_part_is_read_before() -> None:
     assert (
         body("""\
-  %0: regs<8xf32> = metal.load %X, %lane
-  metal.store %Y, %n, %0
+  %0: regs<8xf16> = metal.load %H, %lane
+  metal.store %H, %n, %0
 """)
         == """\
-float4 v[2];
-for (int i = 0; i < 2; ++i) v[i] = ((device const float4*)&X[lane])[i];
-for (int i = 0; i < 2; ++i) ((device float4*)&Y[p.n])[i] = v[i];"""
+half4 v[2];
+for (int i = 0; i < 2; ++i) v[i] = ((device const packed_half4*)&H[lane])[i];
+for (int i = 0; i < 2; ++i) ((device packed_half4*)&H[p.n])[i] = v[i];"""
     )
 
 
@@ -125,7 +125,8 @@ def test_an_array_is_not_assigned_while_its_elements_are_needed() -> None:
     %3: regs<8xf32> = add %s, %2
     yield %3
   }
-  metal.store %Y, %lane, %0
+  %4: regs<4xf32> = metal.slice %0, %c1
+  metal.store %Y, %lane, %4
 """)
         == """\
 float4 s[2] = {};
@@ -134,7 +135,7 @@ for (int k = 0; k < p.n; ++k) {
     for (int i = 0; i < 2; ++i) next_s[i] = s[i] + s[0].x;
     for (int i = 0; i < 2; ++i) s[i] = next_s[i];
 }
-for (int i = 0; i < 2; ++i) ((device float4*)&Y[lane])[i] = s[i];"""
+*(device float4*)&Y[lane] = s[1];"""
     )
 
 
@@ -244,7 +245,9 @@ def test_an_array_that_a_loop_carries_is_overwritten_by_what_is_made_of_it() -> 
     assert (
         body("""\
   %zeros: regs<8xf32> = constant 0.0
-  %one: regs<8xf32> = metal.load %X, %lane
+  %low: regs<4xf32> = metal.load %X, %lane
+  %high: regs<4xf32> = metal.load %X, %n
+  %one: regs<8xf32> = metal.join %low, %high
   %0: regs<8xf32>, %1: regs<8xf32> = for %c0, %n, %c1 (%k: i32, %s: regs<8xf32> = %zeros, %t: regs<8xf32> = %one) {
     %2: regs<8xf32>, %3: regs<8xf32> = metal.foreach 2 (%i: i32) {
       %4: regs<4xf32> = metal.slice %s, %i
@@ -255,12 +258,15 @@ def test_an_array_that_a_loop_carries_is_overwritten_by_what_is_made_of_it() -> 
     }
     yield %2, %3
   }
-  metal.store %Y, %lane, %0
-  metal.store %Y, %n, %1
+  %8: regs<4xf32> = metal.slice %0, %c1
+  %9: regs<4xf32> = metal.slice %1, %c1
+  metal.store %Y, %lane, %8
+  metal.store %Y, %n, %9
 """)
         == """\
-float4 one[2];
-for (int i = 0; i < 2; ++i) one[i] = ((device const float4*)&X[lane])[i];
+float4 low = *(device const float4*)&X[lane];
+float4 high = *(device const float4*)&X[p.n];
+float4 one[2] = {low, high};
 float4 s[2] = {};
 for (int k = 0; k < p.n; ++k) {
     for (int i = 0; i < 2; ++i) {
@@ -270,8 +276,8 @@ for (int k = 0; k < p.n; ++k) {
         one[i] = v * v_1;
     }
 }
-for (int i = 0; i < 2; ++i) ((device float4*)&Y[lane])[i] = s[i];
-for (int i = 0; i < 2; ++i) ((device float4*)&Y[p.n])[i] = one[i];"""
+*(device float4*)&Y[lane] = s[1];
+*(device float4*)&Y[p.n] = one[1];"""
     )
 
 
@@ -292,5 +298,6 @@ def test_an_array_that_is_needed_again_is_not_overwritten() -> None:
     }
     yield %4
   }
-  metal.store %Y, %lane, %0
+  %8: regs<4xf32> = metal.slice %0, %c1
+  metal.store %Y, %lane, %8
 """)

@@ -10,8 +10,10 @@ import pytest
 
 from iris.errors import ProgramError
 from iris.interp.metal import run
+from iris.interp.metal.memory import memory_dtype
 from iris.ir.control import Func, If, While
 from iris.ir.core import Value
+from iris.ir.types import DTYPES
 from metal_programs import fails, function, go, total, when
 
 Array = np.ndarray[Any, Any]
@@ -84,6 +86,23 @@ def test_misaligned_offsets(memory: str) -> None:
     assert (error.thread, error.index, error.locations) == (1, 2, (("f.py", 3),))
     body += "%r: i32 = mod %t, %c2\n"
     go("%X: ptr<i32>", body + when("eq %r, %c0", access), [zeros(256)])
+
+
+@pytest.mark.parametrize(("dtype", "count"), [("f16", 8), ("bf16", 8), ("i8", 16)])
+def test_sixteen_bytes_start_at_a_multiple_of_sixteen(dtype: str, count: int) -> None:
+    body = f"""
+    %step: i32 = constant STEP
+    %o: i32 = mul %t, %step
+    %v: regs<{count}x{dtype}> = metal.load %X, %o at "f.py":3
+    """
+    array = np.zeros(33 * count, memory_dtype(DTYPES[dtype]))
+    go(f"%X: ptr<{dtype}>", body.replace("STEP", str(count)), [array])
+    half = count // 2
+    error = fails(f"%X: ptr<{dtype}>", body.replace("STEP", str(half)), [array])
+    assert f"index {half} is misaligned: {count} elements of X are accessed" in error.message
+    with pytest.raises(ProgramError, match="X does not start at a multiple of 16 bytes"):
+        place = body.replace("STEP", str(count))
+        run(function(f"%X: ptr<{dtype}>", place), (1, 1, 1), [array[half:]])
 
 
 def test_misaligned_memory() -> None:

@@ -137,14 +137,29 @@ def test_views_are_uses() -> None:
     assert arenas(body + use("v")) == {"a": 400, "b": 400}
 
 
-def test_memory_that_goes_by_another_name_is_left_alone() -> None:
-    carried = """
-        %p: threadgroup<100xf32> = for %c0, %n, %c1 (%k: i32, %q: threadgroup<100xf32> = %a) {
-          yield %q
-        }
+def test_what_a_loop_carries_is_in_use_by_all_its_names() -> None:
+    type_ = "threadgroup<100xf32>"
+    carried = f"""
+        %r: {type_}, %s: {type_} = for %c0, %n, %c1 (%k: i32, %p: {type_} = %a, %q: {type_} = %b) {{
+          metal.store %q, %c0, %x
+          yield %q, %p
+        }}
         """
-    body = alloc("a", 100) + alloc("b", 100) + use("a") + dedent(carried) + use("b", "p")
-    assert arenas(body) == {"a": 400, "b": 400}
+    start = alloc("a", 100) + alloc("b", 100) + alloc("c", 100) + use("a")
+    assert arenas(start + dedent(carried) + use("c")) == {"arena": 400, "b": 400}
+    assert arenas(start + use("c") + dedent(carried)) == {"a": 400, "arena": 400}
+    assert arenas(start + dedent(carried) + use("c", "r")) == {"a": 400, "b": 400, "c": 400}
+    inside = dedent(carried).replace("  yield", f"  {use('c')}  yield")
+    assert arenas(start + inside) == {"a": 400, "b": 400, "c": 400}
+
+
+def test_what_a_branch_yields_is_in_use_by_its_name_too() -> None:
+    type_ = "threadgroup<100xf32>"
+    chosen = f"%p: {type_} = if %yes {{\nyield %a\n}} else {{\nyield %b\n}}\n"
+    body = alloc("a", 100) + alloc("b", 100) + alloc("c", 100) + use("a") + chosen
+    assert arenas(body + use("c", "p")) == {"a": 400, "arena": 400}
+    assert arenas(body + use("b", "c", "p")) == {"a": 400, "b": 400, "c": 400}
+    assert arenas(body + use("b", "p", "c")) == {"arena": 400, "b": 400}
 
 
 def test_unused_memory_is_left_to_dce() -> None:

@@ -105,11 +105,11 @@ def test_buffers() -> None:
 
 
 def test_what_is_live_together_is_added_up() -> None:
-    load = "%x: regs<8xf32> = metal.load %X, %n\n"
+    load = "%x: regs<4xf32> = metal.load %X, %n\n"
     assert registers("") == 0
-    assert registers(load) == 8
-    assert registers(load + "%y: regs<8xf32> = exp %x\n%z: regs<8xf32> = exp %y") == 8
-    assert registers(load + "%y: regs<8xf32> = exp %x\n%z: regs<8xf32> = add %x, %y") == 16
+    assert registers(load) == 4
+    assert registers(load + "%y: regs<4xf32> = exp %x\n%z: regs<4xf32> = exp %y") == 4
+    assert registers(load + "%y: regs<4xf32> = exp %x\n%z: regs<4xf32> = add %x, %y") == 8
     assert registers("%x: regs<8xf16> = constant 1.0\n%y: regs<8xf16> = exp %x") == 4
     assert registers("%x: regs<8xi8> = constant 1\n%y: regs<8xi8> = neg %x") == 4
 
@@ -118,50 +118,50 @@ def test_a_loop_keeps_what_it_uses_and_what_is_needed_after_it() -> None:
     body = """
         %c0: i32 = constant 0
         %c1: i32 = constant 1
-        %x: regs<8xf32> = metal.load %X, %n
-        %y: regs<4xf32> = metal.load %X, %n
-        %s: regs<8xf32> = for %c0, %n, %c1 (%k: i32, %a: regs<8xf32> = %x) {
-          %z: regs<4xf32> = metal.load %X, %k
-          %both: regs<8xf32> = metal.join %y, %z
-          %b: regs<8xf32> = add %a, %both
+        %x: regs<4xf32> = metal.load %X, %n
+        %y: regs<2xf32> = metal.load %X, %n
+        %s: regs<4xf32> = for %c0, %n, %c1 (%k: i32, %a: regs<4xf32> = %x) {
+          %z: regs<2xf32> = metal.load %X, %k
+          %both: regs<4xf32> = metal.join %y, %z
+          %b: regs<4xf32> = add %a, %both
           yield %b
         }
         metal.store %X, %n, %x
         metal.store %X, %n, %s
         """
     # x, y, what is carried, what is joined.
-    assert registers(body) == 8 + 4 + 8 + 8
+    assert registers(body) == 4 + 2 + 4 + 4
 
 
 def test_branches_do_not_add_up() -> None:
-    branch = "%{0}: regs<8xf32> = metal.load %X, %n\nmetal.store %X, %n, %{0}\nyield\n"
+    branch = "%{0}: regs<4xf32> = metal.load %X, %n\nmetal.store %X, %n, %{0}\nyield\n"
     body = f"if %yes {{\n{branch.format('a')}}} else {{\n{branch.format('b')}}}"
-    assert registers(body) == 8
+    assert registers(body) == 4
 
 
 def test_a_foreach_fills_its_results_part_by_part() -> None:
     body = """
-        %x: regs<8xf32> = metal.load %X, %n
-        %y: regs<64xf32> = metal.foreach 8 (%i: i32) {
-          %z: regs<8xf32> = exp %x
+        %x: regs<4xf32> = metal.load %X, %n
+        %y: regs<32xf32> = metal.foreach 8 (%i: i32) {
+          %z: regs<4xf32> = exp %x
           yield %z
         }
         """
-    assert registers(body) == 8 + 64 + 8 + 1
+    assert registers(body) == 4 + 32 + 4 + 1
 
 
 def test_a_while_carries_through_its_condition() -> None:
     body = """
-        %x: regs<8xf32> = metal.load %X, %n
-        %r: regs<8xf32> = while (%a: regs<8xf32> = %x) {
-          %z: regs<4xf32> = metal.load %X, %n
+        %x: regs<4xf32> = metal.load %X, %n
+        %r: regs<4xf32> = while (%a: regs<4xf32> = %x) {
+          %z: regs<2xf32> = metal.load %X, %n
           metal.store %X, %n, %z
           yield %yes
-        } do (%b: regs<8xf32>) {
+        } do (%b: regs<4xf32>) {
           yield %b
         }
         """
-    assert registers(body) == 12
+    assert registers(body) == 6
 
 
 def test_more_live_values_than_can_be_meant() -> None:

@@ -18,10 +18,12 @@ def chosen(body: str, passes: str = "choose-simdgroups") -> int:
 
 @pytest.mark.parametrize(
     ("size", "count"),
-    [(1, 1), (64, 1), (256, 1), (512, 2), (1024, 4), (2048, 8), (4096, 8), (65536, 8)],
+    [(1, 1), (64, 1), (256, 1), (512, 2), (1024, 4), (2048, 8), (4096, 8), (16384, 8)],
 )
-def test_as_many_as_have_eight_elements_a_thread(size: int, count: int) -> None:
+def test_as_many_as_have_32_bytes_a_thread(size: int, count: int) -> None:
     assert chosen(f"%x: tile<{size}xi32> = tile.arange 0") == count
+    assert chosen(f"%x: tile<{2 * size}xf16> = constant 1.0") == count
+    assert chosen(f"%x: tile<{4 * size}xbool> = constant true") == count
 
 
 def test_the_largest_tile_decides_also_in_a_loop() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from textwrap import dedent
+from textwrap import dedent, indent
 from typing import Any
 
 import numpy as np
@@ -610,6 +610,98 @@ def test_memory_that_a_loop_carries_may_be_any() -> None:
         """
     done = str(run(module(body, 1), "insert-barriers"))
     assert "  metal.barrier device\n    metal.store %a" in done
+
+
+M = "threadgroup<256xi32>"
+
+
+def turns(body: str, carried: str = "%a = %A, %b = %B", yielded: str = "%b, %a") -> str:
+    """A loop that carries memory, with a number for each round."""
+    given = ", ".join(
+        f"{argument}: {M} = {start}"
+        for argument, start in (pair.split(" = ") for pair in carried.split(", "))
+    )
+    results = ", ".join(f"%r{i}: {M}" for i in range(len(yielded.split(", "))))
+    lines = indent(dedent(body).strip(), "  ")
+    return f"{results} = for %c0, %n, %c1 (%k: i32, {given}) {{\n{lines}\n  yield {yielded}\n}}\n"
+
+
+def test_memories_that_take_turns_need_one_barrier_in_each_round() -> None:
+    """What is written in a round is read in the next one by another name, and what is read there
+    is written in the one after that."""
+    for first, second in (("load", "store"), ("store", "load")):
+        load, store = "%x: i32 = metal.load %a, %u\n", "metal.store %b, %t, %k\n"
+        lines = {"load": load, "store": store}
+        placed(turns(f"metal.barrier threadgroup\n{lines[first]}{lines[second]}"), 2)
+
+
+def test_three_that_take_turns() -> None:
+    """What is written is read two rounds later."""
+    carried, yielded = "%a = %A, %b = %B, %c = %C", "%b, %c, %a"
+    other = f"%C: {M} = metal.alloc\nmetal.store %C, %t, %t\n"
+    body = "metal.barrier threadgroup\n%x: i32 = metal.load %a, %u\nmetal.store %c, %t, %k\n"
+    placed(other + turns(body, carried, yielded), 2)
+
+
+def test_a_round_may_touch_what_the_last_but_one_did() -> None:
+    """Writing alone, every other round is in the way."""
+    body = """
+        %i: i32 = add %t, %k
+        %at: i32 = and %i, %mask
+        metal.barrier threadgroup
+        metal.store %b, %at, %k
+        """
+    placed("%mask: i32 = constant 63\n" + turns(body), 2, needed=False)
+
+
+def test_what_takes_turns_by_its_own_name() -> None:
+    body = """
+        metal.barrier threadgroup
+        %x: i32 = metal.load %a, %u
+        metal.barrier threadgroup
+        metal.store %A, %t, %x
+        """
+    placed(turns(body), 2)
+    # Another is not touched.
+    other = body.replace("metal.barrier threadgroup\n        metal.store %A", "metal.store %C")
+    placed(f"%C: {M} = metal.alloc\n" + turns(other.replace("metal.barrier threadgroup\n", "")), 2)
+
+
+def test_memories_that_do_not_take_turns_may_be_the_same() -> None:
+    body = """
+        metal.barrier threadgroup
+        %x: i32 = metal.load %a, %u
+        metal.barrier threadgroup
+        metal.store %b, %t, %x
+        """
+    placed(turns(body, yielded="%b, %b"), 2, needed=False)
+    placed(turns(body, carried="%a = %A, %b = %A"), 2)
+    parts = """
+        %half: threadgroup<128xi32> = metal.view 0 %A
+        %rest: threadgroup<128xi32> = metal.view {start} %A
+        """
+    small = turns(body).replace(M, "threadgroup<128xi32>").replace("%A", "%half")
+    small = small.replace("%B", "%rest")
+    placed(dedent(parts.format(start=256)) + small, 2, needed=False)
+    one = small.replace("metal.barrier threadgroup\n  metal.store", "metal.store")
+    placed(dedent(parts.format(start=512)) + one, 2)
+
+
+def test_after_the_loop_any_of_them_may_have_been_touched() -> None:
+    body = "metal.barrier threadgroup\n%x: i32 = metal.load %a, %u\nmetal.store %b, %t, %k\n"
+    for name in ("%r0", "%A", "%B"):
+        placed(
+            turns(body) + f"metal.barrier threadgroup\n%y: i32 = metal.load {name}, %u\n",
+            2,
+            needed=False,
+        )
+    # The two are still two.
+    placed(
+        turns("")
+        + "%y: i32 = metal.load %r0, %u\nmetal.store %r1, %t, %y\nmetal.barrier threadgroup\n"
+        "%z: i32 = metal.load %r1, %u\n",
+        2,
+    )
 
 
 def test_barriers_that_are_there_count() -> None:

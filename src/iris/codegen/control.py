@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from iris.codegen.expression import (
     INDEX,
@@ -18,7 +19,7 @@ from iris.ir.control import For, If, While
 from iris.ir.core import Region, Value
 from iris.ir.math import Constant
 from iris.ir.metal import Slice
-from iris.ir.types import ElementType
+from iris.ir.types import ElementType, Threadgroup
 
 
 @emit(For)
@@ -43,10 +44,10 @@ def _for(w: Writer, op: For) -> None:
     w.names.new(name)
     w.expressions[number] = Expression(name, Precedence.POSTFIX, type_)
     w.region(op.body)
-    _assign(w, names, op.body)
+    _assign(w, carried, names, op.body)
     w.close(start)
     for value, target in zip(op.results, names, strict=True):
-        w.call(value, target)
+        _call(w, value, target)
 
 
 def _numbers_matrices(w: Writer, op: For) -> bool:
@@ -98,7 +99,7 @@ def _while(w: Writer, op: While) -> None:
         w.drop()
         w.line(f"if ({logical_not(condition).text}) break;")
     w.region(op.body)
-    _assign(w, names, op.body)
+    _assign(w, op.condition.arguments, names, op.body)
     w.close(start)
     for value, name in zip(op.results, names, strict=True):
         w.call(value, name)
@@ -119,10 +120,9 @@ def _if(w: Writer, op: If) -> None:
         lanes = max(w.value(v).lanes for v in (a, b))
         w.give(op.results[0], ternary(condition, w.typed(a, lanes), w.typed(b, lanes)))
         return
-    names = [w.name_of(v) if w.is_used(v) else None for v in op.results]
-    for value, name in zip(op.results, names, strict=True):
-        if name is not None:
-            w.reserve(value, name)
+    for value in used:
+        w.room(value)
+    names = [w.variables[v] if w.is_used(v) else None for v in op.results]
     is_bare = not any(names)
     if is_bare and op.then.first is then:
         if op.otherwise.first is otherwise:
@@ -152,13 +152,13 @@ def _branch(w: Writer, results: Sequence[Value], names: Sequence[str | None], bo
         if name is not None and is_made_here and is_like and w.form(value).parts > 1:
             w.awaited[value] = name
     w.region(body)
-    _assign(w, names, body)
+    _assign(w, results, names, body)
 
 
 def _start(w: Writer, op: For | While, arguments: Sequence[Value]) -> list[str]:
     """Declare the variables that a loop carries."""
     for value in op.initial:
-        if not isinstance(value.type, ElementType):
+        if not isinstance(value.type, ElementType | Threadgroup):
             raise w.unsupported(op, f"a loop carries no {value.type}")
     starts = [w.value(v) for v in op.initial]
     w.flush()
@@ -168,52 +168,71 @@ def _start(w: Writer, op: For | While, arguments: Sequence[Value]) -> list[str]:
     ):
         if w.is_spent(op, value):
             name = w.variables[value]
-            w.call(argument, name)
+            _call(w, argument, name)
         else:
             name = w.names.new(argument.name or result.name or value.name or "v")
-            w.define(argument, name, start)
+            if isinstance(value.type, Threadgroup):
+                w.line(f"{_pointer_type(w, value.type)} {name} = {start.text};")
+                _call(w, argument, name)
+            else:
+                w.define(argument, name, start)
         names.append(name)
         w.carried.add(name)
     return names
 
 
-def _assign(w: Writer, names: Sequence[str | None], region: Region) -> None:
+class _Assignment(NamedTuple):
+    name: str  # of a variable,
+    holds: Value  # what it was declared for,
+    value: Value  # and what it is to have
+    content: Expression
+
+
+def _assign(w: Writer, holds: Sequence[Value], names: Sequence[str | None], region: Region) -> None:
     """Give the variables what a region yields, all at once; None: nobody wants it."""
-    values = region.end.operands
-    left = [(n, v, w.value(v)) for n, v in zip(names, values, strict=True) if n is not None]
+    left = [
+        _Assignment(name, held, value, w.value(value))
+        for name, held, value in zip(names, holds, region.end.operands, strict=True)
+        if name is not None
+    ]
     w.drop()
-    left = [(n, v, e) for n, v, e in left if e.text != w.place(v, n)]
+    left = [a for a in left if a.content.text != _place(w, a.holds, a.name)]
     while left:
         free = next((i for i in range(len(left)) if _is_free(left, i)), None)
         if free is None:
             # Each is still needed by another: a copy of one makes it free.
-            name, value, _ = left[0]
+            name = left[0].name
             copy = w.names.new(f"old_{name}")
-            _copy(w, value, name, copy)
-            left = [(n, v, e if n == name else _renamed(e, name, copy)) for n, v, e in left]
+            _copy(w, left[0].holds, name, copy)
+            left = [left[0], *[_renamed(a, name, copy) for a in left[1:]]]
             free = 0
-        name, value, expression = left.pop(free)
-        if w.form(value).parts > 1 and mentions(
-            expression.text.replace(f"{name}[{INDEX}]", ""), name
-        ):
+        name, held, value, content = left.pop(free)
+        if isinstance(held.type, Threadgroup):
+            w.line(f"{name} = {content.text};")
+            continue
+        if w.form(held).parts > 1 and mentions(content.text.replace(f"{name}[{INDEX}]", ""), name):
             # Elements that the loop has passed are needed at later ones.
-            copy = w.names.new(f"next_{name}")
-            expression = w.define(value, copy, expression)
-        w.assign(value, name, expression)
+            content = w.define(value, w.names.new(f"next_{name}"), content)
+        w.assign(held, name, content)
 
 
-def _is_free(left: Sequence[tuple[str, Value, Expression]], position: int) -> bool:
+def _is_free(left: Sequence[_Assignment], position: int) -> bool:
     """Whether no other assignment still needs what the variable has."""
-    name = left[position][0]
-    return not any(mentions(e.text, name) for i, (_, _, e) in enumerate(left) if i != position)
+    name = left[position].name
+    return not any(mentions(a.content.text, name) for i, a in enumerate(left) if i != position)
 
 
-def _renamed(expression: Expression, name: str, new: str) -> Expression:
-    return expression._replace(text=rename(expression.text, name, new), sides=None)
+def _renamed(assignment: _Assignment, name: str, new: str) -> _Assignment:
+    content = assignment.content
+    content = content._replace(text=rename(content.text, name, new), sides=None)
+    return assignment._replace(content=content)
 
 
 def _copy(w: Writer, like: Value, name: str, copy: str) -> None:
     """Declare a variable that has what another has."""
+    if isinstance(like.type, Threadgroup):
+        w.line(f"{_pointer_type(w, like.type)} {copy} = {name};")
+        return
     parts = w.form(like).parts
     type_ = w.held_as(like)
     if parts == 1:
@@ -223,3 +242,24 @@ def _copy(w: Writer, like: Value, name: str, copy: str) -> None:
     i, start = w.loop(parts, unrolled=w.meets_matrices(like))
     w.line(f"{copy}[{i}] = {name}[{i}];")
     w.close(start)
+
+
+# Memory of the threadgroup is carried as a pointer to its first element.
+
+
+def _pointer_type(w: Writer, memory: Threadgroup) -> str:
+    return f"{w.language.shared} {w.language.memory_types[memory.element]}*"
+
+
+def _place(w: Writer, value: Value, name: str) -> str:
+    return name if isinstance(value.type, Threadgroup) else w.place(value, name)
+
+
+def _call(w: Writer, value: Value, name: str) -> None:
+    """Let a value be called by the name of a variable that a loop carries."""
+    if isinstance(value.type, Threadgroup):
+        element = w.language.memory_types[value.type.element]
+        w.expressions[value] = Expression(name, Precedence.POSTFIX, element)
+        w.variables[value] = name
+    else:
+        w.call(value, name)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from iris.ir.types import ElementType
 
 INDEX = "\0"
+LANES = 4  # of the longest vectors of elements; more elements at once are words
 
 
 class Precedence(IntEnum):
@@ -88,8 +89,8 @@ class Form(NamedTuple):
 def form(count: int) -> Form:
     if count in (1, 2, 4):
         return Form(count, 1)
-    if count % 4 == 0:
-        return Form(4, count // 4)
+    if count % LANES == 0:
+        return Form(LANES, count // LANES)
     return Form(1, count)
 
 

@@ -4,6 +4,9 @@ Vectors suit what is loaded and computed four at a time.  What is only ever made
 element or two at a time, in a loop, is an array of these.  Values that meet elementwise, or that a
 loop or branch carries from one to the other, are held alike.
 
+What is loaded and stored 16 bytes at a time, more than four elements, and meets nothing else, is
+held as memory moves it: a vector of words, whatever the elements are.
+
 A fragment of a matrix is two elements of each lane.  What is multiplied is held as an array of the
 language's matrices, and so is all that loops and branches carry it from and to; what meets it
 elementwise is held by twos.
@@ -11,20 +14,19 @@ elementwise is held by twos.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
-from iris.codegen.expression import Form, form_of
+from iris.codegen.expression import LANES, Form, form_of
 from iris.ir import metal
 from iris.ir.control import For, If, While
 from iris.ir.core import Op, Region, Value
 from iris.ir.math import Constant, element_type
 from iris.ir.metal import count_of
-from iris.ir.types import Registers, Type
+from iris.ir.types import Ptr, Registers, Threadgroup, Type, bool_
 
-_LANES = 4
 _PAIR = 2
 _CARRY = (For, While, If)
-_ACCESSES = (metal.Load, metal.Store)
 _APART = (metal.Take, metal.Join, metal.Print)
 
 
@@ -61,6 +63,9 @@ class Forms:
         self._by_element: set[Value] = set()
         self._by_pair: set[Value] = set()
         self._by_vector: set[Value] = set()
+        self._moved: list[tuple[Value, int]] = []  # by accesses of so many elements
+        self._long: list[tuple[Value, int]] = []  # parts of several vectors
+        self._computed: set[Value] = set()  # what meets anything but such accesses
         self._multiplied: list[Value] = []
         self._parts: list[metal.Slice] = []
         self._region(body)
@@ -73,11 +78,12 @@ class Forms:
             **dict.fromkeys(elements, 1),
             **dict.fromkeys(pairs, _PAIR),
             **dict.fromkeys(self._halves, _PAIR),
+            **self._words(),
         }
 
     def of(self, value: Value) -> Form:
         found = form_of(element_type(value.type))
-        if self._lanes and (found.parts > 1 or (self._halves and found.lanes == _LANES)):
+        if self._lanes and (found.parts > 1 or (self._halves and found.lanes == LANES)):
             lanes = self._lanes.get(self._alike.of(value))
             if lanes is not None:
                 return Form(lanes, count_of(value.type) // lanes)
@@ -90,6 +96,21 @@ class Forms:
     def meets_matrices(self, value: Value) -> bool:
         """Whether a value is held as matrices, or by twos to go with them."""
         return bool(self._matrices) and self._lanes.get(self._alike.of(value)) == _PAIR
+
+    def _words(self) -> dict[Value, int]:
+        """The classes of what is only moved, and how many elements at a time."""
+        counts: dict[Value, int] = {}
+        computed = {self._alike.of(v) for v in self._computed} | self._halves
+        for value, count in self._moved:
+            here = self._alike.of(value)
+            is_bool = element_type(value.type).element is bool_  # its bytes may be any number
+            if is_bool or isinstance(value.op, Constant) or counts.setdefault(here, count) != count:
+                computed.add(here)
+        for part, count in self._long:
+            here = self._alike.of(part)
+            if count % counts.get(here, 1):
+                computed.add(here)
+        return {here: count for here, count in counts.items() if here not in computed}
 
     def _find_matrices(self) -> set[Value]:
         for part in reversed(self._parts):
@@ -118,12 +139,22 @@ class Forms:
         elif isinstance(op, metal.Mma):
             self._multiplied += [*op.operands, op.result]
             self._alike.join([op.acc, op.result])
-        elif kind in _ACCESSES:
-            self._by_vector.update(_arrays([*op.operands, *op.results]))
-        elif kind not in _APART and op.results:
+        elif isinstance(op, metal.Load | metal.Store):
+            self._access(op)
+        elif not op.terminator:
             arrays = _arrays([*op.operands, *op.results])
-            if len(arrays) > 1:
+            self._computed.update(arrays)
+            if kind not in _APART and op.results and len(arrays) > 1:
                 self._alike.join(arrays)
+
+    def _access(self, op: metal.Load | metal.Store) -> None:
+        moved = op.value if isinstance(op, metal.Store) else op.result
+        for value in _arrays([*op.operands, *op.results]):
+            self._by_vector.add(value)
+            if value is moved and moves_words(op.base, value):
+                self._moved.append((value, count_of(value.type)))
+            else:
+                self._computed.add(value)
 
     def _carry(self, op: Op) -> None:
         groups = [list(op.results)]
@@ -139,6 +170,7 @@ class Forms:
             if isinstance(values[0].type, Registers):
                 self._alike.join(list(values))
                 self._carried.join(list(values))
+                self._meets_constants(values)
 
     def _part(self, whole: Value, part: Value) -> None:
         if not _is_long(whole.type):
@@ -146,12 +178,27 @@ class Forms:
         count = count_of(part.type)
         if _is_long(part.type):
             self._alike.join([whole, part])
-        elif count == _PAIR:
+            self._meets_constants((whole, part))
+            self._long.append((part, count))
+            return
+        self._computed.add(whole)
+        if count == _PAIR:
             self._by_pair.add(whole)
-        elif count < _LANES:
+        elif count < LANES:
             self._by_element.add(whole)
         else:
             self._by_vector.add(whole)
+
+    def _meets_constants(self, values: Sequence[Value]) -> None:
+        if any(isinstance(v.op, Constant) for v in values):
+            self._computed.update(values)
+
+
+def moves_words(base: Value, value: Value) -> bool:
+    """Whether an access moves elements that only words, of 32 bits, make a vector of."""
+    memory = base.type
+    is_aligned = isinstance(memory, Threadgroup) or (isinstance(memory, Ptr) and memory.aligned)
+    return is_aligned and count_of(value.type) > LANES
 
 
 def _arrays(values: list[Value]) -> list[Value]:
@@ -164,9 +211,9 @@ def _is_array(type_: Type) -> bool:
     if not isinstance(type_, Registers):
         return False
     (count,) = type_.shape
-    return count % _LANES == 0
+    return count % LANES == 0
 
 
 def _is_long(type_: Type) -> bool:
     """Whether it takes several vectors."""
-    return _is_array(type_) and count_of(type_) > _LANES
+    return _is_array(type_) and count_of(type_) > LANES

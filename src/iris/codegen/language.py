@@ -45,6 +45,7 @@ class Language:
     exact_pragma: str  # what forbids contracting `a * b + c`; left out where near is good enough
     types: Mapping[DType, str]
     memory_types: Mapping[DType, str]  # of an element in memory, where that differs
+    word: str  # the type of 32 bits, of which there are vectors for more elements than four
     unsigned: Mapping[str, str]  # the unsigned integer type of a signed one's width
     # The text of bits, the type that it has there, and how tightly it binds.
     literal: Callable[[int, DType], tuple[str, str, int]]

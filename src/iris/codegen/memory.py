@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from iris.codegen.expression import INDEX, Expression, Form, Precedence, Touch
+from iris.codegen.expression import INDEX, LANES, Expression, Form, Precedence, Touch
+from iris.codegen.forms import moves_words
 from iris.codegen.operators import binary, call, cast_to, dtype_of, ternary
+from iris.codegen.words import from_words, to_words
 from iris.codegen.writer import ASSIGNS, Writer, element_of, emit
 from iris.ir import metal
+from iris.ir.control import For
 from iris.ir.core import Value
+from iris.ir.metal import count_of
 from iris.ir.tile import AtomicKind
 from iris.ir.types import DType, Ptr, Threadgroup, bool_, f32, u32
 
@@ -29,7 +33,7 @@ def _is_wide(user: object) -> bool:
         return metal.count_of(user.result.type) > 1
     if isinstance(user, metal.Store):
         return metal.count_of(user.value.type) > 1
-    return isinstance(user, metal.View)
+    return isinstance(user, metal.View | For)  # which give it another name
 
 
 @emit(metal.View)
@@ -82,6 +86,8 @@ def _place(w: Writer, base: Value, offset: Expression, form: Form, *, const: boo
         return Expression(text, Precedence.POSTFIX, element)
     aligned = isinstance(of, Threadgroup) or of.aligned
     vector = f"{element}{lanes}" if aligned else f"packed_{element}{lanes}"
+    if lanes > LANES:
+        vector = w.type_name(of.element, lanes)
     qualifier = _qualifier(w, base) + " const" * const
     address = _pointer(f"{qualifier} {vector}*", _offset(pointer, offset))
     loaded = element if aligned else f"packed_{element}"
@@ -91,24 +97,56 @@ def _place(w: Writer, base: Value, offset: Expression, form: Form, *, const: boo
 
 
 @emit(metal.Load)
-def _load(w: Writer, op: metal.Load) -> Expression:
+def _load(w: Writer, op: metal.Load) -> Expression | None:
     type_ = element_of(op.result)
     offset = w.number(op.offset)
     mask = None if op.mask is None else w.value(op.mask)
-    place = _place(w, op.base, offset, w.form(op.result), const=True)
+    form = _access_form(w, op.base, op.result)
+    place = _place(w, op.base, offset, form, const=True)
     read = place._replace(touches=Touch.READS | offset.touches)
+    if form != w.form(op.result):
+        return _taken_apart(w, op, mask, read)
     if type_.element is bool_:
-        byte = w.language.memory_types[bool_]
-        zero = Expression("0", Precedence.POSTFIX, "int")
-        if place.lanes > 1:
-            zero = cast_to(w, zero, byte)
-        read = binary(cast_to(w, read, byte), "!=", zero, w.language.types[bool_])
+        read = _truth(w, read)
     if mask is None or op.other is None:
         return read
-    if place.lanes > 1:
+    if form.lanes > 1:
         read = cast_to(w, read, w.language.types[type_.element])
-    other = w.arm(op.other, place.lanes)
-    return ternary(mask, read, other)
+    return ternary(mask, read, _other(w, op.other, form))
+
+
+def _taken_apart(
+    w: Writer, op: metal.Load, mask: Expression | None, read: Expression
+) -> Expression | None:
+    """What is loaded as words and held as vectors."""
+    if mask is not None and op.other is not None:
+        read = ternary(mask, read, _other(w, op.other, Form(read.lanes, 1)))
+    found = from_words(w, op.result, read.text)
+    if found is not None and dtype_of(op.result) is bool_:
+        return _truth(w, found)
+    return found
+
+
+def _other(w: Writer, other: Value, form: Form) -> Expression:
+    """What stands for what is not loaded."""
+    if form.lanes <= LANES:
+        return w.arm(other, form.lanes)
+    text = to_words(w, other, w.arm(other))
+    return Expression(text, Precedence.POSTFIX, "", form.lanes)
+
+
+def _truth(w: Writer, byte: Expression) -> Expression:
+    type_ = w.language.memory_types[bool_]
+    zero = Expression("0", Precedence.POSTFIX, "int")
+    if byte.lanes > 1:
+        zero = cast_to(w, zero, type_)
+    return binary(cast_to(w, byte, type_), "!=", zero, w.language.types[bool_])
+
+
+def _access_form(w: Writer, base: Value, value: Value) -> Form:
+    """How an access moves a value: as words if it is held so, or by fours."""
+    form, count = w.form(value), count_of(value.type)
+    return Form(count, 1) if moves_words(base, value) and form.lanes >= LANES else form
 
 
 ASSIGNS.add(metal.Store)
@@ -121,17 +159,20 @@ def _store(w: Writer, op: metal.Store) -> None:
     offset = w.number(op.offset)
     x = w.value(op.value)
     mask = None if op.mask is None else w.value(op.mask)
-    parts = w.form(op.value).parts
-    if (mask is not None and x.touches & Touch.CONVERGENT) or (parts > 1 and x.touches):
+    form = _access_form(w, op.base, op.value)
+    if (mask is not None and x.touches & Touch.CONVERGENT) or (form.parts > 1 and x.touches):
         # Not all lanes come to the store; and what a part of it overwrites may still be read.
         x = w.declare(op.value, x)
+    if form != w.form(op.value):
+        text = to_words(w, op.value, x)
+        x = Expression(text, Precedence.POSTFIX, w.language.types[type_.element], form.lanes)
     w.flush()
-    place = _place(w, op.base, offset, w.form(op.value), const=False)
+    place = _place(w, op.base, offset, form, const=False)
     starts = []
     if mask is not None:
         starts.append(w.open(f"if ({mask.text})"))
-    if parts > 1:
-        i, start = w.loop(parts, unrolled=w.meets_matrices(op.value))
+    if form.parts > 1:
+        i, start = w.loop(form.parts, unrolled=w.meets_matrices(op.value))
         starts.append(start)
         x, place = x.at(i), place.at(i)
     text = _stored(w, x, type_.element, place)
@@ -142,7 +183,7 @@ def _store(w: Writer, op: metal.Store) -> None:
 
 def _stored(w: Writer, x: Expression, dtype: DType, place: Expression) -> str:
     """What memory takes for a value."""
-    if dtype is bool_ and place.lanes > 1:
+    if dtype is bool_ and 1 < place.lanes <= LANES:
         vector = w.language.memory_types[dtype] + str(place.lanes)
         return f"{vector}({x.text})"
     return w.content(x, dtype, place.lanes)

@@ -301,6 +301,7 @@ MSL = Language(
     exact_pragma="#pragma METAL fp contract(off)\n",
     types=_TYPES,
     memory_types=_TYPES | {bool_: "uchar"},  # NumPy's bool is a byte
+    word="uint",
     unsigned={
         **{_TYPES[s]: _TYPES[u] for s, u in ((i8, u8), (i16, u16), (i32, u32), (i64, u64))},
     },

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iris.codegen.expression import INDEX, Expression, Precedence, Touch, is_number
+from iris.codegen.expression import INDEX, LANES, Expression, Precedence, Touch, is_number
 from iris.codegen.forms import Forms
 from iris.codegen.language import Language
 from iris.codegen.liveness import dead_values, writes_something
@@ -188,6 +188,8 @@ class Writer:
 
     def type_name(self, dtype: DType, lanes: int) -> str:
         name = self.language.types[dtype]
+        if lanes > LANES:
+            return f"{self.language.word}{lanes * max(8, dtype.bits) // 32}"
         return f"{name}{lanes}" if lanes > 1 else name
 
     def held_as(self, value: Value) -> str:

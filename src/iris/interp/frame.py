@@ -18,7 +18,7 @@ from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.literal import encode
 from iris.ir.math import element_type
-from iris.ir.types import Ptr
+from iris.ir.types import ElementType, Ptr, Staged, Tile
 
 Array = npt.NDArray[Any]
 Grid = tuple[int, int, int]
@@ -256,6 +256,12 @@ def join(frame: Frame, parts: Sequence[tuple[Array, Sequence[Any]]]) -> Sequence
             whole[kept] = x
         joined.append(whole)
     return joined
+
+
+def held_by(value: Value) -> ElementType:
+    """The elements that a value holds; a staged tile holds those of the tile."""
+    type_ = value.type
+    return Tile(type_.shape, type_.element) if isinstance(type_, Staged) else element_type(type_)
 
 
 def take(x: Any, kept: Array) -> Any:

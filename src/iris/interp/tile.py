@@ -22,7 +22,17 @@ import numpy.typing as npt
 from iris.errors import ProgramError
 from iris.interp import atomics, reductions
 from iris.interp.address import is_beyond
-from iris.interp.frame import Frame, Grid, Launch, interpretation, is_pointer, join, loop, take
+from iris.interp.frame import (
+    Frame,
+    Grid,
+    Launch,
+    held_by,
+    interpretation,
+    is_pointer,
+    join,
+    loop,
+    take,
+)
 from iris.interp.memory import Use, View
 from iris.ir import math, scalar, tile
 from iris.ir.control import For, Func, If, While
@@ -99,7 +109,7 @@ def _rows(type_: Type, x: Array, programs: Array) -> Array:
 
 def _full(value: Value, x: Array) -> Array:
     """The value, its axes, except that of the programs, at their real size."""
-    return np.broadcast_to(x, (len(x), *element_type(value.type).shape))
+    return np.broadcast_to(x, (len(x), *held_by(value).shape))
 
 
 def _like(x: Array, other: Array) -> Array:

@@ -48,6 +48,7 @@ from iris.ir.types import (
 )
 
 SIMDGROUP_WIDTH = 32
+VECTOR_BYTES = 16  # the most that a thread loads or stores at once
 
 
 class MetalOp(Op):
@@ -320,8 +321,8 @@ class View(MetalOp):
 
 
 class Load(MetalOp):
-    """An element of memory, or as many neighbours as the result has; where the mask is false,
-    `other`, and no memory is touched.
+    """An element of memory, or as many neighbours as the result has, a power of two and 16 bytes at
+    most; where the mask is false, `other`, and no memory is touched.
 
     %v: regs<4xf32> = metal.load %X, %offset, mask=%inside, other=%zero
 
@@ -345,7 +346,8 @@ class Load(MetalOp):
 
 
 class Store(MetalOp):
-    """Writes an element of memory, or as many neighbours as the value has, where the mask is true.
+    """Writes an element of memory, or as many neighbours as the value has, a power of two and 16
+    bytes at most, where the mask is true.
 
     metal.store %X, %offset, %v, mask=%inside
 
@@ -603,7 +605,9 @@ def _check_access(op: Load | Store, moved: Value, at: str) -> None:
     memory, type_ = _memory(op.base.type), element_type(moved.type)
     if type_.element is not memory.element:
         raise op.invalid(f"{type_} does not go with {memory}", at=at)
-    if count_of(type_) not in (1, 2, 4, 8):
-        raise op.invalid(f"one access moves 1, 2, 4 or 8 elements, not {type_}", at=at)
+    count = count_of(type_)
+    if count & count - 1 or count * max(1, type_.element.bits // 8) > VECTOR_BYTES:
+        message = f"one access moves 1, 2, 4, ... elements, together {VECTOR_BYTES} bytes at most"
+        raise op.invalid(f"{message}, not {type_}", at=at)
     if op.offset.type not in (i32, i64):
         raise op.invalid(f"offsets are i32 or i64, not {op.offset.type}", at="offset")

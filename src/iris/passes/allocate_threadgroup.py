@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from iris.ir import metal
 from iris.ir.control import Func
-from iris.ir.core import Level, Module, Op, Value
+from iris.ir.core import Level, Module, Op
 from iris.ir.types import Threadgroup, u8
+from iris.passes.carried_memory import accesses
 from iris.passes.pipeline import Pass
 from iris.target import AppleGPU
 
@@ -39,7 +40,7 @@ class AllocateThreadgroup(Pass):
 
     An allocation is in use from its first access to its last; if those are in a loop that the
     allocation is not in, from the loop's first op to its last, for what a round leaves there the
-    next may find.
+    next may find.  An access by the name under which a loop carries it is one.
 
     To share costs barriers: what one allocation holds must have been read before the other is
     written.  So nothing is shared while all take at most `budget` bytes together, which by default
@@ -95,20 +96,12 @@ def _blocks(function: Func) -> list[_Block]:
     for op in numbers:
         if not isinstance(op, metal.Alloc):
             continue
-        uses = [*_uses(op.result)]
-        if not uses or any(use.terminator or use.regions for use in uses):
-            continue  # it may go by another name
+        uses = [*accesses(op.result)]
+        if not uses:
+            continue
         spans = [_span(use, op.parent_op, numbers) for use in uses]
         found.append(_Block(op, min(a for a, _ in spans), max(b for _, b in spans)))
     return found
-
-
-def _uses(memory: Value) -> Iterator[Op]:
-    for user in memory.users:
-        if isinstance(user, metal.View):
-            yield from _uses(user.result)
-        else:
-            yield user
 
 
 def _span(use: Op, home: Op | None, numbers: dict[Op, int]) -> tuple[int, int]:

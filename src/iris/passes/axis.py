@@ -24,14 +24,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from iris.ir import math, tile
+from iris.ir import math, metal, tile
 from iris.ir.control import For, While
 from iris.ir.core import Facet, Op, Value
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import ElementType, Kind, Ptr, Type, bool_
 
 MOST = 2**31  # the greatest power of two that is told apart: what divides 0
-VECTOR_BYTES = 16  # the most that one thread loads or stores at once
+VECTOR_BYTES = metal.VECTOR_BYTES
 
 
 class Axis(NamedTuple):

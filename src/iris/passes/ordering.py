@@ -7,7 +7,8 @@ loop, and every thread that makes the other makes the store: were their bytes th
 thread, the store would by itself be a race between the two.  As the rounds of a `foreach` run in
 any order, the same holds of two of them with as many rounds, for offsets that differ only in
 whose number they count; and accesses of different rounds are in no need of an order.  Nor do
-accesses conflict whose `windows` are apart.
+accesses conflict whose `windows` are apart, or which are to different ones of the memories that a
+loop carries in turns.
 
 A barrier goes before the second of two accesses, so that it orders as many pairs as can be, and
 stands in the innermost region that has both: before a loop or a branch rather than in it.
@@ -21,8 +22,9 @@ from dataclasses import dataclass, field, replace
 from iris.ir import metal
 from iris.ir.control import For, Func, If, While
 from iris.ir.core import Facet, Op, Region, Value
-from iris.ir.effects import Access, Resource, may_alias
+from iris.ir.effects import Access, Resource
 from iris.ir.types import Ptr, Threadgroup
+from iris.passes.carried_memory import CarriedMemory, Part
 from iris.passes.windows import Window, Windows
 
 # What barriers order: nothing, the memory of the threadgroup, all memory.
@@ -54,12 +56,16 @@ class Touch:
     """An access to memory."""
 
     op: Op
-    memory: Value | Resource  # where it is first named
+    memory: Value | Resource  # where it is first named, or a loop carries it
     span: range | None  # of whose bytes, if it is a view of a part
     writes: bool
     atomic: bool
     place: Place | None
     seen: tuple[tuple[Op, bool], ...] = ()  # from a later turn of which loops, or from outside
+
+    @property
+    def part(self) -> Part:
+        return Part(self.memory, self.span)
 
     @property
     def strength(self) -> int:
@@ -75,10 +81,6 @@ class Flow:
     first: list[Touch] = field(default_factory=list)  # reached from its start without a barrier
     last: list[Touch] = field(default_factory=list)  # from which its end is reached without one
     strength: int = NOTHING  # what every way through it orders
-
-
-def _overlap(a: range, b: range) -> bool:
-    return a.start < b.stop and b.start < a.stop
 
 
 def _of_one_thread(access: Touch, store: Touch) -> bool:
@@ -113,7 +115,7 @@ class _Planner:
         self.alone = function.simdgroups == 1
         self.numbers = _Numbers()
         self.windows = Windows(function)
-        self.aliases: dict[tuple[Value | Resource, Value | Resource], bool] = {}
+        self.memories = CarriedMemory()
         self.flows: dict[Op, Flow | None] = {}  # what ops mean; None: nothing
 
     def region(self, region: Region, entry: Iterable[Touch] = ()) -> Flow:
@@ -148,13 +150,10 @@ class _Planner:
     def conflict(self, a: Touch, b: Touch) -> bool:
         if not (a.writes or b.writes) or (a.atomic and b.atomic):
             return False
-        if a.memory is not b.memory:
-            pair = a.memory, b.memory
-            if pair not in self.aliases:
-                self.aliases[pair] = may_alias(*pair)
-            return self.aliases[pair]
-        if a.span is not None and b.span is not None and not _overlap(a.span, b.span):
+        if self.memories.are_apart(a.part, b.part):
             return False
+        if a.memory is not b.memory:
+            return True
         if _of_one_thread(a, b) or _of_one_thread(b, a):
             return False
         one, other = self.window(a), self.window(b)
@@ -163,7 +162,7 @@ class _Planner:
     def window(self, touch: Touch) -> Window | None:
         """The part of its memory that an access touches, if that is known."""
         op = touch.op
-        if not isinstance(op, ELEMENTS) or not _names_memory(touch.memory):
+        if not isinstance(op, ELEMENTS) or not self.memories.is_one(touch.memory):
             return None
         assert isinstance(op.base.type, Ptr | Threadgroup)
         start = touch.span.start if touch.span is not None else 0
@@ -189,7 +188,7 @@ class _Planner:
             return flow
         if op.touches_nothing:
             return None
-        touches = [*_touches(op, self.numbers)]
+        touches = [*self._touches(op)]
         return Flow(touches, touches) if touches else None
 
     def _orders(self, op: metal.Barrier) -> int:
@@ -202,12 +201,47 @@ class _Planner:
         turn and the next."""
         flow = turn(())
         last = flow.last
-        back = [_seen(t, loop) for t in last]
+        back = [u for t in last for u in self._later(t, loop)]
         if self.clash(back, flow.first):
             flow = turn(back)
             last = [t for t in flow.last if t not in back]
-        first = [replace(t, seen=(*t.seen, (loop, True))) for t in flow.first]
-        return Flow(first, [_seen(t, loop, outside=True) for t in last], flow.strength)
+        first = [u for t in flow.first for u in self._outside(t, loop, t.place)]
+        last = [u for t in last for u in self._outside(t, loop, _still(t, loop))]
+        return Flow(first, last, flow.strength)
+
+    def _later(self, touch: Touch, loop: Op) -> Iterable[Touch]:
+        """An access as a later turn of a loop sees it."""
+        seen = (*touch.seen, (loop, False))
+        for memory in self.memories.later(touch.memory, loop):
+            yield replace(touch, memory=memory, place=_still(touch, loop), seen=seen)
+
+    def _outside(self, touch: Touch, loop: Op, place: Place | None) -> Iterable[Touch]:
+        """An access as what comes before or after a loop sees it, at a place."""
+        seen = (*touch.seen, (loop, True))
+        parts = self.memories.outside(touch.memory, loop)
+        if parts is None:
+            yield replace(touch, place=place, seen=seen)
+            return
+        for memory, whole in parts:
+            assert touch.span is not None and whole is not None
+            span = range(whole.start + touch.span.start, whole.start + touch.span.stop)
+            yield replace(touch, memory=memory, span=span, place=None, seen=seen)
+
+    def _touches(self, op: Op) -> Iterable[Touch]:
+        for access, resource in op.effects():
+            if resource is Resource.REPORT or not access & (Access.READ | Access.WRITE):
+                continue
+            part, place = Part(resource, None), None
+            if isinstance(resource, Value):
+                if isinstance(resource.type, Threadgroup):
+                    part = Part.of(resource)
+                if isinstance(op, metal.Load | metal.Store):
+                    place = self.numbers.place(op, (*part, resource.type))
+            memory, span = part
+            if not self.memories.is_one(memory):
+                span = None
+            writes = Access.WRITE in access
+            yield Touch(op, memory, span, writes, isinstance(op, ATOMICS), place)
 
 
 def passing(touches: Iterable[Touch], strength: int) -> list[Touch]:
@@ -215,11 +249,10 @@ def passing(touches: Iterable[Touch], strength: int) -> list[Touch]:
     return [t for t in touches if t.strength > strength]
 
 
-def _seen(touch: Touch, loop: Op, *, outside: bool = False) -> Touch:
-    """An access as what comes after a turn of a loop sees it: what it was computed from may have
-    changed since, and a branch may have been taken then and not be now."""
-    place = None if _turns(touch, loop) else touch.place
-    return replace(touch, place=place, seen=(*touch.seen, (loop, outside)))
+def _still(touch: Touch, loop: Op) -> Place | None:
+    """The place of an access as what comes after a turn of a loop sees it: what it was computed
+    from may have changed since, and a branch may have been taken then and not be now."""
+    return None if _turns(touch, loop) else touch.place
 
 
 def _turns(touch: Touch, loop: Op) -> bool:
@@ -268,42 +301,6 @@ def _while(op: While, planner: _Planner) -> Flow:
     condition = planner.region(op.condition)  # which comes last, too
     last = condition.last + passing(flow.last, condition.strength)
     return Flow(flow.first, last, condition.strength)
-
-
-# What ops without regions touch.
-
-
-def _touches(op: Op, numbers: _Numbers) -> Iterable[Touch]:
-    for access, resource in op.effects():
-        if resource is Resource.REPORT or not access & (Access.READ | Access.WRITE):
-            continue
-        memory, start = _root(resource)
-        span, place = None, None
-        if isinstance(resource, Value):
-            if isinstance(resource.type, Threadgroup):
-                span = range(start, start + resource.type.bytes)
-            if isinstance(op, metal.Load | metal.Store):
-                place = numbers.place(op, (memory, start, resource.type))
-        if not _names_memory(memory):
-            span = None
-        yield Touch(op, memory, span, Access.WRITE in access, isinstance(op, ATOMICS), place)
-
-
-def _root(resource: Value | Resource) -> tuple[Value | Resource, int]:
-    """Where memory is first named, and the byte of it at which a view of it starts."""
-    start = 0
-    while isinstance(resource, Value) and isinstance(resource.op, metal.View):
-        start += resource.op.start
-        resource = resource.op.x
-    return resource, start
-
-
-def _names_memory(memory: Value | Resource) -> bool:
-    """Whether it is always the same memory: a name that a loop carries is not."""
-    if not isinstance(memory, Value):
-        return False
-    owner = memory.region.owner if memory.region is not None else None
-    return memory.op is not None or (owner is not None and owner.isolated)
 
 
 def _count(op: Op) -> int:

@@ -30,7 +30,7 @@ kernel void control(
     float4 sum[2] = {};
     for (int k = lane; k < 100; k += 4) {
         float4 x[2];
-        for (int i = 0; i < 2; ++i) x[i] = ((device const float4*)&X[k])[i];
+        for (int h = 0; h < 2; ++h) x[h] = *(device const float4*)&X[k + h];
         for (int i = 0; i < 2; ++i) sum[i] += x[i];
     }
     float4 u[2] = {};
@@ -64,6 +64,6 @@ kernel void control(
         Y[res3] = res2;
         Y[lane] = res;
     }
-    for (int i = 0; i < 2; ++i) ((device float4*)&Y[lane])[i] = u[i];
-    for (int i = 0; i < 2; ++i) ((device float4*)&Y[lane])[i] = sum[i];
+    for (int h = 0; h < 2; ++h) *(device float4*)&Y[lane + h] = u[h];
+    for (int h = 0; h < 2; ++h) *(device float4*)&Y[lane + h] = sum[h];
 }

@@ -62,17 +62,17 @@ kernel void integers(
     if ((at_2 >= lane) == inside) I[lane] = at_2;
     long J_at = ulong(long(at_2)) * p.m;
     J[J_at] = J_at;
-    bfloat4 f[2];
-    for (int j = 0; j < 2; ++j) f[j] = ((device const bfloat4*)&F[lane])[j];
+    uint4 f_bits = *(device const uint4*)&F[lane];
+    bfloat4 f[2] = {as_type<bfloat4>(f_bits.xy), as_type<bfloat4>(f_bits.zw)};
     bfloat4 v[2];
     for (int j = 0; j < 2; ++j) {
         v[j] = fma_bfloat(bfloat4(precise::tanh(float4(f[j] * bfloat(0.5f)))),
                 bfloat4(bfloat(0.5f)), bfloat4(bfloat(0.5f)));
     }
-    for (int j = 0; j < 2; ++j) {
-        ((device bfloat4*)&F[lane])[j] = bfloat4(float4(half4(float4(v[j]))));
-    }
-    float v_1 = float(uchar(p.k << p.k) >> p.k);
-    float v_2 = 1.0f / (1.0f + precise::exp(-v_1));
-    F[lane] = bfloat((v_1 - (v_1 - v_2 - v_2)) / v_1);
+    bfloat4 v_1[2];
+    for (int j = 0; j < 2; ++j) v_1[j] = bfloat4(float4(half4(float4(v[j]))));
+    *(device uint4*)&F[lane] = uint4(as_type<uint2>(v_1[0]), as_type<uint2>(v_1[1]));
+    float v_2 = float(uchar(p.k << p.k) >> p.k);
+    float v_3 = 1.0f / (1.0f + precise::exp(-v_2));
+    F[lane] = bfloat((v_2 - (v_2 - v_3 - v_3)) / v_2);
 }

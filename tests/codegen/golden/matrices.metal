@@ -92,5 +92,7 @@ kernel void matrices(
     *(device float2*)&C[lane] = pair(z[p.n]) + pair(single);
     *(device float4*)&C[p.n] = float4(pair(z[0]), pair(z[3]));
     #pragma unroll
-    for (int i = 0; i < 4; ++i) ((device float2*)C)[i] = pair(z[i]);
+    for (int h = 0; h < 2; ++h) {
+        *(device float4*)&C[0 + h] = float4(pair(z[h * 2]), pair(z[h * 2 + 1]));
+    }
 }

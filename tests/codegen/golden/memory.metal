@@ -29,14 +29,14 @@ kernel void memory(
     threadgroup float tile[32];
     int A_row = lane * 4;
     bool inside = A_row < p.A_extent_0;
-    half4 v[2];
-    for (int i = 0; i < 2; ++i) {
-        v[i] = inside ? half4(((device const packed_half4*)&B[p.wide])[i]) : half4(0.0h);
-    }
+    uint4 bits = *(device const uint4*)&A[p.wide];
+    half4 v[2] = {as_type<half4>(bits.xy), as_type<half4>(bits.zw)};
     half4 v_1[2];
-    for (int i = 0; i < 2; ++i) v_1[i] = ((device const half4*)&A[p.wide])[i] + v[i];
+    for (int i = 0; i < 2; ++i) {
+        v_1[i] = inside ? half4(((device const packed_half4*)&B[p.wide])[i]) : half4(0.0h);
+    }
     if (inside) {
-        for (int i = 0; i < 2; ++i) ((device packed_half4*)&B[p.wide])[i] = v_1[i];
+        for (int i = 0; i < 2; ++i) ((device packed_half4*)&B[p.wide])[i] = v[i] + v_1[i];
     }
     bool4 flag = uchar4(*(device const packed_uchar4*)&F[A_row]) != uchar(0);
     bool4 flag_1 =
@@ -50,7 +50,7 @@ kernel void memory(
     threadgroup int* ints = (threadgroup int*)arena;
     threadgroup float* floats = (threadgroup float*)(arena + 256);
     threadgroup half* low = halves + 32;
-    threadgroup uchar* bits = (threadgroup uchar*)halves + 5;
+    threadgroup uchar* bits_1 = (threadgroup uchar*)halves + 5;
     ints[lane] = p.n;
     flags[lane] = p.ok;
     halves[lane] = p.scale;
@@ -59,10 +59,11 @@ kernel void memory(
     floats[lane] = v_2;
     tile[lane] = v_2;
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    half4 v_3[2];
-    for (int i = 0; i < 2; ++i) v_3[i] = ((threadgroup const half4*)halves)[i] * low[0];
-    for (int i = 0; i < 2; ++i) ((threadgroup half4*)halves)[i] = v_3[i];
-    F[0] = (flags[0] != 0) != (bits[0] != 0);
+    uint4 bits_2 = *(threadgroup const uint4*)halves;
+    half4 v_3[2] = {as_type<half4>(bits_2.xy), as_type<half4>(bits_2.zw)};
+    *(threadgroup uint4*)halves =
+            uint4(as_type<uint2>(v_3[0] * low[0]), as_type<uint2>(v_3[1] * low[0]));
+    F[0] = (flags[0] != 0) != (bits_1[0] != 0);
     threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);
     A[lane] = half(tile[lane]);
 }

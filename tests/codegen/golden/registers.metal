@@ -66,12 +66,14 @@ kernel void registers(
     int4 at = int4(uint(p.n) + uint4(lit4));
     bool4 flag = at < p.n;
     *(device int4*)&I[lane] = select(int4(0), select(lit4, at, flag), flag);
-    for (int i = 0; i < 2; ++i) ((device int4*)I)[i] = lit[i];
+    for (int h = 0; h < 2; ++h) *(device int4*)&I[0 + h] = lit[h];
     *(device float4*)&X[lane] = simd_broadcast(simd_shuffle(simd_shuffle_xor(mix_1, 8), p.n), 3);
     bool flag_1 = lane < p.n;
-    for (int i = 0; i < 2; ++i) ((device float4*)&X[lane])[i] = flag_1 ? high[i] : even[i];
-    float v = simd_shuffle(odd2[lane * 7 + 1], lane);
-    X[lane] = flag_1 ? v : five[4];
+    float4 v[2];
+    for (int i = 0; i < 2; ++i) v[i] = flag_1 ? high[i] : even[i];
+    for (int h = 0; h < 2; ++h) *(device float4*)&X[lane + h] = v[h];
+    float v_1 = simd_shuffle(odd2[lane * 7 + 1], lane);
+    X[lane] = flag_1 ? v_1 : five[4];
     *(device float4*)&X[lane] = single.xyxy;
     *(device float4*)&X[lane] = j16[1];
     *(device float4*)&X[lane] = j16[lane];

@@ -83,14 +83,15 @@ def test_a_vector_that_both_sides_have_is_moved_at_once():
         lane=[(1, 0), (2, 0), (0, 4), (0, 8), (0, 16)],
         simdgroup=[(0, 32)],
     )
-    for source, target, widths in [
-        (rows, both, (4, 4)),
-        (both, rows, (4, 4)),
-        (rows, columns, (1, 1)),  # what is a vector here is lanes there
+    for source, target, is_shared in [
+        (rows, both, True),
+        (both, rows, True),
+        (rows, columns, False),  # what is a vector here is lanes there
     ]:
         for element_bytes in (1, 2, 4):
             place = scratch(source, target, element_bytes, GPU)
-            assert tuple(accesses(place, side)[0] for side in (source, target)) == widths
+            width = 16 // element_bytes if is_shared else 1
+            assert [accesses(place, side)[0] for side in (source, target)] == [width, width]
             assert worst(place, source, element_bytes) == 0
             assert worst(place, target, element_bytes) == 0
 
@@ -105,7 +106,7 @@ def test_a_vector_that_another_column_needs_is_not_taken():
 
 
 def test_row_major_places_are_the_numbers_of_the_elements():
-    for element_bytes, widest in [(1, 4), (2, 4), (4, 4), (8, 2)]:
+    for element_bytes, widest in [(1, 16), (2, 8), (4, 4), (8, 2)]:
         place = row_major(APPLE_FRAGMENT, element_bytes)
         assert list(places(place, APPLE_FRAGMENT)) == list(range(64))
         assert place.widest == widest

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from iris.interp.bounds.arithmetic import dtype_of, settle, worst
 from iris.interp.bounds.frame import EXACT, BoundedFrame, origin, propagation
 from iris.interp.bounds.interval import TINY, distance, interval, rounded
-from iris.interp.frame import interpretation
+from iris.interp.frame import held_by, interpretation
 from iris.ir import tile
 from iris.ir.core import Op, Value
 from iris.ir.math import element_type
@@ -81,7 +81,7 @@ def scanned(
 
 def _whole(value: Value, x: Array, error: Array) -> tuple[Array, Array]:
     """A value and its error, all axes of the tile at their real size."""
-    shape = element_type(value.type).shape
+    shape = held_by(value).shape
     count = max(len(x), len(error))
     return np.broadcast_to(x, (count, *shape)), np.broadcast_to(error, (count, *shape))
 
@@ -239,7 +239,7 @@ def _sides(op: tile.Dot, errors: Found) -> list[tuple[Array, int]]:
     """The errors of the two matrices, and along which axis they are summed."""
     sides = []
     for value, error, axis in ((op.a, errors[0], 2), (op.b, errors[1], 1)):
-        shape = element_type(value.type).shape
+        shape = held_by(value).shape
         sides.append((np.broadcast_to(error, (len(error), *shape)), axis))
     return sides
 

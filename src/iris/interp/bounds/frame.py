@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.interp.bounds.memory import Memory
-from iris.interp.frame import Frame, Grid, Launch, is_pointer, take
+from iris.interp.frame import Frame, Grid, Launch, held_by, is_pointer, take
 from iris.interp.memory import View
 from iris.ir.control import For, Func, If, While
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.effects import effects_within, writes
-from iris.ir.math import element_type
 from iris.ir.types import bf16, f16, f32
 
 Array = npt.NDArray[Any]
@@ -149,7 +148,7 @@ class BoundedFrame(Frame):
                 if isinstance(place, Value) and is_pointer(place):
                     launch.memory.poison(launch.views[place])
             for i, value in enumerate(op.results):
-                rank = len(element_type(value.type).shape)
+                rank = len(held_by(value).shape)
                 errors[i] = np.where(lost.reshape(-1, *[1] * rank), np.inf, errors[i])
         return results, errors
 
@@ -162,7 +161,7 @@ class BoundedFrame(Frame):
 
 def _flushed(value: Value, x: Array, error: Array) -> Array:
     """The error of a result of which a subnormal number may be made 0."""
-    normal = _NORMAL.get(element_type(value.type).element)
+    normal = _NORMAL.get(held_by(value).element)
     if normal is None:
         return error
     size = np.abs(x.astype(np.float64))

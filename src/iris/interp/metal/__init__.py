@@ -89,7 +89,7 @@ def run(
     row per thread.
     """
     launch = Launch(function, grid, arguments, counters, interleave)
-    step = max(1, chunk_bytes // launch.largest_value())
+    step = launch.programs_at_a_time(chunk_bytes)
     returned = []
     try:
         for start in range(0, launch.count, step):

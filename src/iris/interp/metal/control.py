@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.interp.metal.frame import Flow, Frame, Part, join, lift, take
+from iris.interp.metal.memory import Memory
 from iris.interp.metal.rules import interpretation
 from iris.ir import metal
 from iris.ir.control import For, If, While
@@ -63,7 +64,11 @@ def count(frame: Frame, op: For, lower: Array, upper: Array, step: Array, *carri
         done += 1
         return (yield from inner.run(op.body, (index, *values)))
 
-    return (yield from loop(frame, carried, again, once))
+    found = yield from loop(frame, carried, again, once)
+    for result, value in zip(op.results, found, strict=True):
+        if value is None and result.users:
+            raise op.invalid(f"threads leave it with different memories as {result!r}")
+    return found
 
 
 _trips = np.frompyfunc(lambda lower, upper, step: len(range(lower, upper, step)), 3, 1)
@@ -86,9 +91,14 @@ Round = Callable[[Frame, Array, Sequence[Any]], Flow]
 
 def loop(frame: Frame, carried: Sequence[Any], again: Round, once: Round) -> Flow:
     """Runs a loop for as long as some threads go on.  A program all whose threads are done leaves;
-    a thread that is done before others of its program is no longer active."""
+    a thread that is done before others of its program is no longer active.
+
+    Memory that is carried is the same for all that are in the same round; what it is for those
+    that left in different ones is None.
+    """
     inner, kept = frame, np.arange(len(frame.rows))
     left: list[Part] = []
+    parted = False  # whether threads of one program were done at different times
     while True:
         (more,) = yield from again(inner, kept, carried)
         active = inner.active
@@ -100,16 +110,18 @@ def loop(frame: Frame, carried: Sequence[Any], again: Round, once: Round) -> Flo
                 leaving = np.setdiff1d(np.arange(len(kept)), staying)
                 left.append(Part(kept[leaving], None, [take(x, leaving) for x in carried]))
                 if not len(staying):
-                    return join(frame, left)
+                    found = join(frame, left)
+                    return [None if parted and isinstance(x, Memory) else x for x in found]
                 kept = kept[staying]
                 carried = [take(x, staying) for x in carried]
                 more = take(more, staying)
             inner = frame.only(kept, more)
         new = yield from once(inner, kept, carried)
         if inner is not frame and inner.active is not None:
-            mask = inner.active
+            parted, mask = True, inner.active
             carried = [
-                np.where(lift(mask, x.ndim), x, old) for x, old in zip(new, carried, strict=True)
+                x if isinstance(x, Memory) else np.where(lift(mask, x.ndim), x, old)
+                for x, old in zip(new, carried, strict=True)
             ]
         else:
             carried = new

@@ -231,12 +231,16 @@ class Part(NamedTuple):
 
 
 def join(frame: Frame, parts: Sequence[Part]) -> Sequence[Any]:
-    """The values of threads that had parted, together again."""
+    """The values of threads that had parted, together again; None for memory that is not the same
+    for all of them."""
     if len(parts) == 1:
         return parts[0].values
     joined = []
     masked = any(part.active is not None for part in parts)
     for values in zip(*[part.values for part in parts], strict=True):
+        if not isinstance(values[0], np.ndarray):
+            joined.append(values[0] if all(x is values[0] for x in values) else None)
+            continue
         threads, *rest = np.broadcast_shapes(*[x.shape[1:] for x in values])
         shape = (len(frame.rows), len(frame.threads) if masked else threads, *rest)
         whole = np.zeros(shape, np.result_type(*values))

@@ -16,7 +16,7 @@ from iris.interp.metal.reports import Reports
 from iris.interp.metal.rules import Step, steps_of
 from iris.interp.metal.shadow import Stamps
 from iris.ir import scalar
-from iris.ir.control import Func
+from iris.ir.control import For, Func
 from iris.ir.core import Op, Region, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.literal import encode
@@ -98,6 +98,17 @@ class Launch:
                 elif isinstance(type_, Threadgroup):
                     largest = max(largest, 4 * type_.bytes)
         return largest
+
+    def programs_at_a_time(self, room: int) -> int:
+        """As many as that their largest values take so many bytes; but one where programs might
+        go on with different memories, after different numbers of rounds."""
+        if any(
+            isinstance(op, For) and isinstance(v.type, Threadgroup) and v.users
+            for op in self.function.walk()
+            for v in op.results
+        ):
+            return 1
+        return max(1, room // self.largest_value())
 
     def program(self, number: int) -> tuple[int, int, int]:
         """Where in the grid a program is."""
@@ -189,8 +200,10 @@ def _check_memory_results(op: Op) -> None:
     for value in op.results:
         if isinstance(value.type, Ptr):
             raise op.invalid("a pointer can only be an argument of the function")
-        if isinstance(value.type, Threadgroup) and not isinstance(op, Alloc | View):
-            raise op.invalid("threadgroup memory is only what an allocation or a view gives")
+        if isinstance(value.type, Threadgroup) and not isinstance(op, Alloc | View | For):
+            raise op.invalid(
+                "threadgroup memory is only what an allocation, a view or a for loop gives"
+            )
 
 
 def _bind(parameter: Value, argument: Any) -> Any:

@@ -17,6 +17,8 @@ from functools import lru_cache
 from iris.ir.layout.linear import LANE, REGISTER, LinearLayout, Span
 from iris.target import AppleGPU
 
+WIDEST = 16  # bytes of one access
+
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
@@ -50,7 +52,7 @@ class Scratch:
 def row_major(layout: LinearLayout, element_bytes: int) -> Scratch:
     """Addresses that are the elements' numbers."""
     bits = layout.num_elements.bit_length() - 1
-    return Scratch(tuple(1 << b for b in range(bits)), min(4, 16 // element_bytes))
+    return Scratch(tuple(1 << b for b in range(bits)), WIDEST // element_bytes)
 
 
 @lru_cache(maxsize=4096)
@@ -59,7 +61,7 @@ def scratch(
 ) -> Scratch:
     """Addresses for what `source` writes and `target` reads."""
     bits = source.num_elements.bit_length() - 1
-    widest = min(4, 16 // element_bytes)
+    widest = WIDEST // element_bytes
     chosen = _common_vector(source, target, widest)
     # So many accesses of this width go to different banks at once.
     row = (gpu.banks * gpu.bank_bytes // (element_bytes << len(chosen))).bit_length() - 1

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from iris.ir import tile
 from iris.ir.control import For, Func, If, While, Yield
 from iris.ir.core import Facet, Op, Region, Value
-from iris.ir.layout.linear import LANE, REGISTER, LinearLayout
+from iris.ir.layout.linear import LANE, REGISTER, LinearLayout, Span
 from iris.ir.layout.reduce import reduce_axis
 from iris.ir.math import element_type
 from iris.ir.types import Tile
-from iris.passes.axis import Axes, order, vector
+from iris.passes.axis import VECTOR_BYTES, Axes, order, vector
 from iris.passes.layouts.fragments import arrange, is_of_fragments, matrix_type
 from iris.passes.layouts.shapes import coalesced, scannable
+from iris.passes.layouts.widths import Widths
 from iris.target import AppleGPU
 
 # A way to threadgroup memory and back is worth so many accesses of a line.
@@ -31,6 +33,7 @@ class Homes:
     def __init__(self, function: Func):
         self.simdgroups = function.simdgroups
         self.axes = Axes()
+        self._widths = Widths(function)
         self._homes: dict[Value, LinearLayout] = {}
         self.visit(function.body)
 
@@ -51,12 +54,12 @@ class Homes:
         assert isinstance(value.type, Tile)
         return self._homes.get(value) or self.default(value.type)
 
-    def at_access(self, op: Op, type_: Tile) -> LinearLayout:
-        """A layout in which an access of memory is coalesced."""
+    def at_access(self, op: Op, value: Value) -> LinearLayout:
+        """A layout in which an access of memory, which loads or stores a value, is coalesced."""
+        assert isinstance(value.type, Tile)
         axes = order(op, self.axes)
-        # Four elements whatever their size, so that tiles of several dtypes meet in one layout.
-        width = min(4, vector(op, axes[0], self.axes))
-        return coalesced(type_.shape, axes, width, self.simdgroups)
+        width = min(vector(op, axes[0], self.axes), self._widths.of(value))
+        return coalesced(value.type.shape, axes, width, self.simdgroups)
 
     def visit(self, region: Region) -> None:
         """Find homes for what is computed in a region."""
@@ -104,8 +107,7 @@ def one_at_a_time(homes: Homes, op: tile.Atomic | tile.AtomicCas) -> LinearLayou
 
 @home(tile.Load, tile.LoadTile)
 def where_it_is_coalesced(homes: Homes, op: Op) -> LinearLayout:
-    assert isinstance(op.results[0].type, Tile)
-    return homes.at_access(op, op.results[0].type)
+    return homes.at_access(op, op.results[0])
 
 
 @home(tile.Dot)
@@ -187,7 +189,7 @@ def where_the_value_is(
     type_ = op.value.type
     if not isinstance(type_, Tile):
         return [None] * len(op.operands)
-    best = homes.at_access(op, type_)
+    best = homes.at_access(op, op.value)
     at = homes.of(op.value)
     if at is None or is_scattered(at, best, op, type_, homes.axes):
         at = best
@@ -204,12 +206,13 @@ def is_scattered(layout: LinearLayout, best: LinearLayout, op: Op, type_: Tile, 
 def _lines(layout: LinearLayout, axis: int, size: int) -> int:
     """How many lines of memory the accesses of a simdgroup touch, summed, if rows along an axis
     are each in lines of their own; an element has so many bytes."""
-    steps = [tuple(1 << b if a == axis else 0 for a in range(layout.rank)) for b in range(32)]
-    registers, lanes, _ = (set(images) for _, images in layout.bases)
-    vector = next(b for b, step in enumerate(steps) if step not in registers or b == 2)
-    together = next(b for b, step in enumerate(steps[vector:]) if step not in lanes)
-    runs = 1 << layout.bits(REGISTER) - vector + layout.bits(LANE) - together
-    return runs * -(-(size << vector + together) // AppleGPU().line_bytes)
+    step = prod(layout.shape[axis + 1 :])  # between the row-major numbers of neighbours
+    registers, vector = layout.columns_of(REGISTER), 0
+    while size << vector < VECTOR_BYTES and step << vector in registers:
+        vector += 1
+    line = min(AppleGPU().line_bytes // size, layout.shape[axis])
+    lanes = Span(c & ~((line - 1) * step) for c in layout.columns_of(LANE))
+    return 1 << len(registers) - vector + lanes.rank
 
 
 # What runs regions: what is carried has one home throughout.

@@ -22,7 +22,7 @@ Where = tuple[Value, "Value | None"]
 def width_of(at: Lowering, op: Op, layout: LinearLayout) -> int:
     """How many registers one access can fill or empty."""
     fastest = order(op, at.axes)[0]
-    return min(vector(op, fastest, at.axes), run_along(layout, fastest), 4)
+    return min(vector(op, fastest, at.axes), run_along(layout, fastest))
 
 
 @lower(tile.Load)

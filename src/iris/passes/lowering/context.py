@@ -38,6 +38,7 @@ class Lowering(Numbers):
         self.check = check
         self.simdgroups = source.simdgroups
         self.values: dict[Value, Value] = {}
+        self.spares: dict[Value, Value] = {}  # of carried staged tiles, the other memory of each
         self.axes = Axes()
         self.sums = Sums()
         super().__init__(Builder(target.body))

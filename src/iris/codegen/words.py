@@ -1,0 +1,88 @@
+"""Vectors of words, as which memory moves more than four elements at once: 8 halves are a `uint4`.
+
+What is computed is held as vectors of elements.  They are taken out of the words
+
+    uint4 x_bits = *(device const uint4*)&X[at];
+    half4 x[2] = {as_type<half4>(x_bits.xy), as_type<half4>(x_bits.zw)};
+
+and put into words again, `uint4(as_type<uint2>(y[0]), as_type<uint2>(y[1]))`.
+"""
+
+from __future__ import annotations
+
+from iris.codegen.expression import INDEX, LANES, Expression, Precedence
+from iris.codegen.writer import COLUMNS, MARGIN, Writer, element_of
+from iris.ir.core import Value
+from iris.ir.math import constant_bits
+from iris.ir.metal import count_of
+from iris.ir.types import DType, bool_
+
+_WORD = 32  # bits
+_HALVES = ("xy", "zw")  # of a vector of four words
+
+
+def from_words(w: Writer, value: Value, words: str) -> Expression | None:
+    """A value that is held as vectors, of words; None if it is a variable now."""
+    dtype, count = element_of(value).element, count_of(value.type)
+    bits = _new_words(w, value, f" = {words}")
+    element = w.language.memory_types[dtype]
+    as_vector = w.language.bitcast.format(type=f"{element}{LANES}")
+    if LANES * _size(dtype) == _WORD:
+        return Expression(f"{as_vector}({bits}[{INDEX}])", Precedence.POSTFIX, element, LANES)
+    vectors = [f"{as_vector}({bits}.{half})" for half in _HALVES[: count // LANES]]
+    if value in w.awaited:
+        place = w.room(value)
+        for number, vector in enumerate(vectors):
+            w.line(f"{place.at(number).text} = {vector};")
+    else:
+        name = w.name_of(value)
+        w.line(f"{element}{LANES} {name}[{len(vectors)}] = {{{', '.join(vectors)}}};")
+        w.call(value, name)
+    return None
+
+
+def to_words(w: Writer, value: Value, x: Expression) -> str:
+    """The words of a value that is held as vectors."""
+    dtype, count = element_of(value).element, count_of(value.type)
+    type_ = w.type_name(dtype, count)
+    known = constant_bits(value)
+    if known is not None:
+        word = sum(known << at for at in range(0, _WORD, _size(dtype)))
+        return f"{type_}({f'{word:#010x}u' if word else 0})"
+    parts = range(count // LANES)
+
+    def whole(x: Expression) -> str:
+        return f"{type_}({', '.join([_words_of(w, x.at(i), dtype) for i in parts])})"
+
+    room = COLUMNS - MARGIN - len(w.indent)
+    if not x.is_indexed or len(whole(x)) <= room:
+        return whole(x)
+    if LANES * _size(dtype) > _WORD:
+        return whole(w.declare(value, x))
+    bits = _new_words(w, value, "")
+    i, start = w.loop(len(parts))
+    w.line(f"{bits}[{i}] = {_words_of(w, x.at(i), dtype)};")
+    w.close(start)
+    return bits
+
+
+def _words_of(w: Writer, x: Expression, dtype: DType) -> str:
+    """The word, or the two, of a vector of four."""
+    element = w.language.memory_types[dtype]
+    text = f"{element}{LANES}({x.text})" if dtype is bool_ else w.content(x, dtype, LANES)
+    count = LANES * _size(dtype) // _WORD
+    word = f"{w.language.word}{count}" if count > 1 else w.language.word
+    return f"{w.language.bitcast.format(type=word)}({text})"
+
+
+def _new_words(w: Writer, value: Value, content: str) -> str:
+    """A new variable for the words of a value."""
+    name = w.names.new(f"{value.name}_bits" if value.name else "bits")
+    type_ = w.type_name(element_of(value).element, count_of(value.type))
+    w.line(f"{type_} {name}{content};")
+    return name
+
+
+def _size(dtype: DType) -> int:
+    """The bits of an element in memory."""
+    return max(8, dtype.bits)
