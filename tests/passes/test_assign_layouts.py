@@ -166,18 +166,37 @@ def test_a_loop_carries_what_starts_as_a_constant_where_its_body_makes_it() -> N
         tile.store %Y, %at, %sum
         """,
         """
+        %at: tile<64xi32, L> = tile.arange 0
         %zero: tile<64xf32, L> = constant 0.0
         %sum: tile<64xf32, L> = for %c0, %n, %c1 (%i: i32, %a: tile<64xf32, L> = %zero) {
-          %at: tile<64xi32, L> = tile.arange 0
           %x: tile<64xf32, L> = tile.load %X, %at
           %b: tile<64xf32, L> = add %a, %x
           yield %b
         }
-        %at_1: tile<64xi32, L> = tile.arange 0
-        tile.store %Y, %at_1, %sum
+        tile.store %Y, %at, %sum
         """,
         ["64, register=[1], lane=[2, 4, 8, 16, 32], simdgroup=[]"],
     )
+
+
+def test_what_is_the_same_in_all_rounds_is_converted_before_the_loop() -> None:
+    sizes = "bounds=[%n, %n]"
+    text, _ = assigned(
+        f"""
+        %x: tile<32x32xf32> = tile.load_tile %X, offsets=[%c0, %c0], strides=[%n, %c1], {sizes}
+        for %c0, %n, %c1 (%i: i32) {{
+          %y: tile<32x32xf32> = tile.transpose [1, 0] %x
+          %z: tile<32x32xf32> = neg %y
+          tile.store_tile %Y, %x, offsets=[%i, %c0], strides=[%c1, %n], {sizes}
+          tile.store_tile %Y, %z, offsets=[%i, %c0], strides=[%n, %c1], {sizes}
+          yield
+        }}
+        """
+    )
+    before, inside = text.split("for %c0, %n, %c1 (%i: i32) {")
+    assert "tile.convert_layout %x" in before
+    assert "tile.convert_layout %x" not in inside
+    assert "tile.convert_layout %z" in inside
 
 
 def test_what_nothing_decides_is_carried_in_the_usual_layout() -> None:

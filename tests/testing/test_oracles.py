@@ -341,7 +341,7 @@ def ops_of(message: str) -> list[Op]:
 def test_a_failure_shrinks_to_a_small_program() -> None:
     message = failure(Wrong("swap-operands", swap_operands), programs.tile(), shrink=True)
     ops = ops_of(message)
-    assert len(ops) <= 12, message
+    assert len(ops) <= 16, message
     assert sum(isinstance(op, math.Sub) for op in ops) == 1
 
 

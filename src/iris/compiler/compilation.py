@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from iris.passes.sample import Sizes
 
 # Masks are followed first: until then a masked element has no value.
-TILE_PIPELINE = Pipeline.parse(
-    "follow-masks,fold,canonicalize,cse,licm,recover-blocks,fold,canonicalize,cse,licm,dce"
-)
-_CLEAN = "fold,canonicalize,cse,licm,dce"
-# Layouts make ops twice, or in a loop, but nothing that folds or is dead.
+TILE_PIPELINE = Pipeline.parse("follow-masks,fold,canonicalize,recover-blocks,cse,licm,dce")
+# Each pass is there because kernels come out worse without it.
 METAL_PIPELINE = Pipeline.parse(
-    f"{TILE_PIPELINE},expand-math,split-interior,{_CLEAN},stage-dots,choose-simdgroups,"
-    f"assign-layouts,cse,licm,lower-to-metal,{_CLEAN},fuse-register-loops,{_CLEAN},"
+    f"{TILE_PIPELINE},expand-math,split-interior,licm,dce,choose-simdgroups,stage-dots,"
+    "assign-layouts,licm,lower-to-metal,fold,canonicalize,cse,licm,"
+    "fuse-register-loops,fold,canonicalize,cse,licm,dce,"
     "allocate-threadgroup,insert-barriers,check-resources"
 )
 # What leads from the traced program to each level.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from iris.errors import PipelineError
@@ -108,6 +109,7 @@ class _Assignment:
 
     def run(self) -> int:
         body = self.function.body
+        self.regions = [(body, body)]  # around what is put in place: as they were, and new
         ops = list(body)
         for op in ops:
             op.detach()
@@ -128,17 +130,36 @@ class _Assignment:
             found = scope.get((value, layout))
             if found is not None:
                 return found
-        assert layout is not None and isinstance(value.type, Tile)
+        assert layout is not None
+        with self._before_loops(value):
+            made = self.scopes[-1][value, layout] = self._make(value, layout)
+        return made
+
+    def _make(self, value: Value, layout: LinearLayout) -> Value:
+        """A value in a layout in which it is not there yet."""
+        assert isinstance(value.type, Tile)
         home = self.homes.of(value)
         if home is None or self._is_loaded_again(value, layout):
             assert value.op is not None
-            made = self.emit(value.op, wants[type(value.op)](value.op, layout), [layout])[0]
-        else:
-            type_ = Tile(value.type.shape, value.type.element, layout)
-            made = self.builder(tile.ConvertLayout(self.wanted(value, home), type_), value.name)
-            self.conversions += 1
-        self.scopes[-1][value, layout] = made
-        return made
+            return self.emit(value.op, wants[type(value.op)](value.op, layout), [layout])[0]
+        type_ = Tile(value.type.shape, value.type.element, layout)
+        self.conversions += 1
+        return self.builder(tile.ConvertLayout(self.wanted(value, home), type_), value.name)
+
+    @contextmanager
+    def _before_loops(self, value: Value) -> Iterator[None]:
+        """Go on before the loops in which a value is the same in all rounds."""
+        depth = len(self.regions) - 1
+        while depth and self.regions[depth][0] is not value.home:
+            owner = self.regions[depth][0].owner
+            if owner is None or not owner.loops:
+                break
+            depth -= 1
+        saved = self.scopes, self.regions
+        self.scopes, self.regions = self.scopes[: depth + 1], self.regions[: depth + 1]
+        with self.builder.inside(self.regions[depth][1]):
+            yield
+        self.scopes, self.regions = saved
 
     def _is_loaded_again(self, value: Value, layout: LinearLayout) -> bool:
         """Whether a value is loaded in another layout, too, rather than go through memory of the
@@ -194,10 +215,12 @@ class _Assignment:
             at = homes.of(old)
             scope[old, at] = new.add_argument(_laid_out(old.type, at), old.name)
         self.scopes.append(scope)
+        self.regions.append((region, new))
         with self.builder.inside(new):
             for op in region:
                 self.place(op)
         self.scopes.pop()
+        self.regions.pop()
         return new
 
 
