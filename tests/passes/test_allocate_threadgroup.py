@@ -80,12 +80,40 @@ def test_one_after_the_other() -> None:
     ) in text
 
 
-def test_nothing_is_shared_within_the_budget() -> None:
-    given = str(module(ONE_AFTER_THE_OTHER))
-    assert allocated(ONE_AFTER_THE_OTHER, 32768) == given
-    assert allocated(ONE_AFTER_THE_OTHER, 32767) != given
-    assert str(run(module(ONE_AFTER_THE_OTHER), "allocate-threadgroup")) != given
+def rounds(body: str) -> str:
+    return f"for %c0, %n, %c1 (%i: i32) {{\n{body}\nyield\n}}\n"
+
+
+def test_nothing_is_shared_in_a_loop_within_the_budget() -> None:
+    body = rounds(ONE_AFTER_THE_OTHER)
+    given = str(module(body))
+    assert allocated(body, 32768) == given
+    assert allocated(body, 32767) != given
+    assert str(run(module(body), "allocate-threadgroup")) != given
     assert str(Pipeline.parse("allocate-threadgroup")) == "allocate-threadgroup"
+
+
+@pytest.mark.parametrize(
+    ("count", "shared"),
+    [
+        (4096, True),  # 32 KiB: one program on a core, which has room for three of half of that
+        (512, True),
+        (320, False),  # 2560 bytes, as 24 programs may have
+    ],
+)
+def test_outside_loops_it_is_shared_where_a_core_then_holds_more(count: int, shared: bool) -> None:
+    body = ONE_AFTER_THE_OTHER.replace("4096", str(count)).replace("8192", str(2 * count))
+    assert (allocated(body, 32768) != str(module(body))) is shared
+
+
+def test_what_a_loop_uses_shares_with_what_comes_after_it() -> None:
+    loop = rounds(alloc("a", 2048) + alloc("b", 2048) + use("a") + use("b"))
+    body = loop + alloc("c", 4096) + use("c")
+    assert arenas(body, 32768) == {"arena": 16384}
+    text = allocated(body, 32768)
+    assert "%a: threadgroup<2048xf32> = metal.view 0 %arena" in text
+    assert "%b: threadgroup<2048xf32> = metal.view 8192 %arena" in text
+    assert "%c: threadgroup<4096xf32> = metal.view 0 %arena" in text
 
 
 def test_what_is_in_use_together_lies_apart() -> None:

@@ -17,7 +17,8 @@ from iris.errors import DeclarationError
 from iris.interp.metal import Counters
 from iris.ir import tile
 from iris.ir.core import OPS, Level
-from iris.passes.cost import Counts, cost, count, estimate, second_buffer_pays, simdgroups_per_core
+from iris.passes.cost import Counts, cost, count, estimate
+from iris.passes.occupancy import second_buffer_pays, simdgroups_per_core
 from iris.passes.sample import Sizes
 from iris.target import CHIPS, AppleGPU
 from metal_programs import function

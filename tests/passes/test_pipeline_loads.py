@@ -33,7 +33,7 @@ def pipelined() -> Pipeline:
     """The default pipeline, with this pass right after what it works on."""
     passes = [p for p in METAL_PIPELINE if not isinstance(p, PipelineLoads)]
     at = next(i for i, p in enumerate(passes) if isinstance(p, StageDots)) + 1
-    return Pipeline((*passes[:at], PipelineLoads(), *passes[at:]))
+    return Pipeline((*passes[:at], PipelineLoads(always=True), *passes[at:]))
 
 
 PIPELINED = pipelined()
@@ -75,20 +75,20 @@ def loop(body: str, lower: str = "%c0", upper: str = "%n", step: str = "%c8") ->
 
 def done(body: str) -> str:
     """What becomes of the lines after those that all have."""
-    after = run(module(body), "pipeline-loads")
+    after = run(module(body), "pipeline-loads{always=true}")
     verify(after)
     assert parse(str(after)) == after
-    assert run(after, "pipeline-loads") == after
+    assert run(after, "pipeline-loads{always=true}") == after
     lines = dedent("\n".join(str(after).splitlines()[1:-2])).splitlines()
     return "\n".join(lines[len(START.strip().splitlines()) :]) + "\n"
 
 
 def stays(body: str) -> None:
-    assert run(module(body), "pipeline-loads") == module(body)
+    assert run(module(body), "pipeline-loads{always=true}") == module(body)
 
 
 def moves(body: str) -> None:
-    assert run(module(body), "pipeline-loads") != module(body)
+    assert run(module(body), "pipeline-loads{always=true}") != module(body)
 
 
 # What becomes of a loop.
@@ -338,8 +338,8 @@ def program(body: str, size: int, *, lower: int = 0, upper: int = 0, step: int =
 
 def same(body: str, size: int, **numbers: int) -> None:
     made = program(body, size, **numbers)
-    assert run(made.module, "pipeline-loads") != made.module
-    preserves("pipeline-loads", made)
+    assert run(made.module, "pipeline-loads{always=true}") != made.module
+    preserves("pipeline-loads{always=true}", made)
     agree(made, pipeline=PIPELINED)
 
 
@@ -404,7 +404,7 @@ def test_memory_keeps_its_order() -> None:
             "%m: tile<8x8xf32> = constant 0.25\n%v: tile<8x8xf32> = mul %y, %m\n"
             f"%h: tile<8x8xf16> = cast %v\ntile.store_tile {name}, %h, {place}\n"
         )
-        preserves("pipeline-loads", program(body, 64, upper=24))
+        preserves("pipeline-loads{always=true}", program(body, 64, upper=24))
 
 
 def test_a_carried_offset() -> None:
@@ -538,8 +538,8 @@ def test_random_loops_do_the_same() -> None:
     for seed in range(counts(60, 1000)):
         made = Loops(seed).program()
         staged = run(made.module, STAGING)
-        moved += run(staged, "pipeline-loads") != staged
-        preserves(f"{STAGING},pipeline-loads", made)
+        moved += run(staged, "pipeline-loads{always=true}") != staged
+        preserves(f"{STAGING},pipeline-loads{{always=true}}", made)
         if seed % 3 == 0:
             agree(made, pipeline=PIPELINED)
     assert moved > counts(60, 1000) / 2
@@ -634,14 +634,15 @@ def test_where_there_is_no_room_all_stays_as_it_is() -> None:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("size", [128, 100])
 def test_one_barrier_in_each_step_of_attention(size: int, causal: bool) -> None:
-    """One serves for the keys and the values; and one, in each program, for what comes before."""
+    """One serves for the keys and the values; and one or two, in each program, for what comes
+    before: the queries go through memory that the first keys then have."""
     rng = np.random.default_rng(1)
     q, k, v = (rng.integers(-1, 2, (size, 64)).astype(np.float16) for _ in range(3))
     out = np.zeros((size, 64), np.float32)
     one, other = both(attention, 4, q, k, v, size, out, D=64, T=32, causal=causal)
     steps = 1 + 2 + 3 + 4 if causal else 4 * 4
     assert steps <= other.barriers["threadgroup"] <= steps + 4
-    assert one.barriers["threadgroup"] == other.barriers["threadgroup"] + steps
+    assert steps <= one.barriers["threadgroup"] - other.barriers["threadgroup"] <= steps + 4
     assert other.device_loads.lines == one.device_loads.lines
 
 

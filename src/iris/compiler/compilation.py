@@ -25,7 +25,7 @@ TILE_PIPELINE = Pipeline.parse("follow-masks,fold,canonicalize,recover-blocks,cs
 # Each pass is there because kernels come out worse without it.
 METAL_PIPELINE = Pipeline.parse(
     f"{TILE_PIPELINE},expand-math,split-interior,licm,dce,choose-simdgroups,stage-dots,"
-    "assign-layouts,licm,lower-to-metal,fold,canonicalize,cse,licm,"
+    "pipeline-loads,assign-layouts,licm,lower-to-metal,fold,canonicalize,cse,licm,"
     "fuse-register-loops,fold,canonicalize,cse,licm,dce,"
     "allocate-threadgroup,insert-barriers,check-resources"
 )

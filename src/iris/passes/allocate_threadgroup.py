@@ -10,6 +10,7 @@ from iris.ir.control import Func
 from iris.ir.core import Level, Module, Op
 from iris.ir.types import Threadgroup, u8
 from iris.passes.carried_memory import accesses
+from iris.passes.occupancy import busy, simdgroups_per_core
 from iris.passes.pipeline import Pass
 from iris.target import AppleGPU
 
@@ -43,8 +44,9 @@ class AllocateThreadgroup(Pass):
     next may find.  An access by the name under which a loop carries it is one.
 
     To share costs barriers: what one allocation holds must have been read before the other is
-    written.  So nothing is shared while all take at most `budget` bytes together, which by default
-    leaves a core room for two threadgroups: one works while the other waits at a barrier.
+    written.  So what is used in one round of a loop is shared only if all take more than `budget`
+    bytes together, which by default leaves a core room for two threadgroups: one works while the
+    other waits at a barrier.  Other allocations are shared where a core then holds more.
     """
 
     name = "allocate-threadgroup"
@@ -71,6 +73,13 @@ class _Block:
         assert isinstance(type_, Threadgroup)
         return self.start + aligned(type_.bytes)
 
+    def is_in_rounds_of(self, other: _Block) -> bool:
+        """Whether both allocations stand in one loop."""
+        here = self.op.parent_op
+        while here is not None and not (here.loops and other.op.is_inside(here)):
+            here = here.parent_op
+        return here is not None
+
 
 def aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
@@ -79,9 +88,11 @@ def aligned(size: int) -> int:
 def _allocate(function: Func, budget: int) -> int:
     blocks = _blocks(function)
     total = sum(block.end for block in blocks)
-    if total <= budget:
+    _place(blocks, in_rounds=total > budget)
+    least = max((block.end for block in blocks), default=0)
+    now, then = (busy(simdgroups_per_core(n, function.simdgroups or 1)) for n in (total, least))
+    if total <= budget and then <= now:
         return 0
-    _place(blocks)
     shared = 0
     for group in _groups(blocks):
         if len(group) > 1:
@@ -119,11 +130,17 @@ def _span(use: Op, home: Op | None, numbers: dict[Op, int]) -> tuple[int, int]:
     return numbers[widest], numbers[last]
 
 
-def _place(blocks: Sequence[_Block]) -> None:
-    """Put each block, large ones first, as low as those in use at some time with it allow."""
+def _place(blocks: Sequence[_Block], *, in_rounds: bool) -> None:
+    """Put each block, large ones first, as low as those in use at some time with it allow, and
+    those in use in the same rounds of a loop, unless `in_rounds`."""
     placed: list[_Block] = []
     for block in sorted(blocks, key=lambda b: (-b.end, b.first)):
-        together = [b for b in placed if b.first <= block.last and block.first <= b.last]
+        together = [
+            b
+            for b in placed
+            if (b.first <= block.last and block.first <= b.last)
+            or (block.is_in_rounds_of(b) and not in_rounds)
+        ]
         for other in sorted(together, key=lambda b: b.start):
             if block.end <= other.start:
                 break

@@ -36,8 +36,9 @@ from iris.ir.math import element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, Scope, count_of
 from iris.ir.types import Ptr, Threadgroup
 from iris.passes.check_resources import check
+from iris.passes.occupancy import simdgroups_per_core
 from iris.passes.sample import Sample, Sizes
-from iris.target import CHIPS, AppleGPU, Chip, Core
+from iris.target import CHIPS, AppleGPU, Chip
 
 Array = npt.NDArray[Any]
 
@@ -407,47 +408,6 @@ def if_(walk: _Walk, op: control.If) -> None:
 
 GPU = AppleGPU()
 _SPENT = ("alu", "matrix", "shared", "shuffle", "L1", "L2")  # where a program spends cycles
-
-
-def simdgroups_per_core(
-    threadgroup_bytes: int,
-    simdgroups: int,
-    registers: int | None = None,
-    target: AppleGPU = GPU,
-    core: Core = Core(),  # noqa: B008
-) -> int:
-    """How many simdgroups a core holds at once, of programs that have so many each.
-
-    Without `registers`, of 32 bits that a thread has, these do not limit it.
-
-    >>> simdgroups_per_core(9696, 4), simdgroups_per_core(2 * 9696, 4)
-    (24, 12)
-    """
-    if threadgroup_bytes > target.threadgroup_bytes:
-        return 0
-    threads = core.occupancy[0][1]
-    if registers is not None:
-        fitting = [t for most, t in core.occupancy if 2 * registers <= most]
-        threads = fitting[0] if fitting else core.occupancy[-1][1]
-    # A program that is too large for that is compiled with fewer registers.
-    programs = max(1, threads // (simdgroups * SIMDGROUP_WIDTH))
-    if threadgroup_bytes:
-        programs = min(programs, target.core_threadgroup_bytes // threadgroup_bytes)
-    return programs * simdgroups
-
-
-def second_buffer_pays(
-    one: int, two: int, simdgroups: int, registers: int | None = None, target: AppleGPU = GPU
-) -> bool:
-    """Whether to have two buffers, in `two` bytes of threadgroup memory, in place of one in `one`:
-    if that leaves a core as many simdgroups as it had, or enough.  Others on the core hide what one
-    waits for, too; so what a second buffer saves is worth less than they are.
-
-    >>> second_buffer_pays(9696, 2 * 9696, 4), second_buffer_pays(9696, 2 * 9696, 8)
-    (False, True)
-    """
-    before, after = (simdgroups_per_core(n, simdgroups, registers, target) for n in (one, two))
-    return 0 < min(before, Core().saturating_simdgroups) <= after
 
 
 @dataclass(frozen=True)

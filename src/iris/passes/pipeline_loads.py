@@ -22,6 +22,7 @@ from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.types import DType, Staged
 from iris.passes.affine import Sums, is_nonnegative
 from iris.passes.allocate_threadgroup import aligned
+from iris.passes.occupancy import second_buffer_pays
 from iris.passes.pipeline import Pass
 from iris.target import AppleGPU
 
@@ -62,28 +63,38 @@ class PipelineLoads(Pass):
 
     What lies between a load and what is staged, such as a cast, is done when that is staged.  A
     load moves only if the loop writes nothing that it may read, and nothing else needs what is
-    loaded.  A loop stays as it is if there is no threadgroup memory for twice what it stages.
+    loaded.  A loop stays as it is if there is no threadgroup memory for twice what it stages, and,
+    but for `always`, if a core would then hold fewer simdgroups than keep it busy: those hide
+    loads and barriers as well.
     """
 
     name = "pipeline-loads"
     level = tile.TileOp.level
+    always: bool = False
 
     def run(self, module: Module) -> dict[str, int]:
-        return {"pipelined": sum(_visit(f) for f in module if isinstance(f, Func))}
+        functions = [f for f in module if isinstance(f, Func)]
+        return {"pipelined": sum(_visit(f, always=self.always) for f in functions)}
 
 
-def _visit(function: Func) -> int:
+def _visit(function: Func, *, always: bool) -> int:
     """Outer loops first: what comes before an inner one is then staged for that alone."""
     ops = list(function.walk())
-    room = AppleGPU().threadgroup_bytes - _bytes(op for op in ops if isinstance(op, tile.Stage))
+    used = _bytes(op for op in ops if isinstance(op, tile.Stage))
     pipelined = 0
     for op in ops:
-        if isinstance(op, For):
-            ahead = _find(op)
-            if ahead is not None and _bytes(ahead.stages) <= room:
-                room -= _bytes(ahead.stages)
-                pipelined += len(ahead.stages)
-                ahead.apply()
+        if not isinstance(op, For):
+            continue
+        ahead = _find(op)
+        if ahead is None:
+            continue
+        more = used + _bytes(ahead.stages)
+        if more > AppleGPU().threadgroup_bytes:
+            continue
+        if always or second_buffer_pays(used, more, function.simdgroups or 1):
+            used = more
+            pipelined += len(ahead.stages)
+            ahead.apply()
     return pipelined
 
 
