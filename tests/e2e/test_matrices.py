@@ -227,24 +227,6 @@ def test_tiles_that_are_inside_take_a_path_without_masks() -> None:
 
 
 @pytest.mark.parametrize("dtype", [F32, F16], ids=str)
-@pytest.mark.parametrize(("m", "n", "k"), [(256, 256, 256), (250, 250, 256), (250, 249, 250)])
-def test_how_much_goes_that_path(m: int, n: int, k: int, dtype: Any) -> None:
-    a, b, c = whole((m, k), dtype), whole((k, n), dtype, 1), np.zeros((m, n), F32)
-    device = Unmasked()
-    with np.errstate(invalid="ignore"):
-        gemm[4, 4](a, b, c, m, n, k, **blocks(64, 64, 32), num_simdgroups=4, device=device)
-    rows, columns, steps = m // 64, n // 64, k // 32  # those that are all inside
-    traffic = device.counters.device_loads
-    assert traffic.bytes == rows * columns * steps * 2 * 64 * 32 * dtype.itemsize
-    expected = product(a, b)
-    if k % 32 == 0:
-        assert (c[: rows * 64, : columns * 64] == expected[: rows * 64, : columns * 64]).all()
-        assert np.isnan(c[rows * 64 :]).all() and np.isnan(c[:, columns * 64 :]).all()
-    else:
-        assert np.isnan(c).all()
-
-
-@pytest.mark.parametrize("dtype", [F32, F16], ids=str)
 def test_a_ragged_product_touches_what_it_must(dtype: Any) -> None:
     n, padded, programs, steps = 250, 256, 16, 8
     a, b, c = whole((n, n), dtype), whole((n, n), dtype, 1), np.zeros((n, n), F32)
@@ -578,6 +560,26 @@ def test_no_kind_of_kernel_is_recognised(
 
 
 # Figures.
+
+
+@pytest.mark.parametrize("dtype", [F32, F16], ids=str)
+@pytest.mark.parametrize(("m", "n", "k"), [(256, 256, 256), (250, 250, 256), (250, 249, 250)])
+@pytest.mark.parametrize("way", ["tile_load", "offsets and masks"])
+def test_how_much_is_loaded_without_masks(m: int, n: int, k: int, dtype: Any, way: str) -> None:
+    a, b, c = whole((m, k), dtype), whole((k, n), dtype, 1), np.zeros((m, n), F32)
+    device = Unmasked()
+    with np.errstate(invalid="ignore"):
+        kernel = gemm if way == "tile_load" else by_offsets
+        kernel[4, 4](a, b, c, m, n, k, 64, 64, 32, num_simdgroups=4, device=device)
+    rows, columns, steps = m // 64, n // 64, k // 32  # those that are all inside
+    traffic = device.counters.device_loads
+    assert traffic.bytes == rows * columns * steps * 2 * 64 * 32 * dtype.itemsize
+    expected = product(a, b)
+    if k % 32 == 0:
+        assert (c[: rows * 64, : columns * 64] == expected[: rows * 64, : columns * 64]).all()
+        assert np.isnan(c[rows * 64 :]).all() and np.isnan(c[:, columns * 64 :]).all()
+    else:
+        assert np.isnan(c).all()
 
 
 @pytest.mark.parametrize("dtype", [F32, F16], ids=str)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -17,8 +18,8 @@ from counting import count
 from iris.errors import OutOfResources
 from iris.interp.metal import Counters
 
-F32, F16, I8 = np.float32, np.float16, np.int8
-WIDE = 512  # bytes of an instruction of a simdgroup, four elements of 32 bits a lane
+F32, F16, BF16, I8 = np.float32, np.float16, ml_dtypes.bfloat16, np.int8
+WIDE = 512  # bytes of an instruction of a simdgroup, 16 a lane
 
 
 @pytest.fixture(autouse=True)
@@ -95,12 +96,38 @@ def test_elementwise_kernels_touch_each_line_once_four_elements_a_thread(n: int)
     assert counters.flops == 1024 * iris.cdiv(n, 1024)
 
 
-@pytest.mark.parametrize("dtype", [F32, F16, I8])
-def test_four_elements_of_any_dtype(dtype: Any) -> None:
-    x, out = random(4096, dtype), np.zeros(4096, dtype)
-    counters = count(add, 4, x, x, out, 4096, B=1024)
-    assert counters.device_stores.instructions == 4096 // 128
-    assert counters.device_loads.instructions == 2 * 4096 // 128
+@pytest.mark.parametrize("dtype", [F32, F16, BF16, I8])
+@pytest.mark.parametrize("n", [8192, 8000])
+def test_sixteen_bytes_a_lane_of_any_dtype(dtype: Any, n: int) -> None:
+    x, out = random(n, dtype), np.zeros(n, dtype)
+    counters = count(add, 4, x, x, out, n, B=2048)
+    assert (out == x + x).all()
+    stays_in_registers(counters)
+    loads, stores = counters.device_loads, counters.device_stores
+    assert stores.lines == stores.compulsory_lines == lines(out)
+    assert loads.lines == loads.compulsory_lines == lines(x, x)
+    assert stores.instructions == -(-out.nbytes // WIDE)
+    assert loads.instructions == 2 * stores.instructions
+
+
+@iris.kernel
+def scale(X, Out, N, B: iris.constexpr):
+    at = iris.program_id(0) * B + iris.arange(0, B)
+    x = iris.load(X + at, mask=at < N)
+    iris.store(Out + at, x.to(iris.f32) * 0.5, mask=at < N)
+
+
+@pytest.mark.parametrize("dtype", [F16, I8])
+def test_tiles_of_several_dtypes_meet_where_the_widest_has_sixteen_bytes(dtype: Any) -> None:
+    x, out = random(4096, dtype), np.zeros(4096, F32)
+    counters = count(scale, 4, x, out, 4096, B=1024)
+    assert (out == x * F32(0.5)).all()
+    stays_in_registers(counters)
+    assert not counters.shuffles
+    loads, stores = counters.device_loads, counters.device_stores
+    assert stores.instructions == loads.instructions == out.nbytes // WIDE
+    assert stores.lines == lines(out)
+    assert loads.lines == lines(x)
 
 
 def test_a_ragged_size_is_loaded_wide_but_in_the_last_program() -> None:
@@ -293,6 +320,37 @@ def test_a_transpose_of_smaller_elements(dtype: Any) -> None:
         assert traffic.lines == traffic.compulsory_lines == lines(x)
     for side in (counters.threadgroup_loads, counters.threadgroup_stores):
         assert side.conflicts == 0
+
+
+# Products.
+
+
+@iris.kernel
+def product(A, B, C, M, N, K, BM: iris.constexpr, BN: iris.constexpr, BK: iris.constexpr):
+    i, j = iris.program_id(0) * BM, iris.program_id(1) * BN
+    acc = iris.zeros((BM, BN), dtype="f32")
+    for k in iris.tile_range(0, K, BK):
+        a = iris.tile_load(A, i, k, K, (BM, BK))
+        acc = iris.dot(a, iris.tile_load(B, k, j, N, (BK, BN)), acc)
+    iris.tile_store(C, i, j, N, acc, (BM, BN))
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16])
+def test_a_product_moves_its_tiles_by_sixteen_bytes(dtype: Any) -> None:
+    n = 128
+    a, b, c = random((n, n), dtype), random((n, n), dtype, 1), np.zeros((n, n), F32)
+    named = {"BM": 64, "BN": 64, "BK": 32, "num_simdgroups": 4}
+    counters = count(product, (2, 2), a, b, c, n, n, n, **named)
+    assert (c == a.astype(F32) @ b.astype(F32)).all()
+    # Each program loads its rows of A and its columns of B once; others of the same do, too.
+    moved = 2 * (a.nbytes + b.nbytes)
+    loads, staged = counters.device_loads, counters.threadgroup_stores
+    assert loads.bytes == staged.bytes == moved
+    assert loads.instructions == staged.instructions == moved // WIDE
+    # A row of a block of A is half a line, or a quarter of it.
+    assert loads.lines == 2 * (n * n // 32 + b.nbytes // 128)
+    assert staged.conflicts == counters.threadgroup_loads.conflicts == 0
+    assert counters.mmas == n**3 // 512
 
 
 # One simdgroup.
