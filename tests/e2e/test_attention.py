@@ -162,8 +162,9 @@ def test_one_pass_and_no_weights_in_memory(
     of_q, of_kv = queries * d * dtype.itemsize, keys * d * dtype.itemsize
     # One pass: what programs load of K and V are the blocks that they see, once.
     assert found.loaded["K"] == found.loaded["V"] == steps * of_kv
-    # Nothing is shared but Q, K and V: not the weights, nor what is known of a row.
-    assert found.threadgroup_stores.bytes <= programs * of_q + steps * 2 * of_kv
+    # Nothing is shared but Q, K and V: not the weights, nor what is known of a row.  What is
+    # prefetched is staged in the last round, too.
+    assert found.threadgroup_stores.bytes <= programs * of_q + (steps + programs) * 2 * of_kv
     # Q is split among the simdgroups, each of which needs all of K and V.
     assert found.threadgroup_loads.bytes <= steps * (of_q + simdgroups * 2 * of_kv)
     assert found.threadgroup_loads.conflicts == 0
@@ -190,7 +191,7 @@ def test_nothing_is_computed_twice_by_default(d: int, dtype: Any, blocks: tuple[
     assert found.mmas == steps * 2 * queries * keys * d // 512
     of_q, of_kv = queries * d * dtype.itemsize, keys * d * dtype.itemsize
     programs = HEADS * s // queries
-    assert found.threadgroup_stores.bytes <= programs * of_q + steps * 2 * of_kv
+    assert found.threadgroup_stores.bytes <= programs * of_q + (steps + programs) * 2 * of_kv
 
 
 @iris.kernel

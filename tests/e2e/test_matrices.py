@@ -670,9 +670,10 @@ def test_rows_of_a_product_are_reduced_within_a_simdgroup(simdgroups: int, dtype
     # which is two roundings; then there are n sums and a quotient.
     bound = (2 * 8 + n + 1) * 2.0**-24
     np.testing.assert_allclose(c, e / e.sum(1, keepdims=True), rtol=bound, atol=2.0**-126)
-    assert found.threadgroup_stores.bytes == found.device_loads.bytes
     # Each simdgroup has whole rows: it loads its part of A, and all of B.
     of_a, of_b = 64 * 32 * dtype.itemsize, 32 * n * dtype.itemsize
+    # What is prefetched is staged in the last round, too.
+    assert found.threadgroup_stores.bytes <= (steps + 1) * programs * (of_a + of_b)
     assert found.threadgroup_loads.bytes == programs * steps * (of_a + simdgroups * of_b)
     assert found.barriers.total() <= 2 * steps * programs
     assert found.mmas == m * n * k // 512

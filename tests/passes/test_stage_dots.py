@@ -44,12 +44,12 @@ def test_operands_are_staged_where_they_are_multiplied() -> None:
     ]
 
 
-def test_without_room_rows_are_not_padded() -> None:
+def test_without_room_rows_are_swizzled() -> None:
     text = staged(
         load("a", "128x32") + load("b", "32x128") + "%c: tile<128x128xf32> = tile.dot %a, %b\n"
     )
-    assert "(128,32):(32,1)" in text
-    assert "(32,128):(128,1)" in text
+    assert "swizzle<2,3,2> (128,32):(32,1)" in text
+    assert "swizzle<2,3,4> (32,128):(128,1)" in text
 
 
 def test_what_is_transposed_lies_as_it_was_loaded() -> None:
@@ -86,12 +86,12 @@ ATTENTION = (
 
 def test_rows_that_no_other_simdgroup_needs_stay_in_registers() -> None:
     """The left operand of the first product is the same in all rounds, that of the second is
-    made of the first; the right one is staged for both."""
+    made of the first; the right one is the same, and staged once."""
     text = staged(ATTENTION)
     assert "tile.stage %q" not in text
     assert "tile.stage %p" not in text
     assert "%s: tile<64x64xf32> = tile.dot %q, %k_1" in text
-    assert "%new: tile<64x64xf32> = tile.dot %p, %k_2, acc=%old" in text
+    assert "%new: tile<64x64xf32> = tile.dot %p, %k_1, acc=%old" in text
 
 
 def test_rows_that_take_too_many_registers_are_staged_before_the_loop() -> None:

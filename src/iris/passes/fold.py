@@ -8,7 +8,7 @@ from math import nan
 
 import numpy as np
 
-from iris.ir import math, scalar
+from iris.ir import math, scalar, tile
 from iris.ir.control import For, If, While
 from iris.ir.core import OPS, Module, Op, Value
 from iris.ir.effects import has_side_effects
@@ -63,6 +63,14 @@ def evaluate(op: Op, rewriter: Rewriter) -> None:
     if known[0] != known[0] and not isinstance(op, math.Select | math.Bitcast):
         bits = encode(nan, type_.element)  # which nan arithmetic makes is up to the machine
     rewriter.replace(op, Constant.of_bits(bits, type_))
+
+
+@rules(tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose)
+def reshape(op: Op, rewriter: Rewriter) -> None:
+    """All elements are the same constant."""
+    bits = constant_bits(op.operands[0])
+    if bits is not None:
+        rewriter.replace(op, Constant.of_bits(bits, element_type(op.results[0].type)))
 
 
 def _is(value: Value, number: float) -> bool:

@@ -22,6 +22,7 @@ from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.types import DType, Staged
 from iris.passes.affine import Sums, is_nonnegative
 from iris.passes.allocate_threadgroup import aligned
+from iris.passes.making import makers, operands_within
 from iris.passes.occupancy import second_buffer_pays
 from iris.passes.pipeline import Pass
 from iris.target import AppleGPU
@@ -134,18 +135,12 @@ class _Body:
 
     def making(self, values: Iterable[Value], done: Collection[Op] = ()) -> list[Op]:
         """The ops of the body that values are made by, in order, but for those that are done."""
-        found: set[Op] = set()
-        waiting = list(values)
-        while waiting:
-            op = waiting.pop().op
-            if op is not None and op.parent is self.region and op not in found and op not in done:
-                found.add(op)
-                waiting += _needed(op)
+        found = makers(values, self.region, done)
         return sorted(found, key=self.order.__getitem__)
 
     def arguments(self, ops: Iterable[Op]) -> list[Value]:
         """What of a loop's arguments ops need."""
-        needed = (v for op in ops for v in _needed(op) if v.region is self.region)
+        needed = (v for op in ops for v in operands_within(op) if v.region is self.region)
         return list(dict.fromkeys(needed))
 
     def following(self, argument: Value) -> Value:
@@ -183,11 +178,6 @@ class _Body:
         return not any(effects_within(op) or is_convergent(op) for op in ops)
 
 
-def _needed(op: Op) -> list[Value]:
-    """What an op uses, with what is in it."""
-    return [v for inner in op.walk() for v in inner.operands] if op.regions else [*op.operands]
-
-
 class _Ahead:
     """The ops of a loop that are to be done a round ahead: `early` what loads, and the addresses
     for that; `late` what is made of it."""
@@ -200,7 +190,7 @@ class _Ahead:
         loads = [op for op in self.ops if effects_within(op)]
         self.early = body.making([v for op in loads for v in op.results])
         self.late = body.making(staged, loads)
-        used = {*staged, *[v for op in self.late for v in _needed(op)]}
+        used = {*staged, *[v for op in self.late for v in operands_within(op)]}
         self.loaded = [v for op in loads for v in op.results if v in used]
 
     def is_needed_elsewhere(self, stage: tile.Stage) -> bool:
@@ -209,7 +199,7 @@ class _Ahead:
         moved = {*self.ops, *self.stages}
         loaded: set[Op] = set()
         for op in self.body.making([stage.x]):
-            if effects_within(op) or any(v.op in loaded for v in _needed(op)):
+            if effects_within(op) or any(v.op in loaded for v in operands_within(op)):
                 loaded.add(op)
         return any(not moved.issuperset(v.users) for op in loaded for v in op.results)
 

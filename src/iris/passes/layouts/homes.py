@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from iris.ir import tile
+from iris.ir import math, tile
 from iris.ir.control import For, Func, If, While, Yield
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.layout.linear import LANE, REGISTER, LinearLayout, Span
@@ -107,13 +107,39 @@ def one_at_a_time(homes: Homes, op: tile.Atomic | tile.AtomicCas) -> LinearLayou
 
 @home(tile.Load, tile.LoadTile)
 def where_it_is_coalesced(homes: Homes, op: Op) -> LinearLayout:
-    return homes.at_access(op, op.results[0])
+    """Or, if it is for a product alone, as fragments."""
+    return _as_fragments(homes, op.results[0]) or homes.at_access(op, op.results[0])
+
+
+def _as_fragments(homes: Homes, value: Value) -> LinearLayout | None:
+    """The layout in which a product has a value as its operand, if that is all the value is for."""
+    if len(value.users) != 1:
+        return None
+    (user,) = value.users
+    if isinstance(user, tile.Dot) and value is not user.acc and is_of_fragments(user):
+        found, shape = arrange(user, homes.simdgroups), matrix_type(value).shape
+        return found.left(shape) if value is user.a else found.right(shape)
+    if isinstance(user, Yield):
+        branch, region = user.parent_op, user.parent
+        if not isinstance(branch, If) or region is None:
+            return None
+        return _as_fragments(homes, branch.results[user.operands.index(value)])
+    if isinstance(user, tile.Transpose):
+        layout = _as_fragments(homes, user.result)
+        inverse = sorted(range(len(user.permutation)), key=user.permutation.__getitem__)
+        return layout and layout.transpose(inverse)
+    if isinstance(user, tile.Reshape):
+        layout = _as_fragments(homes, user.result)
+        return layout and layout.reshape(element_type(value.type).shape)
+    if type(user).__module__ == math.__name__:
+        return _as_fragments(homes, user.results[0])
+    return None
 
 
 @home(tile.Dot)
 def in_fragments(homes: Homes, op: tile.Dot) -> LinearLayout:
-    assert op.acc is not None
     if not is_of_fragments(op):
+        assert op.acc is not None
         return homes.settled(op.acc)
     return arrange(op, homes.simdgroups).result(element_type(op.result.type).shape)
 

@@ -23,36 +23,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from iris.errors import PipelineError
+from iris.errors import LayoutError, PipelineError
 from iris.ir import metal, tile
 from iris.ir.control import For
 from iris.ir.core import Op, Value
+from iris.ir.layout.bridge import to_linear
 from iris.ir.layout.cute import Layout
-from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
+from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout, log2
+from iris.ir.layout.swizzle import Swizzled
 from iris.ir.types import Staged, Threadgroup
 from iris.passes.layouts.shapes import run_along
 from iris.passes.lowering.context import Lowering, axis_images, lower, tile_layout
 from iris.passes.numbers import Number
 
-WIDEST = 16  # bytes of one access
-
 
 @lower(tile.Stage)
 def stage(at: Lowering, op: tile.Stage) -> Sequence[Value]:
-    layout, strides = tile_layout(op.x), _strides(op.result)
-    type_ = op.result.type
+    layout, type_ = tile_layout(op.x), op.result.type
     assert isinstance(type_, Staged)
     place = _carried_as(op.result)
     if place is None:
         memory = at.b(metal.Alloc(memory_type(type_)), op.result.name)
     else:
         memory = at.spares[place]
-    width = _width(type_, strides, layout)
-    address = _addresses(at, layout, strides, width)
+    width = _width(type_, layout)
+    address = _addresses(at, type_, layout, width)
     holder, value = at.holder(layout), at[op.x]
 
     def write(i: Number) -> Sequence[Value]:
-        at.b.insert(metal.Store(memory, address(i), at.part(value, i, width), holder))
+        at.b.insert(metal.Store(memory, address(0, i), at.part(value, i, width), holder))
         return ()
 
     at.each(layout.size(REGISTER), width, write)
@@ -60,7 +59,6 @@ def stage(at: Lowering, op: tile.Stage) -> Sequence[Value]:
 
 
 def memory_type(type_: Staged) -> Threadgroup:
-    assert isinstance(type_.layout, Layout)
     return Threadgroup(type_.layout.cosize, type_.element)
 
 
@@ -126,71 +124,101 @@ def reader(
 ) -> Callable[[Number], Value]:
     """What reads a part of a staged tile, in a layout of the part; parts are numbered along an
     axis, and of so many elements there."""
-    strides = _strides(staged)
     type_ = staged.type
     assert isinstance(type_, Staged)
-    width = _width(type_, strides, layout)
-    address = _addresses(at, layout, strides, width)
+    width = _width(type_, layout)
+    address = _addresses(at, type_, layout, width, axis, size)
     result = metal.registers(width, type_.element)
 
     def read(part: Number) -> Value:
-        start = at.times(part, size * strides[axis])
-
         def each(i: Number) -> Sequence[Value]:
-            place = at.value(at.add(start, address(i)))
-            return [at.b(metal.Load(at[staged], place, result=result))]
+            return [at.b(metal.Load(at[staged], address(part, i), result=result))]
 
         return at.each(layout.size(REGISTER), width, each)[0]
 
     return read
 
 
-def _strides(staged: Value) -> tuple[int, ...]:
-    type_ = staged.type
-    assert isinstance(type_, Staged)
+def _strides(type_: Staged) -> tuple[int, ...]:
+    """The distance between neighbours along each axis, before a swizzle."""
     layout = type_.layout
-    if not isinstance(layout, Layout) or not all(isinstance(s, int) for s in _tuple(layout.stride)):
-        raise PipelineError(
-            f"{type_} is not lowered: its memory layout has no stride for each axis"
-        )
-    return tuple([s for s in _tuple(layout.stride) if isinstance(s, int)])
+    if isinstance(layout, Swizzled):
+        layout = layout.layout
+    strides = layout.stride if isinstance(layout.stride, tuple) else (layout.stride,)
+    plain = [s for s in strides if isinstance(s, int)]
+    if len(plain) < len(strides):
+        raise PipelineError(f"{type_} is not lowered: its layout has no stride for each axis")
+    return tuple(plain)
 
 
-def _tuple(tree: object) -> tuple[object, ...]:
-    return tree if isinstance(tree, tuple) else (tree,)
-
-
-def _width(type_: Staged, strides: Sequence[int], layout: LinearLayout) -> int:
+def _width(type_: Staged, layout: LinearLayout) -> int:
     """How many registers one access moves: neighbours in memory, from a multiple on."""
+    strides = _strides(type_)
     if 1 not in strides:
         return 1
     fastest = strides.index(1)
-    width = min(run_along(layout, fastest), WIDEST // (type_.element.bits // 8 or 1))
+    width = min(run_along(layout, fastest), metal.VECTOR_BYTES // (type_.element.bits // 8 or 1))
+    if isinstance(type_.layout, Swizzled):
+        width = min(width, 1 << type_.layout.swizzle.base)
     while any(stride % width for stride in strides if stride != 1):
         width //= 2
     return width
 
 
 def _addresses(
-    at: Lowering, layout: LinearLayout, strides: Sequence[int], width: int
-) -> Callable[[Number], Value]:
-    """Where a thread's elements are, a part of so many registers at a time."""
+    at: Lowering, type_: Staged, layout: LinearLayout, width: int, axis: int = 0, size: int = 0
+) -> Callable[[Number, Number], Value]:
+    """Where so many of a thread's elements are, by the number of a part along an axis, and within
+    that."""
+    if isinstance(type_.layout, Layout):
+        return _summed(at, _strides(type_), layout, width, axis, size)
+    return _combined(at, type_, layout, width, axis, size)
+
+
+def _summed(
+    at: Lowering, strides: Sequence[int], layout: LinearLayout, width: int, axis: int, size: int
+) -> Callable[[Number, Number], Value]:
+    """Addresses are sums over axes."""
     skip = width.bit_length() - 1
     base: Number = 0
     parts = []
-    for axis, stride in enumerate(strides):
-        lanes, groups = axis_images(layout, LANE, axis), axis_images(layout, SIMDGROUP, axis)
-        own = axis_images(layout, REGISTER, axis)[skip:]
+    for along, stride in enumerate(strides):
+        lanes, groups = axis_images(layout, LANE, along), axis_images(layout, SIMDGROUP, along)
+        own = axis_images(layout, REGISTER, along)[skip:]
         thread = at.thread_part(lanes, groups)
         overlap = any(a & b for a in (*lanes, *groups) for b in own)
         if not overlap:
             base = at.add(base, at.times(thread, stride))
         parts.append((own, stride, thread if overlap else 0))
 
-    def address(i: Number) -> Value:
-        here = base
+    def address(part: Number, i: Number) -> Value:
+        here = at.add(base, at.times(part, size * strides[axis]))
         for own, stride, thread in parts:
             here = at.add(here, at.times(at.xor(thread, at.form(i, own)), stride))
         return at.value(here)
+
+    return address
+
+
+def _combined(
+    at: Lowering, type_: Staged, layout: LinearLayout, width: int, axis: int, size: int
+) -> Callable[[Number, Number], Value]:
+    """Addresses are exclusive ors of what the bits of each number contribute."""
+    memory = type_.layout
+    try:
+        to_linear(memory)
+    except LayoutError as error:
+        raise PipelineError(f"{type_} is not lowered: {error}") from error
+
+    def images(dim: str) -> list[int]:
+        return [memory(image) for image in dict(layout.bases)[dim]]
+
+    own = images(REGISTER)[width.bit_length() - 1 :]
+    thread = at.thread_part(images(LANE), images(SIMDGROUP))
+    along = [tuple(size << b if a == axis else 0 for a in range(memory.rank)) for b in range(32)]
+    parts = [memory(place) for place in along[: log2(type_.shape[axis] // size)]] if size else []
+
+    def address(part: Number, i: Number) -> Value:
+        return at.value(at.xor(at.xor(thread, at.form(part, parts)), at.form(i, own)))
 
     return address
