@@ -498,9 +498,10 @@ def atomic_cas(cls: type[tile.AtomicCas], draft: Draft, choices: Choices) -> Non
 @make(tile.Dot)
 def dot(cls: type[tile.Dot], draft: Draft, choices: Choices) -> None:
     a = draft.find(lambda t: len(t.shape) == 2 and t.element is not bool_, choices)
-    if a is None:
-        dtype = choices.of([d for d in draft.dtypes if d is not bool_] or [i32])
-        a = draft.leaf(Tile((4, 8), dtype))
+    if a is None or choices.flag():
+        numbers = [d for d in draft.dtypes if d is not bool_] or [i32]
+        dtype = choices.of([*numbers, *[d for d in numbers if d.is_float] * 2])
+        a = draft.leaf(Tile((choices.of((8, 16, 8, 4)), choices.of((8, 16, 8, 2))), dtype))
     rows, depth = element_type(a.type).shape
     dtype = element_type(a.type).element
     b = draft.find(
@@ -514,7 +515,7 @@ def dot(cls: type[tile.Dot], draft: Draft, choices: Choices) -> None:
         besides=a,
     )
     if b is None:
-        columns = choices.of((depth, 4, 8, 2, 16, 1))
+        columns = choices.of((8, depth, 16, 4, 8, 1))
         fits = max(rows, depth) * columns <= MOST_ELEMENTS
         b = draft.leaf(Tile((depth, columns if fits else 1), dtype))
     columns = element_type(b.type).shape[1]

@@ -34,9 +34,9 @@ GENERIC = ("canonicalize", "cse", "dce", "fold", "licm")
 _WEIGHTS: dict[type[Op], int] = {
     math.Add: 3,
     math.Mul: 2,
-    math.Compare: 6,
+    math.Compare: 9,
     math.Select: 2,
-    math.Cast: 4,
+    math.Cast: 8,
     math.Shr: 2,
     math.FloorDiv: 2,
     math.Fma: 3,
