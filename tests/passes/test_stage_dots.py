@@ -59,7 +59,7 @@ def test_what_is_transposed_lies_as_it_was_loaded() -> None:
         + "%t: tile<32x64xf32> = tile.transpose [1, 0] %b\n"
         + "%c: tile<64x64xf32> = tile.dot %a, %t\n"
     )
-    assert "staged<32x64xf32, (32,64):(1,36)> = tile.stage %t" in text
+    assert "staged<32x64xf32, swizzle<2,3,4> (32,64):(1,32)> = tile.stage %t" in text
 
 
 def test_one_value_is_staged_once() -> None:

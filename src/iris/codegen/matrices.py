@@ -22,8 +22,8 @@ def _mma(w: Writer, op: metal.Mma) -> None:
         w.line(f"{w.language.multiply}({product}, {left}, {right}, {acc});")
         return
     i, start = w.loop(rows * columns, unrolled=True)
-    row = i if columns == 1 else f"{i} % {rows}"
-    column = i if rows == 1 else f"{i} / {rows}"
+    row = i if columns == 1 else f"{i} / {columns}"
+    column = i if rows == 1 else f"{i} % {columns}"
     places = ((product, i), (left, row), (right, column), (acc, i))
     arguments = [at_index(matrices, index) for matrices, index in places]
     w.line(f"{w.language.multiply}({', '.join(arguments)});")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iris.codegen.expression import INDEX, LANES, Expression, Form, Precedence, Touch
 from iris.codegen.forms import moves_words
 from iris.codegen.operators import binary, call, cast_to, dtype_of, ternary
-from iris.codegen.words import from_words, to_words
+from iris.codegen.words import from_words, makes_words, to_words
 from iris.codegen.writer import ASSIGNS, Writer, element_of, emit
 from iris.ir import metal
 from iris.ir.control import For
@@ -144,9 +144,11 @@ def _truth(w: Writer, byte: Expression) -> Expression:
 
 
 def _access_form(w: Writer, base: Value, value: Value) -> Form:
-    """How an access moves a value: as words if it is held so, or by fours."""
-    form, count = w.form(value), count_of(value.type)
-    return Form(count, 1) if moves_words(base, value) and form.lanes >= LANES else form
+    """How an access moves a value: as words if it is held so, or as vectors that are words."""
+    form = w.form(value)
+    if moves_words(base, value) and makes_words(value, form.lanes):
+        return Form(count_of(value.type), 1)
+    return form
 
 
 ASSIGNS.add(metal.Store)

@@ -173,6 +173,11 @@ def _assembled(w: Writer, value: Value, vectors: Sequence[Expression]) -> Expres
             return whole
         w.expressions[value] = whole  # a constant
         return None
+    if w.is_matrix(value):
+        place = w.room(value)
+        for number, vector in enumerate(vectors):
+            w.line(f"{place.at(number).text} = {vector.text};")
+        return None
     name = w.name_of(value)
     head = f"{w.type_name(type_.element, shape.lanes)} {name}[{shape.parts}] = {{"
     texts = [v.text for v in vectors]

@@ -10,7 +10,7 @@ and put into words again, `uint4(as_type<uint2>(y[0]), as_type<uint2>(y[1]))`.
 
 from __future__ import annotations
 
-from iris.codegen.expression import INDEX, LANES, Expression, Precedence
+from iris.codegen.expression import INDEX, Expression, Precedence
 from iris.codegen.writer import COLUMNS, MARGIN, Writer, element_of
 from iris.ir.core import Value
 from iris.ir.math import constant_bits
@@ -23,20 +23,20 @@ _HALVES = ("xy", "zw")  # of a vector of four words
 
 def from_words(w: Writer, value: Value, words: str) -> Expression | None:
     """A value that is held as vectors, of words; None if it is a variable now."""
-    dtype, count = element_of(value).element, count_of(value.type)
+    dtype, (lanes, parts) = element_of(value).element, w.form(value)
     bits = _new_words(w, value, f" = {words}")
     element = w.language.memory_types[dtype]
-    as_vector = w.language.bitcast.format(type=f"{element}{LANES}")
-    if LANES * _size(dtype) == _WORD:
-        return Expression(f"{as_vector}({bits}[{INDEX}])", Precedence.POSTFIX, element, LANES)
-    vectors = [f"{as_vector}({bits}.{half})" for half in _HALVES[: count // LANES]]
+    as_vector = w.language.bitcast.format(type=f"{element}{lanes}")
+    if lanes * _size(dtype) == _WORD:
+        return Expression(f"{as_vector}({bits}[{INDEX}])", Precedence.POSTFIX, element, lanes)
+    vectors = [f"{as_vector}({bits}.{half})" for half in _HALVES[:parts]]
     if value in w.awaited:
         place = w.room(value)
         for number, vector in enumerate(vectors):
             w.line(f"{place.at(number).text} = {vector};")
     else:
         name = w.name_of(value)
-        w.line(f"{element}{LANES} {name}[{len(vectors)}] = {{{', '.join(vectors)}}};")
+        w.line(f"{element}{lanes} {name}[{len(vectors)}] = {{{', '.join(vectors)}}};")
         w.call(value, name)
     return None
 
@@ -49,28 +49,28 @@ def to_words(w: Writer, value: Value, x: Expression) -> str:
     if known is not None:
         word = sum(known << at for at in range(0, _WORD, _size(dtype)))
         return f"{type_}({f'{word:#010x}u' if word else 0})"
-    parts = range(count // LANES)
+    lanes, parts = w.form(value)
 
     def whole(x: Expression) -> str:
-        return f"{type_}({', '.join([_words_of(w, x.at(i), dtype) for i in parts])})"
+        return f"{type_}({', '.join([_words_of(w, x.at(i), dtype, lanes) for i in range(parts)])})"
 
     room = COLUMNS - MARGIN - len(w.indent)
     if not x.is_indexed or len(whole(x)) <= room:
         return whole(x)
-    if LANES * _size(dtype) > _WORD:
+    if lanes * _size(dtype) > _WORD:
         return whole(w.declare(value, x))
     bits = _new_words(w, value, "")
-    i, start = w.loop(len(parts))
-    w.line(f"{bits}[{i}] = {_words_of(w, x.at(i), dtype)};")
+    i, start = w.loop(parts, unrolled=w.meets_matrices(value))
+    w.line(f"{bits}[{i}] = {_words_of(w, x.at(i), dtype, lanes)};")
     w.close(start)
     return bits
 
 
-def _words_of(w: Writer, x: Expression, dtype: DType) -> str:
-    """The word, or the two, of a vector of four."""
+def _words_of(w: Writer, x: Expression, dtype: DType, lanes: int) -> str:
+    """The word, or the two, of a vector of so many elements."""
     element = w.language.memory_types[dtype]
-    text = f"{element}{LANES}({x.text})" if dtype is bool_ else w.content(x, dtype, LANES)
-    count = LANES * _size(dtype) // _WORD
+    text = f"{element}{lanes}({x.text})" if dtype is bool_ else w.content(x, dtype, lanes)
+    count = lanes * _size(dtype) // _WORD
     word = f"{w.language.word}{count}" if count > 1 else w.language.word
     return f"{w.language.bitcast.format(type=word)}({text})"
 
@@ -81,6 +81,11 @@ def _new_words(w: Writer, value: Value, content: str) -> str:
     type_ = w.type_name(element_of(value).element, count_of(value.type))
     w.line(f"{type_} {name}{content};")
     return name
+
+
+def makes_words(value: Value, lanes: int) -> bool:
+    """Whether vectors of so many elements of a value are whole words."""
+    return lanes * _size(element_of(value).element) >= _WORD
 
 
 def _size(dtype: DType) -> int:

@@ -515,7 +515,7 @@ class Mma(MetalOp):
 
     %acc2: regs<32xf32> = metal.mma %a, %b, %acc
 
-    An array holds its fragments one after the other, a grid of them column by column.
+    An array holds its fragments one after the other, a grid of them row by row.
     """
 
     name = "metal.mma"

@@ -76,20 +76,20 @@ class _Product:
 
     def __init__(self, op: tile.Dot, simdgroups: int):
         self.op = op
-        is_held = comes_from_product(op.a) or _is_kept(op, simdgroups)
+        self.found = arrange(op, simdgroups)
+        is_held = comes_from_product(op.a) or self._is_kept(simdgroups)
         self.sides = [op.b] if is_held else [op.a, op.b]
+
+    def _is_kept(self, simdgroups: int) -> bool:
+        """Whether the left operand is in registers all the time, while a loop goes on."""
+        type_ = matrix_type(self.op.a)
+        registers = prod(type_.shape) * type_.element.bits // (32 * simdgroups * SIMDGROUP_WIDTH)
+        is_alone = self.found.rows == simdgroups
+        return is_alone and self.op.a.home is not self.op.parent and registers <= MOST_REGISTERS
 
     @property
     def operands(self) -> list[Value]:
         return [v for v in self.sides if isinstance(v.type, Tile)]
-
-
-def _is_kept(op: tile.Dot, simdgroups: int) -> bool:
-    """Whether the left operand is in registers all the time, while a loop goes on."""
-    type_ = matrix_type(op.a)
-    registers = prod(type_.shape) * type_.element.bits // (32 * simdgroups * SIMDGROUP_WIDTH)
-    is_alone = arrange(op, simdgroups).rows == simdgroups
-    return is_alone and op.a.home is not op.parent and registers <= MOST_REGISTERS
 
 
 class _Staging:
@@ -146,8 +146,9 @@ class _Staging:
         room = AppleGPU().threadgroup_bytes
         while True:
             values = list(dict.fromkeys(v for p in self.products for v in p.operands))
+            columns = {p.op.b: p.found.together for p in self.products}
             for together, lie in product((True, False), (padded, swizzled)):
-                types = {v: lie(v, fastest_axis(v, self.axes)) for v in values}
+                types = {v: lie(v, fastest_axis(v, self.axes), columns.get(v, 1)) for v in values}
                 if self._bytes(types, together) <= room:
                     return types, together
             largest = max(values, key=lambda v: _size(types[v]))

@@ -91,7 +91,7 @@ kernel void gemm(
             }
             #pragma unroll
             for (int i = 0; i < 16; ++i) {
-                simdgroup_multiply_accumulate(acc[i], left[i % 4], right[i / 4], acc[i]);
+                simdgroup_multiply_accumulate(acc[i], left[i / 4], right[i % 4], acc[i]);
             }
         }
     }

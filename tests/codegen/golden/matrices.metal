@@ -37,24 +37,24 @@ kernel void matrices(
     for (int i = 0; i < 4; ++i) first[i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        simdgroup_multiply_accumulate(first[i], a[i % 2], a[i / 2], first[i]);
+        simdgroup_multiply_accumulate(first[i], a[i / 2], a[i % 2], first[i]);
     }
     simdgroup_float8x8 second[4];
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        simdgroup_multiply_accumulate(second[i], b[i % 2], b[i / 2], first[i]);
+        simdgroup_multiply_accumulate(second[i], b[i / 2], b[i % 2], first[i]);
     }
     simdgroup_float8x8 third[4];
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        simdgroup_multiply_accumulate(third[i], a[i % 2], a[i / 2], first[i]);
+        simdgroup_multiply_accumulate(third[i], a[i / 2], a[i % 2], first[i]);
     }
     simdgroup_float8x8 single;
     simdgroup_multiply_accumulate(single, one, one, one);
     for (int i = 0; i < p.n; ++i) {
         #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            simdgroup_multiply_accumulate(second[j], a[j % 2], a[j / 2], second[j]);
+            simdgroup_multiply_accumulate(second[j], a[j / 2], a[j % 2], second[j]);
         }
         simdgroup_float8x8 old_second[4];
         #pragma unroll
@@ -71,7 +71,7 @@ kernel void matrices(
         simdgroup_float8x8 scaled[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            simdgroup_multiply_accumulate(scaled[i], a[i % 2], a[i / 2], second[i]);
+            simdgroup_multiply_accumulate(scaled[i], a[i / 2], a[i % 2], second[i]);
         }
         #pragma unroll
         for (int i = 0; i < 4; ++i) z[i] = scaled[i];
@@ -87,7 +87,7 @@ kernel void matrices(
             pair(z[l * 2 + 1]) = v.zw;
         }
         #pragma unroll
-        for (int i = 0; i < 4; ++i) simdgroup_multiply_accumulate(z[i], a[i % 2], a[i / 2], z[i]);
+        for (int i = 0; i < 4; ++i) simdgroup_multiply_accumulate(z[i], a[i / 2], a[i % 2], z[i]);
     }
     *(device float2*)&C[lane] = pair(z[p.n]) + pair(single);
     *(device float4*)&C[p.n] = float4(pair(z[0]), pair(z[3]));

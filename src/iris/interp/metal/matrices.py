@@ -36,7 +36,7 @@ def mma(frame: Frame, op: metal.Mma, a: Array, b: Array, acc: Array) -> Sequence
     wide = right.swapaxes(-3, -2).reshape(*right.shape[:-3], 8, columns * 8)
     with np.errstate(all="ignore"):
         product = np.matmul(tall, wide).reshape(*tall.shape[:-2], rows, 8, columns, 8)
-        product = np.moveaxis(product, (-2, -4), (-4, -3))
+        product = np.moveaxis(product, -2, -3)
         total = total + product.reshape(*product.shape[:-4], rows * columns, 8, 8)
     return [_registers(frame, total)]
 

@@ -1,19 +1,21 @@
 """Layouts of the matrices of a product, made of the fragments that the hardware multiplies.
 
 A fragment is 8x8; each lane holds two neighbours in a row.  A simdgroup has a grid of fragments,
-in its registers one after the other; simdgroups have blocks of rows and of columns.
+in its registers one after the other; simdgroups have blocks of rows and of columns.  Which columns
+of a matrix make a fragment is free, if they are the same in the right operand and the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iris.ir import math, tile
 from iris.ir.control import Yield
 from iris.ir.core import Value
 from iris.ir.layout.linear import APPLE_FRAGMENT, LANE, SIMDGROUP, LinearLayout, log2
 from iris.ir.math import element_type
+from iris.ir.metal import VECTOR_BYTES
 from iris.ir.types import Staged, Tile
 
 SIZE = 8
@@ -22,22 +24,30 @@ SIZE = 8
 @dataclass(frozen=True)
 class Arrangement:
     """How simdgroups share the result of a product: blocks of rows times blocks of columns; what
-    is left over has copies."""
+    is left over has copies.
+
+    Of the columns that `together` fragments have, a lane has neighbours, in memory one access:
+
+        fragment       0   1   0   1   0   1   0   1        for two of them
+        lane           0   0   1   1   2   2   3   3
+        columns        0,1 2,3 4,5 6,7 8,9 ...
+    """
 
     rows: int
     columns: int
     copies: int
+    together: int = 1
 
     def result(self, shape: tuple[int, ...]) -> LinearLayout:
-        return self._grid(shape, (0, 1), {0: self.rows, 1: self.columns})
+        return self._grid(shape, (1, 0), {0: self.rows, 1: self.columns}, self.together)
 
     def left(self, shape: tuple[int, ...]) -> LinearLayout:
         """All columns of a block's rows; those of a fragment column together."""
-        return self._grid(shape, (0, 1), {0: self.rows})
+        return self._grid(shape, (0, 1), {0: self.rows}, 1)
 
     def right(self, shape: tuple[int, ...]) -> LinearLayout:
         """All rows of a block's columns; those of a fragment row together."""
-        return self._grid(shape, (1, 0), {1: self.columns})
+        return self._grid(shape, (1, 0), {1: self.columns}, self.together)
 
     @staticmethod
     def of(result: LinearLayout) -> Arrangement | None:
@@ -47,13 +57,22 @@ class Arrangement:
         counts = [1, 1, 1]
         for image in dict(result.bases)[SIMDGROUP]:
             counts[0 if image[0] else 1 if image[1] else 2] *= 2
-        found = Arrangement(*counts)
-        if result.shape[0] // found.rows < SIZE or result.shape[1] // found.columns < SIZE:
+        width = result.shape[1] // counts[1]
+        if result.shape[0] // counts[0] < SIZE or width < SIZE:
             return None
+        # What the second lane has comes after what the first has.
+        together = max(1, dict(result.bases)[LANE][0][1] // 2)
+        if together > width // SIZE:
+            return None
+        found = Arrangement(counts[0], counts[1], counts[2], together)
         return found if found.result(result.shape) == result else None
 
     def _grid(
-        self, shape: tuple[int, ...], order: tuple[int, int], blocks: dict[int, int]
+        self,
+        shape: tuple[int, ...],
+        order: tuple[int, int],
+        blocks: dict[int, int],
+        together: int,
     ) -> LinearLayout:
         """The layout of a matrix; its fragments go along the first axis of `order` first, and its
         blocks are so many along each axis."""
@@ -63,8 +82,11 @@ class Arrangement:
             return [(s, 0) if axis == 0 else (0, s) for s in sizes]
 
         size = [n // blocks.get(axis, 1) for axis, n in enumerate(shape)]
-        register = [(0, 1), *steps(order[0], SIZE, size[order[0]])]
-        register += steps(order[1], SIZE, size[order[1]])
+        fragments = [
+            steps(0, SIZE, size[0]),
+            steps(1, 2, 2 * together) + steps(1, SIZE * together, size[1]),
+        ]
+        register = [(0, 1), *fragments[order[0]], *fragments[order[1]]]
         simdgroup: list[tuple[int, int]] = []
         for axis, count in ((0, self.rows), (1, self.columns)):
             if axis in blocks:
@@ -72,7 +94,7 @@ class Arrangement:
             else:
                 simdgroup += [(0, 0)] * log2(count)
         simdgroup += [(0, 0)] * log2(self.copies)
-        lane = dict(APPLE_FRAGMENT.bases)[LANE]
+        lane = [(row, together * column) for row, column in dict(APPLE_FRAGMENT.bases)[LANE]]
         return LinearLayout.of(shape, register=register, lane=lane, simdgroup=simdgroup)
 
 
@@ -91,16 +113,22 @@ def matrix_type(value: Value) -> Tile | Staged:
 
 def arrange(op: tile.Dot, simdgroups: int) -> Arrangement:
     """Blocks that need the fewest rows and columns of the operands; but all columns of a row in
-    one simdgroup, if rows are then combined, or are the left operand of a product."""
+    one simdgroup, if rows are then combined, or are the left operand of a product.
+
+    Fragments lie together as far as one access of the right operand reaches; but not for a left
+    operand, whose columns must be in the order of the other's rows."""
     rows, columns = element_type(op.result.type).shape
-    in_rows = comes_from_product(op.a) or _is_used_by_rows(op.result)
+    is_left, is_reduced = _uses_of_rows(op.result)
+    in_rows = is_left or is_reduced or comes_from_product(op.a)
     best = Arrangement(1, 1, simdgroups)
     for down in _powers(min(simdgroups, rows // SIZE)):
         across = 1 if in_rows else min(simdgroups // down, columns // SIZE)
         found = Arrangement(down, across, simdgroups // (down * across))
         if _load(found, rows, columns) < _load(best, rows, columns):
             best = found
-    return best
+    reach = VECTOR_BYTES // (2 * matrix_type(op.b).element.bits // 8)
+    together = 1 if is_left else min(reach, columns // best.columns // SIZE)
+    return replace(best, together=together)
 
 
 def _load(found: Arrangement, rows: int, columns: int) -> tuple[int, int]:
@@ -133,9 +161,10 @@ def comes_from_product(value: Value) -> bool:
     return False
 
 
-def _is_used_by_rows(value: Value) -> bool:
-    """Whether what is made of a tile, element by element, is reduced along its rows, or is the
-    left operand of a product."""
+def _uses_of_rows(value: Value) -> tuple[bool, bool]:
+    """Whether what is made of a tile, element by element, is the left operand of a product, and
+    whether it is reduced along its rows."""
+    is_left = is_reduced = False
     seen: set[Value] = set()
     waiting = [value]
     while waiting:
@@ -144,18 +173,17 @@ def _is_used_by_rows(value: Value) -> bool:
             continue
         seen.add(x)
         for user in x.users:
-            if isinstance(user, tile.Reduce) and user.axis == 1:
-                return True
-            if isinstance(user, tile.Dot):
-                if user.a is x:
-                    return True
+            if isinstance(user, tile.Reduce):
+                is_reduced |= user.axis == 1
+            elif isinstance(user, tile.Dot):
+                is_left |= user.a is x
                 if user.acc is x:
                     waiting.append(user.result)
             elif isinstance(user, Yield):
                 waiting += _carried(user, x)
             elif type(user).__module__ == math.__name__:
                 waiting += user.results
-    return False
+    return is_left, is_reduced
 
 
 def _carried(end: Yield, value: Value) -> list[Value]:

@@ -11,7 +11,7 @@ from iris.ir.control import If
 from iris.ir.core import Value
 from iris.ir.layout.banks import cycles
 from iris.ir.layout.cute import Layout
-from iris.ir.layout.linear import APPLE_FRAGMENT, REGISTER, log2
+from iris.ir.layout.linear import APPLE_FRAGMENT, log2
 from iris.ir.layout.swizzle import Swizzle, Swizzled
 from iris.ir.math import Constant, element_type
 from iris.ir.metal import SIMDGROUP_WIDTH
@@ -42,47 +42,51 @@ def fastest_axis(value: Value, axes: Axes) -> int:
     return len(shape) - 1
 
 
-def padded(value: Value, fastest: int) -> Staged:
-    """Rows, or columns, with some padding after each."""
+def padded(value: Value, fastest: int, together: int) -> Staged:
+    """A type whose rows, or columns, have some padding after each, unless that does not help."""
     type_ = matrix_type(value)
-    length = type_.shape[fastest] + PADDING_BYTES // (type_.element.bits // 8)
-    strides = (length, 1) if fastest else (1, length)
-    return Staged(type_.shape, type_.element, Layout(type_.shape, strides))
+    size = type_.element.bits // 8
+    layout = _best(type_.shape, fastest, together, size, PADDING_BYTES // size)
+    return Staged(type_.shape, type_.element, layout)
 
 
-def swizzled(value: Value, fastest: int) -> Staged:
-    """Rows, or columns, one after the other."""
+def swizzled(value: Value, fastest: int, together: int) -> Staged:
+    """A type whose rows, or columns, are one after the other."""
     type_ = matrix_type(value)
-    layout = _best_swizzle(type_.shape, fastest, type_.element.bits // 8)
+    layout = _best(type_.shape, fastest, together, type_.element.bits // 8, 0)
     return Staged(type_.shape, type_.element, layout)
 
 
 @lru_cache(maxsize=256)
-def _best_swizzle(shape: tuple[int, ...], fastest: int, size: int) -> Layout | Swizzled:
-    """The layout with which a fragment is read in the fewest cycles.
+def _best(
+    shape: tuple[int, ...], fastest: int, together: int, size: int, padding: int
+) -> Layout | Swizzled:
+    """The layout with which fragments, of which so many lie together, are read in the fewest
+    cycles: with a padding, or else with a swizzle.
 
-    >>> str(_best_swizzle((64, 32), 1, 4))
-    'swizzle<2,3,3> (64,32):(32,1)'
+    >>> str(_best((32, 64), 1, 1, 4, 0)), str(_best((32, 64), 1, 1, 4, 4))
+    ('swizzle<2,3,3> (32,64):(64,1)', '(32,64):(68,1)')
     """
     length = shape[fastest]
-    plain = Layout(shape, (length, 1) if fastest else (1, length))
+
+    def rows(padding: int) -> Layout:
+        step = length + padding
+        return Layout(shape, (step, 1) if fastest else (1, step))
+
     # Bits of an element's number in its row, which stay together, are below.
     base, row = log2(SIZE), log2(length)
-    layouts = [plain] + [
-        Swizzled(Swizzle(bits, base, shift), plain)
+    layouts = [rows(padding)] + [
+        Swizzled(Swizzle(bits, base, shift), rows(0))
         for bits in range(1, base + 1)
         for shift in range(max(bits, row - base), row + 1)
         if base + bits <= row
     ]
-    return min(layouts, key=lambda layout: _cycles(layout, fastest, size))
+    return min(layouts, key=lambda layout: _cycles(layout, fastest, together, size))
 
 
-def _cycles(layout: Layout | Swizzled, fastest: int, size: int) -> int:
-    """How long a simdgroup reads a fragment."""
-    together = dict(APPLE_FRAGMENT.bases)[REGISTER][0][fastest]
-    total = 0
-    for register in range(1 if together else 2):
-        rows, columns = APPLE_FRAGMENT.apply(register=register, lane=np.arange(SIMDGROUP_WIDTH))
-        places = np.asarray([layout(place) for place in zip(rows, columns, strict=True)])
-        total += cycles(places * size, size * (1 + together), AppleGPU())
-    return total
+def _cycles(layout: Layout | Swizzled, fastest: int, together: int, size: int) -> int:
+    """How long a simdgroup reads what it does at once of such fragments."""
+    rows, columns = APPLE_FRAGMENT.apply(register=0, lane=np.arange(SIMDGROUP_WIDTH))
+    width = 2 * together if fastest else 1
+    places = [layout(place) for place in zip(rows, columns * together, strict=True)]
+    return cycles(np.asarray(places) * size, width * size, AppleGPU())
