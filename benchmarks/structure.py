@@ -128,10 +128,8 @@ PEERS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
     },
     "attention causal": {"ld": {MLX: 32}, "exp": {MLX: 1.4}},
 }
-TURNED = "the result goes through threadgroup memory once, so that its stores fill whole lines: st"
 WHY = {
-    ("gemm f16 256", "B/mma"): f"{TURNED} 1 for 4",
-    ("gemm f16 256", "bar"): f"{TURNED} 1 for 4; one buffer for each operand, for more simdgroups",
+    ("gemm f16 256", "bar"): "one buffer for each operand, for more simdgroups on a core",
     ("gemm f16 256 to f32", "bar"): "one buffer for each operand, for more simdgroups on a core",
 }
 

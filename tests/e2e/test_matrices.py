@@ -236,7 +236,9 @@ def test_a_ragged_product_touches_what_it_must(dtype: Any) -> None:
     assert found.loaded == {"A": 4 * a.nbytes, "B": 4 * b.nbytes, "C": 0}
     assert found.device_stores.bytes == c.nbytes
     assert found.mmas == padded**3 // 512
-    assert found.barriers.total() <= 2 * steps * programs
+    # Stores of pairs, which is all that rows are aligned for, go through memory to fill lines.
+    assert found.barriers.total() <= 2 * (steps + 1) * programs
+    assert found.device_stores.lines <= 2 * found.device_stores.compulsory_lines
     assert found.threadgroup_loads.conflicts == 0
     # A row of a tile starts anywhere, and so touches a line more than it fills.
     most = 64 * (32 * dtype.itemsize // LINE + 1) + 32 * (64 * dtype.itemsize // LINE + 1)

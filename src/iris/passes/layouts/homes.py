@@ -12,14 +12,15 @@ from iris.ir.layout.linear import LANE, REGISTER, LinearLayout, Span
 from iris.ir.layout.reduce import reduce_axis
 from iris.ir.math import element_type
 from iris.ir.types import Tile
-from iris.passes.axis import VECTOR_BYTES, Axes, order, vector
+from iris.passes.axis import Axes, order, vector
 from iris.passes.layouts.fragments import arrange, is_of_fragments, matrix_type
 from iris.passes.layouts.shapes import coalesced, scannable
 from iris.passes.layouts.widths import Widths
 from iris.target import AppleGPU
 
-# A way to threadgroup memory and back is worth so many accesses of a line.
-SCATTERED = 4
+# What a barrier takes, and one element on its way to threadgroup memory and back, as accesses of a
+# line of the device's.
+BARRIER, WAY = 16, 2
 
 home = Facet("home")  # of the only result of an op, from those of its operands
 uses = Facet("layouts in which operands are used")
@@ -226,19 +227,21 @@ def is_scattered(layout: LinearLayout, best: LinearLayout, op: Op, type_: Tile, 
     """Whether an access in a layout is so much worse than in another that it is worth a way
     through threadgroup memory."""
     fastest, size = order(op, axes)[0], max(1, type_.element.bits // 8)
-    return _lines(layout, fastest, size) > SCATTERED * _lines(best, fastest, size)
+    width = vector(op, fastest, axes)
+    found, least = (_lines(at, fastest, size, width) for at in (layout, best))
+    return found - least > WAY * layout.size(REGISTER) + BARRIER
 
 
-def _lines(layout: LinearLayout, axis: int, size: int) -> int:
+def _lines(layout: LinearLayout, axis: int, size: int, width: int) -> int:
     """How many lines of memory the accesses of a simdgroup touch, summed, if rows along an axis
-    are each in lines of their own; an element has so many bytes."""
+    are each in lines of their own; an element has so many bytes, an access so many elements."""
     step = prod(layout.shape[axis + 1 :])  # between the row-major numbers of neighbours
-    registers, vector = layout.columns_of(REGISTER), 0
-    while size << vector < VECTOR_BYTES and step << vector in registers:
-        vector += 1
+    registers, together = layout.columns_of(REGISTER), 0
+    while 1 << together < width and step << together in registers:
+        together += 1
     line = min(AppleGPU().line_bytes // size, layout.shape[axis])
     lanes = Span(c & ~((line - 1) * step) for c in layout.columns_of(LANE))
-    return 1 << len(registers) - vector + lanes.rank
+    return 1 << len(registers) - together + lanes.rank
 
 
 # What runs regions: what is carried has one home throughout.
