@@ -340,7 +340,7 @@ def _store_part(w: Writer, target: Expression, index: str, value: Value) -> None
     if shape.lanes == target.lanes and shape.parts == 1:
         w.line(assignment(target.at(index).text, x, w.content(x, dtype, shape.lanes)))
     elif shape.lanes == target.lanes:
-        i, start = w.loop(shape.parts)
+        i, start = w.loop(shape.parts, unrolled=w.meets_matrices(value))
         place = target.text.replace(INDEX, f"{index} * {shape.parts} + {i}")
         w.line(f"{place} = {w.content(x.at(i), dtype, shape.lanes)};")
         w.close(start)
