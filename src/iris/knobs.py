@@ -1,6 +1,6 @@
 """Every environment switch, typed, in one place.  Each is read when asked for.
 
-IRIS_DUMP      `changed` or `all`, or levels such as `tile,metal`: write IR between passes
+IRIS_DUMP      `changed` or `all`, or levels such as `tile,msl`: write IR between passes, and Metal
 IRIS_DUMP_DIR  the folder for it (default: iris-dump)
 IRIS_DEVICE    the device to launch on (default: the first there is)
 IRIS_CHECK     1: verify the IR after every pass, and compare what the stages of a launch do
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from iris.errors import SettingError
 
-LEVELS = ("graph", "tile", "metal")
+LEVELS = ("graph", "tile", "metal", "msl")
 
 
 def dump() -> tuple[str, ...]:

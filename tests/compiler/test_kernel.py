@@ -317,6 +317,25 @@ def test_dumps_are_written_by_the_environment(
     assert list((tmp_path / "dumped").iterdir()), "also when the kernel is compiled already"
 
 
+@pytest.mark.parametrize(("what", "kinds"), [("msl", {"metal"}), ("metal,msl", {"iris", "metal"})])
+def test_the_text_of_a_kernel_is_dumped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, kinds: set[str]
+) -> None:
+    @iris.kernel
+    def dumped(X, n):
+        iris.store(X, iris.load(X + n * 0))
+
+    monkeypatch.setenv("IRIS_DUMP", what)
+    monkeypatch.setenv("IRIS_DUMP_DIR", str(tmp_path))
+    x = np.zeros(4, np.float32)
+    dumped[1](x, 1, device="interp")
+    assert not list(tmp_path.iterdir()), "this device takes Tile IR"
+    dumped[1](x, 1, device="interp:metal")
+    files = sorted((tmp_path / "dumped").iterdir())
+    assert {file.suffix[1:] for file in files} == kinds
+    assert files[-1].read_text() == dumped.lower(x, 1, grid=1).msl
+
+
 def test_checks_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IRIS_CHECK", "1")
     x = np.ones(8, np.float32)

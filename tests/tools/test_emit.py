@@ -136,10 +136,11 @@ def test_a_dump_of_any_stage_leads_to_the_same_kernel(
     x = np.ones((2, 300), np.float32)
     softmax[2](x, x.copy(), 300, BLOCK=512, device="interp:metal")
     monkeypatch.delenv("IRIS_DUMP")
-    files = sorted((tmp_path / "softmax").iterdir())
+    files = sorted((tmp_path / "softmax").glob("*.iris"))
     assert len(files) == len(METAL_PIPELINE) + 1
     last = parse(files[-1].read_text())
-    for dumped in files:
+    assert files[-1].read_text().startswith(f"# iris emit {files[-1]}\n")
+    for dumped in files[:-1]:
         command = dumped.read_text().split("\n", 1)[0].removeprefix("# iris ")
         subcommand, verify, passes, pipeline, path = command.split()
         assert (subcommand, verify, passes, path) == (

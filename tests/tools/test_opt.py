@@ -116,7 +116,9 @@ def test_a_bad_setting(
 ) -> None:
     monkeypatch.setenv("IRIS_DUMP", "everything")
     assert main(["opt", str(file)]) == 1
-    assert "IRIS_DUMP is changed, all, or some of graph, tile, metal" in capsys.readouterr().err
+    assert (
+        "IRIS_DUMP is changed, all, or some of graph, tile, metal, msl" in capsys.readouterr().err
+    )
 
 
 def test_wrong_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:

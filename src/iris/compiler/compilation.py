@@ -13,7 +13,7 @@ from iris.ir import Level, Module, to_text, verify
 from iris.ir.control import Func
 from iris.ir.text.diff import diff
 from iris.passes import Instrument, Pipeline, run
-from iris.passes.instruments import Check, Dump, Snapshots
+from iris.passes.instruments import Check, Dump, Snapshots, write_dump
 from iris.passes.layouts import ChooseSimdgroups
 
 if TYPE_CHECKING:
@@ -52,7 +52,14 @@ class Options:
 def optimize(traced: Module, pipeline: Pipeline) -> Module:
     """Run a pipeline, watched by what the environment asks for."""
     watching: list[Instrument] = [Check(verify)] if knobs.check() else []
-    return run(traced, pipeline, [*watching, *dumps()])
+    module = run(traced, pipeline, [*watching, *dumps()])
+    kernel = entry_of(module)
+    if kernel.function_level is Level.METAL and {"msl", "changed", "all"} & {*knobs.dump()}:
+        from iris.codegen.msl import emit  # opened when first used
+
+        file = knobs.dump_dir() / kernel.symbol / f"{len(pipeline) + 1:02}-msl.metal"
+        write_dump(file, emit(kernel).text)
+    return module
 
 
 def dumps() -> list[Instrument]:
@@ -60,7 +67,7 @@ def dumps() -> list[Instrument]:
     what = knobs.dump()
     if not what:
         return []
-    levels = [level for level in Level if level.value in what] or list(Level)
+    levels = [level for level in Level if {level.value, "changed", "all"} & {*what}]
     return [Dump(knobs.dump_dir(), everything="all" in what, levels=levels)]
 
 

@@ -122,11 +122,18 @@ class Dump(Instrument):
         folder = self.folder / functions[0].symbol
         file = folder / f"{number:02}-{name}.iris"
         command = replay_command(self.pipeline.after(number), file)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if number == 0:
-                for old in folder.glob("[0-9][0-9]-*.iris"):
-                    old.unlink()  # what an earlier, longer pipeline left would mislead
-            file.write_text(f"# {command}\n{text}", encoding="utf-8")
-        except OSError as error:
-            raise FileError(f"cannot write the dump {file}: {error.strerror}") from None
+        if number == len(self.pipeline) and functions[0].function_level is Level.METAL:
+            command = f"iris emit {file}"
+        if number == 0:
+            for old in folder.glob("[0-9][0-9]-*"):
+                old.unlink()  # what an earlier, longer pipeline left would mislead
+        write_dump(file, f"# {command}\n{text}")
+
+
+def write_dump(file: Path, text: str) -> None:
+    """Write a file of a dump, in a folder that need not be there."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise FileError(f"cannot write the dump {file}: {error.strerror}") from None
