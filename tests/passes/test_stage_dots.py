@@ -62,6 +62,19 @@ def test_what_is_transposed_lies_as_it_was_loaded() -> None:
     assert "staged<32x64xf32, swizzle<2,3,4> (32,64):(1,32)> = tile.stage %t" in text
 
 
+def test_how_an_operand_lies_is_not_asked_of_scalars() -> None:
+    text = staged(
+        "%x: f32 = tile.load %X, %n\n%p: bool = compare lt %x, %x\n"
+        + load("a", "64x32")
+        + load("b", "64x32")
+        + "%t: tile<32x64xf32> = tile.transpose [1, 0] %b\n"
+        + "%u: tile<32x64xf32> = exp %t\n"
+        + "%e: tile<32x64xf32> = select %p, %u, %t\n"
+        + "%c: tile<64x64xf32> = tile.dot %a, %e\n"
+    )
+    assert "staged<32x64xf32, swizzle<2,3,4> (32,64):(1,32)> = tile.stage %e" in text
+
+
 def test_one_value_is_staged_once() -> None:
     text = staged(load("a", "32x32") + "%c: tile<32x32xf32> = tile.dot %a, %a\n")
     assert text.count("tile.stage") == 1

@@ -15,7 +15,7 @@ from iris.ir.layout.linear import APPLE_FRAGMENT, log2
 from iris.ir.layout.swizzle import Swizzle, Swizzled
 from iris.ir.math import Constant, element_type
 from iris.ir.metal import SIMDGROUP_WIDTH
-from iris.ir.types import Staged
+from iris.ir.types import Staged, Tile
 from iris.passes.axis import Axes, order
 from iris.passes.layouts.fragments import SIZE, matrix_type
 from iris.target import AppleGPU
@@ -36,9 +36,9 @@ def fastest_axis(value: Value, axes: Axes) -> int:
     if isinstance(op, tile.Reshape) and element_type(op.x.type).shape == (1, *shape):
         return max(0, fastest_axis(op.x, axes) - 1)
     if op is not None and type(op).__module__ == math.__name__:
-        for operand in op.operands:
-            if operand.op is not None and not isinstance(operand.op, tile.Broadcast | Constant):
-                return fastest_axis(operand, axes)
+        for x in op.operands:
+            if isinstance(x.type, Tile) and not isinstance(x.op, tile.Broadcast | Constant):
+                return fastest_axis(x, axes)
     return len(shape) - 1
 
 
