@@ -679,3 +679,73 @@ def test_rows_of_a_product_are_reduced_within_a_simdgroup(simdgroups: int, dtype
     assert found.threadgroup_loads.bytes == programs * steps * (of_a + simdgroups * of_b)
     assert found.barriers.total() <= 2 * steps * programs
     assert found.mmas == m * n * k // 512
+
+
+# What is added to, and what all programs have in common.
+
+
+@iris.kernel
+def added_to(A, B, C, M, N, K, BM: iris.constexpr, BN: iris.constexpr, BK: iris.constexpr):
+    i, j = iris.program_id(0) * BM, iris.program_id(1) * BN
+    acc = iris.tile_load(C, i, j, N, (BM, BN))
+    for k in iris.tile_range(0, K, BK):
+        a, b = iris.tile_load(A, i, k, K, (BM, BK)), iris.tile_load(B, k, j, N, (BK, BN))
+        acc = iris.dot(a, b, acc)
+    iris.tile_store(C, i, j, N, acc)
+
+
+@iris.kernel
+def added_to_once(A, B, C, N, BM: iris.constexpr, BN: iris.constexpr, BK: iris.constexpr):
+    i, j = iris.program_id(0) * BM, iris.program_id(1) * BN
+    a, b = iris.tile_load(A, i, 0, BK, (BM, BK)), iris.tile_load(B, 0, j, N, (BK, BN))
+    iris.tile_store(C, i, j, N, iris.dot(a, b, iris.tile_load(C, i, j, N, (BM, BN))))
+
+
+@pytest.mark.parametrize("dtype", [F32, F16], ids=str)
+@pytest.mark.parametrize("tile", [(64, 64, 32), (128, 64, 32), (64, 64, 64)], ids=str)
+def test_a_sum_that_goes_on_moves_once(tile: tuple[int, int, int], dtype: Any) -> None:
+    n = 128
+    a, b, c = whole((n, n), dtype), whole((n, n), dtype, 1), whole((n, n), F32, 2)
+    expected = c + product(a, b)
+    named = dict(zip(("BM", "BN", "BK"), tile, strict=True))
+    found = count(added_to, (n // tile[0], n // tile[1]), a, b, c, n, n, n, **named)
+    assert (c == expected).all()
+    programs, steps = n * n // (tile[0] * tile[1]), n // tile[2]
+    # In each round what is staged, and once, before or after, the sum.
+    assert found.barriers.total() <= programs * (2 * steps + 4)
+    staged = programs * steps * (tile[0] + tile[1]) * tile[2] * dtype.itemsize
+    assert found.threadgroup_stores.bytes <= staged + 2 * c.nbytes
+
+
+@pytest.mark.parametrize("tile", [(64, 64, 64), (128, 64, 32)], ids=str)
+def test_what_is_added_to_takes_no_room(tile: tuple[int, int, int]) -> None:
+    m, n, k = tile
+    a, b, c = whole((m, k)), whole((k, 2 * n), F32, 1), whole((m, 2 * n), F32, 2)
+    expected = c + product(a, b)
+    named = dict(zip(("BM", "BN", "BK"), tile, strict=True))
+    found = count(added_to_once, (1, 2), a, b, c, 2 * n, **named)
+    assert (c == expected).all()
+    assert found.threadgroup_stores.bytes == found.loaded["A"] + found.loaded["B"]
+
+
+@pytest.mark.parametrize("n", [125, 126, 127, 128])
+def test_a_result_too_large_for_threadgroup_memory_is_stored_as_it_is(n: int) -> None:
+    a, b, c = whole((128, 64)), whole((64, n), F32, 1), np.zeros((128, n), F32)
+    count(gemm, (1, 1), a, b, c, 128, n, 64, **blocks(128, 128, 32), num_simdgroups=8)
+    assert (c == product(a, b)).all()
+
+
+@iris.kernel
+def same_rows(A, B, C, N, K: iris.constexpr, BN: iris.constexpr):
+    j = iris.program_id(0) * BN
+    a = iris.tile_load(A, 0, 0, K, (16, K))
+    for _ in range(2):
+        b = iris.tile_load(B, 0, j, N, (K, BN))
+        iris.tile_store(C, 0, j, N, iris.dot(a, b))
+
+
+@pytest.mark.parametrize("simdgroups", SIMDGROUPS)
+def test_rows_that_all_programs_share(simdgroups: int) -> None:
+    a, b, c = whole((16, 16)), whole((16, 64), F32, 1), np.zeros((16, 64), F32)
+    count(same_rows, 4, a, b, c, 64, K=16, BN=16, num_simdgroups=simdgroups)
+    assert (c == product(a, b)).all()

@@ -35,7 +35,9 @@ def mma(frame: Frame, op: metal.Mma, a: Array, b: Array, acc: Array) -> Sequence
     tall = left.reshape(*left.shape[:-3], rows * 8, 8)
     wide = right.swapaxes(-3, -2).reshape(*right.shape[:-3], 8, columns * 8)
     with np.errstate(all="ignore"):
-        product = np.matmul(tall, wide).reshape(*tall.shape[:-2], rows, 8, columns, 8)
+        # What is the same in all programs is there once.
+        product = np.matmul(tall, wide)
+        product = product.reshape(*product.shape[:-2], rows, 8, columns, 8)
         product = np.moveaxis(product, -2, -3)
         total = total + product.reshape(*product.shape[:-4], rows * columns, 8, 8)
     return [_registers(frame, total)]

@@ -117,8 +117,10 @@ def _as_fragments(homes: Homes, value: Value) -> LinearLayout | None:
     if len(value.users) != 1:
         return None
     (user,) = value.users
-    if isinstance(user, tile.Dot) and value is not user.acc and is_of_fragments(user):
+    if isinstance(user, tile.Dot) and is_of_fragments(user):
         found, shape = arrange(user, homes.simdgroups), matrix_type(value).shape
+        if value is user.acc:
+            return found.result(shape)
         return found.left(shape) if value is user.a else found.right(shape)
     if isinstance(user, Yield):
         branch, region = user.parent_op, user.parent
@@ -227,6 +229,8 @@ def is_scattered(layout: LinearLayout, best: LinearLayout, op: Op, type_: Tile, 
     """Whether an access in a layout is so much worse than in another that it is worth a way
     through threadgroup memory."""
     fastest, size = order(op, axes)[0], max(1, type_.element.bits // 8)
+    if prod(type_.shape) * size > AppleGPU().threadgroup_bytes:
+        return False  # there is no such way
     width = vector(op, fastest, axes)
     found, least = (_lines(at, fastest, size, width) for at in (layout, best))
     return found - least > WAY * layout.size(REGISTER) + BARRIER
@@ -262,7 +266,8 @@ def walk_loop(homes: Homes, op: For | While) -> None:
     while True:
         for region in op.regions:
             homes.visit(region)
-        sources = [(g, homes.of(initial) or homes.of(after)) for g, initial, after in pending]
+        # What the rounds make decides, rather than what there is before them.
+        sources = [(g, homes.of(after) or homes.of(initial)) for g, initial, after in pending]
         found = [(g, at) for g, at in sources if at is not None]
         if not found and pending:  # nothing decides, so one is taken
             group, _, _ = pending[0]
