@@ -723,3 +723,19 @@ def test_numpy_scalars_meet_tiles() -> None:
     x, out = np.array([2], F32), np.zeros(1, F32)
     scaled[1](x, out, np.float32(4))
     assert out[0] == 18
+
+
+@iris.kernel
+def one_after_the_other(X, Old, B: iris.constexpr):
+    at = iris.arange(0, B)
+    iris.atomic_add(X + at, 1)
+    iris.store(Old + at, iris.atomic_exchange(X + (B - 1 - at), at))
+    iris.atomic_max(X + (at ^ 32), 100)
+
+
+def test_atomics_of_a_program_come_in_its_order() -> None:
+    """Of other threads, which the device need not let come in any order."""
+    x, old = np.zeros(256, np.int32), np.zeros(256, np.int32)
+    one_after_the_other[1](x, old, B=256)
+    assert (old == 1).all()
+    assert (x == np.maximum(np.arange(256)[::-1], 100)).all()

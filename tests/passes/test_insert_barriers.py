@@ -243,9 +243,39 @@ def test_reading_and_atomics_need_none_among_themselves() -> None:
         %x: i32 = metal.load %A, %c0
         %y: i32 = metal.load %A, %t
         %a: i32 = metal.atomic add %B, %c0, %n
-        %b: i32 = metal.atomic max %B, %c0, %n
-        %c: i32 = metal.atomic_load %B, %c0
+        %b: i32 = metal.atomic add %B, %c1, %n
         """
+    )
+
+
+@pytest.mark.parametrize(
+    "second", ["atomic max %B, %c0, %n", "atomic exchange %B, %c0, %n", "atomic_load %B, %c0"]
+)
+def test_atomics_do_where_their_order_tells(second: str) -> None:
+    placed(
+        f"""
+        %a: i32 = metal.atomic add %B, %c0, %n
+        metal.barrier threadgroup
+        %b: i32 = metal.{second}
+        metal.store %A, %t, %b
+        """,
+        2,
+        needed=False,  # atomics in the wrong order are no race
+    )
+
+
+def test_an_atomic_in_turns_does_where_its_old_elements_are_used() -> None:
+    placed(
+        """
+        %sum: i32 = for %c0, %n, %c1 (%i: i32, %before: i32 = %c0) {
+          metal.barrier threadgroup
+          %a: i32 = metal.atomic exchange %B, %t, %i
+          %c: i32 = add %before, %a
+          yield %c
+        }
+        """,
+        2,
+        needed=False,
     )
 
 

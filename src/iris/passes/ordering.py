@@ -1,11 +1,11 @@
 """Where barriers are needed: between accesses to memory that threads make in no order.
 
-Two accesses conflict if they may touch one byte, one of them writes, they are not both atomic,
-and they may be of different threads.  That they are of one thread follows where one is a plain
-store, the other is at the same offset, computed from the same values in the same round of each
-loop, and every thread that makes the other makes the store: were their bytes those of another
-thread, the store would by itself be a race between the two.  As the rounds of a `foreach` run in
-any order, the same holds of two of them with as many rounds, for offsets that differ only in
+Two accesses conflict if they may touch one byte, one of them writes, they are not atomics that may
+come in any order, and they may be of different threads.  That they are of one thread follows where
+one is a plain store, the other is at the same offset, computed from the same values in the same
+round of each loop, and every thread that makes the other makes the store: were their bytes those of
+another thread, the store would by itself be a race between the two.  As the rounds of a `foreach`
+run in any order, the same holds of two of them with as many rounds, for offsets that differ only in
 whose number they count; and accesses of different rounds are in no need of an order.  Nor do
 accesses conflict whose `windows` are apart, or which are to different ones of the memories that a
 loop carries in turns.
@@ -23,6 +23,7 @@ from iris.ir import metal
 from iris.ir.control import For, Func, If, While
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.effects import Access, Resource
+from iris.ir.tile import AtomicKind
 from iris.ir.types import Ptr, Threadgroup
 from iris.passes.carried_memory import CarriedMemory, Part
 from iris.passes.windows import Window, Windows
@@ -31,6 +32,7 @@ from iris.passes.windows import Window, Windows
 NOTHING, SHARED, ALL = range(3)
 ATOMICS = metal.Atomic | metal.AtomicLoad | metal.CompareExchange
 ELEMENTS = metal.Load | metal.Store | ATOMICS  # what touches elements at an offset
+COMMUTING = {k for k in AtomicKind if k is not AtomicKind.EXCHANGE}
 
 
 def barriers(function: Func) -> dict[Op, metal.Scope]:
@@ -94,6 +96,30 @@ def _of_one_thread(access: Touch, store: Touch) -> bool:
     )
 
 
+def _in_any_order(a: Touch, b: Touch) -> bool:
+    """Whether two atomics come to the same in any order: what starts an exchange, which is checked
+    by that; an op of all threads with itself, in one turn of the loops around it; and those that
+    commute, if nobody asks for the old elements."""
+    if _is_checked(a.op) or _is_checked(b.op):
+        return True
+    if a.op is b.op and all(_repeats_alone(loop, a.op) for loop, _ in (*a.seen, *b.seen)):
+        return True
+    kinds = [op.kind for op in (a.op, b.op) if isinstance(op, metal.Atomic) and not op.result.users]
+    return len(kinds) == 2 and kinds[0] == kinds[1] and kinds[0] in COMMUTING
+
+
+def _is_checked(op: Op) -> bool:
+    """Whether an op loads what an exchange then expects, trying again until that is there."""
+    return isinstance(op, metal.AtomicLoad) and all(isinstance(u, While) for u in op.result.users)
+
+
+def _repeats_alone(loop: Op, op: Op) -> bool:
+    """Whether the turns of a loop are those of an op that belongs to it: of a `foreach`, or the
+    tries of an exchange."""
+    tries = isinstance(op, metal.CompareExchange) and op.parent_op is loop
+    return tries or isinstance(loop, metal.Foreach)
+
+
 def _stand(op: Op) -> Region | None:
     """The region in which the op runs as often as the region does, but for `foreach`."""
     region = op.parent
@@ -148,7 +174,7 @@ class _Planner:
         return [t for t in earlier if any(self.conflict(t, u) for u in later)]
 
     def conflict(self, a: Touch, b: Touch) -> bool:
-        if not (a.writes or b.writes) or (a.atomic and b.atomic):
+        if not (a.writes or b.writes) or (a.atomic and b.atomic and _in_any_order(a, b)):
             return False
         if self.memories.are_apart(a.part, b.part):
             return False
