@@ -47,6 +47,20 @@ Y[p.n] = v;"""
     )
 
 
+def test_what_is_used_in_a_loop_and_after_it_is_computed_before() -> None:
+    assert body("""\
+  %0: i32 = mul %n, %m
+  %1: i32 = assume_divisible 4 %0
+  for %c0, %n, %c1 (%i: i32) {
+    %2: i32 = metal.load %I, %1
+    %3: i32 = metal.load %I, %2
+    metal.store %I, %i, %3
+    yield
+  }
+  metal.store %I, %1, %m
+""").startswith("int at = ")
+
+
 def test_a_load_is_not_moved_past_a_barrier_or_into_a_loop() -> None:
     assert body("""\
   %0: f32 = metal.load %X, %lane

@@ -37,7 +37,8 @@ def _constant(w: Writer, op: math.Constant) -> None:
 
 @emit(math.AssumeDivisible)
 def _assume_divisible(w: Writer, op: math.AssumeDivisible) -> None:
-    w.expressions[op.result] = w.value(op.x)
+    # Whoever needs it may be in another block than the first who does.
+    w.expressions[op.result] = w.simple(op.x)
 
 
 # Arithmetic.
