@@ -38,6 +38,8 @@ COPY = EveryLevel()._copies
 LAUNCHES = 3  # of a kernel, at most
 Place = tuple[str, str, int]  # a kernel, and a line
 WAYS = (None, 1, 2)  # in lockstep, and in some interleavings
+# Barriers order atomics there.  In the wrong order these are no race: what they write tells.
+ATOMICS = {"one_after_the_other"}
 
 
 @dataclass
@@ -144,6 +146,8 @@ def test_without_any_of_the_barriers_there_is_a_race(
     noticed: Counter[Place] = Counter()
     spared: Counter[Place] = Counter()
     for record in kernels:
+        if record.entry.symbol in ATOMICS:
+            continue
         module = Module([record.entry.clone({})])
         (function,) = run(module, with_simdgroups(LOWERING, simdgroups))
         assert isinstance(function, Func)

@@ -65,6 +65,15 @@ class BoundedLaunch(Launch):
         return [v for v in self.views if v in touched]
 
 
+def _by_program(value: Value, error: Array) -> Array:
+    """An error of a value; if there is one number for each program, as branches put them together,
+    with the axes of a tile."""
+    rank = len(held_by(value).shape)
+    return (
+        error.reshape(-1, *[1] * rank) if error.ndim == 1 < rank + 1 and len(error) > 1 else error
+    )
+
+
 class BoundedFrame(Frame):
     """Some of the programs, their values, and the errors of these.
 
@@ -96,7 +105,7 @@ class BoundedFrame(Frame):
         # What comes without an error, such as the index of a loop, is first.
         inexact = region.arguments[count - len(errors) :]
         self.values.update(zip(region.arguments, arguments[:count], strict=True))
-        self.errors.update(zip(inexact, errors, strict=True))
+        self.errors.update(zip(inexact, map(_by_program, inexact, errors), strict=True))
         for op, rule, dying in self.launch.plan(region):
             operands = [self[v] for v in op.operands]
             if self.launch.addresses.overflowed:
@@ -141,7 +150,7 @@ class BoundedFrame(Frame):
             self._lose(error)
         found = rule(self, op, *operands, *errors[steering:])
         count = len(op.results)
-        results, errors = list(found[:count]), list(found[count:])
+        results, errors = list(found[:count]), list(map(_by_program, op.results, found[count:]))
         lost = launch.lost.pop()[self.programs]
         if lost.any():
             for place in writes(effects_within(op)):
