@@ -340,6 +340,23 @@ def test_of_a_branch_not_determined_nothing_is() -> None:
     assert list(z) == [INF] * 3
 
 
+def test_of_a_branch_not_determined_no_element_of_a_tile_is() -> None:
+    body = f"""{DOUBT}
+    %ones: tile<4xf32> = tile.broadcast %one
+    %r: tile<4xf32> = if %c {{
+      yield %ones
+    }} else {{
+      %none: tile<4xf32> = sub %ones, %ones
+      yield %none
+    }}
+    %more: tile<4xf32> = add %r, %ones
+    tile.store %Y, %at, %more
+    """
+    x, _, z = doubtful()
+    (y,) = run(HEAD, body, x, np.zeros(12, np.float32), z, grid=3)
+    assert y.tolist() == [0] * 4 + [INF] * 4 + [0] * 4
+
+
 def test_of_a_loop_not_determined_nothing_is() -> None:
     body = f"""{DOUBT}
     %c1: i32 = constant 1

@@ -124,16 +124,16 @@ class Dump(Instrument):
         command = replay_command(self.pipeline.after(number), file)
         if number == len(self.pipeline) and functions[0].function_level is Level.METAL:
             command = f"iris emit {file}"
-        if number == 0:
-            for old in folder.glob("[0-9][0-9]-*"):
-                old.unlink()  # what an earlier, longer pipeline left would mislead
-        write_dump(file, f"# {command}\n{text}")
+        write_dump(file, f"# {command}\n{text}", first=number == 0)
 
 
-def write_dump(file: Path, text: str) -> None:
-    """Write a file of a dump, in a folder that need not be there."""
+def write_dump(file: Path, text: str, *, first: bool = False) -> None:
+    """Write a file of a dump, in a folder that need not be there; before the first one, what an
+    earlier, longer pipeline left is removed, which would mislead."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        for old in file.parent.glob("[0-9][0-9]-*") if first else ():
+            old.unlink()
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise FileError(f"cannot write the dump {file}: {error.strerror}") from None

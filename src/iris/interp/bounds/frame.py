@@ -69,9 +69,9 @@ def _by_program(value: Value, error: Array) -> Array:
     """An error of a value; if there is one number for each program, as branches put them together,
     with the axes of a tile."""
     rank = len(held_by(value).shape)
-    return (
-        error.reshape(-1, *[1] * rank) if error.ndim == 1 < rank + 1 and len(error) > 1 else error
-    )
+    if not rank or error.ndim > 1 or len(error) == 1:
+        return error
+    return error.reshape(-1, *[1] * rank)
 
 
 class BoundedFrame(Frame):
