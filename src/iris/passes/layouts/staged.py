@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from iris.ir import math, tile
 from iris.ir.control import If
@@ -73,20 +75,26 @@ def _best(
         step = length + padding
         return Layout(shape, (step, 1) if fastest else (1, step))
 
-    # Bits of an element's number in its row, which stay together, are below.
-    base, row = log2(SIZE), log2(length)
-    layouts = [rows(padding)] + [
-        Swizzled(Swizzle(bits, base, shift), rows(0))
-        for bits in range(1, base + 1)
-        for shift in range(max(bits, row - base), row + 1)
-        if base + bits <= row
-    ]
-    return min(layouts, key=lambda layout: _cycles(layout, fastest, together, size))
+    def layouts() -> Iterator[Layout | Swizzled]:
+        yield rows(padding)
+        # Bits of an element's number in its row, which stay together, are below.
+        base, row = log2(SIZE), log2(length)
+        for bits in range(1, min(base, row - base) + 1):
+            for shift in range(max(bits, row - base), row + 1):
+                yield Swizzled(Swizzle(bits, base, shift), rows(0))
+
+    width = (2 * together if fastest else 1) * size
+    target = AppleGPU()
+    least = max(1, SIMDGROUP_WIDTH * width // (target.banks * target.bank_bytes))
+    found: dict[Layout | Swizzled, int] = {}
+    for layout in layouts():
+        found[layout] = cycles(_places(layout, together) * size, width, target)
+        if found[layout] == least:
+            return layout
+    return min(found, key=found.__getitem__)
 
 
-def _cycles(layout: Layout | Swizzled, fastest: int, together: int, size: int) -> int:
-    """How long a simdgroup reads what it does at once of such fragments."""
+def _places(layout: Layout | Swizzled, together: int) -> npt.NDArray[np.int64]:
+    """Where the lanes of a simdgroup read fragments of which so many lie together."""
     rows, columns = APPLE_FRAGMENT.apply(register=0, lane=np.arange(SIMDGROUP_WIDTH))
-    width = 2 * together if fastest else 1
-    places = [layout(place) for place in zip(rows, columns * together, strict=True)]
-    return cycles(np.asarray(places) * size, width * size, AppleGPU())
+    return np.asarray(layout(rows + layout.modes[0].size * together * columns))
