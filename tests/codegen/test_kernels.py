@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from emitting import Emitting, load, run
-from iris.compiler import devices
+from iris.runtime import devices
 from metal_check import complaints_of_all
 from support import ROOT
 
@@ -22,6 +22,7 @@ PROGRAMS = [
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
 def test_kernels_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(devices.DEVICES, Emitting.name, Emitting)
+    monkeypatch.setitem(devices._opened, "interp", Emitting())
     monkeypatch.setenv("IRIS_DEVICE", Emitting.name)
     monkeypatch.setattr(Emitting, "texts", [])
     run(load(path))

@@ -14,7 +14,7 @@ from iris.codegen.expression import (
 )
 from iris.codegen.operators import dtype_of, logical_not, ternary
 from iris.codegen.ranges import loop_bounds
-from iris.codegen.writer import Writer, emit
+from iris.codegen.writer import Line, Writer, emit
 from iris.ir.control import For, If, While
 from iris.ir.core import Region, Value
 from iris.ir.math import Constant
@@ -94,7 +94,8 @@ def _while(w: Writer, op: While) -> None:
     condition = w.value(more)
     if len(w.lines) == start:
         # Nothing but an expression.
-        w.lines[start - 1] = f"{w.lines[start - 1][: -len('(true) {')]}({condition.text}) {{"
+        head, location = w.lines[start - 1]
+        w.lines[start - 1] = Line(f"{head[: -len('(true) {')]}({condition.text}) {{", location)
     else:
         w.drop()
         w.line(f"if ({logical_not(condition).text}) break;")

@@ -27,6 +27,13 @@ _COMPARE = {
     Predicate.GT: ">",
     Predicate.GE: ">=",
 }
+# The same of bools: an operator, and whether the left of its operands is negated, or the right.
+_ORDER = {
+    Predicate.LT: ("&", True),
+    Predicate.LE: ("|", True),
+    Predicate.GT: ("&", False),
+    Predicate.GE: ("|", False),
+}
 
 
 @emit(math.Constant)
@@ -410,6 +417,11 @@ def _compare(w: Writer, op: math.Compare) -> Expression:
     a, b = w.number(op.lhs), w.number(op.rhs)
     if max(a.lanes, b.lanes) > 1:
         a, b = w.typed(op.lhs), w.typed(op.rhs)
+        if dtype_of(op.lhs) is bool_ and op.predicate in _ORDER:
+            # Vectors of bools have no order, only logic.
+            operator, is_left = _ORDER[op.predicate]
+            a, b = (logical_not(a), b) if is_left else (a, logical_not(b))
+            return binary(a, operator, b, a.type)
     return binary(a, _COMPARE[op.predicate], b, w.language.types[bool_])
 
 

@@ -113,8 +113,9 @@ class _Kernel:
         ]
         entry = Names(language.keywords | language.functions).new(function.symbol)
         threads = SIMDGROUP_WIDTH * function.simdgroups
+        text = self.text(entry, threads, parameters)
         return Source(
-            text=self.text(entry, threads, parameters),
+            text=text,
             entry=entry,
             threads=threads,
             arguments=tuple(arguments),
@@ -124,6 +125,9 @@ class _Kernel:
             report_buffer=report_buffer,
             threadgroup_bytes=w.shared_bytes + -w.shared_bytes % 16,
             sites=tuple(w.sites),
+            # The body is all that comes before the last line.
+            first_line=text.count("\n") - len(w.lines),
+            locations=tuple([line.location for line in w.lines]),
         )
 
     def text(self, entry: str, threads: int, parameters: list[str]) -> str:
@@ -136,6 +140,6 @@ class _Kernel:
         head = language.kernel.format(threads=threads, name=entry)
         listed = "".join([f"\n{STEP}{parameter}," for parameter in parameters]).rstrip(",")
         top = [STEP + statement for statement in w.shared + w.opening]
-        body = "".join([f"{line}\n" for line in top + w.lines])
+        body = "".join([f"{line}\n" for line in [*top, *[line.text for line in w.lines]]])
         blocks.append(f"{head}{listed})\n{{\n{body}}}\n")
         return "\n".join(blocks)

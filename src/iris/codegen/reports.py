@@ -18,7 +18,7 @@ def _assert(w: Writer, op: metal.Assert) -> None:
     condition = w.value(op.condition)
     w.flush()
     start = w.open(f"if ({logical_not(condition).text})")
-    w.line(_record(w, _site(w, Site(op.message))))
+    w.line(_record(w, _site(w, Site(op.message, None, op.location))))
     w.close(start)
 
 
@@ -26,7 +26,7 @@ def _assert(w: Writer, op: metal.Assert) -> None:
 def _print(w: Writer, op: metal.Print) -> None:
     pairs = [(w.simple(x), w.simple(at)) for x, at in zip(op.values, op.places, strict=True)]
     w.flush()
-    site = _site(w, Site(op.prefix, op.types))
+    site = _site(w, Site(op.prefix, op.types, op.location))
     if not pairs:
         start = w.open(f"if ({w.position('thread_index')} == 0)")
         w.line(_record(w, site, "0, -1"))

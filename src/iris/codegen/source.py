@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iris.ir.core import Location
 from iris.ir.types import DType, Type
 
 RECORD_WORDS = 8
@@ -42,7 +43,8 @@ class Site:
     prefix, with the types of what it shows."""
 
     text: str
-    types: tuple[Type, ...] | None = None  # None: an assert
+    types: tuple[Type, ...] | None  # None: an assert
+    location: Location | None
 
     @property
     def is_assert(self) -> bool:
@@ -78,3 +80,10 @@ class Source:
     report_buffer: int | None
     threadgroup_bytes: int
     sites: tuple[Site, ...]
+    first_line: int  # of the body, in the text
+    locations: tuple[Location | None, ...]  # of the lines of the body
+
+    def location(self, line: int) -> Location | None:
+        """The user's line that a line of the text, counted from 1, comes from."""
+        number = line - self.first_line
+        return self.locations[number] if 0 <= number < len(self.locations) else None

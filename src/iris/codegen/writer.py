@@ -8,6 +8,7 @@ that may write, and one whose lanes must come together is never put where only s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from iris.codegen.expression import INDEX, LANES, Expression, Precedence, Touch, is_number
 from iris.codegen.forms import Forms
@@ -19,7 +20,7 @@ from iris.codegen.source import Site
 from iris.codegen.usual_names import usual_name
 from iris.errors import VerifyError
 from iris.ir.control import Func, While
-from iris.ir.core import Facet, Op, Region, Value
+from iris.ir.core import Facet, Location, Op, Region, Value
 from iris.ir.math import element_type
 from iris.ir.types import DType, ElementType
 
@@ -35,6 +36,13 @@ ASSIGNS: set[type[Op]] = set()
 emit = Facet("emission")
 
 
+class Line(NamedTuple):
+    """A line of the body, and the user's line that it comes from."""
+
+    text: str
+    location: Location | None
+
+
 class Writer:
     def __init__(self, function: Func, language: Language):
         self.function = function
@@ -48,7 +56,8 @@ class Writer:
         self.is_matrix = forms.is_matrix
         self.meets_matrices = forms.meets_matrices
         self._dead = dead_values(function.body)
-        self.lines: list[str] = []
+        self.lines: list[Line] = []
+        self.location: Location | None = None  # of the op that writes
         self.indent = STEP
         self.expressions: dict[Value, Expression] = {}
         self.waiting: dict[Value, Expression] = {}  # those that an effect would spoil
@@ -81,6 +90,7 @@ class Writer:
         if results and not op.regions and self._is_unused(op):
             return
         self.ranges.learn(op)
+        self.location = op.location
         expression = emit[type(op)](self, op)
         if expression is not None:
             self.give(results[0], expression)
@@ -141,9 +151,13 @@ class Writer:
             at = _break(line, len(self.indent) + 2 * len(STEP))
             if at is None:
                 break
-            self.lines.append(line[:at].rstrip())
+            self.add(line[:at].rstrip())
             line = self.indent + 2 * STEP + line[at:].lstrip()
-        self.lines.append(line)
+        self.add(line)
+
+    def add(self, text: str) -> None:
+        """A line as it is."""
+        self.lines.append(Line(text, self.location))
 
     def open(self, head: str) -> int:
         """Begin a block; `close` wants what this returns."""
@@ -157,14 +171,15 @@ class Writer:
         self.names.leave()
         self.indent = self.indent[: -len(STEP)]
         if len(self.lines) == start + 1:
-            head, body = self.lines[start - 1][:-2], self.lines[start].lstrip()
+            head, (inner, location) = self.lines[start - 1].text[:-2], self.lines[start]
+            body = inner.lstrip()
             is_plain = (
                 not head.lstrip().startswith("}")
                 and body.endswith(";")
                 and not body.startswith(("for ", "if ", "while "))
             )
             if is_plain and len(head) + 1 + len(body) <= COLUMNS:
-                self.lines[start - 1 :] = [f"{head} {body}"]
+                self.lines[start - 1 :] = [Line(f"{head} {body}", location)]
                 return
         self.line("}")
 
