@@ -43,6 +43,10 @@ class FileError(IrisError):
     """A file that cannot be read or written."""
 
 
+class SoftmetalError(IrisError):
+    """The software Metal device cannot be built on this machine; says what to install."""
+
+
 @dataclass(frozen=True)
 class SourceSpot:
     """One character of a text, for an error that points at it."""
@@ -206,14 +210,34 @@ class ProgramError(IrisError):
         self.locations = tuple(locations)
 
     def __str__(self) -> str:
-        lines = [self.message]
-        for file, line in self.locations:
-            lines.append(f"  at {file}:{line}")
-            source = linecache.getline(file, line).strip()
-            if source:
-                lines.append(f"    {source}")
-        return "\n".join(lines)
+        return "\n".join([self.message, *_quoted(self.locations)])
+
+
+class DeviceError(IrisError):
+    """What a device could not do: compile a text, give memory, run a launch to its end.
+
+    `locations` are the user's lines that it is about, each a file and a line, where they are known.
+    """
+
+    def __init__(self, message: str, *, locations: Sequence[tuple[str, int]] = ()):
+        super().__init__(message)
+        self.message = message
+        self.locations = tuple(locations)
+
+    def __str__(self) -> str:
+        return "\n".join([self.message, *_quoted(self.locations)])
 
 
 class PassError(IrisError):
     """A pass crashed or left broken IR; names the pass and how to replay it."""
+
+
+def _quoted(locations: Sequence[tuple[str, int]]) -> list[str]:
+    """Where lines of the user are, and what they say."""
+    lines = []
+    for file, line in locations:
+        lines.append(f"  at {file}:{line}")
+        source = linecache.getline(file, line).strip()
+        if source:
+            lines.append(f"    {source}")
+    return lines

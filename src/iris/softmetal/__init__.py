@@ -1,0 +1,1 @@
+"""A software Metal device for Linux: Metal's classes, and kernels run on the CPU."""

@@ -1,0 +1,6 @@
+#pragma once
+
+#import "encoder.h"
+
+@interface SMBlitEncoder : SMEncoder <MTLBlitCommandEncoder>
+@end

@@ -1,0 +1,339 @@
+#include "compile.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "../../include/softmetal_shadow"
+#include "hash.h"
+#include "process.h"
+#include "tokens.h"
+
+namespace msl {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string variable(const char *name, const std::string &otherwise) {
+    const char *value = std::getenv(name);
+    return value && *value ? value : otherwise;
+}
+
+std::string contents(const std::string &path) {
+    std::ifstream file(path, std::ios::binary);
+    std::stringstream made;
+    made << file.rdbuf();
+    return made.str();
+}
+
+std::vector<std::string> operator+(std::vector<std::string> x, const std::vector<std::string> &y) {
+    x.insert(x.end(), y.begin(), y.end());
+    return x;
+}
+
+// Address checks as kernels of operating systems have them: they need nothing but the shadow and the functions
+// of softmetal_sanitizer, which are told of what C++ leaves undefined, too; of that, Metal defines all shifts.
+std::vector<std::string> sanitizer_flags(const Settings &with) {
+    char start[32];
+    std::snprintf(start, sizeof start, "0x%lx", softmetal::shadow_start);
+    std::vector<std::string> made = {"-DSOFTMETAL_SANITIZE", "-fsanitize=kernel-address"};
+    for (std::string option : {std::string("-asan-mapping-offset=") + start, std::string("-asan-stack=1"),
+                               std::string("-asan-use-after-scope=1"),
+                               std::string("-asan-globals=1"), std::string("-asan-kernel-mem-intrinsic-prefix=1"),
+                               std::string("-asan-instrumentation-with-call-threshold=1000000000"),
+                               std::string("-asan-instrument-dynamic-allocas=0")}) {
+        made.insert(made.end(), {"-mllvm", option});
+    }
+    return made + std::vector<std::string>{"-fsanitize=undefined,float-cast-overflow",
+                                           "-fno-sanitize=shift,vptr,function",
+                                           "-fsanitize-ignorelist=" + with.include_directory + "/softmetal_unchecked"};
+}
+
+std::vector<std::string> compiler_flags(const Settings &with) {
+    std::vector<std::string> made = {"-std=c++17", "-w", "-Wno-invalid-constexpr", "-O2",
+#if defined(__x86_64__)
+            "-march=native",
+#else
+            "-mcpu=native", "-fsigned-char",
+#endif
+            "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-nostdinc++", "-fno-math-errno",
+            "-fno-trapping-math", "-fno-strict-aliasing", "-fno-threadsafe-statics", "-fno-stack-protector",
+            "-fno-finite-loops", "-fno-strict-float-cast-overflow", "-fstack-clash-protection",
+            "-ffp-contract=off", "-gline-tables-only", "-fdeclspec", "-Xclang",
+            "-ffloat16-excess-precision=none", "-Xclang", "-cl-single-precision-constant", "-ferror-limit=20"};
+    return made + (with.sanitize ? sanitizer_flags(with) : std::vector<std::string>{"-fwrapv"});
+}
+
+// All that a precompiled header depends on.
+std::string header_key(const Settings &with, const std::string &version) {
+    std::string all = with.compiler + version;
+    for (const std::string &flag : compiler_flags(with)) all += '\n' + flag;
+    std::set<std::string> files;
+    for (const auto &entry : fs::recursive_directory_iterator(with.include_directory)) {
+        if (entry.is_regular_file()) files.insert(entry.path());
+    }
+    for (const std::string &file : files) all += file + contents(file);
+    char text[33];
+    std::snprintf(text, sizeof text, "%016lx%016lx", hash(all), processor_key());
+    return text;
+}
+
+std::string make_header(const Settings &with, const std::string &output,
+                        const std::vector<const MemoryFile *> &files = {}) {
+    const Outcome outcome = run_program(
+        std::vector<std::string>{with.compiler} + compiler_flags(with) +
+            std::vector<std::string>{"-fpch-instantiate-templates", "-I" + with.include_directory, "-x", "c++-header",
+                                     "-fno-temp-file", with.include_directory + "/softmetal_prefix", "-o", output},
+        files);
+    return outcome.succeeded ? "" : outcome.output;
+}
+
+// Held while it lives; the file says what the header's fingerprint is.
+class HeaderLock {
+public:
+    explicit HeaderLock(const std::string &path) : file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+        if (file >= 0) flock(file, LOCK_EX);
+    }
+    ~HeaderLock() {
+        if (file >= 0) close(file);
+    }
+    bool held() const { return file >= 0; }
+    bool vouches_for(const std::string &header) const {
+        unsigned long known = 0;
+        return pread(file, &known, sizeof known, 0) == sizeof known && known == hash(header);
+    }
+    bool vouch_for(const std::string &header) const {
+        const unsigned long made = hash(header);
+        return pwrite(file, &made, sizeof made, 0) == sizeof made;
+    }
+
+private:
+    int file;
+};
+
+// In the cache; made there by one process, while others wait.  Empty if the cache cannot be used.
+std::string cached_header(const Settings &with, const std::string &version, std::string &error) {
+    std::error_code failed;
+    fs::create_directories(with.cache_directory, failed);
+    const std::string made = with.cache_directory + "/metal_stdlib-" + header_key(with, version) + ".pch";
+    const HeaderLock lock(made + ".lock");
+    if (!lock.held()) return "";
+    if (fs::exists(made) && lock.vouches_for(contents(made))) return made;
+    const std::string partial = made + ".partial";  // of whoever holds the lock: a killed one leaves no other
+    error = make_header(with, partial);
+    const std::string header = contents(partial);
+    if (error.empty() && lock.vouch_for(header)) {
+        fs::rename(partial, made, failed);
+        if (!failed) return made;
+    }
+    fs::remove(partial, failed);
+    return "";
+}
+
+struct Header {
+    std::string path;
+    std::vector<const MemoryFile *> files;  // that it lies in
+    std::string error;
+};
+
+// Of one configuration, once in this process.
+class Headers {
+public:
+    Header get(const Settings &with) {
+        std::lock_guard lock(mutex);
+        Header &header = known[with.compiler + '\n' + with.include_directory + '\n' + with.cache_directory];
+        if (!header.path.empty() && fs::exists(header.path)) return header;
+        header = {};
+        const Outcome version = run_program({with.compiler, "--version"});
+        if (!version.succeeded || version.output.find("clang") == std::string::npos) {
+            header.error = "kernels are compiled by clang 16 or newer (on Debian: apt install clang-19), and '" +
+                           with.compiler + "', which IRIS_SOFTMETAL_COMPILER may name, is none that runs\n";
+            return header;
+        }
+        header.path = cached_header(with, version.output, header.error);
+        if (!header.path.empty() || !header.error.empty()) return header;
+        // Where nothing can be kept: for this process alone, as long as it runs.
+        own.push_back(std::make_unique<MemoryFile>());
+        header = {own.back()->path(), {own.back().get()}, ""};
+        header.error = make_header(with, header.path, header.files);
+        return header;
+    }
+
+private:
+    std::mutex mutex;
+    std::map<std::string, Header> known;
+    std::vector<std::unique_ptr<MemoryFile>> own;
+};
+
+Headers &headers() {
+    static Headers &made = *new Headers;  // never destroyed: threads may compile to the end
+    return made;
+}
+
+bool is_metals_own(std::string_view directive) {
+    size_t at = 1;
+    while (at < directive.size() && std::isspace((unsigned char)directive[at])) ++at;
+    if (directive.substr(at, 7) != "include") return false;
+    const size_t name = directive.find('<');
+    if (name == std::string_view::npos) return false;
+    return directive.substr(name + 1, 5) == "metal" || directive.substr(name + 1, 4) == "simd";
+}
+
+bool is_pragma(std::string_view directive) { return directive.find("pragma") != std::string_view::npos; }
+
+// Metal's own headers are there already.  Blank lines stand for them.
+std::string without_own_includes(std::string source) {
+    for (const Token &token : tokens_of(source)) {
+        if (token.kind != Token::directive || !is_metals_own(token.text)) continue;
+        std::fill(source.begin() + token.at, source.begin() + token.end(), ' ');
+    }
+    return source;
+}
+
+std::string definitions(const Options &options) {
+    std::string made = "#define __METAL__ 1\n#define __METAL_MACOS__ 1\n#define __METAL_VERSION__ " +
+                       std::to_string(options.version) + "\n";
+    if (options.version >= 310) made += "#define __HAVE_BFLOAT__ 1\n";
+    if (options.fast_math) made += "#define __METAL_FAST_MATH__ 1\n";
+    for (const auto &[name, value] : options.macros) made += "#define " + name + " " + value + "\n";
+    return made;
+}
+
+bool has_macros(const std::string &source, const Options &options) {
+    if (!options.macros.empty()) return true;
+    for (const Token &token : tokens_of(source)) {
+        if (token.kind == Token::directive && !is_pragma(token.text)) return true;
+    }
+    return false;
+}
+
+// The text after its own macros and conditions, and before Metal's: what the translator can read.
+Outcome preprocess(std::string source, const Options &options, const Settings &with) {
+    source = without_own_includes(std::move(source));
+    if (!has_macros(source, options)) return {true, source};
+    const MemoryFile input(definitions(options) + "#line 1 \"" + program_source + "\"\n" + source), output;
+    const Outcome outcome = run_program({with.compiler, "-E", "-x", "c++", "-std=c++17", "-w", "-nostdinc",
+                                         "-fno-diagnostics-show-note-include-stack", input.path()},
+                                        {&input}, &output);
+    return {outcome.succeeded, outcome.succeeded ? output.contents() : outcome.output};
+}
+
+}  // namespace
+
+namespace {
+
+// The one that softmetal is tested with, or else another that will do.
+std::string installed_compiler() {
+    for (const char *version : {"-19", "-20", "-21", "-22", "-18", "-17", "-16", ""}) {
+        const std::string name = std::string("clang++") + version;
+        std::istringstream directories(variable("PATH", "/usr/bin:/bin"));
+        for (std::string directory; std::getline(directories, directory, ':');) {
+            if (access((directory + "/" + name).c_str(), X_OK) == 0) return name;
+        }
+    }
+    return "clang++-19";
+}
+
+std::mutex settings_mutex;
+
+Settings &own_settings() {
+    static Settings made = {
+#ifdef SOFTMETAL_INCLUDE
+        SOFTMETAL_INCLUDE,
+#else
+        "",
+#endif
+        variable("XDG_CACHE_HOME", variable("HOME", "/tmp") + "/.cache") + "/iris/softmetal",
+        variable("IRIS_SOFTMETAL_COMPILER", installed_compiler()),
+        variable("IRIS_SOFTMETAL_SANITIZE", "0") == "1",
+    };
+    return made;
+}
+
+}  // namespace
+
+Settings settings() {
+    std::lock_guard lock(settings_mutex);
+    return own_settings();
+}
+
+void configure(const char *include_directory, const char *cache_directory, const char *compiler) {
+    std::lock_guard lock(settings_mutex);
+    if (include_directory) own_settings().include_directory = include_directory;
+    if (cache_directory) own_settings().cache_directory = cache_directory;
+    if (compiler) own_settings().compiler = compiler;
+}
+
+Compilation compile(const std::string &source, const Options &options, const ConstantValues &values) {
+    const Settings with = settings();
+    const Header header = headers().get(with);
+    if (!header.error.empty()) return {"", header.error};
+    const Outcome text = preprocess(source, options, with);
+    if (!text.succeeded) return {"", text.output};
+    const Translation translation = translate(text.output, values);
+    if (!translation.error.empty()) return {"", translation.error};
+    const MemoryFile input(definitions(options) + translation.text), object, library;
+    std::vector<const MemoryFile *> files = header.files;
+    files.push_back(&input);
+    Outcome outcome = run_program(
+        std::vector<std::string>{with.compiler} + compiler_flags(with) +
+            std::vector<std::string>{"-I" + with.include_directory, "-include-pch", header.path, "-c", "-x", "c++",
+                                     input.path(), "-o", "-"},
+        files, &object);
+    if (!outcome.succeeded) return {"", outcome.output};
+    outcome = run_program({with.compiler, "-shared", "-nostdlib", object.path(), "-o", library.path(), "-lm", "-lgcc"},
+                          {&object, &library});
+    if (!outcome.succeeded) return {"", outcome.output};
+    return {library.contents(), ""};
+}
+
+namespace {
+
+// C++ lets a cast in its old form go from one address space to another.  Nothing else makes these
+// instructions, which know their lines.
+std::string casts_between_spaces(const std::string &code) {
+    std::set<unsigned> lines;
+    std::istringstream all(code);
+    for (std::string line; std::getline(all, line);) {
+        const size_t place = line.find("!dbg !");
+        if (line.find("addrspacecast") == std::string::npos || place == std::string::npos) continue;
+        const std::string number = line.substr(place + 5, line.find_first_of(" ,)", place + 5) - place - 5);
+        const size_t told = code.find("\n" + number + " = !DILocation(line: ");
+        if (told != std::string::npos) lines.insert(unsigned(std::atoi(code.c_str() + code.find("line: ", told) + 6)));
+    }
+    std::string made;
+    for (unsigned line : lines) {
+        made += std::string(program_source) + ":" + std::to_string(line) +
+                ": error: a cast from one address space to another\n";
+    }
+    return made;
+}
+
+}  // namespace
+
+std::string check(const std::string &source, const Options &options) {
+    const Settings with = settings();
+    const Outcome text = preprocess(source, options, with);
+    if (!text.succeeded) return text.output;
+    const Translation translation = translate_for_check(text.output);
+    if (!translation.error.empty()) return translation.error;
+    const MemoryFile input(definitions(options) + translation.text), code;
+    const Outcome outcome =
+        run_program({with.compiler, "-std=c++17", "-S", "-emit-llvm", "-O0", "-Xclang", "-disable-llvm-passes",
+                     "-gline-tables-only", "-w", "-nostdinc++", "-ferror-limit=20",
+                     "-I" + with.include_directory + "/strict", "-I" + with.include_directory, "-include",
+                     with.include_directory + "/strict/metal_stdlib", "-x", "c++", input.path(), "-o", "-"},
+                    {&input}, &code);
+    return outcome.succeeded ? casts_between_spaces(code.contents()) : outcome.output;
+}
+
+}  // namespace msl

@@ -1,0 +1,37 @@
+// MSL text to the bytes of a shared library, by a C++ compiler.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "translate.h"
+
+namespace msl {
+
+struct Settings {
+    std::string include_directory;
+    std::string cache_directory;
+    std::string compiler;
+    bool sanitize;  // kernels check what they do
+};
+// A copy: other threads may configure meanwhile.
+Settings settings();
+void configure(const char *include_directory, const char *cache_directory, const char *compiler);
+
+struct Options {
+    unsigned version = 320;  // of the language, as in __METAL_VERSION__
+    bool fast_math = true;
+    bool sanitized = settings().sanitize;
+    std::map<std::string, std::string> macros;
+};
+
+struct Compilation {
+    std::string library;
+    std::string error;  // the compiler's messages; empty if the library was made
+};
+Compilation compile(const std::string &source, const Options &, const ConstantValues &);
+
+// The messages of a strict check, in which the address spaces are real.
+std::string check(const std::string &source, const Options &);
+
+}  // namespace msl

@@ -1,0 +1,181 @@
+#include "execute.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "threadgroup.h"
+
+namespace msl {
+namespace {
+
+typedef std::chrono::steady_clock Clock;
+
+// Faults in kernels become errors; those of others go where they went before.
+
+const int watchdog_signal = SIGURG;
+struct sigaction old_actions[65];
+
+const void *program_counter(const void *context) {
+    const auto &machine = static_cast<const ucontext_t *>(context)->uc_mcontext;
+#if defined(__x86_64__)
+    return (const void *)machine.gregs[REG_RIP];
+#else
+    return (const void *)machine.pc;
+#endif
+}
+
+void on_signal(int signal, siginfo_t *info, void *context) {
+    Runner *runner = Runner::current();
+    if (runner && runner->in_kernel) {
+        const void *at = program_counter(context);
+        if (signal == watchdog_signal) runner->stop("a threadgroup did not end in time", at, nullptr);
+        if (signal == SIGFPE) runner->stop("an integer is divided by zero", at, nullptr);
+        // The processor does not say which address it was that did not suit its instruction.
+        const int misaligned = signal == SIGBUS ? int(BUS_ADRALN) : int(SI_KERNEL);
+        if (info->si_code == misaligned) {
+            runner->stop("access to memory that is not aligned as its type needs", at, nullptr);
+        }
+        runner->stop("access to memory that is not there", at, info->si_addr);
+    }
+    const struct sigaction &old = old_actions[signal];
+    if (old.sa_flags & SA_SIGINFO) {
+        old.sa_sigaction(signal, info, context);
+    } else if (old.sa_handler == SIG_DFL && signal != watchdog_signal) {
+        sigaction(signal, &old, nullptr);  // returning repeats the fault
+    } else if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN) {
+        old.sa_handler(signal);
+    }
+}
+
+void catch_signals() {
+    for (int signal : {SIGSEGV, SIGBUS, SIGFPE, watchdog_signal}) {
+        struct sigaction action = {};
+        action.sa_sigaction = on_signal;
+        // The handler does not return but leaves for another stack: no signal may stay blocked.
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        sigaction(signal, &action, &old_actions[signal]);
+    }
+}
+
+struct Shared {
+    Job *job;
+    unsigned long threadgroups;
+    std::atomic<unsigned long> next{0};
+    std::atomic<bool> failed{false};
+    unsigned workers = 0;
+    std::string error;
+};
+
+// Threads that each run one threadgroup at a time.
+class Crew {
+public:
+    Crew() {
+        catch_signals();
+        const unsigned count = std::max(1u, std::thread::hardware_concurrency());
+        members = std::vector<Member>(count);
+        for (Member &member : members) std::thread([this, &member] { work(member); }).detach();
+        std::thread([this] { watch(); }).detach();
+    }
+
+    std::string run(Job &job) {
+        const softmetal::Size groups = job.launch.threadgroups;
+        Shared shared;
+        shared.job = &job;
+        shared.threadgroups = (unsigned long)groups.x * groups.y * groups.z;
+        if (!shared.threadgroups) return "";
+        std::unique_lock lock(mutex);
+        waiting.push_back(&shared);
+        something_to_do.notify_all();
+        something_done.wait(lock, [&] { return shared.next >= shared.threadgroups && !shared.workers; });
+        return shared.error;
+    }
+
+private:
+    struct Member {
+        pthread_t thread;
+        std::atomic<Clock::rep> must_end_by{0};
+    };
+    std::vector<Member> members;
+    std::mutex mutex;
+    std::condition_variable something_to_do, something_done;
+    std::deque<Shared *> waiting;
+
+    void work(Member &member) {
+        member.thread = pthread_self();
+        static constexpr size_t bytes = 64 << 10;
+        stack_t own = {};
+        own.ss_sp = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        own.ss_size = bytes;
+        sigaltstack(&own, nullptr);
+        Runner runner;
+        std::unique_lock lock(mutex);
+        for (;;) {
+            something_to_do.wait(lock, [&] { return !waiting.empty(); });
+            Shared &shared = *waiting.front();
+            ++shared.workers;
+            lock.unlock();
+            std::string error = help(shared, member, runner);
+            lock.lock();
+            if (!error.empty() && shared.error.empty()) shared.error = std::move(error);
+            if (!waiting.empty() && waiting.front() == &shared) waiting.pop_front();
+            if (--shared.workers == 0) something_done.notify_all();
+        }
+    }
+
+    std::string help(Shared &shared, Member &member, Runner &runner) {
+        const auto allowed = std::chrono::duration_cast<Clock::duration>(
+            std::chrono::duration<double>(shared.job->seconds));
+        for (;;) {
+            const unsigned long number = shared.next++;
+            if (number >= shared.threadgroups) return "";
+            member.must_end_by = (Clock::now() + allowed).time_since_epoch().count();
+            std::string error = runner.run(*shared.job, number);
+            member.must_end_by = 0;
+            if (!error.empty()) {
+                shared.next = shared.threadgroups;
+                return error;
+            }
+        }
+    }
+
+    void watch() {
+        for (;;) {
+            usleep(50000);
+            const Clock::rep now = Clock::now().time_since_epoch().count();
+            for (Member &member : members) {
+                const Clock::rep end = member.must_end_by;
+                if (end && now > end) pthread_kill(member.thread, watchdog_signal);
+            }
+        }
+    }
+};
+
+// A forked process has none of the threads: it makes its own.
+Crew &crew() {
+    static std::mutex mutex;
+    static Crew *made;
+    static pid_t of;
+    std::lock_guard lock(mutex);
+    if (!made || of != getpid()) {
+        made = new Crew;
+        of = getpid();
+    }
+    return *made;
+}
+
+}  // namespace
+
+std::string execute(Job &job) { return crew().run(job); }
+
+}  // namespace msl

@@ -1,0 +1,27 @@
+// Runs the threads of a grid.
+#pragma once
+
+#include <string>
+
+#include "../../include/softmetal_machine"
+
+namespace msl {
+
+struct Job {
+    const softmetal::Kernel *kernel;
+    unsigned static_bytes;
+    const softmetal::Layout *layout;  // of them; null if there are none
+    const std::string *image;  // of the library, to find lines in
+    const void *code;          // an address in it
+    softmetal::Launch launch;
+    unsigned long seed;  // 0: threads go in order
+    double seconds;      // that one threadgroup may take
+};
+
+// Returns what went wrong, or nothing.
+std::string execute(Job &job);
+
+// The functions that kernels call.
+softmetal::Machine machine_for_kernels();
+
+}  // namespace msl

@@ -1,0 +1,16 @@
+// Says where something went wrong, to people.
+#pragma once
+
+#include <string>
+
+#include "execute.h"
+
+namespace msl {
+
+// The line of MSL that a kernel's code was made from, or 0.
+unsigned line_of(const Job &job, const void *program_counter);
+
+// How far an address is from the nearest of a launch's buffers.
+std::string near_buffer(const Job &job, const void *address);
+
+}  // namespace msl

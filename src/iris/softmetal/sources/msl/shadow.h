@@ -1,0 +1,16 @@
+// The shadow of all memory, for kernels that are compiled with sanitizers.
+#pragma once
+
+#include "../../include/softmetal_shadow"
+
+namespace msl {
+
+// Makes it, once in a process; throws if the system does not let it be.
+void use_shadow();
+bool shadow_in_use();
+
+bool may_be_touched(const void *address);
+// Why an address, or what lies right behind it, may not be touched, or 0.
+unsigned char untouchable_at(const void *address);
+
+}  // namespace msl

@@ -1,0 +1,115 @@
+// One threadgroup in flight: its threads are fibers that run until they wait for one another.
+#pragma once
+
+#include <memory>
+#include <random>
+#include <string>
+
+#include "execute.h"
+#include "fibers.h"
+
+namespace msl {
+
+constexpr unsigned most_threads = 1024;
+constexpr unsigned most_simdgroups = most_threads / softmetal::simdgroup_width;
+constexpr unsigned threadgroup_limit = 32 << 10;
+// With gaps about variables, each of which has 16 bytes at least.
+constexpr unsigned arena_bytes = threadgroup_limit * (1 + softmetal::sanitizer_gap / 16) + (4 << 10);
+
+class Runner {
+public:
+    Runner();
+    ~Runner();
+
+    // Runs one threadgroup.  Returns what went wrong, or nothing.
+    std::string run(const Job &job, unsigned long number);
+
+    // What the threads call.
+    void meet(const softmetal::Operation *, softmetal::Place, void *operands);
+    char *threadgroup_memory() const { return arena_start; }
+    char space_of(const void *address) const;
+    unsigned lane() const { return running % softmetal::simdgroup_width; }
+    void thread_ends();
+    const softmetal::Thread &running_thread() const { return fibers[running].thread; }
+    const Job &running_job() const { return *job; }
+
+    // Stops the threadgroup of the thread that runs.
+    [[noreturn]] void fail(const std::string &what, softmetal::Place);
+    // Of signal handlers: stops the threadgroup that runs on this thread, if a kernel runs there.
+    [[noreturn]] void stop(const char *what, const void *program_counter, const void *address);
+    bool in_kernel = false;
+    static Runner *current();
+
+private:
+    struct Fiber {
+        void *stack_pointer;
+        const softmetal::Operation *operation;  // that it waits for
+        softmetal::Place place;
+        softmetal::Thread thread;
+    };
+    // What a signal's handler found, which may not do more than note it.
+    struct Stop {
+        const char *what = nullptr;
+        const void *program_counter = nullptr, *address = nullptr;
+        std::string text(const Job &, const Stacks &) const;
+        std::string where(const Job &, const Stacks &) const;
+    };
+    struct Simdgroup {
+        unsigned existing;  // lanes, as bits
+        unsigned waiting;   // at a threadgroup's barrier
+        unsigned ended;
+        softmetal::Place barrier;
+    };
+
+    std::unique_ptr<Fiber[]> fibers;
+    Stacks stacks;
+    unsigned prepared = 0;  // fibers that have a start
+    void *scheduler = nullptr;
+
+    const Job *job = nullptr;
+    softmetal::Threadgroup group = {};
+    char *arena, *arena_start = nullptr;
+    std::string failure;
+    Stop stopped;
+
+    // The simdgroups in the order of this round, which lasts from barrier to barrier.
+    Simdgroup simdgroups[most_simdgroups];
+    unsigned simdgroup_count = 0, round[most_simdgroups], round_at = 0;
+    Simdgroup *simdgroup = nullptr;  // that runs
+    unsigned first_thread = 0;       // its
+
+    // A phase: the lanes that can run do so, one after another, until each waits for something.
+    const unsigned char *queue = nullptr;
+    unsigned char filtered[softmetal::simdgroup_width];
+    unsigned queue_length = 0, queue_at = 0, phase_lanes = 0;
+    const softmetal::Operation *phase_operation = nullptr;
+    softmetal::Place phase_place = {};
+    bool mixed = false;
+    unsigned running = 0;  // the thread
+    void *operands[softmetal::simdgroup_width];
+
+    // For lanes that part: where each was last.
+    softmetal::Place last_place[softmetal::simdgroup_width];
+    bool parted = false, went_back = false;
+
+    static constexpr unsigned orders = 64;
+    unsigned char order[orders][softmetal::simdgroup_width];
+    unsigned long order_seed = ~0ul, chance = 0;
+
+    unsigned long draw();
+    void make_orders();
+    void place_threads();
+    void place_memory();
+    void make_gaps_untouchable(const unsigned *argument_at, unsigned bytes);
+    void start_round();
+    unsigned begin_phase(unsigned lanes);
+    unsigned next_thread();
+    unsigned next_simdgroup();
+    unsigned finish_round();
+    unsigned next_of_parted();
+    unsigned operate(unsigned lanes, const softmetal::Operation &, softmetal::Place);
+    void go_to(unsigned thread);
+    [[noreturn]] void abandon();
+};
+
+}  // namespace msl

@@ -1,0 +1,308 @@
+#include "translate.h"
+
+#include <algorithm>
+#include <set>
+
+#include "declarations.h"
+
+namespace msl {
+
+const char program_source[] = "program_source";
+
+namespace {
+
+// Replacements in a text, which keep its lines.
+class Edits {
+public:
+    explicit Edits(const std::string &text) : text(text) {}
+
+    void replace(size_t from, size_t to, std::string with) { all.push_back({from, to, std::move(with)}); }
+
+    std::string apply() {
+        std::stable_sort(all.begin(), all.end(), [](const Edit &a, const Edit &b) { return a.from < b.from; });
+        std::string made;
+        size_t at = 0;
+        for (const Edit &edit : all) {
+            if (edit.from < at) continue;  // in what another leaves out
+            made.append(text, at, edit.from - at);
+            made += edit.with;
+            made.append(size_t(std::count(text.begin() + edit.from, text.begin() + edit.to, '\n')), '\n');
+            at = edit.to;
+        }
+        return made + text.substr(at);
+    }
+
+private:
+    struct Edit {
+        size_t from, to;
+        std::string with;
+    };
+    const std::string &text;
+    std::vector<Edit> all;
+};
+
+const std::set<std::string> values_of_a_thread = {
+    "thread_position_in_grid",
+    "threads_per_grid",
+    "thread_position_in_threadgroup",
+    "threads_per_threadgroup",
+    "dispatch_threads_per_threadgroup",
+    "threadgroup_position_in_grid",
+    "threadgroups_per_grid",
+    "grid_origin",
+    "thread_index_in_threadgroup",
+    "thread_index_in_simdgroup",
+    "simdgroup_index_in_threadgroup",
+    "simdgroups_per_threadgroup",
+    "dispatch_simdgroups_per_threadgroup",
+    "threads_per_simdgroup",
+    "thread_execution_width",
+    "thread_index_in_quadgroup",
+    "quadgroup_index_in_threadgroup",
+    "quadgroups_per_threadgroup",
+    "dispatch_quadgroups_per_threadgroup",
+};
+
+std::string quoted(const std::string &text) { return '"' + text + '"'; }
+
+// The two suffixes that C++ has not.
+void rewrite_literals(const Tokens &tokens, Edits &edits) {
+    for (const Token &token : tokens) {
+        if (token.kind != Token::number || token.text.substr(0, 2) == "0x") continue;
+        for (auto [suffix, type] : {std::pair("bf", "bfloat"), {"BF", "bfloat"}, {"H", "half"}}) {
+            const std::string_view end(suffix);
+            if (token.text.size() <= end.size()) continue;
+            const std::string digits(token.text.substr(0, token.text.size() - end.size()));
+            if (digits + suffix != token.text) continue;
+            const bool whole = digits.find_first_of(".eE") == std::string::npos;
+            edits.replace(token.at, token.end(), std::string(type) + "(" + digits + (whole ? ".0f)" : "f)"));
+        }
+    }
+}
+
+bool names_vector(std::string_view word) {
+    static const std::set<std::string> scalars = {"bool", "char",  "uchar", "short", "ushort", "int",
+                                                  "uint", "long",  "ulong", "half",  "float",  "bfloat"};
+    return word.size() > 1 && word.back() >= '2' && word.back() <= '4' &&
+           scalars.count(std::string(word.substr(0, word.size() - 1)));
+}
+
+// The compiler's own vectors have no constructors.
+void rewrite_constructors(const Tokens &tokens, Edits &edits) {
+    for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+        if (tokens[i].kind != Token::word || !names_vector(tokens[i].text) || !tokens[i + 1].is("(")) continue;
+        const bool qualified = i && tokens[i - 1].is(":");
+        edits.replace(tokens[i].at, tokens[i].end(),
+                      (qualified ? "make<" : "::metal::make<") + std::string(tokens[i].text) + ">");
+    }
+}
+
+// "threadgroup" is a macro, which must not be expanded in an attribute.
+void drop_attributes(const Tokens &tokens, Edits &edits) {
+    for (size_t i = 0; i + 2 < tokens.size(); ++i) {
+        if (!opens_attribute(tokens, i) || tokens[i + 2].kind != Token::word) continue;
+        size_t last = i + 2;
+        for (int depth = 0; last < tokens.size() && (depth || !tokens[last].is("]")); ++last) {
+            if (tokens[last].is("(")) ++depth;
+            if (tokens[last].is(")")) --depth;
+        }
+        if (last + 1 >= tokens.size() || !tokens[last + 1].is("]")) continue;  // a lambda as an index
+        const size_t from = tokens[i].at, to = tokens[last + 1].end();
+        edits.replace(from, to, std::string(to - from, ' '));
+        i = last + 1;
+    }
+}
+
+void rewrite_variables(const Tokens &tokens, const Declarations &found, Edits &edits) {
+    for (const Kernel &kernel : found.kernels) {
+        if (kernel.variables.empty()) continue;
+        const size_t start = tokens[kernel.body].end();
+        edits.replace(start, start,
+                      " struct softmetal_body {}; if (softmetal::only_asked<softmetal_body>()) return;");
+        unsigned number = 0;
+        for (const ThreadgroupVariable &variable : kernel.variables) {
+            std::string made;
+            for (const auto &one : variable.declarators) {
+                const std::string type = "softmetal_type_of_" + one.name;
+                made += "typedef " + variable.type + " " + type + one.dimensions + "; auto &" + one.name +
+                        " = softmetal::threadgroup_variable<softmetal_body, " + type + ", " +
+                        std::to_string(number++) + ">();";
+            }
+            edits.replace(tokens[variable.statement.from].at, tokens[variable.statement.to - 1].end(), made);
+        }
+    }
+}
+
+void rewrite_constants(const Tokens &tokens, const Declarations &found, const ConstantValues &values,
+                       Edits &edits) {
+    for (const FunctionConstant &constant : found.constants) {
+        const auto value = values.find(constant.name);
+        const bool given = value != values.end();
+        const std::string made = " = " + constant.type + "(" + (given ? value->second : "0") + ")";
+        edits.replace(tokens[constant.attribute.from].at, tokens[constant.attribute.to - 1].end(), made);
+        const size_t after = tokens[constant.semicolon].end();
+        edits.replace(after, after,
+                      " constexpr bool softmetal_given_" + constant.name + " = " + (given ? "true;" : "false;"));
+    }
+}
+
+// An instance is made by its entry in the table.
+void drop_instances(const Tokens &tokens, const Declarations &found, Edits &edits) {
+    for (const Kernel &kernel : found.kernels) {
+        if (!kernel.is_instance) continue;
+        edits.replace(tokens[kernel.statement.from].at, tokens[kernel.statement.to - 1].end(), "");
+    }
+}
+
+void merge_spaces(const Tokens &tokens, const Declarations &found, Edits &edits) {
+    for (const Replacement &one : found.without_spaces) {
+        const size_t from = tokens[one.tokens.from].at;
+        edits.replace(from, one.tokens.empty() ? from : tokens[one.tokens.to - 1].end(), one.text);
+    }
+}
+
+struct Source {
+    std::string type;    // of softmetal_kernel
+    std::string active;  // an expression
+};
+
+// Where the arguments of a kernel come from.
+std::vector<Source> sources(const Tokens &tokens, const Kernel &kernel) {
+    std::vector<Source> made;
+    unsigned next_buffer = 0, next_threadgroup = 0;
+    for (const Parameter &parameter : kernel.parameters) {
+        Source one = {"", "true"};
+        for (const Attribute &a : parameter.attributes) {
+            if (a.name == "buffer") {
+                one.type = "buffer<" + a.argument + ">";
+                next_buffer = unsigned(std::atoi(a.argument.c_str())) + 1;
+            } else if (a.name == "threadgroup") {
+                one.type = "dynamic_threadgroup<" + a.argument + ">";
+                next_threadgroup = unsigned(std::atoi(a.argument.c_str())) + 1;
+            } else if (a.name == "function_constant") {
+                one.active = "bool(" + a.argument + ")";
+            } else if (values_of_a_thread.count(a.name)) {
+                one.type = a.name;
+            } else if (a.name == "texture" || a.name == "sampler" || a.name == "stage_in" ||
+                       a.name == "payload" || a.name == "imageblock_data") {
+                throw Mistake(tokens[parameter.token], "softmetal has no [[" + a.name + "]] arguments");
+            }
+        }
+        if (one.type.empty() && parameter.points_to_buffer) {
+            one.type = "buffer<" + std::to_string(next_buffer++) + ">";
+        } else if (one.type.empty() && parameter.points_to_threadgroup) {
+            one.type = "dynamic_threadgroup<" + std::to_string(next_threadgroup++) + ">";
+        }
+        if (one.type.empty()) {
+            throw Mistake(tokens[parameter.token],
+                          "the parameter '" + parameter.name + "' of a kernel needs an attribute");
+        }
+        made.push_back(std::move(one));
+    }
+    return made;
+}
+
+std::string plain_name(const std::string &name) {
+    const std::string before = name.substr(0, name.find('<'));
+    const size_t colon = before.rfind(':');
+    std::string made = colon == std::string::npos ? before : before.substr(colon + 1);
+    made.erase(std::remove(made.begin(), made.end(), ' '), made.end());
+    return made;
+}
+
+const Kernel &definition(const Declarations &found, const Kernel &kernel, const Tokens &tokens) {
+    if (!kernel.is_instance) return kernel;
+    for (const Kernel &other : found.kernels) {
+        if (other.is_template && other.name == plain_name(kernel.name)) return other;
+    }
+    throw Mistake(tokens[kernel.statement.from], "no kernel template is called " + plain_name(kernel.name));
+}
+
+std::string table(const Tokens &tokens, const Declarations &found) {
+    std::string made = "\n#line 1 \"softmetal\"\n", list;
+    unsigned number = 0;
+    for (const Kernel &kernel : found.kernels) {
+        if (kernel.is_template) continue;
+        const Kernel &defined = definition(found, kernel, tokens);
+        const std::string id = std::to_string(number++);
+        std::string types, objects, names;
+        for (size_t i = 0; const Source &source : sources(tokens, defined)) {
+            types += (i ? ", softmetal::" : "softmetal::") + source.type;
+            objects += ", softmetal::" + source.type + "{}";
+            names += "{" + quoted(defined.parameters[i].name) + ", " + source.active + "}, ";
+            ++i;
+        }
+        const std::string in = kernel.scope.empty() ? "::" : "::" + kernel.scope + "::";
+        // Qualified, for a kernel may be called as a function of Metal's is.
+        const std::string function = kernel.is_instance && !kernel.scope.empty() ? kernel.name : in + kernel.name;
+        if (!kernel.scope.empty()) made += "namespace " + kernel.scope + " { ";
+        made += "static void softmetal_run_" + id + "(const softmetal::Thread &softmetal_thread) { softmetal::call(&" +
+                function + ", softmetal_thread" + objects + "); }\n";
+        made += "static const softmetal::Name softmetal_names_" + id + "[] = {" + names + "{}};\n";
+        made += "static const auto softmetal_arguments_" + id + " = softmetal::arguments<" + types + ">(&" +
+                function + ", softmetal_names_" + id + ");\n";
+        if (!kernel.scope.empty()) made += "}\n";
+        const std::string &most = kernel.max_threads.empty() ? defined.max_threads : kernel.max_threads;
+        list += "    {" + quoted(kernel.host_name) + ", " + std::to_string(defined.line) + ", " +
+                (most.empty() ? "0" : "unsigned(" + most + ")") + ", " + in + "softmetal_run_" + id +
+                (defined.variables.empty() ? ", false, " : ", true, ") + in + "softmetal_arguments_" + id +
+                ".argument, " + std::to_string(defined.parameters.size()) + "},\n";
+    }
+    std::string constants;
+    for (const FunctionConstant &constant : found.constants) {
+        const std::string in = constant.scope.empty() ? "::" : "::" + constant.scope + "::";
+        constants += "    {" + quoted(constant.name) + ", " + quoted(constant.type) + ", unsigned(" + constant.index +
+                     "), " + in + "softmetal_given_" + constant.name + "},\n";
+    }
+    made += "static const softmetal::Kernel softmetal_kernels[] = {\n" + list + "    {}};\n";
+    made += "static const softmetal::FunctionConstant softmetal_constants[] = {\n" + constants + "    {}};\n";
+    made += "extern \"C\" __attribute__((visibility(\"default\"))) const softmetal::Library softmetal_library = {\n"
+            "    softmetal::library_version, &softmetal::machine, softmetal_kernels, " +
+            std::to_string(number) + ", softmetal_constants, " + std::to_string(found.constants.size()) + "};\n";
+    return made;
+}
+
+std::string first_line() { return "#line 1 \"" + std::string(program_source) + "\"\n"; }
+
+}  // namespace
+
+Translation translate(const std::string &source, const ConstantValues &values) {
+    const Tokens tokens = tokens_of(source);
+    try {
+        const Declarations found = find_declarations(tokens);
+        Edits edits(source);
+        rewrite_literals(tokens, edits);
+        rewrite_variables(tokens, found, edits);
+        rewrite_constants(tokens, found, values, edits);
+        drop_instances(tokens, found, edits);
+        merge_spaces(tokens, found, edits);
+        drop_attributes(tokens, edits);
+        return {first_line() + edits.apply() + table(tokens, found), ""};
+    } catch (const Mistake &mistake) {
+        return {"", mistake.what()};
+    }
+}
+
+Translation translate_for_check(const std::string &source) {
+    const Tokens tokens = tokens_of(source);
+    try {
+        const Declarations found = find_declarations(tokens);
+        Edits edits(source);
+        rewrite_literals(tokens, edits);
+        drop_attributes(tokens, edits);
+        rewrite_constructors(tokens, edits);
+        for (const Kernel &kernel : found.kernels) {
+            for (const ThreadgroupVariable &variable : kernel.variables) {
+                // Such a variable may not be automatic.
+                size_t i = variable.statement.from;
+                while (!tokens[i].is("threadgroup")) ++i;
+                edits.replace(tokens[i].at, tokens[i].at, "static ");
+            }
+        }
+        return {first_line() + edits.apply(), ""};
+    } catch (const Mistake &mistake) {
+        return {"", mistake.what()};
+    }
+}
+
+}  // namespace msl
