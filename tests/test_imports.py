@@ -30,14 +30,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "passes": MIDDLE,
     "codegen": MIDDLE,
     "interp": MIDDLE,
-    "softmetal": {"errors"},
-    "runtime": DATA | {"knobs", "codegen", "softmetal"},
+    "softmetal": {"errors", "knobs"},
+    "runtime": MIDDLE | {"knobs", "codegen", "interp", "softmetal"},
     "compiler": BELOW_COMPILER,
     "testing": ALL,
     "tools": ALL,
     "iris": ALL - {"testing", "tools"},
 }
-THIRD_PARTY = {"testing": {"numpy", "hypothesis"}}
+THIRD_PARTY = {"testing": {"numpy", "hypothesis"}, "runtime": {"numpy", "ml_dtypes"}}
 # The reporter, which writes a reproducer and raises again.
 MAY_CATCH_ALL = {"passes/manager.py": 1}
 

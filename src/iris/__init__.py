@@ -2,6 +2,7 @@
 
 from iris.compiler.compilation import Compilation
 from iris.compiler.kernel import Kernel, kernel
+from iris.compiler.profile import profile
 from iris.frontend.language import (
     abs,
     all,
@@ -65,8 +66,11 @@ from iris.frontend.memory import (
     tile_store,
 )
 from iris.ir.types import bf16, bool_, f16, f32, i8, i16, i32, i64, u8, u16, u32, u64
+from iris.runtime.buffer import Buffer, asarray, empty, empty_like, to_numpy
+from iris.runtime.devices import devices, stream, synchronize
 
 __all__ = [
+    "Buffer",
     "Compilation",
     "Kernel",
     "abs",
@@ -75,6 +79,7 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "asarray",
     "atomic_add",
     "atomic_and",
     "atomic_cas",
@@ -95,7 +100,10 @@ __all__ = [
     "cumsum",
     "device_assert",
     "device_print",
+    "devices",
     "dot",
+    "empty",
+    "empty_like",
     "erf",
     "exp",
     "exp2",
@@ -119,6 +127,7 @@ __all__ = [
     "next_power_of_2",
     "num_programs",
     "prod",
+    "profile",
     "program_id",
     "reshape",
     "round",
@@ -128,11 +137,14 @@ __all__ = [
     "sqrt",
     "static_assert",
     "store",
+    "stream",
     "sum",
+    "synchronize",
     "tanh",
     "tile_load",
     "tile_range",
     "tile_store",
+    "to_numpy",
     "transpose",
     "u8",
     "u16",

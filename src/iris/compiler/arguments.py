@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, lcm
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from iris.compiler.devices import ArrayArgument, Device
 from iris.errors import ArgumentError, DTypeError, UserError
 from iris.frontend.function import TileFunction
 from iris.frontend.specs import ALIGNMENT, ArraySpec, ScalarSpec
 from iris.frontend.tracing import error_here
-from iris.ir.types import DTYPES, DType, bf16, bool_, f32, i32, i64, u64
+from iris.ir.types import DType, bool_, f32, i32, i64, u64
+from iris.runtime.buffer import NUMPY_NAMES, Buffer, dtype_of
+from iris.runtime.device import ArrayArgument, Device
 
 if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
     from numpy.lib.array_utils import byte_bounds
@@ -24,28 +26,20 @@ else:
 
 Array = npt.NDArray[Any]
 
-_DTYPES: dict[str, DType] = {
-    "bool": bool_,
-    "bfloat16": bf16,
-    "float16": DTYPES["f16"],
-    "float32": f32,
-    **{f"int{d.bits}": d for d in DTYPES.values() if d.is_signed},
-    **{f"uint{d.bits}": d for d in DTYPES.values() if d.is_integer and not d.is_signed},
-}
-
 
 def bind(
     function: TileFunction, positional: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The arguments by the names of the parameters."""
-    parameters = function.parameters
-    names = [p.name for p in parameters]
+    parameters, names = function.parameters, function.names
     if len(positional) > len(parameters):
         raise _wrong(
             function,
             f"takes {len(parameters)} arguments ({', '.join(names)}), not {len(positional)}",
         )
     bound = dict(zip(names, positional, strict=False))
+    if len(bound) == len(names) and not named:
+        return bound
     for name, value in named.items():
         if name not in names:
             raise _wrong(function, f"has no parameter {name!r}; it has {', '.join(names)}")
@@ -85,10 +79,11 @@ def array_dtype(name: str, array: Array) -> DType:
             DTypeError,
             f"{name} is float64, which Apple GPUs have not; pass {name}.astype(np.float32)",
         )
-    dtype = _DTYPES.get(array.dtype.name)
-    if dtype is None or not array.dtype.isnative:
+    dtype = dtype_of(array.dtype)
+    if dtype is None:
         raise error_here(
-            DTypeError, f"{name} has the dtype {array.dtype}; arrays are of {', '.join(_DTYPES)}"
+            DTypeError,
+            f"{name} has the dtype {array.dtype}; arrays are of {', '.join(NUMPY_NAMES)}",
         )
     return dtype
 
@@ -111,53 +106,102 @@ def scalar_dtype(name: str, value: object) -> DType:
     )
 
 
-def scalar_spec(name: str, value: object, divisors: Iterable[int]) -> ScalarSpec:
+def scalar_spec(name: str, value: object, divisors: tuple[int, ...]) -> ScalarSpec:
     """What a kernel may know of a number: its dtype, and which of some numbers divide it."""
-    dtype = scalar_dtype(name, value)
-    if not isinstance(value, (int, np.integer)) or dtype is bool_:
-        return ScalarSpec(dtype)
-    number = int(value)
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return _integer_spec(name, int(value), divisors)
+    return _interned(ScalarSpec(scalar_dtype(name, value)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _integer_spec(name: str, number: int, divisors: tuple[int, ...]) -> ScalarSpec:
+    dtype = scalar_dtype(name, number)
     divisor = gcd(number, ALIGNMENT)
     for other in sorted(divisors):
         both = lcm(divisor, other)
         if number % other == 0 and both <= i32.high:
             divisor = both
-    return ScalarSpec(dtype, divisor, is_one=number == 1)
+    return _interned(ScalarSpec(dtype, divisor, is_one=number == 1))
 
 
-def specs(
-    function: TileFunction, bound: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the kernel may know of each argument, and the arguments as it gets them: arrays and
-    numbers."""
-    known: dict[str, Any] = {}
+_Spec = TypeVar("_Spec", ArraySpec, ScalarSpec)
+_SPECS: dict[Any, Any] = {}
+
+
+def _interned(spec: _Spec) -> _Spec:
+    """The one object of all specs that are equal, so that they are told apart by identity."""
+    return _SPECS.setdefault(spec, spec)  # type: ignore[no-any-return]
+
+
+@dataclass(slots=True)
+class Call:
+    """The arguments of a launch, by the names of the parameters."""
+
+    constants: dict[str, Any]  # constexprs
+    specs: dict[str, Any]  # what the kernel may know of the others
+    passed: dict[str, Any]  # the others as the kernel gets them: arrays, Buffers and numbers
+    arrays: dict[str, Array]
+    buffers: dict[str, Buffer]
+
+
+def call(function: TileFunction, positional: Sequence[Any], named: Mapping[str, Any]) -> Call:
+    """Sort out the arguments of a launch."""
+    bound = bind(function, positional, named)
+    constants: dict[str, Any] = {}
+    specs: dict[str, Any] = {}
     passed: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
-    constants = {p.name: bound[p.name] for p in function.parameters if p.is_constexpr}
-    for name, value in constants.items():
-        known[name] = value.item() if isinstance(value, np.generic) else value
-    divisors = {n for n in known.values() if type(n) is int and n > 1}
-    for parameter in function.parameters:
-        name, value = parameter.name, bound[parameter.name]
-        if parameter.is_constexpr:
+    buffers: dict[str, Buffer] = {}
+    divisors: list[int] = []
+    for name in function.constants:
+        value = bound[name]
+        constants[name] = value = value.item() if isinstance(value, np.generic) else value
+        if type(value) is int and value > 1:
+            divisors.append(value)
+    dividing = tuple(divisors)
+    for name in function.variables:
+        value = bound[name]
+        if isinstance(value, Buffer):
+            buffers[name] = passed[name] = value
             continue
         array = as_array(name, value)
         if array is None:
-            known[name] = scalar_spec(name, value, divisors)
+            specs[name] = scalar_spec(name, value, dividing)
             passed[name] = value
         else:
             arrays[name] = passed[name] = array
-    for block in _blocks(arrays):
-        for name, offset in block.offsets.items():
-            array = arrays[name]
-            known[name] = ArraySpec(
-                array_dtype(name, array),
-                array.ndim,
-                noalias=len(block.offsets) == 1,
-                aligned=offset % ALIGNMENT == 0,
-                divisors=tuple([gcd(n, ALIGNMENT) for n in array.shape]),
-            )
-    return known, passed
+    if arrays:
+        for block in _blocks(arrays):
+            apart = len(block.offsets) == 1
+            for name, offset in block.offsets.items():
+                array = arrays[name]
+                dtype, is_aligned = array_dtype(name, array), offset % ALIGNMENT == 0
+                specs[name] = _array_spec(dtype, array.shape, apart, is_aligned)
+        _check_apart(arrays, buffers)
+    if buffers:
+        memories = [id(buffer.argument.memory) for buffer in buffers.values()]
+        for (name, buffer), memory in zip(buffers.items(), memories, strict=True):
+            apart = memories.count(memory) == 1
+            specs[name] = _array_spec(buffer.dtype, buffer.shape, apart, aligned=True)
+    return Call(constants, specs, passed, arrays, buffers)
+
+
+@lru_cache(maxsize=1 << 12)
+def _array_spec(dtype: DType, shape: tuple[int, ...], noalias: bool, aligned: bool) -> ArraySpec:
+    divisors = tuple([gcd(n, ALIGNMENT) for n in shape])
+    return _interned(ArraySpec(dtype, len(shape), noalias, aligned, divisors))
+
+
+def _check_apart(arrays: Mapping[str, Array], buffers: Mapping[str, Buffer]) -> None:
+    """Refuse arrays that share memory with Buffers: they would be copied, and share it no more."""
+    for other, buffer in buffers.items():
+        view = buffer.device.view(buffer.argument)
+        for name, array in arrays.items():
+            if view is not None and np.may_share_memory(array, view):
+                raise error_here(
+                    ArgumentError,
+                    f"{name} shares memory with the Buffer {other}; pass a Buffer for both",
+                )
 
 
 def place(device: Device, arrays: Mapping[str, Array]) -> dict[str, ArrayArgument]:

@@ -13,12 +13,14 @@ import numpy as np
 
 from iris.compiler.arguments import Array, place
 from iris.compiler.compilation import TILE_PIPELINE
-from iris.compiler.devices import Grid, Interpreter
 from iris.errors import PassError
 from iris.ir.control import Func
 from iris.ir.core import Module
 from iris.passes import run
 from iris.passes.instruments import Snapshots
+from iris.runtime.buffer import Buffer
+from iris.runtime.device import Grid
+from iris.runtime.interpreters import Interpreter
 
 
 def check_stages(
@@ -46,11 +48,12 @@ def _outcome(
 ) -> dict[str, Array]:
     """The arrays that a module writes, run on copies of the arguments."""
     device = Interpreter()
-    arrays = {n: a for n, a in passed.items() if isinstance(a, np.ndarray)}
+    given = {n: v.numpy() if isinstance(v, Buffer) else v for n, v in passed.items()}
+    arrays = {n: a for n, a in given.items() if isinstance(a, np.ndarray)}
     placed = place(device, arrays)
     entry = next(iter(module))
     if isinstance(entry, Func):
-        device.launch(device.compile(entry), grid, [placed.get(n, v) for n, v in passed.items()])
+        device.launch(device.compile(entry), grid, [placed.get(n, v) for n, v in given.items()])
     results = {name: np.empty_like(arrays[name]) for name in written & arrays.keys()}
     for name, result in results.items():
         device.copy_out(placed[name], result)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, fields
 from types import FunctionType
 from typing import Any, TypeAlias
@@ -11,17 +13,19 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from iris import knobs
-from iris.compiler.arguments import bind, place, specs
+from iris.compiler.arguments import Call, call, place
 from iris.compiler.check import check_stages
 from iris.compiler.compilation import Compilation, Options, dumps, entry_of, optimize
-from iris.compiler.devices import Device, Grid, Program, select
-from iris.errors import ArgumentError, SourceError
+from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.function import TileFunction
 from iris.frontend.tracing import error_here, is_tracing
 from iris.frontend.values import Traced
-from iris.ir.core import Module
+from iris.ir.core import Level, Module
 from iris.ir.effects import effects_within, writes
 from iris.passes.sample import Size, Sizes
+from iris.runtime.buffer import Buffer
+from iris.runtime.device import ArrayArgument, Device, Grid, Program
+from iris.runtime.devices import select
 
 GridLike: TypeAlias = "int | tuple[int, ...] | Callable[[dict[str, Any]], int | tuple[int, ...]]"
 
@@ -56,6 +60,7 @@ class Kernel:
     def __init__(self, function: FunctionType):
         self.function = TileFunction(function)
         self._cache: dict[Any, _Compiled] = {}
+        self._compiling = threading.Lock()
         functools.update_wrapper(self, function)
 
     def __getitem__(self, grid: GridLike) -> Callable[..., None]:
@@ -72,53 +77,149 @@ class Kernel:
         """What the kernel becomes for some arguments, without running it."""
         device = named.pop("device", None)
         options = _options(named)
-        bound = bind(self.function, arguments, named)
-        known, passed = specs(self.function, bound)
-        compiled = self._compiled(known, options, select(device))
+        given = call(self.function, arguments, named)
+        traced = self._traced(given, options)
         launch = functools.partial(self._launch, grid, device=device, **asdict(options))
-        sizes = Sizes(_grid(grid, self.function, bound), _sizes(passed))
-        return Compilation(compiled.traced, options, launch, sizes)
+        sizes = Sizes(_grid(grid, given), _sizes(given))
+        return Compilation(traced, options, launch, sizes)
+
+    def warmup(self, *arguments: Any, **named: Any) -> Future[None]:
+        """Compile the kernel for some arguments, in a thread of its own.
+
+        A launch that comes before it is done waits for it.  `.result()` of what this returns does,
+        too, and raises what went wrong.
+        """
+        device = named.pop("device", None)
+        options = _options(named)
+        given = call(self.function, arguments, named)
+        on = _device(device, given)
+        done: Future[None] = Future()
+
+        def compile_it() -> None:
+            try:
+                self._compiled(given, options, on)
+            except IrisError as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        threading.Thread(target=compile_it, daemon=True).start()
+        return done
+
+    def prepare(
+        self,
+        *arguments: Any,
+        grid: GridLike,
+        device: str | Device | None = None,
+        stream: Any = None,
+        **named: Any,
+    ) -> Callable[[], None]:
+        """A launch with everything bound, to be repeated for little: its arrays are Buffers.
+
+        step = advance.prepare(x, out, n, grid=8, BLOCK=64)
+        for _ in range(1000):
+            step()
+        """
+        options = _options(named)
+        given = call(self.function, arguments, named)
+        for name in given.arrays:
+            raise error_here(
+                ArgumentError,
+                f"a prepared launch is given Buffers: pass iris.asarray({name}) for {name}",
+            )
+        on = _device(device, given)
+        compiled = self._compiled(given, options, on)
+        return on.prepare(compiled.program, _grid(grid, given), _given(given, {}), stream)
 
     def _launch(
-        self, grid: GridLike, *arguments: Any, device: str | Device | None = None, **named: Any
+        self,
+        grid: GridLike,
+        *arguments: Any,
+        device: str | Device | None = None,
+        stream: Any = None,
+        **named: Any,
     ) -> None:
         options = _options(named)
-        bound = bind(self.function, arguments, named)
-        known, passed = specs(self.function, bound)
-        sizes = _grid(grid, self.function, bound)
-        on = select(device)
-        compiled = self._compiled(known, options, on)
+        given = call(self.function, arguments, named)
+        sizes = _grid(grid, given)
+        on = _device(device, given)
+        compiled = self._compiled(given, options, on)
         if knobs.check():
-            check_stages(compiled.traced, sizes, passed, compiled.written)
-        _run(on, compiled, sizes, passed)
+            check_stages(compiled.traced, sizes, given.passed, compiled.written)
+        if given.arrays:
+            _run_on_copies(on, compiled, sizes, given, stream)
+        else:
+            on.launch(compiled.program, sizes, _given(given, {}), stream)
 
-    def _compiled(self, known: Mapping[str, Any], options: Options, device: Device) -> _Compiled:
-        names = [p.name for p in self.function.parameters]
-        key = (device.name, options, *[_exactly(known[name]) for name in names])
+    def _traced(self, given: Call, options: Options) -> Module:
+        return self.function.trace(given.constants | given.specs, fast_math=options.fast_math)
+
+    def _compiled(self, given: Call, options: Options, device: Device) -> _Compiled:
+        key = (
+            device,
+            options,
+            *map(_exactly, given.constants.values()),
+            *[id(given.specs[name]) for name in self.function.variables],
+        )
         try:
             found = self._cache.get(key)
         except TypeError:
-            unhashable = next(n for n, v in known.items() if getattr(v, "__hash__", None) is None)
+            values = given.constants.items()
+            unhashable = next(n for n, v in values if getattr(v, "__hash__", None) is None)
             raise error_here(
                 ArgumentError,
                 f"the constexpr {unhashable} must be hashable; give a tuple for a list",
             ) from None
         if found is not None and dumps():
             # Dumps are wanted of what is compiled already, too.
-            optimize(found.traced, options.pipeline(device.accepts))
+            optimize(found.traced, options.pipeline(_level(device)))
         if found is None:
-            traced = self.function.trace(known, fast_math=options.fast_math)
-            entry = entry_of(optimize(traced, options.pipeline(device.accepts)))
-            written = {v.name or "" for v in writes(effects_within(entry)) if hasattr(v, "name")}
-            found = _Compiled(traced, device.compile(entry), frozenset(written))
-            self._cache[key] = found
+            with self._compiling:
+                found = self._cache.get(key)
+                if found is None:
+                    found = self._cache[key] = self._compile(given, options, device)
         return found
+
+    def _compile(self, given: Call, options: Options, device: Device) -> _Compiled:
+        traced = self._traced(given, options)
+        entry = entry_of(optimize(traced, options.pipeline(_level(device))))
+        written = {v.name or "" for v in writes(effects_within(entry)) if hasattr(v, "name")}
+        source = None
+        if not isinstance(device.accepts, Level):
+            from iris.codegen.msl import emit  # opened when first used
+
+            source = emit(entry, device.accepts)
+        return _Compiled(traced, device.compile(entry, source), frozenset(written))
+
+
+def _level(device: Device) -> Level:
+    """Where the IR ends for a device."""
+    return device.accepts if isinstance(device.accepts, Level) else Level.METAL
+
+
+def _device(device: str | Device | None, given: Call) -> Device:
+    """Where a launch runs: the device that it names, or where its Buffers are, or the default."""
+    buffers = given.buffers
+    on = next(iter(buffers.values())).device if device is None and buffers else select(device)
+    for name, buffer in buffers.items():
+        if buffer.device is not on:
+            raise error_here(
+                ArgumentError,
+                f"{name} is a Buffer of the device {buffer.device.name!r}, and the launch is on "
+                f"{on.name!r}",
+            )
+    return on
+
+
+_USUAL = Options()
+_OPTIONS = {field.name for field in fields(Options)}
 
 
 def _options(named: dict[str, Any]) -> Options:
     """What a launch says of how to compile, taken from its arguments."""
-    given = {f.name: named.pop(f.name) for f in fields(Options) if f.name in named}
-    options = Options(**given)
+    if _OPTIONS.isdisjoint(named):
+        return _USUAL
+    options = Options(**{name: named.pop(name) for name in _OPTIONS & named.keys()})
     count = options.num_simdgroups
     if count is not None and (type(count) is not int or count not in (1, 2, 4, 8, 16, 32)):
         raise error_here(
@@ -129,10 +230,11 @@ def _options(named: dict[str, Any]) -> Options:
     return options
 
 
-def _sizes(passed: Mapping[str, Any]) -> dict[str, Size]:
+def _sizes(given: Call) -> dict[str, Size]:
     """The shapes of arrays, and the integers, that a kernel is given."""
-    shapes: dict[str, Size] = {n: v.shape for n, v in passed.items() if isinstance(v, np.ndarray)}
-    return shapes | {n: int(v) for n, v in passed.items() if isinstance(v, int | np.integer)}
+    shapes: dict[str, Size] = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
+    numbers = given.passed.items()
+    return shapes | {n: int(v) for n, v in numbers if isinstance(v, int | np.integer)}
 
 
 def _exactly(value: Any) -> Any:
@@ -144,10 +246,10 @@ def _exactly(value: Any) -> Any:
     return type(value), value
 
 
-def _grid(grid: GridLike, function: TileFunction, bound: Mapping[str, Any]) -> Grid:
+def _grid(grid: GridLike, given: Call) -> Grid:
     """The numbers of programs along the three axes."""
     if callable(grid):
-        grid = grid({p.name: bound[p.name] for p in function.parameters if p.is_constexpr})
+        grid = grid(dict(given.constants))
     sizes = grid if isinstance(grid, tuple) else (grid,)
     whole = all(
         isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in sizes
@@ -161,14 +263,24 @@ def _grid(grid: GridLike, function: TileFunction, bound: Mapping[str, Any]) -> G
     return padded[0], padded[1], padded[2]
 
 
-def _run(device: Device, compiled: _Compiled, grid: Grid, passed: Mapping[str, Any]) -> None:
-    """Run a kernel on copies of the arrays, and copy back what it wrote."""
-    arrays = {n: a for n, a in passed.items() if isinstance(a, np.ndarray)}
+def _given(given: Call, placed: Mapping[str, ArrayArgument]) -> list[Any]:
+    """What a device is given for the arguments."""
+    return [
+        v.argument if isinstance(v, Buffer) else placed.get(n, v) for n, v in given.passed.items()
+    ]
+
+
+def _run_on_copies(
+    device: Device, compiled: _Compiled, grid: Grid, given: Call, stream: Any
+) -> None:
+    """Run a kernel on copies of the arrays among its arguments, and copy back what it wrote."""
+    arrays = given.arrays
     for name in compiled.written & arrays.keys():
         if not arrays[name].flags.writeable:
             raise error_here(ArgumentError, f"{name} is written to, but its array is read-only")
     placed = place(device, arrays)
-    device.launch(compiled.program, grid, [placed.get(n, v) for n, v in passed.items()])
-    device.synchronize()
+    device.launch(compiled.program, grid, _given(given, placed), stream)
+    for argument in placed.values():
+        device.synchronize(argument.memory)
     for name in compiled.written & arrays.keys():
         device.copy_out(placed[name], arrays[name])

@@ -42,6 +42,9 @@ class TileFunction:
         code = function.__code__
         self.location = Location(code.co_filename, code.co_firstlineno)
         self.parameters = self._parameters()
+        self.names = tuple([p.name for p in self.parameters])
+        self.constants = tuple([p.name for p in self.parameters if p.is_constexpr])
+        self.variables = tuple([p.name for p in self.parameters if not p.is_constexpr])
         self._body: FunctionType | None = None
         self._lock = threading.Lock()
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from iris.errors import IrisError
-from iris.tools import emit, opt, run
+from iris.tools import doctor, emit, opt, run, softmetal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,6 +19,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     opt.add_command(commands)
     run.add_command(commands)
     emit.add_command(commands)
+    softmetal.add_command(commands)
+    doctor.add_command(commands)
     options = parser.parse_args(arguments)
     try:
         options.run(options)

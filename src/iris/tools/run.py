@@ -30,8 +30,10 @@ from typing import Any
 
 import numpy as np
 
+from iris.codegen.language import Language
+from iris.codegen.msl import emit
+from iris.compiler.arguments import place
 from iris.compiler.compilation import dumps
-from iris.compiler.devices import DEVICES
 from iris.errors import SettingError
 from iris.interp.metal import Counters
 from iris.ir import Level, literal, scalar, verify
@@ -41,6 +43,8 @@ from iris.ir.effects import effects_within, writes
 from iris.ir.types import Ptr
 from iris.passes import Pipeline
 from iris.passes import run as run_passes
+from iris.runtime.device import Device
+from iris.runtime.devices import DEVICES, select
 from iris.tools.emit import lowering
 from iris.tools.opt import read
 from iris.tools.replay import Program, Values
@@ -101,12 +105,21 @@ def run_command(options: argparse.Namespace) -> None:
         module = run_passes(program.module, pipeline, dumps())
         verify(module)
         program = program.with_module(module)
-    if options.device is not None:
-        program = _for_level(program, DEVICES[options.device].accepts)
+    device = None if options.device is None else select(options.device)
+    if device is not None:
+        accepts = device.accepts
+        program = _for_level(program, Level.METAL if isinstance(accepts, Language) else accepts)
     watching = _watching(program, options)
     arguments = program.make_arguments(options.seed)
     # What the program prints is shown as it ran, also when it ends with an error.
-    program.run(arguments, **watching)
+    if device is not None and isinstance(device.accepts, Language):
+        if watching:
+            raise SettingError(
+                f"only interpreters have --counters and --interleave, and {device.name} is none"
+            )
+        _launch(device, device.accepts, program, arguments)
+    else:
+        program.run(arguments, **watching)
     for name, parameter in arrays.items():
         values = arguments[parameter.index]
         if name in shown:
@@ -115,6 +128,23 @@ def run_command(options: argparse.Namespace) -> None:
             print(describe(parameter, values))
     if options.counters:
         print(watching["counters"])
+
+
+def _launch(device: Device, language: Language, program: Program, arguments: list[Any]) -> None:
+    """Run a program as text on a device."""
+    function = program.function
+    names = [parameter.name or "" for parameter in function.body.arguments]
+    arrays = {
+        name: value
+        for name, value in zip(names, arguments, strict=True)
+        if isinstance(value, np.ndarray)
+    }
+    placed = place(device, arrays)
+    given = [placed.get(name, value) for name, value in zip(names, arguments, strict=True)]
+    device.launch(device.compile(function, emit(function, language)), program.grid, given)
+    device.synchronize()
+    for name, array in arrays.items():
+        device.copy_out(placed[name], array)
 
 
 def _for_level(program: Program, level: Level) -> Program:

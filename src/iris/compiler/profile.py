@@ -1,0 +1,149 @@
+"""What launches cost: their times on a device, beside the work that their kernels do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from iris.compiler.compilation import METAL_PIPELINE, TILE_PIPELINE, entry_of
+from iris.ir.control import Func
+from iris.ir.core import Level, Module
+from iris.passes import run
+from iris.passes.sample import Size, Sizes
+from iris.runtime.device import ArrayArgument, Device, Timing
+from iris.runtime.devices import select
+
+_MMA_FLOPS = 2 * 8**3
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A launch: when it ran, in seconds of the device's clock, and what it did by the counts of the
+    cost model."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    start: float
+    end: float
+    bytes: int  # loaded from and stored to device memory
+    flops: int
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+@dataclass
+class Profile:
+    """The launches within a `with iris.profile()`, in the order in which they were done.
+
+    `print(profile)` shows a line for each kernel, and `profile.save(path)` writes a trace that
+    https://ui.perfetto.dev opens.
+    """
+
+    device: str
+    launches: list[Ran] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        head = ("kernel", "launches", "total ms", "mean ms", "MB", "GB/s", "Mflop", "Gflop/s")
+        by_kernel: dict[str, list[Ran]] = {}
+        for ran in self.launches:
+            by_kernel.setdefault(ran.kernel, []).append(ran)
+        longest_first = sorted(by_kernel.items(), key=lambda item: -sum(r.seconds for r in item[1]))
+        rows = [head, *[_row(name, launches) for name, launches in longest_first]]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+            for row in rows
+        ]
+        return "\n".join([f"on {self.device}", *lines])
+
+    def save(self, path: str | Path) -> None:
+        """Write a trace in the format of Chrome's, which Perfetto reads."""
+        first = min([ran.start for ran in self.launches], default=0.0)
+        events = [
+            {
+                "name": ran.kernel,
+                "ph": "X",
+                "ts": (ran.start - first) * 1e6,
+                "dur": ran.seconds * 1e6,
+                "pid": self.device,
+                "tid": "launches",
+                "args": {"grid": list(ran.grid), "bytes": ran.bytes, "flops": ran.flops},
+            }
+            for ran in self.launches
+        ]
+        Path(path).write_text(json.dumps({"traceEvents": events}, indent=1) + "\n")
+
+
+@contextmanager
+def profile(device: str | Device | None = None) -> Iterator[Profile]:
+    """Measure every launch on a device until the end of the `with`.
+
+    with iris.profile() as measured:
+        softmax[rows](x, out, columns, BLOCK=1024)
+    print(measured)
+
+    Each launch is sent off alone, so that its time is its own: the sum is more than it takes
+    without being measured.
+    """
+    on = select(device)
+    measured = Profile(on.name)
+    timings: list[tuple[Timing, Sizes]] = []
+    on.time_launches(lambda timing: timings.append((timing, _sizes(timing))))
+    try:
+        yield measured
+        on.synchronize()
+    finally:
+        on.time_launches(None)
+        works: dict[tuple[Func, str], tuple[int, int]] = {}
+        for timing, sizes in timings:
+            key = timing.entry, repr(sizes)
+            if key not in works:
+                works[key] = _work(timing.entry, sizes)
+            moved, flops = works[key]
+            measured.launches.append(
+                Ran(timing.entry.symbol, timing.grid, timing.start, timing.end, moved, flops)
+            )
+
+
+def _row(name: str, launches: list[Ran]) -> tuple[str, ...]:
+    seconds = sum(ran.seconds for ran in launches)
+    moved, flops = sum(ran.bytes for ran in launches), sum(ran.flops for ran in launches)
+    per_second = 0 if seconds == 0 else 1 / seconds
+    return (
+        name,
+        str(len(launches)),
+        f"{seconds * 1e3:.3f}",
+        f"{seconds * 1e3 / len(launches):.4f}",
+        f"{moved / 1e6:.3f}",
+        f"{moved * per_second / 1e9:.2f}",
+        f"{flops / 1e6:.3f}",
+        f"{flops * per_second / 1e9:.2f}",
+    )
+
+
+def _sizes(timing: Timing) -> Sizes:
+    """What the counts depend on, of the arguments of a launch."""
+    known: dict[str, Size] = {}
+    for parameter, value in zip(timing.entry.body.arguments, timing.arguments, strict=True):
+        if isinstance(value, ArrayArgument):
+            known[parameter.name or ""] = value.shape
+        elif not isinstance(value, float):
+            known[parameter.name or ""] = int(value)
+    return Sizes(timing.grid, known)
+
+
+def _work(entry: Func, sizes: Sizes) -> tuple[int, int]:
+    """The bytes and flops of a launch."""
+    if entry.function_level is not Level.METAL:
+        lowering = METAL_PIPELINE.after(len(TILE_PIPELINE))
+        entry = entry_of(run(Module([entry.clone({})]), lowering))
+    from iris.passes.cost import count  # opened when first used
+
+    counts = count(entry, sizes)
+    flops = counts.flops + counts.mmas * _MMA_FLOPS
+    return counts.device.bytes * sizes.programs, flops * sizes.programs

@@ -1,0 +1,226 @@
+"""Arrays in the memory of a device."""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Sequence
+from math import prod
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.errors import ArgumentError, DTypeError
+from iris.ir.scalar import storage
+from iris.ir.types import DTYPES, DType, bf16
+from iris.runtime.device import Array, ArrayArgument, Device
+from iris.runtime.devices import select
+
+_BY_NAME: dict[str, DType] = {
+    "bfloat16" if dtype is bf16 else storage(dtype).name: dtype for dtype in DTYPES.values()
+}
+NUMPY_NAMES = tuple(_BY_NAME)
+
+
+def dtype_of(dtype: np.dtype[Any]) -> DType | None:
+    """The dtype of elements that NumPy calls so, if GPUs have it."""
+    return _BY_NAME.get(dtype.name) if dtype.isnative else None
+
+
+class Buffer:
+    """An array in the memory of a device, contiguous and in row-major order.
+
+    x = iris.asarray(np.arange(1000, dtype=np.float32))
+    out = iris.empty_like(x)
+    double[iris.cdiv(1000, 64)](x, out, 1000, BLOCK=64)   # does not wait
+    print(out.numpy())                                    # does
+
+    Launches that are given Buffers return at once, and what is read from one waits for the launches
+    that it takes part in.
+    """
+
+    __slots__ = ("__weakref__", "_argument", "device", "dtype", "shape")
+    dtype: DType
+    shape: tuple[int, ...]
+
+    def __init__(self, device: Device, memory: Any, dtype: DType, shape: tuple[int, ...]):
+        self.device = device
+        self.dtype = dtype
+        self.shape = shape
+        self._argument: ArrayArgument | None = ArrayArgument(memory, 0, dtype, shape)
+
+    @property
+    def argument(self) -> ArrayArgument:
+        """What a device is given for it."""
+        if self._argument is None:
+            raise ArgumentError(f"{self!r} is used after it was freed")
+        return self._argument
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * _stored(self.dtype).itemsize
+
+    def numpy(self) -> Array:
+        """The elements as a NumPy array, once the launches that use them are done: of the same
+        memory where the host can reach that, else a copy that is not to be written to.
+
+        Launches after this one do not wait for what is read through the array: take it again.
+        """
+        argument = self.argument
+        self.device.synchronize(argument.memory)
+        view = self.device.view(argument)
+        if view is None:
+            view = np.empty(self.shape, _stored(self.dtype))
+            self.device.copy_out(argument, view)
+            view.flags.writeable = False
+        return view.view(_ml_dtypes().bfloat16) if self.dtype is bf16 else view
+
+    def peek(self, *index: int) -> Any:
+        """One element, once the launches that use the array are done: `x.peek(2, 3)`; of a number
+        among the elements in row-major order, `x.peek(7)`."""
+        view = self.numpy()
+        return view.reshape(-1)[index[0]] if len(index) == 1 else view[index]
+
+    def free(self) -> None:
+        """Give up the memory now, rather than when nobody refers to this any more.
+
+        What NumPy arrays over the same memory show, stays.
+        """
+        self._argument = None
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        view = self.numpy()
+        if dtype is not None and np.dtype(dtype) != view.dtype:
+            if copy is False:
+                raise ValueError(f"an array of {view.dtype} cannot be one of {dtype} uncopied")
+            return view.astype(dtype)
+        return view.copy() if copy else view
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[Any, Any]:
+        return 1, 0  # the host's memory
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a Buffer without axes has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.shape}, {self.dtype}, device={self.device.name!r})"
+
+
+def asarray(
+    array: npt.ArrayLike, *, persistent: bool = False, device: str | Device | None = None
+) -> Buffer:
+    """A Buffer with the elements of an array.
+
+    It shares the memory of a NumPy array that starts and ends where pages do, where the device can
+    do that; another array is copied.  With `persistent` it always is, to memory of its own that is
+    not of the pool: for what is kept for long, such as weights.
+    """
+    if isinstance(array, Buffer):
+        return array
+    source = np.asarray(array)
+    on = select(device)
+    dtype = _known(source.dtype)
+    shared = None if persistent else _adopted(on, source)
+    if shared is not None:
+        return Buffer(on, shared, dtype, source.shape)
+    buffer = Buffer(on, on.allocate(source.nbytes, persistent=persistent), dtype, source.shape)
+    on.copy_in(buffer.argument, source)
+    return buffer
+
+
+def empty(
+    shape: int | Sequence[int],
+    dtype: DType | npt.DTypeLike = np.float32,
+    *,
+    persistent: bool = False,
+    device: str | Device | None = None,
+) -> Buffer:
+    """A Buffer of a shape and dtype, whose elements are not set."""
+    on = select(device)
+    sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    lengths = tuple([operator.index(n) for n in sizes])
+    if any(n < 0 for n in lengths):
+        raise ArgumentError(f"no size of a shape is negative: {shape}")
+    known = dtype if isinstance(dtype, DType) else _known(np.dtype(dtype))
+    size = prod(lengths) * _stored(known).itemsize
+    return Buffer(on, on.allocate(size, persistent=persistent), known, lengths)
+
+
+def empty_like(
+    other: Buffer | Array, *, persistent: bool = False, device: str | Device | None = None
+) -> Buffer:
+    """A Buffer of the shape and dtype of another, or of an array, whose elements are not set."""
+    on = other.device if device is None and isinstance(other, Buffer) else device
+    return empty(other.shape, other.dtype, persistent=persistent, device=on)
+
+
+def to_numpy(buffer: Buffer) -> Array:
+    """A copy of a Buffer's elements, once the launches that use them are done."""
+    return np.array(buffer.numpy())
+
+
+def _known(dtype: np.dtype[Any]) -> DType:
+    found = dtype_of(dtype)
+    if found is None:
+        raise DTypeError(
+            f"there are no Buffers of {dtype}, only of {', '.join(NUMPY_NAMES)}; convert an array "
+            "with .astype"
+        )
+    return found
+
+
+class _Adopted(NamedTuple):
+    """Memory of an array that a device uses as its own, for as long as somebody refers to it."""
+
+    memory: weakref.ref[Any]
+    device: Device
+    low: int
+    high: int
+
+
+_ADOPTED: list[_Adopted] = []
+
+
+def _adopted(device: Device, array: Array) -> Any:
+    """The memory of an array as that of a device; None if that cannot be, or it would be two
+    memories for the device that overlap, which it takes to be apart."""
+    low = array.ctypes.data
+    high = low + array.nbytes
+    _ADOPTED[:] = [known for known in _ADOPTED if known.memory() is not None]
+    for known in _ADOPTED:
+        if known.device is device and low < known.high and known.low < high:
+            return known.memory() if (known.low, known.high) == (low, high) else None
+    memory = device.adopt(array)
+    if memory is not None:
+        _ADOPTED.append(_Adopted(weakref.ref(memory), device, low, high))
+    return memory
+
+
+def _stored(dtype: DType) -> np.dtype[Any]:
+    return np.dtype(np.uint16) if dtype is bf16 else storage(dtype)
+
+
+def _ml_dtypes() -> ModuleType:
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise DTypeError(
+            "NumPy has no bfloat16 of its own; install the package ml_dtypes"
+        ) from None
+    return ml_dtypes

@@ -1,0 +1,97 @@
+"""What was compiled, kept on disk for the next process.
+
+Every entry is a file with a name that says what it was made of, and with a checksum. It is written
+elsewhere and renamed, so that nobody sees a part of it, and nobody waits for another process: who
+finds nothing compiles, and of two who did, either's file will do. What cannot be read or written is
+a reason to compile, not to fail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import warnings
+from contextlib import suppress
+from pathlib import Path
+
+from iris import knobs
+
+_PARTIAL = "partial-"  # then the process that writes it
+_MAGIC = b"iris library 1\n"
+_DIGEST = hashlib.sha256().digest_size
+# Folders that a warning was given of.
+_WARNED: set[str] = set()
+
+
+class Cache:
+    """Bytes by what they were made of."""
+
+    def __init__(self, toolchain: str):
+        self._toolchain = toolchain
+        self._folder = knobs.cache_dir() / "libraries"
+        with suppress(OSError):
+            self._sweep()
+
+    def key(self, *parts: str) -> str:
+        """A name for what is made of some texts with the toolchain."""
+        digest = hashlib.sha256()
+        for part in (self._toolchain, *parts):
+            encoded = part.encode()
+            digest.update(b"%d\n" % len(encoded) + encoded)
+        return digest.hexdigest()
+
+    def get(self, key: str) -> bytes | None:
+        """What was kept; None if there is nothing that is as it was written."""
+        path = self._folder / key
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
+        start = len(_MAGIC) + _DIGEST
+        kept = content[start:]
+        if content[:start] != _MAGIC + _digest(key, kept):
+            self.drop(key)
+            return None
+        return kept
+
+    def put(self, key: str, content: bytes) -> None:
+        """Keep something; a warning tells once if that cannot be."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            handle, partial = tempfile.mkstemp(dir=self._folder, prefix=f"{_PARTIAL}{os.getpid()}-")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_MAGIC + _digest(key, content) + content)
+                os.replace(partial, self._folder / key)
+            except OSError:
+                Path(partial).unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            if str(self._folder) not in _WARNED:
+                _WARNED.add(str(self._folder))
+                warnings.warn(
+                    f"compiled kernels cannot be kept in {self._folder}: {error}; set "
+                    "IRIS_CACHE_DIR to a folder that can be written to",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+    def drop(self, key: str) -> None:
+        """Forget an entry that turned out to be of no use."""
+        with suppress(OSError):
+            (self._folder / key).unlink(missing_ok=True)
+
+    def _sweep(self) -> None:
+        """Remove what processes left that were killed while they wrote."""
+        for path in self._folder.glob(f"{_PARTIAL}*"):
+            process = int(path.name.removeprefix(_PARTIAL).partition("-")[0])
+            try:
+                os.kill(process, 0)
+            except ProcessLookupError:
+                path.unlink(missing_ok=True)
+
+
+def _digest(key: str, content: bytes) -> bytes:
+    # With the key, for two entries that were swapped are both wrong.
+    return hashlib.sha256(key.encode() + content).digest()

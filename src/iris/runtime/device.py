@@ -1,0 +1,137 @@
+"""What a device is: the contract between compiled kernels and what runs them.
+
+A new accelerator is a module with a subclass of `Device`, and an entry point of the group
+`iris.devices` in the package that has it:
+
+    [project.entry-points."iris.devices"]
+    mine = "my_package.device:MyDevice"
+
+`iris.testing.conformance.check(MyDevice())` tells whether it keeps the contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.ir.control import Func
+from iris.ir.core import Level
+from iris.ir.types import DType
+
+if TYPE_CHECKING:
+    from iris.codegen.language import Language
+    from iris.codegen.source import Source
+
+Array: TypeAlias = npt.NDArray[Any]
+Grid: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel that a device has compiled."""
+
+    entry: Func
+    code: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayArgument:
+    """An array in device memory: at an offset in bytes, for arrays that overlap share memory."""
+
+    memory: Any
+    offset: int
+    dtype: DType
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A launch, and when it ran, in seconds of the device's clock."""
+
+    entry: Func
+    grid: Grid
+    arguments: tuple[Any, ...]
+    start: float
+    end: float
+
+
+class Device:
+    """The contract.  Memory belongs to the device: arrays are copied in and out of it.
+
+    Launches may be asynchronous.  Those of a stream do what they would one after the other, and so
+    do launches of several streams that use the same memory.  What went wrong in one is raised by
+    whatever waits for it.
+    """
+
+    name: ClassVar[str]
+    #: What `compile` takes: the IR of a level, or the text of a language.
+    accepts: ClassVar[Level | Language]
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Why this machine has no such device, and what to do about it; None if it has."""
+        return None
+
+    def describe(self) -> str:
+        """What it is, in a few words."""
+        return type(self).__doc__ or self.name
+
+    def compile(self, entry: Func, source: Source | None = None) -> Program:
+        """What `launch` runs: of a kernel, and of its text, where the device accepts that."""
+        raise NotImplementedError
+
+    def allocate(self, size: int, *, persistent: bool = False) -> Any:
+        """Memory of a size in bytes, at a multiple of 16; it goes when nobody refers to it.
+
+        `persistent` memory is not taken from, or kept for, what else is allocated.
+        """
+        raise NotImplementedError
+
+    def adopt(self, array: Array) -> Any:
+        """Memory that is that of an array, which stays as long; None if that cannot be."""
+        return None
+
+    def view(self, of: ArrayArgument) -> Array | None:
+        """Device memory as an array, bf16 as its bits; None if it is out of the host's reach."""
+        return None
+
+    def copy_in(self, to: ArrayArgument, array: Array) -> None:
+        """Copy an array to device memory, in row-major order."""
+        raise NotImplementedError
+
+    def copy_out(self, source: ArrayArgument, array: Array) -> None:
+        """Copy device memory to an array, after the launches that write to it."""
+        raise NotImplementedError
+
+    def new_stream(self) -> Any:
+        """What launches can be given for them not to wait for those of other streams."""
+        return None
+
+    def launch(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None
+    ) -> None:
+        """Run all programs of a grid; what they print goes to standard output."""
+        raise NotImplementedError
+
+    def prepare(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None
+    ) -> Callable[[], None]:
+        """A launch with all that it needs, to be run again and again."""
+        return partial(self.launch, program, grid, arguments, stream)
+
+    def synchronize(self, memory: Any = None) -> None:
+        """Wait until all launches are done, or those that use some memory."""
+
+    def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
+        """Tell of every launch from now on, once it is done, when it ran; None to end that."""
+        raise NotImplementedError
+
+
+def as_stored(array: Array) -> Array:
+    """A bf16 array as its bits, which NumPy has no dtype for; another as it is."""
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array

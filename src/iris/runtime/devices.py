@@ -1,0 +1,102 @@
+"""The devices there are, by name."""
+
+from __future__ import annotations
+
+import atexit
+import pkgutil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from iris import knobs
+from iris.errors import SettingError
+from iris.runtime.device import Device
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
+#: Classes, or where they are; the first that this machine has is the default.
+DEVICES: dict[str, type[Device] | str] = {
+    "metal": "iris.runtime.metal:Metal",
+    "interp": "iris.runtime.interpreters:Interpreter",
+    "interp:metal": "iris.runtime.interpreters:MetalInterpreter",
+    "softmetal": "iris.runtime.softmetal:Softmetal",
+}
+GROUP = "iris.devices"  # of the entry points of others
+_opened: dict[str, Device] = {}
+
+
+class Presence(NamedTuple):
+    """Whether a device is on this machine: `missing` is None, or why it is not."""
+
+    name: str
+    missing: str | None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'here' if self.missing is None else self.missing}"
+
+
+def devices() -> tuple[Presence, ...]:
+    """Which devices there are, and why the others are not.
+
+    for device in iris.devices():
+        print(device)
+    """
+    names = dict.fromkeys([*DEVICES, *[point.name for point in _entry_points()]])
+    return tuple([Presence(name, _class(name).missing()) for name in names])
+
+
+def select(device: str | Device | None) -> Device:
+    """The device that a launch names, or the environment does, or the default one."""
+    if isinstance(device, Device):
+        return device
+    name = device or knobs.device() or _default()
+    if name not in _opened:
+        chosen = _class(name)
+        why = chosen.missing()
+        if why is not None:
+            raise SettingError(f"the device {name!r} is not here: {why}")
+        if not _opened:
+            # What was launched and not waited for may still have to print, or to fail.
+            atexit.register(synchronize)
+        _opened[name] = chosen()
+    return _opened[name]
+
+
+def synchronize() -> None:
+    """Wait until everything that was launched is done; what went wrong in a launch is raised."""
+    for device in list(_opened.values()):
+        device.synchronize()
+
+
+def stream(device: str | Device | None = None) -> Any:
+    """A new stream: launches that are given it do not wait for those of others.
+
+    one, other = iris.stream(), iris.stream()
+    scale[8](x, 2.0, stream=one)
+    scale[8](y, 3.0, stream=other)
+
+    Launches on the same memory still come one after the other.
+    """
+    return select(device).new_stream()
+
+
+def _default() -> str:
+    return next(name for name in DEVICES if name in _opened or _class(name).missing() is None)
+
+
+def _entry_points() -> EntryPoints:
+    from importlib import metadata  # opened when needed, for it takes long
+
+    return metadata.entry_points(group=GROUP)
+
+
+def _class(name: str) -> type[Device]:
+    found = DEVICES.get(name)
+    if found is None:
+        others = {point.name: point.value for point in _entry_points()}
+        if name not in others:
+            names = ", ".join([*DEVICES, *others])
+            raise SettingError(f"there is no device {name!r}; there are {names}")
+        found = others[name]
+    loaded = pkgutil.resolve_name(found) if isinstance(found, str) else found
+    assert isinstance(loaded, type) and issubclass(loaded, Device)
+    return loaded

@@ -1,0 +1,89 @@
+"""The messages of Metal that Iris sends, typed."""
+
+from __future__ import annotations
+
+import ctypes
+
+from iris.runtime.objc import Integer, Object, Pointer, Runtime, UInteger
+
+
+class Size(ctypes.Structure):
+    """MTLSize."""
+
+    _fields_ = (("width", UInteger), ("height", UInteger), ("depth", UInteger))
+
+
+class Range(ctypes.Structure):
+    """NSRange."""
+
+    _fields_ = (("location", UInteger), ("length", UInteger))
+
+
+CONCURRENT = 1  # MTLDispatchTypeConcurrent
+BUFFERS = 1  # MTLBarrierScopeBuffers
+SHARED = 0  # MTLResourceStorageModeShared
+COMPLETED = 4  # MTLCommandBufferStatusCompleted
+LANGUAGE = 3 << 16 | 1  # MTLLanguageVersion3_1
+
+
+class Messages:
+    """Each is a function of the receiver and the arguments."""
+
+    def __init__(self, runtime: Runtime):
+        message = runtime.message
+        # The device.
+        self.name = message("name", Pointer)
+        self.new_queue = message("newCommandQueue", Object)
+        self.new_buffer = message("newBufferWithLength:options:", Object, UInteger, UInteger)
+        self.new_buffer_around = message(
+            "newBufferWithBytesNoCopy:length:options:deallocator:",
+            Object,
+            Pointer,
+            UInteger,
+            UInteger,
+            Pointer,
+        )
+        self.most_threadgroup_memory = message("maxThreadgroupMemoryLength", UInteger)
+        self.working_set = message("recommendedMaxWorkingSetSize", ctypes.c_uint64)
+        self.new_library = message(
+            "newLibraryWithSource:options:error:", Object, Pointer, Pointer, error=True
+        )
+        self.new_library_of_data = message("newLibraryWithData:error:", Object, Pointer, error=True)
+        self.new_pipeline = message(
+            "newComputePipelineStateWithFunction:error:", Object, Pointer, error=True
+        )
+        # Compiling.
+        self.new = message("new", Object)
+        self.set_fast_math = message("setFastMathEnabled:", None, ctypes.c_bool)
+        self.set_language = message("setLanguageVersion:", None, UInteger)
+        self.new_function = message("newFunctionWithName:", Object, Pointer)
+        self.responds = message("respondsToSelector:", Integer, Pointer)
+        self.data_of = message("libraryDataContents", Object)
+        self.bytes_of = message("bytes", Pointer)
+        self.length = message("length", UInteger)
+        self.most_threads = message("maxTotalThreadsPerThreadgroup", UInteger)
+        self.threadgroup_memory = message("staticThreadgroupMemoryLength", UInteger)
+        # Memory.
+        self.contents = message("contents", Pointer)
+        # Command buffers.
+        self.command_buffer = message("commandBuffer", Object)
+        self.encoder = message("computeCommandEncoderWithDispatchType:", Object, UInteger)
+        self.commit = message("commit", None)
+        self.wait = message("waitUntilCompleted", None)
+        self.status = message("status", UInteger)
+        self.error = message("error", Pointer)
+        self.start_time = message("GPUStartTime", ctypes.c_double)
+        self.end_time = message("GPUEndTime", ctypes.c_double)
+        # Encoding: what every launch sends.
+        self.set_pipeline = message("setComputePipelineState:", None, Pointer, quick=True)
+        self.set_buffers = message(
+            "setBuffers:offsets:withRange:", None, Pointer, Pointer, Range, quick=True
+        )
+        self.set_bytes = message(
+            "setBytes:length:atIndex:", None, ctypes.c_char_p, UInteger, UInteger, quick=True
+        )
+        self.dispatch = message(
+            "dispatchThreadgroups:threadsPerThreadgroup:", None, Size, Size, quick=True
+        )
+        self.barrier = message("memoryBarrierWithScope:", None, UInteger, quick=True)
+        self.end_encoding = message("endEncoding", None)

@@ -1,0 +1,419 @@
+"""The device `metal`: kernels as text in Metal's own language, on the GPU of a Mac.
+
+PYTHON        runtime/                Objective-C
+kernel   ->   Metal.compile      ->   MTLLibrary, MTLComputePipelineState
+Buffer   ->   Memory, Block      ->   MTLBuffer, its contents shared with NumPy
+launch   ->   Launch, Stream     ->   MTLCommandBuffer with a concurrent encoder
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import platform
+import re
+import struct
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from iris.codegen.msl_table import MSL
+from iris.codegen.source import Array as ArrayPlace
+from iris.codegen.source import Source
+from iris.errors import DeviceError, IrisError, OutOfResources
+from iris.ir.control import Func
+from iris.ir.core import Location
+from iris.ir.literal import encode
+from iris.ir.scalar import storage
+from iris.ir.types import DType, bf16, i32, u32
+from iris.runtime import reports
+from iris.runtime.cache import Cache
+from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program, Timing, as_stored
+from iris.runtime.memory import Block, Memory, Pool
+from iris.runtime.messages import LANGUAGE, SHARED, Messages, Range, Size
+from iris.runtime.objc import Object, ObjectiveCError, Pointer, Runtime, UInteger
+from iris.runtime.queue import Launch, Stream
+
+PAGE = mmap.PAGESIZE
+# As compilers and softmetal say it.
+_LINE = re.compile(r"(?:program_source:|\bline )(\d+)")
+
+
+class Pipeline(NamedTuple):
+    """A kernel that is ready to run, and how it is given its arguments."""
+
+    name: str
+    entry: Func
+    state: Object
+    source: Source
+    threads: Size
+    arrays: tuple[int, ...]  # which arguments are arrays, in the order of their buffers
+    written: tuple[int, ...]  # which of those
+    scalars: tuple[int, ...]  # which are in the struct of constants, in the order of their fields
+    extents: tuple[tuple[int, int], ...]  # sizes behind them: of which argument, along which axis
+    pack: Callable[..., bytes]
+    constants_index: int
+
+    def locations(self, text: str) -> list[Location]:
+        """The user's lines that a text about lines of the source is about."""
+        return _locations(self.source, text)
+
+
+class Metal(Device):
+    """The GPU of this Mac."""
+
+    name = "metal"
+    accepts = MSL
+
+    @classmethod
+    def missing(cls) -> str | None:
+        return None if sys.platform == "darwin" else f"Metal is on Macs, and this is {sys.platform}"
+
+    def __init__(self) -> None:
+        self.runtime, create = self.open()
+        self.messages = Messages(self.runtime)
+        self.lock = threading.RLock()
+        self.busy: set[Stream] = set()  # which have launches that are not done
+        self.tell: Callable[[Timing], None] | None = None
+        with self.runtime.pool():
+            pointer = create()
+            if pointer is None:
+                raise DeviceError(f"{self.name} has no GPU that runs Metal")
+            self._device = Object(self.runtime, pointer)
+            self._label = self.runtime.text(self.messages.name(self._device))
+        self._cache = Cache(f"{self.toolchain()} {self._label}")
+        self._libraries: dict[tuple[str, bool], Object] = {}
+        self._pool = Pool(int(self.messages.working_set(self._device)) // 8)
+        self._most_threadgroup = int(self.messages.most_threadgroup_memory(self._device))
+        self._queue = self.new_stream()
+
+    def open(self) -> tuple[Runtime, Callable[[], int | None]]:
+        """The Objective-C runtime, and what makes the device."""
+        # Without this one there is no default device.
+        ctypes.CDLL("/System/Library/Frameworks/CoreGraphics.framework/CoreGraphics")
+        metal = ctypes.CDLL("/System/Library/Frameworks/Metal.framework/Metal")
+        self._data = data_maker(ctypes.CDLL(None))
+        return Runtime(ctypes.CDLL("/usr/lib/libobjc.A.dylib")), device_maker(metal)
+
+    def toolchain(self) -> str:
+        """What compiled code depends on, besides the text."""
+        return f"macOS {platform.mac_ver()[0]} {platform.machine()}"
+
+    def describe(self) -> str:
+        version = f"{LANGUAGE >> 16}.{LANGUAGE & 0xFFFF}"
+        return f"{self._label}, Metal Shading Language {version}, {self.toolchain()}"
+
+    def made(self, value: Object | None, what: str) -> Object:
+        """What Metal has made, which is nil if it could not."""
+        if value is None:
+            raise DeviceError(f"{self.name} could not make {what}")
+        return value
+
+    # Kernels.
+
+    def compile(self, entry: Func, source: Source | None = None) -> Program:
+        assert source is not None
+        messages, name = self.messages, source.entry
+        with self.runtime.pool():
+            library = self._library(source, entry.fast_math)
+            function = self.made(
+                messages.new_function(library, self.runtime.string(name)), f"the function {name}"
+            )
+            try:
+                state = messages.new_pipeline(self._device, function)
+            except ObjectiveCError as error:
+                raise DeviceError(f"the kernel {name} makes no pipeline: {error}") from None
+            self._check_limits(source, state)
+        return Program(entry, _pipeline(entry, source, state))
+
+    def _check_limits(self, source: Source, state: Object) -> None:
+        most = self.messages.most_threads(state)
+        if source.threads > most:
+            fewer = 1 << max(most // 32, 1).bit_length() - 1
+            raise OutOfResources(
+                f"the kernel {source.entry} is compiled for {source.threads} threads, and its "
+                f"registers leave room for {most} on this GPU; launch it with "
+                f"num_simdgroups={fewer}, or use smaller tiles"
+            )
+        used = self.messages.threadgroup_memory(state)
+        if used > self._most_threadgroup:
+            raise OutOfResources(
+                f"the kernel {source.entry} needs {used} bytes of threadgroup memory, and this GPU "
+                f"has {self._most_threadgroup}; use smaller tiles"
+            )
+
+    def _library(self, source: Source, fast_math: bool) -> Object:
+        key = source.text, fast_math
+        found = self._libraries.get(key)
+        if found is None:
+            kept = self._cache.key(source.text, str(fast_math))
+            data = self._cache.get(kept)
+            found = None if data is None else self._opened(data)
+            if found is None:
+                found = self._compiled(source, fast_math)
+                data = self._bytes_of(found)
+                if data is not None:
+                    self._cache.put(kept, data)
+            self._libraries[key] = found
+        return found
+
+    def _compiled(self, source: Source, fast_math: bool) -> Object:
+        messages = self.messages
+        options = self.made(
+            messages.new(self.runtime.get_class("MTLCompileOptions")), "compile options"
+        )
+        messages.set_fast_math(options, fast_math)
+        messages.set_language(options, LANGUAGE)
+        text = self.runtime.string(source.text)
+        try:
+            return messages.new_library(self._device, text, options)  # type: ignore[no-any-return]
+        except ObjectiveCError as error:
+            message = str(error).rstrip()
+            raise DeviceError(
+                f"the kernel {source.entry} does not compile on {self.name}: {message}",
+                locations=_locations(source, message),
+            ) from None
+
+    def _opened(self, data: bytes) -> Object | None:
+        """A library that was kept; None if it is none any more."""
+        wrapped = self._data(data, len(data), None, None)
+        if wrapped is None:
+            return None
+        holder = Object(self.runtime, wrapped)
+        try:
+            return self.messages.new_library_of_data(self._device, holder)  # type: ignore[no-any-return]
+        except ObjectiveCError:
+            return None
+
+    def _bytes_of(self, library: Object) -> bytes | None:
+        """What a library can be made of again, where it can say that."""
+        messages = self.messages
+        if not messages.responds(library, self.runtime.selector("libraryDataContents")) & 0xFF:
+            return None
+        data = messages.data_of(library)
+        if data is None:
+            return None
+        start = messages.bytes_of(data)
+        return None if start is None else ctypes.string_at(start, messages.length(data)) or None
+
+    # Memory.
+
+    def allocate(self, size: int, *, persistent: bool = False) -> Memory:
+        size = max(size, 1)
+        block = None if persistent else self._pool.take(size)
+        if block is None:
+            with self.runtime.pool():
+                buffer = self.messages.new_buffer(self._device, size, SHARED)
+                if buffer is None:
+                    # What is kept for others may be what is missing.
+                    self._pool.clear()
+                    buffer = self.messages.new_buffer(self._device, size, SHARED)
+                buffer = self.made(buffer, f"a buffer of {size} bytes")
+                contents = self.messages.contents(buffer)
+                if contents is None:
+                    raise DeviceError(f"{self.name} has {size} bytes that the CPU cannot reach")
+                block = Block(buffer, contents, size)
+        return Memory(block, None) if persistent else self._pool.lend(block)
+
+    def adopt(self, array: Array) -> Memory | None:
+        start, size = array.ctypes.data, array.nbytes
+        flags = array.flags
+        if start % PAGE or size % PAGE or not size or not (flags.c_contiguous and flags.writeable):
+            return None
+        with self.runtime.pool():
+            buffer = self.messages.new_buffer_around(self._device, start, size, SHARED, None)
+        if buffer is None:
+            return None
+        return Memory(Block(buffer, start, size), None, keeps=array)
+
+    def view(self, of: ArrayArgument) -> Array:
+        return np.asarray(_Span(of))
+
+    def copy_in(self, to: ArrayArgument, array: Array) -> None:
+        for batch in list(to.memory.block.used.values()):
+            batch.wait()
+        self.view(to)[...] = as_stored(array)
+
+    def copy_out(self, source: ArrayArgument, array: Array) -> None:
+        self._wait(source.memory.block.written)
+        as_stored(array)[...] = self.view(source)
+
+    # Launches.
+
+    def new_stream(self) -> Stream:
+        with self.runtime.pool():
+            queue = self.messages.new_queue(self._device)
+        return Stream(self, self.made(queue, "a command queue"))
+
+    def launch(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
+    ) -> None:
+        if prod(grid):
+            (stream or self._queue).run(self._launch(program.code, grid, arguments))
+
+    def prepare(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
+    ) -> Callable[[], None]:
+        pipeline, run = program.code, (stream or self._queue).run
+        if not prod(grid):
+            return lambda: None
+        if pipeline.source.report_buffer is not None:
+            # What one launch reports is not that of another.
+            return lambda: run(self._launch(pipeline, grid, arguments))
+        launch = self._launch(pipeline, grid, arguments)
+        return lambda: run(launch)
+
+    def _launch(self, pipeline: Pipeline, grid: Grid, arguments: Sequence[Any]) -> Launch:
+        source = pipeline.source
+        arrays: list[ArrayArgument] = [arguments[i] for i in pipeline.arrays]
+        memories = [array.memory for array in arrays]
+        blocks = [memory.block for memory in memories]
+        written = [blocks[i] for i in pipeline.written]
+        pointers = [block.buffer.pointer for block in blocks]
+        offsets = [array.offset for array in arrays]
+        constants = b""
+        if source.constants_buffer is not None:
+            values = [arguments[i] for i in pipeline.scalars]
+            sizes = [arguments[i].shape[axis] for i, axis in pipeline.extents]
+            constants = pipeline.pack(*values, *sizes)
+        report = None
+        if source.report_buffer is not None:
+            report = self.allocate(reports.BYTES)
+            reports.clear(_words(report))
+            memories.append(report)
+            blocks.append(report.block)
+            written.append(report.block)
+            # Where the constants come before it, they are set after this.
+            between = source.report_buffer - len(arrays)
+            pointers += [None] * between + [report.block.buffer.pointer]
+            offsets += [0] * (between + 1)
+        return Launch(
+            pipeline,
+            grid,
+            tuple(arguments),
+            Size(*grid),
+            pipeline.threads,
+            (Pointer * len(pointers))(*pointers),
+            (UInteger * len(offsets))(*offsets),
+            Range(0, len(pointers)),
+            constants,
+            tuple(memories),
+            frozenset(blocks),
+            frozenset(written),
+            sum([block.size for block in blocks]),
+            report,
+        )
+
+    def report(self, launch: Launch) -> list[IrisError]:
+        """Print what a launch that is done prints; what it found wrong."""
+        assert launch.report is not None
+        outcome = reports.read(launch.pipeline.source, launch.grid, _words(launch.report))
+        for line in outcome.lines:
+            print(line)
+        return [] if outcome.failure is None else [outcome.failure]
+
+    def synchronize(self, memory: Memory | None = None) -> None:
+        if memory is not None:
+            self._wait(memory.block.used)
+            return
+        streams = list(self.busy)
+        for stream in {*streams, self._queue}:
+            stream.synchronize()
+
+    def _wait(self, uses: dict[Stream, Any]) -> None:
+        for stream, batch in list(uses.items()):
+            batch.wait()
+            stream.raise_errors()
+
+    def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
+        self.synchronize()
+        self.tell = tell
+
+
+class _Span:
+    """Device memory for NumPy, which keeps this, and so the memory."""
+
+    def __init__(self, of: ArrayArgument):
+        self.memory = of.memory
+        stored = np.dtype(np.uint16) if of.dtype is bf16 else storage(of.dtype)
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": of.shape,
+            "typestr": stored.str,
+            "data": (of.memory.block.contents + of.offset, False),
+        }
+
+
+def _words(memory: Memory) -> reports.Words:
+    return np.asarray(_Span(ArrayArgument(memory, 0, u32, (memory.block.size // 4,))))
+
+
+def _pipeline(entry: Func, source: Source, state: Object) -> Pipeline:
+    """How a kernel takes its arguments, worked out once."""
+    places = list(enumerate(source.arguments))
+    arrays = [(i, place) for i, place in places if isinstance(place, ArrayPlace)]
+    scalars = [(i, place) for i, place in places if not isinstance(place, ArrayPlace)]
+    # Arrays are bound in this order, to the buffers from 0 on.
+    assert [place.buffer for _, place in arrays] == [*range(len(arrays))]
+    fields = [(place.offset, place.dtype) for _, place in scalars]
+    fields += [(extent.offset, i32) for extent in source.extents]
+    return Pipeline(
+        name=source.entry,
+        entry=entry,
+        state=state,
+        source=source,
+        threads=Size(source.threads, 1, 1),
+        arrays=tuple([i for i, _ in arrays]),
+        written=tuple([n for n, (_, place) in enumerate(arrays) if place.written]),
+        scalars=tuple([i for i, _ in scalars]),
+        extents=tuple([(extent.argument, extent.axis) for extent in source.extents]),
+        pack=_packer(fields, source.constants_bytes),
+        constants_index=source.constants_buffer or 0,
+    )
+
+
+def _locations(source: Source, text: str) -> list[Location]:
+    found = [source.location(int(line)) for line in _LINE.findall(text)]
+    return list(dict.fromkeys([place for place in found if place is not None]))
+
+
+# Of signed integers; those of unsigned ones, and of the bits of what is none, are capitals.
+_LETTERS = {1: "b", 2: "h", 4: "i", 8: "q"}
+
+
+def _packer(fields: Sequence[tuple[int, DType]], size: int) -> Callable[..., bytes]:
+    """A function from the values of fields to the bytes of the struct they are in."""
+    layout, end = "<", 0
+    floats = [(number, dtype) for number, (_, dtype) in enumerate(fields) if dtype.is_float]
+    for offset, dtype in fields:
+        size_of = max(1, dtype.bits // 8)
+        letter = _LETTERS[size_of]
+        layout += f"{offset - end}x{letter.upper() if not dtype.is_signed else letter}"
+        end = offset + size_of
+    pack = struct.Struct(f"{layout}{size - end}x").pack
+
+    def packed(*values: Any) -> bytes:
+        if floats:
+            changed = list(values)
+            for number, dtype in floats:
+                changed[number] = encode(float(values[number]), dtype)
+            return pack(*changed)
+        return pack(*values)
+
+    return packed
+
+
+def device_maker(library: ctypes.CDLL) -> Callable[[], int | None]:
+    function = library["MTLCreateSystemDefaultDevice"]
+    function.restype, function.argtypes = Pointer, ()
+    return function
+
+
+def data_maker(library: ctypes.CDLL) -> Callable[..., int | None]:
+    function = library["dispatch_data_create"]
+    function.restype, function.argtypes = Pointer, (Pointer, UInteger, Pointer, Pointer)
+    return function
