@@ -13,7 +13,7 @@ BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py,$(so
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench campaign clean
+.PHONY: help demo test lint bench campaign clean softmetal
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -21,7 +21,7 @@ help:  ## Show this list
 demo: $(INSTALLED)  ## Take two kernels from Python to Metal, stage by stage, and run them
 	@$(BIN)/python examples/tour.py
 
-test: $(INSTALLED)  ## Run the tests
+test: softmetal  ## Run the tests
 	$(PYTEST)
 
 lint: $(INSTALLED)  ## Check style, formatting and types
@@ -29,17 +29,33 @@ lint: $(INSTALLED)  ## Check style, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(INSTALLED)  ## Run every benchmark; tables here, JSON in benchmarks/results
+bench: softmetal  ## Run every benchmark; tables here, JSON in benchmarks/results
 	@mkdir -p benchmarks/results
 	@failed=; for script in $(BENCHMARKS); do \
 	  echo "== $$script"; $(BIN)/python "$$script" || failed="$$failed $$script"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
-campaign: $(INSTALLED)  ## Run the property tests at full counts; the table goes to benchmarks/campaign.txt
+campaign: softmetal  ## Run the property tests at full counts; the table goes to benchmarks/campaign.txt
 	@mkdir -p benchmarks
 	@IRIS_CAMPAIGN=1 $(PYTEST) --hypothesis-show-statistics > benchmarks/campaign.txt; \
 	status=$$?; cat benchmarks/campaign.txt; exit $$status
+
+# On a Mac there is Metal itself.
+softmetal: $(INSTALLED)  ## Build the software Metal device; as root, install what it needs
+	@[ "$$(uname)" = Linux ] || exit 0; \
+	packages="$$($(BIN)/python -c 'from iris.softmetal.build import missing; print(*missing())')"; \
+	if [ -n "$$packages" ] && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	  echo "Installing the system packages $$packages"; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends $$packages > /dev/null; \
+	  packages="$$($(BIN)/python -c 'from iris.softmetal.build import missing; print(*missing())')"; \
+	fi; \
+	if [ -n "$$packages" ]; then \
+	  echo "NOTHING WILL RUN ON METAL: as root, apt-get install $$packages" >&2; \
+	else \
+	  $(BIN)/iris softmetal build > /dev/null; \
+	fi
 
 clean:  ## Remove the virtual environment, caches and everything generated
 	rm -rf $(VENV) build dist iris-dump benchmarks/results

@@ -29,9 +29,10 @@ import numpy.typing as npt
 import iris
 import report
 from compile import layernorm, matmul, softmax
-from iris.compiler.devices import ArrayArgument, Grid, MetalInterpreter, Program
 from iris.interp import metal
 from iris.interp.metal import Counters
+from iris.runtime.device import ArrayArgument, Grid, Program
+from iris.runtime.interpreters import MetalInterpreter
 
 Array = npt.NDArray[Any]
 LINE = 128  # bytes

@@ -124,7 +124,7 @@ def run(
     arguments: Sequence[Any],
     expected: Expected,
 ) -> None:
-    """Runs a kernel at both levels; how far off it is, and what a profiler would count."""
+    """Runs a kernel at every level; how far off it is, and what a profiler would count."""
     function = next(iter(compilation.stages[-1].module))
     counters = metal.Counters()
 
@@ -134,12 +134,16 @@ def run(
     def interleave(seed: int, arguments: Sequence[Any]) -> None:
         metal.run(function, (ROWS, 1, 1), arguments, interleave=seed, counters=counters)
 
-    heading("Run on the interpreters of Tile IR and of Metal IR, and held against NumPy.")
-    for what, how in [
+    ways = [
         ("interp: whole tiles", partial(launch, "interp")),
         ("interp:metal: threads in lockstep", partial(launch, "interp:metal")),
         ("interp:metal: simdgroups by turns", partial(interleave, 0)),
-    ]:
+    ]
+    for device in iris.devices():
+        if device.name in ("metal", "softmetal") and device.missing is None:
+            ways.append((f"{device.name}: the text, compiled", partial(launch, device.name)))
+    heading("Run at every level, and held against NumPy.")
+    for what, how in ways:
         copies = [x.copy() if isinstance(x, np.ndarray) else x for x in arguments]
         how(copies)
         for position, (values, bound) in expected.items():

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from every_level import LOWERING, EveryLevel
-from iris.compiler.devices import ArrayArgument, Grid, Program
 from iris.errors import ProgramError
 from iris.ir import math, metal, verify
 from iris.ir.builder import Builder
@@ -19,6 +18,7 @@ from iris.ir.core import Module, Value
 from iris.ir.math import element_type
 from iris.ir.types import bool_, i32
 from iris.passes import run as run_passes
+from iris.runtime.device import ArrayArgument, Grid, Program
 from iris.testing.levels import Disagreement, Expected, launch, with_simdgroups
 
 Array = np.ndarray[Any, Any]
@@ -32,12 +32,14 @@ class Careless(EveryLevel):
     tried: ClassVar[int] = 0
     noticed: ClassVar[int] = 0
 
-    def compile(self, entry: Func) -> Program:
+    def compile(self, entry: Func, source: Any = None) -> Program:
         (function,) = run_passes(Module([entry.clone({})]), with_simdgroups(LOWERING, 2))
         assert isinstance(function, Func)
         return Program(entry, [function, *mutants(function)])
 
-    def launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> None:
+    def launch(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None
+    ) -> None:
         copies = [self._copies(arguments) for _ in program.code]
         views = [self._view(a) if isinstance(a, ArrayArgument) else a for a in arguments]
         expected = Expected(program.entry, grid, views, output=print)

@@ -1,9 +1,16 @@
-"""Hypothesis settings for the whole suite: every run tries the same examples, on every machine."""
+"""Hypothesis settings for the whole suite, the same on every machine; and what there is to test
+Metal with."""
 
 from __future__ import annotations
 
+import os
+import sys
+from functools import cache
+
+import pytest
 from hypothesis import HealthCheck, settings
 
+from iris.runtime.devices import devices
 from support import counts
 
 settings.register_profile(
@@ -16,3 +23,35 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("iris")
+
+
+@cache
+def missing() -> dict[str, str]:
+    """Why tests with a marker cannot run here."""
+    whys = {device.name: device.missing for device in devices()}
+    metal = "metal" if sys.platform == "darwin" else "softmetal"
+    found = {"softmetal": whys["softmetal"], "metal": whys[metal]}
+    return {marker: why for marker, why in found.items() if why is not None}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for marker, why in missing().items():
+            if item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=why))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = len(terminalreporter.stats.get("skipped", ()))
+    if skipped:
+        whys = "; ".join(dict.fromkeys(missing().values())) or "see -rs"
+        terminalreporter.write_line(f"NOT TESTED: {skipped} tests: {whys}", red=True, bold=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With IRIS_TEST_ALL=1, a test that was skipped is a failure."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("IRIS_TEST_ALL") == "1" and reporter and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from iris.compiler.devices import ArrayArgument, Grid, Interpreter, Program
 from iris.compiler.kernel import Kernel
 from iris.interp import metal
 from iris.interp.metal import Counters
 from iris.ir.core import Level
+from iris.runtime.device import ArrayArgument, Grid, Program
+from iris.runtime.interpreters import Interpreter
 
 
 class Counting(Interpreter):
@@ -19,7 +20,9 @@ class Counting(Interpreter):
     def __init__(self) -> None:
         self.counters = Counters()
 
-    def launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> None:
+    def launch(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None
+    ) -> None:
         views = [self._view(a) if isinstance(a, ArrayArgument) else a for a in arguments]
         metal.run(program.entry, grid, views, counters=self.counters)
 

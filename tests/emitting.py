@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 from iris.codegen import emit
 from iris.compiler.compilation import METAL_PIPELINE, TILE_PIPELINE
-from iris.compiler.devices import Interpreter, Program
 from iris.ir.control import Func
 from iris.ir.core import Module
 from iris.passes import run as run_passes
+from iris.runtime.device import Program
+from iris.runtime.interpreters import Interpreter
 from iris.testing.levels import with_simdgroups
 
 SIMDGROUPS = (1, 4)
@@ -28,7 +29,7 @@ class Emitting(Interpreter):
     name = "emitting"
     texts: ClassVar[list[str]] = []
 
-    def compile(self, entry: Func) -> Program:
+    def compile(self, entry: Func, source: Any = None) -> Program:
         for count in SIMDGROUPS:
             copy = Module([entry.clone({})])
             (function,) = run_passes(copy, with_simdgroups(LOWERING, count))

@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from iris.compiler.compilation import METAL_PIPELINE, TILE_PIPELINE
-from iris.compiler.devices import ArrayArgument, Grid, Interpreter, Program
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
 from iris.passes import run as run_passes
 from iris.passes.instruments import Check
+from iris.runtime.device import ArrayArgument, Grid, Program
+from iris.runtime.interpreters import Interpreter
 from iris.testing import roundtrips
 from iris.testing.levels import Agreement, Disagreement, Expected, launch, with_simdgroups
 from support import counts
@@ -33,7 +34,7 @@ class EveryLevel(Interpreter):
     accepts = Level.TILE
     counted: ClassVar[Agreement] = Agreement()
 
-    def compile(self, entry: Func) -> Program:
+    def compile(self, entry: Func, source: Any = None) -> Program:
         lowered = {}
         for count in SIMDGROUPS:
             copy = Module([entry.clone({})])
@@ -44,7 +45,9 @@ class EveryLevel(Interpreter):
             lowered[count] = function
         return Program(entry, lowered)
 
-    def launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> None:
+    def launch(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None
+    ) -> None:
         ways = [
             (function, seed, self._copies(arguments))
             for function in program.code.values()

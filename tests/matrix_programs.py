@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 import iris
-from iris.compiler.devices import ArrayArgument, Grid, MetalInterpreter, Program
 from iris.interp import metal
 from iris.interp.metal import Counters
+from iris.runtime.device import ArrayArgument, Grid, Program
+from iris.runtime.interpreters import MetalInterpreter
 
 Array = npt.NDArray[Any]
 F32, F16, BF16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
@@ -110,7 +111,9 @@ class Lowered(MetalInterpreter):
         self.seed = seed
         self.counters = PerArray()
 
-    def launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> None:
+    def launch(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None
+    ) -> None:
         views = [self._view(a) if isinstance(a, ArrayArgument) else a for a in arguments]
         metal.run(program.entry, grid, views, counters=self.counters, interleave=self.seed)
 

@@ -52,8 +52,9 @@ def test_the_pages_programs_run_and_print_what_is_shown(page: Path, tmp_path: Pa
             assert unnumbered(shown.rstrip("\n")) in printed
 
 
-def test_the_language_guide_shows_every_word() -> None:
-    tree = ast.parse("\n".join(blocks((ROOT / "docs/language.md").read_text(), "python")))
+def test_the_guides_show_every_word() -> None:
+    pages = [(ROOT / f"docs/{page}.md").read_text() for page in ("language", "running")]
+    tree = ast.parse("\n".join([block for page in pages for block in blocks(page, "python")]))
     used = {
         node.attr
         for node in ast.walk(tree)

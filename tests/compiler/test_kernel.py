@@ -13,7 +13,6 @@ import pytest
 import iris
 from iris.compiler import check
 from iris.compiler.compilation import METAL_PIPELINE
-from iris.compiler.devices import Interpreter, Program
 from iris.errors import (
     ArgumentError,
     IrisError,
@@ -24,6 +23,8 @@ from iris.errors import (
 )
 from iris.ir import Level, Module, math, parse, tile, verify
 from iris.passes import Pass, Pipeline
+from iris.runtime.device import Program
+from iris.runtime.interpreters import Interpreter
 
 
 @iris.kernel
@@ -388,7 +389,7 @@ def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     double[1](x, out, 8, device="interp")
     double[1](x, out, 8, device=Interpreter())
     assert (out == 2).all()
-    with pytest.raises(SettingError, match="there is no device 'gpu'; there are interp"):
+    with pytest.raises(SettingError, match="there is no device 'gpu'; there are metal, interp, "):
         double[1](x, out, 8, device="gpu")
     monkeypatch.setenv("IRIS_DEVICE", "gpu")
     with pytest.raises(SettingError, match="there is no device 'gpu'"):

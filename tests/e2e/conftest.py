@@ -1,5 +1,6 @@
-"""Every program runs on three devices: the default one, one that runs it at every level, and one
-that tells whether the comparison of levels would notice what is wrong."""
+"""Every program runs on four devices: the default one, one that runs it at every level, one that
+runs its text on Metal, and one that tells whether the comparison of levels would notice what is
+wrong."""
 
 from __future__ import annotations
 
@@ -9,11 +10,17 @@ import pytest
 
 from careless import Careless
 from every_level import EveryLevel
-from iris.compiler import devices
-from iris.compiler.devices import Interpreter
+from iris.runtime import devices
+from iris.runtime.interpreters import Interpreter
+from on_metal import OnMetal
+
+DEVICES = [
+    *[pytest.param(d, id=d.name) for d in (Interpreter, EveryLevel, Careless)],
+    pytest.param(OnMetal, id=OnMetal.name, marks=pytest.mark.metal),
+]
 
 
-@pytest.fixture(autouse=True, params=[Interpreter, EveryLevel, Careless], ids=lambda d: d.name)
+@pytest.fixture(autouse=True, params=DEVICES)
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The device of launches that name none."""
     monkeypatch.setitem(devices.DEVICES, request.param.name, request.param)

@@ -20,8 +20,6 @@ from typing import Any
 import pytest
 
 from every_level import LOWERING, EveryLevel
-from iris.compiler import devices
-from iris.compiler.devices import ArrayArgument, Grid, Interpreter, Program
 from iris.errors import ProgramError
 from iris.interp import metal
 from iris.interp.metal import Counters
@@ -29,6 +27,9 @@ from iris.ir.control import Func
 from iris.ir.core import Module
 from iris.ir.metal import Barrier
 from iris.passes import run
+from iris.runtime import devices
+from iris.runtime.device import ArrayArgument, Grid, Program
+from iris.runtime.interpreters import Interpreter
 from iris.testing.levels import launch, with_simdgroups
 from support import ROOT
 
@@ -58,7 +59,9 @@ class Recorder(Interpreter):
     def __init__(self) -> None:
         self.kernels: dict[Func, Recorded] = {}
 
-    def launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> None:
+    def launch(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None
+    ) -> None:
         record = self.kernels.setdefault(program.entry, Recorded(program.entry))
         if len(record.launches) < LAUNCHES:
             record.launches.append((grid, COPY(arguments)))

@@ -1,0 +1,131 @@
+"""A device that runs kernels as text on Metal, and holds each against the interpreter: on a Mac on
+its GPU, elsewhere on softmetal, in several orders of threads."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from every_level import LOWERING, EveryLevel
+from iris.codegen import emit
+from iris.codegen.msl_table import MSL
+from iris.codegen.source import Source
+from iris.ir.control import Func
+from iris.ir.core import Module
+from iris.passes import run as run_passes
+from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program
+from iris.runtime.devices import select
+from iris.softmetal import build
+from iris.testing.levels import Disagreement, Expected, with_simdgroups
+from support import counts
+
+SIMDGROUPS = (4,) if counts(0, 1) == 0 else (1, 4)
+PROLOGUE = MSL.prologue + MSL.exact_pragma
+# What runs Metal here.
+METAL = "metal" if sys.platform == "darwin" else "softmetal"
+SEEDS = (0, 1, 2, 3, 4) if METAL == "softmetal" else (0,)
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The functions of softmetal that are not Metal's."""
+    made = ctypes.CDLL(str(build.library()))
+    made.softmetal_set_seed.argtypes = [ctypes.c_ulong]
+    made.softmetal_reports.restype = ctypes.c_char_p
+    return made
+
+
+def together(sources: Sequence[Source]) -> list[Source]:
+    """Kernels in one text, each in a namespace of its own."""
+    parts = []
+    for number, source in enumerate(sources):
+        assert source.text.startswith(PROLOGUE)
+        body = source.text.removeprefix(PROLOGUE)
+        parts.append(f"namespace k{number} {{\n{body}}}\n")
+    text = PROLOGUE + "".join(parts)
+    return [
+        replace(source, text=text, entry=f"k{number}::{source.entry}")
+        for number, source in enumerate(sources)
+    ]
+
+
+def order(number: int) -> None:
+    """Choose the order of threads; a real GPU has its own."""
+    if METAL == "softmetal":
+        library().softmetal_set_seed(number)
+
+
+class OnMetal(EveryLevel):
+    """Runs kernels on Metal, and raises `Disagreement` where the interpreter does otherwise."""
+
+    name = "on-metal"
+
+    def compile(self, entry: Func, source: Any = None) -> Program:
+        metal = select(METAL)
+        programs = []
+        for count in SIMDGROUPS:
+            copy = Module([entry.clone({})])
+            (function,) = run_passes(copy, with_simdgroups(LOWERING, count))
+            assert isinstance(function, Func)
+            programs.append(metal.compile(function, emit(function)))
+        return Program(entry, programs)
+
+    def launch(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None
+    ) -> None:
+        ways = [
+            (compiled, number, self._copies(arguments))
+            for compiled in program.code
+            for number in SEEDS
+        ]
+        views = [self._view(a) if isinstance(a, ArrayArgument) else a for a in arguments]
+        lines: list[str] = []
+        expected = Expected(program.entry, grid, views, output=lines.append, exact_math=False)
+        for line in lines:
+            print(line)
+        for compiled, number, copies in ways:
+            order(number)
+            printed = run(select(METAL), compiled, grid, arguments, copies)
+            try:
+                expected.compare(copies)
+                if printed != lines:
+                    raise Disagreement(f"it prints {printed}, not {lines}")
+            except Disagreement as error:
+                text = compiled.code.source.text
+                raise Disagreement(f"{error}\nwith seed {number}\n\n{text}") from None
+
+
+def run(
+    device: Device, program: Program, grid: Grid, arguments: Sequence[Any], views: Sequence[Any]
+) -> list[str]:
+    """Launch a kernel on a device with what is in the views, copy back to them, and give the lines
+    that it prints.
+
+    The arguments say which of the views are of the same memory."""
+    memories: dict[int, tuple[Any, Array]] = {}
+    given = []
+    for argument, view in zip(arguments, views, strict=True):
+        if isinstance(argument, ArrayArgument):
+            whole = argument.memory
+            if id(whole) not in memories:
+                memories[id(whole)] = device.allocate(whole.nbytes), whole
+            argument = replace(argument, memory=memories[id(whole)][0])
+            device.copy_in(argument, view)
+        given.append(argument)
+    output = io.StringIO()
+    with redirect_stdout(output):
+        device.launch(program, grid, given)
+        device.synchronize()
+    for argument, view in zip(given, views, strict=True):
+        if isinstance(argument, ArrayArgument):
+            device.copy_out(argument, view)
+    if METAL == "softmetal":
+        reports = library().softmetal_reports()
+        assert not reports, reports.decode()
+    return output.getvalue().splitlines()

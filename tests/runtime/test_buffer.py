@@ -1,0 +1,146 @@
+"""Buffers: making them, looking into them, and what they refuse."""
+
+from __future__ import annotations
+
+import gc
+import mmap
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import iris
+from iris.errors import ArgumentError, DTypeError
+from iris.runtime.device import Device
+from iris.runtime.devices import select
+from on_metal import METAL
+
+
+@pytest.fixture(params=["interp", "interp:metal", pytest.param(METAL, marks=pytest.mark.metal)])
+def device(request: pytest.FixtureRequest) -> Device:
+    return select(request.param)
+
+
+@iris.kernel
+def double(X, Out, n, B: iris.constexpr = 32):
+    at = iris.program_id(0) * B + iris.arange(0, B)
+    iris.store(Out + at, 2 * iris.load(X + at, mask=at < n), mask=at < n)
+
+
+def on_pages(count: int) -> np.ndarray:
+    """Floats that fill pages of memory of their own."""
+    size = -(-4 * count // mmap.PAGESIZE) * mmap.PAGESIZE
+    return np.frombuffer(mmap.mmap(-1, size), np.float32)
+
+
+def test_a_launch_on_buffers(device: Device) -> None:
+    x = iris.asarray(np.arange(100, dtype=np.float32), device=device)
+    out = iris.empty_like(x)
+    assert (out.shape, out.dtype, out.device) == ((100,), iris.f32, device)
+    double[4](x, out, 100)
+    np.testing.assert_array_equal(out.numpy(), 2 * np.arange(100))
+    assert out.peek(7) == 14
+    assert np.asarray(out).sum() == np.asarray(out, np.float64).sum() == 9900
+    assert len(out) == out.size == 100 and out.nbytes == 400 and out.ndim == 1
+    assert repr(out) == f"Buffer((100,), f32, device={device.name!r})"
+
+
+def test_arrays_and_buffers_together(device: Device) -> None:
+    x = np.arange(100, dtype=np.float32)
+    out = iris.empty(100, device=device)
+    double[4](x, out, 100)
+    np.testing.assert_array_equal(out.numpy(), 2 * x)
+    back = np.zeros(100, np.float32)
+    double[4](out, back, 100)
+    np.testing.assert_array_equal(back, 4 * x)
+
+
+def test_an_array_that_fills_pages_is_shared(device: Device) -> None:
+    x = on_pages(1024)
+    x[:] = 1
+    buffer = iris.asarray(x, device=device)
+    double[32](buffer, buffer, 1024)
+    device.synchronize()
+    np.testing.assert_array_equal(x, 2)
+    x[3] = 5
+    assert buffer.peek(3) == 5
+    again = iris.asarray(x.reshape(32, 32), device=device)
+    double[32](buffer, again, 1024)
+    assert again.peek(0, 3) == x[3] == 10
+    assert "noalias" not in double.lower(buffer, again, 1024, grid=1).tile
+    # A part of what is shared would be memory of its own for the device.
+    part = iris.asarray(x[: x.size // 2], device=device)
+    part.numpy()[:] = 0
+    assert x[3] == 10
+
+
+def test_persistent_memory_is_its_own(device: Device) -> None:
+    x = on_pages(1024)
+    buffer = iris.asarray(x, persistent=True, device=device)
+    x[0] = 9
+    assert buffer.peek(0) == 0
+
+
+def test_a_view_outlives_its_buffer(device: Device) -> None:
+    view = iris.asarray(np.arange(1000, dtype=np.int32), device=device).numpy()
+    gc.collect()
+    others = [iris.asarray(np.zeros(1000, np.int32), device=device) for _ in range(20)]
+    np.testing.assert_array_equal(view, np.arange(1000))
+    del others
+
+
+def test_writing_through_a_view(device: Device) -> None:
+    x = iris.empty((4, 8), np.float32, device=device)
+    x.numpy()[...] = np.arange(32).reshape(4, 8)
+    out = iris.empty_like(x)
+    double[1](x, out, 32)
+    assert out.peek(3, 7) == out.peek(31) == 62
+
+
+def test_bfloat16(device: Device) -> None:
+    x = np.arange(32).astype(ml_dtypes.bfloat16)
+    buffer = iris.asarray(x, device=device)
+    assert buffer.dtype is iris.bf16 and buffer.numpy().dtype == x.dtype
+    out = iris.empty(32, iris.bf16, device=device)
+    double[1](buffer, out, 32)
+    np.testing.assert_array_equal(out.numpy(), x * 2)
+
+
+def test_dlpack(device: Device) -> None:
+    buffer = iris.asarray(np.arange(8, dtype=np.float32), device=device)
+    np.testing.assert_array_equal(np.from_dlpack(buffer), np.arange(8))
+
+
+def test_shapes_and_dtypes(device: Device) -> None:
+    assert iris.empty((), np.int8, device=device).numpy().shape == ()
+    assert iris.empty((3, 0), iris.f16, device=device).numpy().shape == (3, 0)
+    assert iris.empty(np.int64(5), "uint16", device=device).numpy().dtype == np.uint16
+    assert iris.empty_like(np.ones((1, 2), np.float32), device=device).shape == (1, 2)
+
+
+def test_what_is_refused(device: Device) -> None:
+    with pytest.raises(DTypeError, match=r"no Buffers of float64.*astype"):
+        iris.asarray([1.0, 2.0], device=device)
+    with pytest.raises(DTypeError, match="no Buffers of complex64"):
+        iris.empty(3, np.complex64, device=device)
+    with pytest.raises(ArgumentError, match="negative"):
+        iris.empty((3, -1), device=device)
+    buffer = iris.empty(32, device=device)
+    with pytest.raises(TypeError):
+        len(iris.empty((), device=device))
+    with pytest.raises(ArgumentError, match=r"shares memory with the Buffer Out; pass a Buffer"):
+        double[1](buffer.numpy(), buffer, 32)
+    with pytest.raises(ArgumentError, match="a prepared launch is given Buffers"):
+        double.prepare(np.zeros(32, np.float32), buffer, 32, grid=1)
+    buffer.free()
+    with pytest.raises(ArgumentError, match=r"Buffer\(\(32,\), f32.*used after it was freed"):
+        double[1](buffer, buffer, 32)
+
+
+def test_buffers_of_two_devices() -> None:
+    here = iris.empty(32, device="interp")
+    there = iris.empty(32, device="interp:metal")
+    with pytest.raises(ArgumentError, match=r"Out is a Buffer of the device 'interp:metal'"):
+        double[1](here, there, 32)
+    with pytest.raises(ArgumentError, match=r"and the launch is on 'interp:metal'"):
+        double[1](here, here, 32, device="interp:metal")

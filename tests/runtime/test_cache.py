@@ -1,0 +1,116 @@
+"""Compiled libraries kept on disk: right answers whatever is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from iris.runtime import cache
+from iris.runtime.cache import Cache
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("IRIS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "_WARNED", set())
+    yield tmp_path / "libraries"
+    (tmp_path / "libraries").chmod(0o700) if (tmp_path / "libraries").exists() else None
+
+
+def test_what_was_put_is_there() -> None:
+    kept = Cache("tools 1")
+    key = kept.key("text", "fast")
+    assert kept.get(key) is None
+    kept.put(key, b"library")
+    assert kept.get(key) == Cache("tools 1").get(key) == b"library"
+    kept.put(key, b"")
+    assert kept.get(key) == b""
+
+
+def test_a_key_tells_apart_what_differs() -> None:
+    keys = {
+        Cache(tools).key(*parts)
+        for tools in ("tools 1", "tools 2")
+        for parts in (("a", "b"), ("ab", ""), ("", "ab"), ("a\nb",), ("ab",), ("b", "a"))
+    }
+    assert len(keys) == 12
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:-1],
+        lambda content: content[:10],
+        lambda content: b"",
+        lambda content: content + b"x",
+        lambda content: bytes([content[0] ^ 1]) + content[1:],
+        lambda content: content[:-3] + bytes([content[-3] ^ 0x80]) + content[-2:],
+        lambda content: bytes(len(content)),
+    ],
+)
+def test_what_is_damaged_is_dropped(folder: Path, damage: Callable[[bytes], bytes]) -> None:
+    kept = Cache("tools")
+    key = kept.key("text")
+    kept.put(key, b"a library of some length")
+    path = folder / key
+    path.write_bytes(damage(path.read_bytes()))
+    assert kept.get(key) is None
+    assert not path.exists()
+
+
+def test_swapped_entries_are_dropped(folder: Path) -> None:
+    kept = Cache("tools")
+    one, two = kept.key("one"), kept.key("two")
+    kept.put(one, b"1")
+    kept.put(two, b"2")
+    (folder / one).rename(folder / "three")
+    (folder / two).rename(folder / one)
+    (folder / "three").rename(folder / two)
+    assert kept.get(one) is None and kept.get(two) is None
+
+
+def test_a_folder_that_cannot_be_written_to_warns_once(tmp_path: Path) -> None:
+    (tmp_path / "libraries").write_text("a file where the folder should be")
+    kept = Cache("tools")
+    with pytest.warns(RuntimeWarning, match="IRIS_CACHE_DIR"):
+        kept.put("key", b"library")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept.put("key", b"library")
+    assert kept.get("key") is None
+
+
+def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Cache("tools")
+
+    def full(source: object, target: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.warns(RuntimeWarning, match="No space left"):
+        kept.put("key", b"library")
+    assert list(folder.iterdir()) == []
+
+
+_WRITER = """
+import os, signal
+from iris.runtime import cache
+os.replace = lambda source, target: os.kill(os.getpid(), signal.SIGKILL)
+cache.Cache("tools").put("key", b"library")
+"""
+
+
+def test_what_a_killed_process_left_is_removed(folder: Path) -> None:
+    killed = subprocess.run([sys.executable, "-c", _WRITER])
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list(folder.iterdir())) == 1
+    kept = Cache("tools")
+    assert list(folder.iterdir()) == []
+    assert kept.get("key") is None

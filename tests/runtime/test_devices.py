@@ -1,0 +1,66 @@
+"""Which devices there are, and how one is chosen."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import iris
+from iris.errors import SettingError
+from iris.runtime import devices
+from iris.runtime.interpreters import Interpreter
+
+
+def _this_module() -> ModuleType:
+    """This file as what the entry points name."""
+    module = ModuleType(__name__)
+    module.__dict__.update(globals())
+    return module
+
+
+class Mine(Interpreter):
+    name = "mine"
+
+
+class Absent(Interpreter):
+    name = "absent"
+
+    @classmethod
+    def missing(cls) -> str | None:
+        return "buy one"
+
+
+def test_devices_say_whether_they_are_here() -> None:
+    found = {device.name: device.missing for device in iris.devices()}
+    assert {"metal", "softmetal", "interp", "interp:metal"} <= set(found)
+    assert found["interp"] is None
+    if sys.platform != "darwin":
+        assert str(iris.devices()[0]) == f"metal: Metal is on Macs, and this is {sys.platform}"
+
+
+def test_devices_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        metadata.EntryPoint(d.name, f"{__name__}:{d.__name__}", devices.GROUP)
+        for d in (Mine, Absent)
+    ]
+    monkeypatch.setattr(devices, "_entry_points", lambda: points)
+    monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or _this_module())
+    assert devices.Presence("absent", "buy one") in iris.devices()
+    assert iris.empty(3, device="mine").device.name == "mine"
+    with pytest.raises(SettingError, match="the device 'absent' is not here: buy one"):
+        iris.empty(3, device="absent")
+    with pytest.raises(SettingError, match=r"no device 'gpu'; there are .*interp, .*mine, absent"):
+        iris.empty(3, device="gpu")
+
+
+def test_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IRIS_DEVICE", "interp:metal")
+    assert iris.asarray(np.ones(3, np.float32)).device.name == "interp:metal"
+    monkeypatch.delenv("IRIS_DEVICE")
+    default = "metal" if sys.platform == "darwin" else "interp"
+    assert iris.asarray(np.ones(3, np.float32)).device.name == default
+    assert iris.stream("interp") is None

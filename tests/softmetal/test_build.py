@@ -1,0 +1,139 @@
+"""The library is built once, by one process, and says what it needs."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from iris.errors import SoftmetalError
+from iris.softmetal import build
+
+SOURCE = Path(build.__file__).parents[2]
+
+
+def in_process(code: str, **environment: str) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), **environment}
+    return subprocess.Popen(
+        [sys.executable, "-c", f"from iris.softmetal import build\n{code}"],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+# Two sources are enough where it is about files and locks.
+SMALL = """
+from pathlib import Path
+import os
+def compiled(folder, counts=Path(os.environ["COUNTS"])):
+    with counts.open("a") as file:
+        file.write("x")
+    (folder / "0.c").write_text("int answer(void) { return 42; }")
+    build._run(["gcc", "-fPIC", "-c", str(folder / "0.c"), "-o", str(folder / "0.o")])
+    return [str(folder / "0.o")]
+build._compiled = compiled
+build._LIBRARIES = []
+"""
+
+
+def test_the_library_has_metals_functions() -> None:
+    library = ctypes.CDLL(str(build.library()))
+    for name in (
+        "MTLCreateSystemDefaultDevice",
+        "MTLCopyAllDevices",
+        "MTLCodeGenServiceCreate",
+        "MTLCodeGenServiceBuildRequest",
+        "CGMainDisplayID",
+        "dispatch_data_create",
+        "dispatch_release",
+        "objc_msgSend",
+        "objc_retain",
+        "objc_release",
+        "objc_autorelease",
+        "objc_autoreleasePoolPush",
+        "objc_autoreleasePoolPop",
+        "objc_getClass",
+        "class_getName",
+        "sel_registerName",
+        "sel_getName",
+        "softmetal_reports",
+    ):
+        assert hasattr(library, name), name
+
+
+def test_nothing_is_missing_here() -> None:
+    assert build.missing() == []
+
+
+def test_processes_that_build_at_once_share_one_library(tmp_path: Path) -> None:
+    counts = tmp_path / "counts"
+    environment = {"IRIS_CACHE_DIR": str(tmp_path / "cache"), "COUNTS": str(counts)}
+    code = f"{SMALL}\nprint(build.library())"
+    running = [in_process(code, **environment) for _ in range(4)]
+    results = [process.communicate(timeout=60) for process in running]
+    assert {errors for _, errors in results} == {""}
+    (path,) = {Path(output.strip()) for output, _ in results}
+    assert counts.read_text() == "x"
+    assert ctypes.CDLL(str(path)).answer() == 42
+    assert (path.parent / "include/metal_stdlib").exists()
+    left = sorted(file.name for file in path.parents[1].iterdir())
+    assert left == [path.parent.name, f"{path.parent.name}.lock"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"IRIS_CACHE_DIR": "{0}/own"}, "own/softmetal"),
+        ({"IRIS_CACHE_DIR": "", "XDG_CACHE_HOME": "{0}/xdg"}, "xdg/iris/softmetal"),
+        ({"IRIS_CACHE_DIR": "", "XDG_CACHE_HOME": "", "HOME": "{0}"}, ".cache/iris/softmetal"),
+    ],
+)
+def test_where_the_cache_is(
+    variables: dict[str, str],
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.format(tmp_path))
+    assert build._cache() == tmp_path / expected
+
+
+def test_a_cache_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("IRIS_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(SoftmetalError, match="set IRIS_CACHE_DIR to a folder"):
+        build.library()
+
+
+def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("IRIS_CACHE_DIR", str(tmp_path / "cache"))
+    assert build.missing() == ["g++", "gobjc", "libgnustep-base-dev", "clang-19"]
+    with pytest.raises(
+        SoftmetalError, match=r"apt-get install g\+\+ gobjc libgnustep-base-dev clang-19"
+    ):
+        build._build(tmp_path / "made")
+
+
+def test_one_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for tool in ("gcc", "g++", "as"):
+        found = subprocess.run(["which", tool], capture_output=True, text=True).stdout.strip()
+        (tmp_path / tool).symlink_to(found)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert build.missing() == ["clang-19"]
+
+
+def test_a_source_that_does_not_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "wrong.c").write_text("int x = y;\n")
+    monkeypatch.setattr(build, "_SOURCES", tmp_path)
+    (tmp_path / "cache").mkdir()
+    with pytest.raises(SoftmetalError, match=r"(?s)cannot be built: gcc.*wrong\.c:1"):
+        build._build(tmp_path / "cache/made")
+    assert list((tmp_path / "cache").iterdir()) == []

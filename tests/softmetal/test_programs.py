@@ -1,0 +1,95 @@
+"""Random programs on softmetal: what they write is what the interpreter says, in every order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+import wild
+from iris.codegen import emit
+from iris.codegen.source import Source
+from iris.compiler.arguments import place
+from iris.compiler.compilation import METAL_PIPELINE
+from iris.errors import DeviceError
+from iris.ir import tile
+from iris.ir.control import Func
+from iris.passes import run as run_passes
+from iris.passes.layouts.fragments import is_of_fragments
+from iris.runtime import device
+from iris.runtime.devices import select
+from iris.testing import programs
+from iris.testing.levels import Disagreement, Expected, with_simdgroups
+from iris.tools.replay import Program
+from on_metal import order, together
+from support import counts
+
+SIMDGROUPS = (4,) if counts(0, 1) == 0 else (1, 4)
+SEEDS = range(counts(1, 5))
+TOGETHER = 25  # kernels in a text: a compiler takes long to start
+
+
+def run(compiled: device.Program, program: Program) -> list[Any]:
+    """The arguments of a program, once it has run on softmetal."""
+    on = select("softmetal")
+    arguments = program.make_arguments()
+    arrays = {str(i): a for i, a in enumerate(arguments) if isinstance(a, np.ndarray)}
+    placed = place(on, arrays)
+    given = [placed.get(str(i), a) for i, a in enumerate(arguments)]
+    on.launch(compiled, program.grid, given)
+    on.synchronize()
+    for name, array in arrays.items():
+        on.copy_out(placed[name], array)
+    return list(arguments)
+
+
+def check(chosen: Sequence[Program]) -> None:
+    """Run programs as kernels of one text."""
+    lowered: list[tuple[Program, Func, Source]] = []
+    for program in chosen:
+        for count in SIMDGROUPS:
+            passes = with_simdgroups(METAL_PIPELINE, count)
+            function = program.with_module(run_passes(program.module, passes)).function
+            lowered.append((program, function, emit(function)))
+    joined = together([source for _, _, source in lowered])
+    for (program, function, own), source in zip(lowered, joined, strict=True):
+        compiled = select("softmetal").compile(function, source)
+        reference = program
+        if any(isinstance(op, tile.MaskedLoad) for op in program.module.walk()):
+            reference = program.with_module(run_passes(program.module, "follow-masks"))
+        arguments = reference.make_arguments()
+        expected = Expected(reference.function, reference.grid, arguments, exact_math=False)
+        for seed in SEEDS:
+            order(seed)
+            try:
+                expected.compare(run(compiled, program))
+            except (Disagreement, DeviceError) as error:
+                raise Disagreement(f"{error}\nwith seed {seed}\n\n{program}\n{own.text}") from None
+
+
+def has_matrices(program: Program) -> bool:
+    return any(isinstance(op, tile.Dot) and is_of_fragments(op) for op in program.module.walk())
+
+
+@pytest.mark.parametrize("change", [lambda p: p, wild.inexact], ids=["as is", "inexact"])
+@pytest.mark.parametrize("wanted", [lambda p: True, has_matrices], ids=["any", "with matrices"])
+def test_random_programs(
+    change: Callable[[Program], Program], wanted: Callable[[Program], bool]
+) -> None:
+    drawn: list[Program] = []
+
+    @settings(
+        max_examples=counts(50, 500),
+        phases=[Phase.generate],
+        suppress_health_check=[HealthCheck.filter_too_much],
+    )
+    @given(programs.tile(masked=True).filter(wanted))
+    def draw(program: Program) -> None:
+        drawn.append(change(program))
+
+    draw()
+    for start in range(0, len(drawn), TOGETHER):
+        check(drawn[start : start + TOGETHER])
