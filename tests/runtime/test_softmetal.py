@@ -53,6 +53,15 @@ def device() -> Metal:
     return found
 
 
+@pytest.fixture(autouse=True, scope="module")
+def nothing_old_to_collect() -> Iterator[None]:
+    """What the tests before these have left would make every collection slow."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def nothing_misused() -> Iterator[None]:
     yield

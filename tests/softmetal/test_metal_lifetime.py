@@ -124,10 +124,10 @@ def test_an_error_may_be_released_late() -> None:
 
 def test_pools_that_are_popped_twice() -> None:
     runtime = m.runtime()
-    pool, inner = runtime._push(), runtime._push()
-    runtime._pop(pool)
+    pool, inner = runtime.push(), runtime.push()
+    runtime.pop(pool)
     for gone in (pool, inner, None):
-        runtime._pop(gone)
+        runtime.pop(gone)
     assert m.reports().count("is popped twice, or by a thread that has not pushed it") == 3
 
 

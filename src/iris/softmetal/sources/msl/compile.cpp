@@ -45,11 +45,15 @@ std::vector<std::string> operator+(std::vector<std::string> x, const std::vector
 std::vector<std::string> sanitizer_flags(const Settings &with) {
     char start[32];
     std::snprintf(start, sizeof start, "0x%lx", softmetal::shadow_start);
-    std::vector<std::string> made = {"-DSOFTMETAL_SANITIZE", "-fsanitize=kernel-address"};
+    std::vector<std::string> made = {"-O1", "-DSOFTMETAL_SANITIZE", "-fsanitize=kernel-address"};
     for (std::string option : {std::string("-asan-mapping-offset=") + start, std::string("-asan-stack=1"),
                                std::string("-asan-use-after-scope=1"),
                                std::string("-asan-globals=1"), std::string("-asan-kernel-mem-intrinsic-prefix=1"),
-                               std::string("-asan-instrumentation-with-call-threshold=1000000000"),
+                               std::string("-asan-instrumentation-with-call-threshold=0"),
+                               // What all threads read must not move to where only some of them need it,
+                               std::string("-instcombine-code-sinking=0"),
+                               // and each access counts, not one for those of an address; atomic ones say it themselves.
+                               std::string("-asan-opt=0"), std::string("-asan-instrument-atomics=0"),
                                std::string("-asan-instrument-dynamic-allocas=0")}) {
         made.insert(made.end(), {"-mllvm", option});
     }

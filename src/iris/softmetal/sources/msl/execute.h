@@ -7,6 +7,8 @@
 
 namespace msl {
 
+class Races;
+
 struct Job {
     const softmetal::Kernel *kernel;
     unsigned static_bytes;
@@ -16,6 +18,7 @@ struct Job {
     softmetal::Launch launch;
     unsigned long seed;  // 0: threads go in order
     double seconds;      // that one threadgroup may take
+    Races *races;        // null if nobody looks for them
 };
 
 // Returns what went wrong, or nothing.

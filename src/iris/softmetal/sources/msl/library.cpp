@@ -15,6 +15,7 @@
 #include "image.h"
 #include "memory_file.h"
 #include "msl.h"
+#include "races.h"
 #include "shadow.h"
 #include "threadgroup.h"
 
@@ -336,6 +337,8 @@ char *msl_run(const msl_launch *launch) {
     job.seed = launch->seed;
     job.seconds = launch->seconds > 0 ? launch->seconds : 10;
     try {
+        std::optional<msl::Races> races;
+        if (function.library->recipe.options.sanitized) job.races = &races.emplace(job);
         wrong = msl::execute(job);
     } catch (const std::exception &problem) {
         wrong = problem.what();

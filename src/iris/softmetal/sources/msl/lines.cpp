@@ -35,6 +35,17 @@ unsigned line_of(const Job &job, const void *program_counter) try {
     return 0;  // the error is told without its line
 }
 
+std::string place_in_buffer(const Job &job, const void *address) {
+    for (unsigned i = 0; i < job.kernel->argument_count; ++i) {
+        const softmetal::Argument &argument = job.kernel->arguments[i];
+        const softmetal::Memory &buffer = job.launch.buffers[argument.index];
+        const unsigned long at = (unsigned long)address - (unsigned long)buffer.start;
+        if (argument.kind != softmetal::Kind::buffer || !buffer.start || at >= buffer.bytes) continue;
+        return "byte " + std::to_string(at) + " of buffer " + std::to_string(argument.index) + " (" + argument.name + ")";
+    }
+    return "memory of no buffer";
+}
+
 std::string near_buffer(const Job &job, const void *address) {
     const auto at = (unsigned long)address;
     unsigned long best = ~0ul;

@@ -13,4 +13,7 @@ unsigned line_of(const Job &job, const void *program_counter);
 // How far an address is from the nearest of a launch's buffers.
 std::string near_buffer(const Job &job, const void *address);
 
+// Which byte it is of which of them, for an address in one.
+std::string place_in_buffer(const Job &job, const void *address);
+
 }  // namespace msl

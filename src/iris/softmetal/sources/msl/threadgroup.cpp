@@ -7,6 +7,7 @@
 #include <new>
 
 #include "lines.h"
+#include "races.h"
 #include "shadow.h"
 
 namespace msl {
@@ -16,6 +17,8 @@ using softmetal::Operation;
 using softmetal::Place;
 using softmetal::Size;
 using softmetal::simdgroup_width;
+
+const char race[] = "race";
 
 // A thread that waits at a barrier, or has ended, waits for one of these.
 const Operation barrier_operation = {"threadgroup_barrier", nullptr, false};
@@ -38,7 +41,7 @@ void start_of_fiber() {
 void meet(const Operation *operation, Place place, void *operands) {
     current_runner->meet(operation, place, operands);
 }
-void barrier(Place place) { current_runner->meet(&barrier_operation, place, nullptr); }
+void barrier(Place place, unsigned memory) { current_runner->barrier(place, memory); }
 char *threadgroup_memory() { return current_runner->threadgroup_memory(); }
 unsigned lane() { return current_runner->lane(); }
 char space(const void *address) { return current_runner->space_of(address); }
@@ -59,11 +62,16 @@ std::string lanes_text(unsigned lanes) {
     return made;
 }
 void undefined(const char *what, unsigned line) { current_runner->fail(what, {line, 0, ""}); }
+void touched(const void *address, unsigned long bytes, softmetal::Use use, const void *program_counter) {
+    // Kernels that are only asked run nowhere.
+    if (current_runner) current_runner->touched(address, bytes, use, (const char *)program_counter - 1);
+}
+void fence() { current_runner->running_job().races->fence(); }
 
 }  // namespace
 
 softmetal::Machine machine_for_kernels() {
-    return {meet, barrier, threadgroup_memory, lane, space, untouchable, undefined, false, nullptr};
+    return {meet, barrier, threadgroup_memory, lane, space, untouchable, undefined, touched, fence, false, nullptr};
 }
 
 Runner *Runner::current() {
@@ -99,6 +107,7 @@ std::string Runner::run(const Job &job, unsigned long number) {
     chance = (job.seed + 1) * 0x9e3779b97f4a7c15ul ^ (number + 1) * 0xbf58476d1ce4e5b9ul;
     place_threads();
     place_memory();
+    if (job.races) job.races->start_threadgroup(unsigned(number), arena);
     failure.clear();
     start_round();
     running = next_simdgroup();
@@ -107,6 +116,7 @@ std::string Runner::run(const Job &job, unsigned long number) {
     in_kernel = false;
     if (stopped.what) {
         failure = stopped.text(job, stacks);
+        if (stopped.what == race) failure += ": " + job.races->conflict_text(job, memory_at(stopped.address));
         stopped = {};
     }
     if (!failure.empty()) {
@@ -175,6 +185,25 @@ void Runner::place_memory() {
     if (gap) make_gaps_untouchable(at, bytes);
 }
 
+// What a byte is part of, to people.
+std::string Runner::memory_at(const void *address) const {
+    if (space_of(address) != 't') return place_in_buffer(*job, address);
+    const auto at = unsigned(static_cast<const char *>(address) - arena_start);
+    const auto text = [](unsigned byte, const char *name) {
+        return "byte " + std::to_string(byte) + " of " + name + " in threadgroup memory";
+    };
+    for (const softmetal::Variable *one = job->layout ? job->layout->last : nullptr; one; one = one->before) {
+        if (at - one->at < one->bytes) return text(at - one->at, one->name);
+    }
+    for (unsigned i = 0; i < job->kernel->argument_count; ++i) {
+        const softmetal::Argument &argument = job->kernel->arguments[i];
+        if (argument.kind != softmetal::Kind::shared_memory || !group.arguments[argument.index]) continue;
+        const auto start = unsigned(static_cast<char *>(group.arguments[argument.index]) - arena_start);
+        if (at - start < job->launch.threadgroup_bytes[argument.index]) return text(at - start, argument.name);
+    }
+    return "threadgroup memory";
+}
+
 void Runner::make_gaps_untouchable(const unsigned *argument_at, unsigned bytes) {
     softmetal::make_untouchable(arena_start, bytes, softmetal::untouchable_threadgroup);
     for (const softmetal::Variable *one = job->layout ? job->layout->last : nullptr; one; one = one->before) {
@@ -186,6 +215,7 @@ void Runner::make_gaps_untouchable(const unsigned *argument_at, unsigned bytes) 
 }
 
 void Runner::start_round() {
+    ordered_memory = ~0u;
     for (unsigned i = 0; i < simdgroup_count; ++i) round[i] = i;
     if (job->seed) {
         for (unsigned i = simdgroup_count; i > 1; --i) std::swap(round[i - 1], round[draw() % i]);
@@ -236,6 +266,21 @@ void Runner::meet(const Operation *operation, Place place, void *with) {
     go_to(next);
 }
 
+void Runner::barrier(Place place, unsigned memory) {
+    ordered_memory &= memory;
+    meet(&barrier_operation, place, nullptr);
+}
+
+void Runner::touched(const void *address, unsigned long bytes, softmetal::Use use, const void *program_counter) {
+    if (stacks.contain(address)) return;
+    const Races::Outcome outcome = job->races->touch(running, address, bytes, use, program_counter);
+    if (outcome == Races::Outcome::in_order) return;
+    if (outcome == Races::Outcome::no_room) {
+        stop("there is no memory to note in who accesses what", program_counter, nullptr);
+    }
+    stop(race, program_counter, address);
+}
+
 void Runner::thread_ends() { meet(&end_operation, {}, nullptr); }
 
 void Runner::go_to(unsigned thread) {
@@ -268,6 +313,10 @@ unsigned Runner::operate(unsigned lanes, const Operation &operation, Place place
     }
     if (const char *wrong = operation.run(operands, lanes)) {
         fail(std::string(operation.name) + " " + wrong + " (lanes " + lanes_text(lanes) + " do)", place);
+    }
+    if (operation.orders_memory && job->races) {
+        const auto memory = static_cast<const unsigned *>(operands[__builtin_ctz(lanes)]);
+        job->races->simdgroup_passed(first_thread / simdgroup_width, *memory);
     }
     return begin_phase(lanes);
 }
@@ -357,6 +406,7 @@ unsigned Runner::finish_round() {
         fail("threadgroup_barrier is not reached by all threads: " + std::to_string(ended) + " of " +
                  std::to_string(existing) + " have ended", waiting->barrier);
     }
+    if (job->races) job->races->threadgroup_passed(ordered_memory);
     start_round();
     return next_simdgroup();
 }
@@ -382,7 +432,7 @@ void Runner::stop(const char *what, const void *program_counter, const void *add
 std::string Runner::Stop::text(const Job &job, const Stacks &stacks) const {
     const unsigned line = line_of(job, program_counter);
     std::string made = (line ? "line " + std::to_string(line) + ": " : std::string()) + what;
-    return address ? made + ": " + where(job, stacks) : made;
+    return address && what != race ? made + ": " + where(job, stacks) : made;
 }
 
 std::string Runner::Stop::where(const Job &job, const Stacks &stacks) const {

@@ -7,14 +7,9 @@
 
 #include "execute.h"
 #include "fibers.h"
+#include "threadgroup_limits.h"
 
 namespace msl {
-
-constexpr unsigned most_threads = 1024;
-constexpr unsigned most_simdgroups = most_threads / softmetal::simdgroup_width;
-constexpr unsigned threadgroup_limit = 32 << 10;
-// With gaps about variables, each of which has 16 bytes at least.
-constexpr unsigned arena_bytes = threadgroup_limit * (1 + softmetal::sanitizer_gap / 16) + (4 << 10);
 
 class Runner {
 public:
@@ -26,6 +21,8 @@ public:
 
     // What the threads call.
     void meet(const softmetal::Operation *, softmetal::Place, void *operands);
+    void barrier(softmetal::Place, unsigned memory);
+    void touched(const void *address, unsigned long bytes, softmetal::Use, const void *program_counter);
     char *threadgroup_memory() const { return arena_start; }
     char space_of(const void *address) const;
     unsigned lane() const { return running % softmetal::simdgroup_width; }
@@ -85,6 +82,7 @@ private:
     const softmetal::Operation *phase_operation = nullptr;
     softmetal::Place phase_place = {};
     bool mixed = false;
+    unsigned ordered_memory = ~0u;  // by the barrier that threads wait at
     unsigned running = 0;  // the thread
     void *operands[softmetal::simdgroup_width];
 
@@ -100,6 +98,7 @@ private:
     void make_orders();
     void place_threads();
     void place_memory();
+    std::string memory_at(const void *address) const;
     void make_gaps_untouchable(const unsigned *argument_at, unsigned bytes);
     void start_round();
     unsigned begin_phase(unsigned lanes);

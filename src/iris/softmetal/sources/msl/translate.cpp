@@ -117,19 +117,23 @@ void rewrite_variables(const Tokens &tokens, const Declarations &found, Edits &e
     for (const Kernel &kernel : found.kernels) {
         if (kernel.variables.empty()) continue;
         const size_t start = tokens[kernel.body].end();
-        edits.replace(start, start,
-                      " struct softmetal_body {}; if (softmetal::only_asked<softmetal_body>()) return;");
+        std::string names;
         unsigned number = 0;
         for (const ThreadgroupVariable &variable : kernel.variables) {
             std::string made;
             for (const auto &one : variable.declarators) {
                 const std::string type = "softmetal_type_of_" + one.name;
+                names += quoted(one.name) + ", ";
                 made += "typedef " + variable.type + " " + type + one.dimensions + "; auto &" + one.name +
                         " = softmetal::threadgroup_variable<softmetal_body, " + type + ", " +
                         std::to_string(number++) + ">();";
             }
             edits.replace(tokens[variable.statement.from].at, tokens[variable.statement.to - 1].end(), made);
         }
+        edits.replace(start, start,
+                      " struct softmetal_body { static const char *variable_name(unsigned i) { "
+                      "const char *const names[] = {" + names + "}; return names[i]; } }; "
+                      "if (softmetal::only_asked<softmetal_body>()) return;");
     }
 }
 
