@@ -200,14 +200,14 @@ class Unmasked(Lowered):
 
     name = "unmasked"
 
-    def compile(self, entry: Func) -> Any:
+    def compile(self, entry: Func, source: Any = None) -> Any:
         for op in device_loads(entry):
             if op.mask is not None:
                 nan = math.Constant(float("nan"), op.result.type)
                 op.insert_before(nan)
                 op.result.replace_by(nan.result)
                 op.erase()
-        return super().compile(entry)
+        return super().compile(entry, source)
 
 
 def device_loads(within: Func | Region) -> list[Load]:

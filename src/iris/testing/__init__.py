@@ -7,12 +7,27 @@
     def test_my_pass(program):
         preserves(MyPass(), program)
 
-It needs hypothesis: `pip install "iris-metal[testing]"`.
+Random programs need hypothesis: `pip install "iris-metal[testing]"`. What devices must do is in
+`iris.testing.conformance`, which does not.
 """
 
-from iris.testing import programs
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from iris.testing.levels import agree
 from iris.testing.oracles import preserves, roundtrips
-from iris.testing.programs import pipelines
+
+if TYPE_CHECKING:
+    from iris.testing import programs
+    from iris.testing.programs import pipelines
 
 __all__ = ["agree", "pipelines", "preserves", "programs", "roundtrips"]
+
+
+def __getattr__(name: str) -> Any:
+    # Opened when first used, for hypothesis may not be there.
+    if name == "pipelines":
+        return import_module("iris.testing.programs").pipelines
+    if name == "programs":
+        return import_module("iris.testing.programs")
+    raise AttributeError(f"module 'iris.testing' has no attribute {name!r}")
