@@ -67,6 +67,21 @@ def test_aliasing_is_assumed_unless_something_says_no() -> None:
         assert may_alias(v[a], v[b]) is (frozenset((a, b)) not in apart), (a, b)
 
 
+def test_memories_apart_alias_under_no_name() -> None:
+    text = """
+    func metal @f(%X: ptr<f32>) {
+      %arena: threadgroup<64xi32> = metal.alloc
+      %view: threadgroup<8xf32> = metal.view 32 %arena
+      return
+    }
+    """
+    function = next(iter(parse(text)))
+    x = function.regions[0].arguments[0]
+    arena, view = [op.results[0] for op in function.regions[0] if op.results]
+    assert may_alias(arena, view)
+    assert not may_alias(view, x) and not may_alias(x, view)
+
+
 def test_all_memory_aliases_every_pointer_and_no_report() -> None:
     v, _ = values_and_ops()
     assert may_alias(Resource.MEMORY, v["Z"])

@@ -155,6 +155,8 @@ def test_a_condition_that_loads_device_memory_written_in_its_loop() -> None:
     assert level(while_loop(load, "metal.store %Y, %n, %x")) is THREADGROUP
     of_threadgroup = [s.replace("%X", "%S") for s in (load, store)]
     assert level(while_loop(*of_threadgroup)) is THREADGROUP
+    view = "%V: threadgroup<8xf32> = metal.view 0 %S\n"
+    assert level(while_loop(view + load.replace("%X", "%V"), store)) is THREADGROUP
     outer = while_loop("%s: f32 = metal.load %X, %n", "INNER" + store).replace("lt %r", "lt %s")
     inner = while_loop(load, "")
     for name in ("a", "b", "end", "more"):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import Enum, Flag, auto
 from typing import TYPE_CHECKING, NamedTuple
 
-from iris.ir.types import Ptr
+from iris.ir.types import Ptr, Threadgroup
 
 if TYPE_CHECKING:
     from iris.ir.core import Op, Value
@@ -42,6 +42,8 @@ def may_alias(a: Value | Resource, b: Value | Resource) -> bool:
         return True
     if isinstance(a, Resource) or isinstance(b, Resource):
         return Resource.REPORT not in (a, b)
+    if isinstance(a.type, Threadgroup) != isinstance(b.type, Threadgroup):
+        return False  # by whatever name: these are memories apart
     if _allocated(a) or _allocated(b):
         # A fresh allocation overlaps only itself, seen under whatever other name: a name that
         # is neither an allocation nor a function's argument may be that other name.
