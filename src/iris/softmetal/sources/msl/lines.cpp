@@ -64,7 +64,10 @@ std::string near_buffer(const Job &job, const void *address) {
                : at >= end ? std::to_string(off) + " bytes past the end of " + name
                            : name + (argument.read_only ? ", which is read-only" : "");
     }
-    return best < 1ul << 32 ? made : "far from every buffer";
+    if (best < 1ul << 32) return made;
+    char place[40];
+    std::snprintf(place, sizeof place, "far from every buffer, at %p", address);
+    return place;
 }
 
 }  // namespace msl
