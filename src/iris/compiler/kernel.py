@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, fields
 from types import FunctionType
@@ -23,7 +23,6 @@ from iris.frontend.values import Traced
 from iris.ir.core import Level, Module
 from iris.ir.effects import effects_within, writes
 from iris.passes.sample import Size, Sizes
-from iris.runtime.buffer import Buffer
 from iris.runtime.device import ArrayArgument, Device, Grid, Program
 from iris.runtime.devices import select
 
@@ -239,6 +238,8 @@ def _sizes(given: Call) -> dict[str, Size]:
 
 def _exactly(value: Any) -> Any:
     """A key that tells apart what `==` does not: 1, 1.0 and True, and 0.0 and -0.0."""
+    if type(value) is int:
+        return int, value
     if isinstance(value, float):
         return float, value.hex()
     if isinstance(value, tuple):
@@ -248,6 +249,8 @@ def _exactly(value: Any) -> Any:
 
 def _grid(grid: GridLike, given: Call) -> Grid:
     """The numbers of programs along the three axes."""
+    if type(grid) is int and grid >= 0:
+        return grid, 1, 1
     if callable(grid):
         grid = grid(dict(given.constants))
     sizes = grid if isinstance(grid, tuple) else (grid,)
@@ -263,11 +266,10 @@ def _grid(grid: GridLike, given: Call) -> Grid:
     return padded[0], padded[1], padded[2]
 
 
-def _given(given: Call, placed: Mapping[str, ArrayArgument]) -> list[Any]:
+def _given(given: Call, placed: dict[str, ArrayArgument]) -> list[Any]:
     """What a device is given for the arguments."""
-    return [
-        v.argument if isinstance(v, Buffer) else placed.get(n, v) for n, v in given.passed.items()
-    ]
+    known = placed | {name: buffer.argument for name, buffer in given.buffers.items()}
+    return [known.get(name, value) for name, value in given.passed.items()]
 
 
 def _run_on_copies(
