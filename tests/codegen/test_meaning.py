@@ -90,6 +90,32 @@ if (p.flag) Y[lane] = v_1;"""
     )
 
 
+def test_where_an_access_is_comes_of_all_lanes_before_some_access_it() -> None:
+    function = next(
+        iter(
+            parse("""
+func metal @k simdgroups=1(%X: ptr<f32>, %I: ptr<i32>, %Y: ptr<f32>) {
+  %lane: i32 = metal.lane
+  %c16: i32 = constant 16
+  %zero: f32 = constant 0.0
+  %some: bool = compare lt %lane, %c16
+  %0: i32 = metal.load %I, %lane
+  %1: i32 = metal.shuffle_xor 1 %0
+  %2: f32 = metal.load %X, %1, mask=%some, other=%zero
+  %3: i32 = metal.shuffle_xor 2 %lane
+  metal.store %Y, %3, %2, mask=%some
+  return
+}
+""")
+        )
+    )
+    assert isinstance(function, Func)
+    lines = emit(function).text.splitlines()
+    shuffles = [line for line in lines if "simd_shuffle_xor(" in line]
+    assert len(shuffles) == 2
+    assert not any("?" in line or "if" in line for line in shuffles)
+
+
 def test_what_a_store_overwrites_part_by_part_is_read_before() -> None:
     assert (
         body("""\

@@ -96,10 +96,18 @@ def _place(w: Writer, base: Value, offset: Expression, form: Form, *, const: boo
     return Expression(f"({address.text})[{INDEX}]", Precedence.POSTFIX, loaded, lanes)
 
 
+def _steady_offset(w: Writer, op: metal.Load | metal.Store) -> Expression:
+    """Where an access is; known before it, if all lanes must come to that and not all do to it."""
+    offset = w.number(op.offset)
+    if op.mask is not None and offset.touches & Touch.CONVERGENT:
+        return w.declare(op.offset, w.expressions[op.offset])
+    return offset
+
+
 @emit(metal.Load)
 def _load(w: Writer, op: metal.Load) -> Expression | None:
     type_ = element_of(op.result)
-    offset = w.number(op.offset)
+    offset = _steady_offset(w, op)
     mask = None if op.mask is None else w.value(op.mask)
     form = _access_form(w, op.base, op.result)
     place = _place(w, op.base, offset, form, const=True)
@@ -158,7 +166,7 @@ ASSIGNS.add(metal.Store)
 def _store(w: Writer, op: metal.Store) -> None:
     type_ = element_of(op.value)
     w.written.add(op.base)
-    offset = w.number(op.offset)
+    offset = _steady_offset(w, op)
     x = w.value(op.value)
     mask = None if op.mask is None else w.value(op.mask)
     form = _access_form(w, op.base, op.value)
