@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import operator
 import weakref
 from collections.abc import Sequence
@@ -202,6 +203,9 @@ def _adopted(device: Device, array: Array) -> Any:
     memories for the device that overlap, which it takes to be apart."""
     low = array.ctypes.data
     high = low + array.nbytes
+    is_of_pages = low % mmap.PAGESIZE == high % mmap.PAGESIZE == 0 and low < high
+    if not (is_of_pages and array.flags.c_contiguous and array.flags.writeable):
+        return None
     _ADOPTED[:] = [known for known in _ADOPTED if known.memory() is not None]
     for known in _ADOPTED:
         if known.device is device and low < known.high and known.low < high:

@@ -85,9 +85,11 @@ class Cache:
     def _sweep(self) -> None:
         """Remove what processes left that were killed while they wrote."""
         for path in self._folder.glob(f"{_PARTIAL}*"):
-            process = int(path.name.removeprefix(_PARTIAL).partition("-")[0])
+            process = path.name.removeprefix(_PARTIAL).partition("-")[0]
+            if not process.isdigit():
+                continue  # no name of ours
             try:
-                os.kill(process, 0)
+                os.kill(int(process), 0)
             except ProcessLookupError:
                 path.unlink(missing_ok=True)
 

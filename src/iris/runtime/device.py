@@ -93,7 +93,8 @@ class Device:
         raise NotImplementedError
 
     def adopt(self, array: Array) -> Any:
-        """Memory that is that of an array, which stays as long; None if that cannot be."""
+        """Memory that is that of a contiguous array of whole pages, which stays as long; None if
+        that cannot be."""
         return None
 
     def view(self, of: ArrayArgument) -> Array | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import pkgutil
+import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from iris import knobs
@@ -22,6 +23,7 @@ DEVICES: dict[str, type[Device] | str] = {
 }
 GROUP = "iris.devices"  # of the entry points of others
 _opened: dict[str, Device] = {}
+_opening = threading.Lock()  # of two threads, both get the same device
 
 
 class Presence(NamedTuple):
@@ -50,15 +52,21 @@ def select(device: str | Device | None) -> Device:
         return device
     name = device or knobs.device() or _default()
     if name not in _opened:
-        chosen = _class(name)
-        why = chosen.missing()
-        if why is not None:
-            raise SettingError(f"the device {name!r} is not here: {why}")
-        if not _opened:
-            # What was launched and not waited for may still have to print, or to fail.
-            atexit.register(synchronize)
-        _opened[name] = chosen()
+        with _opening:
+            if name not in _opened:
+                _opened[name] = _open(name)
     return _opened[name]
+
+
+def _open(name: str) -> Device:
+    chosen = _class(name)
+    why = chosen.missing()
+    if why is not None:
+        raise SettingError(f"the device {name!r} is not here: {why}")
+    if not _opened:
+        # What was launched and not waited for may still have to print, or to fail.
+        atexit.register(synchronize)
+    return chosen()
 
 
 def synchronize() -> None:

@@ -34,9 +34,7 @@ class Interpreter(Device):
         start = -memory.ctypes.data % 16
         return memory[start : start + size]
 
-    def adopt(self, array: Array) -> Array | None:
-        if array.ctypes.data % 16 or not array.flags.c_contiguous or not array.flags.writeable:
-            return None
+    def adopt(self, array: Array) -> Array:
         return np.asarray(array.reshape(-1).view(np.uint8))
 
     def view(self, of: ArrayArgument) -> Array:

@@ -61,9 +61,12 @@ class Pool:
 
     def take(self, size: int) -> Block | None:
         """A block of a size, to be lent."""
+        free = self._free.get(size)
         try:
-            block = self._free[size].pop()
-        except IndexError:
+            block = free.pop() if free else None
+        except IndexError:  # another thread was faster
+            return None
+        if block is None:
             return None
         self.held -= size
         return block

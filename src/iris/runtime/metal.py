@@ -9,7 +9,6 @@ launch   ->   Launch, Stream     ->   MTLCommandBuffer with a concurrent encoder
 from __future__ import annotations
 
 import ctypes
-import mmap
 import platform
 import re
 import struct
@@ -38,7 +37,6 @@ from iris.runtime.messages import LANGUAGE, SHARED, Messages, Range, Size
 from iris.runtime.objc import Object, ObjectiveCError, Pointer, Runtime, UInteger
 from iris.runtime.queue import Launch, Stream
 
-PAGE = mmap.PAGESIZE
 # As compilers and softmetal say it.
 _LINE = re.compile(r"(?:program_source:|\bline )(\d+)")
 
@@ -77,7 +75,7 @@ class Metal(Device):
         self.runtime, create = self.open()
         self.messages = Messages(self.runtime)
         self.lock = threading.RLock()
-        self.busy: set[Stream] = set()  # which have launches that are not done
+        self.busy: set[Stream] = set()  # which have launches that are not done, or errors
         self.tell: Callable[[Timing], None] | None = None
         with self.runtime.pool():
             pointer = create()
@@ -221,9 +219,6 @@ class Metal(Device):
 
     def adopt(self, array: Array) -> Memory | None:
         start, size = array.ctypes.data, array.nbytes
-        flags = array.flags
-        if start % PAGE or size % PAGE or not size or not (flags.c_contiguous and flags.writeable):
-            return None
         with self.runtime.pool():
             buffer = self.messages.new_buffer_around(self._device, start, size, SHARED, None)
         if buffer is None:
@@ -320,9 +315,12 @@ class Metal(Device):
         if memory is not None:
             self._wait(memory.block.used)
             return
-        streams = list(self.busy)
-        for stream in {*streams, self._queue}:
+        with self.lock:
+            streams = list(self.busy)
+        for stream in streams:
             stream.synchronize()
+        for stream in streams:
+            stream.raise_errors()
 
     def _wait(self, uses: dict[Stream, Any]) -> None:
         for stream, batch in list(uses.items()):
@@ -330,8 +328,10 @@ class Metal(Device):
             stream.raise_errors()
 
     def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
-        self.synchronize()
-        self.tell = tell
+        try:
+            self.synchronize()
+        finally:
+            self.tell = tell
 
 
 class _Span:

@@ -109,16 +109,17 @@ class Stream:
             oldest.wait()
 
     def synchronize(self) -> None:
-        """Wait for all launches; the first error that there was is raised."""
+        """Wait for all launches; what went wrong is left to be raised."""
         with self.device.lock:
             last = self._open or (self._sent[-1] if self._sent else None)
         if last is not None:
             last.wait()
-        self.raise_errors()
 
     def raise_errors(self) -> None:
         """Raise the first of what went wrong since this was asked last."""
-        errors, self.errors = self.errors, []
+        with self.device.lock:
+            errors, self.errors = self.errors, []
+            self._rest()
         if errors:
             raise errors[0]
 
@@ -145,7 +146,9 @@ class Stream:
             if len(used) > 1 or (used and self not in used):
                 for stream, batch in list(used.items()):
                     if batch.is_done:
-                        del used[stream]
+                        # Errors that nobody was told of are found by who reads the memory.
+                        if not stream.errors:
+                            del used[stream]
                     elif stream is not self:
                         return batch
         return None
@@ -215,8 +218,12 @@ class Stream:
         batch.launches.clear()
         batch.read.clear()
         batch.written.clear()
-        if not self._sent and self._open is None:
-            device.busy.discard(self)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Be forgotten by the device, if nothing is left to do or to tell."""
+        if not self._sent and self._open is None and not self.errors:
+            self.device.busy.discard(self)
 
     def _timing(self, batch: Batch) -> Timing:
         """Of the only launch of a batch."""
