@@ -74,6 +74,15 @@ def test_an_array_that_fills_pages_is_shared(device: Device) -> None:
     assert x[3] == 10
 
 
+def test_another_array_is_copied(device: Device) -> None:
+    x = on_pages(1024)
+    for part in (x[4:], x[:100], x.reshape(32, 32)[:, :16]):
+        buffer = iris.asarray(part, device=device)
+        part[...] = 3
+        assert buffer.peek(0) == 0
+        x[:] = 0
+
+
 def test_persistent_memory_is_its_own(device: Device) -> None:
     x = on_pages(1024)
     buffer = iris.asarray(x, persistent=True, device=device)

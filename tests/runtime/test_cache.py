@@ -99,6 +99,13 @@ def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert list(folder.iterdir()) == []
 
 
+def test_files_of_others_stay(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "partial-of-something").write_text("else")
+    Cache("tools").put("key", b"library")
+    assert (folder / "partial-of-something").exists()
+
+
 _WRITER = """
 import os, signal
 from iris.runtime import cache

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from types import ModuleType
 
@@ -55,6 +57,17 @@ def test_devices_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
         iris.empty(3, device="absent")
     with pytest.raises(SettingError, match=r"no device 'gpu'; there are .*interp, .*mine, absent"):
         iris.empty(3, device="gpu")
+
+
+def test_threads_open_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(Interpreter):
+        def __init__(self) -> None:
+            time.sleep(0.05)
+
+    monkeypatch.setitem(devices.DEVICES, "slow", Slow)
+    with ThreadPoolExecutor(4) as pool:
+        opened = set(pool.map(devices.select, ["slow"] * 4))
+    assert len(opened) == 1
 
 
 def test_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
