@@ -130,6 +130,35 @@ def test_a_kernel_that_goes_wrong_is_named(
     np.testing.assert_array_equal(out.numpy(), 2)
 
 
+def test_a_fault_is_told_under_another_handler_of_faults(device: Metal) -> None:
+    """Python's own, enabled since the first launch, is called first and sends the signal on."""
+    script = """
+import faulthandler, os, sys
+import numpy as np, iris
+from dataclasses import replace
+import test_softmetal as test
+device = test.select("softmetal")
+x = iris.asarray(np.ones(250, np.float32), device=device)
+out = iris.empty_like(x)
+test.scale[4](x, out, 2.0, 250)
+assert (out.numpy() == 2).all()
+faulthandler.enable(open(os.devnull, "w"))
+function, source = test.lowered(test.scale, x, out, 2.0, 250)
+broken = device.compile(function, replace(source, text=source.text.replace("< p.n", "< p.n + 4")))
+device.launch(broken, (4, 1, 1), [x.argument, out.argument, 2.0, 250])
+try:
+    out.numpy()
+except iris.errors.DeviceError as error:
+    print(error)
+"""
+    tests = ROOT / "tests"
+    environment = os.environ | {"PYTHONPATH": f"{tests}{os.pathsep}{tests / 'runtime'}"}
+    ran = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert "8 bytes past the end of buffer 0 (X)" in ran.stdout, ran.stdout + ran.stderr
+
+
 def test_an_error_tells_which_of_a_batch(device: Metal) -> None:
     x = iris.asarray(np.ones(250, np.float32), device=device)
     out = iris.empty_like(x)

@@ -12,6 +12,7 @@
 #include <deque>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "threadgroup.h"
@@ -40,6 +41,8 @@ void on_signal(int signal, siginfo_t *info, void *context) {
     if (runner && runner->in_kernel) {
         const void *at = program_counter(context);
         if (signal == watchdog_signal) runner->stop("a threadgroup did not end in time", at, nullptr);
+        // Sent by a handler that was called before this one: the fault itself comes again.
+        if (info->si_code <= 0) return;
         if (signal == SIGFPE) runner->stop("an integer is divided by zero", at, nullptr);
         // The processor does not say which address it was that did not suit its instruction.
         const int misaligned = signal == SIGBUS ? int(BUS_ADRALN) : int(SI_KERNEL);
@@ -59,6 +62,8 @@ void on_signal(int signal, siginfo_t *info, void *context) {
 }
 
 void catch_signals() {
+    static bool done = false;  // also of a process that was forked since
+    if (std::exchange(done, true)) return;
     for (int signal : {SIGSEGV, SIGBUS, SIGFPE, watchdog_signal}) {
         struct sigaction action = {};
         action.sa_sigaction = on_signal;
