@@ -257,7 +257,26 @@ func graph @net returns=[tensor<3x5xf32>, tensor<f32>](%a: tensor<3x5xf32>, %b: 
   %3: tensor<3x5xbool> = compare ge %0, %a
   %4: tensor<3x5xf32> = select %3, %a, %0
   %c0_25: tensor<f32> = constant 0.25
-  return %4, %1
+  %5: tensor<3x5xi32> = graph.iota 1
+  %6: tensor<3x5xi32> = graph.scan sum 0 %5
+  %7: tensor<5x3xf32> = graph.transpose [1, 0] %4
+  %8: tensor<3x3xf32> = graph.matmul %4, %7
+  %9: tensor<1x9xf32> = graph.reshape %8
+  %10: tensor<4x9xf32> = graph.broadcast %9
+  %11: tensor<2x9xf32> = graph.slice [3, 8] [-2, -1] %10
+  %12: tensor<6x9xf32> = graph.concat 0 %10, %11
+  %13: tensor<7x10xf32> = graph.pad [0, 1] %12, %1
+  %14: tensor<10xf32> = graph.reduce maximum [0] %13
+  %15: tensor<3x5xf32> = graph.gather [0] %14, %6
+  %16: tensor<10xf32> = graph.scatter add [0] %14, %15, %5
+  %image: tensor<1x1x2x5xf32> = graph.reshape %16
+  %filter: tensor<1x1x1x3xf32> = graph.slice [0, 0, 1, 4] [1, 1, 1, -2] %image
+  %17: tensor<1x1x2x3xf32> = graph.conv2d [1, 2] [0, 0, 1, 1] [1, 1] 1 %image, %filter
+  %18: tensor<3x5xf32> = graph.kernel @double {
+    %19: tensor<3x5xf32> = add %15, %15
+    yield %19
+  }
+  return %18, %1
 }
 """
 

@@ -1,6 +1,6 @@
 """The IR: types, values, ops and regions, their text, their verifier, their layouts."""
 
-from iris.ir import control, math, metal, tile
+from iris.ir import control, graph, math, metal, tile
 from iris.ir.core import Facet, Level, Location, Module, Op, Region, Value
 from iris.ir.text.parser import parse
 from iris.ir.text.printer import to_text
@@ -15,6 +15,7 @@ __all__ = [
     "Region",
     "Value",
     "control",
+    "graph",
     "math",
     "metal",
     "parse",

@@ -26,6 +26,7 @@ from iris.ir.types import (
     Ptr,
     Registers,
     Staged,
+    Tensor,
     Threadgroup,
     Tile,
     Type,
@@ -65,6 +66,7 @@ BITS = _elements("integers or bools", Kind.SIGNED, Kind.UNSIGNED, Kind.BOOL)
 INTEGER = Constraint("a scalar integer", lambda t: isinstance(t, DType) and t.is_integer)
 CONDITION = Constraint("a scalar bool", lambda t: isinstance(t, DType) and t.kind is Kind.BOOL)
 POINTER = Constraint("a pointer", lambda t: isinstance(t, Ptr))
+TENSORS = Constraint("a tensor", lambda t: isinstance(t, Tensor))
 TILES = Constraint("a tile", lambda t: isinstance(t, Tile))
 STAGED = Constraint("a staged tile", lambda t: isinstance(t, Staged))
 MATRIX = Constraint("a tile or a staged tile", lambda t: isinstance(t, (Tile, Staged)))
