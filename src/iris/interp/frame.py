@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from iris.errors import ArgumentError, ProgramError
 from iris.interp.address import AddressArithmetic, address_parts, beyond, is_beyond
+from iris.interp.lifetimes import last_uses
 from iris.interp.memory import View, memory_dtype, share_shadows
 from iris.ir import scalar, tile
 from iris.ir.control import For, Func, While
@@ -101,21 +102,7 @@ def _bind(parameter: Value, argument: Any) -> Any:
 
 
 def _plan(region: Region) -> list[Step]:
-    steps: list[Step] = []
-    alive: set[Value] = set()
-    for op in reversed(region):
-        mentioned = _mentioned(op)
-        mentioned.update(op.results)
-        dying = [v for v in mentioned if v not in alive and v.home is region]
-        alive.update(dying)
-        if not op.terminator:
-            steps.append(Step(op, interpretation[type(op)], tuple(dying)))
-    return steps[::-1]
-
-
-def _mentioned(op: Op) -> set[Value]:
-    """The values that an op, or one within it, uses."""
-    return {value for inner in op.walk() for value in inner.operands}
+    return [Step(op, interpretation[type(op)], dying) for op, dying in last_uses(region)]
 
 
 class Frame:

@@ -23,23 +23,23 @@ _EXTREMA: dict[str, np.ufunc] = {
 
 
 @np.errstate(all="ignore")
-def reduce(kind: ReduceKind, dtype: DType, x: Array, axis: int) -> Array:
-    """The reduction of all elements along an axis."""
+def reduce(kind: ReduceKind, dtype: DType, x: Array, *axes: int) -> Array:
+    """The reduction of all elements along some axes; `argmax` and `argmin` go along one."""
     if kind is ReduceKind.ARGMAX:
-        return np.asarray(x.argmax(axis), np.int32)
+        return np.asarray(x.argmax(axes[0]), np.int32)
     if kind is ReduceKind.ARGMIN:
-        return np.asarray(x.argmin(axis), np.int32)
+        return np.asarray(x.argmin(axes[0]), np.int32)
     if kind is ReduceKind.ANY:
-        return np.asarray(x.any(axis))
+        return np.asarray(x.any(axes))
     if kind is ReduceKind.ALL:
-        return np.asarray(x.all(axis))
+        return np.asarray(x.all(axes))
     if kind.value in _EXTREMA:
-        return extremum(kind.value, dtype, x, lambda ufunc, y: ufunc.reduce(y, axis=axis))
+        return extremum(kind.value, dtype, x, lambda ufunc, y: ufunc.reduce(y, axis=axes))
     if kind is ReduceKind.PROD:
-        return _accumulated(dtype, np.prod(x, axis=axis, dtype=_accumulator(dtype)))
-    # From NumPy's own start, 0, a sum of nothing but -0 would be 0.
-    start = -0.0 if dtype.is_float else 0
-    total = np.sum(x, axis=axis, dtype=_accumulator(dtype), initial=start)
+        return _accumulated(dtype, np.prod(x, axis=axes, dtype=_accumulator(dtype)))
+    # From NumPy's own start, 0, a sum of nothing but -0 would be 0; that of nothing at all is.
+    start = -0.0 if dtype.is_float and x.size else 0
+    total = np.sum(x, axis=axes, dtype=_accumulator(dtype), initial=start)
     return _accumulated(dtype, total)
 
 

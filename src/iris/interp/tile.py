@@ -34,6 +34,7 @@ from iris.interp.frame import (
     take,
 )
 from iris.interp.memory import Use, View
+from iris.interp.products import product
 from iris.ir import math, scalar, tile
 from iris.ir.control import For, Func, If, While
 from iris.ir.core import OPS, Op, Value
@@ -499,30 +500,18 @@ def dot(
 ) -> Sequence[Array]:
     dtype = element_type(op.result.type).element
     left, right = _matrices(op.a, a), _matrices(op.b, b)
-    if not dtype.is_float:
-        product = _integer_product(scalar.storage(dtype), left, right)
-        return [product if acc is None else product + acc]
-    with np.errstate(all="ignore"):
-        total = np.matmul(left.astype(np.float32, copy=False), right.astype(np.float32, copy=False))
-        if acc is not None:
+    total = product(dtype, left, right)
+    if acc is not None:
+        with np.errstate(all="ignore"):
             total = total + acc
-    return [total if dtype is f32 else scalar.round_to(dtype, total)]
+    exact = dtype is f32 or not dtype.is_float
+    return [total if exact else scalar.round_to(dtype, total)]
 
 
 def _matrices(value: Value, x: Array) -> Array:
     """Whole matrices, as NumPy multiplies them fast."""
     whole = _full(value, x)
     return whole if whole.shape == x.shape else np.ascontiguousarray(whole)
-
-
-def _integer_product(storage: np.dtype[Any], a: Array, b: Array) -> Array:
-    """The matrix product, wrapping.  NumPy is fast with floats only, so they are used where they
-    are exact."""
-    greatest = [max(-int(x.min()), int(x.max())) for x in (a, b)]
-    if prod(greatest) * a.shape[-1] < 2**53:
-        exact = np.matmul(a.astype(np.float64), b.astype(np.float64))
-        return np.asarray(exact.astype(np.int64).astype(storage))
-    return np.asarray(np.matmul(a.astype(storage), b.astype(storage)))
 
 
 @interpretation(tile.Reduce)
