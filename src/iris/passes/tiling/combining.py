@@ -1,0 +1,291 @@
+"""Reductions, scans and products: what is made of the elements along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iris.ir import math, tile
+from iris.ir.core import Value
+from iris.ir.math import Predicate, element_type
+from iris.ir.tile import ReduceKind
+from iris.ir.types import DType, ElementType, Tile, i32
+from iris.passes.tiling.demand import (
+    Contraction,
+    Demand,
+    Load,
+    Reduction,
+    Running,
+    Same,
+    Unfit,
+)
+from iris.passes.tiling.emit import Emitter, Frame, Made, makes
+from iris.passes.tiling.index import Index
+from iris.passes.tiling.numbers import accumulator, combined, identity
+
+PLACES = (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
+
+
+@makes(Reduction)
+def reduction(to: Emitter, recipe: Reduction, demand: Demand, frame: Frame) -> Made:
+    maker = _Places if recipe.kind in PLACES else _Values
+    loops = [axis for axis in recipe.over if axis not in to.plan.lanes]
+    if not loops:
+        return maker(to, recipe, demand).at_once()
+    to.prepare([recipe.demand], set(loops))
+    # What goes over the same axes goes together.
+    together = [maker(to, recipe, demand)]
+    for other, known in to.recipes.items():
+        if (
+            isinstance(known, Reduction)
+            and known.over == recipe.over
+            and other is not demand
+            and to.is_ready(other)
+        ):
+            together.append((_Places if known.kind in PLACES else _Values)(to, known, other))
+    starts = [part.starts() for part in together]
+    counts = [len(start) for start in starts]
+
+    def body(carried: Sequence[Value]) -> Sequence[Value]:
+        results: list[Value] = []
+        for part, count in zip(together, counts, strict=True):
+            own, carried = carried[:count], carried[count:]
+            results += part.once(own)
+        return results
+
+    needed = [part.recipe.demand for part in together]
+    ends = to.loop(loops, needed, [v for start in starts for v in start], body)
+    mades = []
+    for part, count in zip(together, counts, strict=True):
+        own, ends = ends[:count], ends[count:]
+        mades.append(part.finish(own))
+        to.keep(part.demand, mades[-1])
+    return mades[0]
+
+
+class _Values:
+    """A reduction to a value."""
+
+    def __init__(self, to: Emitter, recipe: Reduction, demand: Demand):
+        self.to = to
+        self.recipe = recipe
+        self.demand = demand
+        axes = {*to.dependencies[recipe.demand], *recipe.over}
+        self.frame = to.lanes_of(axes)
+        self.shape = to.shape(self.frame, axes)
+        self.element = demand.element
+
+    def operand(self) -> Value:
+        """The elements, of which those over the end do not count."""
+        to = self.to
+        value = to.element(self.recipe.demand, self.frame)
+        mask = to.mask(self.recipe.over, (), self.frame)
+        if mask is not None:
+            none = identity(self.recipe.kind.value, element_type(value.type).element)
+            value = to.choose(mask, value, to.constant_of(none, element_type(value.type)))
+        return to.spread(value, self.shape)
+
+    def at_once(self) -> Made:
+        return self.reduced(self.operand())
+
+    def reduced(self, value: Value) -> Made:
+        """What is left when the lanes are reduced."""
+        frame = list(self.frame)
+        for axis in reversed(self.frame):
+            if axis in self.recipe.over:
+                value = self.to.b(tile.Reduce(self.recipe.kind, frame.index(axis), value))
+                frame.remove(axis)
+        return self.to.named(value, self.demand, tuple(frame))
+
+    def starts(self) -> Sequence[Value]:
+        kind, element = self.recipe.kind.value, accumulator(self.recipe.kind.value, self.element)
+        type_ = Tile(self.shape, element) if self.shape else element
+        return [self.to.constant_of(identity(kind, element), type_)]
+
+    def once(self, carried: Sequence[Value]) -> Sequence[Value]:
+        (total,) = carried
+        value = self.to.cast(self.operand(), element_type(total.type).element)
+        return [self.to.b(combined(self.recipe.kind.value)(total, value))]
+
+    def finish(self, carried: Sequence[Value]) -> Made:
+        (total,) = carried
+        made = self.reduced(total)
+        return Made(self.to.cast(made.value, self.element), made.frame)
+
+
+class _Places(_Values):
+    """A reduction to the first place of an extremum, where nan is the most extreme."""
+
+    @property
+    def _extremum(self) -> ReduceKind:
+        is_max = self.recipe.kind is ReduceKind.ARGMAX
+        return ReduceKind.MAXIMUM if is_max else ReduceKind.MINIMUM
+
+    def starts(self) -> Sequence[Value]:
+        to, element = self.to, self.recipe.demand.element
+        none = to.constant_of(identity(self._extremum.value, element), self._type(element))
+        # The first round's own places, for where nothing is more extreme than that.
+        lanes = [axis for axis in self.recipe.over if axis in to.plan.lanes]
+        place = to.number(0) if not lanes else to.index(Index.of(lanes[0]), self.frame)
+        return [none, to.spread(place, self.shape) if self.shape else place]
+
+    def _type(self, element: DType) -> ElementType:
+        return Tile(self.shape, element) if self.shape else element
+
+    def once(self, carried: Sequence[Value]) -> Sequence[Value]:
+        to, (best, place) = self.to, carried
+        value = self.operand()
+        is_max = self.recipe.kind is ReduceKind.ARGMAX
+        predicate = Predicate.GT if is_max else Predicate.LT
+        better = to.b(math.Compare(predicate, value, best))
+        if element_type(best.type).element.is_float:
+            # Nothing is more extreme than a nan that was before.
+            is_number = to.b(math.Compare(Predicate.EQ, best, best))
+            is_nan = to.b(math.Compare(Predicate.NE, value, value))
+            better = to.b(math.Or(better, to.b(math.And(is_nan, is_number))))
+        here = to.spread(to.index(self._index(), self.frame), self.shape)
+        return [to.b(math.Select(better, value, best)), to.b(math.Select(better, here, place))]
+
+    def _index(self) -> Index:
+        """The place along the axis that is reduced."""
+        return self.to.plan.place(self.recipe.over)
+
+    def finish(self, carried: Sequence[Value]) -> Made:
+        to, (best, place) = self.to, carried
+        lanes = [axis for axis in self.frame if axis in self.recipe.over]
+        if not lanes:
+            return to.named(place, self.demand, self.frame)
+        (lane,) = lanes
+        at = self.frame.index(lane)
+        extreme = to.b(tile.Reduce(self._extremum, at, best))
+        rest = tuple([axis for axis in self.frame if axis is not lane])
+        extreme = to.spread(to.align(Made(extreme, rest), self.frame), self.shape)
+        is_it = to.b(math.Compare(Predicate.EQ, best, extreme))
+        if element_type(best.type).element.is_float:
+            nan = to.b(math.Compare(Predicate.NE, best, best))
+            is_it = to.b(math.Or(is_it, nan))
+        far = to.constant_of(i32.high, element_type(place.type))
+        first = to.b(math.Select(is_it, place, far))
+        return to.named(to.b(tile.Reduce(ReduceKind.MINNUM, at, first)), self.demand, rest)
+
+
+@makes(Running)
+def running(to: Emitter, recipe: Running, demand: Demand, frame: Frame) -> Made:
+    """A scan of the lanes, after what it has come to in the rounds before."""
+    lanes = [axis for axis in recipe.over if axis in to.plan.lanes]
+    scalars = [axis for axis in recipe.over if axis not in to.plan.lanes]
+    total = to.running.get(demand)
+    if len(lanes) > 1 or len(scalars) > 1 or (scalars and total is None):
+        raise Unfit("a scan goes along its axis from the start")
+    axes = {*to.dependencies[recipe.demand], *recipe.over}
+    frame = to.lanes_of(axes)
+    kind = recipe.kind.value
+    shape = to.shape(frame, axes)
+    value = to.spread(to.element(recipe.demand, frame), shape)
+    if total is not None:
+        value = to.cast(value, element_type(total.type).element)
+        mask = to.mask(recipe.over, (), frame)
+        if mask is not None:
+            none = identity(kind, element_type(value.type).element)
+            value = to.choose(mask, value, to.constant_of(none, element_type(value.type)))
+    result = value
+    if lanes:
+        result = to.b(tile.Scan(recipe.kind, frame.index(lanes[0]), value))
+    if total is not None:
+        result = to.binary(combined(kind), total, result)
+        whole = result
+        if lanes:
+            at = frame.index(lanes[0])
+            part = to.b(tile.Reduce(ReduceKind(kind), at, value))
+            rest = tuple([axis for axis in frame if axis is not lanes[0]])
+            whole = to.binary(combined(kind), total, to.align(Made(part, rest), frame))
+        to.running[demand] = whole
+    return to.named(to.cast(result, demand.element), demand, frame)
+
+
+@makes(Contraction)
+def contraction(to: Emitter, recipe: Contraction, demand: Demand, frame: Frame) -> Made:
+    product = _Product(to, recipe, demand)
+    loops = [axis for axis in recipe.over if axis not in to.plan.lanes]
+    to.prepare(recipe.demands, set(loops))
+    (total,) = to.loop(loops, recipe.demands, [product.start()], product.once)
+    return product.finish(total)
+
+
+class _Product:
+    """A sum of products: of matrices, where there are lanes along what is made and what is
+    summed; else of elements."""
+
+    def __init__(self, to: Emitter, recipe: Contraction, demand: Demand):
+        self.to = to
+        self.recipe = recipe
+        self.demand = demand
+        over = {*recipe.over}
+        self.depth = to.lanes_of(over)
+        self.a = to.lanes_of(to.dependencies[recipe.a] - over)
+        self.b = to.lanes_of(to.dependencies[recipe.b] - over)
+        conditions = to.demands.axes_in([c.index for c in recipe.conditions])
+        self.is_matrix = (
+            len(self.depth) == len(self.a) == len(self.b) == 1
+            and self.a != self.b
+            and any({*to.lanes_of(conditions)} <= {*side, *self.depth} for side in (self.a, self.b))
+        )
+        axes = {*self.a, *self.b, *self.depth}
+        self.frame: Frame = (*self.a, *self.b) if self.is_matrix else to.lanes_of(axes)
+        self.shape = to.shape(self.frame, axes)
+
+    def start(self) -> Value:
+        type_ = Tile(self.shape, self.recipe.element) if self.shape else self.recipe.element
+        return self.to.constant_of(0, type_)
+
+    def once(self, carried: Sequence[Value]) -> Sequence[Value]:
+        (total,) = carried
+        to = self.to
+        if self.is_matrix:
+            a, b = (*self.a, *self.depth), (*self.depth, *self.b)
+            return [
+                to.b(
+                    tile.Dot(self.operand(self.recipe.a, a), self.operand(self.recipe.b, b), total)
+                )
+            ]
+        x, y = (
+            to.cast(self.operand(d, self.frame), self.recipe.element) for d in self.recipe.demands
+        )
+        product = to.binary(math.Mul, x, y)
+        return [to.b(math.Add(total, to.spread(product, self.shape)))]
+
+    def operand(self, demand: Demand, frame: Frame) -> Value:
+        """The elements of a factor, 0 where they do not count."""
+        to = self.to
+        value = to.element(demand, frame)
+        conditions = [
+            c
+            for c in self.recipe.conditions
+            if {*to.lanes_of(to.demands.axes_in([c.index]))} <= {*frame}
+        ]
+        if not _is_zero_elsewhere(to, demand, self.recipe):
+            mask = to.mask(self.recipe.over, conditions, frame)
+            if mask is not None:
+                value = to.choose(mask, value, to.constant_of(0, element_type(value.type)))
+        if self.is_matrix:
+            value = to.spread(value, tuple([to.plan.lanes[a] for a in frame if a is not None]))
+        return value
+
+    def finish(self, total: Value) -> Made:
+        frame = list(self.frame)
+        if not self.is_matrix:
+            for axis in self.depth:
+                total = self.to.b(tile.Reduce(ReduceKind.SUM, frame.index(axis), total))
+                frame.remove(axis)
+        return self.to.named(total, self.demand, tuple(frame))
+
+
+def _is_zero_elsewhere(to: Emitter, demand: Demand, recipe: Contraction) -> bool:
+    """Whether a factor is loaded as 0 where it does not count."""
+    known = to.recipes[demand]
+    while isinstance(known, Same):
+        known = to.recipes[known.demand]
+    return (
+        isinstance(known, Load)
+        and {*recipe.conditions} <= known.guard
+        and {*recipe.over} <= to.demands.axes_in([known.address])
+    )

@@ -1,0 +1,579 @@
+"""What a kernel computes, as demands: which element of which tensor, for each point of its axes.
+
+To have an element of a result is to demand elements of what it is made of, down to those of the
+kernel's inputs, which are loaded.  Views of a tensor are no work at all: they are other indices.
+
+    softmax[i, j]   exp(x[i, j] - max[i]) / sum[i]       max[i], sum[i]: over all of axis j
+    matmul[i, j]    a[i, k] times b[k, j], over all of axis k
+
+`rules` has, for each op, what a demand for its result becomes; each is a `Recipe`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
+
+from iris.ir import graph, math
+from iris.ir.core import OPS, Facet, Op, Value
+from iris.ir.math import element_type
+from iris.ir.tile import ReduceKind, ScanKind
+from iris.ir.types import DType
+from iris.passes.tiling.index import Atom, Axis, Index, divide, total
+
+rules = Facet("demand")
+
+
+class Unfit(Exception):
+    """Why some ops cannot be one kernel."""
+
+
+@dataclass(frozen=True)
+class Within:
+    """That an index is from `low` to below `high`."""
+
+    index: Index
+    low: int
+    high: int
+
+    @property
+    def is_certain(self) -> bool:
+        return self.low <= self.index.low and self.index.high < self.high
+
+    @property
+    def is_impossible(self) -> bool:
+        return self.index.high < self.low or self.high <= self.index.low
+
+
+Guard: TypeAlias = frozenset[Within]
+ALWAYS: Guard = frozenset()
+
+
+@dataclass(frozen=True)
+class Demand:
+    """An element of a tensor; where the guard does not hold, any number will do."""
+
+    value: Value
+    at: tuple[Index, ...]
+    guard: Guard = ALWAYS
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.value, self.at, self.guard))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def element(self) -> DType:
+        return element_type(self.value.type).element
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return element_type(self.value.type).shape
+
+    def where(self, *conditions: Within) -> Demand:
+        """The same element, needed only where some conditions hold, too."""
+        return replace(self, guard=self.guard | {c for c in conditions if not c.is_certain})
+
+    def indices(self) -> Iterator[Index]:
+        yield from self.at
+        for condition in self.guard:
+            yield condition.index
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A number that is looked up in a tensor of places, which are below a size."""
+
+    place: Demand
+    size: int
+
+    low = 0
+
+    @property
+    def high(self) -> int:
+        return max(0, self.size - 1)
+
+    def __repr__(self) -> str:
+        return f"{self.place.value.name or 'place'}{list(self.place.at)}"
+
+
+# Recipes: what a demanded element is made of.
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an element is made of."""
+
+    @property
+    def demands(self) -> tuple[Demand, ...]:
+        """The elements it is made of."""
+        return ()
+
+    def formulas(self) -> Iterator[Index]:
+        """The indices that are computed for it."""
+        return iter(())
+
+    def substituted(self, new: Substitution) -> Recipe:
+        return self
+
+
+@dataclass(frozen=True)
+class Load(Recipe):
+    """An element of an input, in row-major order."""
+
+    value: Value
+    address: Index
+    guard: Guard
+
+    def formulas(self) -> Iterator[Index]:
+        yield self.address
+        for condition in self.guard:
+            yield condition.index
+
+    def substituted(self, new: Substitution) -> Load:
+        return Load(self.value, new.index(self.address), new.guard(self.guard))
+
+
+@dataclass(frozen=True)
+class Number(Recipe):
+    """An index as a number."""
+
+    index: Index
+
+    def formulas(self) -> Iterator[Index]:
+        yield self.index
+
+    def substituted(self, new: Substitution) -> Number:
+        return Number(new.index(self.index))
+
+
+@dataclass(frozen=True)
+class Splat(Recipe):
+    """A constant."""
+
+    op: math.Constant
+
+
+@dataclass(frozen=True)
+class Same(Recipe):
+    """Another element."""
+
+    demand: Demand
+
+    @property
+    def demands(self) -> tuple[Demand, ...]:
+        return (self.demand,)
+
+    def substituted(self, new: Substitution) -> Same:
+        return Same(new.demand(self.demand))
+
+
+@dataclass(frozen=True)
+class Choice(Recipe):
+    """The first of some elements whose conditions hold; there are none for the last."""
+
+    options: tuple[tuple[tuple[Within, ...], Demand], ...]
+
+    @property
+    def demands(self) -> tuple[Demand, ...]:
+        return tuple([demand for _, demand in self.options])
+
+    def formulas(self) -> Iterator[Index]:
+        for conditions, _ in self.options:
+            for condition in conditions:
+                yield condition.index
+
+    def substituted(self, new: Substitution) -> Choice:
+        options = [(tuple(map(new.within, cs)), new.demand(d)) for cs, d in self.options]
+        return Choice(tuple(options))
+
+
+@dataclass(frozen=True)
+class Elementwise(Recipe):
+    """A function of elements."""
+
+    op: Op
+    operands: tuple[Demand, ...]
+
+    @property
+    def demands(self) -> tuple[Demand, ...]:
+        return self.operands
+
+    def substituted(self, new: Substitution) -> Elementwise:
+        return Elementwise(self.op, tuple(map(new.demand, self.operands)))
+
+
+@dataclass(frozen=True)
+class Combining(Recipe):
+    """What is made of the elements along some axes."""
+
+    over: tuple[Axis, ...]
+
+
+@dataclass(frozen=True)
+class Reduction(Combining):
+    """One value for the elements along some axes."""
+
+    kind: ReduceKind
+    demand: Demand
+
+    @property
+    def demands(self) -> tuple[Demand, ...]:
+        return (self.demand,)
+
+    def substituted(self, new: Substitution) -> Reduction:
+        return Reduction(new.axes(self.over), self.kind, new.demand(self.demand))
+
+
+@dataclass(frozen=True)
+class Running(Combining):
+    """The reduction of the elements along some axes up to and with one."""
+
+    kind: ScanKind
+    demand: Demand
+
+    @property
+    def demands(self) -> tuple[Demand, ...]:
+        return (self.demand,)
+
+    def substituted(self, new: Substitution) -> Running:
+        return Running(new.axes(self.over), self.kind, new.demand(self.demand))
+
+
+@dataclass(frozen=True)
+class Contraction(Combining):
+    """The sum of the products along some axes, of those for which some conditions hold."""
+
+    a: Demand
+    b: Demand
+    element: DType
+    conditions: tuple[Within, ...] = ()
+
+    @property
+    def demands(self) -> tuple[Demand, ...]:
+        return (self.a, self.b)
+
+    def formulas(self) -> Iterator[Index]:
+        for condition in self.conditions:
+            yield condition.index
+
+    def substituted(self, new: Substitution) -> Contraction:
+        conditions = tuple(map(new.within, self.conditions))
+        a, b = new.demand(self.a), new.demand(self.b)
+        return Contraction(new.axes(self.over), a, b, self.element, conditions)
+
+
+class Substitution:
+    """Axes replaced by formulas of others."""
+
+    def __init__(self, formulas: Mapping[Axis, Index]):
+        self._formulas = formulas
+        self._moved: dict[Demand, Demand] = {}
+
+    def demand(self, old: Demand) -> Demand:
+        moved = self._moved.get(old)
+        if moved is None:
+            at = tuple(map(self.index, old.at))
+            moved = self._moved[old] = Demand(old.value, at, self.guard(old.guard))
+        return moved
+
+    def index(self, old: Index) -> Index:
+        return old.substitute(self._atom)
+
+    def within(self, old: Within) -> Within:
+        return Within(self.index(old.index), old.low, old.high)
+
+    def guard(self, old: Guard) -> Guard:
+        return frozenset(map(self.within, old))
+
+    def axes(self, old: Iterable[Axis]) -> tuple[Axis, ...]:
+        return tuple(axes_of([self._formulas.get(axis) or Index.of(axis) for axis in old]))
+
+    def _atom(self, atom: Atom) -> Index | None:
+        if isinstance(atom, Lookup):
+            return Index.of(Lookup(self.demand(atom.place), atom.size))
+        return self._formulas.get(atom) if isinstance(atom, Axis) else None
+
+
+class Demands:
+    """What a kernel demands, from its outputs down to its inputs."""
+
+    def __init__(self, outputs: Sequence[Demand], inputs: Iterable[Value], axes: Sequence[Axis]):
+        self.inputs = set(inputs)
+        self.outer = tuple(axes)  # those of the outputs
+        self.axes = list(axes)  # those, then the ones of reductions
+        self.outputs = list(outputs)
+        self.recipes: dict[Demand, Recipe] = {}
+        for demand in self.outputs:
+            self._visit(demand)
+
+    def _visit(self, demand: Demand) -> None:
+        """Find the recipes of all that a demand needs, what is needed before what needs it."""
+        if demand in self.recipes:
+            return
+        for index in demand.indices():
+            self._visit_places(index)
+        recipe = self._recipe(demand)
+        for needed in recipe.demands:
+            self._visit(needed)
+        self.recipes[demand] = recipe
+
+    def _visit_places(self, index: Index) -> None:
+        for atom in index.atoms():
+            if isinstance(atom, Lookup):
+                self._visit(atom.place)
+
+    def _recipe(self, demand: Demand) -> Recipe:
+        op = demand.value.op
+        if demand.value in self.inputs or op is None:
+            return Load(demand.value, address(demand), demand.guard)
+        rule: Callable[..., Recipe] = rules[type(op)]
+        return rule(op, demand, self)
+
+    def new_axis(self, size: int) -> Axis:
+        axis = Axis(f"r{len(self.axes)}", size)
+        self.axes.append(axis)
+        return axis
+
+    def axis_over(self, size: int, demand: Demand, others: Sequence[Axis] = ()) -> Axis:
+        """An axis for a reduction whose result depends on what a demand does: one that is there
+        serves unless the result depends on it, so that what is reduced and what is not are the
+        same elements."""
+        taken = {*axes_of(demand.indices()), *others}
+        for axis in self.axes:
+            if axis.size == size and axis not in taken:
+                return axis
+        return self.new_axis(size)
+
+    @cached_property
+    def dependencies(self) -> dict[Demand, frozenset[Axis]]:
+        """The axes along which each demanded element differs."""
+        found: dict[Demand, frozenset[Axis]] = {}
+        for demand, recipe in self.recipes.items():
+            axes: set[Axis] = set()
+            for index in recipe.formulas():
+                axes |= _axes_in(index, found)
+            for needed in recipe.demands:
+                axes |= found[needed]
+            if isinstance(recipe, Running):
+                axes.update(recipe.over)
+            elif isinstance(recipe, Combining):
+                axes.difference_update(recipe.over)
+            found[demand] = frozenset(axes)
+        return found
+
+    def axes_in(self, indices: Iterable[Index]) -> set[Axis]:
+        """The axes along which the values of formulas differ."""
+        return {axis for index in indices for axis in _axes_in(index, self.dependencies)}
+
+    def substituted(self, formulas: Mapping[Axis, Index]) -> Demands:
+        """The same with axes replaced by formulas of others, and what is over them over those."""
+        to = Substitution(formulas)
+        new = Demands.__new__(Demands)
+        new.inputs = self.inputs
+        new.outer, new.axes = to.axes(self.outer), list(to.axes(self.axes))
+        new.outputs = [to.demand(demand) for demand in self.outputs]
+        new.recipes = {to.demand(d): recipe.substituted(to) for d, recipe in self.recipes.items()}
+        return new
+
+
+def _axes_in(index: Index, places: Mapping[Demand, frozenset[Axis]]) -> set[Axis]:
+    axes: set[Axis] = set()
+    for atom in index.atoms():
+        if isinstance(atom, Lookup):
+            axes |= places[atom.place]
+        elif isinstance(atom, Axis):
+            axes.add(atom)
+    return axes
+
+
+def indices_of(axes: Sequence[Axis]) -> tuple[Index, ...]:
+    return tuple([Index.of(axis) for axis in axes])
+
+
+def axes_of(indices: Iterable[Index]) -> dict[Axis, None]:
+    """The axes in formulas, in order, those of what is looked up among them."""
+    found: dict[Axis, None] = {}
+    for index in indices:
+        for atom in index.atoms():
+            if isinstance(atom, Lookup):
+                found.update(axes_of(atom.place.indices()))
+            elif isinstance(atom, Axis):
+                found[atom] = None
+    return found
+
+
+def address(demand: Demand) -> Index:
+    """Where an element is, in row-major order."""
+    result = Index()
+    for size, index in zip(demand.shape, demand.at, strict=True):
+        result = result * size + index
+    return result
+
+
+# The rules.
+
+
+def elementwise(op: Op, demand: Demand, demands: Demands) -> Recipe:
+    return Elementwise(op, tuple([replace(demand, value=v) for v in op.operands]))
+
+
+for _op in OPS.values():
+    if _op.__module__ == math.__name__ and _op is not math.Constant:
+        rules(_op)(elementwise)
+
+
+@rules(math.Constant)
+def constant(op: math.Constant, demand: Demand, demands: Demands) -> Recipe:
+    return Splat(op)
+
+
+@rules(graph.Iota)
+def iota(op: graph.Iota, demand: Demand, demands: Demands) -> Recipe:
+    return Number(demand.at[op.axis])
+
+
+@rules(graph.Broadcast)
+def broadcast(op: graph.Broadcast, demand: Demand, demands: Demands) -> Recipe:
+    sizes = element_type(op.x.type).shape
+    at = [i if size > 1 else Index() for i, size in zip(demand.at, sizes, strict=True)]
+    return Same(replace(demand, value=op.x, at=tuple(at)))
+
+
+@rules(graph.Reshape)
+def reshape(op: graph.Reshape, demand: Demand, demands: Demands) -> Recipe:
+    return Same(replace(demand, value=op.x, at=unflattened(address(demand), op.x)))
+
+
+def unflattened(place: Index, value: Value) -> tuple[Index, ...]:
+    """The indices of the element at a place in row-major order."""
+    at = []
+    for size in reversed(element_type(value.type).shape):
+        place, index = divide(place, size)
+        at.append(index)
+    return tuple(at[::-1])
+
+
+@rules(graph.Transpose)
+def transpose(op: graph.Transpose, demand: Demand, demands: Demands) -> Recipe:
+    at = [demand.at[op.permutation.index(axis)] for axis in range(len(demand.at))]
+    return Same(replace(demand, value=op.x, at=tuple(at)))
+
+
+@rules(graph.Slice)
+def slice_(op: graph.Slice, demand: Demand, demands: Demands) -> Recipe:
+    steps = zip(demand.at, op.starts, op.steps, strict=True)
+    return Same(replace(demand, value=op.x, at=tuple([i * step + at for i, at, step in steps])))
+
+
+@rules(graph.Pad)
+def pad(op: graph.Pad, demand: Demand, demands: Demands) -> Recipe:
+    sizes = element_type(op.x.type).shape
+    at = tuple([i + -low for i, low in zip(demand.at, op.low, strict=True)])
+    inside = tuple([Within(i, 0, size) for i, size in zip(at, sizes, strict=True)])
+    inner = replace(demand, value=op.x, at=at)
+    return _choice([(inside, inner), ((), replace(demand, value=op.value, at=()))])
+
+
+@rules(graph.Concat)
+def concat(op: graph.Concat, demand: Demand, demands: Demands) -> Recipe:
+    options, start = [], 0
+    for value in op.values:
+        size = element_type(value.type).shape[op.axis]
+        at = list(demand.at)
+        at[op.axis] = at[op.axis] + -start
+        inside = Within(at[op.axis], 0, size)
+        options.append(((inside,), replace(demand, value=value, at=tuple(at))))
+        start += size
+    return _choice(options)
+
+
+def _choice(options: Sequence[tuple[tuple[Within, ...], Demand]]) -> Recipe:
+    """The first element whose conditions hold, of which there is one."""
+    possible: list[tuple[tuple[Within, ...], Demand]] = []
+    for conditions, demand in options:
+        if any(c.is_impossible for c in conditions):
+            continue
+        open_ = tuple([c for c in conditions if not c.is_certain])
+        possible.append((open_, demand.where(*open_)))
+        if not open_:
+            break
+    if len(possible) == 1:
+        return Same(possible[0][1])
+    return Choice(tuple(possible))
+
+
+@rules(graph.Reduce)
+def reduce(op: graph.Reduce, demand: Demand, demands: Demands) -> Recipe:
+    shape = element_type(op.x.type).shape
+    axes: list[Axis] = []
+    at = list(demand.at)
+    for place in op.axes:
+        axis = demands.axis_over(shape[place], demand, axes)
+        axes.append(axis)
+        at.insert(place, Index.of(axis))
+    inner = replace(demand, value=op.x, at=tuple(at))
+    return Reduction(tuple([axis for axis in axes if axis.size > 1]), op.kind, inner)
+
+
+@rules(graph.Scan)
+def scan(op: graph.Scan, demand: Demand, demands: Demands) -> Recipe:
+    index = demand.at[op.axis]
+    inner = replace(demand, value=op.x)
+    axes = tuple(axes_of([index]))
+    if len(axes) > 1 or index != total(indices_of(axes)):
+        raise Unfit(f"{op.name} is wanted in another order than it is made in")
+    return Running(axes, op.kind, inner)
+
+
+@rules(graph.Matmul)
+def matmul(op: graph.Matmul, demand: Demand, demands: Demands) -> Recipe:
+    *batch, row, column = demand.at
+    axis = demands.new_axis(element_type(op.a.type).shape[-1])
+    a = replace(demand, value=op.a, at=(*batch, row, Index.of(axis)))
+    b = replace(demand, value=op.b, at=(*batch, Index.of(axis), column))
+    return Contraction((axis,), a, b, demand.element)
+
+
+@rules(graph.Conv2d)
+def conv2d(op: graph.Conv2d, demand: Demand, demands: Demands) -> Recipe:
+    image, channel, *place = demand.at
+    made, count, *window = element_type(op.w.type).shape
+    axis = demands.new_axis(count * window[0] * window[1])
+    rest, across = divide(Index.of(axis), window[1])
+    source, down = divide(rest, window[0])
+    at = [
+        p * stride + step * dilation + -before
+        for p, stride, step, dilation, before in zip(
+            place, op.strides, (down, across), op.dilation, op.padding[::2], strict=True
+        )
+    ]
+    group = channel // (made // op.groups)
+    sizes = element_type(op.x.type).shape[2:]
+    inside = [Within(i, 0, size) for i, size in zip(at, sizes, strict=True)]
+    conditions = tuple([c for c in inside if not c.is_certain])
+    x = replace(demand, value=op.x, at=(image, group * count + source, *at)).where(*conditions)
+    w = replace(demand, value=op.w, at=(channel, source, down, across))
+    return Contraction((axis,), w, x, demand.element, conditions)
+
+
+@rules(graph.Gather)
+def gather(op: graph.Gather, demand: Demand, demands: Demands) -> Recipe:
+    return Same(replace(demand, value=op.x, at=places(op, demand.at, demand.guard)))
+
+
+def places(
+    op: graph.Gather | graph.Scatter, at: tuple[Index, ...], guard: Guard = ALWAYS
+) -> tuple[Index, ...]:
+    """The indices of what is looked up, or scattered to, for an element at the indices given."""
+    shape = element_type(op.x.type).shape
+    rank = len(element_type(op.indices[0].type).shape)
+    found = list(at[rank:])
+    for axis, value in zip(op.axes, op.indices, strict=True):
+        place = Lookup(Demand(value, at[:rank], guard), shape[axis])
+        found.insert(axis, Index.of(place))
+    return tuple(found)
