@@ -223,13 +223,13 @@ class _Product:
         self.depth = to.lanes_of(over)
         self.a = to.lanes_of(to.dependencies[recipe.a] - over)
         self.b = to.lanes_of(to.dependencies[recipe.b] - over)
-        conditions = to.demands.axes_in([c.index for c in recipe.conditions])
+        sides = [(*side, *self.depth) for side in (self.a, self.b)]
         self.is_matrix = (
             len(self.depth) == len(self.a) == len(self.b) == 1
             and self.a != self.b
-            and any({*to.lanes_of(conditions)} <= {*side, *self.depth} for side in (self.a, self.b))
+            and all(any(to.covers(side, c) for side in sides) for c in recipe.conditions)
         )
-        axes = {*self.a, *self.b, *self.depth}
+        axes = {*to.dependencies[recipe.a], *to.dependencies[recipe.b], *over}
         self.frame: Frame = (*self.a, *self.b) if self.is_matrix else to.lanes_of(axes)
         self.shape = to.shape(self.frame, axes)
 

@@ -305,7 +305,7 @@ class Demands:
     def __init__(self, outputs: Sequence[Demand], inputs: Iterable[Value], axes: Sequence[Axis]):
         self.inputs = set(inputs)
         self.outer = tuple(axes)  # those of the outputs
-        self.axes = list(axes)  # those, then the ones of reductions
+        self.reduced: list[Axis] = []  # those of reductions
         self.outputs = list(outputs)
         self.recipes: dict[Demand, Recipe] = {}
         for demand in self.outputs:
@@ -334,20 +334,16 @@ class Demands:
         rule: Callable[..., Recipe] = rules[type(op)]
         return rule(op, demand, self)
 
-    def new_axis(self, size: int) -> Axis:
-        axis = Axis(f"r{len(self.axes)}", size)
-        self.axes.append(axis)
-        return axis
-
-    def axis_over(self, size: int, demand: Demand, others: Sequence[Axis] = ()) -> Axis:
-        """An axis for a reduction whose result depends on what a demand does: one that is there
-        serves unless the result depends on it, so that what is reduced and what is not are the
-        same elements."""
+    def axis_over(self, size: int, demand: Demand, others: Sequence[Axis]) -> Axis:
+        """An axis for a reduction whose result depends on what a demand does: that of another
+        reduction serves, so that both are over the same elements, unless the result depends on
+        it."""
         taken = {*axes_of(demand.indices()), *others}
-        for axis in self.axes:
+        for axis in self.reduced:
             if axis.size == size and axis not in taken:
                 return axis
-        return self.new_axis(size)
+        self.reduced.append(Axis(f"r{len(self.reduced)}", size))
+        return self.reduced[-1]
 
     @cached_property
     def dependencies(self) -> dict[Demand, frozenset[Axis]]:
@@ -375,7 +371,7 @@ class Demands:
         to = Substitution(formulas)
         new = Demands.__new__(Demands)
         new.inputs = self.inputs
-        new.outer, new.axes = to.axes(self.outer), list(to.axes(self.axes))
+        new.outer, new.reduced = to.axes(self.outer), list(to.axes(self.reduced))
         new.outputs = [to.demand(demand) for demand in self.outputs]
         new.recipes = {to.demand(d): recipe.substituted(to) for d, recipe in self.recipes.items()}
         return new
@@ -533,7 +529,7 @@ def scan(op: graph.Scan, demand: Demand, demands: Demands) -> Recipe:
 @rules(graph.Matmul)
 def matmul(op: graph.Matmul, demand: Demand, demands: Demands) -> Recipe:
     *batch, row, column = demand.at
-    axis = demands.new_axis(element_type(op.a.type).shape[-1])
+    axis = Axis("k", element_type(op.a.type).shape[-1])
     a = replace(demand, value=op.a, at=(*batch, row, Index.of(axis)))
     b = replace(demand, value=op.b, at=(*batch, Index.of(axis), column))
     return Contraction((axis,), a, b, demand.element)
@@ -543,7 +539,7 @@ def matmul(op: graph.Matmul, demand: Demand, demands: Demands) -> Recipe:
 def conv2d(op: graph.Conv2d, demand: Demand, demands: Demands) -> Recipe:
     image, channel, *place = demand.at
     made, count, *window = element_type(op.w.type).shape
-    axis = demands.new_axis(count * window[0] * window[1])
+    axis = Axis("k", count * window[0] * window[1])
     rest, across = divide(Index.of(axis), window[1])
     source, down = divide(rest, window[0])
     at = [

@@ -21,6 +21,8 @@ from iris.passes.tiling.demand import (
     Demand,
     Demands,
     Load,
+    Reduction,
+    Substitution,
     Unfit,
     Within,
     address,
@@ -41,10 +43,34 @@ DEPTH = 32
 
 def plan(demands: Demands) -> Plan:
     """A plan for what a kernel demands."""
-    return _Cut(merged(demands)).plan()
+    return _Cut(merged(shared(demands))).plan()
 
 
-# Axes that go together.
+# Axes that are the same, or go together.
+
+
+def shared(demands: Demands) -> Demands:
+    """The same with what is reduced over an axis of the outputs' where some elements then are
+    the outputs' own: those of a row that is divided by their sum, say."""
+    loads = {recipe for recipe in demands.recipes.values() if isinstance(recipe, Load)}
+    found: dict[Axis, Index] = {}
+    for axis in demands.reduced:
+        operands = [
+            demand
+            for recipe in demands.recipes.values()
+            if isinstance(recipe, Reduction) and axis in recipe.over
+            for demand in recipe.demands
+        ]
+        needed: set[Axis] = set().union(*(demands.dependencies[d] for d in operands))
+        for outer in demands.outer:
+            if outer.size != axis.size or outer in needed or Index.of(outer) in found.values():
+                continue
+            to = Substitution({axis: Index.of(outer)})
+            own = [load for load in loads if axis in demands.axes_in([load.address])]
+            if any(load.substituted(to) in loads for load in own):
+                found[axis] = Index.of(outer)
+                break
+    return demands.substituted(found) if found else demands
 
 
 def merged(demands: Demands) -> Demands:
@@ -143,6 +169,7 @@ class _Cut:
         )
 
     def plan(self) -> Plan:
+        self._check_products()
         if self.products:
             self._cut_products()
         else:
@@ -150,6 +177,16 @@ class _Cut:
         for demand, recipe in reversed(self.combining.items()):
             self._cut_reduced(demand, recipe)
         return self._plan()
+
+    def _check_products(self) -> None:
+        """A product is not made again for every block of another."""
+        recipes = self.demands.recipes
+        inner: set[Demand] = set()
+        for demand, recipe in reversed(recipes.items()):
+            if demand in inner and isinstance(recipe, Contraction):
+                raise Unfit("a product of matrices would be made within another one")
+            if demand in inner or isinstance(recipe, Contraction):
+                inner.update(recipe.demands)
 
     def _cut_products(self) -> None:
         """Blocks of rows and columns."""

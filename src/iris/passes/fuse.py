@@ -1,0 +1,338 @@
+"""Fusion: which tensors are written to memory, and so which kernels there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from iris.ir import graph, math
+from iris.ir.builder import Builder
+from iris.ir.control import Func, Yield
+from iris.ir.core import Level, Module, Op, Value
+from iris.ir.math import Constant, element_type
+from iris.passes.pipeline import Pass
+from iris.passes.tiling.cost import Cost, cost_of
+from iris.passes.tiling.demand import Demand, Demands, Load, Unfit, indices_of
+from iris.passes.tiling.index import Axis
+from iris.passes.tiling.schedule import plan
+
+# Tensors that one kernel can bind, beside what it is told and what it reports.
+MOST_ARRAYS = 28
+
+
+@dataclass(frozen=True)
+class Fuse(Pass):
+    """Decide what one kernel computes: put it into a region of its own.
+
+        %y: tensor<64x64xf32> = graph.matmul %x, %w
+        %z: tensor<64x64xf32> = add %y, %b
+        %m: tensor<64xf32> = graph.reduce maximum [1] %z
+        return %m
+
+    becomes
+
+        %z: tensor<64x64xf32> = graph.kernel @matmul_add {
+          %y: tensor<64x64xf32> = graph.matmul %x, %w
+          %z_1: tensor<64x64xf32> = add %y, %b
+          yield %z_1
+        }
+        %m: tensor<64xf32> = graph.kernel @reduce {
+          ...
+        }
+        return %m
+
+    At first every result of work is written to memory; then, one after another, those are not of
+    which it is cheaper to make their elements wherever they are needed.  Kernels of results of one
+    shape that share what they read are put together.  What it costs is launches, bytes and
+    arithmetic (`passes/tiling/cost`).  A view (`reshape`, `transpose`, `gather`, ...) is never
+    work.
+    """
+
+    name = "fuse"
+    level = Level.GRAPH
+
+    def run(self, module: Module) -> dict[str, int]:
+        kernels = 0
+        for function in module:
+            if isinstance(function, Func):
+                fusion = Fusion(function)
+                fusion.write()
+                kernels += len(fusion.kernels)
+        return {"kernels": kernels}
+
+
+@dataclass(eq=False)
+class Candidate:
+    """What one kernel might write, all of one shape, and what it would cost."""
+
+    outputs: tuple[Value, ...]
+    inputs: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A tensor that one kernel writes and others read, and why that is."""
+
+    value: Value
+    reason: str
+
+    def __str__(self) -> str:
+        name = f"%{self.value.name}" if self.value.name else "a value"
+        return f"{name}: {self.value.type} is written to memory: {self.reason}"
+
+
+class Fusion:
+    """The kernels of a function."""
+
+    def __init__(self, function: Func):
+        self.function = function
+        self.position = {op: n for n, op in enumerate(function.body)}
+        self.known: dict[tuple[tuple[Value, ...], frozenset[Value]], Candidate | str] = {}
+        self.reasons: dict[Value, str] = {}
+        arguments = function.body.arguments
+        self.results = [written(v) for v in function.body.end.operands]
+        needed = _needed(function)
+        self.stored = {v: None for op in needed if is_work(op) for v in op.results}
+        self.stored |= {v: None for v in self.results if v.op is not None}
+        self.inputs = set(arguments)
+        self.kernels = {v: self._candidate((v,)) for v in self.stored}
+        self._inline()
+        self._join()
+
+    # Candidates.
+
+    def _candidate(self, outputs: tuple[Value, ...], inlined: Value | None = None) -> Candidate:
+        """What writes some values, with one that is made where it is needed."""
+        inputs = frozenset(v for v in self.stored if v not in outputs and v is not inlined)
+        key = outputs, inputs
+        known = self.known.get(key)
+        if known is None:
+            try:
+                known = self._planned(outputs, self.inputs | inputs)
+            except Unfit as error:
+                known = str(error)
+            self.known[key] = known
+        if isinstance(known, str):
+            raise Unfit(known)
+        return known
+
+    def _planned(self, outputs: tuple[Value, ...], inputs: Iterable[Value]) -> Candidate:
+        axes = [Axis(f"i{n}", size) for n, size in enumerate(_shape(outputs[0]))]
+        demands = Demands([Demand(v, indices_of(axes)) for v in outputs], inputs, axes)
+        read = {r.value: None for r in demands.recipes.values() if isinstance(r, Load)}
+        if len(read) + len(outputs) > MOST_ARRAYS:
+            raise Unfit(f"a kernel takes {MOST_ARRAYS} arrays, not {len(read) + len(outputs)}")
+        ops = {d.value.op for d in demands.recipes if d.value not in read} - {None}
+        order = sorted((op for op in ops if op is not None), key=self.position.__getitem__)
+        return Candidate(outputs, tuple(read), tuple(order), cost_of(plan(demands), outputs))
+
+    def _readers(self, value: Value) -> list[Candidate]:
+        return [k for k in dict.fromkeys(self.kernels.values()) if value in k.inputs]
+
+    # Decisions.
+
+    def _inline(self) -> None:
+        """Make elements where they are needed as long as that is cheaper."""
+        changed = True
+        while changed:
+            changed = False
+            for value in reversed(list(self.stored)):
+                if value not in self.results and self._try_inline(value):
+                    changed = True
+
+    def _try_inline(self, value: Value) -> bool:
+        readers, own = self._readers(value), self.kernels[value]
+        before = own.cost.microseconds + sum(k.cost.microseconds for k in readers)
+        try:
+            new = [self._candidate(k.outputs, value) for k in readers]
+        except Unfit as error:
+            self.reasons[value] = str(error)
+            return False
+        after = sum(k.cost.microseconds for k in new)
+        if after >= before:
+            self.reasons[value] = (
+                f"making it where it is needed would take {after:.1f} us instead of {before:.1f}, "
+                + _why(own, readers, new)
+            )
+            return False
+        del self.stored[value], self.kernels[value]
+        self._use(new)
+        return True
+
+    def _use(self, kernels: Iterable[Candidate]) -> None:
+        for kernel in kernels:
+            for value in kernel.outputs:
+                self.kernels[value] = kernel
+
+    def _join(self) -> None:
+        """Put kernels together that read the same, or one of which reads the other's result."""
+        kernels = list(dict.fromkeys(self.kernels.values()))
+        while kernels:
+            one = kernels.pop(0)
+            for other in kernels:
+                joined = self._joined(one, other)
+                if joined is not None:
+                    self._use([joined])
+                    kernels[kernels.index(other)] = joined
+                    break
+
+    def _joined(self, one: Candidate, other: Candidate) -> Candidate | None:
+        if _shape(one.outputs[0]) != _shape(other.outputs[0]):
+            return None
+        shared = {*one.inputs} & {*other.inputs}
+        follows = {*one.outputs} & {*other.inputs} or {*other.outputs} & {*one.inputs}
+        if not (shared or follows) or self._between(one, other) or self._between(other, one):
+            return None
+        outputs = sorted((*one.outputs, *other.outputs), key=self._place)
+        try:
+            joined = self._candidate(tuple(outputs))
+        except Unfit:
+            return None
+        apart = one.cost.microseconds + other.cost.microseconds
+        return joined if joined.cost.microseconds < apart else None
+
+    def _between(self, first: Candidate, last: Candidate) -> bool:
+        """Whether a third kernel needs what one writes for what the other reads."""
+        seen: set[Candidate] = set()
+        open_ = [k for v in first.outputs for k in self._readers(v) if k is not last]
+        while open_:
+            kernel = open_.pop()
+            if kernel is last:
+                return True
+            if kernel not in seen:
+                seen.add(kernel)
+                open_ += [k for v in kernel.outputs for k in self._readers(v)]
+        return False
+
+    def _place(self, value: Value) -> int:
+        return -1 if value.op is None else self.position[value.op]
+
+    @property
+    def boundaries(self) -> list[Boundary]:
+        """Why each tensor that is written to memory, and is no result, is."""
+        return [
+            Boundary(v, self.reasons[v])
+            for v in self.stored
+            if v in self.reasons and self._readers(v)
+        ]
+
+    # Writing.
+
+    def write(self) -> None:
+        """Put the ops of each kernel into a region."""
+        body = self.function.body
+        end = body.last
+        names: dict[str, int] = {}
+        made: dict[Value, Value] = {}
+        for kernel in self._in_order():
+            types = [v.type for v in kernel.outputs]
+            region = graph.Kernel(self._symbol(kernel, names), types)
+            builder = Builder(body, end)
+            builder.insert(region)
+            region.location = kernel.ops[-1].location if kernel.ops else self.function.location
+            inner = dict(made)
+            for op in kernel.ops:
+                region.body.append(op.clone(inner))
+            region.body.append(Yield([inner.get(v, v) for v in kernel.outputs]))
+            for value, result in zip(kernel.outputs, region.results, strict=True):
+                result.name = value.name
+                made[value] = result
+        assert end is not None
+        for value, result in made.items():
+            for op in list(value.users):
+                if op is end or (isinstance(op, graph.Reshape) and op in self.position):
+                    op.set_operands(tuple([result if v is value else v for v in op.operands]))
+        _sweep(self.function, set(self.position))
+
+    def _in_order(self) -> Iterator[Candidate]:
+        """The kernels, each after those whose results it reads."""
+        done: set[Candidate] = set()
+
+        def visit(kernel: Candidate) -> Iterator[Candidate]:
+            if kernel in done:
+                return
+            done.add(kernel)
+            for value in kernel.inputs:
+                if value in self.kernels:
+                    yield from visit(self.kernels[value])
+            yield kernel
+
+        for kernel in self.kernels.values():
+            yield from visit(kernel)
+
+    def _symbol(self, kernel: Candidate, names: dict[str, int]) -> str:
+        """A name for a kernel: its function's, and that of what it makes."""
+        value = kernel.outputs[-1]
+        what = value.name or (value.op.name.split(".")[-1] if value.op else "copy")
+        name = f"{self.function.symbol}_{what}"
+        names[name] = names.get(name, 0) + 1
+        return name if names[name] == 1 else f"{name}_{names[name]}"
+
+
+def written(value: Value) -> Value:
+    """The tensor to write for a result: a reshaped one lies in memory as it was before."""
+    while isinstance(value.op, graph.Reshape):
+        value = value.op.x
+    return value
+
+
+# Ops that only say where elements are, or what they are everywhere.
+VIEWS = (
+    Constant,
+    graph.Iota,
+    graph.Broadcast,
+    graph.Reshape,
+    graph.Transpose,
+    graph.Slice,
+    graph.Pad,
+    graph.Concat,
+    graph.Gather,
+)
+
+
+def is_work(op: Op) -> bool:
+    """Whether the result of an op might be written to memory: not if it is a view, or something
+    elementwise that one other such op needs, once."""
+    if isinstance(op, VIEWS):
+        return False
+    users = list(op.results[0].users)
+    goes_on = len(users) == 1 and _is_elementwise(users[0])
+    return not (_is_elementwise(op) and goes_on)
+
+
+def _is_elementwise(op: Op) -> bool:
+    return type(op).__module__ == math.__name__ and not isinstance(op, Constant)
+
+
+def _needed(function: Func) -> list[Op]:
+    """The ops that a result depends on, in order."""
+    needed: set[Op] = set()
+    for op in reversed(function.body):
+        if op.terminator or any(user in needed for v in op.results for user in v.users):
+            needed.add(op)
+    return [op for op in function.body if op in needed and not op.terminator]
+
+
+def _sweep(function: Func, old: set[Op]) -> None:
+    """Remove what has its copy in a kernel now."""
+    for op in reversed(list(function.body)):
+        if op in old and not any(v.users for v in op.results) and not op.terminator:
+            op.erase()
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    return element_type(value.type).shape
+
+
+def _why(own: Candidate, readers: Sequence[Candidate], new: Sequence[Candidate]) -> str:
+    """What is more if a value is not written to memory."""
+    before, after = [own, *readers], new
+    more = sum(k.cost.operations for k in after) / sum(k.cost.operations for k in before)
+    if more > 1:
+        return f"as {more:.1f} times as much is computed"
+    traffic = sum(k.cost.traffic for k in after) / sum(k.cost.traffic for k in before)
+    if traffic > 1:
+        return f"as {traffic:.1f} times as much is loaded"
+    return "as fewer programs would do it"
