@@ -12,8 +12,7 @@ from iris.ir.core import Level, Module, Op, Value
 from iris.ir.math import Constant, element_type
 from iris.passes.pipeline import Pass
 from iris.passes.tiling.cost import Cost, cost_of
-from iris.passes.tiling.demand import Demand, Demands, Load, Unfit, indices_of
-from iris.passes.tiling.index import Axis
+from iris.passes.tiling.demand import Demands, Load, Unfit
 from iris.passes.tiling.schedule import plan
 
 # Tensors that one kernel can bind, beside what it is told and what it reports.
@@ -88,14 +87,20 @@ class Fusion:
 
     def __init__(self, function: Func):
         self.function = function
-        self.position = {op: n for n, op in enumerate(function.body)}
         self.known: dict[tuple[tuple[Value, ...], frozenset[Value]], Candidate | str] = {}
         self.reasons: dict[Value, str] = {}
         arguments = function.body.arguments
-        self.results = [written(v) for v in function.body.end.operands]
+        self.results = _results(function)
+        copies = _copied(function)
+        self.position = {op: n for n, op in enumerate(function.body)}
         needed = _needed(function)
-        self.stored = {v: None for op in needed if is_work(op) for v in op.results}
-        self.stored |= {v: None for v in self.results if v.op is not None}
+        stored = [
+            v
+            for op in needed
+            for v in op.results
+            if is_work(op) or v in self.results or v in copies
+        ]
+        self.stored = dict.fromkeys(stored)
         self.inputs = set(arguments)
         self.kernels = {v: self._candidate((v,)) for v in self.stored}
         self._inline()
@@ -119,14 +124,17 @@ class Fusion:
         return known
 
     def _planned(self, outputs: tuple[Value, ...], inputs: Iterable[Value]) -> Candidate:
-        axes = [Axis(f"i{n}", size) for n, size in enumerate(_shape(outputs[0]))]
-        demands = Demands([Demand(v, indices_of(axes)) for v in outputs], inputs, axes)
+        demands = Demands.of(outputs, inputs)
         read = {r.value: None for r in demands.recipes.values() if isinstance(r, Load)}
+        scatter = outputs[0].op
+        if isinstance(scatter, graph.Scatter):
+            read[scatter.x] = None
         if len(read) + len(outputs) > MOST_ARRAYS:
             raise Unfit(f"a kernel takes {MOST_ARRAYS} arrays, not {len(read) + len(outputs)}")
-        ops = {d.value.op for d in demands.recipes if d.value not in read} - {None}
-        order = sorted((op for op in ops if op is not None), key=self.position.__getitem__)
-        return Candidate(outputs, tuple(read), tuple(order), cost_of(plan(demands), outputs))
+        made = [*outputs, *(d.value for d in demands.recipes)]
+        ops = {v.op for v in made if v.op is not None and v not in read}
+        order = sorted(ops, key=self.position.__getitem__)
+        return Candidate(outputs, tuple(read), tuple(order), cost_of(plan(demands)))
 
     def _readers(self, value: Value) -> list[Candidate]:
         return [k for k in dict.fromkeys(self.kernels.values()) if value in k.inputs]
@@ -271,11 +279,36 @@ class Fusion:
         return name if names[name] == 1 else f"{name}_{names[name]}"
 
 
-def written(value: Value) -> Value:
-    """The tensor to write for a result: a reshaped one lies in memory as it was before."""
-    while isinstance(value.op, graph.Reshape):
-        value = value.op.x
-    return value
+def _results(function: Func) -> list[Value]:
+    """The tensors to write for the results, each another: a reshaped one lies in memory as it was
+    before, but what is an argument, or a result already, is copied."""
+    end = function.body.last
+    assert end is not None
+    found: dict[Value, None] = {}
+    for place, value in enumerate(end.operands):
+        root = value
+        while isinstance(root.op, graph.Reshape):
+            root = root.op.x
+        if root.op is None or root in found:
+            root = Builder(function.body, end, end.location)(graph.Reshape(value, value.type))
+            operands = list(end.operands)
+            operands[place] = root
+            end.set_operands(tuple(operands))
+        found[root] = None
+    return list(found)
+
+
+def _copied(function: Func) -> set[Value]:
+    """Copies of what is scattered to but is needed as it was before, too."""
+    copies = set()
+    for op in list(function.body):
+        if isinstance(op, graph.Scatter):
+            is_own = op.x.op is not None and is_work(op.x.op) and len(op.x.users) == 1
+            if not is_own or op.x in (op.updates, *op.indices):
+                copy = Builder(function.body, op, op.location)(graph.Reshape(op.x, op.x.type))
+                op.set_operands((copy, *op.operands[1:]))
+                copies.add(copy)
+    return copies
 
 
 # Ops that only say where elements are, or what they are everywhere.

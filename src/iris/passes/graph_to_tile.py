@@ -8,12 +8,13 @@ from iris.errors import PassError
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Value
+from iris.ir.graph import Scatter
 from iris.ir.math import element_type
 from iris.ir.types import Ptr
 from iris.passes.pipeline import Pass
-from iris.passes.tiling.demand import Demand, Demands, Unfit, indices_of
+from iris.passes.tiling.demand import Demands, Unfit
 from iris.passes.tiling.emit import Emitter
-from iris.passes.tiling.index import Axis
+from iris.passes.tiling.plan import Plan
 from iris.passes.tiling.schedule import plan
 
 
@@ -38,7 +39,8 @@ class GraphToTile(Pass):
           return
         }
 
-    What it returns is written to arguments of its own.  Every element of a result is made of the
+    What it returns is written to arguments of its own, but for what is scattered to, which is
+    written in place.  Every element of a result is made of the
     elements that it depends on (`passes/tiling`): a view is another index, a reduction a loop or a
     tile of all that it is over, a product of matrices a loop around `tile.dot`.
     """
@@ -56,13 +58,15 @@ class GraphToTile(Pass):
                 function.erase()
 
 
+def planned(function: Func) -> Plan:
+    """How a function is cut up that is one kernel."""
+    return plan(Demands.of(function.body.end.operands, function.body.arguments))
+
+
 def tiled(function: Func) -> Func:
     """The tile program of a function."""
-    body = function.body
-    results = list(body.end.operands)
-    axes = [Axis(f"i{n}", size) for n, size in enumerate(element_type(results[0].type).shape)]
-    outputs = [Demand(value, indices_of(axes)) for value in results]
-    cut = plan(Demands(outputs, body.arguments, axes))
+    body, cut = function.body, planned(function)
+    results = [v for v in body.end.operands if not isinstance(v.op, Scatter)]
     made = Func(
         function.symbol,
         Level.TILE,
@@ -71,11 +75,12 @@ def tiled(function: Func) -> Func:
         grid=cut.grid,
         location=function.location,
     )
-    pointers = made.body.arguments
+    pointers = dict(zip((*body.arguments, *results), made.body.arguments, strict=True))
     builder = Builder(made.body, location=function.location)
-    inputs = dict(zip(body.arguments, pointers, strict=False))
-    targets = zip(cut.demands.outputs, pointers[len(inputs) :], strict=True)
-    Emitter(cut, builder, inputs).program(list(targets))
+    into = [v.op.x if isinstance(v.op, Scatter) else v for v in body.end.operands]
+    if cut.demands.outputs:  # what has no elements needs no program
+        targets = zip(cut.demands.outputs, [pointers[v] for v in into], strict=True)
+        Emitter(cut, builder, pointers).program(list(targets))
     builder.insert(Return([], location=function.location))
     return made
 

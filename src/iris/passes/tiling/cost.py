@@ -16,6 +16,7 @@ from iris.ir.core import Op, Value
 from iris.ir.math import element_type
 from iris.passes.tiling.demand import (
     Combining,
+    Contraction,
     Demand,
     Elementwise,
     Load,
@@ -28,7 +29,6 @@ from iris.target import CHIPS
 # [FACTS of a thread on Apple's forum: 1.3 in a serial encoder]
 LAUNCH = 1.3
 CHIP = CHIPS[0]
-"""The chip whose figures are taken."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class Cost:
     launches: int
     bytes: int  # through device memory, each tensor once
     traffic: int  # bytes that programs load and store
-    operations: float  # in terms of fused multiply-adds
+    flops: int  # results of arithmetic
+    operations: float  # the same in terms of the time of fused multiply-adds
     programs: int
 
     @cached_property
@@ -51,7 +52,7 @@ class Cost:
         return LAUNCH * self.launches + max(memory, caches, arithmetic)
 
 
-def cost_of(plan: Plan, outputs: Iterable[Value]) -> Cost:
+def cost_of(plan: Plan) -> Cost:
     """What the kernel of a plan costs."""
     demands = plan.demands
     programs = prod(axis.size for axis in plan.programs)
@@ -61,7 +62,7 @@ def cost_of(plan: Plan, outputs: Iterable[Value]) -> Cost:
         """How many elements a program makes of what differs along some axes."""
         return prod(sizes.get(a, a.size) for a in axes if a not in plan.programs)
 
-    operations, traffic = 0.0, 0
+    operations, flops, traffic = 0.0, 0, 0
     inputs: set[Value] = set()
     for demand, recipe in demands.recipes.items():
         axes = demands.dependencies[demand]
@@ -71,11 +72,14 @@ def cost_of(plan: Plan, outputs: Iterable[Value]) -> Cost:
         elif isinstance(recipe, Combining):
             inner = {*recipe.over}.union(*(demands.dependencies[d] for d in recipe.demands))
             operations += rounds(inner)
+            flops += rounds(inner) * (2 if isinstance(recipe, Contraction) else 1)
         elif isinstance(recipe, Elementwise):
             operations += rounds(axes) * _weight(recipe.op)
-    written = sum(_tensor_bytes(v) for v in outputs)
+            flops += rounds(axes)
+    written = sum(_tensor_bytes(output.demand.value) for output in demands.outputs)
     whole = sum(map(_tensor_bytes, inputs)) + written
-    return Cost(1, whole, traffic * programs + written, operations * programs, programs)
+    moved = traffic * programs + written
+    return Cost(1, whole, moved, flops * programs, operations * programs, programs)
 
 
 def _weight(op: Op) -> float:

@@ -14,14 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from math import prod
+from typing import NamedTuple, TypeAlias
 
 from iris.ir import graph, math
 from iris.ir.core import OPS, Facet, Op, Value
+from iris.ir.literal import encode
 from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import DType
 from iris.passes.tiling.index import Atom, Axis, Index, divide, total
+from iris.passes.tiling.numbers import identity
 
 rules = Facet("demand")
 
@@ -95,7 +98,7 @@ class Lookup:
 
     @property
     def high(self) -> int:
-        return max(0, self.size - 1)
+        return max(1, self.size - 1)  # never one number alone, which would not be looked up
 
     def __repr__(self) -> str:
         return f"{self.place.value.name or 'place'}{list(self.place.at)}"
@@ -153,9 +156,9 @@ class Number(Recipe):
 
 @dataclass(frozen=True)
 class Splat(Recipe):
-    """A constant."""
+    """A constant, by its bits."""
 
-    op: math.Constant
+    bits: int
 
 
 @dataclass(frozen=True)
@@ -299,17 +302,41 @@ class Substitution:
         return self._formulas.get(atom) if isinstance(atom, Axis) else None
 
 
+class Written(NamedTuple):
+    """An element that a kernel writes: what it is, and where it goes."""
+
+    demand: Demand
+    place: Index
+    scatter: graph.Scatter | None = None  # how it goes there, if not as all there is there
+
+    def substituted(self, new: Substitution) -> Written:
+        return Written(new.demand(self.demand), new.index(self.place), self.scatter)
+
+
 class Demands:
     """What a kernel demands, from its outputs down to its inputs."""
 
-    def __init__(self, outputs: Sequence[Demand], inputs: Iterable[Value], axes: Sequence[Axis]):
+    def __init__(self, outputs: Sequence[Written], inputs: Iterable[Value], axes: Sequence[Axis]):
         self.inputs = set(inputs)
         self.outer = tuple(axes)  # those of the outputs
         self.reduced: list[Axis] = []  # those of reductions
         self.outputs = list(outputs)
         self.recipes: dict[Demand, Recipe] = {}
-        for demand in self.outputs:
-            self._visit(demand)
+        for output in self.outputs:
+            self._visit_places(output.place)
+            self._visit(output.demand)
+
+    @staticmethod
+    def of(values: Sequence[Value], inputs: Iterable[Value]) -> Demands:
+        """The demands of what writes some values, all of one shape."""
+        scatter = values[0].op
+        if isinstance(scatter, graph.Scatter):
+            return _scattering(scatter, values, {*inputs})
+        axes = _axes(values[0])
+        if any(axis.size == 0 for axis in axes):
+            return Demands([], inputs, axes)
+        demands = [Demand(v, indices_of(axes)) for v in values]
+        return Demands([Written(d, address(d)) for d in demands], inputs, axes)
 
     def _visit(self, demand: Demand) -> None:
         """Find the recipes of all that a demand needs, what is needed before what needs it."""
@@ -372,9 +399,25 @@ class Demands:
         new = Demands.__new__(Demands)
         new.inputs = self.inputs
         new.outer, new.reduced = to.axes(self.outer), list(to.axes(self.reduced))
-        new.outputs = [to.demand(demand) for demand in self.outputs]
+        new.outputs = [output.substituted(to) for output in self.outputs]
         new.recipes = {to.demand(d): recipe.substituted(to) for d, recipe in self.recipes.items()}
         return new
+
+
+def _axes(value: Value) -> list[Axis]:
+    return [Axis(f"i{n}", size) for n, size in enumerate(element_type(value.type).shape)]
+
+
+def _scattering(op: graph.Scatter, values: Sequence[Value], inputs: set[Value]) -> Demands:
+    """The demands of what writes to some places of a tensor that is in memory already."""
+    if len(values) > 1 or op.x not in inputs:
+        raise Unfit("what is scattered to is in memory before")
+    axes = _axes(op.updates)
+    if any(axis.size == 0 for axis in axes):
+        return Demands([], inputs, axes)
+    demand = Demand(op.updates, indices_of(axes))
+    place = address(Demand(op.x, places(op, demand.at)))
+    return Demands([Written(demand, place, op)], inputs, axes)
 
 
 def _axes_in(index: Index, places: Mapping[Demand, frozenset[Axis]]) -> set[Axis]:
@@ -425,7 +468,7 @@ for _op in OPS.values():
 
 @rules(math.Constant)
 def constant(op: math.Constant, demand: Demand, demands: Demands) -> Recipe:
-    return Splat(op)
+    return Splat(op.bits)
 
 
 @rules(graph.Iota)
@@ -506,6 +549,8 @@ def _choice(options: Sequence[tuple[tuple[Within, ...], Demand]]) -> Recipe:
 @rules(graph.Reduce)
 def reduce(op: graph.Reduce, demand: Demand, demands: Demands) -> Recipe:
     shape = element_type(op.x.type).shape
+    if not prod(shape):
+        return _nothing(op.kind.value, demand)
     axes: list[Axis] = []
     at = list(demand.at)
     for place in op.axes:
@@ -514,6 +559,12 @@ def reduce(op: graph.Reduce, demand: Demand, demands: Demands) -> Recipe:
         at.insert(place, Index.of(axis))
     inner = replace(demand, value=op.x, at=tuple(at))
     return Reduction(tuple([axis for axis in axes if axis.size > 1]), op.kind, inner)
+
+
+def _nothing(kind: str, demand: Demand) -> Splat:
+    """What is made of no elements."""
+    number = 0 if kind in ("sum", "any") else identity(kind, demand.element)
+    return Splat(encode(number, demand.element))
 
 
 @rules(graph.Scan)
@@ -530,6 +581,8 @@ def scan(op: graph.Scan, demand: Demand, demands: Demands) -> Recipe:
 def matmul(op: graph.Matmul, demand: Demand, demands: Demands) -> Recipe:
     *batch, row, column = demand.at
     axis = Axis("k", element_type(op.a.type).shape[-1])
+    if not axis.size:
+        return _nothing("sum", demand)
     a = replace(demand, value=op.a, at=(*batch, row, Index.of(axis)))
     b = replace(demand, value=op.b, at=(*batch, Index.of(axis), column))
     return Contraction((axis,), a, b, demand.element)
@@ -540,6 +593,8 @@ def conv2d(op: graph.Conv2d, demand: Demand, demands: Demands) -> Recipe:
     image, channel, *place = demand.at
     made, count, *window = element_type(op.w.type).shape
     axis = Axis("k", count * window[0] * window[1])
+    if not axis.size:
+        return _nothing("sum", demand)
     rest, across = divide(Index.of(axis), window[1])
     source, down = divide(rest, window[0])
     at = [
@@ -573,3 +628,8 @@ def places(
         place = Lookup(Demand(value, at[:rank], guard), shape[axis])
         found.insert(axis, Index.of(place))
     return tuple(found)
+
+
+@rules(graph.Scatter)
+def scatter(op: graph.Scatter, demand: Demand, demands: Demands) -> Recipe:
+    raise Unfit("what is scattered to is written before it is read")

@@ -14,6 +14,7 @@ from iris.ir import math, tile
 from iris.ir.builder import Builder
 from iris.ir.control import For, Yield
 from iris.ir.core import Op, Value
+from iris.ir.graph import ScatterKind
 from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.types import DType, ElementType, Tile, i32
 from iris.passes.tiling.demand import (
@@ -30,14 +31,13 @@ from iris.passes.tiling.demand import (
     Splat,
     Unfit,
     Within,
-    address,
+    Written,
 )
 from iris.passes.tiling.index import Atom, Axis, Index, Quotient, Remainder
 from iris.passes.tiling.numbers import accumulator, identity
-from iris.passes.tiling.plan import Plan
+from iris.passes.tiling.plan import MOST_DIMENSIONS, Plan
 
 Frame: TypeAlias = tuple[Axis | None, ...]
-MOST_DIMENSIONS = 3
 
 
 class Made(NamedTuple):
@@ -65,7 +65,7 @@ class Emitter:
 
     # The program as a whole.
 
-    def program(self, targets: Sequence[tuple[Demand, Value]]) -> None:
+    def program(self, targets: Sequence[tuple[Written, Value]]) -> None:
         """Write outputs through their pointers."""
         self._number_programs()
         self._outputs(targets, self.plan.loops)
@@ -86,12 +86,12 @@ class Emitter:
                 self.scalars[axis] = self.b(math.Mod(left, size))
                 left = self.b(math.FloorDiv(left, size))
 
-    def _outputs(self, targets: Sequence[tuple[Demand, Value]], loops: Sequence[Axis]) -> None:
+    def _outputs(self, targets: Sequence[tuple[Written, Value]], loops: Sequence[Axis]) -> None:
         if not loops:
-            for demand, pointer in targets:
-                self.store(demand, pointer)
+            for written, pointer in targets:
+                self.write(written, pointer)
             return
-        demands = [demand for demand, _ in targets]
+        demands = [written.demand for written, _ in targets]
         self.prepare(demands, set(loops))
 
         def body(_: Sequence[Value]) -> Sequence[Value]:
@@ -100,20 +100,24 @@ class Emitter:
 
         self.loop(loops[:1], demands, (), body)
 
-    def store(self, demand: Demand, pointer: Value) -> None:
-        place = address(demand)
-        frame = self.lanes_of(self.demands.axes_in([place]))
-        self.b.location = demand.value.op.location if demand.value.op else None
+    def write(self, written: Written, pointer: Value) -> None:
+        """Write an output through its pointer."""
+        demand, place, scatter = written
+        op = scatter or demand.value.op
+        self.b.location = op.location if op is not None else None
+        axes = {*self.demands.axes_in([place]), *self.dependencies[demand]}
+        frame = self.lanes_of(axes)
         value = self.element(demand, frame)
         offset = self.index(place, frame)
-        mask = self.mask(self.demands.axes_in([place]), demand.guard, frame)
-        self.store_at(pointer, offset, value, mask)
-
-    def store_at(self, pointer: Value, offset: Value, value: Value, mask: Value | None) -> None:
-        shape = union(offset, value, *([] if mask is None else [mask]))
-        parts = [self.spread(x, shape) for x in (offset, value)]
+        mask = self.mask(axes, demand.guard, frame)
+        shape = union(value, offset, *([] if mask is None else [mask]))
+        value, offset = self.spread(value, shape), self.spread(offset, shape)
         mask = None if mask is None else self.spread(mask, shape)
-        self.b.insert(tile.Store(pointer, *parts, mask))
+        self.b.location = op.location if op is not None else None
+        if scatter is None or scatter.kind is ScatterKind.SET:
+            self.b.insert(tile.Store(pointer, offset, value, mask))
+        else:
+            self.b.insert(tile.Atomic(tile.AtomicKind.ADD, pointer, offset, value, mask))
 
     def lanes_of(self, axes: Iterable[Axis]) -> Frame:
         """Those of some axes that tiles have lanes along, in the usual order."""
@@ -462,7 +466,7 @@ def makes(kind: type[Recipe]) -> Callable[[Callable[..., Made]], Callable[..., M
 
 @makes(Splat)
 def splat(to: Emitter, recipe: Splat, demand: Demand, frame: Frame) -> Made:
-    return Made(to.b(Constant.of_bits(recipe.op.bits, demand.element)), ())
+    return Made(to.b(Constant.of_bits(recipe.bits, demand.element)), ())
 
 
 @makes(Number)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from iris.passes.tiling.demand import Demands, Within
 from iris.passes.tiling.index import Axis, Index
 
+MOST_DIMENSIONS = 3  # of a tile
+
 
 @dataclass
 class Plan:

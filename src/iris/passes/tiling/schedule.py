@@ -25,10 +25,9 @@ from iris.passes.tiling.demand import (
     Substitution,
     Unfit,
     Within,
-    address,
 )
 from iris.passes.tiling.index import Axis, Index
-from iris.passes.tiling.plan import Block, Plan
+from iris.passes.tiling.plan import MOST_DIMENSIONS, Block, Plan
 
 # Elements of the largest tile of a program: of one that goes element by element, and of one that
 # keeps what it combines.
@@ -43,6 +42,8 @@ DEPTH = 32
 
 def plan(demands: Demands) -> Plan:
     """A plan for what a kernel demands."""
+    if not demands.outputs:
+        return Plan(demands, demands.outer)
     return _Cut(merged(shared(demands))).plan()
 
 
@@ -117,8 +118,8 @@ def _neighbours(demands: Demands) -> Iterator[list[Axis]]:
 
 def _formulas(demands: Demands) -> Iterator[Index]:
     """All formulas whose value matters."""
-    for demand in demands.outputs:
-        yield from address(demand).formulas()
+    for output in demands.outputs:
+        yield from output.place.formulas()
     for recipe in demands.recipes.values():
         for formula in recipe.formulas():
             yield from formula.formulas()
@@ -233,7 +234,7 @@ class _Cut:
         """The axes along which elements lie next to each other, those of the most elements
         first."""
         weights: dict[Axis, int] = {}
-        accessed = [(address(d), _elements(d.value)) for d in self.demands.outputs]
+        accessed = [(w.place, _elements(w.demand.value)) for w in self.demands.outputs]
         for recipe in self.demands.recipes.values():
             if isinstance(recipe, Load):
                 accessed.append((recipe.address, _elements(recipe.value)))
@@ -246,11 +247,13 @@ class _Cut:
     def _cut_reduced(self, demand: Demand, recipe: Combining) -> None:
         """What is combined and is in no output, beside the lanes of what is made of it."""
         beside = self.demands.dependencies[demand]
-        room = KEPT // prod(n for axis, n in self.lanes.items() if axis in beside)
+        lanes = [n for axis, n in self.lanes.items() if axis in beside and n > 1]
+        room, places = KEPT // prod(lanes), MOST_DIMENSIONS - len(lanes)
         for axis in reversed(recipe.over):
             if axis not in self.lanes:
-                self._cut(axis, room)
+                self._cut(axis, room if places else 1)
                 room //= self.lanes[axis]
+                places -= self.lanes[axis] > 1
 
     def _cut(self, axis: Axis, most: int) -> None:
         """Have lanes for all of an axis if they are not too many, else for a part."""
