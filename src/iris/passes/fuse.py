@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from iris.ir import graph, math
@@ -12,7 +12,7 @@ from iris.ir.core import Level, Module, Op, Value
 from iris.ir.math import Constant, element_type
 from iris.passes.pipeline import Pass
 from iris.passes.tiling.cost import Cost, cost_of
-from iris.passes.tiling.demand import Demands, Load, Unfit
+from iris.passes.tiling.demand import Demands, Unfit
 from iris.passes.tiling.schedule import plan
 
 # Tensors that one kernel can bind, beside what it is told and what it reports.
@@ -54,6 +54,7 @@ class Fuse(Pass):
         kernels = 0
         for function in module:
             if isinstance(function, Func):
+                _dissolve(function)
                 fusion = Fusion(function)
                 fusion.write()
                 kernels += len(fusion.kernels)
@@ -123,18 +124,33 @@ class Fusion:
             raise Unfit(known)
         return known
 
-    def _planned(self, outputs: tuple[Value, ...], inputs: Iterable[Value]) -> Candidate:
+    def _planned(self, outputs: tuple[Value, ...], inputs: Collection[Value]) -> Candidate:
         demands = Demands.of(outputs, inputs)
-        read = {r.value: None for r in demands.recipes.values() if isinstance(r, Load)}
-        scatter = outputs[0].op
-        if isinstance(scatter, graph.Scatter):
-            read[scatter.x] = None
+        ops: dict[Op, None] = {}
+        read: dict[Value, None] = {}
+        for value in outputs:
+            self._gather(value, outputs, inputs, ops, read)
         if len(read) + len(outputs) > MOST_ARRAYS:
             raise Unfit(f"a kernel takes {MOST_ARRAYS} arrays, not {len(read) + len(outputs)}")
-        made = [*outputs, *(d.value for d in demands.recipes)]
-        ops = {v.op for v in made if v.op is not None and v not in read}
         order = sorted(ops, key=self.position.__getitem__)
         return Candidate(outputs, tuple(read), tuple(order), cost_of(plan(demands)))
+
+    def _gather(
+        self,
+        value: Value,
+        outputs: Sequence[Value],
+        inputs: Collection[Value],
+        ops: dict[Op, None],
+        read: dict[Value, None],
+    ) -> None:
+        """The ops that make a value of some inputs, and which inputs those are."""
+        op = value.op
+        if op is None or (value in inputs and value not in outputs):
+            read[value] = None
+        elif op not in ops:
+            ops[op] = None
+            for operand in op.operands:
+                self._gather(operand, outputs, inputs, ops, read)
 
     def _readers(self, value: Value) -> list[Candidate]:
         return [k for k in dict.fromkeys(self.kernels.values()) if value in k.inputs]
@@ -247,12 +263,27 @@ class Fusion:
             for value, result in zip(kernel.outputs, region.results, strict=True):
                 result.name = value.name
                 made[value] = result
-        assert end is not None
-        for value, result in made.items():
-            for op in list(value.users):
-                if op is end or (isinstance(op, graph.Reshape) and op in self.position):
-                    op.set_operands(tuple([result if v is value else v for v in op.operands]))
+        self._reshape_results(made)
         _sweep(self.function, set(self.position))
+
+    def _reshape_results(self, made: Mapping[Value, Value]) -> None:
+        """What is a result in another shape than it is written in follows the kernels."""
+        end = self.function.body.last
+        assert end is not None
+        results = []
+        for value in end.operands:
+            chain = []
+            while value not in made:
+                assert value.op is not None
+                chain.append(value.op)
+                value = value.op.operands[0]
+            value = made[value]
+            for op in reversed(chain):
+                copy = op.clone({op.operands[0]: value})
+                end.insert_before(copy)
+                value = copy.results[0]
+            results.append(value)
+        end.set_operands(tuple(results))
 
     def _in_order(self) -> Iterator[Candidate]:
         """The kernels, each after those whose results it reads."""
@@ -277,6 +308,21 @@ class Fusion:
         name = f"{self.function.symbol}_{what}"
         names[name] = names.get(name, 0) + 1
         return name if names[name] == 1 else f"{name}_{names[name]}"
+
+
+def _dissolve(function: Func) -> None:
+    """Take apart the kernels that there are."""
+    for op in list(function.body):
+        if isinstance(op, graph.Kernel):
+            for inner in list(op.body):
+                if not inner.terminator:
+                    inner.detach()
+                    op.insert_before(inner)
+            end = op.body.end
+            for result, value in zip(op.results, end.operands, strict=True):
+                result.replace_by(value)
+            end.erase()
+            op.erase()
 
 
 def _results(function: Func) -> list[Value]:

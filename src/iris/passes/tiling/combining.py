@@ -17,6 +17,7 @@ from iris.passes.tiling.demand import (
     Running,
     Same,
     Unfit,
+    Within,
 )
 from iris.passes.tiling.emit import Emitter, Frame, Made, makes
 from iris.passes.tiling.index import Index
@@ -223,11 +224,10 @@ class _Product:
         self.depth = to.lanes_of(over)
         self.a = to.lanes_of(to.dependencies[recipe.a] - over)
         self.b = to.lanes_of(to.dependencies[recipe.b] - over)
-        sides = [(*side, *self.depth) for side in (self.a, self.b)]
         self.is_matrix = (
             len(self.depth) == len(self.a) == len(self.b) == 1
             and self.a != self.b
-            and all(any(to.covers(side, c) for side in sides) for c in recipe.conditions)
+            and all(to.covers((*self.depth, *self.b), c) for c in recipe.inside)
         )
         axes = {*to.dependencies[recipe.a], *to.dependencies[recipe.b], *over}
         self.frame: Frame = (*self.a, *self.b) if self.is_matrix else to.lanes_of(axes)
@@ -239,36 +239,39 @@ class _Product:
 
     def once(self, carried: Sequence[Value]) -> Sequence[Value]:
         (total,) = carried
-        to = self.to
+        to, recipe = self.to, self.recipe
+        frames = (self.frame, self.frame)
         if self.is_matrix:
-            a, b = (*self.a, *self.depth), (*self.depth, *self.b)
-            return [
-                to.b(
-                    tile.Dot(self.operand(self.recipe.a, a), self.operand(self.recipe.b, b), total)
-                )
-            ]
-        x, y = (
-            to.cast(self.operand(d, self.frame), self.recipe.element) for d in self.recipe.demands
-        )
-        product = to.binary(math.Mul, x, y)
+            frames = (*self.a, *self.depth), (*self.depth, *self.b)
+        a = self.operand(recipe.a, frames[0], ())
+        b = self.operand(recipe.b, frames[1], recipe.inside)
+        if self.is_matrix:
+            return [to.b(tile.Dot(a, b, total))]
+        product = to.binary(math.Mul, to.cast(a, recipe.element), to.cast(b, recipe.element))
         return [to.b(math.Add(total, to.spread(product, self.shape)))]
 
-    def operand(self, demand: Demand, frame: Frame) -> Value:
+    def operand(self, demand: Demand, frame: Frame, inside: Sequence[Within]) -> Value:
         """The elements of a factor, 0 where they do not count."""
         to = self.to
         value = to.element(demand, frame)
-        conditions = [
-            c
-            for c in self.recipe.conditions
-            if {*to.lanes_of(to.demands.axes_in([c.index]))} <= {*frame}
-        ]
-        if not _is_zero_elsewhere(to, demand, self.recipe):
-            mask = to.mask(self.recipe.over, conditions, frame)
+        if not self._is_zero_elsewhere(demand, inside):
+            mask = to.mask(self.recipe.over, inside, frame)
             if mask is not None:
                 value = to.choose(mask, value, to.constant_of(0, element_type(value.type)))
         if self.is_matrix:
-            value = to.spread(value, tuple([to.plan.lanes[a] for a in frame if a is not None]))
+            value = to.spread(value, to.shape(frame, [a for a in frame if a is not None]))
         return value
+
+    def _is_zero_elsewhere(self, demand: Demand, inside: Sequence[Within]) -> bool:
+        """Whether a factor is loaded as 0 where it does not count."""
+        known = self.to.recipes[demand]
+        while isinstance(known, Same):
+            known = self.to.recipes[known.demand]
+        return (
+            isinstance(known, Load)
+            and {*inside} <= known.guard
+            and {*self.recipe.over} <= self.to.demands.axes_in([known.address])
+        )
 
     def finish(self, total: Value) -> Made:
         frame = list(self.frame)
@@ -277,15 +280,3 @@ class _Product:
                 total = self.to.b(tile.Reduce(ReduceKind.SUM, frame.index(axis), total))
                 frame.remove(axis)
         return self.to.named(total, self.demand, tuple(frame))
-
-
-def _is_zero_elsewhere(to: Emitter, demand: Demand, recipe: Contraction) -> bool:
-    """Whether a factor is loaded as 0 where it does not count."""
-    known = to.recipes[demand]
-    while isinstance(known, Same):
-        known = to.recipes[known.demand]
-    return (
-        isinstance(known, Load)
-        and {*recipe.conditions} <= known.guard
-        and {*recipe.over} <= to.demands.axes_in([known.address])
-    )

@@ -45,7 +45,7 @@ class Cost:
     @cached_property
     def microseconds(self) -> float:
         rate = CHIP.clock * 1e3  # cycles in a microsecond
-        busy = min(CHIP.cores, self.programs)
+        busy = max(1, min(CHIP.cores, self.programs))
         memory = self.bytes / (CHIP.bandwidth * 1e3) * CHIP.cores / busy
         caches = self.traffic / (CHIP.core.l2_bytes * rate * busy)
         arithmetic = self.operations / (CHIP.core.rates["alu"] * rate * busy)

@@ -249,25 +249,25 @@ class Running(Combining):
 
 @dataclass(frozen=True)
 class Contraction(Combining):
-    """The sum of the products along some axes, of those for which some conditions hold."""
+    """The sum of the products along some axes, of which `b` is 0 unless some conditions hold."""
 
     a: Demand
     b: Demand
     element: DType
-    conditions: tuple[Within, ...] = ()
+    inside: tuple[Within, ...] = ()
 
     @property
     def demands(self) -> tuple[Demand, ...]:
         return (self.a, self.b)
 
     def formulas(self) -> Iterator[Index]:
-        for condition in self.conditions:
+        for condition in self.inside:
             yield condition.index
 
     def substituted(self, new: Substitution) -> Contraction:
-        conditions = tuple(map(new.within, self.conditions))
+        inside = tuple(map(new.within, self.inside))
         a, b = new.demand(self.a), new.demand(self.b)
-        return Contraction(new.axes(self.over), a, b, self.element, conditions)
+        return Contraction(new.axes(self.over), a, b, self.element, inside)
 
 
 class Substitution:
@@ -329,9 +329,9 @@ class Demands:
     @staticmethod
     def of(values: Sequence[Value], inputs: Iterable[Value]) -> Demands:
         """The demands of what writes some values, all of one shape."""
-        scatter = values[0].op
-        if isinstance(scatter, graph.Scatter):
-            return _scattering(scatter, values, {*inputs})
+        for value in values:
+            if isinstance(value.op, graph.Scatter):
+                return _scattering(value.op, values, {*inputs})
         axes = _axes(values[0])
         if any(axis.size == 0 for axis in axes):
             return Demands([], inputs, axes)
@@ -558,7 +558,11 @@ def reduce(op: graph.Reduce, demand: Demand, demands: Demands) -> Recipe:
         axes.append(axis)
         at.insert(place, Index.of(axis))
     inner = replace(demand, value=op.x, at=tuple(at))
-    return Reduction(tuple([axis for axis in axes if axis.size > 1]), op.kind, inner)
+    over = tuple([axis for axis in axes if axis.size > 1])
+    if not over:
+        is_place = op.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
+        return Splat(0) if is_place else Same(inner)
+    return Reduction(over, op.kind, inner)
 
 
 def _nothing(kind: str, demand: Demand) -> Splat:
@@ -605,11 +609,11 @@ def conv2d(op: graph.Conv2d, demand: Demand, demands: Demands) -> Recipe:
     ]
     group = channel // (made // op.groups)
     sizes = element_type(op.x.type).shape[2:]
-    inside = [Within(i, 0, size) for i, size in zip(at, sizes, strict=True)]
-    conditions = tuple([c for c in inside if not c.is_certain])
-    x = replace(demand, value=op.x, at=(image, group * count + source, *at)).where(*conditions)
+    within = [Within(i, 0, size) for i, size in zip(at, sizes, strict=True)]
+    inside = tuple([c for c in within if not c.is_certain])
+    x = replace(demand, value=op.x, at=(image, group * count + source, *at)).where(*inside)
     w = replace(demand, value=op.w, at=(channel, source, down, across))
-    return Contraction((axis,), w, x, demand.element, conditions)
+    return Contraction((axis,), w, x, demand.element, inside)
 
 
 @rules(graph.Gather)

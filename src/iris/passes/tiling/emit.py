@@ -16,7 +16,7 @@ from iris.ir.control import For, Yield
 from iris.ir.core import Op, Value
 from iris.ir.graph import ScatterKind
 from iris.ir.math import Constant, Predicate, element_type
-from iris.ir.types import DType, ElementType, Tile, i32
+from iris.ir.types import DType, ElementType, Tile, i32, i64, u32, u64
 from iris.passes.tiling.demand import (
     Choice,
     Combining,
@@ -296,15 +296,11 @@ class Emitter:
         """A place that is looked up, which must be one of those that there are."""
         place = lookup.place
         value = self.element(place, frame)
+        # As an unsigned number one comparison tells.
+        value = self.cast(value, u64 if place.element is i64 else u32)
         if lookup not in self.checked:
             self.checked.add(lookup)
-            zero, size = self.like(0, value), self.like(lookup.size, value)
-            inside = self.b(
-                math.And(
-                    self.b(math.Compare(Predicate.GE, value, zero)),
-                    self.b(math.Compare(Predicate.LT, value, size)),
-                )
-            )
+            inside = self.b(math.Compare(Predicate.LT, value, self.like(lookup.size, value)))
             mask = self.mask(self.dependencies[place], place.guard, frame)
             if mask is not None:
                 inside = self.binary(math.Or, inside, self.b(math.Not(mask)))

@@ -21,6 +21,7 @@ from iris.passes.tiling.demand import (
     Demand,
     Demands,
     Load,
+    Recipe,
     Reduction,
     Substitution,
     Unfit,
@@ -177,6 +178,8 @@ class _Cut:
             self._cut_rows()
         for demand, recipe in reversed(self.combining.items()):
             self._cut_reduced(demand, recipe)
+        for needed, made_of in self.demands.recipes.items():
+            self._limit(needed, made_of)
         return self._plan()
 
     def _check_products(self) -> None:
@@ -193,7 +196,8 @@ class _Cut:
         """Blocks of rows and columns."""
         for _, recipe, rows, columns in reversed(self.products):
             for side in (rows, columns):
-                if not any(axis in self.lanes for axis in side):
+                taken = [axis for axis in self.outer if axis in self.lanes]
+                if len(taken) < 2 and not any(axis in taken for axis in side):
                     widest = max(reversed(side), key=lambda axis: axis.size)
                     most = KEPT // ROWS if widest not in self.kept else KEPT // 16
                     self._cut(widest, most)
@@ -254,6 +258,18 @@ class _Cut:
                 self._cut(axis, room if places else 1)
                 room //= self.lanes[axis]
                 places -= self.lanes[axis] > 1
+
+    def _limit(self, demand: Demand, recipe: Recipe) -> None:
+        """Have no more lanes for what an element is made of than a tile has dimensions: rather
+        none along what is combined."""
+        over = recipe.over if isinstance(recipe, Combining) else ()
+        axes = {*over, *self.demands.dependencies[demand]}
+        for needed in recipe.demands:
+            axes |= self.demands.dependencies[needed]
+        lanes = [axis for axis in self.lanes if axis in axes and self.lanes[axis] > 1]
+        lanes.sort(key=lambda axis: (axis in over, axis not in self.outer))
+        for axis in lanes[MOST_DIMENSIONS:]:
+            self.lanes[axis] = 1
 
     def _cut(self, axis: Axis, most: int) -> None:
         """Have lanes for all of an axis if they are not too many, else for a part."""
