@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 
 from iris.ir import math
 from iris.ir.core import Op
@@ -34,6 +34,8 @@ def identity(kind: str, element: DType) -> float:
     if kind in ("prod", "all"):
         return 1
     is_low = kind in _GREATEST
+    if element.is_float and kind in ("maxnum", "minnum"):
+        return nan  # of which any number is left, and of nothing but it, itself
     if element.is_float:
         return -inf if is_low else inf
     return element.low if is_low else element.high
