@@ -110,6 +110,10 @@ class Func(Op):
         if self.simdgroups & (self.simdgroups - 1):
             raise self.invalid(f"{self.simdgroups} is no power of two", at="simdgroups")
 
+    def set_returns(self, types: tuple[Type, ...]) -> None:
+        level, symbol, _, simdgroups, fast_math = self.attributes
+        self.attributes = (level, symbol, types, simdgroups, fast_math)
+
     def set_simdgroups(self, count: int) -> None:
         level, symbol, returns, _, fast_math = self.attributes
         self.attributes = (level, symbol, returns, count, fast_math)
