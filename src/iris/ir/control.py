@@ -116,6 +116,10 @@ class Func(Op):
         if self.grid and (len(self.grid) != 3 or min(self.grid) < 0):
             raise self.invalid("a grid has three sizes, none negative", at="grid")
 
+    def set_returns(self, types: tuple[Type, ...]) -> None:
+        level, symbol, _, simdgroups, fast_math = self.attributes
+        self.attributes = (level, symbol, types, simdgroups, fast_math)
+
     def set_simdgroups(self, count: int) -> None:
         level, symbol, returns, _, *others = self.attributes
         self.attributes = (level, symbol, returns, count, *others)

@@ -1,0 +1,118 @@
+"""The methods of traced arrays that are functions of NumPy, and indexing."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from iris.errors import DTypeError, ShapeError
+from iris.frontend.arrays.at import At
+from iris.frontend.arrays.dtypes import as_dtype
+from iris.frontend.arrays.indexing import getitem
+from iris.frontend.arrays.traced import TracedArray
+from iris.frontend.arrays.values import cast
+from iris.frontend.tracing import error_here
+
+_FUNCTIONS = (
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "clip",
+    "cumprod",
+    "cumsum",
+    "diagonal",
+    "dot",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "ravel",
+    "repeat",
+    "round",
+    "squeeze",
+    "std",
+    "sum",
+    "swapaxes",
+    "take",
+    "trace",
+    "var",
+)
+
+
+def _of_numpy(name: str) -> Callable[..., Any]:
+    function = getattr(np, name)
+
+    def method(self: TracedArray, *arguments: Any, **named: Any) -> Any:
+        return function(self, *arguments, **named)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _astype(self: TracedArray, dtype: object, copy: bool = True) -> TracedArray:
+    """The same numbers in another dtype."""
+    made = cast(self, as_dtype(dtype))
+    return TracedArray(made.value, made.owner)
+
+
+def _iterate(self: TracedArray) -> Iterator[TracedArray]:
+    if not self.shape:
+        raise error_here(ShapeError, f"{self} has no axes to iterate over")
+    return iter([getitem(self, i) for i in range(self.shape[0])])
+
+
+def _power(self: TracedArray, exponent: Any) -> Any:
+    """NumPy's operator, too, knows a square root and an inverse."""
+    if self.element.is_float and type(exponent) in (int, float, np.float64):
+        if exponent == 0.5:
+            return np.sqrt(self)
+        if exponent == -1:
+            return np.reciprocal(self)
+    return np.power(self, exponent)
+
+
+def _in_place(name: str) -> Callable[[TracedArray, Any], TracedArray]:
+    """`x += y`, which gives the name to another array, of the same shape and dtype."""
+    operate = getattr(operator, name)
+
+    def operated(self: TracedArray, other: Any) -> TracedArray:
+        found: TracedArray = operate(self, other)
+        if found.shape != self.shape:
+            raise error_here(
+                ShapeError, f"{self} stays of its shape; this would make it {found.shape}"
+            )
+        if found.element.kind is not self.element.kind:
+            raise error_here(
+                DTypeError,
+                f"{self} stays of its dtype; this would make it {found.element}: write "
+                "x = x + y instead of x += y, and so on",
+            )
+        return cast(found, self.element)
+
+    return operated
+
+
+def _define() -> None:
+    methods: dict[str, Any] = {name: _of_numpy(name) for name in _FUNCTIONS}
+    for name in (
+        *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
+        *("and", "or", "xor", "lshift", "rshift"),
+    ):
+        word = f"{name}_" if name in ("and", "or") else name
+        methods[f"__i{name}__"] = _in_place(word)
+    methods |= {
+        "__getitem__": getitem,
+        "__iter__": _iterate,
+        "__pow__": _power,
+        "astype": _astype,
+        "at": property(At),
+    }
+    for name, method in methods.items():
+        setattr(TracedArray, name, method)
+
+
+_define()
