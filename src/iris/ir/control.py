@@ -117,8 +117,8 @@ class Func(Op):
             raise self.invalid("a grid has three sizes, none negative", at="grid")
 
     def set_returns(self, types: tuple[Type, ...]) -> None:
-        level, symbol, _, simdgroups, fast_math = self.attributes
-        self.attributes = (level, symbol, types, simdgroups, fast_math)
+        level, symbol, _, *others = self.attributes
+        self.attributes = (level, symbol, types, *others)
 
     def set_simdgroups(self, count: int) -> None:
         level, symbol, returns, _, *others = self.attributes

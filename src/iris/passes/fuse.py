@@ -105,6 +105,7 @@ class Fusion:
         self.inputs = set(arguments)
         self.kernels = {v: self._candidate((v,)) for v in self.stored}
         self._inline()
+        self._move_on()
         self._join()
 
     # Candidates.
@@ -182,6 +183,36 @@ class Fusion:
             )
             return False
         del self.stored[value], self.kernels[value]
+        self._use(new)
+        return True
+
+    def _move_on(self) -> None:
+        """Write what is elementwise made of a value, and of which its reader needs nothing else,
+        in place of the value, so that it is not made again for each block of the reader."""
+        for value in list(self.stored):
+            readers = self._readers(value)
+            if value in self.results or len(readers) != 1:
+                continue
+            (reader,) = readers
+            for later in reversed(_later(value, reader)):
+                if later not in reader.outputs and self._try_move(value, later, reader):
+                    break
+
+    def _try_move(self, value: Value, later: Value, reader: Candidate) -> bool:
+        own, stored = self.kernels[value], dict(self.stored)
+        self.stored = {v: None for v in (*stored, later) if v is not value}
+        try:
+            new = self._candidate((later,)), self._candidate(reader.outputs)
+        except Unfit:
+            self.stored = stored
+            return False
+        before = own.cost.microseconds + reader.cost.microseconds
+        if sum(k.cost.microseconds for k in new) > before:
+            self.stored = stored
+            return False
+        if value in self.reasons:
+            self.reasons[later] = self.reasons[value]
+        del self.kernels[value]
         self._use(new)
         return True
 
@@ -379,6 +410,31 @@ def is_work(op: Op) -> bool:
     users = list(op.results[0].users)
     goes_on = len(users) == 1 and _is_elementwise(users[0])
     return not (_is_elementwise(op) and goes_on)
+
+
+def _later(value: Value, reader: Candidate) -> list[Value]:
+    """The values in a kernel that are elementwise made of one, and through which alone it goes
+    into what the kernel writes."""
+    inside = {*reader.ops}
+
+    def uses(v: Value) -> int:
+        return sum(user in inside for user in v.users)
+
+    left = {value: uses(value)}  # how many users are still to come
+    found = []
+    for op in reader.ops:
+        used = [v for v in dict.fromkeys(op.operands) if v in left]
+        if not used:
+            continue
+        if not _is_elementwise(op):
+            break
+        (result,) = op.results
+        for v in used:
+            left[v] -= 1
+        left[result] = uses(result)
+        if [v for v, n in left.items() if n] == [result] and _shape(result) == _shape(value):
+            found.append(result)
+    return found
 
 
 def _is_elementwise(op: Op) -> bool:
