@@ -20,7 +20,7 @@ from iris.ir.core import Module, Value
 from iris.ir.math import element_type
 from iris.ir.text.printer import to_text
 from iris.passes.fuse import Boundary, Fusion
-from iris.passes.graph_to_tile import planned
+from iris.passes.graph_to_tile import cut_up
 from iris.passes.sample import Sizes
 from iris.passes.tiling.cost import Cost, cost_of
 from iris.runtime.buffer import Buffer, empty
@@ -35,13 +35,13 @@ class KernelCompilation(Compilation):
 
     def __init__(self, kernel: GraphKernel):
         function = entry_of(kernel.module)
-        plan = planned(function)
+        cut = cut_up(function)
         options = Options(fast_math=function.fast_math)
-        super().__init__(kernel.module, options, self._alone, Sizes(plan.grid, {}))
+        super().__init__(kernel.module, options, self._alone, Sizes(cut.plan().grid, {}))
         self.kernel = kernel
         self.name = kernel.name
-        self.grid = plan.grid
-        self.cost: Cost = cost_of(plan)
+        self.grid = self._sizes.grid
+        self.cost: Cost = cost_of(cut)
 
     def _alone(self, *arrays: Any, device: str | Device | None = None) -> list[Array]:
         """What the kernel writes, given what it reads."""

@@ -13,7 +13,7 @@ from iris.ir.math import Constant, element_type
 from iris.passes.pipeline import Pass
 from iris.passes.tiling.cost import Cost, cost_of
 from iris.passes.tiling.demand import Demands, Unfit
-from iris.passes.tiling.schedule import plan
+from iris.passes.tiling.schedule import cut
 
 # Tensors that one kernel can bind, beside what it is told and what it reports.
 MOST_ARRAYS = 28
@@ -88,7 +88,7 @@ class Fusion:
 
     def __init__(self, function: Func):
         self.function = function
-        self.known: dict[tuple[tuple[Value, ...], frozenset[Value]], Candidate | str] = {}
+        self.known: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
         self.reasons: dict[Value, str] = {}
         arguments = function.body.arguments
         self.results = _results(function)
@@ -112,29 +112,30 @@ class Fusion:
 
     def _candidate(self, outputs: tuple[Value, ...], inlined: Value | None = None) -> Candidate:
         """What writes some values, with one that is made where it is needed."""
-        inputs = frozenset(v for v in self.stored if v not in outputs and v is not inlined)
-        key = outputs, inputs
-        known = self.known.get(key)
-        if known is None:
-            try:
-                known = self._planned(outputs, self.inputs | inputs)
-            except Unfit as error:
-                known = str(error)
-            self.known[key] = known
-        if isinstance(known, str):
-            raise Unfit(known)
-        return known
-
-    def _planned(self, outputs: tuple[Value, ...], inputs: Collection[Value]) -> Candidate:
-        demands = Demands.of(outputs, inputs)
+        inputs = (self.inputs | self.stored.keys()).difference(outputs, [inlined])
         ops: dict[Op, None] = {}
         read: dict[Value, None] = {}
         for value in outputs:
             self._gather(value, outputs, inputs, ops, read)
+        key = outputs, tuple(read)
+        if key not in self.known:
+            try:
+                self.known[key] = self._planned(outputs, tuple(read), ops)
+            except Unfit as error:
+                self.known[key] = str(error)
+        known = self.known[key]
+        if isinstance(known, str):
+            raise Unfit(known)
+        return known
+
+    def _planned(
+        self, outputs: tuple[Value, ...], read: tuple[Value, ...], ops: Iterable[Op]
+    ) -> Candidate:
         if len(read) + len(outputs) > MOST_ARRAYS:
             raise Unfit(f"a kernel takes {MOST_ARRAYS} arrays, not {len(read) + len(outputs)}")
         order = sorted(ops, key=self.position.__getitem__)
-        return Candidate(outputs, tuple(read), tuple(order), cost_of(plan(demands)))
+        cost = cost_of(cut(Demands.of(outputs, read)))
+        return Candidate(outputs, read, tuple(order), cost)
 
     def _gather(
         self,
@@ -426,13 +427,13 @@ def _later(value: Value, reader: Candidate) -> list[Value]:
         used = [v for v in dict.fromkeys(op.operands) if v in left]
         if not used:
             continue
-        if not _is_elementwise(op):
+        if not _is_elementwise(op) and not isinstance(op, graph.Reshape | graph.Transpose):
             break
         (result,) = op.results
         for v in used:
             left[v] -= 1
         left[result] = uses(result)
-        if [v for v, n in left.items() if n] == [result] and _shape(result) == _shape(value):
+        if _is_elementwise(op) and [v for v, n in left.items() if n] == [result]:
             found.append(result)
     return found
 

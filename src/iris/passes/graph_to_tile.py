@@ -14,8 +14,7 @@ from iris.ir.types import Ptr
 from iris.passes.pipeline import Pass
 from iris.passes.tiling.demand import Demands, Unfit
 from iris.passes.tiling.emit import Emitter
-from iris.passes.tiling.plan import Plan
-from iris.passes.tiling.schedule import plan
+from iris.passes.tiling.schedule import Cut, cut
 
 
 @dataclass(frozen=True)
@@ -58,29 +57,29 @@ class GraphToTile(Pass):
                 function.erase()
 
 
-def planned(function: Func) -> Plan:
+def cut_up(function: Func) -> Cut:
     """How a function is cut up that is one kernel."""
-    return plan(Demands.of(function.body.end.operands, function.body.arguments))
+    return cut(Demands.of(function.body.end.operands, function.body.arguments))
 
 
 def tiled(function: Func) -> Func:
     """The tile program of a function."""
-    body, cut = function.body, planned(function)
+    body, plan = function.body, cut_up(function).plan()
     results = [v for v in body.end.operands if not isinstance(v.op, Scatter)]
     made = Func(
         function.symbol,
         Level.TILE,
         [*map(_pointer, body.arguments), *map(_pointer, results)],
         fast_math=function.fast_math,
-        grid=cut.grid,
+        grid=plan.grid,
         location=function.location,
     )
     pointers = dict(zip((*body.arguments, *results), made.body.arguments, strict=True))
     builder = Builder(made.body, location=function.location)
     into = [v.op.x if isinstance(v.op, Scatter) else v for v in body.end.operands]
-    if cut.demands.outputs:  # what has no elements needs no program
-        targets = zip(cut.demands.outputs, [pointers[v] for v in into], strict=True)
-        Emitter(cut, builder, pointers).program(list(targets))
+    if plan.demands.outputs:  # what has no elements needs no program
+        targets = zip(plan.demands.outputs, [pointers[v] for v in into], strict=True)
+        Emitter(plan, builder, pointers).program(list(targets))
     builder.insert(Return([], location=function.location))
     return made
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 from iris.ir import math, tile
 from iris.ir.core import Value
@@ -10,9 +12,11 @@ from iris.ir.math import Predicate, element_type
 from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, ElementType, Tile, i32
 from iris.passes.tiling.demand import (
+    Combining,
     Contraction,
     Demand,
     Load,
+    Recipe,
     Reduction,
     Running,
     Same,
@@ -23,53 +27,85 @@ from iris.passes.tiling.emit import Emitter, Frame, Made, makes
 from iris.passes.tiling.index import Index
 from iris.passes.tiling.numbers import accumulator, combined, identity
 
+Kind = TypeVar("Kind", bound=Combining)
 PLACES = (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
+
+
+class _Part(ABC, Generic[Kind]):
+    """One of what goes over the same axes in the same loop."""
+
+    def __init__(self, to: Emitter, recipe: Kind, demand: Demand):
+        self.to = to
+        self.recipe = recipe
+        self.demand = demand
+
+    @abstractmethod
+    def starts(self) -> Sequence[Value]:
+        """What the loop carries at its start."""
+
+    @abstractmethod
+    def once(self, carried: Sequence[Value]) -> Sequence[Value]:
+        """What it carries on from a round."""
+
+    @abstractmethod
+    def finish(self, carried: Sequence[Value]) -> Made:
+        """What is made of what it has carried to its end."""
+
+
+def _part(to: Emitter, recipe: Recipe, demand: Demand) -> _Part[Any]:
+    if isinstance(recipe, Contraction):
+        return _Product(to, recipe, demand)
+    assert isinstance(recipe, Reduction)
+    return (_Places if recipe.kind in PLACES else _Values)(to, recipe, demand)
 
 
 @makes(Reduction)
 def reduction(to: Emitter, recipe: Reduction, demand: Demand, frame: Frame) -> Made:
-    maker = _Places if recipe.kind in PLACES else _Values
+    if all(axis in to.plan.lanes for axis in recipe.over):
+        return _Values(to, recipe, demand).at_once()
+    return _looped(to, recipe, demand)
+
+
+@makes(Contraction)
+def contraction(to: Emitter, recipe: Contraction, demand: Demand, frame: Frame) -> Made:
+    return _looped(to, recipe, demand)
+
+
+def _looped(to: Emitter, recipe: Combining, demand: Demand) -> Made:
+    """What a loop makes, and with it what else goes over the same axes."""
     loops = [axis for axis in recipe.over if axis not in to.plan.lanes]
-    if not loops:
-        return maker(to, recipe, demand).at_once()
-    to.prepare([recipe.demand], set(loops))
-    # What goes over the same axes goes together.
-    together = [maker(to, recipe, demand)]
+    to.prepare(recipe.demands, set(loops))
+    parts = [_part(to, recipe, demand)]
     for other, known in to.recipes.items():
-        if (
-            isinstance(known, Reduction)
-            and known.over == recipe.over
-            and other is not demand
-            and to.is_ready(other)
-        ):
-            together.append((_Places if known.kind in PLACES else _Values)(to, known, other))
-    starts = [part.starts() for part in together]
-    counts = [len(start) for start in starts]
+        goes_along = isinstance(known, type(recipe)) and known.over == recipe.over
+        if goes_along and other != demand and to.is_ready(other):
+            parts.append(_part(to, known, other))
+    starts = [part.starts() for part in parts]
 
-    def body(carried: Sequence[Value]) -> Sequence[Value]:
-        results: list[Value] = []
-        for part, count in zip(together, counts, strict=True):
-            own, carried = carried[:count], carried[count:]
-            results += part.once(own)
-        return results
+    def shares(carried: Sequence[Value]) -> Iterator[tuple[_Part[Any], Sequence[Value]]]:
+        """What each part has of what is carried."""
+        for part, start in zip(parts, starts, strict=True):
+            yield part, carried[: len(start)]
+            carried = carried[len(start) :]
 
-    needed = [part.recipe.demand for part in together]
-    ends = to.loop(loops, needed, [v for start in starts for v in start], body)
-    mades = []
-    for part, count in zip(together, counts, strict=True):
-        own, ends = ends[:count], ends[count:]
-        mades.append(part.finish(own))
-        to.keep(part.demand, mades[-1])
-    return mades[0]
+    needed = [d for part in parts for d in part.recipe.demands]
+    ends = to.loop(
+        loops,
+        needed,
+        [value for start in starts for value in start],
+        lambda carried: [v for part, own in shares(carried) for v in part.once(own)],
+    )
+    mades = {part.demand: part.finish(own) for part, own in shares(ends)}
+    for made_of, made in mades.items():
+        to.keep(made_of, made)
+    return mades[demand]
 
 
-class _Values:
+class _Values(_Part[Reduction]):
     """A reduction to a value."""
 
     def __init__(self, to: Emitter, recipe: Reduction, demand: Demand):
-        self.to = to
-        self.recipe = recipe
-        self.demand = demand
+        super().__init__(to, recipe, demand)
         axes = {*to.dependencies[recipe.demand], *recipe.over}
         self.frame = to.lanes_of(axes)
         self.shape = to.shape(self.frame, axes)
@@ -203,23 +239,12 @@ def running(to: Emitter, recipe: Running, demand: Demand, frame: Frame) -> Made:
     return to.named(to.cast(result, demand.element), demand, frame)
 
 
-@makes(Contraction)
-def contraction(to: Emitter, recipe: Contraction, demand: Demand, frame: Frame) -> Made:
-    product = _Product(to, recipe, demand)
-    loops = [axis for axis in recipe.over if axis not in to.plan.lanes]
-    to.prepare(recipe.demands, set(loops))
-    (total,) = to.loop(loops, recipe.demands, [product.start()], product.once)
-    return product.finish(total)
-
-
-class _Product:
+class _Product(_Part[Contraction]):
     """A sum of products: of matrices, where there are lanes along what is made and what is
     summed; else of elements."""
 
     def __init__(self, to: Emitter, recipe: Contraction, demand: Demand):
-        self.to = to
-        self.recipe = recipe
-        self.demand = demand
+        super().__init__(to, recipe, demand)
         over = {*recipe.over}
         self.depth = to.lanes_of(over)
         self.a = to.lanes_of(to.dependencies[recipe.a] - over)
@@ -233,9 +258,9 @@ class _Product:
         self.frame: Frame = (*self.a, *self.b) if self.is_matrix else to.lanes_of(axes)
         self.shape = to.shape(self.frame, axes)
 
-    def start(self) -> Value:
+    def starts(self) -> Sequence[Value]:
         type_ = Tile(self.shape, self.recipe.element) if self.shape else self.recipe.element
-        return self.to.constant_of(0, type_)
+        return [self.to.constant_of(0, type_)]
 
     def once(self, carried: Sequence[Value]) -> Sequence[Value]:
         (total,) = carried
@@ -273,7 +298,8 @@ class _Product:
             and {*self.recipe.over} <= self.to.demands.axes_in([known.address])
         )
 
-    def finish(self, total: Value) -> Made:
+    def finish(self, carried: Sequence[Value]) -> Made:
+        (total,) = carried
         frame = list(self.frame)
         if not self.is_matrix:
             for axis in self.depth:

@@ -1,12 +1,11 @@
-"""What a kernel costs, by its plan: a launch, bytes, and what it computes, all of it that is
-computed again and again included.
+"""What a kernel costs, by how it is cut up: a launch, bytes, and what it computes, with all that
+is computed again and again.
 
 The figures are those of the smallest chip; only their proportions decide anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -21,8 +20,7 @@ from iris.passes.tiling.demand import (
     Elementwise,
     Load,
 )
-from iris.passes.tiling.index import Axis
-from iris.passes.tiling.plan import Plan
+from iris.passes.tiling.schedule import Cut
 from iris.target import CHIPS
 
 # Microseconds for which a dispatch keeps the GPU from the next that waits for it.
@@ -52,30 +50,25 @@ class Cost:
         return LAUNCH * self.launches + max(memory, caches, arithmetic)
 
 
-def cost_of(plan: Plan) -> Cost:
-    """What the kernel of a plan costs."""
-    demands = plan.demands
-    programs = prod(axis.size for axis in plan.programs)
-    sizes = dict(plan.lanes)
-
-    def rounds(axes: Iterable[Axis]) -> int:
-        """How many elements a program makes of what differs along some axes."""
-        return prod(sizes.get(a, a.size) for a in axes if a not in plan.programs)
-
+def cost_of(cut: Cut) -> Cost:
+    """What a kernel costs that is cut up so."""
+    demands, programs = cut.demands, cut.programs
     operations, flops, traffic = 0.0, 0, 0
     inputs: set[Value] = set()
     for demand, recipe in demands.recipes.items():
         axes = demands.dependencies[demand]
         if isinstance(recipe, Load):
             inputs.add(recipe.value)
-            traffic += rounds(axes) * _bytes(demand)
+            traffic += cut.within(axes) * _bytes(demand)
         elif isinstance(recipe, Combining):
             inner = {*recipe.over}.union(*(demands.dependencies[d] for d in recipe.demands))
-            operations += rounds(inner)
-            flops += rounds(inner) * (2 if isinstance(recipe, Contraction) else 1)
+            count = cut.within(inner)
+            operations += count
+            flops += count * (2 if isinstance(recipe, Contraction) else 1)
         elif isinstance(recipe, Elementwise):
-            operations += rounds(axes) * _weight(recipe.op)
-            flops += rounds(axes)
+            count = cut.within(axes)
+            operations += count * _weight(recipe.op)
+            flops += count
     written = sum(_tensor_bytes(output.demand.value) for output in demands.outputs)
     whole = sum(map(_tensor_bytes, inputs)) + written
     moved = traffic * programs + written

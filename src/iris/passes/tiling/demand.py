@@ -12,7 +12,7 @@ kernel's inputs, which are loaded.  Views of a tensor are no work at all: they a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import NamedTuple, TypeAlias
@@ -54,20 +54,27 @@ Guard: TypeAlias = frozenset[Within]
 ALWAYS: Guard = frozenset()
 
 
-@dataclass(frozen=True)
 class Demand:
     """An element of a tensor; where the guard does not hold, any number will do."""
 
-    value: Value
-    at: tuple[Index, ...]
-    guard: Guard = ALWAYS
+    __slots__ = ("_hash", "at", "guard", "value")
 
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.value, self.at, self.guard))
+    def __init__(self, value: Value, at: tuple[Index, ...], guard: Guard = ALWAYS):
+        self.value = value
+        self.at = at
+        self.guard = guard
+        self._hash = hash((value, at, guard))
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Demand)
+            and self.value is other.value
+            and self.at == other.at
+            and self.guard == other.guard
+        )
 
     @property
     def element(self) -> DType:
@@ -79,7 +86,12 @@ class Demand:
 
     def where(self, *conditions: Within) -> Demand:
         """The same element, needed only where some conditions hold, too."""
-        return replace(self, guard=self.guard | {c for c in conditions if not c.is_certain})
+        guard = self.guard | {c for c in conditions if not c.is_certain}
+        return Demand(self.value, self.at, guard)
+
+    def of(self, value: Value, at: tuple[Index, ...] | None = None) -> Demand:
+        """An element of another tensor, needed where this one is."""
+        return Demand(value, self.at if at is None else at, self.guard)
 
     def indices(self) -> Iterator[Index]:
         yield from self.at
@@ -320,6 +332,7 @@ class Demands:
         self.inputs = set(inputs)
         self.outer = tuple(axes)  # those of the outputs
         self.reduced: list[Axis] = []  # those of reductions
+        self.summed: dict[Demand, Axis] = {}  # those of products, by their rows
         self.outputs = list(outputs)
         self.recipes: dict[Demand, Recipe] = {}
         for output in self.outputs:
@@ -458,7 +471,7 @@ def address(demand: Demand) -> Index:
 
 
 def elementwise(op: Op, demand: Demand, demands: Demands) -> Recipe:
-    return Elementwise(op, tuple([replace(demand, value=v) for v in op.operands]))
+    return Elementwise(op, tuple([demand.of(v) for v in op.operands]))
 
 
 for _op in OPS.values():
@@ -480,12 +493,12 @@ def iota(op: graph.Iota, demand: Demand, demands: Demands) -> Recipe:
 def broadcast(op: graph.Broadcast, demand: Demand, demands: Demands) -> Recipe:
     sizes = element_type(op.x.type).shape
     at = [i if size > 1 else Index() for i, size in zip(demand.at, sizes, strict=True)]
-    return Same(replace(demand, value=op.x, at=tuple(at)))
+    return Same(demand.of(op.x, at=tuple(at)))
 
 
 @rules(graph.Reshape)
 def reshape(op: graph.Reshape, demand: Demand, demands: Demands) -> Recipe:
-    return Same(replace(demand, value=op.x, at=unflattened(address(demand), op.x)))
+    return Same(demand.of(op.x, at=unflattened(address(demand), op.x)))
 
 
 def unflattened(place: Index, value: Value) -> tuple[Index, ...]:
@@ -500,13 +513,13 @@ def unflattened(place: Index, value: Value) -> tuple[Index, ...]:
 @rules(graph.Transpose)
 def transpose(op: graph.Transpose, demand: Demand, demands: Demands) -> Recipe:
     at = [demand.at[op.permutation.index(axis)] for axis in range(len(demand.at))]
-    return Same(replace(demand, value=op.x, at=tuple(at)))
+    return Same(demand.of(op.x, at=tuple(at)))
 
 
 @rules(graph.Slice)
 def slice_(op: graph.Slice, demand: Demand, demands: Demands) -> Recipe:
     steps = zip(demand.at, op.starts, op.steps, strict=True)
-    return Same(replace(demand, value=op.x, at=tuple([i * step + at for i, at, step in steps])))
+    return Same(demand.of(op.x, at=tuple([i * step + at for i, at, step in steps])))
 
 
 @rules(graph.Pad)
@@ -514,8 +527,8 @@ def pad(op: graph.Pad, demand: Demand, demands: Demands) -> Recipe:
     sizes = element_type(op.x.type).shape
     at = tuple([i + -low for i, low in zip(demand.at, op.low, strict=True)])
     inside = tuple([Within(i, 0, size) for i, size in zip(at, sizes, strict=True)])
-    inner = replace(demand, value=op.x, at=at)
-    return _choice([(inside, inner), ((), replace(demand, value=op.value, at=()))])
+    inner = demand.of(op.x, at=at)
+    return _choice([(inside, inner), ((), demand.of(op.value, at=()))])
 
 
 @rules(graph.Concat)
@@ -526,7 +539,7 @@ def concat(op: graph.Concat, demand: Demand, demands: Demands) -> Recipe:
         at = list(demand.at)
         at[op.axis] = at[op.axis] + -start
         inside = Within(at[op.axis], 0, size)
-        options.append(((inside,), replace(demand, value=value, at=tuple(at))))
+        options.append(((inside,), demand.of(value, at=tuple(at))))
         start += size
     return _choice(options)
 
@@ -557,7 +570,7 @@ def reduce(op: graph.Reduce, demand: Demand, demands: Demands) -> Recipe:
         axis = demands.axis_over(shape[place], demand, axes)
         axes.append(axis)
         at.insert(place, Index.of(axis))
-    inner = replace(demand, value=op.x, at=tuple(at))
+    inner = demand.of(op.x, at=tuple(at))
     over = tuple([axis for axis in axes if axis.size > 1])
     if not over:
         is_place = op.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
@@ -574,7 +587,7 @@ def _nothing(kind: str, demand: Demand) -> Splat:
 @rules(graph.Scan)
 def scan(op: graph.Scan, demand: Demand, demands: Demands) -> Recipe:
     index = demand.at[op.axis]
-    inner = replace(demand, value=op.x)
+    inner = demand.of(op.x)
     axes = tuple(axes_of([index]))
     if len(axes) > 1 or index != total(indices_of(axes)):
         raise Unfit(f"{op.name} is wanted in another order than it is made in")
@@ -584,11 +597,14 @@ def scan(op: graph.Scan, demand: Demand, demands: Demands) -> Recipe:
 @rules(graph.Matmul)
 def matmul(op: graph.Matmul, demand: Demand, demands: Demands) -> Recipe:
     *batch, row, column = demand.at
-    axis = Axis("k", element_type(op.a.type).shape[-1])
-    if not axis.size:
+    depth = element_type(op.a.type).shape[-1]
+    if not depth:
         return _nothing("sum", demand)
-    a = replace(demand, value=op.a, at=(*batch, row, Index.of(axis)))
-    b = replace(demand, value=op.b, at=(*batch, Index.of(axis), column))
+    # Products of the same rows go over them together.
+    rows = demand.of(op.a, at=(*batch, row))
+    axis = demands.summed.setdefault(rows, Axis(f"k{len(demands.summed)}", depth))
+    a = demand.of(op.a, at=(*batch, row, Index.of(axis)))
+    b = demand.of(op.b, at=(*batch, Index.of(axis), column))
     return Contraction((axis,), a, b, demand.element)
 
 
@@ -611,14 +627,14 @@ def conv2d(op: graph.Conv2d, demand: Demand, demands: Demands) -> Recipe:
     sizes = element_type(op.x.type).shape[2:]
     within = [Within(i, 0, size) for i, size in zip(at, sizes, strict=True)]
     inside = tuple([c for c in within if not c.is_certain])
-    x = replace(demand, value=op.x, at=(image, group * count + source, *at)).where(*inside)
-    w = replace(demand, value=op.w, at=(channel, source, down, across))
+    x = demand.of(op.x, at=(image, group * count + source, *at)).where(*inside)
+    w = demand.of(op.w, at=(channel, source, down, across))
     return Contraction((axis,), w, x, demand.element, inside)
 
 
 @rules(graph.Gather)
 def gather(op: graph.Gather, demand: Demand, demands: Demands) -> Recipe:
-    return Same(replace(demand, value=op.x, at=places(op, demand.at, demand.guard)))
+    return Same(demand.of(op.x, at=places(op, demand.at, demand.guard)))
 
 
 def places(

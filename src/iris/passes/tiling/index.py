@@ -11,8 +11,6 @@ so that an index that is split and put together again is itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from math import gcd
 from typing import Protocol, TypeAlias
 
@@ -27,54 +25,61 @@ class Atom(Protocol):
     def high(self) -> int: ...
 
 
-@dataclass(eq=False, frozen=True)
 class Axis:
     """Something that counts from 0 to below its size; each is itself only."""
 
-    name: str
-    size: int
+    __slots__ = ("high", "low", "name", "size")
 
-    low = 0
-
-    @property
-    def high(self) -> int:
-        return self.size - 1
+    def __init__(self, name: str, size: int):
+        self.name = name
+        self.size = size
+        self.low = 0
+        self.high = size - 1
 
     def __repr__(self) -> str:
         return self.name
 
 
-@dataclass(frozen=True)
-class Quotient:
+class _Division:
+    """A formula divided by a number: the quotient, or what is left."""
+
+    __slots__ = ("_hash", "by", "high", "low", "of")
+
+    def __init__(self, of: Index, by: int):
+        self.of = of
+        self.by = by
+        self._hash = hash((type(self), of, by))
+        self.low, self.high = self._bounds()
+
+    def _bounds(self) -> tuple[int, int]:
+        raise NotImplementedError
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.by == other.by and self.of == other.of
+
+
+class Quotient(_Division):
     """A formula divided by a number, rounded down."""
 
-    of: Index
-    by: int
+    __slots__ = ()
 
-    @cached_property
-    def low(self) -> int:
-        return self.of.low // self.by
-
-    @cached_property
-    def high(self) -> int:
-        return self.of.high // self.by
+    def _bounds(self) -> tuple[int, int]:
+        return self.of.low // self.by, self.of.high // self.by
 
     def __repr__(self) -> str:
         return f"({self.of} / {self.by})"
 
 
-@dataclass(frozen=True)
-class Remainder:
+class Remainder(_Division):
     """What is left of a formula when it is divided by a number; never negative."""
 
-    of: Index
-    by: int
+    __slots__ = ()
 
-    low = 0
-
-    @property
-    def high(self) -> int:
-        return self.by - 1
+    def _bounds(self) -> tuple[int, int]:
+        return 0, self.by - 1
 
     def __repr__(self) -> str:
         return f"({self.of} % {self.by})"
@@ -83,22 +88,33 @@ class Remainder:
 Terms: TypeAlias = tuple[tuple[Atom, int], ...]
 
 
-@dataclass(frozen=True)
 class Index:
     """A sum of atoms, each times a number, and a number."""
 
-    terms: Terms = ()
-    number: int = 0
+    __slots__ = ("_hash", "high", "low", "number", "terms")
 
-    @cached_property
-    def _hash(self) -> int:
-        return hash((frozenset(self.terms), self.number))
+    def __init__(self, terms: Terms = (), number: int = 0):
+        self.terms = terms
+        self.number = number
+        self._hash: int | None = None
+        low = high = number
+        for atom, n in terms:
+            if n > 0:
+                low += n * atom.low
+                high += n * atom.high
+            else:
+                low += n * atom.high
+                high += n * atom.low
+        self.low = low
+        self.high = high
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash((frozenset(self.terms), self.number))
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return (
+        return self is other or (
             isinstance(other, Index)
             and self.number == other.number
             and len(self.terms) == len(other.terms)
@@ -108,14 +124,6 @@ class Index:
     @staticmethod
     def of(atom: Atom) -> Index:
         return Index(((atom, 1),)) if atom.low < atom.high else Index((), atom.low)
-
-    @cached_property
-    def low(self) -> int:
-        return self.number + sum(n * (a.low if n > 0 else a.high) for a, n in self.terms)
-
-    @cached_property
-    def high(self) -> int:
-        return self.number + sum(n * (a.high if n > 0 else a.low) for a, n in self.terms)
 
     def __add__(self, other: Index | int) -> Index:
         if isinstance(other, int):
@@ -140,15 +148,25 @@ class Index:
 
     def substitute(self, replace: Callable[[Atom], Index | None]) -> Index:
         """The formula with some atoms, also those within others, replaced."""
-        total = Index((), self.number)
+        kept: list[tuple[Atom, int]] = []
+        new = []
         for atom, n in self.terms:
-            total = total + _substituted(atom, replace) * n
-        return total
+            found = _substituted(atom, replace)
+            if found is None:
+                kept.append((atom, n))
+            else:
+                new.append(found * n)
+        if not new:
+            return self
+        result = Index(tuple(kept), self.number)
+        for part in new:
+            result = result + part
+        return result
 
     def atoms(self) -> Iterator[Atom]:
         """All atoms, those within others too, that are no quotients or remainders."""
         for atom, _ in self.terms:
-            if isinstance(atom, Quotient | Remainder):
+            if isinstance(atom, _Division):
                 yield from atom.of.atoms()
             else:
                 yield atom
@@ -157,7 +175,7 @@ class Index:
         """The formula, and those within it."""
         yield self
         for atom, _ in self.terms:
-            if isinstance(atom, Quotient | Remainder):
+            if isinstance(atom, _Division):
                 yield from atom.of.formulas()
 
     def __repr__(self) -> str:
@@ -172,15 +190,14 @@ def total(parts: Iterable[Index]) -> Index:
     return result
 
 
-def _substituted(atom: Atom, replace: Callable[[Atom], Index | None]) -> Index:
-    found = replace(atom)
-    if found is not None:
-        return found
-    if isinstance(atom, Quotient):
-        return atom.of.substitute(replace) // atom.by
-    if isinstance(atom, Remainder):
-        return atom.of.substitute(replace) % atom.by
-    return Index.of(atom)
+def _substituted(atom: Atom, replace: Callable[[Atom], Index | None]) -> Index | None:
+    """An atom with those in it replaced; None if that is itself."""
+    if isinstance(atom, _Division):
+        of = atom.of.substitute(replace)
+        if of is atom.of:
+            return None
+        return of // atom.by if isinstance(atom, Quotient) else of % atom.by
+    return replace(atom)
 
 
 def divide(x: Index, by: int) -> tuple[Index, Index]:

@@ -41,11 +41,9 @@ ROWS = 64
 DEPTH = 32
 
 
-def plan(demands: Demands) -> Plan:
-    """A plan for what a kernel demands."""
-    if not demands.outputs:
-        return Plan(demands, demands.outer)
-    return _Cut(merged(shared(demands))).plan()
+def cut(demands: Demands) -> Cut:
+    """How to cut up what a kernel demands."""
+    return Cut(merged(shared(demands)))
 
 
 # Axes that are the same, or go together.
@@ -133,8 +131,8 @@ def _count(axis: Axis, formula: Index) -> int:
 # Cutting up.
 
 
-class _Cut:
-    """How many lanes there are along each axis."""
+class Cut:
+    """How many lanes there are along each axis, and which axes of the outputs are kept whole."""
 
     def __init__(self, demands: Demands):
         self.demands = demands
@@ -147,6 +145,33 @@ class _Cut:
             if (sides := self._sides(r)) is not None
         ]
         self.kept = [axis for axis in self.outer if self._is_kept(axis)]
+        self._check_products()
+        if self.products:
+            self._cut_products()
+        else:
+            self._cut_rows()
+        for demand, recipe in reversed(self.combining.items()):
+            self._cut_reduced(demand, recipe)
+        for needed, made_of in demands.recipes.items():
+            self._limit(needed, made_of)
+
+    def blocks(self, axis: Axis) -> int:
+        """In how many parts an axis is cut."""
+        return -(-axis.size // self.lanes.get(axis, 1))
+
+    @property
+    def programs(self) -> int:
+        """How many programs there are."""
+        return prod([self.blocks(axis) for axis in self.demands.outer if axis not in self.kept])
+
+    def within(self, axes: Iterable[Axis]) -> int:
+        """How many elements a program makes of what differs along some axes."""
+        count = 1
+        for axis in axes:
+            count *= self.lanes.get(axis, 1)
+            if axis in self.kept or axis not in self.outer:
+                count *= self.blocks(axis)
+        return count
 
     def _sides(self, recipe: Combining) -> tuple[list[Axis], list[Axis]] | None:
         """The axes along which a product of matrices has its rows, and those of its columns."""
@@ -169,18 +194,6 @@ class _Cut:
             axis not in dependencies[demand] and blocks * _size(recipe.over) > axis.size
             for demand, recipe in self.combining.items()
         )
-
-    def plan(self) -> Plan:
-        self._check_products()
-        if self.products:
-            self._cut_products()
-        else:
-            self._cut_rows()
-        for demand, recipe in reversed(self.combining.items()):
-            self._cut_reduced(demand, recipe)
-        for needed, made_of in self.demands.recipes.items():
-            self._limit(needed, made_of)
-        return self._plan()
 
     def _check_products(self) -> None:
         """A product is not made again for every block of another."""
@@ -281,7 +294,9 @@ class _Cut:
 
     # The plan.
 
-    def _plan(self) -> Plan:
+    def plan(self) -> Plan:
+        if not self.demands.outputs:
+            return Plan(self.demands, self.demands.outer)
         found: dict[Axis, Index] = {}
         lanes: dict[Axis, int] = {}
         ends: dict[Axis, Within] = {}
