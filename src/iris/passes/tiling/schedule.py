@@ -9,7 +9,7 @@ another, or along which a product of matrices has its rows and columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 from math import prod
 
@@ -21,7 +21,6 @@ from iris.passes.tiling.demand import (
     Demand,
     Demands,
     Load,
-    Recipe,
     Reduction,
     Substitution,
     Unfit,
@@ -43,7 +42,7 @@ DEPTH = 32
 
 def cut(demands: Demands) -> Cut:
     """How to cut up what a kernel demands."""
-    return Cut(merged(shared(demands)))
+    return Cut(merged(shared(demands)) if demands.outputs else demands)
 
 
 # Axes that are the same, or go together.
@@ -153,7 +152,10 @@ class Cut:
         for demand, recipe in reversed(self.combining.items()):
             self._cut_reduced(demand, recipe)
         for needed, made_of in demands.recipes.items():
-            self._limit(needed, made_of)
+            over = made_of.over if isinstance(made_of, Combining) else ()
+            self._limit([needed, *made_of.demands], over)
+        for output in demands.outputs:
+            self._limit([output.demand], demands.axes_in([output.place]))
 
     def blocks(self, axis: Axis) -> int:
         """In how many parts an axis is cut."""
@@ -182,10 +184,13 @@ class Cut:
         columns = [axis for axis in self.outer if axis in b and axis not in a]
         return (rows, columns) if rows and columns else None
 
+    def _is_combined(self, axis: Axis) -> bool:
+        return any(axis in recipe.over for recipe in self.combining.values())
+
     def _is_kept(self, axis: Axis) -> bool:
         """Whether all of an axis of the outputs stays within a program."""
         dependencies = self.demands.dependencies
-        if any(axis in recipe.over for recipe in self.combining.values()):
+        if self._is_combined(axis):
             return True
         if any(axis in dependencies[demand] for demand, *_ in self.products):
             return False
@@ -216,7 +221,7 @@ class Cut:
                     self._cut(widest, most)
             for axis in recipe.over:
                 self._cut(axis, DEPTH)
-        for axis in self.kept:
+        for axis in filter(self._is_combined, self.kept):
             if self.lanes.get(axis, 1) < axis.size:
                 raise Unfit(f"rows of {axis.size} products do not fit a program")
             if self.lanes[axis] > ROWS:
@@ -272,15 +277,12 @@ class Cut:
                 room //= self.lanes[axis]
                 places -= self.lanes[axis] > 1
 
-    def _limit(self, demand: Demand, recipe: Recipe) -> None:
-        """Have no more lanes for what an element is made of than a tile has dimensions: rather
-        none along what is combined."""
-        over = recipe.over if isinstance(recipe, Combining) else ()
-        axes = {*over, *self.demands.dependencies[demand]}
-        for needed in recipe.demands:
-            axes |= self.demands.dependencies[needed]
+    def _limit(self, demands: Iterable[Demand], others: Collection[Axis]) -> None:
+        """Have no more lanes for what depends on some demands, and goes along other axes, than a
+        tile has dimensions: rather none along those."""
+        axes = {*others}.union(*(self.demands.dependencies[d] for d in demands))
         lanes = [axis for axis in self.lanes if axis in axes and self.lanes[axis] > 1]
-        lanes.sort(key=lambda axis: (axis in over, axis not in self.outer))
+        lanes.sort(key=lambda axis: (axis in others, axis not in self.outer))
         for axis in lanes[MOST_DIMENSIONS:]:
             self.lanes[axis] = 1
 
