@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "interp": MIDDLE,
     "softmetal": {"errors", "knobs"},
     "runtime": MIDDLE | {"knobs", "codegen", "interp", "softmetal"},
+    "nn": {"errors", "frontend", "ir"},
     "compiler": BELOW_COMPILER,
     "testing": ALL,
     "tools": ALL,

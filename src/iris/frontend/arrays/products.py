@@ -149,6 +149,11 @@ def _elementwise(
 @ufunc("matmul")
 def matmul(x1: Any, x2: Any, dtype: Any = None) -> TracedArray:
     (a, b), common = multiplicands(x1, x2, dtype=dtype)
+    return finished(wide_product(a, b), common)
+
+
+def wide_product(a: TracedArray, b: TracedArray) -> TracedArray:
+    """The product of matrices of one dtype, in the dtype in which it is summed."""
     for x in (a, b):
         if not x.ndim:
             raise error_here(ShapeError, f"@ multiplies matrices and vectors, not {x}; write *")
@@ -160,15 +165,15 @@ def matmul(x1: Any, x2: Any, dtype: Any = None) -> TracedArray:
         b_labels: list[Label] = list(range(-b.ndim, 0))
         b_labels[-2 if b.ndim > 1 else 0] = inner
         out = [x for x in (*a_labels, *b_labels) if x != inner]
-        return finished(contract(a, a_labels, b, b_labels, out), common)
+        return contract(a, a_labels, b, b_labels, out)
     if b.ndim == 2:
         # One matrix for all is for all rows together.
         rows = reshaped(a, (prod(a.shape[:-1]), a.shape[-1]))
         product = emit(graph.Matmul(rows.value, b.value))
-        return finished(reshaped(product, (*a.shape[:-1], b.shape[-1])), common)
+        return reshaped(product, (*a.shape[:-1], b.shape[-1]))
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = over_shape(a, (*batch, *a.shape[-2:])), over_shape(b, (*batch, *b.shape[-2:]))
-    return finished(emit(graph.Matmul(a.value, b.value)), common)
+    return emit(graph.Matmul(a.value, b.value))
 
 
 implements("linalg.matmul")(matmul)
