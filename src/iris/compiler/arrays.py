@@ -19,10 +19,10 @@ from iris.compiler.kernels import GraphKernel, placed
 from iris.ir.core import Module, Value
 from iris.ir.math import element_type
 from iris.ir.text.printer import to_text
-from iris.passes.fuse import Boundary, Fusion
-from iris.passes.graph_to_tile import cut_up
 from iris.passes.sample import Sizes
 from iris.passes.tiling.cost import Cost, cost_of
+from iris.passes.tiling.fusion import Boundary, Fusion
+from iris.passes.tiling.program import cut_up
 from iris.runtime.buffer import Buffer, empty
 from iris.runtime.device import Array, Device
 from iris.runtime.devices import select

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iris.errors import PassError
-from iris.ir.builder import Builder
-from iris.ir.control import Func, Return
-from iris.ir.core import Level, Module, Value
-from iris.ir.graph import Scatter
-from iris.ir.math import element_type
-from iris.ir.types import Ptr
+from iris.ir.control import Func
+from iris.ir.core import Level, Module
 from iris.passes.pipeline import Pass
-from iris.passes.tiling.demand import Demands, Unfit
-from iris.passes.tiling.emit import Emitter
-from iris.passes.tiling.schedule import Cut, cut
 
 
 @dataclass(frozen=True)
@@ -48,41 +40,9 @@ class GraphToTile(Pass):
     level = Level.GRAPH
 
     def run(self, module: Module) -> None:
+        from iris.passes.tiling.program import tiled  # opened when first used
+
         for function in list(module):
             if isinstance(function, Func):
-                try:
-                    function.insert_before(tiled(function))
-                except Unfit as error:
-                    raise PassError(f"@{function.symbol} is not one kernel: {error}") from None
+                function.insert_before(tiled(function))
                 function.erase()
-
-
-def cut_up(function: Func) -> Cut:
-    """How a function is cut up that is one kernel."""
-    return cut(Demands.of(function.body.end.operands, function.body.arguments))
-
-
-def tiled(function: Func) -> Func:
-    """The tile program of a function."""
-    body, plan = function.body, cut_up(function).plan()
-    results = [v for v in body.end.operands if not isinstance(v.op, Scatter)]
-    made = Func(
-        function.symbol,
-        Level.TILE,
-        [*map(_pointer, body.arguments), *map(_pointer, results)],
-        fast_math=function.fast_math,
-        grid=plan.grid,
-        location=function.location,
-    )
-    pointers = dict(zip((*body.arguments, *results), made.body.arguments, strict=True))
-    builder = Builder(made.body, location=function.location)
-    into = [v.op.x if isinstance(v.op, Scatter) else v for v in body.end.operands]
-    if plan.demands.outputs:  # what has no elements needs no program
-        targets = zip(plan.demands.outputs, [pointers[v] for v in into], strict=True)
-        Emitter(plan, builder, pointers).program(list(targets))
-    builder.insert(Return([], location=function.location))
-    return made
-
-
-def _pointer(value: Value) -> tuple[str | None, Ptr]:
-    return value.name, Ptr(element_type(value.type).element, noalias=True, aligned=True)

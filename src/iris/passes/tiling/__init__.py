@@ -1,5 +1,1 @@
-"""How one kernel computes a graph: what it demands, how that is cut up, the tile program."""
-
-from iris.passes.tiling import combining
-
-__all__ = ["combining"]
+"""How graphs become kernels: what one demands, how that is cut up, what it costs, its program."""
