@@ -43,9 +43,10 @@ def current() -> Tracer:
     """The trace under way."""
     tracer: Tracer | None = getattr(_state, "tracer", None)
     if tracer is None:
-        raise LanguageError(
+        raise error_here(
+            LanguageError,
             "the tile language works inside a kernel only: call this from a function decorated "
-            "with @iris.kernel"
+            "with @iris.kernel; a function of arrays is made of NumPy's functions",
         )
     return tracer
 

@@ -25,6 +25,8 @@ from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.trees import Leaf, Tree, flatten
 from iris.frontend.arrays.values import traced as as_traced_constant
 
+methods.define()
+
 __all__ = [
     "ArrayFunction",
     "Call",

@@ -124,7 +124,7 @@ def diagflat(v: Any, k: Any = 0) -> TracedArray:
     return diag(flat(traced(v)), k)
 
 
-@implements("trace", "linalg.trace")
+@implements("trace")
 def trace(
     a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None, out: None = None
 ) -> TracedArray:

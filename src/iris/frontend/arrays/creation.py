@@ -91,9 +91,9 @@ _register_like()
 
 
 @implements("array", "asarray", "asanyarray", "ascontiguousarray")
-def array(object: Any, dtype: Any = None, *, copy: Any = None) -> TracedArray:
+def array(a: Any, dtype: Any = None, *, copy: Any = None) -> TracedArray:
     """Made `like=` a traced array: of nested lists, too, that have traced arrays in them."""
-    made = _nested(object)
+    made = _nested(a)
     return made if dtype is None else cast(made, as_dtype(dtype))
 
 

@@ -1,4 +1,4 @@
-"""NumPy's norms."""
+"""NumPy's module of linear algebra, as far as it goes without decompositions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from iris.errors import LanguageError, ShapeError
+from iris.frontend.arrays import rearranging
 from iris.frontend.arrays.elementwise import as_float, binary, compare, unary
 from iris.frontend.arrays.protocol import implements
 from iris.frontend.arrays.reductions import max, min, sum
@@ -18,6 +19,16 @@ from iris.ir.math import Predicate
 from iris.ir.types import f32
 
 _INF = float("inf")
+
+
+@implements("linalg.diagonal")
+def diagonal(x: Any, /, *, offset: Any = 0) -> TracedArray:
+    return rearranging.diagonal(x, offset, -2, -1)
+
+
+@implements("linalg.trace")
+def trace(x: Any, /, *, offset: Any = 0, dtype: Any = None) -> TracedArray:
+    return sum(diagonal(x, offset=offset), -1, dtype)
 
 
 @implements("linalg.norm")

@@ -16,14 +16,17 @@ def stored_name(frame: FrameType) -> str | None:
 
 @lru_cache(maxsize=256)
 def _stores(code: CodeType) -> dict[int, str]:
-    """For the instructions that are followed by the store of one variable, its name."""
+    """For the instructions that are followed by the store of one variable, its name.
+
+    What an instruction calls may find it at its start, or at the end of its caches.
+    """
     found = {}
     for before, after in pairwise(dis.get_instructions(code)):
         if after.opname.startswith("STORE_") and after.opname not in _NO_VARIABLE:
             # One instruction may store a variable and then load or store another.
             name = after.argval[0] if isinstance(after.argval, tuple) else after.argval
             if isinstance(name, str):
-                found[before.offset] = name
+                found.update(dict.fromkeys(range(before.offset, after.offset), name))
     return found
 
 

@@ -317,7 +317,7 @@ def unstack(x: Any, /, *, axis: Any = 0) -> tuple[TracedArray, ...]:
 # Diagonals, of which the elements are evenly spaced in row-major order.
 
 
-@implements("diagonal", "linalg.diagonal")
+@implements("diagonal")
 def diagonal(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> TracedArray:
     x = traced(a)
     one, other = as_axes((axis1, axis2), x.ndim)

@@ -131,6 +131,13 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __complex__(self) -> complex:
         self._no_number("complex()")
 
+    def reject_use(self) -> NoReturn:
+        raise error_here(
+            LanguageError,
+            f"the tile language computes with tiles, in a kernel, and not with {self}: with that "
+            "NumPy's functions compute, np.exp and so on",
+        )
+
     def __contains__(self, item: object) -> NoReturn:
         raise error_here(
             ControlFlowError, f"`in` needs the elements of {self}; write np.any(x == item)"

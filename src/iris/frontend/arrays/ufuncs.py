@@ -194,6 +194,10 @@ def power(x1: Any, x2: Any, dtype: Any = None) -> TracedArray:
         exponent in (0, 1, 2, 3, 4) or (meeting.is_integer and exponent >= 0)
     ):
         return _whole_power(in_dtype(base, meeting), int(exponent))
+    if meeting.is_float and isinstance(exponent, float) and exponent == 0.5:
+        return unary(math.Sqrt, base, dtype=meeting)
+    if meeting.is_float and isinstance(exponent, (int, float)) and exponent == -1:
+        return divide(1.0, base, dtype=meeting)
     if not meeting.is_float:
         raise error_here(
             DTypeError,
