@@ -1,4 +1,4 @@
-"""Prices of options by Black and Scholes, in NumPy: what is elementwise is one kernel, however long.
+"""Prices of options by Black and Scholes, in NumPy: what is elementwise is one kernel.
 
 All three results are of one shape and made of the same inputs, so that one kernel writes them, and
 computes once what they share: `d1`, and the distribution below it, which is in the call and is the

@@ -57,15 +57,14 @@ def main() -> None:
         # Buffers stay on the device from step to step. The first centres are all of one group.
         on_device, centres = iris.asarray(points), iris.asarray(points[:groups])
         expected = points[:groups].astype(float)
-        for steps in range(1, 40):
-            before = expected
+        before, steps = None, 0
+        while before is None or (expected != before).any():
+            before, steps = expected, steps + 1
             centres, nearest = step(on_device, centres)
             expected, expected_nearest = reference(points.astype(float), expected)
             assert (nearest.numpy() == expected_nearest).all()
             error = abs(centres.numpy() - expected).max() / abs(points).max()
             assert error < 1e-6
-            if (expected == before).all():
-                break
         print(f"{len(points)} points: the centres stay after {steps} steps, error {error:.1e}")
 
     by_scatter, nearest = step_by_scatter(points, centres.numpy())

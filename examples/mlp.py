@@ -10,6 +10,8 @@ python examples/mlp.py
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 import iris
@@ -37,7 +39,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     sizes = [72, 128, 100, 10]
     layers = []
-    for n, m in zip(sizes[:-1], sizes[1:], strict=True):
+    for n, m in pairwise(sizes):
         w = rng.standard_normal((n, m)) / np.sqrt(n)
         layers.append({"w": w.astype(np.float32), "b": rng.random(m).astype(np.float32)})
     for batch in (64, 33, 1):

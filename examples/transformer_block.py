@@ -41,7 +41,7 @@ def block(x, p, heads):
     return x + nn.gelu(h @ p["up"] + p["up_bias"]) @ p["down"] + p["down_bias"]
 
 
-def reference(x: np.ndarray, p: dict[str, np.ndarray], heads: int) -> np.ndarray:
+def reference(batch: np.ndarray, p: dict[str, np.ndarray], heads: int) -> np.ndarray:
     """The same in float64, head by head."""
 
     def norm(x: np.ndarray, number: int) -> np.ndarray:
@@ -49,7 +49,7 @@ def reference(x: np.ndarray, p: dict[str, np.ndarray], heads: int) -> np.ndarray
         return x * p[f"norm{number}"] + p[f"shift{number}"]
 
     results = []
-    for x in x.astype(float):
+    for x in batch.astype(float):
         q, k, v = np.split(norm(x, 1) @ p["qkv"], 3, axis=1)
         found = []
         for i in range(heads):
