@@ -69,9 +69,8 @@ def main() -> None:
     price, strike, volatility = rng.uniform(0.1, 100, (3, 200)).astype(np.float32)
     years = rng.uniform(0.1, 2, (5, 1)).astype(np.float32)
     compilation = black_scholes.lower(price, strike, years, 0.03, volatility)
-    print("\nThe kernel:\n")
-    for kernel in compilation.kernels:
-        print(f"  {kernel!r}")
+    (kernel,) = compilation.kernels
+    print(f"\nThe kernel:\n\n  {kernel!r}")
     print(f"\n{compilation.fused}")
 
 

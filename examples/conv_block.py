@@ -72,11 +72,12 @@ def main() -> None:
             shape = " x ".join(map(str, x.shape))
             print(f"{function.__name__:13} of {shape}: error {error:.1e} of the greatest")
 
-    for function, arguments in [
-        (trained_block, (x, w, bias, scale, shift, mean, variance)),
-        (block, (x, w, bias, scale, shift)),
+    for function, arguments, kernels in [
+        (trained_block, (x, w, bias, scale, shift, mean, variance), 1),
+        (block, (x, w, bias, scale, shift), 2),
     ]:
         compilation = function.lower(*arguments)
+        assert len(compilation.kernels) == kernels
         print(f"\nThe kernels of {function.__name__}:\n")
         for kernel in compilation.kernels:
             print(f"  {kernel!r}")

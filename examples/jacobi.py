@@ -53,6 +53,7 @@ def main() -> None:
     u = heat = np.zeros((64, 64), np.float32)
     for steps in (1, 2, 6):
         compilation = relax.lower(u, heat, steps)
+        assert len(compilation.kernels) == iris.cdiv(steps, 2)
         print(f"\nThe kernels for steps={steps}:\n")
         for kernel in compilation.kernels:
             print(f"  {kernel!r}")

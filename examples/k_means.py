@@ -71,6 +71,7 @@ def main() -> None:
     assert (nearest == expected_nearest).all()
     assert abs(by_scatter - expected).max() < 1e-6 * abs(points).max()
 
+    assert len(step.kernels(on_device, centres)) == 2
     for function in (step, step_by_scatter):
         compilation = function.lower(on_device, centres)
         print(f"\nThe kernels of {function.__name__}:\n")

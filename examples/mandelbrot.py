@@ -81,9 +81,8 @@ def main() -> None:
 
     zeros = np.zeros((24, 64), np.float32)
     compilation = advance.lower(zeros, zeros, zeros.astype(np.int32), (-0.6, 0.0), 0.05)
-    print("\nThe kernel of a call:\n")
-    for kernel in compilation.kernels:
-        print(f"  {kernel!r}")
+    (kernel,) = compilation.kernels
+    print(f"\nThe kernel of a call:\n\n  {kernel!r}")
     print(f"\nIts first lines:\n\n{''.join(compilation.fused.splitlines(keepends=True)[:30])}")
 
 

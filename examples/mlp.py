@@ -54,6 +54,7 @@ def main() -> None:
     assert isinstance(mlp(x, kept), iris.Buffer)
 
     compilation = mlp.lower(rng.random((64, 72), np.float32), layers)
+    assert len(compilation.kernels) == len(layers)
     print("\nThe kernels for 64 rows:\n")
     for kernel in compilation.kernels:
         print(f"  {kernel!r}")

@@ -14,7 +14,7 @@ What six kernels make of it, as printed below:
 
 What keeps them apart is always the same: a product needs each row of its left matrix for every
 block of columns, so that a product which is made there would be made again and again. The scores
-are therefore written to memory, once, and read once; the softmax of them is not.
+are written to memory for that reason; the softmax of them is not.
 
 python examples/transformer_block.py
 """
@@ -96,6 +96,7 @@ def main() -> None:
         print(f"{batch} x {places} x {size}: error {error:.1e} of the greatest")
 
     compilation = block.lower(x, p, heads)
+    assert len(compilation.kernels) == 6
     print("\nThe kernels:\n")
     for kernel in compilation.kernels:
         print(f"  {kernel!r}")
