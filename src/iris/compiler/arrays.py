@@ -15,7 +15,8 @@ from iris.compiler.compilation import (
     entry_of,
     stages_of,
 )
-from iris.compiler.kernels import GraphKernel, placed
+from iris.compiler.graph_program import placed
+from iris.compiler.kernels import GraphKernel
 from iris.ir.core import Module, Value
 from iris.ir.math import element_type
 from iris.ir.text.printer import to_text
