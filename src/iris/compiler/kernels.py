@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from iris.compiler.compilation import Options, entry_of, optimize
+from iris.errors import OutOfResources
 from iris.ir import graph
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Value
+from iris.passes.graph_to_tile import ROOM, GraphToTile
+from iris.passes.pipeline import Pipeline
 from iris.runtime.device import Device, Grid, Program
 
 
@@ -40,11 +45,16 @@ class GraphKernel:
         """What the kernel is given."""
         return [*self.inputs, *(v for v in self.outputs if v not in self.written_to)]
 
+    def pipeline(self, level: Level, room: int = ROOM) -> Pipeline:
+        """What leads from the graph to a level, with tiles of so many bytes."""
+        options = Options(fast_math=entry_of(self.module).fast_math)
+        return Pipeline((GraphToTile(room), *options.pipeline(level)))
+
     def compile(self, device: Device) -> tuple[Program, Grid]:
         """What a device runs for it, and on which grid."""
         level = device.accepts if isinstance(device.accepts, Level) else Level.METAL
-        options = Options(fast_math=entry_of(self.module).fast_math)
-        entry = entry_of(optimize(self.module, options.pipeline(level, Level.GRAPH)))
+        module = in_less_room(lambda room: optimize(self.module, self.pipeline(level, room)))
+        entry = entry_of(module)
         source = None
         if not isinstance(device.accepts, Level):
             from iris.codegen.msl import emit  # opened when first used
@@ -52,6 +62,19 @@ class GraphKernel:
             source = emit(entry, device.accepts)
         x, y, z = entry.grid
         return device.compile(entry, source), (x, y, z)
+
+
+Made = TypeVar("Made")
+
+
+def in_less_room(make: Callable[[int], Made]) -> Made:
+    """What is made with tiles of the usual size, or with smaller ones if those do not fit."""
+    for room in (ROOM, ROOM // 4):
+        try:
+            return make(room)
+        except OutOfResources:
+            continue
+    return make(ROOM // 16)
 
 
 def kernels_of(function: Func) -> list[GraphKernel]:
