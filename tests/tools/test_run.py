@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (IR text)
 """`iris run`, and the header that says how to launch a file."""
 
 from __future__ import annotations
@@ -272,10 +273,50 @@ def test_bad_options(
     assert message in capsys.readouterr().err
 
 
-def test_a_level_without_an_interpreter(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file.write_text("# grid: 1\nfunc graph @f() {\n  return\n}\n")
-    assert main(["run", str(file)]) == 1
-    assert "no interpreter runs functions of the graph level" in capsys.readouterr().err
+GRAPH = """\
+# entry: @total
+# argument %x: f32[2, 3] data=[1.0, 2.0]
+# argument %none: i8[0]
+# argument %b: bf16[] data=[0.5]
+
+func graph @total returns=[tensor<2xf32>, tensor<0xi8>, tensor<bf16>](%x: tensor<2x3xf32>, %none: tensor<0xi8>, %b: tensor<bf16>) {
+  %y: tensor<2xf32> = graph.reduce sum [1] %x
+  return %y, %none, %b
+}
+"""
+
+
+def test_what_a_graph_returns_is_shown(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(GRAPH)
+    for passes in ([], ["--passes", "canonicalize,fold,cse,dce"]):
+        assert main(["run", str(file), *passes]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [re.sub("crc [0-9a-f]{8}", "crc", line) for line in lines] == [
+            "returned[0]: f32[2]  crc  [4.0, 5.0]",
+            "returned[1]: i8[0]  crc  []",
+            "returned[2]: bf16[]  crc  [0.5]",
+        ]
+    assert main(["run", str(file), "--print", "%x", "--print", "returned[0]"]) == 0
+    out = capsys.readouterr().out
+    assert "%x = [[1.0, 2.0, 1.0],\n [2.0, 1.0, 2.0]]\n" in out
+    assert "returned[0] = [4.0, 5.0]\n" in out
+    assert str(Program.parse(GRAPH)) == GRAPH
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("# entry: @total", "# grid: 1", "@total is a graph, which has no grid"),
+        ("f32[2, 3] data", "f32[6] data", "the array must be f32[2, 3]"),
+        ("f32[2, 3] data", "f16[2, 3] data", "expected an array, such as f32[2, 3]"),
+        ("# argument %b: bf16[] data=[0.5]", "", "# argument %b: bf16[] seed=0 range=[-4, 4]"),
+    ],
+)
+def test_mistakes_about_graphs(old: str, new: str, message: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        Program.parse(GRAPH.replace(old, new, 1))
+    assert message in str(caught.value)
+    assert "grid:" not in str(caught.value).partition("would:")[2]
 
 
 def test_a_device_of_another_level(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from math import nan
+from math import nan, prod
 
 import numpy as np
 
-from iris.ir import math, scalar, tile
+from iris.ir import graph, math, scalar, tile
 from iris.ir.control import For, If, While
 from iris.ir.core import OPS, Module, Op, Value
 from iris.ir.effects import has_side_effects
 from iris.ir.literal import encode
 from iris.ir.math import Constant, Predicate, constant_bits, element_type
 from iris.ir.rewriter import Rewriter, Rules
+from iris.ir.tile import ReduceKind
 from iris.passes.pipeline import Pass
 
 
@@ -66,11 +67,30 @@ def evaluate(op: Op, rewriter: Rewriter) -> None:
 
 
 @rules(tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose)
+@rules(graph.Broadcast, graph.Reshape, graph.Transpose, graph.Slice, graph.Pad, graph.Concat)
 def reshape(op: Op, rewriter: Rewriter) -> None:
     """All elements are the same constant."""
-    bits = constant_bits(op.operands[0])
-    if bits is not None:
-        rewriter.replace(op, Constant.of_bits(bits, element_type(op.results[0].type)))
+    bits = {constant_bits(value) for value in op.operands}
+    if len(bits) == 1 and None not in bits:
+        rewriter.replace(op, Constant.of_bits(bits.pop() or 0, element_type(op.results[0].type)))
+
+
+@rules(graph.Reduce)
+def reduce(op: graph.Reduce, rewriter: Rewriter) -> None:
+    """One of elements that are all the same constant is that, and the first of them comes first;
+    of integers, the sum is known, too."""
+    type_ = element_type(op.x.type)
+    bits, count = constant_bits(op.x), prod([type_.shape[axis] for axis in op.axes])
+    if bits is None or not count:
+        return
+    if op.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN):
+        bits = 0
+    elif op.kind is ReduceKind.SUM or op.kind is ReduceKind.PROD:
+        if type_.element.is_float:
+            return
+        mask = (1 << type_.element.bits) - 1
+        bits = bits * count & mask if op.kind is ReduceKind.SUM else pow(bits, count, mask + 1)
+    rewriter.replace(op, Constant.of_bits(bits, element_type(op.result.type)))
 
 
 def _is(value: Value, number: float) -> bool:

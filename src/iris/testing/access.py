@@ -10,7 +10,7 @@ from iris.ir.core import Value
 from iris.ir.math import Predicate
 from iris.ir.types import ElementType, Tile, bool_, i32, i64
 from iris.testing.choices import Choices
-from iris.testing.draft import Draft, Memory
+from iris.testing.tiles import Memory, TileDraft
 
 
 class Place(NamedTuple):
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 
 def place(
-    draft: Draft, memory: Memory, shape: tuple[int, ...], choices: Choices, *, distinct: bool
+    draft: TileDraft, memory: Memory, shape: tuple[int, ...], choices: Choices, *, distinct: bool
 ) -> Place:
     """A place in an array, new or, if it has served for this shape, maybe not."""
     known = [
@@ -47,7 +47,7 @@ def place(
     return found
 
 
-def revisit(draft: Draft, choices: Choices, *, distinct: bool) -> Place | None:
+def revisit(draft: TileDraft, choices: Choices, *, distinct: bool) -> Place | None:
     """Where a program has read or written before, maybe by another name or in another array: what
     is read again after a write, or only seems to be, is what passes go wrong about."""
     known = [p for p in draft.places if p.memory.stride and (p.distinct or not distinct)]
@@ -58,7 +58,7 @@ def revisit(draft: Draft, choices: Choices, *, distinct: bool) -> Place | None:
     return found._replace(memory=choices.of(others)) if others and choices.flag() else found
 
 
-def other_name(draft: Draft, found: Place, choices: Choices) -> Place:
+def other_name(draft: TileDraft, found: Place, choices: Choices) -> Place:
     """The same place, maybe by another name, or in another array of that dtype."""
     memory = found.memory
     if choices.flag(3):
@@ -74,7 +74,7 @@ def _alike(one: Memory, other: Memory) -> bool:
 
 
 def _place(
-    draft: Draft, memory: Memory, shape: tuple[int, ...], choices: Choices, distinct: bool
+    draft: TileDraft, memory: Memory, shape: tuple[int, ...], choices: Choices, distinct: bool
 ) -> tuple[Value, Value | None]:
     element = i64 if choices.flag(4) else i32
     inside: Value | None = None
@@ -97,7 +97,7 @@ def _place(
 
 
 def _tile(
-    draft: Draft, memory: Memory, shape: tuple[int, ...], choices: Choices, *, distinct: bool
+    draft: TileDraft, memory: Memory, shape: tuple[int, ...], choices: Choices, *, distinct: bool
 ) -> tuple[Value, Value | None]:
     count = prod(shape)
     style = choices.below(5)
@@ -122,7 +122,7 @@ def _tile(
     return offset, None
 
 
-def _lanes(draft: Draft, shape: tuple[int, ...], choices: Choices) -> Value:
+def _lanes(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
     """The elements numbered row by row, by one arange or, as people write it, by several."""
     if len(shape) != 2 or not choices.flag():
         return draft.lanes(shape)
@@ -136,7 +136,7 @@ def _lanes(draft: Draft, shape: tuple[int, ...], choices: Choices) -> Value:
     return draft.put(math.Add(*wide))
 
 
-def _below(draft: Draft, offset: Value, count: int, shape: tuple[int, ...]) -> Value:
+def _below(draft: TileDraft, offset: Value, count: int, shape: tuple[int, ...]) -> Value:
     limit = draft.constant(count, Tile(shape, i32) if shape else i32)
     return draft.put(math.Compare(Predicate.LT, offset, limit))
 
@@ -148,7 +148,7 @@ class Block(NamedTuple):
     limit: Value | None
 
 
-def block(draft: Draft, memory: Memory, shape: tuple[int, ...], choices: Choices) -> Block:
+def block(draft: TileDraft, memory: Memory, shape: tuple[int, ...], choices: Choices) -> Block:
     """A place for a tile in what a program may touch, seen as a matrix or the like that is not
     larger than the tile in any but its first dimension."""
     sizes: list[int] = []
@@ -174,7 +174,7 @@ def block(draft: Draft, memory: Memory, shape: tuple[int, ...], choices: Choices
     return Block(offsets, strides, bounds, limit)
 
 
-def _nearby(draft: Draft, choices: Choices) -> Value:
+def _nearby(draft: TileDraft, choices: Choices) -> Value:
     """An offset that may let a tile stick out on either side."""
     if not choices.flag():
         return draft.constant(0, i32)

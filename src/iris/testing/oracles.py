@@ -8,13 +8,14 @@ import tempfile
 from difflib import unified_diff
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 import numpy as np
 
 from iris.ir import Module, parse, tile, to_text, verify
-from iris.ir.core import Value
 from iris.ir.literal import text
-from iris.ir.types import Ptr
+from iris.ir.math import element_type
+from iris.ir.types import DType, Ptr
 from iris.passes import Pass, Pipeline
 from iris.passes import run as run_passes
 from iris.passes.instruments import Check
@@ -29,9 +30,9 @@ def preserves(passes: Pass | Pipeline | str, program: Program) -> None:
         preserves("fold,my-pass{most=4},dce", program)
 
     The IR must be valid, and equal to what is read back from its text, before and after; the
-    interpreter must end with the same bits in every array (one nan is like another) and print
-    the same.  An exception of any kind is a failure, too.  The error shows the program, what the
-    passes made of it, and how to run both.
+    interpreter must end with the same bits in every array, return the same bits (one nan is like
+    another), and print the same.  An exception of any kind is a failure, too.  The error shows the
+    program, what the passes made of it, and how to run both.
 
     What has masked loads is run as `follow-masks` leaves it.
     """
@@ -51,7 +52,7 @@ def preserves(passes: Pass | Pipeline | str, program: Program) -> None:
         report.doing = "made a program that fails"
         found = _outcome(program.with_module(after))
         report.doing = "changed what the program does"
-        _compare(program, expected, found)
+        _compare(expected, found)
 
 
 def roundtrips(program: Program | Module) -> None:
@@ -73,39 +74,48 @@ def roundtrips(program: Program | Module) -> None:
     verify(copy)
 
 
-Outcome = tuple[list[Values], list[str]]
+class Outcome(NamedTuple):
+    """What a run came to: arrays, each by what it is called, as bits, and lines."""
+
+    arrays: list[tuple[str, DType, Values]]
+    lines: list[str]
 
 
 def _outcome(program: Program) -> Outcome:
-    """What is in the arrays in the end, as bits, and the lines that were printed."""
     if any(isinstance(op, tile.MaskedLoad) for op in program.module.walk()):
         program = program.with_module(run_passes(program.module, "follow-masks", [Check(verify)]))
     arguments = program.make_arguments()
-    lines = program.launch(arguments)
-    arrays = [bits_of(v, arguments[v.index]) for v in _arrays(program)]
+    lines: list[str] = []
+    returned = program.run(arguments, output=lines.append)
+    function = program.function
+    arrays = [
+        (f"%{v.name}", v.type.element, arguments[v.index])
+        for v in function.body.arguments
+        if isinstance(v.type, Ptr)
+    ]
+    for index, (type_, values) in enumerate(zip(function.returns, returned, strict=True)):
+        arrays.append((f"returned[{index}]", element_type(type_).element, values))
     # Which bits a nan has is not defined; `nan(...)` shows them.
-    return arrays, [re.sub(r"nan\(\d+\)", "nan", line) for line in lines]
+    return Outcome(
+        [(name, dtype, bits_of(dtype, values)) for name, dtype, values in arrays],
+        [re.sub(r"nan\(\d+\)", "nan", line) for line in lines],
+    )
 
 
-def _arrays(program: Program) -> list[Value]:
-    return [v for v in program.function.body.arguments if isinstance(v.type, Ptr)]
-
-
-def _compare(program: Program, expected: Outcome, found: Outcome) -> None:
-    for parameter, before, after in zip(_arrays(program), expected[0], found[0], strict=True):
+def _compare(expected: Outcome, found: Outcome) -> None:
+    for (name, dtype, before), (_, _, after) in zip(expected.arrays, found.arrays, strict=True):
         wrong = np.flatnonzero(before != after)
         if wrong.size:
-            assert isinstance(parameter.type, Ptr)
             at = int(wrong[0])
-            was, now = (text(int(x[at]), parameter.type.element) for x in (before, after))
+            was, now = (text(int(x[at]), dtype) for x in (before, after))
             raise AssertionError(
-                f"%{parameter.name}[{at}] was {was} and is {now} "
+                f"{name}[{at}] was {was} and is {now} "
                 f"({wrong.size} of {before.size} elements differ)"
             )
-    for number, (was, now) in enumerate(zip(expected[1], found[1], strict=False)):
+    for number, (was, now) in enumerate(zip(expected.lines, found.lines, strict=False)):
         assert was == now, f"line {number} that it prints was {was!r} and is {now!r}"
-    assert len(expected[1]) == len(found[1]), (
-        f"it printed {len(expected[1])} lines and prints {len(found[1])}"
+    assert len(expected.lines) == len(found.lines), (
+        f"it printed {len(expected.lines)} lines and prints {len(found.lines)}"
     )
 
 

@@ -11,20 +11,28 @@ drawn as distances back, so any step can go without harm to the others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from hypothesis import strategies as st
 
 from iris.errors import DeclarationError
 from iris.ir import control, math
+from iris.ir import graph as graph_ir
 from iris.ir import tile as tile_ir
-from iris.ir.core import OPS, Op
+from iris.ir.core import OPS, Facet, Op
 from iris.ir.types import DType, bool_, i32
 from iris.passes import Pipeline
-from iris.testing import makers
+
+# Each of these says how some ops are made.
+from iris.testing import elementwise, graph_makers, tile_makers
 from iris.testing.choices import Choices
 from iris.testing.draft import Draft, Step, make
+from iris.testing.graphs import GraphDraft, make_graph
+from iris.testing.tiles import TileDraft, make_tile
 from iris.tools.replay import Program
+
+__all__ = ["elementwise", "graph", "graph_makers", "pipelines", "tile", "tile_makers"]
 
 STEP_BYTES = 16
 CONFIG_BYTES = 120
@@ -57,6 +65,19 @@ _WEIGHTS: dict[type[Op], int] = {
     tile_ir.Transpose: 4,
     tile_ir.Scan: 4,
     tile_ir.MaskedLoad: 8,
+    graph_ir.Broadcast: 5,
+    graph_ir.Reshape: 4,
+    graph_ir.Transpose: 4,
+    graph_ir.Slice: 4,
+    graph_ir.Pad: 3,
+    graph_ir.Concat: 3,
+    graph_ir.Reduce: 10,
+    graph_ir.Scan: 2,
+    graph_ir.Matmul: 4,
+    graph_ir.Conv2d: 2,
+    graph_ir.Gather: 3,
+    graph_ir.Scatter: 4,
+    graph_ir.Kernel: 3,
 }
 
 
@@ -73,14 +94,37 @@ def tile(
     how many of those there are at most; `dtypes` those of their data.  `masked`: with
     `tile.masked_load`, for passes that run before `follow-masks`.
     """
-    wanted = makers.ALL if dtypes is None else tuple([DType(str(d)) for d in dtypes])
-    known = _known_ops()
+    chosen = [cls for cls in _known_ops(make_tile) if masked or cls is not tile_ir.MaskedLoad]
+    return _programs(partial(TileDraft, masked=masked), chosen, ops, max_ops, dtypes)
+
+
+def graph(
+    *,
+    ops: Collection[type[Op]] | None = None,
+    max_ops: int = 24,
+    dtypes: Collection[DType | str] | None = None,
+) -> st.SearchStrategy[Program]:
+    """Programs at the graph level: functions of whole arrays, and such arrays.
+
+    `ops` are the ops that they are made of, besides those that make operands for them; `max_ops`
+    how many of those there are at most; `dtypes` those of their data.
+    """
+    return _programs(GraphDraft, _known_ops(make_graph), ops, max_ops, dtypes)
+
+
+def _programs(
+    draft: Callable[[list[Step], Choices, tuple[DType, ...]], Draft],
+    known: Sequence[type[Op]],
+    ops: Collection[type[Op]] | None,
+    max_ops: int,
+    dtypes: Collection[DType | str] | None,
+) -> st.SearchStrategy[Program]:
+    """What drafts make of steps of some of the known ops."""
+    wanted = elementwise.ALL if dtypes is None else tuple([DType(str(d)) for d in dtypes])
     unknown = [cls.name for cls in ops or () if cls not in known]
     if unknown:
         raise DeclarationError(f"random programs are not made of {', '.join(unknown)}")
     chosen = [cls for cls in known if (ops is None or cls in ops) and _applies(cls, wanted)]
-    if not masked:
-        chosen = [cls for cls in chosen if cls is not tile_ir.MaskedLoad]
     if not chosen:
         raise DeclarationError("there are no random programs of these ops and dtypes")
     # The first alternative, no op at all, is what shrinking makes of a step.
@@ -90,7 +134,7 @@ def tile(
         steps, config = drawn
         stand_ins = _stand_ins(chosen, config[CONFIG_BYTES:])
         kept = [(cls and stand_ins[cls], data) for cls, data in steps]
-        return Draft(kept, Choices(config[:CONFIG_BYTES]), wanted, masked=masked).finish()
+        return draft(kept, Choices(config[:CONFIG_BYTES]), wanted).finish()
 
     step = st.tuples(st.sampled_from(alternatives), _bytes(STEP_BYTES))
     # Each step is unique, whatever it is: so hypothesis does not try five variants of a program,
@@ -116,16 +160,18 @@ def _bytes(size: int) -> st.SearchStrategy[bytes]:
     return st.binary(min_size=size, max_size=size)
 
 
-def _known_ops() -> list[type[Op]]:
-    """The ops of Iris that have a rule for making them, the simplest first."""
-    return [c for c in OPS.values() if c.__module__.startswith("iris.ir.") and make.get(c)]
+def _known_ops(rules: Facet) -> list[type[Op]]:
+    """The ops of Iris that have a rule for making them, at a level or at any, the simplest
+    first."""
+    ours = [cls for cls in OPS.values() if cls.__module__.startswith("iris.ir.")]
+    return [cls for cls in ours if rules.get(cls) or make.get(cls)]
 
 
 def _applies(cls: type[Op], dtypes: Collection[DType]) -> bool:
     """Whether there is a dtype for each operand; i32 and bool are there for offsets and masks."""
     there = {*dtypes, bool_, i32}
     # Pointers and tiles are asked for, too: they accept no scalar, whatever its dtype.
-    accepted = [makers.accepted(f.constraint) for f in cls.spec.fixed]
+    accepted = [elementwise.accepted(f.constraint) for f in cls.spec.fixed]
     return all(there.intersection(some) for some in accepted if some)
 
 

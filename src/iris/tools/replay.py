@@ -15,6 +15,12 @@
 - `data` is repeated until the array is full; an array with neither is all zeros.
 - `alias=%X at=32` lies in the memory of %X, from its element 32 on.
 - Every other comment is just a comment.
+
+A function of the graph level is called with arrays of the shapes of its parameters, and has no
+grid:
+
+    # argument %x: f32[3, 5] seed=1
+    func graph @double returns=[tensor<3x5xf32>](%x: tensor<3x5xf32>) {
 """
 
 from __future__ import annotations
@@ -28,14 +34,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.errors import ParseError, SettingError, SourceSpot
-from iris.interp import metal, tile
+from iris.errors import ParseError, SourceSpot
+from iris.interp import graph, metal, tile
 from iris.interp.memory import memory_dtype
 from iris.ir import literal, parse, scalar, to_text
 from iris.ir.control import Func
 from iris.ir.core import Level, Module, Value
 from iris.ir.text.cursor import Cursor
-from iris.ir.types import DTYPES, DType, Kind, Ptr, Type
+from iris.ir.types import DTYPES, DType, Kind, Ptr, Tensor, Type
 
 Values = npt.NDArray[Any]
 Grid = tuple[int, int, int]
@@ -44,7 +50,20 @@ MOST_PROGRAMS = 2**20  # along one axis of a grid
 MOST_ELEMENTS = 2**31 - 1
 MOST_SEED = 2**63 - 1
 
-INTERPRETERS: dict[Level, Callable[..., object]] = {Level.TILE: tile.run, Level.METAL: metal.run}
+
+def _run_graph(
+    function: Func, grid: Grid, arguments: Sequence[Any], *, output: Callable[[str], object] = print
+) -> list[Values]:
+    """A graph has no grid, and prints nothing."""
+    return graph.run(function, arguments)
+
+
+INTERPRETERS: dict[Level, Callable[..., list[Values]]] = {
+    Level.GRAPH: _run_graph,
+    Level.TILE: tile.run,
+    Level.METAL: metal.run,
+}
+ONE_PROGRAM: Grid = (1, 1, 1)  # what stands for the grid of what has none
 
 
 @dataclass(frozen=True)
@@ -83,7 +102,7 @@ class Array:
         return numbers.astype(scalar.storage(self.dtype))
 
     def text(self, names: Sequence[str]) -> str:
-        parts = [f"{self.dtype}[{', '.join(map(str, self.shape))}]"]
+        parts = [_written(self.dtype, self.shape)]
         if self.seed is not None:
             parts.append(f"seed={self.seed}")
         if self.range is not None:
@@ -109,6 +128,10 @@ class Scalar:
 
 
 Recipe = Array | Scalar
+
+
+def _written(dtype: DType, shape: Sequence[int]) -> str:
+    return f"{dtype}[{', '.join(map(str, shape))}]"
 
 
 def default_range(dtype: DType) -> tuple[int, int]:
@@ -150,12 +173,10 @@ class Program:
                 made.append(memory[recipe.at : recipe.at + size].reshape(recipe.shape))
         return made
 
-    def run(self, arguments: Sequence[Any], **options: Any) -> None:
-        """Runs it in the interpreter of its level, which is given the options."""
-        level = self.function.function_level
-        if level not in INTERPRETERS:
-            raise SettingError(f"no interpreter runs functions of the {level.value} level")
-        INTERPRETERS[level](self.function, self.grid, arguments, **options)
+    def run(self, arguments: Sequence[Any], **options: Any) -> list[Values]:
+        """Runs it in the interpreter of its level, which is given the options; what it returns."""
+        interpreter = INTERPRETERS[self.function.function_level]
+        return interpreter(self.function, self.grid, arguments, **options)
 
     def launch(self, arguments: Sequence[Any]) -> list[str]:
         """Runs it; the lines it printed."""
@@ -167,7 +188,9 @@ class Program:
         text = to_text(self.module)
         # The printer makes the names of parameters unique.
         names = [str(v.name) for v in _entry(parse(text), self.entry).body.arguments]
-        lines = [f"# entry: @{self.entry}", f"# grid: {', '.join(map(str, self.grid))}"]
+        lines = [f"# entry: @{self.entry}"]
+        if has_grid(self.function):
+            lines.append(f"# grid: {', '.join(map(str, self.grid))}")
         for name, recipe in zip(names, self.arguments, strict=True):
             lines.append(f"# argument %{name}: {recipe.text(names)}")
         return "\n".join([*lines, "", text])
@@ -183,6 +206,10 @@ class Program:
 def _entry(module: Module, symbol: str) -> Func:
     (function,) = (f for f in module if isinstance(f, Func) and f.symbol == symbol)
     return function
+
+
+def has_grid(function: Func) -> bool:
+    return function.function_level is not Level.GRAPH
 
 
 _LINE = re.compile(r"#[ \t]*(entry|grid|argument)\b")
@@ -201,20 +228,21 @@ class _Header:
         self.recipes: dict[str, Recipe] = {}
 
     def program(self) -> Program:
-        readers = {"entry": self._read_entry, "grid": self._read_grid}
         cursors: dict[str, list[Cursor]] = {"entry": [], "grid": [], "argument": []}
         for cursor in self._lines():
             word = cursor.advance()
-            if word in readers and cursors[word]:
+            if word != "argument" and cursors[word]:
                 raise cursor.error(f"the header has two lines for the {word}")
             cursors[word].append(cursor)
         if not any(cursors.values()):
             raise self._missing("the file does not say how to launch it")
-        for word, reader in readers.items():
-            for cursor in cursors[word]:
-                cursor.expect(":")
-                reader(cursor)
-        function = self.function or self._only_function()
+        for cursor in cursors["entry"]:
+            self._read_entry(cursor)
+        function = self.function = self.function or self._only_function()
+        if not has_grid(function):
+            self.grid = ONE_PROGRAM
+        for cursor in cursors["grid"]:
+            self._read_grid(cursor, function)
         self.parameters = {str(v.name): v for v in function.body.arguments}
         for cursor in cursors["argument"]:
             self._read_argument(cursor)
@@ -258,12 +286,16 @@ class _Header:
         return functions[0]
 
     def _read_entry(self, cursor: Cursor) -> None:
+        cursor.expect(":")
         functions = {f.symbol: f for f in self.module if isinstance(f, Func)}
         if cursor.kind != "symbol" or cursor.text[1:] not in functions:
             cursor.fail(" or ".join(f"@{symbol}" for symbol in functions) or "a function")
         self.function = functions[cursor.symbol()]
 
-    def _read_grid(self, cursor: Cursor) -> None:
+    def _read_grid(self, cursor: Cursor, function: Func) -> None:
+        if not has_grid(function):
+            raise cursor.error(f"@{function.symbol} is a graph, which has no grid")
+        cursor.expect(":")
         sizes = [cursor.integer(1, MOST_PROGRAMS, "a number of programs")]
         while len(sizes) < 3 and cursor.accept(","):
             sizes.append(cursor.integer(1, MOST_PROGRAMS, "a number of programs"))
@@ -282,18 +314,27 @@ class _Header:
         type_ = self.parameters[name].type
         if isinstance(type_, Ptr):
             self.recipes[name] = self._read_array(cursor, type_.element)
+        elif isinstance(type_, Tensor):
+            self.recipes[name] = self._read_array(cursor, type_.element, type_.shape)
         elif isinstance(type_, DType):
             self.recipes[name] = Scalar(type_, cursor.number(type_))
         else:
             raise cursor.error(f"%{name} is a {type_}; arguments are arrays and numbers")
 
-    def _read_array(self, cursor: Cursor, element: DType) -> Array:
+    def _read_array(
+        self, cursor: Cursor, element: DType, shape: tuple[int, ...] | None = None
+    ) -> Array:
+        """An array, of the shape that it must have, if there is one."""
         # `[8]` and `f32` are two tokens, so that `f32[8]` reads as a type and a list.
+        such = _written(element, (64,) if shape is None else shape)
         if cursor.text != element.name:
-            cursor.fail(f"an array, such as {element}[64]", DTYPES)
+            cursor.fail(f"an array, such as {such}", DTYPES)
+        start = cursor.offset
         cursor.advance()
         sizes = cursor.listed("[", "]", lambda: cursor.integer(0, MOST_ELEMENTS, "a size"))
         array = Array(element, tuple(sizes))
+        if shape is not None and array.shape != shape:
+            raise cursor.error_at(start, f"the array must be {such}")
         if prod(sizes) > MOST_ELEMENTS:
             raise cursor.error(f"an array has at most {MOST_ELEMENTS} elements")
         readers: dict[str, Callable[[Cursor, Array], Array]] = {
@@ -383,16 +424,19 @@ def _read_data(cursor: Cursor, array: Array) -> Array:
 
 def example_header(function: Func) -> str:
     """A header that would do for a function, to be edited."""
-    lines = [f"# entry: @{function.symbol}", "# grid: 1, 1, 1"]
+    lines = [f"# entry: @{function.symbol}"]
+    if has_grid(function):
+        lines.append("# grid: 1, 1, 1")
     for parameter in function.body.arguments:
         lines.append(f"# argument %{parameter.name}: {_example(parameter.type)}")
     return "\n".join(lines)
 
 
 def _example(type_: Type) -> str:
-    if isinstance(type_, Ptr):
+    if isinstance(type_, Ptr | Tensor):
         low, high = default_range(type_.element)
-        return f"{type_.element}[64] seed=0 range=[{low}, {high}]"
+        shape = type_.shape if isinstance(type_, Tensor) else (64,)
+        return f"{_written(type_.element, shape)} seed=0 range=[{low}, {high}]"
     if isinstance(type_, DType):
         return literal.text(literal.encode(1, type_), type_)
     return str(type_)

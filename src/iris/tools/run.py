@@ -1,7 +1,9 @@
-"""`iris run`: launch IR text in the interpreter of its level, Tile IR or Metal IR.
+"""`iris run`: launch IR text in the interpreter of its level.
 
     iris run kernel.iris                        what each written array holds in the end
     iris run kernel.iris --print %Y             all of an array
+    iris run graph.iris                         what each array holds that a graph returns
+    iris run graph.iris --print "returned[0]"   all of one
     iris run kernel.iris --passes "fold,cse"    after these passes: is anything different?
     iris run kernel.iris --seed 7               on other data
     iris run kernel.iris --device interp:metal  lowered to Metal IR first, if it is Tile IR
@@ -19,7 +21,8 @@ Comments at the top of the file say how to launch it:
     # argument %Z: f32[128]                            zeros
     # argument %n: 128                                 a number
 
-Where they are missing, the error shows some for the function that is there.
+A graph has no grid; its arguments have the shapes of its parameters. Where the comments are
+missing, the error shows some for the function that is there.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ from iris.ir import Level, literal, scalar, verify
 from iris.ir.control import Func
 from iris.ir.core import Value
 from iris.ir.effects import effects_within, writes
-from iris.ir.types import Ptr
+from iris.ir.math import element_type
+from iris.ir.types import DType, Ptr, Tensor, Type
 from iris.passes import Pipeline
 from iris.passes import run as run_passes
 from iris.runtime.device import Device
@@ -97,9 +101,10 @@ def run_command(options: argparse.Namespace) -> None:
     verify(program.module)
     arrays = _arrays(program.function)
     shown = [name.lstrip("%") for name in options.shown]
+    returned = _returned(program.function)
     for name in shown:
-        if name not in arrays:
-            known = ", ".join(f"%{a}" for a in arrays) or "none"
+        if name not in arrays and name not in returned:
+            known = ", ".join([*[f"%{a}" for a in arrays], *returned]) or "none"
             raise SettingError(f"--print: no array is called %{name}; there are {known}")
     if pipeline.passes:
         module = run_passes(program.module, pipeline, dumps())
@@ -117,21 +122,29 @@ def run_command(options: argparse.Namespace) -> None:
             raise SettingError(
                 f"only interpreters have --counters and --interleave, and {device.name} is none"
             )
-        _launch(device, device.accepts, program, arguments)
+        results = _launch(device, device.accepts, program, arguments)
     else:
-        program.run(arguments, **watching)
+        results = program.run(arguments, **watching)
     for name, parameter in arrays.items():
-        values = arguments[parameter.index]
+        dtype, values = dtype_of(parameter.type), arguments[parameter.index]
         if name in shown:
-            print(f"%{name} = {_listed(parameter, values)}")
+            print(f"%{name} = {_listed(dtype, values)}")
         elif _is_written(program.function, parameter.index):
-            print(describe(parameter, values))
+            print(describe(f"%{name}", dtype, values))
+    for name, type_, values in zip(returned, program.function.returns, results, strict=True):
+        dtype = dtype_of(type_)
+        if name in shown:
+            print(f"{name} = {_listed(dtype, values)}")
+        else:
+            print(describe(name, dtype, values))
     if options.counters:
         print(watching["counters"])
 
 
-def _launch(device: Device, language: Language, program: Program, arguments: list[Any]) -> None:
-    """Run a program as text on a device."""
+def _launch(
+    device: Device, language: Language, program: Program, arguments: list[Any]
+) -> list[Values]:
+    """Run a program as text on a device, where it returns nothing."""
     function = program.function
     names = [parameter.name or "" for parameter in function.body.arguments]
     arrays = {
@@ -145,6 +158,7 @@ def _launch(device: Device, language: Language, program: Program, arguments: lis
     device.synchronize()
     for name, array in arrays.items():
         device.copy_out(placed[name], array)
+    return []
 
 
 def _for_level(program: Program, level: Level) -> Program:
@@ -177,28 +191,36 @@ def _watching(program: Program, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _arrays(function: Func) -> dict[str, Value]:
-    return {str(v.name): v for v in function.body.arguments if isinstance(v.type, Ptr)}
+    parameters = function.body.arguments
+    return {str(v.name): v for v in parameters if isinstance(v.type, Ptr | Tensor)}
 
 
 def _is_written(function: Func, index: int) -> bool:
     return function.body.arguments[index] in writes(effects_within(function))
 
 
-def describe(parameter: Value, values: Values) -> str:
+def _returned(function: Func) -> list[str]:
+    """What the arrays are called that a function returns."""
+    return [f"returned[{index}]" for index in range(len(function.returns))]
+
+
+def describe(name: str, dtype: DType, values: Values) -> str:
     """An array in a line: what it is, a checksum, and its first values."""
-    assert isinstance(parameter.type, Ptr)
-    dtype = parameter.type.element
+    bits = bits_of(dtype, values)
     shape = ", ".join(map(str, values.shape))
-    first = [literal.text(bits, dtype) for bits in bits_of(parameter, values)[:FIRST].tolist()]
+    first = [literal.text(b, dtype) for b in bits[:FIRST].tolist()]
     more = ", ..." if values.size > FIRST else ""
-    checksum = zlib.crc32(bits_of(parameter, values).tobytes())
-    return f"%{parameter.name}: {dtype}[{shape}]  crc {checksum:08x}  [{', '.join(first)}{more}]"
+    checksum = zlib.crc32(bits.tobytes())
+    return f"{name}: {dtype}[{shape}]  crc {checksum:08x}  [{', '.join(first)}{more}]"
 
 
-def bits_of(parameter: Value, values: Values) -> Values:
+def dtype_of(type_: Type) -> DType:
+    """That of the elements of an array."""
+    return type_.element if isinstance(type_, Ptr) else element_type(type_).element
+
+
+def bits_of(dtype: DType, values: Values) -> Values:
     """The bits of an array's elements in a row, one nan being like another."""
-    assert isinstance(parameter.type, Ptr)
-    dtype = parameter.type.element
     if values.dtype == np.uint16 and dtype.is_float:  # bf16 is kept as its bits
         values = scalar.from_bits(dtype, values)
     bits = scalar.to_bits(dtype, np.ascontiguousarray(values).reshape(-1))
@@ -208,10 +230,8 @@ def bits_of(parameter: Value, values: Values) -> Values:
     return np.asarray(bits)
 
 
-def _listed(parameter: Value, values: Values) -> str:
-    assert isinstance(parameter.type, Ptr)
-    dtype = parameter.type.element
-    bits = bits_of(parameter, values).reshape(values.shape)
+def _listed(dtype: DType, values: Values) -> str:
+    bits = bits_of(dtype, values).reshape(values.shape)
     return np.array2string(
         bits,
         separator=", ",

@@ -1,0 +1,102 @@
+"""What the rules are made with: questions about values, and ops put before others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iris.ir import graph, math
+from iris.ir.core import OPS, Op, Value
+from iris.ir.math import Constant, constant_bits, element_type
+from iris.ir.rewriter import Rewriter, Rules
+from iris.ir.types import DType, Tensor
+
+Shape = tuple[int, ...]
+
+rules = Rules()
+
+ELEMENTWISE = tuple(
+    [cls for cls in OPS.values() if cls.__module__ == math.__name__ and cls is not Constant]
+)
+
+
+def shape_of(value: Value) -> Shape:
+    return element_type(value.type).shape
+
+
+def dtype_of(value: Value) -> DType:
+    return element_type(value.type).element
+
+
+def is_splat(value: Value) -> bool:
+    """Whether all elements are the same number, known while compiling."""
+    return isinstance(value.op, Constant)
+
+
+def used_once(value: Value, by: Op) -> bool:
+    """Whether an op of the same region is all that uses a value."""
+    return len(value.users) == 1 and value.home is by.parent
+
+
+def pads_something(op: graph.Pad) -> bool:
+    """Whether there is an element that has the value that is padded with."""
+    return op.x.type is not op.result.type and 0 not in shape_of(op.result)
+
+
+def plain(starts: Sequence[int], steps: Sequence[int], shape: Shape) -> tuple[Shape, Shape]:
+    """Starts and steps of a slice, such that those that do not matter are always the same."""
+    return (
+        tuple([start if n else 0 for start, n in zip(starts, shape, strict=True)]),
+        tuple([step if n > 1 else 1 for step, n in zip(steps, shape, strict=True)]),
+    )
+
+
+class Before:
+    """Puts ops before an op, and only those that change anything."""
+
+    def __init__(self, op: Op, rewriter: Rewriter):
+        self.op = op
+        self.rewriter = rewriter
+
+    def put(self, op: Op) -> Value:
+        return self.rewriter.insert(op, self.op).results[0]
+
+    def splat(self, value: Value, shape: Shape) -> Value:
+        """A constant in another shape."""
+        bits = constant_bits(value)
+        assert bits is not None
+        return self.put(Constant.of_bits(bits, Tensor(shape, dtype_of(value))))
+
+    def number(self, number: int, shape: Shape, dtype: DType) -> Value:
+        return self.put(Constant(number, Tensor(shape, dtype)))
+
+    def reshape(self, x: Value, shape: Shape) -> Value:
+        if shape_of(x) == shape:
+            return x
+        return self.put(graph.Reshape(x, Tensor(shape, dtype_of(x))))
+
+    def broadcast(self, x: Value, shape: Shape) -> Value:
+        if shape_of(x) == shape:
+            return x
+        return self.put(graph.Broadcast(x, Tensor(shape, dtype_of(x))))
+
+    def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
+        if list(permutation) == sorted(permutation):
+            return x
+        return self.put(graph.Transpose(tuple(permutation), x))
+
+    def slice(self, x: Value, starts: Sequence[int], steps: Sequence[int], shape: Shape) -> Value:
+        starts, steps = plain(starts, steps, shape)
+        if shape_of(x) == shape and min(steps, default=1) > 0:
+            return x
+        return self.put(graph.Slice(starts, steps, x, Tensor(shape, dtype_of(x))))
+
+    def spread(self, x: Value, shape: Shape) -> Value:
+        """A tensor of one element in every element of a shape."""
+        if is_splat(x):
+            return self.splat(x, shape)
+        return self.broadcast(self.reshape(x, (1,) * len(shape)), shape)
+
+    def elementwise(self, op: Op, operands: Sequence[Value], shape: Shape) -> Value:
+        """What an elementwise op does, to operands of another shape."""
+        type_ = Tensor(shape, dtype_of(op.results[0]))
+        return self.put(type(op).create(tuple(operands), op.attributes, (type_,), (), op.location))

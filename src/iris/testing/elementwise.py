@@ -1,0 +1,120 @@
+"""How each op of the shared math is made in a random program, at any level: one rule per op.
+
+Each gives an op that cannot go wrong: what could (a division by zero, a shift too far, a float
+out of an integer's range) is guarded, and sums of floats are of small integers, so that they may
+be made in any order.
+"""
+
+from __future__ import annotations
+
+from iris.ir import math
+from iris.ir.core import Op, Value
+from iris.ir.declare import Constraint
+from iris.ir.math import Predicate, element_type
+from iris.ir.types import DTYPES, DType, bool_
+from iris.testing.choices import Choices
+from iris.testing.draft import Draft, make, odd_numbers
+
+# What floats are cut to before they are summed, multiplied up, or made integers.
+SUMMED, MULTIPLIED, CONVERTED = 8, 2, 100
+SUMS_AT_MOST = 2**24
+
+ALL = tuple(DTYPES.values())
+
+
+def accepted(constraint: Constraint) -> tuple[DType, ...]:
+    return tuple([d for d in ALL if d in constraint])
+
+
+NUMBERS = tuple([d for d in ALL if d is not bool_])
+INTEGERS = tuple([d for d in ALL if d.is_integer])
+
+
+@make(math.Constant)
+def constant(cls: type[math.Constant], draft: Draft, choices: Choices) -> None:
+    type_ = choices.of(draft.types(choices.of(draft.dtypes)))
+    draft.add(math.Constant(choices.of(odd_numbers(type_.element)), type_))
+
+
+@make(math.Unary, math.Binary, math.Fma)
+def elementwise(cls: type[Op], draft: Draft, choices: Choices) -> None:
+    """Operands of one type, whatever they are."""
+    first = draft.some(accepted(cls.spec.fixed[0].constraint), choices)
+    others = [draft.other(first, choices) for _ in cls.spec.fixed[1:]]
+    draft.add(cls(first, *others))
+
+
+@make(math.AssumeDivisible)
+def assume_divisible(cls: type[math.AssumeDivisible], draft: Draft, choices: Choices) -> None:
+    """A multiple of a power of two, which it stays when it overflows."""
+    x = draft.some(INTEGERS, choices)
+    divisor = choices.of((2, 16, 4))
+    multiple = draft.put(math.Mul(x, draft.constant(divisor, element_type(x.type))))
+    draft.add(math.AssumeDivisible(divisor, multiple))
+
+
+@make(math.FloorDiv, math.Mod)
+def divide(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
+    """Integers by what is odd; or by what has been asked not to be zero."""
+    if choices.flag():
+        draft.divide(cls, choices)
+        return
+    x = draft.some(NUMBERS, choices)
+    type_ = element_type(x.type)
+    divisor = draft.other(x, choices)
+    if type_.element.is_integer:
+        divisor = draft.put(math.Or(divisor, draft.constant(1, type_)))
+    draft.add(cls(x, divisor))
+
+
+@make(math.Shl, math.Shr)
+def shift(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
+    x = draft.some(INTEGERS, choices)
+    amount = draft.other(x, choices)
+    draft.add(cls(x, draft.wrapped(amount, element_type(x.type).element.bits)))
+
+
+@make(math.Compare)
+def compare(cls: type[math.Compare], draft: Draft, choices: Choices) -> None:
+    x = draft.some(ALL, choices)
+    draft.add(math.Compare(choices.of(list(Predicate)), x, draft.other(x, choices)))
+
+
+@make(math.Select)
+def select(cls: type[math.Select], draft: Draft, choices: Choices) -> None:
+    x = draft.some(ALL, choices)
+    type_ = element_type(x.type)
+    condition = draft.condition(type_, choices)
+    draft.add(math.Select(condition, x, draft.other(x, choices)))
+
+
+@make(math.Cast)
+def cast(cls: type[math.Cast], draft: Draft, choices: Choices) -> None:
+    x = draft.some(ALL, choices)
+    type_ = element_type(x.type)
+    others = [d for d in draft.dtypes if d is not type_.element]
+    target = choices.of(others or draft.all_dtypes)
+    if type_.element.is_float and target.is_integer:
+        x = draft.clamped(x, max(target.low, -CONVERTED), CONVERTED)
+    draft.add(math.Cast(x, type_.with_element(target)))
+
+
+@make(math.Bitcast)
+def bitcast(cls: type[math.Bitcast], draft: Draft, choices: Choices) -> None:
+    x = draft.some(ALL, choices)
+    type_ = element_type(x.type)
+    targets = [d for d in draft.all_dtypes if d.bits == type_.element.bits]
+    target = choices.of(targets or [type_.element])
+    if type_.element.is_float and not target.is_float:
+        # Which bits a nan has is not defined, and so nothing may depend on it.
+        x = draft.put(math.MaxNum(x, draft.constant(-1.0, type_)))
+    draft.add(math.Bitcast(x, type_.with_element(target)))
+
+
+def summable(draft: Draft, x: Value, kind: str, count: int) -> Value:
+    """The operand of a reduction or scan, such that it does not matter in which order."""
+    if kind == "sum":
+        return draft.exact(x, SUMMED, SUMS_AT_MOST // count)
+    if kind == "prod":  # of powers of two there is nothing to round
+        return draft.exact(x, MULTIPLIED, MULTIPLIED)
+    return x

@@ -1,0 +1,377 @@
+"""How each op of Graph IR is made in a random program: one rule per op, none of which can go
+wrong, as in `elementwise.py`."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from math import prod
+
+from iris.ir import graph, math
+from iris.ir.control import Yield
+from iris.ir.core import Value
+from iris.ir.graph import ScatterKind
+from iris.ir.math import element_type
+from iris.ir.tile import ReduceKind, ScanKind
+from iris.ir.types import DType, ElementType, Tensor, bool_, i32, i64
+from iris.testing.choices import Choices
+from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
+from iris.testing.graphs import MOST_AXES, MOST_ELEMENTS, GraphDraft, fitting, make_graph
+
+PLACES = (i32, i64)
+MANY = 100  # factors of 2, more of which are too great for f32
+
+
+def shape_of(value: Value) -> tuple[int, ...]:
+    return element_type(value.type).shape
+
+
+def dtype_of(value: Value) -> DType:
+    return element_type(value.type).element
+
+
+# Tensors out of nothing, and the same elements elsewhere.
+
+
+@make_graph(graph.Iota)
+def iota(cls: type[graph.Iota], draft: GraphDraft, choices: Choices) -> None:
+    shapes = [shape for shape in draft.shapes if shape]
+    shape = choices.of([*shapes, (draft.sizes[0],)])
+    dtypes = [d for d in (i32, *draft.dtypes) if d is not bool_]
+    draft.add(graph.Iota(choices.below(len(shape)), Tensor(shape, choices.of(dtypes))))
+
+
+@make_graph(graph.Broadcast)
+def broadcast(cls: type[graph.Broadcast], draft: GraphDraft, choices: Choices) -> None:
+    """To the shape of something else, if there is one that goes with it, or any other."""
+    x = draft.find(lambda t: 1 in t.shape, choices)
+    if x is None or choices.flag():
+        x = with_axis(draft, choices)
+    shape = shape_of(x)
+    shapes = [
+        to
+        for to in draft.shapes
+        if len(to) == len(shape) and all(n in (1, m) for n, m in zip(shape, to, strict=True))
+    ]
+    if not shapes or choices.flag():
+        larger = [choices.of(draft.sizes) if n == 1 else n for n in shape]
+        shapes = [tuple(larger) if prod(larger) <= MOST_ELEMENTS else shape]
+    draft.add(graph.Broadcast(x, Tensor(choices.of(shapes), dtype_of(x))))
+
+
+def with_axis(draft: GraphDraft, choices: Choices) -> Value:
+    """Something with another axis, of size 1."""
+    x = draft.some(ALL, choices, lambda t: len(t.shape) < MOST_AXES)
+    shape = list(shape_of(x))
+    shape.insert(choices.below(len(shape) + 1), 1)
+    draft.add(graph.Reshape(x, Tensor(tuple(shape), dtype_of(x))))
+    return draft.visible[-1]
+
+
+@make_graph(graph.Reshape)
+def reshape(cls: type[graph.Reshape], draft: GraphDraft, choices: Choices) -> None:
+    x = draft.some(ALL, choices)
+    draft.add(graph.Reshape(x, Tensor(choices.of(_reshapes(draft, shape_of(x))), dtype_of(x))))
+
+
+def _reshapes(draft: GraphDraft, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Shapes of as many elements: the same in one row, or with axes of size 1 more or less, or
+    with two axes in one or one in two; or one that there is."""
+    count, axes = prod(shape), range(len(shape))
+    found = [(count,), tuple([n for n in shape if n != 1])]
+    found += [to for to in draft.shapes if prod(to) == count]
+    found += [(*shape[:i], shape[i] * shape[i + 1], *shape[i + 2 :]) for i in axes[:-1]]
+    for i in axes:
+        for part in (2, 3, 5, 7):
+            if len(shape) < MOST_AXES and shape[i] % part == 0:
+                found += [(*shape[:i], part, shape[i] // part, *shape[i + 1 :])]
+    if len(shape) < MOST_AXES:
+        found += [(*shape[:i], 1, *shape[i:]) for i in range(len(shape) + 1)]
+    return [to for to in dict.fromkeys(found) if prod(to) == count] or [shape]
+
+
+@make_graph(graph.Transpose)
+def transpose(cls: type[graph.Transpose], draft: GraphDraft, choices: Choices) -> None:
+    least, cube = choices.of((2, 3)), choices.flag()  # of which the type does not show it
+    x = draft.find(
+        lambda t: len(t.shape) >= least and (len(set(t.shape)) == 1 or not cube), choices
+    )
+    if x is None:
+        sizes = draft.sizes[: 1 if cube else 2]
+        shape = fitting([choices.of(sizes) for _ in range(least)])
+        x = draft.leaf(Tensor(shape, choices.of(draft.dtypes)))
+    axes = len(shape_of(x))
+    of_matrices = (*range(axes - 2), axes - 1, axes - 2)
+    same, *others = permutations(range(axes))
+    draft.add(graph.Transpose(choices.of([of_matrices, *[choices.of(others)] * 3, same]), x))
+
+
+@make_graph(graph.Slice)
+def cut(cls: type[graph.Slice], draft: GraphDraft, choices: Choices) -> None:
+    """All of most axes, or some of each."""
+    x = draft.some_shaped(ALL, choices)
+    shape = shape_of(x)
+    only = choices.below(len(shape))
+    many = choices.flag(3)
+    parts = [
+        _part(n, choices) if many or axis == only else (0, 1, n) for axis, n in enumerate(shape)
+    ]
+    starts, steps, sizes = (tuple(part) for part in zip(*parts, strict=True))
+    draft.add(graph.Slice(starts, steps, x, Tensor(sizes, dtype_of(x))))
+
+
+def _part(size: int, choices: Choices) -> tuple[int, int, int]:
+    """The start, the step and the size of a part of an axis."""
+    if not size:
+        return 0, 1, 0
+    step, left_out = choices.of((1, -1, 2, 1, -1, 3, -2)), choices.of((0, 1, 0, 2)) % size
+    start = left_out if step > 0 else size - 1 - left_out
+    most = (size - 1 - left_out) // abs(step) + 1
+    return start, step, max(most - choices.of((0, 0, 1, 0, 0, 2, 0, MOST_ELEMENTS)), 0)
+
+
+@make_graph(graph.Pad)
+def pad(cls: type[graph.Pad], draft: GraphDraft, choices: Choices) -> None:
+    x = draft.some_shaped(ALL, choices)
+    shape, dtype = shape_of(x), dtype_of(x)
+    low, high = ([choices.of((0, 1, 2, 0)) for _ in shape] for _ in range(2))
+    to = [a + n + b for a, n, b in zip(low, shape, high, strict=True)]
+    if prod(to) > MOST_ELEMENTS:
+        low, to = [0 for _ in shape], list(shape)
+    value = draft.constant(choices.of((0, 1)), Tensor((), dtype))
+    if choices.flag():
+        value = draft.like(Tensor((), dtype), choices)
+    draft.add(graph.Pad(tuple(low), x, value, Tensor(tuple(to), dtype)))
+
+
+@make_graph(graph.Concat)
+def concat(cls: type[graph.Concat], draft: GraphDraft, choices: Choices) -> None:
+    first = draft.some_shaped(ALL, choices)
+    shape = shape_of(first)
+    axis = choices.below(len(shape))
+    values, total = [first], prod(shape)
+
+    def fits(type_: ElementType) -> bool:
+        return (
+            type_.element is dtype_of(first)
+            and len(type_.shape) == len(shape)
+            and all(
+                n == m for i, (n, m) in enumerate(zip(type_.shape, shape, strict=True)) if i != axis
+            )
+        )
+
+    for _ in range(choices.of((1, 2, 0, 1))):
+        other = draft.find(fits, choices, besides=values[-1])
+        if other is None:
+            size = choices.of([*draft.sizes, 0])
+            to = (*shape[:axis], size, *shape[axis + 1 :])
+            other = draft.leaf(Tensor(to if prod(to) <= MOST_ELEMENTS else shape, dtype_of(first)))
+        total += prod(shape_of(other))
+        if total <= MOST_ELEMENTS:
+            values.append(other)
+    draft.add(graph.Concat(axis, values))
+
+
+# What combines elements.
+
+
+@make_graph(graph.Reduce)
+def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None:
+    x = draft.some_shaped(ALL, choices)
+    shape = shape_of(x)
+    kind = choices.of(_TRUTH if dtype_of(x) is bool_ else _OF_NUMBERS)
+    axes = {choices.below(len(shape)) for _ in range(choices.of((1, 1, 2)))}
+    if choices.flag(4):
+        axes = set(range(len(shape)))
+    if kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN):
+        axes = {min(axes)}
+    count = prod([shape[axis] for axis in axes])
+    if not count and kind not in _OF_NOTHING:
+        kind = ReduceKind.SUM
+    draft.add(graph.Reduce(kind, tuple(sorted(axes)), combined(draft, x, kind.value, count)))
+
+
+_TRUTH = (ReduceKind.ANY, ReduceKind.ALL)
+_USUAL = (ReduceKind.SUM, ReduceKind.MAXIMUM, ReduceKind.SUM, ReduceKind.MINIMUM)
+_OF_NUMBERS = (*[kind for kind in ReduceKind if kind not in _TRUTH], *_USUAL)
+_OF_NOTHING = (ReduceKind.SUM, ReduceKind.PROD, *_TRUTH)
+
+
+def combined(draft: GraphDraft, x: Value, kind: str, count: int) -> Value:
+    """The operand of a reduction or scan of so many elements."""
+    if kind == "prod" and count > MANY:
+        return draft.exact(x, 1, 1)
+    return summable(draft, x, kind, max(count, 1))
+
+
+@make_graph(graph.Scan)
+def scan(cls: type[graph.Scan], draft: GraphDraft, choices: Choices) -> None:
+    x = draft.some_shaped(NUMBERS, choices)
+    kind = choices.of(list(ScanKind))
+    axis = choices.below(len(shape_of(x)))
+    draft.add(graph.Scan(kind, axis, combined(draft, x, kind.value, shape_of(x)[axis])))
+
+
+@make_graph(graph.Matmul)
+def matmul(cls: type[graph.Matmul], draft: GraphDraft, choices: Choices) -> None:
+    a = draft.find(lambda t: len(t.shape) > 1 and t.element is not bool_, choices)
+    if a is None or choices.flag(3):
+        batch = choices.of([(), (), (draft.sizes[0],), (2, 1)])
+        shape = (*batch, choices.of(draft.sizes), choices.of(draft.sizes))
+        a = draft.leaf(Tensor(fitting(shape), _number(draft, choices)))
+    dtype, (*outer, rows, depth) = dtype_of(a), shape_of(a)
+
+    def fits(type_: ElementType) -> bool:
+        return (
+            type_.element is dtype
+            and type_.shape[:-1] == (*outer, depth)
+            and prod([*outer, rows, type_.shape[-1]]) <= MOST_ELEMENTS
+        )
+
+    b = draft.find(fits, choices, besides=a)
+    if b is None:
+        columns = choices.of([*draft.sizes, depth])
+        if prod([*outer, max(rows, depth), columns]) > MOST_ELEMENTS:
+            columns = 1
+        b = draft.leaf(Tensor((*outer, depth, columns), dtype))
+    draft.add(graph.Matmul(*[draft.exact(x, SUMMED, SUMMED) for x in (a, b)]))
+
+
+def _number(draft: GraphDraft, choices: Choices) -> DType:
+    numbers = [d for d in draft.dtypes if d is not bool_] or [i32]
+    return choices.of([*numbers, *[d for d in numbers if d.is_float] * 2])
+
+
+@make_graph(graph.Conv2d)
+def conv2d(cls: type[graph.Conv2d], draft: GraphDraft, choices: Choices) -> None:
+    x = draft.find(lambda t: len(t.shape) == 4 and t.element is not bool_, choices)
+    if x is None or choices.flag(3):
+        shape = (
+            choices.of((1, 2)),
+            choices.of((2, 1, 4)),
+            choices.of((5, 4, 3)),
+            choices.of((4, 5, 1)),
+        )
+        x = draft.leaf(Tensor(shape, _number(draft, choices)))
+    dtype, (_, channels, _, _) = dtype_of(x), shape_of(x)
+    groups = choices.of([n for n in (1, 1, 2, 3) if channels % n == 0])
+    seen = channels // groups
+    window = (choices.of((2, 1, 3)), choices.of((2, 1, 3)))
+
+    def fits(type_: ElementType) -> bool:
+        return (
+            len(type_.shape) == 4
+            and type_.element is dtype
+            and type_.shape[1] == seen
+            and type_.shape[0] % groups == 0
+            and prod(type_.shape[1:]) <= MOST_ELEMENTS
+        )
+
+    w = draft.find(fits, choices, besides=x)
+    if w is None or choices.flag():
+        w = draft.leaf(Tensor((groups * choices.of((1, 2)), seen, *window), dtype))
+    strides, dilation = (tuple([choices.of((1, 1, 2)) for _ in range(2)]) for _ in range(2))
+    padding = tuple([choices.of((0, 1, 0, 2)) for _ in range(4)])
+    x, w = (draft.exact(v, SUMMED, SUMMED) for v in (x, w))
+    op = graph.Conv2d(strides, padding, dilation, groups, x, w)
+    if prod(shape_of(op.result)) <= MOST_ELEMENTS:
+        draft.add(op)
+    else:
+        op.erase()
+
+
+# Computed places.
+
+
+@make_graph(graph.Gather)
+def gather(cls: type[graph.Gather], draft: GraphDraft, choices: Choices) -> None:
+    x, axes = looked_up(draft, choices)
+    shape = shape_of(x)
+    rest = [n for axis, n in enumerate(shape) if axis not in axes]
+    empty = 0 in [shape[axis] for axis in axes]
+
+    def fits(type_: ElementType) -> bool:
+        return (
+            type_.element in PLACES
+            and len(type_.shape) + len(rest) <= MOST_AXES
+            and prod([*type_.shape, *rest]) <= MOST_ELEMENTS
+            and (0 in type_.shape or not empty)
+        )
+
+    first = draft.find(fits, choices)
+    if first is None or choices.flag(4):
+        to = choices.of([(3,), (), (1,)])
+        first = draft.leaf(Tensor((0,) if empty else to, choices.of(PLACES)))
+    places = [first, draft.like(first.type, choices, besides=first)]
+    indices = [within(draft, v, shape[axis]) for v, axis in zip(places, axes, strict=False)]
+    draft.add(graph.Gather(axes, x, indices))
+
+
+def looked_up(draft: GraphDraft, choices: Choices) -> tuple[Value, tuple[int, ...]]:
+    """Something, and one or two of its axes."""
+    x = draft.some_shaped(ALL, choices)
+    axes = {choices.below(len(shape_of(x))) for _ in range(choices.of((1, 2)))}
+    return x, tuple(sorted(axes))
+
+
+def within(draft: GraphDraft, places: Value, size: int) -> Value:
+    """Any integers made into places on an axis, where there are any."""
+    if not size:
+        return places
+    return draft.put(math.Mod(places, draft.constant(size, element_type(places.type))))
+
+
+@make_graph(graph.Scatter)
+def scatter(cls: type[graph.Scatter], draft: GraphDraft, choices: Choices) -> None:
+    x, axes = looked_up(draft, choices)
+    shape = shape_of(x)
+    kind = choices.of(list(ScatterKind))
+    if dtype_of(x) is bool_:
+        kind = ScatterKind.SET
+    sizes = [shape[axis] for axis in axes]
+    count = choices.below(min(sizes) + 1)
+    if not choices.flag(3):
+        count = min(sizes)
+    rest = [n for axis, n in enumerate(shape) if axis not in axes]
+    to = (count, 1) if choices.flag() and len(rest) < MOST_AXES - 1 else (count,)
+    type_ = Tensor(to, choices.of(PLACES))
+    indices = [distinct(draft, type_, sizes[0], choices)]
+    indices += [within(draft, draft.like(type_, choices), size) for size in sizes[1:]]
+    if kind is ScatterKind.ADD and choices.flag():
+        indices = [within(draft, draft.like(type_, choices), size) for size in sizes]
+    updates = draft.like(Tensor((*type_.shape, *rest), dtype_of(x)), choices)
+    if kind is ScatterKind.ADD:
+        most = SUMS_AT_MOST // (count + 1)
+        x, updates = (draft.exact(v, SUMMED, most) for v in (x, updates))
+    draft.add(graph.Scatter(kind, axes, x, updates, indices))
+
+
+def distinct(draft: GraphDraft, type_: Tensor, size: int, choices: Choices) -> Value:
+    """Places on an axis, no two of them the same: those from some place on, round its end."""
+    places = draft.put(graph.Iota(0, type_))
+    scalar = Tensor((), type_.element)
+    if not size or not choices.flag():
+        return places
+    start = within(draft, draft.like(scalar, choices), size)
+    start = draft.put(graph.Reshape(start, Tensor((1,) * len(type_.shape), type_.element)))
+    start = draft.put(graph.Broadcast(start, type_))
+    return within(draft, draft.put(math.Add(places, start)), size)
+
+
+# Kernels.
+
+
+@make_graph(graph.Kernel)
+def kernel(cls: type[graph.Kernel], draft: GraphDraft, choices: Choices) -> None:
+    """Some of the steps that follow, of which a few values go on."""
+    number = sum(isinstance(op, cls) for op in draft.func.body)
+    making = graph.Kernel(f"part{number}", [])
+    with draft.inside(making.body):
+        for _ in range(1 + choices.below(6)):
+            draft.step()
+        made = [v for v in draft.visible if v.home is making.body]
+        given = [v for v in made if not v.users][: -1 - choices.of((3, 1, 6)) : -1]
+        if made and choices.flag(3):
+            given.append(choices.of(made))
+        draft.builder.insert(Yield(given))
+    types = [v.type for v in given]
+    draft.add(graph.Kernel.create((), making.attributes, types, making.regions))

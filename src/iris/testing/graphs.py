@@ -1,0 +1,132 @@
+"""A graph in the making: a function of whole arrays, of a few shapes that go together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+
+from iris.ir import graph, math
+from iris.ir.control import Func, Return
+from iris.ir.core import Facet, Level, Module, Op, Region, Value
+from iris.ir.math import Predicate, element_type
+from iris.ir.tile import ReduceKind
+from iris.ir.types import DTYPES, DType, ElementType, Tensor, bool_
+from iris.testing.choices import Choices
+from iris.testing.draft import Draft, Step
+from iris.tools.replay import ONE_PROGRAM, Array, Program
+
+MOST_ELEMENTS = 512  # of a tensor
+MOST_AXES = 5
+
+make_graph = Facet("random construction")
+
+
+class GraphDraft(Draft):
+    """Builds one function."""
+
+    level = Level.GRAPH
+    rules = make_graph
+    deepest = 1
+    moving = (graph.Broadcast, graph.Reshape, graph.Transpose, graph.Slice, graph.Gather)
+
+    def __init__(self, steps: Sequence[Step], choices: Choices, dtypes: Sequence[DType]):
+        super().__init__(steps, choices, dtypes)
+        self.dtypes = self.some_dtypes(choices)
+        self.sizes = [*[choices.of((3, 2, 5, 4, 7, 8, 13)) for _ in range(3)], 1]
+        self.shapes = [self._shape(choices) for _ in range(1 + choices.below(3))]
+        self.outputs = choices.of((1, 24, 24, 24, 24, 3))
+        self.seed = choices.below(256)
+        self.inputs: list[Value] = []
+
+    def _shape(self, choices: Choices) -> tuple[int, ...]:
+        """A shape of any rank, of sizes that other shapes have, too."""
+        rank = choices.of((2, 1, 3, 2, 4, 1, 2, 3, 5, 0))
+        shape = [choices.of(self.sizes) for _ in range(rank)]
+        if choices.flag(3):  # axes can be confused without the type showing it
+            shape = shape[:1] * rank
+        if shape and choices.flag(8):
+            shape[choices.below(rank)] = 0
+        return fitting(shape)
+
+    def bound(self, op: Op) -> int | None:
+        bounds = self.bounds
+        if isinstance(op, graph.Pad | graph.Concat):
+            known = [bounds.get(v) for v in op.operands]
+            return None if None in known else max([k for k in known if k is not None])
+        if isinstance(op, graph.Matmul):
+            depth = element_type(op.a.type).shape[-1]
+            return _total(bounds.get(op.a), _total(bounds.get(op.b), depth))
+        if isinstance(op, graph.Reduce) and op.kind is ReduceKind.SUM:
+            shape = element_type(op.x.type).shape
+            return _total(bounds.get(op.x), prod([shape[axis] for axis in op.axes]))
+        return super().bound(op)
+
+    @contextmanager
+    def inside(self, region: Region) -> Iterator[None]:
+        before = len(self.inputs)
+        with super().inside(region):
+            yield
+        self.visible = [*self.inputs[before:], *self.visible]
+
+    # Making values.
+
+    def types(self, element: DType) -> list[ElementType]:
+        shapes = [*self.shapes, (self.sizes[0],), ()]
+        return [Tensor(shape, element) for shape in dict.fromkeys(shapes)]
+
+    def leaf(self, type_: ElementType) -> Value:
+        """An argument."""
+        recipe = self.filled(type_.element, type_.shape, self.choices)
+        self.recipes.append(recipe)
+        value = self.func.body.add_argument(type_, f"x{len(self.inputs)}")
+        if type_.element.is_float and _is_small(recipe):
+            self.bounds[value] = 4
+        self.inputs.append(value)
+        self.visible.insert(0, value)
+        return value
+
+    def condition(self, type_: ElementType, choices: Choices) -> Value:
+        return self.like(type_.with_element(bool_), choices)
+
+    def divide(self, cls: type[math.Binary], choices: Choices) -> None:
+        """By 1 where the divisor is zero."""
+        x = self.some([d for d in DTYPES.values() if d.is_integer], choices)
+        type_ = element_type(x.type)
+        divisor = self.other(x, choices)
+        is_zero = self.put(math.Compare(Predicate.EQ, divisor, self.constant(0, type_)))
+        self.add(cls(x, self.put(math.Select(is_zero, self.constant(1, type_), divisor))))
+
+    # The end.
+
+    def finish(self) -> Program:
+        """What has not been used is returned, the latest first, and not too much of it; seldom
+        something that has been used, too."""
+        while self.steps:
+            self.step()
+        unused = [v for v in self.visible if not v.users]
+        returned = unused[: -self.outputs - 1 : -1]
+        if self.visible and self.choices.flag(3):
+            returned.append(self.choices.of(self.visible))
+        self.builder.insert(Return(returned))
+        level, symbol, _, *others = self.func.attributes
+        types = tuple([v.type for v in returned])
+        function = Func.create((), (level, symbol, types, *others), (), self.func.regions)
+        return Program(Module([function]), function.symbol, ONE_PROGRAM, tuple(self.recipes))
+
+
+def fitting(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape, made smaller if it has too many elements."""
+    sizes = list(shape)
+    while prod(sizes) > MOST_ELEMENTS:
+        sizes[sizes.index(max(sizes))] //= 2
+    return tuple(sizes)
+
+
+def _total(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one * other
+
+
+def _is_small(recipe: Array) -> bool:
+    """Whether it is made of small whole numbers."""
+    return not recipe.data and recipe.range is None

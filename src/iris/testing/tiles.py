@@ -1,0 +1,319 @@
+"""A kernel in the making: a program instance's tiles, and the arrays that it may touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from iris.ir import math, tile
+from iris.ir.control import For, If, Return, Yield
+from iris.ir.core import Facet, Level, Module, Op, Region, Value
+from iris.ir.literal import encode
+from iris.ir.math import element_type
+from iris.ir.types import DTYPES, DType, ElementType, Ptr, Tile, bool_, i32
+from iris.testing.choices import Choices
+from iris.testing.draft import Draft, Step
+from iris.tools.replay import Array, Grid, Program, Scalar
+
+if TYPE_CHECKING:
+    from iris.testing.access import Place
+
+MOST_ELEMENTS = 1024  # of a tile
+MOST_TRIPS = 4
+
+make_tile = Facet("random construction")
+
+
+@dataclass
+class Memory:
+    """An array argument, and the part of it that a program may touch: `size` elements from
+    `program * stride` on, of those that there are."""
+
+    pointer: Value
+    recipe: Array
+    stride: int  # 0: all programs touch the same
+    size: int  # a power of two
+    ragged: bool = False  # whether some of that is not there
+
+    @property
+    def dtype(self) -> DType:
+        return self.recipe.dtype
+
+
+class TileDraft(Draft):
+    """Builds one kernel."""
+
+    level = Level.TILE
+    rules = make_tile
+    deepest = 3
+    moving = (tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose)
+
+    def __init__(
+        self, steps: Sequence[Step], choices: Choices, dtypes: Sequence[DType], *, masked: bool
+    ):
+        super().__init__(steps, choices, dtypes)
+        self.inputs: list[Memory] = []
+        self.owned: list[Memory] = []
+        self.counters: dict[tuple[DType, tile.AtomicKind], Memory] = {}
+        self.places: list[Place] = []
+        self.scalars: dict[DType, Value] = {}
+        self.masked: set[Value] = set()  # what may have elements that must not count
+        self.may_mask = masked
+        x, y, z = (1 + choices.below(4), 1 + choices.below(3), 1 + choices.below(2))
+        self.grid: Grid = (x, y, z) if choices.flag() else (x, 1, 1)
+        self.dtypes = self.some_dtypes(choices)
+        self.shapes = [_shape(choices) for _ in range(1 + choices.below(3))]
+        self.slice = max(8, *map(prod, self.shapes))
+        self.outputs = choices.of((1, 24, 24, 24, 24, 3))
+        self.seed = choices.below(256)
+        self.number = self._number()
+
+    @property
+    def programs(self) -> int:
+        return prod(self.grid)
+
+    def _number(self) -> Value:
+        """Which program this is, counted through the grid."""
+        number = self.put(tile.ProgramId(0))
+        for axis in (1, 2):
+            if self.grid[axis] > 1:
+                before = self.constant(prod(self.grid[:axis]), i32)
+                further = self.put(math.Mul(self.put(tile.ProgramId(axis)), before))
+                number = self.put(math.Add(number, further))
+        return number
+
+    def note(self, op: Op) -> None:
+        super().note(op)
+        if self.may_mask and (
+            isinstance(op, tile.MaskedLoad)
+            # What loops and branches carry may be masked before they are done, or after.
+            or op.regions
+            or any(v in self.masked for v in op.operands)
+        ):
+            self.masked.update(op.results)
+
+    @contextmanager
+    def inside(self, region: Region) -> Iterator[None]:
+        places, self.places = self.places, list(self.places)
+        if self.may_mask:
+            self.masked.update(region.arguments)
+        with super().inside(region):
+            yield
+        self.places = places
+
+    # Making values.
+
+    def types(self, element: DType) -> list[ElementType]:
+        return [element, *[Tile(shape, element) for shape in self.shapes]]
+
+    def leaf(self, type_: ElementType) -> Value:
+        """A value made of nothing that is there: a parameter, or elements of an array."""
+        if type_ in self.memo:
+            return self.memo[type_]
+        if type_.shape or self.choices.flag():
+            array = self.input(type_.element)
+            lanes = self.lanes(type_.shape) if type_.shape else self.number
+            count = prod(type_.shape) if type_.shape else self.programs
+            if count > array.size:
+                lanes = self.wrapped(lanes, array.size)
+            value = self.put(tile.Load(array.pointer, lanes))
+            self.learn(value, array)
+        else:
+            value = self.scalar(type_.element)
+        self.memo[type_] = value
+        return value
+
+    def scalar(self, dtype: DType) -> Value:
+        """A parameter that is a small number."""
+        known = self.scalars.get(dtype)
+        if known is None:
+            numbers = (
+                (1, 0) if dtype is bool_ else (1, 2, 3, -1, -2) if dtype.is_signed else (1, 2, 3)
+            )
+            number = self.choices.of(numbers)
+            self.recipes.append(Scalar(dtype, encode(number, dtype)))
+            known = self.scalars[dtype] = self.func.body.add_argument(dtype, f"n_{dtype}")
+            if dtype.is_float:
+                self.bounds[known] = abs(number)
+        return known
+
+    def lanes(self, shape: tuple[int, ...]) -> Value:
+        """The elements of a tile, numbered row by row."""
+        if shape not in self.memo:
+            value = self.put(tile.Arange(0, Tile((prod(shape),), i32)))
+            if len(shape) > 1:
+                value = self.put(tile.Reshape(value, Tile(shape, i32)))
+            self.memo[shape] = value
+        return self.memo[shape]
+
+    def spread(self, value: Value, shape: tuple[int, ...]) -> Value:
+        """A scalar in every element of a tile, or as it is."""
+        if not shape:
+            return value
+        key = (value, shape)
+        if key not in self.memo:
+            element = element_type(value.type).element
+            self.memo[key] = self.put(tile.Broadcast(value, Tile(shape, element)))
+        return self.memo[key]
+
+    def counter(self, dtype: DType, kind: tile.AtomicKind) -> Memory:
+        """An array that all programs update, in one way."""
+        key = dtype, kind
+        if key not in self.counters:
+            self.seed += 1
+            recipe = Array(dtype, (16,), self.seed)
+            pointer = self.argument("counter", recipe, noalias=self.choices.flag(3))
+            self.counters[key] = Memory(pointer, recipe, 0, 16)
+        return self.counters[key]
+
+    def small(self, choices: Choices, count: int) -> Value:
+        """A scalar i32 from 0 up to a power of two, computed."""
+        return self.wrapped(self.like(i32, choices), count)
+
+    def condition(self, type_: ElementType, choices: Choices) -> Value:
+        return self.like(bool_ if choices.flag() else type_.with_element(bool_), choices)
+
+    def divide(self, cls: type[math.Binary], choices: Choices) -> None:
+        """In a branch, or a loop, that is not entered if the divisor is zero."""
+        integers = [d for d in DTYPES.values() if d.is_integer]
+        x = self.some(integers, choices, lambda t: not t.shape)
+        type_ = element_type(x.type)
+        divisor = self.wrapped(self.other(x, choices), MOST_TRIPS)
+        if choices.flag():
+            zero = self.constant(0, type_)
+            guard = If(self.put(math.Compare(math.Predicate.NE, divisor, zero)), [type_])
+            self.add(guard)
+            with self.inside(guard.then):
+                self.builder.insert(Yield([self.put(cls(x, divisor))]))
+            with self.inside(guard.otherwise):
+                self.builder.insert(Yield([zero]))
+        else:
+            with self.entered_if_not_zero(divisor, x):
+                self.builder.insert(Yield([self.put(cls(x, divisor))]))
+
+    @contextmanager
+    def entered_if_not_zero(self, upper: Value, initial: Value) -> Iterator[None]:
+        """A loop from 0 to a number, with something in it that is right only if that is not 0."""
+        type_ = element_type(upper.type)
+        loop = For(self.constant(0, type_), upper, self.constant(1, type_), [initial])
+        self.add(loop)
+        with self.inside(loop.body):
+            yield
+
+    # Arrays.
+
+    def argument(self, prefix: str, recipe: Array, *, noalias: bool) -> Value:
+        """A parameter that is an array."""
+        names = sum(isinstance(r, Array) for r in self.recipes)
+        self.recipes.append(recipe)
+        return self.func.body.add_argument(Ptr(recipe.dtype, noalias), f"{prefix}{names}")
+
+    def input(self, dtype: DType, choices: Choices | None = None) -> Memory:
+        """An array that is only read."""
+        known = [m for m in self.inputs if m.dtype is dtype]
+        if known and (choices is None or len(known) > 2 or not choices.flag(3)):
+            return known[-1] if choices is None else choices.of(known)
+        size = max(1, 2 * self.slice - self.choices.below(2 * self.slice))
+        shape: tuple[int, ...] = (size,)
+        if self.choices.flag(3):
+            shape = (1 + self.choices.below(4), size)
+        recipe = self.filled(dtype, shape, self.choices)
+        pointer = self.argument("in", recipe, noalias=self.choices.flag())
+        power = 1 << (prod(shape).bit_length() - 1)
+        self.inputs.append(Memory(pointer, recipe, 0, power))
+        return self.inputs[-1]
+
+    def own(self, dtype: DType, choices: Choices) -> Memory:
+        """An array of which each program has a part of its own."""
+        known = [m for m in self.owned if m.dtype is dtype]
+        if known and (len(known) > 2 or not choices.flag()):
+            return choices.of(known)
+        whole = [m for m in known if m.recipe.alias is None and not _is_noalias(m)]
+        if whole and self.choices.flag():
+            memory = self._alias(whole[-1], half=self.choices.flag(3))
+        else:
+            size = self.slice * self.programs
+            cut = self.choices.below(self.slice) if self.choices.flag(3) else 0
+            shape: tuple[int, ...] = (size - cut,)
+            if not cut and self.choices.flag(3):
+                shape = (self.programs, self.slice)
+            recipe = self.filled(dtype, shape, self.choices)
+            pointer = self.argument("own", recipe, noalias=self.choices.flag(3))
+            memory = Memory(pointer, recipe, self.slice, self.slice, bool(cut))
+        self.owned.append(memory)
+        return memory
+
+    def renamed(self, memory: Memory) -> Memory:
+        """Another name for the same array, if it may have one."""
+        if memory.recipe.alias is not None or _is_noalias(memory):
+            return memory
+        for known in self.owned:
+            if known.recipe.alias == memory.pointer.index and not known.recipe.at:
+                return known
+        self.owned.append(self._alias(memory, half=False))
+        return self.owned[-1]
+
+    def _alias(self, other: Memory, *, half: bool) -> Memory:
+        """Another name for an array, or for one that starts half a slice further on."""
+        whole = prod(other.recipe.shape)
+        at = other.size // 2 if half and whole > other.size // 2 else 0
+        recipe = Array(other.dtype, (whole - at,), alias=other.pointer.index, at=at)
+        pointer = self.argument("alias", recipe, noalias=False)
+        return Memory(pointer, recipe, other.stride, other.size - at, other.ragged)
+
+    def learn(self, value: Value, memory: Memory) -> None:
+        """Notes what is known of a value that was read from an array that nobody writes."""
+        recipe = memory.recipe
+        if memory.dtype.is_float and not memory.stride and recipe.data == () and not recipe.range:
+            self.bounds[value] = 4
+
+    # The end.
+
+    def finish(self) -> Program:
+        """Whatever has not been used is stored, the latest first, and not too much of it."""
+        while self.steps:
+            self.step()
+        unused = [v for v in self.visible if not v.users]
+        for value in unused[: -self.outputs - 1 : -1]:
+            self._store(value)
+        self.builder.insert(Return([]))
+        return Program(Module([self.func]), "program", self.grid, tuple(self.recipes))
+
+    def _store(self, value: Value) -> None:
+        type_ = element_type(value.type)
+        size = prod(type_.shape)
+        self.seed += 1
+        recipe = Array(type_.element, (size * self.programs,), self.seed)
+        pointer = self.argument("out", recipe, noalias=False)
+        offset = self.from_start(size, self.lanes(type_.shape)) if type_.shape else self.number
+        self.builder.insert(tile.Store(pointer, offset, value))
+
+    def from_start(self, stride: int, offset: Value) -> Value:
+        """An offset from where the part of each program starts in an array."""
+        if self.programs == 1:
+            return offset
+        start = self.number
+        if stride > 1:
+            start = self.put(math.Mul(start, self.constant(stride, i32)))
+        start = self.spread(start, element_type(offset.type).shape)
+        return self.put(math.Add(start, offset))
+
+
+def _is_noalias(memory: Memory) -> bool:
+    type_ = memory.pointer.type
+    return isinstance(type_, Ptr) and type_.noalias
+
+
+def _shape(choices: Choices) -> tuple[int, ...]:
+    """A tile of one to three dimensions, each of 1 to 64."""
+    rank = choices.of((1, 2, 2, 3))
+    powers = (8, 4, 16, 2, 64, 1, 32)
+    shape = [choices.of(powers) for _ in range(rank)]
+    if choices.below(3):  # a square can be transposed without its type showing it
+        shape = [shape[0]] * rank
+    while prod(shape) > 256:
+        shape[shape.index(max(shape))] //= 2
+    return tuple(shape)
