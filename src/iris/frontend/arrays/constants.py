@@ -35,7 +35,6 @@ def constant(number: bool | int | float, dtype: DType, shape: tuple[int, ...] = 
     return current().emit(Constant.of_bits(bits, type_))
 
 
-@np.errstate(all="ignore")
 def constant_array(array: Array, dtype: DType) -> Value:
     """The elements of a concrete array, cast to a dtype."""
     trace = current()
@@ -64,7 +63,8 @@ def _stored(array: Array, dtype: DType) -> Array:
     """The elements, cast to the storage of a dtype."""
     if dtype is bf16:
         return round_to(dtype, array.astype(np.float64))
-    return np.array(array, storage(dtype), order="C")
+    with np.errstate(all="ignore"):
+        return np.array(array, storage(dtype), order="C")
 
 
 class _Steps(NamedTuple):
@@ -80,6 +80,11 @@ def _steps(x: Array, dtype: DType) -> _Steps | None:
     """How the elements go along an axis, or along all in row-major order, if they go evenly."""
     if dtype is bool_ or dtype is bf16:
         return None
+    with np.errstate(all="ignore"):
+        return _even_steps(x, dtype)
+
+
+def _even_steps(x: Array, dtype: DType) -> _Steps | None:
     ways = [(x.shape, axis) for axis, size in enumerate(x.shape) if size > 1]
     if len(ways) > 1:
         ways.append(((x.size,), 0))

@@ -54,7 +54,8 @@ class Trace:
 
     def capture(self, array: Array, dtype: DType) -> Value:
         """An input of the function that is not among its arguments: a copy of an array, cast."""
-        copy = np.array(array, numpy_dtype(dtype), order="C")
+        with np.errstate(all="ignore"):
+            copy = np.array(array, numpy_dtype(dtype), order="C")
         key = id(array), dtype
         if key in self._inputs:
             _, known, value = self._inputs[key]
