@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ def test_mlp() -> None:
     sizes = [7, 16, 16, 5]
     layers = [
         (reals((n, m), seed=n) / np.float32(4), reals((m,), seed=m))
-        for n, m in zip(sizes, sizes[1:], strict=False)
+        for n, m in pairwise(sizes)
     ]
     wide = [(w.astype(float), b.astype(float)) for w, b in layers]
     x = reals((6, 7))
