@@ -495,7 +495,7 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (allclose, LanguageError, "np.isclose(a, b).all()"),
     (item, LanguageError, ".item needs the elements"),
     (flat, LanguageError, ".flat is about memory"),
-    (no_such_method, LanguageError, ".argsort is not supported for traced arrays"),
+    (no_such_method, LanguageError, ".argsort needs an order of the elements"),
     (tile_language, LanguageError, "the tile language computes with tiles"),
     (tile_language_of_shapes, LanguageError, "works inside a kernel only"),
     (text, LanguageError, "a str cannot be computed with"),

@@ -267,6 +267,7 @@ def test_a_trace_needs_no_arrays() -> None:
         (X.astype(float), DTypeError, "x is float64, which Apple GPUs have not; pass x.astype("),
         (np.array(1.0), DTypeError, "x is float64"),
         (X.astype(complex), DTypeError, "x has the dtype complex128"),
+        (X.astype(">f4"), DTypeError, "x has the dtype >f4"),
         (np.array(["a"]), DTypeError, "x has the dtype"),
         ("text", ArgumentError, "x is a str"),
         (object(), ArgumentError, "named in static_argnames"),
