@@ -20,7 +20,7 @@ from support import ROOT
 DATA = {"errors", "target"}
 MIDDLE = DATA | {"ir"}
 BELOW_COMPILER = MIDDLE | {"knobs", "frontend", "passes", "codegen", "interp", "runtime"}
-ALL = BELOW_COMPILER | {"iris", "compiler", "softmetal", "testing", "tools"}
+ALL = BELOW_COMPILER | {"iris", "nn", "compiler", "softmetal", "testing", "tools"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "knobs": {"errors"},
@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "interp": MIDDLE,
     "softmetal": {"errors", "knobs"},
     "runtime": MIDDLE | {"knobs", "codegen", "interp", "softmetal"},
+    "nn": {"errors", "frontend", "ir"},
     "compiler": BELOW_COMPILER,
     "testing": ALL,
     "tools": ALL,

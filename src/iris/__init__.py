@@ -1,5 +1,9 @@
 """Iris: a tile-level compiler for Apple GPUs."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from iris.compiler.asarray import asarray
 from iris.compiler.compilation import Compilation
 from iris.compiler.kernel import Kernel, kernel
 from iris.compiler.profile import profile
@@ -66,12 +70,19 @@ from iris.frontend.memory import (
     tile_store,
 )
 from iris.ir.types import bf16, bool_, f16, f32, i8, i16, i32, i64, u8, u16, u32, u64
-from iris.runtime.buffer import Buffer, asarray, empty, empty_like, to_numpy
+from iris.runtime.buffer import Buffer, empty, empty_like, to_numpy
 from iris.runtime.devices import devices, stream, synchronize
 
+if TYPE_CHECKING:
+    from iris import nn
+    from iris.compiler.arrays import ArrayCompilation
+    from iris.compiler.jit import Jit, jit
+
 __all__ = [
+    "ArrayCompilation",
     "Buffer",
     "Compilation",
+    "Jit",
     "Kernel",
     "abs",
     "all",
@@ -116,6 +127,7 @@ __all__ = [
     "i16",
     "i32",
     "i64",
+    "jit",
     "kernel",
     "load",
     "log",
@@ -125,6 +137,7 @@ __all__ = [
     "min",
     "minimum",
     "next_power_of_2",
+    "nn",
     "num_programs",
     "prod",
     "profile",
@@ -153,3 +166,19 @@ __all__ = [
     "where",
     "zeros",
 ]
+
+# What only functions of arrays need is opened when it is first asked for.
+_LATER = {
+    "ArrayCompilation": "iris.compiler.arrays",
+    "Jit": "iris.compiler.jit",
+    "jit": "iris.compiler.jit",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "nn":
+        return import_module("iris.nn")
+    if name in _LATER:
+        found = globals()[name] = getattr(import_module(_LATER[name]), name)
+        return found
+    raise AttributeError(f"module 'iris' has no attribute {name!r}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from iris import knobs
@@ -13,6 +14,7 @@ from iris.ir import Level, Module, to_text, verify
 from iris.ir.control import Func
 from iris.ir.text.diff import diff
 from iris.passes import Instrument, Pipeline, run
+from iris.passes.graph_to_tile import GraphToTile
 from iris.passes.instruments import Check, Dump, Snapshots, write_dump
 from iris.passes.layouts import ChooseSimdgroups
 
@@ -31,6 +33,7 @@ METAL_PIPELINE = Pipeline.parse(
 )
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}
+GRAPH_PIPELINE = Pipeline.parse("canonicalize,simplify,fold,cse,dce,expand-scatter,fuse")
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,13 @@ class Options:
     num_simdgroups: int | None = None  # that run a program together; as many as fit it, if None
     fast_math: bool = False
 
-    def pipeline(self, level: Level) -> Pipeline:
-        """What leads from the traced program to a level."""
+    def pipeline(self, level: Level, start: Level = Level.TILE) -> Pipeline:
+        """What leads to a level from what was traced, or from the graph of one kernel."""
         passes = [
             ChooseSimdgroups(self.num_simdgroups or 0) if isinstance(p, ChooseSimdgroups) else p
             for p in PIPELINES[level]
         ]
-        return Pipeline(tuple(passes))
+        return Pipeline((*([GraphToTile()] if start is Level.GRAPH else []), *passes))
 
 
 def optimize(traced: Module, pipeline: Pipeline) -> Module:
@@ -86,6 +89,18 @@ class Stage:
         return to_text(self.module)
 
 
+def stages_of(traced: Module, pipeline: Pipeline) -> list[Stage]:
+    """What a pipeline makes of a module, pass by pass."""
+    snapshots = Snapshots()
+    run(traced, pipeline, [snapshots])
+    made = []
+    for snapshot in snapshots.stages:
+        name = "traced" if snapshot.cause is None else snapshot.name
+        level = entry_of(snapshot.module).function_level
+        made.append(Stage(name, level, snapshot.module, snapshot.seconds, snapshot.changed))
+    return made
+
+
 class Compilation:
     """A kernel lowered for some arguments.
 
@@ -94,7 +109,7 @@ class Compilation:
     `.estimate` what it would cost on some GPUs, and `.run(*arguments)` runs the kernel.
     """
 
-    def __init__(self, traced: Module, options: Options, launch: Callable[..., None], sizes: Sizes):
+    def __init__(self, traced: Module, options: Options, launch: Callable[..., Any], sizes: Sizes):
         self.traced = traced
         self.options = options
         self._launch = launch
@@ -103,14 +118,8 @@ class Compilation:
     @cached_property
     def stages(self) -> list[Stage]:
         """The stages, made by running the pipeline again on what was traced."""
-        snapshots = Snapshots()
-        run(self.traced, self.options.pipeline(Level.METAL), [snapshots])
-        made = []
-        for snapshot in snapshots.stages:
-            name = "traced" if snapshot.cause is None else snapshot.name
-            level = entry_of(snapshot.module).function_level
-            made.append(Stage(name, level, snapshot.module, snapshot.seconds, snapshot.changed))
-        return made
+        start = entry_of(self.traced).function_level
+        return stages_of(self.traced, self.options.pipeline(Level.METAL, start))
 
     @property
     def tile(self) -> str:
@@ -141,20 +150,25 @@ class Compilation:
 
     def diff(self, name: str) -> str:
         """What a pass changed, as a diff of IR text; that values are numbered anew is no change."""
-        for before, after in zip(self.stages, self.stages[1:], strict=False):
-            if after.name == name and after.changed:
-                return diff(before.text, after.text, before.name, name)
-        names = [stage.name for stage in self.stages[1:]]
-        if name not in names:
-            raise PipelineError(f"no pass {name!r} ran; there were {', '.join(names)}")
-        return ""
+        return changed_by(name, self.stages)
 
-    def run(self, *arguments: Any, **named: Any) -> None:
+    def run(self, *arguments: Any, **named: Any) -> Any:
         """Launch the kernel, on the grid that it was lowered for."""
-        self._launch(*arguments, **named)
+        return self._launch(*arguments, **named)
 
     def __str__(self) -> str:
         return self.msl
+
+
+def changed_by(name: str, stages: Sequence[Stage]) -> str:
+    """What a pass changed, as a diff of IR text."""
+    for before, after in pairwise(stages):
+        if after.name == name and after.changed:
+            return diff(before.text, after.text, before.name, name)
+    names = [stage.name for stage in stages[1:]]
+    if name not in names:
+        raise PipelineError(f"no pass {name!r} ran; there were {', '.join(names)}")
+    return ""
 
 
 def entry_of(module: Module) -> Func:

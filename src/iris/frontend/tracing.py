@@ -10,13 +10,16 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import TypeVar
 
+import numpy as np
+
 from iris.errors import LanguageError, SourceSpot, TypeMistake, UserError, VerifyError
 from iris.ir.builder import Builder
 from iris.ir.core import Location, Op, Region, Value
 
 Error = TypeVar("Error", bound=UserError)
 
-_HERE = str(Path(__file__).resolve().parent.parent)
+# Where code is that the user has not written: NumPy's, too, calls what traces.
+_NOT_THE_USERS = (str(Path(__file__).resolve().parent.parent), str(Path(np.__file__).parent))
 _state = threading.local()
 
 
@@ -40,9 +43,10 @@ def current() -> Tracer:
     """The trace under way."""
     tracer: Tracer | None = getattr(_state, "tracer", None)
     if tracer is None:
-        raise LanguageError(
+        raise error_here(
+            LanguageError,
             "the tile language works inside a kernel only: call this from a function decorated "
-            "with @iris.kernel"
+            "with @iris.kernel; a function of arrays is made of NumPy's functions",
         )
     return tracer
 
@@ -80,9 +84,9 @@ class rules_as:
 
 
 def user_frame() -> FrameType | None:
-    """The nearest frame that is not Iris's own."""
+    """The nearest frame that is not of Iris or of NumPy."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
         frame = frame.f_back
     return frame
 

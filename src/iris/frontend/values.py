@@ -241,6 +241,9 @@ def as_traced(x: object, meets: DType | None = None) -> Traced:
     """A value to compute with; a Python number gets the dtype of what it meets."""
     if isinstance(x, Traced):
         return x
+    reject = getattr(x, "reject_use", None)  # what is known to have no value in a kernel
+    if reject is not None:
+        reject()
     item = getattr(x, "item", None)
     if item is not None and getattr(x, "shape", None) == ():
         x = item()
@@ -253,9 +256,6 @@ def as_traced(x: object, meets: DType | None = None) -> Traced:
         raise error_here(
             PointerError, f"the pointer {x.name} is no number; use iris.load({x.name} + offsets)"
         )
-    reject = getattr(x, "reject_use", None)  # what stands for a variable that has no value here
-    if reject is not None:
-        reject()
     raise error_here(LanguageError, f"a {type(x).__name__} cannot be computed with in a kernel")
 
 

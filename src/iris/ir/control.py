@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iris.ir.attributes import Boolean, Integer, OneOf, Symbol, Types
+from iris.ir.attributes import Boolean, Integer, Integers, OneOf, Symbol, Types
 from iris.ir.core import Level, Location, Op, Region, Value
 from iris.ir.declare import CONDITION, INTEGER, attribute, operand, region, results, variadic
 from iris.ir.math import Constant, constant_bits
@@ -66,7 +66,8 @@ class Func(Op):
     }
 
     `simdgroups` is how many run a kernel together, once that is decided; `fast_math` allows what
-    is near in place of what is right.
+    is near in place of what is right; `grid` is how many programs there are of it along each axis,
+    where that follows from what it computes.
     """
 
     name = "func"
@@ -76,6 +77,7 @@ class Func(Op):
     returns: tuple[Type, ...] = attribute(Types(), ())
     simdgroups: int = attribute(Integer(0, 32), 0)
     fast_math: bool = attribute(Boolean(), False)
+    grid: tuple[int, ...] = attribute(Integers(), ())
     body: Region = region()
 
     def __init__(
@@ -87,6 +89,7 @@ class Func(Op):
         returns: tuple[Type, ...] = (),
         simdgroups: int = 0,
         fast_math: bool = False,
+        grid: tuple[int, ...] = (),
         location: Location | None = None,
     ):
         super().__init__(
@@ -95,6 +98,7 @@ class Func(Op):
             returns=returns,
             simdgroups=simdgroups,
             fast_math=fast_math,
+            grid=grid,
             location=location,
         )
         for name, type_ in arguments:
@@ -109,10 +113,16 @@ class Func(Op):
     def check(self) -> None:
         if self.simdgroups & (self.simdgroups - 1):
             raise self.invalid(f"{self.simdgroups} is no power of two", at="simdgroups")
+        if self.grid and (len(self.grid) != 3 or min(self.grid) < 0):
+            raise self.invalid("a grid has three sizes, none negative", at="grid")
+
+    def set_returns(self, types: tuple[Type, ...]) -> None:
+        level, symbol, _, *others = self.attributes
+        self.attributes = (level, symbol, types, *others)
 
     def set_simdgroups(self, count: int) -> None:
-        level, symbol, returns, _, fast_math = self.attributes
-        self.attributes = (level, symbol, returns, count, fast_math)
+        level, symbol, returns, _, *others = self.attributes
+        self.attributes = (level, symbol, returns, count, *others)
 
 
 class For(Op):

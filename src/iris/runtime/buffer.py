@@ -126,12 +126,7 @@ class Buffer:
 def asarray(
     array: npt.ArrayLike, *, persistent: bool = False, device: str | Device | None = None
 ) -> Buffer:
-    """A Buffer with the elements of an array.
-
-    It shares the memory of a NumPy array that starts and ends where pages do, where the device can
-    do that; another array is copied.  With `persistent` it always is, to memory of its own that is
-    not of the pool: for what is kept for long, such as weights.
-    """
+    """A Buffer with the elements of an array, which shares its memory where that can be."""
     if isinstance(array, Buffer):
         return array
     source = np.asarray(array)

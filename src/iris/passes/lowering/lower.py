@@ -57,6 +57,7 @@ class LowerToMetal(Pass):
                 returns=function.returns,
                 simdgroups=function.simdgroups,
                 fast_math=function.fast_math,
+                grid=function.grid,
                 location=function.location,
             )
             function.insert_before(lowered)

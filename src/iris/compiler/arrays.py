@@ -1,0 +1,136 @@
+"""What a function of arrays becomes: its graph, pass by pass, and its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from iris.compiler.compilation import (
+    GRAPH_PIPELINE,
+    Compilation,
+    Options,
+    Stage,
+    changed_by,
+    entry_of,
+    stages_of,
+)
+from iris.compiler.graph_program import placed
+from iris.compiler.kernels import GraphKernel
+from iris.ir.core import Module, Value
+from iris.ir.math import element_type
+from iris.ir.text.printer import to_text
+from iris.passes.sample import Sizes
+from iris.passes.tiling.cost import Cost, cost_of
+from iris.passes.tiling.fusion import Boundary, Fusion
+from iris.passes.tiling.program import cut_up
+from iris.runtime.buffer import Buffer, empty
+from iris.runtime.device import Array, Device
+from iris.runtime.devices import select
+
+
+class KernelCompilation(Compilation):
+    """One of the kernels of a function: `.name`, `.grid`, `.bytes` that it moves to and from memory
+    if it loads everything once, `.flops` that it computes; and `.stages`, `.tile`, `.metal`, `.msl`
+    as a kernel of the tile language has them."""
+
+    def __init__(self, kernel: GraphKernel):
+        function = entry_of(kernel.module)
+        cut = cut_up(function)
+        options = Options(fast_math=function.fast_math)
+        super().__init__(kernel.module, options, self._alone, Sizes(cut.plan().grid, {}))
+        self.kernel = kernel
+        self.name = kernel.name
+        self.grid = self._sizes.grid
+        self.cost: Cost = cost_of(cut)
+
+    def _alone(self, *arrays: Any, device: str | Device | None = None) -> list[Array]:
+        """What the kernel writes, given what it reads."""
+        on = select(device)
+        program, grid = self.kernel.compile(on)
+        parameters = entry_of(self.traced).body.arguments
+        given = [placed(v, x, on) for v, x in zip(parameters, arrays, strict=True)]
+        known = dict(zip(self.kernel.inputs, given, strict=True))
+        for value in self.kernel.outputs:
+            into = self.kernel.written_to.get(value)
+            known[value] = _empty(value, on).argument if into is None else known[into]
+        on.launch(program, grid, [known[v] for v in self.kernel.arrays])
+        made = [known[v] for v in self.kernel.outputs]
+        return [Buffer(on, x.memory, x.dtype, x.shape).numpy() for x in made]
+
+    @property
+    def bytes(self) -> int:
+        return self.cost.bytes
+
+    @property
+    def flops(self) -> int:
+        return self.cost.flops
+
+    @property
+    def graph(self) -> str:
+        """What the kernel computes, as Graph IR."""
+        return to_text(self.traced)
+
+    def __repr__(self) -> str:
+        grid = "x".join(map(str, self.grid))
+        return f"{self.name}: {self.bytes} bytes, {self.flops} flops, {grid} programs"
+
+
+def _empty(value: Value, device: Device) -> Buffer:
+    type_ = element_type(value.type)
+    return empty(type_.shape, type_.element, device=device)
+
+
+class ArrayCompilation:
+    """A function of arrays, lowered for some arguments.
+
+    `print(compilation)` shows the fused graph; `.stages` has the graph after every pass, `.graph`
+    as it was traced, `.fused` with its kernels, `.why` says what kept each tensor that goes through
+    memory from being fused away, `.kernels` has the kernels, and `.run(*arguments)` runs them.
+    """
+
+    def __init__(self, traced: Module, kernels: Sequence[GraphKernel], run: Callable[..., Any]):
+        self.traced = traced
+        self._kernels = kernels
+        self._run = run
+
+    @cached_property
+    def stages(self) -> list[Stage]:
+        """The stages of the graph, made by running its passes again on what was traced."""
+        return stages_of(self.traced, GRAPH_PIPELINE)
+
+    @property
+    def graph(self) -> str:
+        """The graph as it was traced."""
+        return to_text(self.traced)
+
+    @property
+    def fused(self) -> str:
+        """The graph with a region for each kernel."""
+        return self.stages[-1].text
+
+    @cached_property
+    def kernels(self) -> list[KernelCompilation]:
+        """The kernels, in the order in which they run."""
+        return [KernelCompilation(kernel) for kernel in self._kernels]
+
+    @cached_property
+    def why(self) -> list[Boundary]:
+        """For each tensor that one kernel hands on to another, why."""
+        return Fusion(entry_of(self.stages[-2].module.clone())).boundaries
+
+    @property
+    def msl(self) -> str:
+        """The Metal Shading Language of all kernels."""
+        return "\n".join(kernel.msl for kernel in self.kernels)
+
+    def diff(self, name: str) -> str:
+        """What a pass changed in the graph, as a diff of its text."""
+        return changed_by(name, self.stages)
+
+    def run(self, *arguments: Any, **named: Any) -> Any:
+        """Run the function."""
+        return self._run(*arguments, **named)
+
+    def __str__(self) -> str:
+        return self.fused

@@ -1,0 +1,114 @@
+"""Functions of arrays, compiled when they are called: tracing, kernels, and running these."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from iris.compiler.arrays import ArrayCompilation, KernelCompilation
+from iris.compiler.compilation import GRAPH_PIPELINE, optimize
+from iris.compiler.graph_program import GraphProgram
+from iris.errors import ArgumentError
+from iris.frontend.arrays import ArrayFunction, Call, TensorSpec, Tree, spec_of
+from iris.frontend.tracing import error_here
+from iris.ir.core import Module
+from iris.runtime.buffer import Buffer
+from iris.runtime.device import Device
+from iris.runtime.devices import select
+
+
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    static_argnames: str | Sequence[str] = (),
+    static_argnums: int | Sequence[int] = (),
+    fast_math: bool = False,
+) -> Any:
+    """Make few, fused kernels of a function written in NumPy.
+
+    @iris.jit
+    def layer(x, w, b):
+        return np.maximum(x @ w + b, 0)
+
+    y = layer(x, w, b)
+
+    Arguments and results are arrays and numbers, or tuples, lists and dicts of them; what is
+    neither is named in `static_argnames`, and the function is traced anew for each value of it.
+    The results are NumPy arrays, or Buffers if some argument is one.
+    """
+    if function is None:
+        return functools.partial(
+            jit, static_argnames=static_argnames, static_argnums=static_argnums, fast_math=fast_math
+        )
+    return Jit(ArrayFunction(function, static_argnames, static_argnums), fast_math)
+
+
+class _Traced(NamedTuple):
+    """A function for some shapes and dtypes: its graph, and what runs it."""
+
+    module: Module
+    program: GraphProgram
+    results: Tree
+
+
+class Jit:
+    """A function of arrays; `function(*arguments)` runs it as kernels."""
+
+    def __init__(self, function: ArrayFunction, fast_math: bool = False):
+        self.function = function
+        self.fast_math = fast_math
+        self._traces: dict[Any, _Traced] = {}
+        self._tracing = threading.Lock()
+        functools.update_wrapper(self, function.function)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        device = named.pop("device", None)
+        call = self.function.bind(arguments, named)
+        buffers = [leaf.value for leaf in call.leaves if isinstance(leaf.value, Buffer)]
+        on = _device(device, buffers)
+        traced = self._traced(call)
+        results = traced.program.run(on, [leaf.value for leaf in call.leaves])
+        return traced.results.unflatten(results if buffers else [b.numpy() for b in results])
+
+    def lower(self, *arguments: Any, **named: Any) -> ArrayCompilation:
+        """What the function becomes for some arguments, without running it."""
+        traced = self._traced(self.function.bind(arguments, named))
+        return ArrayCompilation(traced.module, traced.program.kernels, self)
+
+    def kernels(self, *arguments: Any, **named: Any) -> list[KernelCompilation]:
+        """The kernels that the function becomes for some arguments."""
+        return self.lower(*arguments, **named).kernels
+
+    def _traced(self, call: Call) -> _Traced:
+        specs = tuple([_spec(leaf.name, leaf.value) for leaf in call.leaves])
+        key = call.structure, specs
+        with self._tracing:
+            found = self._traces.get(key)
+            if found is None:
+                module, captured, results = self.function.trace(
+                    call, specs, fast_math=self.fast_math
+                )
+                program = GraphProgram(optimize(module, GRAPH_PIPELINE), captured)
+                found = self._traces[key] = _Traced(module, program, results)
+            return found
+
+
+def _spec(name: str, value: Any) -> TensorSpec:
+    if isinstance(value, Buffer):
+        return TensorSpec(value.shape, value.dtype)
+    return spec_of(name, value)
+
+
+def _device(device: str | Device | None, buffers: Sequence[Buffer]) -> Device:
+    """Where a function runs: the device that is named, or where its Buffers are."""
+    on = buffers[0].device if device is None and buffers else select(device)
+    for buffer in buffers:
+        if buffer.device is not on:
+            raise error_here(
+                ArgumentError,
+                f"a Buffer is of the device {buffer.device.name!r}, and the function runs on "
+                f"{on.name!r}",
+            )
+    return on

@@ -1,0 +1,81 @@
+"""The kernels of a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iris.compiler.compilation import Options, entry_of, optimize
+from iris.ir import graph
+from iris.ir.control import Func, Return
+from iris.ir.core import Level, Module, Value
+from iris.runtime.device import Device, Grid, Program
+
+
+@dataclass(frozen=True)
+class GraphKernel:
+    """One kernel of a fused graph: what it reads and writes, and its own graph."""
+
+    op: graph.Kernel
+    inputs: tuple[Value, ...]
+    module: Module  # a function of the inputs
+
+    @property
+    def name(self) -> str:
+        return self.op.symbol
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        return tuple(self.op.results)
+
+    @property
+    def written_to(self) -> dict[Value, Value]:
+        """Of what is scattered to in place, the input whose memory it is in."""
+        function = entry_of(self.module)
+        parameters = dict(zip(function.body.arguments, self.inputs, strict=True))
+        ends = zip(self.outputs, function.body.end.operands, strict=True)
+        return {v: parameters[end.op.x] for v, end in ends if isinstance(end.op, graph.Scatter)}
+
+    @property
+    def arrays(self) -> list[Value]:
+        """What the kernel is given."""
+        return [*self.inputs, *(v for v in self.outputs if v not in self.written_to)]
+
+    def compile(self, device: Device) -> tuple[Program, Grid]:
+        """What a device runs for it, and on which grid."""
+        level = device.accepts if isinstance(device.accepts, Level) else Level.METAL
+        options = Options(fast_math=entry_of(self.module).fast_math)
+        entry = entry_of(optimize(self.module, options.pipeline(level, Level.GRAPH)))
+        source = None
+        if not isinstance(device.accepts, Level):
+            from iris.codegen.msl import emit  # opened when first used
+
+            source = emit(entry, device.accepts)
+        x, y, z = entry.grid
+        return device.compile(entry, source), (x, y, z)
+
+
+def kernels_of(function: Func) -> list[GraphKernel]:
+    """The kernels of a function that `fuse` has worked on, in order."""
+    return [outlined(op, function) for op in function.body if isinstance(op, graph.Kernel)]
+
+
+def outlined(op: graph.Kernel, function: Func) -> GraphKernel:
+    """What one kernel computes as a function of its own."""
+    inside = {v for inner in op.body for v in inner.results}
+    used = (v for inner in op.body for v in inner.operands)
+    inputs = list(dict.fromkeys(v for v in used if v not in inside))
+    made = Func(
+        op.symbol,
+        Level.GRAPH,
+        [(v.name, v.type) for v in inputs],
+        returns=tuple([v.type for v in op.results]),
+        fast_math=function.fast_math,
+        location=op.location,
+    )
+    mapping = dict(zip(inputs, made.body.arguments, strict=True))
+    for inner in op.body:
+        if not inner.terminator:
+            made.body.append(inner.clone(mapping))
+    end = op.body.end
+    made.body.append(Return([mapping[v] for v in end.operands], location=end.location))
+    return GraphKernel(op, tuple(inputs), Module([made]))

@@ -1,0 +1,90 @@
+"""What to say of functions of NumPy that traced arrays do not have."""
+
+from __future__ import annotations
+
+
+def advice(name: str) -> str:
+    """Why a function, such as `np.sort`, does not work, and what does."""
+    for names, text in _ADVICE:
+        if name.removeprefix("np.") in names:
+            return text
+    return "is not supported for traced arrays"
+
+
+_ADVICE: list[tuple[tuple[str, ...], str]] = [
+    (
+        (
+            "nonzero",
+            "argwhere",
+            "flatnonzero",
+            "unique",
+            "unique_values",
+            "unique_counts",
+            "unique_inverse",
+            "unique_all",
+            "extract",
+            "compress",
+            "trim_zeros",
+            "union1d",
+            "intersect1d",
+            "setdiff1d",
+            "setxor1d",
+            "bincount",
+            "histogram",
+        ),
+        "gives an array whose shape depends on the data, and shapes are known while tracing; "
+        "keep all elements, and choose among them with np.where(condition, x, other)",
+    ),
+    (
+        (
+            "copyto",
+            "put",
+            "place",
+            "putmask",
+            "put_along_axis",
+            "fill_diagonal",
+        ),
+        "changes an array, and no array changes while a function is traced; make another one, as "
+        "with np.where or x.at[index].set(values)",
+    ),
+    (
+        (
+            "sort",
+            "argsort",
+            "lexsort",
+            "partition",
+            "argpartition",
+            "median",
+            "nanmedian",
+            "percentile",
+            "nanpercentile",
+            "quantile",
+            "nanquantile",
+            "searchsorted",
+        ),
+        "needs an order of the elements, and traced arrays cannot be sorted; do it outside of the "
+        "function, with NumPy",
+    ),
+    (
+        ("allclose", "array_equiv"),
+        "gives a Python bool, which is not known while tracing; np.isclose(a, b).all() and "
+        "np.array_equal(a, b) give traced ones",
+    ),
+    (
+        ("add.at", "subtract.at", "multiply.at"),
+        "changes an array, and no array changes while a function is traced; write "
+        "x.at[index].add(values)",
+    ),
+    (
+        ("interp", "piecewise", "digitize"),
+        "is not supported for traced arrays; choose with np.where or np.select",
+    ),
+    (
+        ("array2string", "array_str", "array_repr", "save", "savez", "savetxt"),
+        "needs the elements, which are not known while tracing; return the array from the function",
+    ),
+    (
+        ("vectorize", "apply_along_axis", "apply_over_axes"),
+        "calls Python for elements; write the function for whole arrays",
+    ),
+]

@@ -1,0 +1,186 @@
+"""NumPy's functions that put arrays together, and those that pad them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from iris.errors import ArgumentError, LanguageError, ShapeError
+from iris.frontend.arrays import shapes
+from iris.frontend.arrays.dtypes import as_dtype
+from iris.frontend.arrays.protocol import implements
+from iris.frontend.arrays.rearranging import atleast_1d, atleast_2d, atleast_3d
+from iris.frontend.arrays.shapes import as_axis, as_int, concat, flat, take_places, with_axes
+from iris.frontend.arrays.traced import TracedArray
+from iris.frontend.arrays.values import common_dtype, in_dtype, operand, traced
+from iris.frontend.tracing import error_here
+
+
+def _in_one_dtype(arrays: Any, dtype: Any) -> list[TracedArray]:
+    """Arrays in the dtype in which they meet, or in another."""
+    if isinstance(arrays, TracedArray):
+        arrays = list(arrays)
+    given = [operand(x) for x in arrays]
+    if not given:
+        raise error_here(ArgumentError, "there are no arrays to put together")
+    common = common_dtype(given) if dtype is None else as_dtype(dtype)
+    return [in_dtype(x, common) for x in given]
+
+
+@implements("concatenate", "concat")
+def concatenate(
+    arrays: Any, axis: Any = 0, out: None = None, *, dtype: Any = None, casting: str = "same_kind"
+) -> TracedArray:
+    parts = _in_one_dtype(arrays, dtype)
+    if axis is None:
+        return concat([flat(x) for x in parts], 0)
+    return _joined(parts, axis)
+
+
+def _joined(parts: Sequence[TracedArray], axis: Any) -> TracedArray:
+    if any(part.ndim != parts[0].ndim or not part.ndim for part in parts):
+        found = " and ".join(dict.fromkeys(str(part.shape) for part in parts))
+        raise error_here(
+            ShapeError, f"arrays that are put together have as many axes, 1 or more, not {found}"
+        )
+    return concat(parts, as_axis(axis, parts[0].ndim))
+
+
+@implements("stack")
+def stack(
+    arrays: Any, axis: Any = 0, out: None = None, *, dtype: Any = None, casting: str = "same_kind"
+) -> TracedArray:
+    parts = _in_one_dtype(arrays, dtype)
+    for part in parts:
+        if part.shape != parts[0].shape:
+            raise error_here(
+                ShapeError, f"arrays of the shapes {parts[0].shape} and {part.shape} do not stack"
+            )
+    at = as_axis(axis, parts[0].ndim + 1)
+    return concat([with_axes(part, [at]) for part in parts], at)
+
+
+@implements("vstack", "row_stack")
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> TracedArray:
+    return _joined([atleast_2d(x) for x in _in_one_dtype(tup, dtype)], 0)
+
+
+@implements("hstack")
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> TracedArray:
+    parts = [atleast_1d(x) for x in _in_one_dtype(tup, dtype)]
+    return _joined(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+@implements("dstack")
+def dstack(tup: Any) -> TracedArray:
+    return _joined([atleast_3d(x) for x in _in_one_dtype(tup, None)], 2)
+
+
+@implements("column_stack")
+def column_stack(tup: Any) -> TracedArray:
+    parts = _in_one_dtype(tup, None)
+    return _joined([x if x.ndim > 1 else shapes.reshape(x, (-1, 1)) for x in parts], 1)
+
+
+@implements("append")
+def append(arr: Any, values: Any, axis: Any = None) -> TracedArray:
+    return concatenate([arr, values], axis)
+
+
+@implements("block")
+def block(arrays: Any) -> TracedArray:
+    depth, rank = _depth(arrays), 0
+    leaves: list[TracedArray] = []
+    _collect(arrays, leaves)
+    rank = max(depth, *[x.ndim for x in leaves])
+    return _block(arrays, rank, rank - depth)
+
+
+def _depth(arrays: Any) -> int:
+    if not isinstance(arrays, list):
+        return 0
+    if not arrays:
+        raise error_here(ArgumentError, "there are no arrays to put together")
+    depths = {_depth(x) for x in arrays}
+    if len(depths) > 1:
+        raise error_here(ArgumentError, "the lists of np.block are not all equally deep")
+    return 1 + depths.pop()
+
+
+def _collect(arrays: Any, leaves: list[TracedArray]) -> None:
+    if isinstance(arrays, list):
+        for x in arrays:
+            _collect(x, leaves)
+    else:
+        leaves.append(traced(arrays))
+
+
+def _block(arrays: Any, rank: int, axis: int) -> TracedArray:
+    if not isinstance(arrays, list):
+        x = traced(arrays)
+        return with_axes(x, range(rank - x.ndim))
+    return concatenate([_block(x, rank, axis + 1) for x in arrays], axis)
+
+
+# Padding.
+
+# Where an axis ends, these say which of its elements go on.
+_BY_PLACES = ("edge", "reflect", "symmetric", "wrap")
+
+
+@implements("pad")
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **named: Any) -> TracedArray:
+    x = traced(array)
+    widths = _pairs(pad_width, x.ndim, "a width")
+    if mode in _BY_PLACES:
+        return _padded_by_places(x, widths, mode, **named)
+    if mode != "constant":
+        raise error_here(
+            LanguageError,
+            f"the mode {mode!r} of np.pad is not supported for traced arrays, which have "
+            f"'constant', {', '.join(map(repr, _BY_PLACES))}",
+        )
+    return _padded(x, widths, **named)
+
+
+def _pairs(given: Any, rank: int, what: str) -> list[tuple[int, int]]:
+    """For each axis a number for before it and one for after it."""
+    try:
+        pairs = np.broadcast_to(np.asarray(given), (rank, 2))
+    except ValueError:
+        raise error_here(
+            ShapeError, f"np.pad takes {what}, a pair, or a pair for each of {rank} axes"
+        ) from None
+    found = [(as_int(low, what), as_int(high, what)) for low, high in pairs]
+    if any(min(pair) < 0 for pair in found):
+        raise error_here(ShapeError, f"{what} of np.pad is not negative")
+    return found
+
+
+def _padded(x: TracedArray, widths: list[tuple[int, int]], constant_values: Any = 0) -> TracedArray:
+    if isinstance(constant_values, (TracedArray, bool, int, float)):
+        return shapes.pad(x, widths, in_dtype(operand(constant_values), x.element))
+    # Corners have what the last axis says.
+    values = np.broadcast_to(np.asarray(constant_values), (x.ndim, 2))
+    for axis, (width, pair) in enumerate(zip(widths, values, strict=True)):
+        for side, value in enumerate(pair):
+            one = [(0, 0)] * x.ndim
+            one[axis] = (0, width[1]) if side else (width[0], 0)
+            x = shapes.pad(x, one, in_dtype(operand(value.item()), x.element))
+    return x
+
+
+def _padded_by_places(
+    x: TracedArray, widths: list[tuple[int, int]], mode: str, reflect_type: str = "even"
+) -> TracedArray:
+    if reflect_type != "even":
+        raise error_here(LanguageError, f"np.pad(reflect_type={reflect_type!r}) is not supported")
+    for axis, width in enumerate(widths):
+        if any(width) and not x.shape[axis]:
+            raise error_here(ShapeError, f"axis {axis} of {x} has no elements to be padded with")
+        if any(width):
+            places = np.pad(np.arange(x.shape[axis]), width, mode)  # type: ignore[call-overload]
+            x = take_places(x, places, axis)
+    return x

@@ -1,0 +1,145 @@
+"""The methods of traced arrays that are functions of NumPy, and indexing; and the method `outer` of
+ufuncs."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from iris.errors import DTypeError, ShapeError
+from iris.frontend.arrays.at import At
+from iris.frontend.arrays.dtypes import as_dtype
+from iris.frontend.arrays.indexing import getitem
+from iris.frontend.arrays.protocol import UFUNCS, Rule
+from iris.frontend.arrays.traced import TracedArray
+from iris.frontend.arrays.values import cast, reshaped, traced
+from iris.frontend.tracing import error_here
+
+_FUNCTIONS = (
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "clip",
+    "cumprod",
+    "cumsum",
+    "diagonal",
+    "dot",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "ravel",
+    "repeat",
+    "round",
+    "squeeze",
+    "std",
+    "sum",
+    "swapaxes",
+    "take",
+    "trace",
+    "var",
+)
+
+
+def _of_numpy(name: str) -> Callable[..., Any]:
+    function = getattr(np, name)
+
+    def method(self: TracedArray, *arguments: Any, **named: Any) -> Any:
+        return function(self, *arguments, **named)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _astype(self: TracedArray, dtype: object, copy: bool = True) -> TracedArray:
+    """The same numbers in another dtype."""
+    made = cast(self, as_dtype(dtype))
+    return TracedArray(made.value, made.owner)
+
+
+def _reshape(self: TracedArray, *shape: Any, order: Any = "C") -> Any:
+    """The shape in one, or size by size."""
+    return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+
+
+def _transpose(self: TracedArray, *axes: Any) -> Any:
+    """The order of the axes in one, or axis by axis; without one, turned round."""
+    return np.transpose(self, axes[0] if len(axes) == 1 else axes or None)
+
+
+def _matrix_transpose(self: TracedArray) -> Any:
+    return np.swapaxes(self, -1, -2)
+
+
+def _same(self: TracedArray, *arguments: Any) -> TracedArray:
+    """No array changes, so that a copy is the array itself."""
+    return self
+
+
+def _iterate(self: TracedArray) -> Iterator[TracedArray]:
+    if not self.shape:
+        raise error_here(ShapeError, f"{self} has no axes to iterate over")
+    return iter([getitem(self, i) for i in range(self.shape[0])])
+
+
+def _in_place(name: str) -> Callable[[TracedArray, Any], TracedArray]:
+    """`x += y`, which gives the name to another array, of the same shape and dtype."""
+    operate = getattr(operator, name)
+
+    def operated(self: TracedArray, other: Any) -> TracedArray:
+        found: TracedArray = operate(self, other)
+        if found.shape != self.shape:
+            raise error_here(
+                ShapeError, f"{self} stays of its shape; this would make it {found.shape}"
+            )
+        if found.element.kind is not self.element.kind:
+            raise error_here(
+                DTypeError,
+                f"{self} stays of its dtype; this would make it {found.element}: write "
+                "x = x + y instead of x += y, and so on",
+            )
+        return cast(found, self.element)
+
+    return operated
+
+
+def _outer(rule: Rule) -> Rule:
+    def outer(A: Any, B: Any, **named: Any) -> Any:
+        a, b = traced(A), traced(B)
+        return rule(reshaped(a, a.shape + (1,) * b.ndim), b, **named)
+
+    return outer
+
+
+def define() -> None:
+    """Give traced arrays and ufuncs their methods, all functions being registered."""
+    for function, rule in UFUNCS["__call__"].items():
+        if function.nin == 2 and function.signature is None:
+            UFUNCS["outer"][function] = _outer(rule)
+    methods: dict[str, Any] = {name: _of_numpy(name) for name in _FUNCTIONS}
+    for name in (
+        *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
+        *("and", "or", "xor", "lshift", "rshift"),
+    ):
+        word = f"{name}_" if name in ("and", "or") else name
+        methods[f"__i{name}__"] = _in_place(word)
+    methods |= {
+        "T": property(_transpose),
+        "__copy__": _same,
+        "__deepcopy__": _same,
+        "__getitem__": getitem,
+        "__iter__": _iterate,
+        "astype": _astype,
+        "at": property(At),
+        "copy": _same,
+        "flatten": _of_numpy("ravel"),
+        "mT": property(_matrix_transpose),
+        "reshape": _reshape,
+        "transpose": _transpose,
+    }
+    for name, method in methods.items():
+        setattr(TracedArray, name, method)

@@ -1,0 +1,374 @@
+"""NumPy's reductions and scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod as product
+from typing import Any
+
+import numpy as np
+
+from iris.errors import LanguageError, ShapeError
+from iris.frontend.arrays.dtypes import as_dtype
+from iris.frontend.arrays.elementwise import as_float, binary, divide, select, truth, unary
+from iris.frontend.arrays.protocol import implements, ufunc
+from iris.frontend.arrays.shapes import as_axes, as_axis, flat, transpose, with_axes
+from iris.frontend.arrays.traced import TracedArray
+from iris.frontend.arrays.ufuncs import isnan
+from iris.frontend.arrays.values import cast, emit, over_shape, spread, traced
+from iris.frontend.tracing import error_here, rules_as
+from iris.ir import graph, math
+from iris.ir.tile import ReduceKind, ScanKind
+from iris.ir.types import DType, bool_, f32, i32, u32
+
+# What NumPy's functions have where an argument is not given.
+_NOT_GIVEN = np._NoValue
+
+
+def _is_given(x: Any) -> bool:
+    return x is not None and x is not _NOT_GIVEN
+
+
+def reduce(kind: ReduceKind, x: TracedArray, axis: Any, keepdims: Any = False) -> TracedArray:
+    """A reduction along axes, None being all; they go away, or stay with size 1."""
+    axes = sorted(as_axes(axis, x.ndim))
+    if not axes:
+        return TracedArray(x.value, x.owner)
+    with rules_as(ShapeError):
+        found = emit(graph.Reduce(kind, tuple(axes), x.value))
+    return with_axes(found, axes) if _is_given(keepdims) and keepdims else found
+
+
+def summable(x: TracedArray, dtype: Any = None) -> TracedArray:
+    """In the dtype of a sum: bools and narrow integers are added up in 32 bits."""
+    if dtype is not None:
+        return cast(x, as_dtype(dtype))
+    if x.element.is_float or x.element.bits >= 32:
+        return x
+    return cast(x, u32 if x.element.is_integer and not x.element.is_signed else i32)
+
+
+def _chosen(x: TracedArray, where: Any, neutral: Any) -> TracedArray:
+    """Only some elements, something that makes no difference in place of the others."""
+    return x if not _is_given(where) or where is True else select(where, x, neutral)
+
+
+def _with_initial(kind: type[math.Binary], found: TracedArray, initial: Any) -> TracedArray:
+    return binary(kind, found, initial) if _is_given(initial) else found
+
+
+# Sums and products.
+
+
+@implements("sum")
+def sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = None,
+) -> TracedArray:
+    x = _chosen(summable(traced(a), dtype), where, 0)
+    if x.element is bool_:
+        return any(x, axis, keepdims=keepdims)
+    found = reduce(ReduceKind.SUM, x, axis, keepdims)
+    return _with_initial(math.Add, found, initial)
+
+
+@implements("prod")
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = None,
+) -> TracedArray:
+    x = _chosen(summable(traced(a), dtype), where, 1)
+    if x.element is bool_:
+        return all(x, axis, keepdims=keepdims)
+    found = reduce(ReduceKind.PROD, x, axis, keepdims)
+    return _with_initial(math.Mul, found, initial)
+
+
+@implements("nansum")
+def nansum(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: Any = False
+) -> TracedArray:
+    return sum(_without_nan(traced(a), 0), axis, dtype, keepdims=keepdims)
+
+
+@implements("nanprod")
+def nanprod(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: Any = False
+) -> TracedArray:
+    return prod(_without_nan(traced(a), 1), axis, dtype, keepdims=keepdims)
+
+
+def _without_nan(x: TracedArray, neutral: float) -> TracedArray:
+    return select(isnan(x), neutral, x) if x.element.is_float else x
+
+
+@implements("count_nonzero")
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> TracedArray:
+    return sum(truth(a), axis, keepdims=keepdims)
+
+
+# Means and deviations, of 16-bit floats in f32, and rounded once.
+
+
+def _averageable(x: TracedArray, dtype: Any) -> tuple[TracedArray, DType]:
+    """The numbers in f32, and the dtype of the mean."""
+    result = as_float(x).element if dtype is None else as_dtype(dtype)
+    return cast(x, f32), result
+
+
+def _count(shape: tuple[int, ...], axis: Any) -> int:
+    return product([shape[i] for i in as_axes(axis, len(shape))])
+
+
+@implements("mean")
+def mean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: Any = False,
+    *,
+    where: Any = None,
+) -> TracedArray:
+    x, result = _averageable(traced(a), dtype)
+    if not _is_given(where) or where is True:
+        total = reduce(ReduceKind.SUM, x, axis, keepdims)
+        return cast(divide(total, float(_count(x.shape, axis))), result)
+    chosen = spread(traced(where), bool_, x.shape)
+    total = sum(x, axis, keepdims=keepdims, where=chosen)
+    return cast(divide(total, sum(chosen, axis, keepdims=keepdims)), result)
+
+
+@implements("nanmean")
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: Any = False
+) -> TracedArray:
+    x = traced(a)
+    return mean(x, axis, dtype, keepdims=keepdims, where=unary(math.Not, isnan(x)))
+
+
+@implements("var")
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    correction: Any = None,
+) -> TracedArray:
+    """In two passes: the mean of the squares less the square of the mean would lose its bits."""
+    x, result = _averageable(traced(a), dtype)
+    return cast(_variance(x, axis, correction if _is_given(correction) else ddof, keepdims), result)
+
+
+@implements("std")
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    correction: Any = None,
+) -> TracedArray:
+    x, result = _averageable(traced(a), dtype)
+    found = _variance(x, axis, correction if _is_given(correction) else ddof, keepdims)
+    return cast(unary(math.Sqrt, found), result)
+
+
+def _variance(x: TracedArray, axis: Any, ddof: Any, keepdims: Any) -> TracedArray:
+    rest = binary(math.Sub, x, mean(x, axis, keepdims=True))
+    total = reduce(ReduceKind.SUM, binary(math.Mul, rest, rest), axis, keepdims)
+    freedom = float(_count(x.shape, axis)) - ddof
+    return divide(total, freedom if freedom > 0 else 0.0)
+
+
+@implements("average")
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
+) -> Any:
+    x, result = _averageable(traced(a), None)
+    shares = spread(1.0, f32, x.shape) if weights is None else _weights(x, axis, weights)
+    total = sum(shares, axis, keepdims=keepdims)
+    found = divide(sum(binary(math.Mul, x, shares), axis, keepdims=keepdims), total)
+    made = cast(found, result)
+    return (made, cast(total, result)) if returned else made
+
+
+def _weights(x: TracedArray, axis: Any, weights: Any) -> TracedArray:
+    """Weights over the shape of what they belong to."""
+    shares = cast(traced(weights), f32)
+    if shares.shape == x.shape:
+        return shares
+    axes = as_axes(axis, x.ndim)
+    if axis is None or shares.shape != tuple([x.shape[i] for i in axes]):
+        raise error_here(
+            ShapeError, f"weights of the shape {shares.shape} do not go with {x} along {axis}"
+        )
+    ordered = transpose(shares, sorted(range(len(axes)), key=lambda i: axes[i]))
+    return over_shape(with_axes(ordered, [i for i in range(x.ndim) if i not in axes]), x.shape)
+
+
+# Extremes.
+
+
+def _extreme(
+    kind: ReduceKind, of_bools: ReduceKind, combine: type[math.Binary]
+) -> Callable[..., TracedArray]:
+    def extreme(
+        a: Any,
+        axis: Any = None,
+        out: None = None,
+        keepdims: Any = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> TracedArray:
+        x = traced(a)
+        if _is_given(where) and where is not True:
+            if not _is_given(initial):
+                raise error_here(
+                    LanguageError, f"where= of a {kind.value} needs initial=, for where none holds"
+                )
+            x = select(where, x, initial)
+        found = reduce(of_bools if x.element is bool_ else kind, x, axis, keepdims)
+        return _with_initial(combine, found, initial)
+
+    return extreme
+
+
+max = implements("max", "amax")(_extreme(ReduceKind.MAXIMUM, ReduceKind.ANY, math.Maximum))
+min = implements("min", "amin")(_extreme(ReduceKind.MINIMUM, ReduceKind.ALL, math.Minimum))
+fmax = implements("nanmax")(_extreme(ReduceKind.MAXNUM, ReduceKind.ANY, math.MaxNum))
+fmin = implements("nanmin")(_extreme(ReduceKind.MINNUM, ReduceKind.ALL, math.MinNum))
+
+
+@implements("ptp")
+def ptp(a: Any, axis: Any = None, out: None = None, keepdims: Any = False) -> TracedArray:
+    return binary(math.Sub, max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
+
+
+def _place(kind: ReduceKind) -> Callable[..., TracedArray]:
+    def place(a: Any, axis: Any = None, out: None = None, *, keepdims: Any = False) -> TracedArray:
+        x = traced(a)
+        if x.element is bool_:
+            x = cast(x, i32)
+        if axis is not None and x.ndim:
+            return reduce(kind, x, as_axis(axis, x.ndim), keepdims)
+        found = reduce(kind, flat(x), 0)
+        return with_axes(found, range(x.ndim)) if keepdims else found
+
+    return place
+
+
+argmax = implements("argmax")(_place(ReduceKind.ARGMAX))
+argmin = implements("argmin")(_place(ReduceKind.ARGMIN))
+
+
+# Truth.
+
+
+@implements("any")
+def any(
+    a: Any, axis: Any = None, out: None = None, keepdims: Any = False, *, where: Any = None
+) -> TracedArray:
+    return reduce(ReduceKind.ANY, _chosen(truth(a), where, False), axis, keepdims)
+
+
+@implements("all")
+def all(
+    a: Any, axis: Any = None, out: None = None, keepdims: Any = False, *, where: Any = None
+) -> TracedArray:
+    return reduce(ReduceKind.ALL, _chosen(truth(a), where, True), axis, keepdims)
+
+
+# Scans.
+
+
+def scan(kind: ScanKind, x: TracedArray, axis: Any) -> TracedArray:
+    """The reduction of the elements up to and with each one along an axis, or of all."""
+    if axis is None or not x.ndim:
+        x, axis = flat(x), 0
+    return emit(graph.Scan(kind, as_axis(axis, x.ndim), x.value))
+
+
+@implements("cumsum")
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> TracedArray:
+    return scan(ScanKind.SUM, summable(traced(a), dtype), axis)
+
+
+@implements("cumprod")
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> TracedArray:
+    return scan(ScanKind.PROD, summable(traced(a), dtype), axis)
+
+
+# The methods of ufuncs, whose axis is 0 where none is given.
+
+
+def _register_methods() -> None:
+    for name, of_all in (
+        ("add", sum),
+        ("multiply", prod),
+        ("maximum", max),
+        ("minimum", min),
+        ("fmax", fmax),
+        ("fmin", fmin),
+        ("logical_and", all),
+        ("logical_or", any),
+    ):
+        ufunc(name, method="reduce")(_reduced(of_all))
+    for name, kind in (
+        ("add", ScanKind.SUM),
+        ("multiply", ScanKind.PROD),
+        ("maximum", ScanKind.MAXIMUM),
+        ("minimum", ScanKind.MINIMUM),
+        ("fmax", ScanKind.MAXNUM),
+        ("fmin", ScanKind.MINNUM),
+    ):
+        ufunc(name, method="accumulate")(_accumulated(kind))
+    for name, kind in (("logical_and", ScanKind.MINIMUM), ("logical_or", ScanKind.MAXIMUM)):
+        ufunc(name, method="accumulate")(_accumulated_truth(kind))
+
+
+def _reduced(of_all: Callable[..., TracedArray]) -> Callable[..., TracedArray]:
+    def reduced(
+        array: Any, axis: Any = 0, dtype: Any = None, out: None = None, **named: Any
+    ) -> Any:
+        x = traced(array)
+        return of_all(x if dtype is None else cast(x, as_dtype(dtype)), axis, **named)
+
+    return reduced
+
+
+def _accumulated(kind: ScanKind) -> Callable[..., TracedArray]:
+    def accumulated(array: Any, axis: Any = 0, dtype: Any = None, out: None = None) -> TracedArray:
+        x = traced(array)
+        sums = kind in (ScanKind.SUM, ScanKind.PROD)
+        x = summable(x, dtype) if sums or dtype is not None else x
+        if x.element is bool_:
+            return cast(scan(kind, cast(x, i32), axis), bool_)
+        return scan(kind, x, axis)
+
+    return accumulated
+
+
+def _accumulated_truth(kind: ScanKind) -> Callable[..., TracedArray]:
+    def accumulated(array: Any, axis: Any = 0, dtype: Any = None, out: None = None) -> TracedArray:
+        return cast(scan(kind, cast(truth(array), i32), axis), bool_)
+
+    return accumulated
+
+
+_register_methods()

@@ -1,0 +1,176 @@
+"""The traced array: what a function of arrays computes with, in NumPy's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, NoReturn
+
+import numpy as np
+
+from iris.errors import ControlFlowError, LanguageError, ShapeError
+from iris.frontend.arrays.dtypes import numpy_dtype
+from iris.frontend.arrays.protocol import call_function, call_ufunc
+from iris.frontend.arrays.trace import Trace
+from iris.frontend.tracing import error_here
+from iris.ir.core import Value
+from iris.ir.math import element_type
+from iris.ir.types import DType
+
+
+class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
+    """An array of the function being traced.
+
+    NumPy's functions and operators on it put ops into the graph.  Its shape and dtype are known,
+    its elements are not.
+    """
+
+    __slots__ = ("owner", "value", "weak")
+    __hash__ = None  # type: ignore[assignment]
+    __array_priority__ = 1000
+
+    def __init__(self, value: Value, owner: Trace, weak: bool = False):
+        self.value = value
+        self.owner = owner  # the trace that it is part of
+        self.weak = weak  # like a Python number, it takes the dtype of what it meets
+
+    # What is known of it.
+
+    @property
+    def element(self) -> DType:
+        """The dtype, as Iris has it."""
+        return element_type(self.value.type).element
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return numpy_dtype(self.element)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return element_type(self.value.type).shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return max(1, self.element.bits // 8)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise error_here(ShapeError, f"{self} has no axes, and so no len()")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"a traced {self.value.type}"
+
+    # NumPy's protocols.
+
+    def __array_ufunc__(self, function: np.ufunc, method: str, *operands: Any, **named: Any) -> Any:
+        return call_ufunc(function, method, operands, named)
+
+    def __array_function__(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        arguments: Sequence[Any],
+        named: Mapping[str, Any],
+    ) -> Any:
+        return call_function(function, arguments, named)
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
+        raise error_here(
+            LanguageError,
+            f"{self} has no elements while the function is traced, and NumPy asks for them: a "
+            "table that is not traced is looked up with iris.asarray(table)[index], and traced "
+            "arrays are put together with np.stack",
+        )
+
+    # What Python would need the elements for.
+
+    def __bool__(self) -> bool:
+        if self.shape:
+            raise error_here(
+                ControlFlowError,
+                f"a condition is one bool, but this is {self}; use np.where to choose element by "
+                "element, or np.any or np.all for one answer",
+            )
+        raise error_here(
+            ControlFlowError,
+            f"if, while, and, or, not and the like need a bool while the function is traced, but "
+            f"{self} is known only when it runs; choose with np.where(condition, x, y), combine "
+            "with & | ~, or name an argument in static_argnames if it is constant",
+        )
+
+    def _no_number(self, use: str) -> NoReturn:
+        raise error_here(
+            ControlFlowError,
+            f"{use} needs a number while the function is traced, but {self} is known only when it "
+            "runs; name an argument in static_argnames if it is constant; a table is looked up "
+            "with iris.asarray(table)[index]",
+        )
+
+    def __index__(self) -> int:
+        self._no_number("an index, a size or a range")
+
+    def __int__(self) -> int:
+        self._no_number("int()")
+
+    def __float__(self) -> float:
+        self._no_number("float()")
+
+    def __complex__(self) -> complex:
+        self._no_number("complex()")
+
+    def reject_use(self) -> NoReturn:
+        raise error_here(
+            LanguageError,
+            f"the tile language computes with tiles, in a kernel, and not with {self}: with that "
+            "NumPy's functions compute, np.exp and so on",
+        )
+
+    def __contains__(self, item: object) -> NoReturn:
+        raise error_here(
+            ControlFlowError, f"`in` needs the elements of {self}; write np.any(x == item)"
+        )
+
+    def __setitem__(self, key: object, value: object) -> None:
+        raise error_here(
+            LanguageError,
+            "no array changes while a function is traced; x = x.at[index].set(values) makes "
+            "another, and .add adds",
+        )
+
+    # Indexing and the methods of NumPy's arrays are in methods.py.
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """What NumPy's arrays have and this has not."""
+        if name.startswith("__") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"{self} has no attribute {name!r}", name=name, obj=self)
+        raise error_here(LanguageError, f".{name} {_NO_METHOD.get(name, _NO_SUCH_METHOD)}")
+
+
+_NO_SUCH_METHOD = "is not supported for traced arrays"
+_NEEDS_ELEMENTS = (
+    "needs the elements, which are not known while tracing; return the array from the function"
+)
+_CHANGES = "changes an array, and no array changes while a function is traced; write x.at[index]"
+_NO_METHOD = {
+    **dict.fromkeys(("item", "tolist", "tobytes", "tofile", "dump", "dumps"), _NEEDS_ELEMENTS),
+    **dict.fromkeys(("fill", "put", "sort", "partition", "resize", "setfield"), _CHANGES),
+    **dict.fromkeys(
+        ("flat", "strides", "data", "base", "ctypes", "flags", "view"),
+        "is about memory, which a traced array has not; x.ravel() gives the elements in order",
+    ),
+    "nonzero": "gives an array whose shape depends on the data; choose with np.where",
+    "compress": "gives an array whose shape depends on the data; choose with np.where",
+}

@@ -1,0 +1,1 @@
+"""How graphs become kernels: what one demands, how that is cut up, what it costs, its program."""

@@ -1,0 +1,431 @@
+"""Fusion: which tensors are written to memory, and so which kernels there are (`fuse`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from iris.ir import graph, math
+from iris.ir.builder import Builder
+from iris.ir.control import Func, Yield
+from iris.ir.core import Op, Value
+from iris.ir.math import Constant, element_type
+from iris.passes.tiling.cost import Cost, cost_of
+from iris.passes.tiling.demand import Demands, Unfit
+from iris.passes.tiling.schedule import cut
+
+# Tensors that one kernel can bind, beside what it is told and what it reports.
+MOST_ARRAYS = 28
+
+
+@dataclass(eq=False)
+class Candidate:
+    """What one kernel might write, all of one shape, and what it would cost."""
+
+    outputs: tuple[Value, ...]
+    inputs: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A tensor that one kernel writes and others read, and why that is."""
+
+    value: Value
+    reason: str
+
+    def __str__(self) -> str:
+        name = f"%{self.value.name}" if self.value.name else "a value"
+        return f"{name}: {self.value.type} is written to memory: {self.reason}"
+
+
+class Fusion:
+    """The kernels of a function."""
+
+    def __init__(self, function: Func):
+        self.function = function
+        self.known: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
+        self.reasons: dict[Value, str] = {}
+        arguments = function.body.arguments
+        self.results = _results(function)
+        copies = _copied(function)
+        self.position = {op: n for n, op in enumerate(function.body)}
+        needed = _needed(function)
+        stored = [
+            v
+            for op in needed
+            for v in op.results
+            if is_work(op) or v in self.results or v in copies
+        ]
+        self.stored = dict.fromkeys(stored)
+        self.inputs = set(arguments)
+        self.kernels = {v: self._candidate((v,)) for v in self.stored}
+        self._inline()
+        self._move_on()
+        self._join()
+
+    # Candidates.
+
+    def _candidate(self, outputs: tuple[Value, ...], inlined: Value | None = None) -> Candidate:
+        """What writes some values, with one that is made where it is needed."""
+        inputs = (self.inputs | self.stored.keys()).difference(outputs, [inlined])
+        ops: dict[Op, None] = {}
+        read: dict[Value, None] = {}
+        for value in outputs:
+            self._gather(value, outputs, inputs, ops, read)
+        key = outputs, tuple(read)
+        if key not in self.known:
+            try:
+                self.known[key] = self._planned(outputs, tuple(read), ops)
+            except Unfit as error:
+                self.known[key] = str(error)
+        known = self.known[key]
+        if isinstance(known, str):
+            raise Unfit(known)
+        return known
+
+    def _planned(
+        self, outputs: tuple[Value, ...], read: tuple[Value, ...], ops: Iterable[Op]
+    ) -> Candidate:
+        if len(read) + len(outputs) > MOST_ARRAYS:
+            raise Unfit(f"a kernel takes {MOST_ARRAYS} arrays, not {len(read) + len(outputs)}")
+        order = sorted(ops, key=self.position.__getitem__)
+        cost = cost_of(cut(Demands.of(outputs, read)))
+        return Candidate(outputs, read, tuple(order), cost)
+
+    def _gather(
+        self,
+        value: Value,
+        outputs: Sequence[Value],
+        inputs: Collection[Value],
+        ops: dict[Op, None],
+        read: dict[Value, None],
+    ) -> None:
+        """The ops that make a value of some inputs, and which inputs those are."""
+        op = value.op
+        if op is None or (value in inputs and value not in outputs):
+            read[value] = None
+        elif op not in ops:
+            ops[op] = None
+            for operand in op.operands:
+                self._gather(operand, outputs, inputs, ops, read)
+
+    def _readers(self, value: Value) -> list[Candidate]:
+        return [k for k in dict.fromkeys(self.kernels.values()) if value in k.inputs]
+
+    # Decisions.
+
+    def _inline(self) -> None:
+        """Make elements where they are needed as long as that is cheaper."""
+        changed = True
+        while changed:
+            changed = False
+            for value in reversed(list(self.stored)):
+                if value not in self.results and self._try_inline(value):
+                    changed = True
+
+    def _try_inline(self, value: Value) -> bool:
+        readers, own = self._readers(value), self.kernels[value]
+        before = own.cost.microseconds + sum(k.cost.microseconds for k in readers)
+        try:
+            new = [self._candidate(k.outputs, value) for k in readers]
+        except Unfit as error:
+            self.reasons[value] = str(error)
+            return False
+        after = sum(k.cost.microseconds for k in new)
+        if after >= before:
+            self.reasons[value] = (
+                f"making it where it is needed would take {after:.1f} us instead of {before:.1f}, "
+                + _why(own, readers, new)
+            )
+            return False
+        del self.stored[value], self.kernels[value]
+        self._use(new)
+        return True
+
+    def _move_on(self) -> None:
+        """Write what is elementwise made of a value, and of which its reader needs nothing else,
+        in place of the value, so that it is not made again for each block of the reader."""
+        for value in list(self.stored):
+            readers = self._readers(value)
+            if value in self.results or len(readers) != 1:
+                continue
+            (reader,) = readers
+            for later in reversed(_later(value, reader)):
+                if later not in reader.outputs and self._try_move(value, later, reader):
+                    break
+
+    def _try_move(self, value: Value, later: Value, reader: Candidate) -> bool:
+        own, stored = self.kernels[value], dict(self.stored)
+        self.stored = {v: None for v in (*stored, later) if v is not value}
+        try:
+            new = self._candidate((later,)), self._candidate(reader.outputs)
+        except Unfit:
+            self.stored = stored
+            return False
+        before = own.cost.microseconds + reader.cost.microseconds
+        if sum(k.cost.microseconds for k in new) > before:
+            self.stored = stored
+            return False
+        if value in self.reasons:
+            self.reasons[later] = self.reasons[value]
+        del self.kernels[value]
+        self._use(new)
+        return True
+
+    def _use(self, kernels: Iterable[Candidate]) -> None:
+        for kernel in kernels:
+            for value in kernel.outputs:
+                self.kernels[value] = kernel
+
+    def _join(self) -> None:
+        """Put kernels together that read the same, or one of which reads the other's result."""
+        kernels = list(dict.fromkeys(self.kernels.values()))
+        while kernels:
+            one = kernels.pop(0)
+            for other in kernels:
+                joined = self._joined(one, other)
+                if joined is not None:
+                    self._use([joined])
+                    kernels[kernels.index(other)] = joined
+                    break
+
+    def _joined(self, one: Candidate, other: Candidate) -> Candidate | None:
+        if _shape(one.outputs[0]) != _shape(other.outputs[0]):
+            return None
+        shared = {*one.inputs} & {*other.inputs}
+        follows = {*one.outputs} & {*other.inputs} or {*other.outputs} & {*one.inputs}
+        if not (shared or follows) or self._between(one, other) or self._between(other, one):
+            return None
+        outputs = sorted((*one.outputs, *other.outputs), key=self._place)
+        try:
+            joined = self._candidate(tuple(outputs))
+        except Unfit:
+            return None
+        apart = one.cost.microseconds + other.cost.microseconds
+        return joined if joined.cost.microseconds < apart else None
+
+    def _between(self, first: Candidate, last: Candidate) -> bool:
+        """Whether a third kernel needs what one writes for what the other reads."""
+        seen: set[Candidate] = set()
+        open_ = [k for v in first.outputs for k in self._readers(v) if k is not last]
+        while open_:
+            kernel = open_.pop()
+            if kernel is last:
+                return True
+            if kernel not in seen:
+                seen.add(kernel)
+                open_ += [k for v in kernel.outputs for k in self._readers(v)]
+        return False
+
+    def _place(self, value: Value) -> int:
+        return -1 if value.op is None else self.position[value.op]
+
+    @property
+    def boundaries(self) -> list[Boundary]:
+        """Why each tensor that is written to memory, and is no result, is."""
+        return [
+            Boundary(v, self.reasons[v])
+            for v in self.stored
+            if v in self.reasons and self._readers(v)
+        ]
+
+    # Writing.
+
+    def write(self) -> None:
+        """Put the ops of each kernel into a region."""
+        body = self.function.body
+        end = body.last
+        names: dict[str, int] = {}
+        made: dict[Value, Value] = {}
+        for kernel in self._in_order():
+            types = [v.type for v in kernel.outputs]
+            region = graph.Kernel(self._symbol(kernel, names), types)
+            builder = Builder(body, end)
+            builder.insert(region)
+            region.location = kernel.ops[-1].location if kernel.ops else self.function.location
+            inner = dict(made)
+            for op in kernel.ops:
+                region.body.append(op.clone(inner))
+            region.body.append(Yield([inner.get(v, v) for v in kernel.outputs]))
+            for value, result in zip(kernel.outputs, region.results, strict=True):
+                result.name = value.name
+                made[value] = result
+        self._reshape_results(made)
+        _sweep(self.function, set(self.position))
+
+    def _reshape_results(self, made: Mapping[Value, Value]) -> None:
+        """What is a result in another shape than it is written in follows the kernels."""
+        end = self.function.body.last
+        assert end is not None
+        results = []
+        for value in end.operands:
+            chain = []
+            while value not in made:
+                assert value.op is not None
+                chain.append(value.op)
+                value = value.op.operands[0]
+            value = made[value]
+            for op in reversed(chain):
+                copy = op.clone({op.operands[0]: value})
+                end.insert_before(copy)
+                value = copy.results[0]
+            results.append(value)
+        end.set_operands(tuple(results))
+
+    def _in_order(self) -> Iterator[Candidate]:
+        """The kernels, each after those whose results it reads."""
+        done: set[Candidate] = set()
+
+        def visit(kernel: Candidate) -> Iterator[Candidate]:
+            if kernel in done:
+                return
+            done.add(kernel)
+            for value in kernel.inputs:
+                if value in self.kernels:
+                    yield from visit(self.kernels[value])
+            yield kernel
+
+        for kernel in self.kernels.values():
+            yield from visit(kernel)
+
+    def _symbol(self, kernel: Candidate, names: dict[str, int]) -> str:
+        """A name for a kernel: its function's, and that of what it makes."""
+        value = kernel.outputs[-1]
+        what = value.name or (value.op.name.split(".")[-1] if value.op else "copy")
+        name = f"{self.function.symbol}_{what}"
+        names[name] = names.get(name, 0) + 1
+        return name if names[name] == 1 else f"{name}_{names[name]}"
+
+
+def dissolve(function: Func) -> None:
+    """Take apart the kernels that there are."""
+    for op in list(function.body):
+        if isinstance(op, graph.Kernel):
+            for inner in list(op.body):
+                if not inner.terminator:
+                    inner.detach()
+                    op.insert_before(inner)
+            end = op.body.end
+            for result, value in zip(op.results, end.operands, strict=True):
+                result.replace_by(value)
+            end.erase()
+            op.erase()
+
+
+def _results(function: Func) -> list[Value]:
+    """The tensors to write for the results, each another: a reshaped one lies in memory as it was
+    before, but what is an argument, or a result already, is copied."""
+    end = function.body.last
+    assert end is not None
+    found: dict[Value, None] = {}
+    for place, value in enumerate(end.operands):
+        root = value
+        while isinstance(root.op, graph.Reshape):
+            root = root.op.x
+        if root.op is None or root in found:
+            root = Builder(function.body, end, end.location)(graph.Reshape(value, value.type))
+            operands = list(end.operands)
+            operands[place] = root
+            end.set_operands(tuple(operands))
+        found[root] = None
+    return list(found)
+
+
+def _copied(function: Func) -> set[Value]:
+    """Copies of what is scattered to but is needed as it was before, too."""
+    copies = set()
+    for op in list(function.body):
+        if isinstance(op, graph.Scatter):
+            is_own = op.x.op is not None and is_work(op.x.op) and len(op.x.users) == 1
+            if not is_own or op.x in (op.updates, *op.indices):
+                copy = Builder(function.body, op, op.location)(graph.Reshape(op.x, op.x.type))
+                op.set_operands((copy, *op.operands[1:]))
+                copies.add(copy)
+    return copies
+
+
+# Ops that only say where elements are, or what they are everywhere.
+VIEWS = (
+    Constant,
+    graph.Iota,
+    graph.Broadcast,
+    graph.Reshape,
+    graph.Transpose,
+    graph.Slice,
+    graph.Pad,
+    graph.Concat,
+    graph.Gather,
+)
+
+
+def is_work(op: Op) -> bool:
+    """Whether the result of an op might be written to memory: not if it is a view, or something
+    elementwise that one other such op needs, once."""
+    if isinstance(op, VIEWS):
+        return False
+    users = list(op.results[0].users)
+    goes_on = len(users) == 1 and _is_elementwise(users[0])
+    return not (_is_elementwise(op) and goes_on)
+
+
+def _later(value: Value, reader: Candidate) -> list[Value]:
+    """The values in a kernel that are elementwise made of one, and through which alone it goes
+    into what the kernel writes."""
+    inside = {*reader.ops}
+
+    def uses(v: Value) -> int:
+        return sum(user in inside for user in v.users)
+
+    left = {value: uses(value)}  # how many users are still to come
+    found = []
+    for op in reader.ops:
+        used = [v for v in dict.fromkeys(op.operands) if v in left]
+        if not used:
+            continue
+        if not _is_elementwise(op) and not isinstance(op, graph.Reshape | graph.Transpose):
+            break
+        (result,) = op.results
+        for v in used:
+            left[v] -= 1
+        left[result] = uses(result)
+        if _is_elementwise(op) and [v for v, n in left.items() if n] == [result]:
+            found.append(result)
+    return found
+
+
+def _is_elementwise(op: Op) -> bool:
+    return type(op).__module__ == math.__name__ and not isinstance(op, Constant)
+
+
+def _needed(function: Func) -> list[Op]:
+    """The ops that a result depends on, in order."""
+    needed: set[Op] = set()
+    for op in reversed(function.body):
+        if op.terminator or any(user in needed for v in op.results for user in v.users):
+            needed.add(op)
+    return [op for op in function.body if op in needed and not op.terminator]
+
+
+def _sweep(function: Func, old: set[Op]) -> None:
+    """Remove what has its copy in a kernel now."""
+    for op in reversed(list(function.body)):
+        if op in old and not any(v.users for v in op.results) and not op.terminator:
+            op.erase()
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    return element_type(value.type).shape
+
+
+def _why(own: Candidate, readers: Sequence[Candidate], new: Sequence[Candidate]) -> str:
+    """What is more if a value is not written to memory."""
+    before, after = [own, *readers], new
+    more = sum(k.cost.operations for k in after) / sum(k.cost.operations for k in before)
+    if more > 1:
+        return f"as {more:.1f} times as much is computed"
+    traffic = sum(k.cost.traffic for k in after) / sum(k.cost.traffic for k in before)
+    if traffic > 1:
+        return f"as {traffic:.1f} times as much is loaded"
+    return "as fewer programs would do it"

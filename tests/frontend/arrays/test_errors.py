@@ -1,0 +1,579 @@
+"""Every mistake in a function of arrays: its own error, at the user's line.
+
+Each case is a function with its mistake on the line marked `# here`.  `pytest -s` shows all
+messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iris
+from iris.errors import (
+    ArgumentError,
+    ControlFlowError,
+    DTypeError,
+    LanguageError,
+    ScopeError,
+    ShapeError,
+    UserError,
+)
+from tracing_arrays import trace
+
+X = np.ones((4, 3), np.float32)
+I = np.array([0, 2], np.int32)  # noqa: E741
+TABLE = np.arange(10.0) ** 2
+kept: list[Any] = []
+
+
+# What Python needs a number or an element for.
+
+
+def condition(x, i):
+    if x.sum() > 0:  # here
+        return x
+    return -x
+
+
+def condition_of_an_array(x, i):
+    return x if x > 0 else -x  # here
+
+
+def loop_condition(x, i):
+    while x.max() > 1:  # here
+        x = x / 2
+    return x
+
+
+def in_and(x, i):
+    return x.any() and x.all()  # here
+
+
+def python_max(x, i):
+    return max(x[0, 0], x[1, 1])  # here
+
+
+def loop_over_a_number(x, i):
+    for row in x[0, 0]:  # here
+        x = x + row
+    return x
+
+
+def range_of_a_number(x, i):
+    for _ in range(i[0]):  # here
+        x = x + 1
+    return x
+
+
+def float_of_a_number(x, i):
+    return x * float(x[0, 0])  # here
+
+
+def int_of_a_number(x, i):
+    return x * int(i[0])  # here
+
+
+def shape_of_a_number(x, i):
+    return x.reshape(i[0], -1)  # here
+
+
+def zeros_of_a_number(x, i):
+    return np.zeros(i[0]) + x  # here
+
+
+def membership(x, i):
+    return x if 1.0 in x else -x  # here
+
+
+def length_of_a_number(x, i):
+    return len(x[0, 0])  # here
+
+
+# What NumPy does not ask a traced array for.
+
+
+def concrete_indexed(x, i):
+    return TABLE[i]  # here
+
+
+def concrete_taken(x, i):
+    return np.take(TABLE, i)  # here
+
+
+def array_of_traced(x, i):
+    return np.array([x[0, 0], x[1, 1]])  # here
+
+
+def asarray_of_traced(x, i):
+    return np.asarray(x)  # here
+
+
+def full_of_traced(x, i):
+    return np.full((2,), x[0, 0])  # here
+
+
+def full_of_traced_in_a_dtype(x, i):
+    return np.full((2,), x[0, 0], np.float32)  # here
+
+
+def added_to_a_concrete(x, i):
+    total = np.zeros((4, 3), np.float32)
+    total += x  # here
+    return total
+
+
+def assigned_to_a_concrete(x, i):
+    rows = np.zeros((4, 3), np.float32)
+    rows[:] = x  # here
+    return rows
+
+
+def copied_to(x, i):
+    rows = np.zeros((4, 3), np.float32)
+    np.copyto(rows, x)  # here
+    return rows
+
+
+def out_of_a_function(x, i):
+    return np.sum(x, axis=0, out=np.zeros(3, np.float32))  # here
+
+
+def out_of_a_ufunc(x, i):
+    return np.exp(x, out=np.zeros((4, 3), np.float32))  # here
+
+
+def where_of_a_ufunc(x, i):
+    return np.exp(x, where=x > 0)  # here
+
+
+# What changes an array.
+
+
+def item_assigned(x, i):
+    x[0] = 1  # here
+    return x
+
+
+def item_added_to(x, i):
+    x[0] += 1  # here
+    return x
+
+
+def at_assigned(x, i):
+    x.at[0] = 1  # here
+    return x
+
+
+def sorted_in_place(x, i):
+    x.sort()  # here
+    return x
+
+
+def put(x, i):
+    np.put(x, [0], 1)  # here
+    return x
+
+
+def added_at(x, i):
+    np.add.at(x, i, 1)  # here
+    return x
+
+
+def in_place_of_another_dtype(x, i):
+    i += 1.5  # here
+    return i
+
+
+def in_place_of_another_shape(x, i):
+    row = x[0]
+    row += x  # here
+    return row
+
+
+# Shapes that depend on the data.
+
+
+def mask(x, i):
+    return x[x > 0]  # here
+
+
+def mask_of_rows(x, i):
+    return x[x[:, 0] > 0, :]  # here
+
+
+def nonzero(x, i):
+    return np.nonzero(x)  # here
+
+
+def where_of_one(x, i):
+    return np.where(x > 0)  # here
+
+
+def unique(x, i):
+    return np.unique(i)  # here
+
+
+def traced_slice(x, i):
+    return x[i[0] : i[0] + 2]  # here
+
+
+def traced_repeats(x, i):
+    return np.repeat(x[:2], i, axis=0)  # here
+
+
+# What there is not.
+
+
+def sort(x, i):
+    return np.sort(x)  # here
+
+
+def median(x, i):
+    return np.median(x)  # here
+
+
+def unknown_function(x, i):
+    return np.convolve(x[0], x[1])  # here
+
+
+def unknown_linalg(x, i):
+    return np.linalg.inv(x[:3])  # here
+
+
+def unknown_ufunc(x, i):
+    return np.gcd(i, 2)  # here
+
+
+def unknown_method_of_a_ufunc(x, i):
+    return np.add.reduceat(x, [0, 1])  # here
+
+
+def unknown_reduction(x, i):
+    return np.subtract.reduce(x)  # here
+
+
+def unknown_option(x, i):
+    return np.unwrap(x, period=2)  # here
+
+
+def unsupported_option(x, i):
+    return np.cumsum(x, axis=0).sum(axis=0).reshape(3, 1, order="F")  # here
+
+
+def option_of_a_ufunc(x, i):
+    return np.less(x, 1, dtype=bool)  # here
+
+
+def allclose(x, i):
+    return np.allclose(x, x)  # here
+
+
+def item(x, i):
+    return x[0, 0].item()  # here
+
+
+def flat(x, i):
+    return x.flat[3]  # here
+
+
+def no_such_method(x, i):
+    return x.argsort()  # here
+
+
+def tile_language(x, i):
+    return iris.exp(x)  # here
+
+
+def tile_language_of_shapes(x, i):
+    return iris.zeros((4,)) + x  # here
+
+
+def text(x, i):
+    return x + "one"  # here
+
+
+def nothing(x, i):
+    return x == None  # noqa: E711  # here
+
+
+# Dtypes.
+
+
+def cast_to_f64(x, i):
+    return x.astype(np.float64)  # here
+
+
+def sum_in_f64(x, i):
+    return np.sum(x, dtype="float64")  # here
+
+
+def cast_to_complex(x, i):
+    return x.astype(complex)  # here
+
+
+def ambiguous_dtype(x, i):
+    return x.astype("i8")  # here
+
+
+def unknown_dtype(x, i):
+    return x.astype("f31")  # here
+
+
+def bits_of_floats(x, i):
+    return x & 1  # here
+
+
+def minus_of_bools(x, i):
+    return -(x > 0)  # here
+
+
+def difference_of_bools(x, i):
+    return (x > 0) - (x < 0)  # here
+
+
+def number_out_of_range(x, i):
+    return i.astype(np.uint8) + 300  # here
+
+
+def wide_number(x, i):
+    return i + 2**40  # here
+
+
+def complex_table(x, i):
+    return x + np.array([1j])  # here
+
+
+def float_index(x, i):
+    return x[x[:, 0]]  # here
+
+
+def float_exponent_of_integers(x, i):
+    return i**i  # here
+
+
+def float_into_integers(x, i):
+    return i.at[0].set(1.5)  # here
+
+
+# Shapes that do not fit.
+
+
+def shapes_that_do_not_fit(x, i):
+    return x + x[:2]  # here
+
+
+def inner_sizes(x, i):
+    return x @ x  # here
+
+
+def wrong_reshape(x, i):
+    return x.reshape(5, -1)  # here
+
+
+def wrong_axis(x, i):
+    return x.sum(axis=2)  # here
+
+
+def axis_twice(x, i):
+    return x.sum(axis=(0, -2))  # here
+
+
+def index_out_of_range(x, i):
+    return x[4]  # here
+
+
+def places_out_of_range(x, i):
+    return x[:, [0, 3]]  # here
+
+
+def too_many_indices(x, i):
+    return x[0, 0, 0]  # here
+
+
+def concatenated_wrongly(x, i):
+    return np.concatenate([x, x[:, :2]])  # here
+
+
+def stacked_wrongly(x, i):
+    return np.stack([x, x[0]])  # here
+
+
+def maximum_of_nothing(x, i):
+    return x[:0].max(axis=0)  # here
+
+
+def wrong_einsum(x, i):
+    return np.einsum("ij,jk->ik", x, x)  # here
+
+
+def einsum_of_nothing(x, i):
+    return np.einsum("ij->ik", x)  # here
+
+
+def split_unevenly(x, i):
+    return np.split(x, 3)  # here
+
+
+def wrong_update(x, i):
+    return x.at[:2].set(x)  # here
+
+
+# Values of another trace.
+
+
+def keeps(x, i):
+    kept.append(x + 1)
+    return x
+
+
+def of_another_trace(x, i):
+    return x + kept[0]  # here
+
+
+def through_a_helper(x, i):
+    def helper(y):
+        return np.sort(y)  # here
+
+    return helper(x)
+
+
+CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
+    (condition, ControlFlowError, "choose with np.where(condition, x, y)"),
+    (condition_of_an_array, ControlFlowError, "a condition is one bool, but this is a traced"),
+    (loop_condition, ControlFlowError, "is known only when it runs"),
+    (in_and, ControlFlowError, "combine with & | ~"),
+    (python_max, ControlFlowError, "is known only when it runs"),
+    (loop_over_a_number, ShapeError, "no axes to iterate over"),
+    (range_of_a_number, ControlFlowError, "needs a number while the function is traced"),
+    (float_of_a_number, ControlFlowError, "float() needs a number"),
+    (int_of_a_number, ControlFlowError, "int() needs a number"),
+    (shape_of_a_number, ControlFlowError, "name an argument in static_argnames"),
+    (zeros_of_a_number, ControlFlowError, "a size or a range needs a number"),
+    (membership, ControlFlowError, "np.any(x == item)"),
+    (length_of_a_number, ShapeError, "no len()"),
+    (concrete_indexed, LanguageError, "iris.asarray(table)[index]"),
+    (concrete_taken, LanguageError, "iris.asarray(table)[index]"),
+    (array_of_traced, LanguageError, "put together with np.stack"),
+    (asarray_of_traced, LanguageError, "has no elements while the function is traced"),
+    (full_of_traced, LanguageError, "has no elements while the function is traced"),
+    (full_of_traced_in_a_dtype, LanguageError, "np.copyto changes an array"),
+    (added_to_a_concrete, LanguageError, "np.add cannot write to out="),
+    (assigned_to_a_concrete, LanguageError, "has no elements while the function is traced"),
+    (copied_to, LanguageError, "np.copyto changes an array"),
+    (out_of_a_function, LanguageError, "np.sum cannot write to out="),
+    (out_of_a_ufunc, LanguageError, "np.exp cannot write to out="),
+    (where_of_a_ufunc, LanguageError, "write np.where(condition, np.exp(...), other)"),
+    (item_assigned, LanguageError, "x = x.at[index].set(values)"),
+    (item_added_to, LanguageError, "x = x.at[index].set(values)"),
+    (at_assigned, LanguageError, "write x = x.at[index].set(values)"),
+    (sorted_in_place, LanguageError, ".sort changes an array"),
+    (put, LanguageError, "np.put changes an array"),
+    (added_at, LanguageError, "write x.at[index].add(values)"),
+    (in_place_of_another_dtype, DTypeError, "write x = x + y instead of x += y"),
+    (in_place_of_another_shape, ShapeError, "stays of its shape"),
+    (mask, LanguageError, "np.where(mask, x, other) keeps all elements"),
+    (mask_of_rows, LanguageError, "how many elements a mask chooses depends on the data"),
+    (nonzero, LanguageError, "np.nonzero gives an array whose shape depends on the data"),
+    (where_of_one, LanguageError, "np.where of one argument"),
+    (unique, LanguageError, "shape depends on the data"),
+    (traced_slice, ShapeError, "x[start + np.arange(count)]"),
+    (traced_repeats, ShapeError, "is known while tracing: it gives the shape"),
+    (sort, LanguageError, "np.sort needs an order of the elements"),
+    (median, LanguageError, "np.median needs an order of the elements"),
+    (unknown_function, LanguageError, "np.convolve is not supported for traced arrays"),
+    (unknown_linalg, LanguageError, "np.linalg.inv is not supported"),
+    (unknown_ufunc, LanguageError, "np.gcd is not supported"),
+    (unknown_method_of_a_ufunc, LanguageError, "np.add.reduceat is not supported"),
+    (unknown_reduction, LanguageError, "np.subtract.reduce is not supported"),
+    (unknown_option, LanguageError, "np.unwrap is not supported"),
+    (unsupported_option, LanguageError, "order='F' is not supported"),
+    (option_of_a_ufunc, LanguageError, "got an unexpected keyword argument 'dtype'"),
+    (allclose, LanguageError, "np.isclose(a, b).all()"),
+    (item, LanguageError, ".item needs the elements"),
+    (flat, LanguageError, ".flat is about memory"),
+    (no_such_method, LanguageError, ".argsort is not supported for traced arrays"),
+    (tile_language, LanguageError, "the tile language computes with tiles"),
+    (tile_language_of_shapes, LanguageError, "works inside a kernel only"),
+    (text, LanguageError, "a str cannot be computed with"),
+    (nothing, LanguageError, "a NoneType cannot be computed with"),
+    (cast_to_f64, DTypeError, "Apple GPUs have no float64; use np.float32"),
+    (sum_in_f64, DTypeError, "Apple GPUs have no float64; use np.float32"),
+    (cast_to_complex, DTypeError, "not of complex128"),
+    (ambiguous_dtype, DTypeError, "write np.int8 or np.int64"),
+    (unknown_dtype, DTypeError, "no dtype is called 'f31'"),
+    (bits_of_floats, DTypeError, "and is for integers or bools, not f32"),
+    (minus_of_bools, DTypeError, "the negation of a bool is ~x"),
+    (difference_of_bools, DTypeError, "the difference of bools is a ^ b"),
+    (number_out_of_range, DTypeError, "300 does not fit u8"),
+    (wide_number, DTypeError, "does not fit i32"),
+    (complex_table, DTypeError, "not of complex128"),
+    (float_index, DTypeError, "an index is an integer"),
+    (float_exponent_of_integers, DTypeError, "x.astype(np.float32) ** y"),
+    (float_into_integers, DTypeError, "f32 does not go into an array of i32"),
+    (shapes_that_do_not_fit, ShapeError, "the shapes (4, 3) and (2, 3) do not fit together"),
+    (inner_sizes, ShapeError, "their inner sizes differ"),
+    (wrong_reshape, ShapeError, "do not fit the shape (5, -1)"),
+    (wrong_axis, ShapeError, "there is no axis 2: there are axes -2 to 1"),
+    (axis_twice, ShapeError, "an axis is given twice"),
+    (index_out_of_range, ShapeError, "axis 0 of size 4 has no index 4"),
+    (places_out_of_range, ShapeError, "axis 1 of size 3 has no index 3"),
+    (too_many_indices, ShapeError, "2 axes have no 3 indices"),
+    (concatenated_wrongly, ShapeError, "do not fit along axis 0"),
+    (stacked_wrongly, ShapeError, "do not stack"),
+    (maximum_of_nothing, ShapeError, "of no elements has no value"),
+    (wrong_einsum, ShapeError, "the axis j has the sizes 3 and 4"),
+    (einsum_of_nothing, ArgumentError, "no array has the axis k"),
+    (split_unevenly, ShapeError, "does not split into 3 equal parts"),
+    (wrong_update, ShapeError, "do not fit together"),
+    (of_another_trace, ScopeError, "another call of keeps or another function was traced"),
+    (through_a_helper, LanguageError, "np.sort needs an order"),
+]
+
+
+def marked_line(function: Callable[..., Any]) -> int:
+    first = function.__code__.co_firstlineno
+    with open(__file__) as file:
+        lines = file.readlines()
+    return next(i for i in range(first, first + 10) if "# here" in lines[i - 1])
+
+
+@pytest.fixture(autouse=True)
+def another_trace() -> None:
+    kept.clear()
+    trace(keeps, X, I)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "message"), CASES, ids=lambda x: getattr(x, "__name__", "")
+)
+def test_a_mistake_is_told_at_its_line(
+    function: Callable[..., Any], kind: type[UserError], message: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        trace(function, X, I)
+    error = caught.value
+    print(f"\n{type(error).__name__}: {error}")
+    assert type(error) is kind
+    assert message in error.message
+    assert error.spot is not None
+    assert (error.spot.file, error.spot.line) == (__file__, marked_line(function))
+    assert str(error).splitlines()[-1].endswith("^")
+
+
+def test_a_traced_array_after_its_trace() -> None:
+    for use in (lambda x: x + 1, lambda x: np.sum(x), lambda x: x[0], lambda x: x.at[0].set(1)):
+        with pytest.raises(ScopeError, match="stands for nothing after that") as caught:
+            use(kept[0])
+        assert caught.value.spot is not None and caught.value.spot.file == __file__
+    assert kept[0].shape == (4, 3)
+
+
+def test_attributes_that_no_array_has() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'foo'"):
+        trace(lambda x: x.foo, X)
+    with pytest.raises(TypeError, match="unhashable"):
+        trace(lambda x: {x: 1}, X)
