@@ -13,7 +13,8 @@ ARGUMENTS = (
     "%x: tensor<3x5xf32>, %y: tensor<3x5xf32>, %t: tensor<5x3xf32>, %col: tensor<3x1xf32>, "
     "%row: tensor<1x5xf32>, %c: tensor<3x1xbool>, %i: tensor<3x5xi32>, %j: tensor<3x5xi32>, "
     "%s: tensor<f32>, %m: tensor<i32>, %n: tensor<i32>, %v: tensor<15xf32>, %p: tensor<bool>, "
-    "%col3: tensor<1x3x1xf32>, %row3: tensor<1x1x5xf32>"
+    "%col3: tensor<1x3x1xf32>, %row3: tensor<1x1x5xf32>, "
+    "%rows: tensor<12x5xf32>, %col6: tensor<1x6x1xf32>"
 )
 
 CASES: dict[str, list[tuple[str, str | None]]] = {
@@ -37,6 +38,18 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
             "%d: tensor<15xbool> = compare lt %a, %b",
             "%0: tensor<3x5xbool> = compare lt %i, %j\n%d: tensor<15xbool> = graph.reshape %0",
         ),
+        # A bias is spread to the rows of all matrices.
+        (
+            "%a: tensor<2x6x5xf32> = graph.reshape %rows\n%b: tensor<2x6x5xf32> = graph.broadcast %row3\n"
+            "%d: tensor<2x6x5xf32> = add %a, %b",
+            "%0: tensor<1x5xf32> = graph.reshape %row3\n%1: tensor<12x5xf32> = graph.broadcast %0\n"
+            "%2: tensor<12x5xf32> = add %rows, %1\n%d: tensor<2x6x5xf32> = graph.reshape %2",
+        ),
+        (
+            "%a: tensor<2x6x5xf32> = graph.reshape %rows\n%b: tensor<2x6x5xf32> = graph.broadcast %col6\n"
+            "%d: tensor<2x6x5xf32> = add %a, %b",
+            None,
+        ),
         ("%a: tensor<15xf32> = graph.reshape %x\n%b: tensor<15xf32> = add %a, %v", None),
         (
             "%a: tensor<15xf32> = graph.reshape %x\n%b: tensor<15xf32> = graph.reshape %t\n"
@@ -49,6 +62,12 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
             "%a: tensor<5x3xf32> = graph.transpose [1, 0] %x\n"
             "%b: tensor<5x3xf32> = graph.transpose [1, 0] %y\n%d: tensor<5x3xf32> = sub %a, %b",
             "%0: tensor<3x5xf32> = sub %x, %y\n%d: tensor<5x3xf32> = graph.transpose [1, 0] %0",
+        ),
+        (
+            "%a: tensor<5x3xf32> = graph.transpose [1, 0] %x\n%e: tensor<1x3xf32> = graph.reshape %col\n"
+            "%b: tensor<5x3xf32> = graph.broadcast %e\n%d: tensor<5x3xf32> = sub %a, %b",
+            "%0: tensor<3x5xf32> = graph.broadcast %col\n%1: tensor<3x5xf32> = sub %x, %0\n"
+            "%d: tensor<5x3xf32> = graph.transpose [1, 0] %1",
         ),
         # ... and what then is transposed back.
         (

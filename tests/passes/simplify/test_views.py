@@ -244,5 +244,16 @@ def test_views(rule: str, before: str, after: str | None) -> None:
     becomes(Simplify(), rule, ARGUMENTS, before, after)
 
 
+def test_splats_are_seen_through_views() -> None:
+    becomes(
+        Simplify(),
+        "divide_by_power_of_two",
+        ARGUMENTS,
+        "%c: tensor<f32> = constant 4.0\n%d: tensor<1x1xf32> = graph.reshape %c\n"
+        "%e: tensor<3x5xf32> = graph.broadcast %d\n%r: tensor<3x5xf32> = div %x, %e",
+        "%c: tensor<3x5xf32> = constant 0.25\n%r: tensor<3x5xf32> = mul %x, %c",
+    )
+
+
 def test_every_rule_has_a_case() -> None:
     assert set(CASES) == names(rules, views)
