@@ -23,8 +23,7 @@ def mlp(x: Any, layers: Any) -> Any:
 def test_mlp() -> None:
     sizes = [7, 16, 16, 5]
     layers = [
-        (reals((n, m), seed=n) / np.float32(4), reals((m,), seed=m))
-        for n, m in pairwise(sizes)
+        (reals((n, m), seed=n) / np.float32(4), reals((m,), seed=m)) for n, m in pairwise(sizes)
     ]
     wide = [(w.astype(float), b.astype(float)) for w, b in layers]
     x = reals((6, 7))
