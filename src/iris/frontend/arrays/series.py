@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from iris.errors import ArgumentError, LanguageError, ShapeError
 from iris.frontend.arrays.convolution import Window, traced_convolution
 from iris.frontend.arrays.elementwise import as_float, binary, divide
@@ -57,10 +59,10 @@ def _one_along(x: TracedArray, axis: int, end: TracedArray) -> TracedArray:
     return end if end.ndim else over_shape(end, shape)
 
 
-def _step(x: TracedArray, axis: int) -> TracedArray:
-    """Each element but the first, less the one before it."""
-    size = max(0, x.shape[axis] - 1)
-    later, earlier = cut_axis(x, axis, min(1, size), size), cut_axis(x, axis, 0, size)
+def _step(x: TracedArray, axis: int, by: int = 1) -> TracedArray:
+    """Each element less the one so many before it, where there is one."""
+    size = max(0, x.shape[axis] - by)
+    later, earlier = cut_axis(x, axis, by, size), cut_axis(x, axis, 0, size)
     return binary(math.Xor if x.element is bool_ else math.Sub, later, earlier)
 
 
@@ -80,10 +82,9 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1) -> An
         size = x.shape[at]
         if size < 2:
             raise error_here(ShapeError, f"axis {at} of {x} has no two elements")
-        steps = _step(x, at)
-        inner = binary(math.Add, cut_axis(steps, at, 0, size - 2), cut_axis(steps, at, 1, size - 2))
-        ends = cut_axis(steps, at, 0, 1), cut_axis(steps, at, size - 2, 1)
-        slopes = concatenate([ends[0], binary(math.Mul, inner, 0.5), ends[1]], at)
+        inner = binary(math.Mul, _step(x, at, 2), 0.5)
+        first, last = cut_axis(x, at, 0, 2), cut_axis(x, at, size - 2, 2)
+        slopes = concatenate([_step(first, at), inner, _step(last, at)], at)
         found.append(divide(slopes, spacing))
     return found[0] if len(found) == 1 else tuple(found)
 
@@ -114,11 +115,10 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> TracedArr
 def polyval(p: Any, x: Any) -> TracedArray:
     """By Horner's rule, the coefficient of the highest power first."""
     coefficients = operand(p)
-    if len(shape_of(coefficients)) != 1:
+    if not isinstance(coefficients, (TracedArray, np.ndarray)) or coefficients.ndim != 1:
         raise error_here(ShapeError, "the coefficients of np.polyval are a vector")
     found: Any = 0
-    for nth in range(shape_of(coefficients)[0]):
-        coefficient = without_axes(cut_axis(traced(coefficients), 0, nth, 1), [0])
+    for coefficient in list(coefficients):
         found = binary(math.Add, binary(math.Mul, found, x), coefficient)
     return traced(found)
 
