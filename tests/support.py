@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+ARRAY_EXAMPLES = [path for path in EXAMPLES if "@iris.jit" in path.read_text(encoding="utf-8")]
 
 
 def counts(n_slice: int, n_full: int) -> int:
     """How many cases to try: `n_slice` in `make test`, `n_full` in `make campaign`."""
     return n_full if os.environ.get("IRIS_CAMPAIGN") == "1" else n_slice
+
+
+def load(script: Path) -> ModuleType:
+    """A script as a module, newly made."""
+    spec = importlib.util.spec_from_file_location(script.stem, script)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

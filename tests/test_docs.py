@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -19,10 +17,9 @@ from iris.compiler.compilation import METAL_PIPELINE
 from iris.ir import parse
 from iris.ir.control import Func
 from iris.passes import run
-from support import ROOT
+from support import EXAMPLES, ROOT, load
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -84,15 +81,6 @@ def test_the_pages_ir_parses() -> None:
         assert str(parse(text)) == text
 
 
-def load(file: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("script", ROOT / file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_readme_shows_what_its_ir_becomes() -> None:
     page = (ROOT / "README.md").read_text()
     (text,) = blocks(page, "iris")
@@ -103,7 +91,7 @@ def test_the_readme_shows_what_its_ir_becomes() -> None:
 
 
 def test_the_list_of_ops_is_current() -> None:
-    script = load("docs/make_ops.py")
+    script = load(ROOT / "docs/make_ops.py")
     assert script.FILE.read_text() == script.reference(), "run python docs/make_ops.py"
 
 

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
 from every_level import EveryLevel
 from on_metal import OnMetal
-from support import ROOT
-
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-
+from support import ARRAY_EXAMPLES, EXAMPLES, load
 
 DEVICES = [
     pytest.param(EveryLevel, id=EveryLevel.name),
     pytest.param(OnMetal, id=OnMetal.name, marks=pytest.mark.metal),
 ]
+OF_KERNELS = [example for example in EXAMPLES if example not in ARRAY_EXAMPLES]
 
 
 @pytest.mark.parametrize("device", DEVICES, indirect=True)
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", OF_KERNELS, ids=lambda path: path.stem)
 def test_the_levels_agree(example: Path, device: None) -> None:
-    spec = importlib.util.spec_from_file_location(example.stem, example)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.main()
+    load(example).main()

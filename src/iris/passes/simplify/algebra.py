@@ -9,7 +9,7 @@ from iris.ir.core import Value
 from iris.ir.literal import encode
 from iris.ir.math import constant_bits, element_type
 from iris.ir.rewriter import Rewriter
-from iris.ir.types import DType, bf16, bool_, f16, f32
+from iris.ir.types import DType, Kind, bf16, bool_, f16, f32
 from iris.passes.simplify.making import Before, dtype_of, rules
 
 # The bits of a significand, and the least exponent of 2 that is not subnormal.
@@ -79,10 +79,12 @@ def both_negative(op: math.Mul | math.Div, rewriter: Rewriter) -> None:
 
 
 @rules(math.Abs)
-def magnitude_of_negative(op: math.Abs, rewriter: Rewriter) -> None:
-    """A sign does not matter for the magnitude."""
-    inner = op.x.op
-    if isinstance(inner, math.Neg):
+def magnitude(op: math.Abs, rewriter: Rewriter) -> None:
+    """What has no sign is its magnitude, and of what has one it does not matter."""
+    inner, dtype = op.x.op, dtype_of(op.x)
+    if dtype.kind is Kind.UNSIGNED:
+        rewriter.replace(op, op.x)
+    elif isinstance(inner, math.Neg):
         rewriter.replace(op, math.Abs(inner.x))
 
 

@@ -10,6 +10,7 @@ from iris.ir.builder import Builder
 from iris.ir.control import Func, Yield
 from iris.ir.core import Op, Value
 from iris.ir.math import Constant, element_type
+from iris.passes.graph_to_tile import ROOM
 from iris.passes.tiling.cost import Cost, cost_of
 from iris.passes.tiling.demand import Demands, Unfit
 from iris.passes.tiling.schedule import cut
@@ -91,7 +92,7 @@ class Fusion:
         if len(read) + len(outputs) > MOST_ARRAYS:
             raise Unfit(f"a kernel takes {MOST_ARRAYS} arrays, not {len(read) + len(outputs)}")
         order = sorted(ops, key=self.position.__getitem__)
-        cost = cost_of(cut(Demands.of(outputs, read)))
+        cost = cost_of(cut(Demands.of(outputs, read), ROOM))
         return Candidate(outputs, read, tuple(order), cost)
 
     def _gather(
