@@ -139,16 +139,5 @@ def test_compared_as_a_whole() -> None:
         agrees(lambda x, n=nan: np.array_equal(x, x, equal_nan=n), x, dtype=np.bool_)
     agrees(lambda x, y: np.isclose(x, y, 0.1, 0.5), x, y)
     agrees(lambda x, y: (np.array_equal(x, y), np.array_equal(x, y[1:])), x, y)
+    agrees(lambda x, y: (np.isin(x, y), np.isin(x, [1, 2], invert=True)), x, y, dtype=np.bool_)
     agrees(lambda x, y: (np.isposinf(x), np.isneginf(x)), x, y)
-
-
-@pytest.mark.parametrize("shape", [s for s in SHAPES if s], ids=str)
-def test_differences(shape: tuple[int, ...]) -> None:
-    for dtype in (np.float32, np.bool_, np.uint8):
-        x = numbers(shape, dtype)
-        for axis in range(-len(shape), len(shape)):
-            for n in (0, 1, 2):
-                agrees(lambda x, a=axis, n=n: np.diff(x, n, a), x, dtype=dtype)
-    x = numbers(shape)
-    agrees(lambda x: np.diff(x, prepend=0), x)
-    agrees(lambda x: np.diff(x, axis=0, append=x[:1], prepend=2.0), x)

@@ -237,7 +237,7 @@ def median(x, i):
 
 
 def unknown_function(x, i):
-    return np.convolve(x[0], x[1])  # here
+    return np.correlate(x[0], x[1])  # here
 
 
 def unknown_linalg(x, i):
@@ -484,7 +484,7 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (traced_repeats, ShapeError, "is known while tracing: it gives the shape"),
     (sort, LanguageError, "np.sort needs an order of the elements"),
     (median, LanguageError, "np.median needs an order of the elements"),
-    (unknown_function, LanguageError, "np.convolve is not supported for traced arrays"),
+    (unknown_function, LanguageError, "np.correlate is not supported for traced arrays"),
     (unknown_linalg, LanguageError, "np.linalg.inv is not supported"),
     (unknown_ufunc, LanguageError, "np.gcd is not supported"),
     (unknown_method_of_a_ufunc, LanguageError, "np.add.reduceat is not supported"),
