@@ -11,7 +11,7 @@ from iris.compiler.arrays import ArrayCompilation, KernelCompilation
 from iris.compiler.compilation import GRAPH_PIPELINE, optimize
 from iris.compiler.graph_program import GraphProgram
 from iris.errors import ArgumentError
-from iris.frontend.arrays import ArrayFunction, Call, TensorSpec, Tree, spec_of
+from iris.frontend.arrays import ArrayFunction, Call, TensorSpec, Tree, is_tracing, spec_of
 from iris.frontend.tracing import error_here
 from iris.ir.core import Module
 from iris.runtime.buffer import Buffer
@@ -64,6 +64,8 @@ class Jit:
         functools.update_wrapper(self, function.function)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if is_tracing():  # within another: as if it stood there
+            return self.function.function(*arguments, **named)
         device = named.pop("device", None)
         call = self.function.bind(arguments, named)
         buffers = [leaf.value for leaf in call.leaves if isinstance(leaf.value, Buffer)]

@@ -296,14 +296,14 @@ class Emitter:
         """A place that is looked up, which must be one of those that there are."""
         place = lookup.place
         value = self.element(place, frame)
+        mask = self.mask(self.dependencies[place], place.guard, frame)
+        if mask is not None:
+            value = self.choose(mask, value, self.like(0, value))
         # As an unsigned number one comparison tells.
         value = self.cast(value, u64 if place.element is i64 else u32)
         if lookup not in self.checked:
             self.checked.add(lookup)
             inside = self.b(math.Compare(Predicate.LT, value, self.like(lookup.size, value)))
-            mask = self.mask(self.dependencies[place], place.guard, frame)
-            if mask is not None:
-                inside = self.binary(math.Or, inside, self.b(math.Not(mask)))
             self.b.insert(tile.Assert("an index is outside of its axis", inside))
         return self.cast(value, i32)
 

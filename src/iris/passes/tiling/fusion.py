@@ -49,22 +49,46 @@ class Fusion:
         self.known: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
         self.reasons: dict[Value, str] = {}
         arguments = function.body.arguments
+        parts = _parted(function)
         self.results = _results(function)
-        copies = _copied(function)
+        kept = {*self.results, *parts, *_copied(function)}
         self.position = {op: n for n, op in enumerate(function.body)}
-        needed = _needed(function)
-        stored = [
-            v
-            for op in needed
-            for v in op.results
-            if is_work(op) or v in self.results or v in copies
-        ]
-        self.stored = dict.fromkeys(stored)
+        made = [v for op in _needed(function) for v in op.results]
+        self.stored = {v: None for v in made if v in kept or (v.op is not None and is_work(v.op))}
         self.inputs = set(arguments)
-        self.kernels = {v: self._candidate((v,)) for v in self.stored}
+        self.kernels: dict[Value, Candidate] = {}
+        for value in list(self.stored):
+            self._store(value)
         self._inline()
         self._move_on()
         self._join()
+
+    def _store(self, value: Value) -> None:
+        """Have a kernel for a value; of what takes too many arrays, parts are stored first."""
+        while True:
+            try:
+                self.kernels[value] = self._candidate((value,))
+                return
+            except Unfit:
+                part = self._part(value)
+                if part is None:
+                    raise
+                self.stored = dict.fromkeys((*self.stored, part))
+                self._store(part)
+
+    def _part(self, value: Value) -> Value | None:
+        """The first value on the way to another that is made of half as many arrays as one kernel
+        takes."""
+        ops: dict[Op, None] = {}
+        read: dict[Value, None] = {}
+        self._gather(value, (value,), self.inputs | self.stored.keys(), ops, read)
+        made_of: dict[Value, set[Value]] = {v: {v} for v in read}
+        for op in sorted(ops, key=self.position.__getitem__):
+            (result,) = op.results
+            made_of[result] = set().union(*(made_of.get(v, set()) for v in op.operands))
+            if result is not value and len(made_of[result]) >= MOST_ARRAYS // 2:
+                return result
+        return None
 
     # Candidates.
 
@@ -332,6 +356,21 @@ def _results(function: Func) -> list[Value]:
             end.set_operands(tuple(operands))
         found[root] = None
     return list(found)
+
+
+def _parted(function: Func) -> set[Value]:
+    """Parts of what is put together from more tensors than one kernel takes."""
+    parts = set()
+    for op in list(function.body):
+        while isinstance(op, graph.Concat) and len(op.values) > MOST_ARRAYS // 2:
+            b = Builder(function.body, op, op.location)
+            part = b(graph.Concat(op.axis, op.values[: MOST_ARRAYS // 2]))
+            parts.add(part)
+            whole = graph.Concat(op.axis, (part, *op.values[MOST_ARRAYS // 2 :]))
+            op.results[0].replace_by(b(whole, op.results[0].name))
+            op.erase()
+            op = whole
+    return parts
 
 
 def _copied(function: Func) -> set[Value]:
