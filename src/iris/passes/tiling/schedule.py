@@ -168,14 +168,11 @@ class Cut:
         """How many programs there are."""
         return prod([self.blocks(axis) for axis in self.demands.outer if axis not in self.kept])
 
-    def within(self, axes: Iterable[Axis]) -> int:
-        """How many elements a program makes of what differs along some axes."""
-        count = 1
-        for axis in axes:
-            count *= self.lanes.get(axis, 1)
-            if axis in self.kept or axis not in self.outer:
-                count *= self.blocks(axis)
-        return count
+    def times(self, axes: Collection[Axis]) -> int:
+        """How often all programs together make an element of what differs along some axes, each
+        of which may be made by several programs."""
+        shared = [a for a in self.demands.outer if a not in self.kept and a not in axes]
+        return _size(axes) * prod([self.blocks(axis) for axis in shared])
 
     def _sides(self, recipe: Combining) -> tuple[list[Axis], list[Axis]] | None:
         """The axes along which a product of matrices has its rows, and those of its columns."""
