@@ -273,7 +273,7 @@ def test_a_trace_needs_no_arrays() -> None:
         (object(), ArgumentError, "named in static_argnames"),
         (2**70, DTypeError, "over 64 bits"),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__ if type(value) is object else str(value),
 )
 def test_arguments_that_cannot_be(value: Any, kind: type[UserError], message: str) -> None:
     with pytest.raises(UserError) as caught:
