@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import math
+import os
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -147,6 +148,7 @@ def compiled(case: Case) -> None:
 
 def tinygrad_kernels(case: Case) -> tuple[int, int]:
     """The kernels that tinygrad makes of a program, and the bytes of what these are given."""
+    os.environ.setdefault("DEV", "METAL")
     from tinygrad import Tensor
     from tinygrad.uop.ops import Ops
 
@@ -171,7 +173,7 @@ def tinygrad_kernels(case: Case) -> tuple[int, int]:
     for call in first.schedule_linear(*others).toposort():
         if call.op is Ops.CALL and call.src[0].op is Ops.SINK:
             kernels += 1
-            moved += sum(4 * buffer.size for buffer in call.src[1:])
+            moved += sum(4 * math.prod(buffer.shape) for buffer in call.src[1:])
     return kernels, moved
 
 
@@ -222,7 +224,7 @@ def main() -> None:
             count, theirs = tinygrad_kernels(case)
             row |= {"tinygrad": count, "KB, theirs": theirs / 1e3}
         rows[name] = row
-    print("kernels, bytes, milliseconds" + "" if has_tinygrad else " (tinygrad not installed)")
+    print("kernels, bytes, milliseconds" + ("" if has_tinygrad else " (tinygrad not installed)"))
     report.write("fusion", rows)
 
 
