@@ -110,11 +110,16 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
         (
             "%a: tensor<4x7xi32> = graph.pad [1, 1] %i, %m\n%b: tensor<4x7xi32> = graph.pad [1, 1] %j, %n\n"
             "%d: tensor<4x7xbool> = compare lt %a, %b\n%k: tensor<4x7xi32> = constant 3\n"
-            "%e: tensor<4x7xi32> = select %d, %a, %k",
+            "%o: tensor<4x7xi32> = constant 1\n%e: tensor<4x7xi32> = select %d, %o, %k",
             "%0: tensor<3x5xbool> = compare lt %i, %j\n%1: tensor<bool> = compare lt %m, %n\n"
-            "%2: tensor<3x5xi32> = constant 3\n%3: tensor<3x5xi32> = select %0, %i, %2\n"
-            "%4: tensor<i32> = constant 3\n%5: tensor<i32> = select %1, %m, %4\n"
-            "%e: tensor<4x7xi32> = graph.pad [1, 1] %3, %5",
+            "%2: tensor<3x5xi32> = constant 1\n%3: tensor<3x5xi32> = constant 3\n"
+            "%4: tensor<3x5xi32> = select %0, %2, %3\n%5: tensor<i32> = constant 1\n"
+            "%6: tensor<i32> = constant 3\n%7: tensor<i32> = select %1, %5, %6\n"
+            "%e: tensor<4x7xi32> = graph.pad [1, 1] %4, %7",
+        ),
+        (
+            "%a: tensor<4x7xf32> = graph.pad [1, 1] %x, %s\n%b: tensor<4x7xf32> = exp %a\n%a, %b",
+            None,
         ),
         (
             "%a: tensor<4x7xf32> = graph.pad [1, 1] %x, %s\n%b: tensor<4x7xf32> = graph.pad [0, 1] %y, %s\n"

@@ -118,10 +118,12 @@ def elementwise_of_broadcasts(op: Op, rewriter: Rewriter) -> None:
 
 @rules(*ELEMENTWISE)
 def elementwise_of_pads(op: Op, rewriter: Rewriter) -> None:
-    """What is padded alike is padded later, with what the op makes of the values."""
+    """What is padded alike, for nobody else, is padded later, with what the op makes of the
+    values."""
     pads = _views(op, graph.Pad)
     view = next(iter(pads.values()), None)
-    if view is not None and not _spread(op) and pads_something(view):
+    alone = not _spread(op) and all(used_once(v, op) for v in pads)
+    if view is not None and alone and pads_something(view):
         before = Before(op, rewriter)
         made = _on(before, op, shape_of(view.x), {v: pad.x for v, pad in pads.items()})
         value = _on(before, op, (), {v: pad.value for v, pad in pads.items()})
