@@ -8,12 +8,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import iris
+from iris import nn
 from iris.codegen.msl import emit
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.compilation import GRAPH_PIPELINE, METAL_PIPELINE
+from iris.frontend.arrays.protocol import FUNCTIONS, UFUNCS
 from iris.ir import parse
 from iris.ir.control import Func
 from iris.passes import run
@@ -57,7 +61,7 @@ def test_the_pages_programs_run_and_print_what_is_shown(page: Path, tmp_path: Pa
 
 
 def test_the_guides_show_every_word() -> None:
-    pages = [(ROOT / f"docs/{page}.md").read_text() for page in ("language", "running")]
+    pages = [(ROOT / f"docs/{page}.md").read_text() for page in ("language", "running", "arrays")]
     tree = ast.parse("\n".join([block for page in pages for block in blocks(page, "python")]))
     used = {
         node.attr
@@ -72,6 +76,15 @@ def test_the_guides_show_every_word() -> None:
 def test_the_guide_tells_of_every_pass() -> None:
     page = (ROOT / "docs/metal.md").read_text()
     assert [p.name for p in METAL_PIPELINE if f"`{p.name}`" not in page] == []
+    page = (ROOT / "docs/ir.md").read_text()
+    assert [p.name for p in GRAPH_PIPELINE if f"`{p.name}`" not in page] == []
+
+
+def test_the_guide_names_every_function_of_numpy() -> None:
+    page = (ROOT / "docs/arrays.md").read_text()
+    there = {function.__name__ for function in (*FUNCTIONS, *UFUNCS["__call__"])}
+    assert there.difference(re.findall(r"\w+", page)) == set()
+    assert [name for name in nn.__all__ if f"nn.{name}" not in page] == []
 
 
 def test_the_pages_ir_parses() -> None:
@@ -88,6 +101,17 @@ def test_the_readme_shows_what_its_ir_becomes() -> None:
     assert isinstance(kernel, Func)
     (shown,) = blocks(page, "metal")
     assert shown in emit(kernel).text
+
+
+def test_the_readme_shows_the_kernels_of_its_function() -> None:
+    page = (ROOT / "README.md").read_text()
+    (block,) = [text for text in blocks(page, "python") if "@iris.jit" in text]
+    function: dict[str, Any] = {"iris": iris}
+    exec(block.partition("\n\n\nshares")[0], function)
+    shapes = [(64, 300), (300, 128), (128,), (128, 10), (10,)]
+    compilation = function["classify"].lower(*[np.zeros(shape, np.float32) for shape in shapes])
+    assert f"```\n{str(compilation).rstrip()}\n```" in page
+    assert f"```\n{compilation.kernels}\n{compilation.why[0]}\n```" in page
 
 
 def test_the_list_of_ops_is_current() -> None:
