@@ -113,7 +113,7 @@ ROW = numbers(COLUMNS)
 LAYERS = (numbers(96, 256), numbers(256, 512), numbers(512), numbers(512, 128), numbers(128))
 HEADS = tuple(numbers(8, 128, 64, seed=n) for n in range(3))
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
-    **{f"chain of {n}": (chain(n), (X,), 1) for n in (1, 7, 40)},
+    **{f"chain of {n}": (chain(n), (X,), 1) for n in (1, 7, 300)},
     "softmax": (softmax, (X,), 1),
     "softmax otherwise": (softmax_otherwise, (X,), 1),
     "nn.softmax": (nn.softmax, (X,), 1),

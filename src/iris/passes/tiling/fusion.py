@@ -79,9 +79,7 @@ class Fusion:
     def _part(self, value: Value) -> Value | None:
         """The first value on the way to another that is made of half as many arrays as one kernel
         takes."""
-        ops: dict[Op, None] = {}
-        read: dict[Value, None] = {}
-        self._gather(value, (value,), self.inputs | self.stored.keys(), ops, read)
+        ops, read = self._gather((value,), self.inputs | self.stored.keys())
         made_of: dict[Value, set[Value]] = {v: {v} for v in read}
         for op in sorted(ops, key=self.position.__getitem__):
             (result,) = op.results
@@ -95,14 +93,11 @@ class Fusion:
     def _candidate(self, outputs: tuple[Value, ...], inlined: Value | None = None) -> Candidate:
         """What writes some values, with one that is made where it is needed."""
         inputs = (self.inputs | self.stored.keys()).difference(outputs, [inlined])
-        ops: dict[Op, None] = {}
-        read: dict[Value, None] = {}
-        for value in outputs:
-            self._gather(value, outputs, inputs, ops, read)
-        key = outputs, tuple(read)
+        ops, read = self._gather(outputs, inputs)
+        key = outputs, read
         if key not in self.known:
             try:
-                self.known[key] = self._planned(outputs, tuple(read), ops)
+                self.known[key] = self._planned(outputs, read, ops)
             except Unfit as error:
                 self.known[key] = str(error)
         known = self.known[key]
@@ -120,21 +115,21 @@ class Fusion:
         return Candidate(outputs, read, tuple(order), cost)
 
     def _gather(
-        self,
-        value: Value,
-        outputs: Sequence[Value],
-        inputs: Collection[Value],
-        ops: dict[Op, None],
-        read: dict[Value, None],
-    ) -> None:
-        """The ops that make a value of some inputs, and which inputs those are."""
-        op = value.op
-        if op is None or (value in inputs and value not in outputs):
-            read[value] = None
-        elif op not in ops:
-            ops[op] = None
-            for operand in op.operands:
-                self._gather(operand, outputs, inputs, ops, read)
+        self, outputs: Sequence[Value], inputs: Collection[Value]
+    ) -> tuple[set[Op], tuple[Value, ...]]:
+        """The ops that make some values of inputs, and which inputs those are."""
+        ops: set[Op] = set()
+        read: dict[Value, None] = {}
+        waiting = list(outputs)[::-1]
+        while waiting:
+            value = waiting.pop()
+            op = value.op
+            if op is None or (value in inputs and value not in outputs):
+                read[value] = None
+            elif op not in ops:
+                ops.add(op)
+                waiting += op.operands[::-1]
+        return ops, tuple(read)
 
     def _readers(self, value: Value) -> list[Candidate]:
         return [k for k in dict.fromkeys(self.kernels.values()) if value in k.inputs]
