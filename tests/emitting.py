@@ -10,17 +10,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
+from every_level import each_lowered
 from iris.codegen import emit
-from iris.compiler.compilation import METAL_PIPELINE, TILE_PIPELINE
 from iris.ir.control import Func
-from iris.ir.core import Module
-from iris.passes import run as run_passes
 from iris.runtime.device import Program
 from iris.runtime.interpreters import Interpreter
-from iris.testing.levels import with_simdgroups
 
 SIMDGROUPS = (1, 4)
-LOWERING = METAL_PIPELINE.after(len(TILE_PIPELINE))
 
 
 class Emitting(Interpreter):
@@ -30,11 +26,7 @@ class Emitting(Interpreter):
     texts: ClassVar[list[str]] = []
 
     def compile(self, entry: Func, source: Any = None) -> Program:
-        for count in SIMDGROUPS:
-            copy = Module([entry.clone({})])
-            (function,) = run_passes(copy, with_simdgroups(LOWERING, count))
-            assert isinstance(function, Func)
-            Emitting.texts.append(emit(function).text)
+        Emitting.texts += [emit(f).text for f in each_lowered(entry, SIMDGROUPS)]
         return super().compile(entry)
 
 

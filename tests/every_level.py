@@ -7,13 +7,15 @@ each array must be what `interp.bounds` says of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from iris.compiler.compilation import METAL_PIPELINE, TILE_PIPELINE
+from iris.errors import OutOfResources
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
+from iris.passes import Instrument
 from iris.passes import run as run_passes
 from iris.passes.instruments import Check
 from iris.runtime.device import ArrayArgument, Grid, Program
@@ -27,6 +29,25 @@ INTERLEAVINGS = counts(2, 20)
 LOWERING = METAL_PIPELINE.after(len(TILE_PIPELINE))
 
 
+def each_lowered(
+    entry: Func, counts: Sequence[int], watching: Sequence[Instrument] = ()
+) -> Iterator[Func]:
+    """A kernel lowered for several numbers of simdgroups.
+
+    What is made of a graph is of a size that many simdgroups can hold; of fewer it may be too much.
+    """
+    for count in counts:
+        copy = Module([entry.clone({})])
+        try:
+            (function,) = run_passes(copy, with_simdgroups(LOWERING, count), watching)
+        except OutOfResources:
+            if not entry.grid or count == counts[-1]:
+                raise
+            continue
+        assert isinstance(function, Func)
+        yield function
+
+
 class EveryLevel(Interpreter):
     """Runs kernels at every level, and raises `Disagreement` where the levels do not agree."""
 
@@ -35,22 +56,15 @@ class EveryLevel(Interpreter):
     counted: ClassVar[Agreement] = Agreement()
 
     def compile(self, entry: Func, source: Any = None) -> Program:
-        lowered = {}
-        for count in SIMDGROUPS:
-            copy = Module([entry.clone({})])
-            # Every stage is valid, and is read back as it was.
-            watch = [Check(roundtrips)]
-            (function,) = run_passes(copy, with_simdgroups(LOWERING, count), watch)
-            assert isinstance(function, Func)
-            lowered[count] = function
-        return Program(entry, lowered)
+        # Every stage is valid, and is read back as it was.
+        return Program(entry, list(each_lowered(entry, SIMDGROUPS, [Check(roundtrips)])))
 
     def launch(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None
     ) -> None:
         ways = [
             (function, seed, self._copies(arguments))
-            for function in program.code.values()
+            for function in program.code
             for seed in (None, *range(INTERLEAVINGS))
         ]
         views = [self._view(a) if isinstance(a, ArrayArgument) else a for a in arguments]

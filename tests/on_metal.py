@@ -12,17 +12,15 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from every_level import LOWERING, EveryLevel
+from every_level import EveryLevel, each_lowered
 from iris.codegen import emit
 from iris.codegen.msl_table import MSL
 from iris.codegen.source import Source
 from iris.ir.control import Func
-from iris.ir.core import Module
-from iris.passes import run as run_passes
 from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program
 from iris.runtime.devices import select
 from iris.softmetal import build
-from iris.testing.levels import Disagreement, Expected, with_simdgroups
+from iris.testing.levels import Disagreement, Expected
 from support import counts
 
 SIMDGROUPS = (4,) if counts(0, 1) == 0 else (1, 4)
@@ -68,13 +66,8 @@ class OnMetal(EveryLevel):
 
     def compile(self, entry: Func, source: Any = None) -> Program:
         metal = select(METAL)
-        programs = []
-        for count in SIMDGROUPS:
-            copy = Module([entry.clone({})])
-            (function,) = run_passes(copy, with_simdgroups(LOWERING, count))
-            assert isinstance(function, Func)
-            programs.append(metal.compile(function, emit(function)))
-        return Program(entry, programs)
+        made = [metal.compile(f, emit(f)) for f in each_lowered(entry, SIMDGROUPS)]
+        return Program(entry, made)
 
     def launch(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None

@@ -213,7 +213,7 @@ def attention(
     scores = scores * (q.shape[-1] ** -0.5 if scale is None else scale)
     if causal:
         queries, keys = q.shape[-2], k.shape[-2]
-        last = np.arange(queries, dtype=np.int32, like=q) + (keys - queries)
+        last = np.arange(keys - queries, keys, dtype=np.int32, like=q)
         seen = np.arange(keys, dtype=np.int32, like=q) <= np.expand_dims(last, -1)
         scores = np.where(seen, scores, -np.inf)
     if mask is not None:

@@ -341,3 +341,28 @@ def test_an_array_that_is_needed_again_is_not_overwritten() -> None:
   %8: regs<4xf32> = metal.slice %0, %c1
   metal.store %Y, %lane, %8
 """)
+
+
+def test_an_element_of_what_repeats_is_one_of_those_there_are() -> None:
+    """One vector stands for both halves where these are taken whole, but has not their elements."""
+    assert (
+        body("""\
+  %at: i32 = mul %lane, %c4
+  %0: regs<4xf32> = metal.load %X, %at
+  %1: regs<4xbool> = compare lt %0, %0
+  %2: regs<8xbool> = metal.take [0, 1, 2, 3, 0, 1, 2, 3] %1
+  metal.foreach 8 (%i: i32) {
+    %3: bool = metal.slice %2, %i
+    metal.store %Y, %i, %zero, mask=%3
+    yield
+  }
+""")
+        == """\
+int at = lane * 4;
+float4 v = *(device const float4*)&X[at];
+bool4 flag = v < v;
+bool flag_1[8] = {flag.x, flag.y, flag.z, flag.w, flag.x, flag.y, flag.z, flag.w};
+for (int i = 0; i < 8; ++i) {
+    if (flag_1[i]) Y[i] = 0.0f;
+}"""
+    )

@@ -112,3 +112,16 @@ def test_an_op_with_regions_does_what_is_in_it() -> None:
     branch = next(op for op in parse(TEXT).walk() if op.name == "if" and is_convergent(op))
     assert branch.regions[0].first is not None
     assert branch.regions[0].first.name == "metal.shuffle_xor"
+
+
+def test_what_looks_up_places_may_find_none() -> None:
+    text = """
+    func graph @f(%x: tensor<3xf32>, %i: tensor<3xi32>) {
+      %a: tensor<3xf32> = graph.gather [0] %x, %i
+      %b: tensor<3xf32> = graph.scatter add [0] %x, %x, %i
+      %c: tensor<3xf32> = graph.scan sum 0 %x
+      return
+    }
+    """
+    (function,) = parse(text)
+    assert [may_speculate(op) for op in function.regions[0]] == [False, False, True, True]

@@ -7,13 +7,14 @@ from collections import Counter
 import pytest
 
 from expressions import body_after, first_difference, random_expressions
+from graph_rules import becomes, graph
 from iris.errors import VerifyError
 from iris.ir import Module, math, parse
 from iris.ir.control import For
 from iris.ir.core import OPS, Op
 from iris.ir.rewriter import Rewriter, Rules
 from iris.ir.types import DTYPES
-from iris.passes import fold
+from iris.passes import fold, run
 from iris.passes.fold import Fold
 from support import counts
 
@@ -209,7 +210,7 @@ def test_rule(rule: str, before: str, after: str | None) -> None:
 
 def test_every_rule_has_a_case() -> None:
     names = {rule.__name__ for cls in OPS.values() for rule in fold.rules.of(cls)}
-    assert names == set(CASES)
+    assert names == {*CASES, *(rule for rule, _, _ in GRAPH_CASES)}
 
 
 def test_it_does_what_its_docstring_shows() -> None:
@@ -409,3 +410,77 @@ def test_a_wrong_rule_is_found(cls: type[Op], rule: object) -> None:
     except VerifyError:
         return
     assert found is not None
+
+
+GRAPH = "%x: tensor<3x5xf32>, %i: tensor<3x5xi32>, %s: tensor<i32>"
+GRAPH_CASES: list[tuple[str, str, str | None]] = [
+    (
+        "reshape",
+        "%c: tensor<1x5xf32> = constant 2.5\n%a: tensor<3x5xf32> = graph.broadcast %c\n"
+        "%b: tensor<5x3xf32> = graph.transpose [1, 0] %a\n%d: tensor<15xf32> = graph.reshape %b\n"
+        "%r: tensor<7xf32> = graph.slice [0] [2] %d",
+        "%r: tensor<7xf32> = constant 2.5",
+    ),
+    (
+        "reshape",
+        "%c: tensor<3xi32> = constant 7\n%z: tensor<i32> = constant 7\n"
+        "%a: tensor<5xi32> = graph.pad [1] %c, %z\n%r: tensor<8xi32> = graph.concat 0 %a, %c",
+        "%r: tensor<8xi32> = constant 7",
+    ),
+    (
+        "reshape",
+        "%c: tensor<3xf32> = constant 0.0\n%z: tensor<f32> = constant -0.0\n"
+        "%r: tensor<5xf32> = graph.pad [1] %c, %z",
+        None,
+    ),
+    (
+        "reduce",
+        "%c: tensor<3x5xi32> = constant -7\n%r: tensor<3xi32> = graph.reduce sum [1] %c",
+        "%r: tensor<3xi32> = constant -35",
+    ),
+    (
+        "reduce",
+        "%c: tensor<3x5xi8> = constant -3\n%r: tensor<3xi8> = graph.reduce prod [1] %c",
+        "%r: tensor<3xi8> = constant 13",  # -243 + 256
+    ),
+    (
+        "reduce",
+        "%c: tensor<3x5xf32> = constant nan\n%r: tensor<f32> = graph.reduce maximum [0, 1] %c",
+        "%r: tensor<f32> = constant nan",
+    ),
+    (
+        "reduce",
+        "%c: tensor<3x5xu8> = constant 9\n%r: tensor<5xi32> = graph.reduce argmax [0] %c",
+        "%r: tensor<5xi32> = constant 0",
+    ),
+    (
+        "reduce",
+        "%c: tensor<3xbool> = constant true\n%r: tensor<bool> = graph.reduce any [0] %c",
+        "%r: tensor<bool> = constant true",
+    ),
+    # Rounded at each step, in any order; of nothing.
+    (
+        "reduce",
+        "%c: tensor<3x5xf32> = constant 0.1\n%r: tensor<f32> = graph.reduce sum [0, 1] %c",
+        None,
+    ),
+    (
+        "reduce",
+        "%c: tensor<3x0xi32> = constant 5\n%r: tensor<3xi32> = graph.reduce sum [1] %c",
+        None,
+    ),
+    (
+        "evaluate",
+        "%c: tensor<1000x1000x1000xi32> = constant 5\n%r: tensor<1000x1000x1000xi32> = mul %c, %c",
+        "%r: tensor<1000x1000x1000xi32> = constant 25",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "before", "after"), GRAPH_CASES)
+def test_tensors(rule: str, before: str, after: str | None) -> None:
+    if "1000x" in before:
+        module = graph(GRAPH, before)
+        assert run(module, "fold,dce") == graph(GRAPH, after or "")
+    else:
+        becomes(Fold(), rule, GRAPH, before, after)

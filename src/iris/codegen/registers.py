@@ -15,8 +15,8 @@ from iris.codegen.writer import (
     emit,
     merge_touches,
 )
-from iris.ir import metal
-from iris.ir.core import Value
+from iris.ir import math, metal
+from iris.ir.core import Op, Value
 from iris.ir.math import Constant
 from iris.ir.metal import count_of
 
@@ -122,12 +122,21 @@ def _repeated(
         return None
     numbers = [vector[0][1] for vector in runs]
     count = w.form(value).parts
+    if count == 1 and not all(_goes_by_vectors(w, user, lanes) for user in result.users):
+        return None  # one vector stands for all, but has not the elements of all
     if numbers == [i % count for i in range(parts)]:
         return x.at(f"{INDEX} % {count}")
     each = parts // count
     if numbers == [i // max(each, 1) for i in range(parts)]:
         return x.at(f"{INDEX} / {each}")
     return None
+
+
+def _goes_by_vectors(w: Writer, user: Op, lanes: int) -> bool:
+    """Whether an op takes whole vectors of what it is given, not single elements."""
+    if isinstance(user, metal.Slice):
+        return w.form(user.result) == (lanes, 1)
+    return type(user).__module__ == math.__name__
 
 
 def _runs(w: Writer, elements: Sequence[tuple[Value, int]]) -> list[tuple[Value, int, list[int]]]:

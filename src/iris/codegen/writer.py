@@ -444,7 +444,7 @@ def _break(line: str, start: int) -> int | None:
     return best
 
 
-_BREAKS = frozenset({"? ", ": ", "+ ", "&&", "||"})
+_BREAKS = frozenset({"? ", ": ", "+ ", "&&", "||", "| "})
 _ZEROS = frozenset({"0", "0u", "0l", "0ul", "0.0f", "0.0h", "bfloat(0.0f)", "false"})
 
 

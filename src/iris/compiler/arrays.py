@@ -15,10 +15,12 @@ from iris.compiler.compilation import (
     entry_of,
     stages_of,
 )
-from iris.compiler.kernels import GraphKernel, placed
-from iris.ir.core import Module, Value
+from iris.compiler.graph_program import placed
+from iris.compiler.kernels import GraphKernel, in_less_room
+from iris.ir.core import Level, Module, Value
 from iris.ir.math import element_type
 from iris.ir.text.printer import to_text
+from iris.passes.graph_to_tile import ROOM
 from iris.passes.sample import Sizes
 from iris.passes.tiling.cost import Cost, cost_of
 from iris.passes.tiling.fusion import Boundary, Fusion
@@ -35,13 +37,20 @@ class KernelCompilation(Compilation):
 
     def __init__(self, kernel: GraphKernel):
         function = entry_of(kernel.module)
-        cut = cut_up(function)
+        cut = cut_up(function, ROOM)
         options = Options(fast_math=function.fast_math)
         super().__init__(kernel.module, options, self._alone, Sizes(cut.plan().grid, {}))
         self.kernel = kernel
         self.name = kernel.name
         self.grid = self._sizes.grid
         self.cost: Cost = cost_of(cut)
+
+    @cached_property
+    def stages(self) -> list[Stage]:
+        """The stages, made by running the pipeline again on the kernel's graph."""
+        return in_less_room(
+            lambda room: stages_of(self.traced, self.kernel.pipeline(Level.METAL, room))
+        )
 
     def _alone(self, *arrays: Any, device: str | Device | None = None) -> list[Array]:
         """What the kernel writes, given what it reads."""

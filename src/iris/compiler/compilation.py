@@ -14,7 +14,6 @@ from iris.ir import Level, Module, to_text, verify
 from iris.ir.control import Func
 from iris.ir.text.diff import diff
 from iris.passes import Instrument, Pipeline, run
-from iris.passes.graph_to_tile import GraphToTile
 from iris.passes.instruments import Check, Dump, Snapshots, write_dump
 from iris.passes.layouts import ChooseSimdgroups
 
@@ -33,7 +32,7 @@ METAL_PIPELINE = Pipeline.parse(
 )
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}
-GRAPH_PIPELINE = Pipeline.parse("canonicalize,simplify,fold,cse,dce,expand-scatter,fuse")
+GRAPH_PIPELINE = Pipeline.parse("canonicalize,fold,cse,simplify,cse,dce,expand-scatter,fuse")
 
 
 @dataclass(frozen=True)
@@ -43,13 +42,13 @@ class Options:
     num_simdgroups: int | None = None  # that run a program together; as many as fit it, if None
     fast_math: bool = False
 
-    def pipeline(self, level: Level, start: Level = Level.TILE) -> Pipeline:
-        """What leads to a level from what was traced, or from the graph of one kernel."""
+    def pipeline(self, level: Level) -> Pipeline:
+        """What leads to a level from the traced program."""
         passes = [
             ChooseSimdgroups(self.num_simdgroups or 0) if isinstance(p, ChooseSimdgroups) else p
             for p in PIPELINES[level]
         ]
-        return Pipeline((*([GraphToTile()] if start is Level.GRAPH else []), *passes))
+        return Pipeline(tuple(passes))
 
 
 def optimize(traced: Module, pipeline: Pipeline) -> Module:
@@ -118,8 +117,7 @@ class Compilation:
     @cached_property
     def stages(self) -> list[Stage]:
         """The stages, made by running the pipeline again on what was traced."""
-        start = entry_of(self.traced).function_level
-        return stages_of(self.traced, self.options.pipeline(Level.METAL, start))
+        return stages_of(self.traced, self.options.pipeline(Level.METAL))
 
     @property
     def tile(self) -> str:

@@ -1,22 +1,19 @@
-"""The kernels of a graph, and the memory that they hand on to each other."""
+"""The kernels of a graph."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
-from typing import Any
-
-import numpy as np
+from typing import TypeVar
 
 from iris.compiler.compilation import Options, entry_of, optimize
+from iris.errors import OutOfResources
 from iris.ir import graph
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Value
-from iris.ir.math import element_type
-from iris.ir.scalar import storage
-from iris.runtime.buffer import Buffer
-from iris.runtime.device import ArrayArgument, Device, Grid, Program
+from iris.passes.graph_to_tile import ROOM, GraphToTile
+from iris.passes.pipeline import Pipeline
+from iris.runtime.device import Device, Grid, Program
 
 
 @dataclass(frozen=True)
@@ -48,11 +45,16 @@ class GraphKernel:
         """What the kernel is given."""
         return [*self.inputs, *(v for v in self.outputs if v not in self.written_to)]
 
+    def pipeline(self, level: Level, room: int = ROOM) -> Pipeline:
+        """What leads from the graph to a level, with tiles of so many bytes."""
+        options = Options(fast_math=entry_of(self.module).fast_math)
+        return Pipeline((GraphToTile(room), *options.pipeline(level)))
+
     def compile(self, device: Device) -> tuple[Program, Grid]:
         """What a device runs for it, and on which grid."""
         level = device.accepts if isinstance(device.accepts, Level) else Level.METAL
-        options = Options(fast_math=entry_of(self.module).fast_math)
-        entry = entry_of(optimize(self.module, options.pipeline(level, Level.GRAPH)))
+        module = in_less_room(lambda room: optimize(self.module, self.pipeline(level, room)))
+        entry = entry_of(module)
         source = None
         if not isinstance(device.accepts, Level):
             from iris.codegen.msl import emit  # opened when first used
@@ -60,6 +62,19 @@ class GraphKernel:
             source = emit(entry, device.accepts)
         x, y, z = entry.grid
         return device.compile(entry, source), (x, y, z)
+
+
+Made = TypeVar("Made")
+
+
+def in_less_room(make: Callable[[int], Made]) -> Made:
+    """What is made with tiles of the usual size, or with smaller ones if those do not fit."""
+    for room in (ROOM, ROOM // 4):
+        try:
+            return make(room)
+        except OutOfResources:
+            continue
+    return make(ROOM // 16)
 
 
 def kernels_of(function: Func) -> list[GraphKernel]:
@@ -87,61 +102,3 @@ def outlined(op: graph.Kernel, function: Func) -> GraphKernel:
     end = op.body.end
     made.body.append(Return([mapping[v] for v in end.operands], location=end.location))
     return GraphKernel(op, tuple(inputs), Module([made]))
-
-
-class Places:
-    """Where each tensor of a fused graph is: which of some pieces of memory, of which one is used
-    again when nobody needs any more what it holds."""
-
-    def __init__(self, function: Func, kernels: Sequence[GraphKernel]):
-        self.of: dict[Value, int] = {}
-        self.sizes: list[int] = []
-        results = {root(v) for v in function.body.end.operands}
-        last = {root(v): n for n, kernel in enumerate(kernels) for v in kernel.inputs}
-        free: list[int] = []
-        for n, kernel in enumerate(kernels):
-            for value in kernel.outputs:
-                into = kernel.written_to.get(value)
-                if into is not None:
-                    self.of[value] = self.of[into]
-                    continue
-                self.of[value] = self._place(_bytes(value), free, value in results)
-            # What a kernel reads, it may not write to: it is free only now.
-            for value in dict.fromkeys(map(root, kernel.inputs)):
-                taken = value in kernel.written_to.values()
-                if last[value] == n and value in self.of and value not in results and not taken:
-                    free.append(self.of[value])
-            free += [self.of[v] for v in kernel.outputs if v not in last and v not in results]
-
-    def _place(self, size: int, free: list[int], is_result: bool) -> int:
-        fits = [p for p in free if self.sizes[p] >= size] or free
-        if fits and not is_result:
-            place = min(fits, key=lambda p: abs(self.sizes[p] - size))
-            free.remove(place)
-            self.sizes[place] = max(self.sizes[place], size)
-            return place
-        self.sizes.append(size)
-        return len(self.sizes) - 1
-
-
-def placed(value: Value, array: Any, device: Device) -> ArrayArgument:
-    """An argument in the memory of a device."""
-    if isinstance(array, Buffer):
-        return array.argument
-    type_ = element_type(value.type)
-    source = array if isinstance(array, np.ndarray) else np.asarray(array, storage(type_.element))
-    argument = ArrayArgument(device.allocate(source.nbytes), 0, type_.element, type_.shape)
-    device.copy_in(argument, source)
-    return argument
-
-
-def root(value: Value) -> Value:
-    """What lies in memory for a value: a reshaped tensor lies there as it was before."""
-    while isinstance(value.op, graph.Reshape):
-        value = value.op.x
-    return value
-
-
-def _bytes(value: Value) -> int:
-    type_ = element_type(value.type)
-    return prod(type_.shape) * max(1, type_.element.bits // 8)

@@ -14,7 +14,7 @@ from iris.errors import ArgumentError, LanguageError, ScopeError, SourceError, U
 from iris.frontend import control_flow, regions
 from iris.frontend.language import constexpr
 from iris.frontend.specs import ArraySpec, ScalarSpec
-from iris.frontend.tracing import current, error_at, error_here, trace_into
+from iris.frontend.tracing import current, error_at, error_here, is_users, trace_into
 from iris.frontend.values import Pointer, Traced, describe
 from iris.ir import math
 from iris.ir.builder import Builder
@@ -218,7 +218,8 @@ def _name_error(error: NameError | AttributeError) -> UserError:
     frame = None
     trace = error.__traceback__
     while trace is not None:
-        frame, line = trace.tb_frame, trace.tb_lineno
+        if is_users(trace.tb_frame):
+            frame, line = trace.tb_frame, trace.tb_lineno
         trace = trace.tb_next
     message = str(error)
     if frame is None:

@@ -83,10 +83,15 @@ class rules_as:
 # Where the user is.
 
 
+def is_users(frame: FrameType) -> bool:
+    """Whether a frame is not of Iris or of NumPy."""
+    return not frame.f_code.co_filename.startswith(_NOT_THE_USERS)
+
+
 def user_frame() -> FrameType | None:
-    """The nearest frame that is not of Iris or of NumPy."""
+    """The nearest frame of the user's."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+    while frame is not None and not is_users(frame):
         frame = frame.f_back
     return frame
 

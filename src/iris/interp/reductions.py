@@ -71,7 +71,7 @@ def extremum(kind: str, dtype: DType, x: Array, apply: Callable[[np.ufunc, Array
 
 def _flip(bits: Array) -> Array:
     """The bits of floats as integers in the floats' order, and back."""
-    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
+    return np.where(bits < 0, bits ^ bits.dtype.type(np.iinfo(bits.dtype).max), bits)
 
 
 def _accumulator(dtype: DType) -> np.dtype[Any]:

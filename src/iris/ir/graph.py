@@ -323,6 +323,9 @@ class Gather(GraphOp):
         x = _tensor(self.x)
         return (Tensor(_looked_up(self, x), x.element),)
 
+    def may_speculate(self) -> bool:
+        return False  # there may be no such place
+
 
 class ScatterKind(Enum):
     """What becomes of an element that is scattered to."""
@@ -356,6 +359,9 @@ class Scatter(GraphOp):
         if self.kind is ScatterKind.ADD and x.element is bool_:
             raise self.invalid("add does not apply to bool", at="x")
         return (x,)
+
+    def may_speculate(self) -> bool:
+        return False
 
 
 class Kernel(GraphOp):

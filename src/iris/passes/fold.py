@@ -93,7 +93,7 @@ def reduce(op: graph.Reduce, rewriter: Rewriter) -> None:
     rewriter.replace(op, Constant.of_bits(bits, element_type(op.result.type)))
 
 
-def _is(value: Value, number: float) -> bool:
+def is_number(value: Value, number: float) -> bool:
     """Whether a value is a constant, exactly this number."""
     bits = constant_bits(value)
     return bits is not None and bits == encode(number, element_type(value.type).element)
@@ -118,7 +118,7 @@ def _constant(op: Op, number: int, rewriter: Rewriter) -> None:
 def add_nothing(op: math.Add, rewriter: Rewriter) -> None:
     """`x + 0` of integers, and `x + -0.0`, are `x`."""
     for x, other in _beside_constants(op):
-        if _is(other, 0 if _is_integer(other) else -0.0):
+        if is_number(other, 0 if _is_integer(other) else -0.0):
             rewriter.replace(op, x)
             return
 
@@ -126,7 +126,7 @@ def add_nothing(op: math.Add, rewriter: Rewriter) -> None:
 @rules(math.Sub)
 def subtract_nothing(op: math.Sub, rewriter: Rewriter) -> None:
     """`x - 0` is `x`."""
-    if _is(op.rhs, 0):
+    if is_number(op.rhs, 0):
         rewriter.replace(op, op.lhs)
 
 
@@ -141,7 +141,7 @@ def cancel(op: math.Binary, rewriter: Rewriter) -> None:
 def multiply_by_one(op: math.Mul, rewriter: Rewriter) -> None:
     """`x * 1` is `x`."""
     for x, other in _beside_constants(op):
-        if _is(other, 1):
+        if is_number(other, 1):
             rewriter.replace(op, x)
             return
 
@@ -149,21 +149,21 @@ def multiply_by_one(op: math.Mul, rewriter: Rewriter) -> None:
 @rules(math.Mul, math.And)
 def absorb_zero(op: math.Binary, rewriter: Rewriter) -> None:
     """`x * 0` of integers and `x & 0` are 0."""
-    if any(_is(other, 0) and _is_integer(other) for _, other in _beside_constants(op)):
+    if any(is_number(other, 0) and _is_integer(other) for _, other in _beside_constants(op)):
         _constant(op, 0, rewriter)
 
 
 @rules(math.Div, math.FloorDiv, math.Pow)
 def divide_by_one(op: math.Binary, rewriter: Rewriter) -> None:
     """`x / 1`, `x // 1` of integers and `x ** 1` are `x`."""
-    if _is(op.rhs, 1) and (_is_integer(op.lhs) or not isinstance(op, math.FloorDiv)):
+    if is_number(op.rhs, 1) and (_is_integer(op.lhs) or not isinstance(op, math.FloorDiv)):
         rewriter.replace(op, op.lhs)
 
 
 @rules(math.Mod)
 def modulo_one(op: math.Mod, rewriter: Rewriter) -> None:
     """`x % 1` of integers is 0."""
-    if _is_integer(op.lhs) and _is(op.rhs, 1):
+    if _is_integer(op.lhs) and is_number(op.rhs, 1):
         _constant(op, 0, rewriter)
 
 
@@ -171,7 +171,7 @@ def modulo_one(op: math.Mod, rewriter: Rewriter) -> None:
 def or_nothing(op: math.Binary, rewriter: Rewriter) -> None:
     """`x | 0` and `x ^ 0` are `x`."""
     for x, other in _beside_constants(op):
-        if _is(other, 0):
+        if is_number(other, 0):
             rewriter.replace(op, x)
             return
 
@@ -195,7 +195,7 @@ def same_operands(op: math.Binary, rewriter: Rewriter) -> None:
 @rules(math.Shl, math.Shr)
 def shift_by_nothing(op: math.Binary, rewriter: Rewriter) -> None:
     """`x << 0` is `x`."""
-    if _is(op.rhs, 0):
+    if is_number(op.rhs, 0):
         rewriter.replace(op, op.lhs)
 
 

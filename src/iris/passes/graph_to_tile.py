@@ -8,6 +8,8 @@ from iris.ir.control import Func
 from iris.ir.core import Level, Module
 from iris.passes.pipeline import Pass
 
+ROOM = 16 << 10
+
 
 @dataclass(frozen=True)
 class GraphToTile(Pass):
@@ -31,18 +33,19 @@ class GraphToTile(Pass):
         }
 
     What it returns is written to arguments of its own, but for what is scattered to, which is
-    written in place.  Every element of a result is made of the
-    elements that it depends on (`passes/tiling`): a view is another index, a reduction a loop or a
-    tile of all that it is over, a product of matrices a loop around `tile.dot`.
+    written in place.  Every element of a result is made of the elements that it depends on
+    (`passes/tiling`): a view is another index, a reduction a loop or a tile of all that it is over,
+    a product of matrices a loop around `tile.dot`.  No tile takes more than `room` bytes.
     """
 
     name = "graph-to-tile"
     level = Level.GRAPH
+    room: int = ROOM
 
     def run(self, module: Module) -> None:
         from iris.passes.tiling.program import tiled  # opened when first used
 
         for function in list(module):
             if isinstance(function, Func):
-                function.insert_before(tiled(function))
+                function.insert_before(tiled(function, self.room))
                 function.erase()

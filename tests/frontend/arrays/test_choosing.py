@@ -38,20 +38,17 @@ def test_select() -> None:
 def test_clip(dtype: Any) -> None:
     x = numbers((4, 5), dtype)
     agrees(lambda x: np.clip(x, 1, 3), x, dtype=dtype)
-    agrees(lambda x: (x.clip(1, 3), x.clip(2), np.clip(x, None, 2)), x, dtype=dtype)
+    agrees(lambda x: (x.clip(1, 3), np.clip(x, 2, None), np.clip(x, None, 2)), x, dtype=dtype)
     agrees(lambda x: np.clip(x, 2, x[0]), x, dtype=dtype)
     wide = dtype if dtype in FLOATS else np.float32
     agrees(lambda x: np.clip(x, 0.5, 2.5), x, dtype=wide)
     agrees(lambda x: np.clip(x, a_min=0.5, a_max=None), x, dtype=wide)
 
 
-def test_clip_by_the_names_of_numpy_2() -> None:
+def test_clip_by_its_ends() -> None:
     x = numbers((4, 5))
-    agrees(
-        lambda x: (np.clip(x, min=0), x.clip(max=1)),
-        x,
-        oracle=lambda x: (x.clip(0), x.clip(None, 1)),
-    )
+    found = compute(lambda x: (x.clip(2), x.clip(max=1), x.clip(min=0)), x)
+    same(found, (np.maximum(x, 2), np.minimum(x, 1), np.maximum(x, 0)))
     nan = np.array([float("nan"), 1, -1], np.float32)
     agrees(lambda x: np.clip(x, 0, 1), nan)
 
@@ -142,16 +139,5 @@ def test_compared_as_a_whole() -> None:
         agrees(lambda x, n=nan: np.array_equal(x, x, equal_nan=n), x, dtype=np.bool_)
     agrees(lambda x, y: np.isclose(x, y, 0.1, 0.5), x, y)
     agrees(lambda x, y: (np.array_equal(x, y), np.array_equal(x, y[1:])), x, y)
+    agrees(lambda x, y: (np.isin(x, y), np.isin(x, [1, 2], invert=True)), x, y, dtype=np.bool_)
     agrees(lambda x, y: (np.isposinf(x), np.isneginf(x)), x, y)
-
-
-@pytest.mark.parametrize("shape", [s for s in SHAPES if s], ids=str)
-def test_differences(shape: tuple[int, ...]) -> None:
-    for dtype in (np.float32, np.bool_, np.uint8):
-        x = numbers(shape, dtype)
-        for axis in range(-len(shape), len(shape)):
-            for n in (0, 1, 2):
-                agrees(lambda x, a=axis, n=n: np.diff(x, n, a), x, dtype=dtype)
-    x = numbers(shape)
-    agrees(lambda x: np.diff(x, prepend=0), x)
-    agrees(lambda x: np.diff(x, axis=0, append=x[:1], prepend=2.0), x)

@@ -80,6 +80,19 @@ def test_anything_else_becomes_an_input(array: Any) -> None:
     same(found, array)
 
 
+def test_along_an_axis_on_which_nothing_changes_one_element_is_kept() -> None:
+    table = np.array([1.0, 5.0, 2.0])
+    for array in (
+        np.broadcast_to(table, (4, 3)),
+        np.broadcast_to(table[:, None], (3, 4)),
+        np.broadcast_to(table[:, None], (2, 3, 4)),
+        np.meshgrid(table, table)[0],
+    ):
+        ops, (captured,) = made(array)
+        assert ops == ["broadcast"] and captured.size == 3
+        same(compute(lambda x, a=array: a, X), array)
+
+
 def test_a_number_that_is_zero_keeps_its_sign() -> None:
     for zero in (0.0, -0.0):
         for array in (np.full((3,), zero), zero, np.float32(zero)):

@@ -237,7 +237,7 @@ def median(x, i):
 
 
 def unknown_function(x, i):
-    return np.convolve(x[0], x[1])  # here
+    return np.correlate(x[0], x[1])  # here
 
 
 def unknown_linalg(x, i):
@@ -484,7 +484,7 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (traced_repeats, ShapeError, "is known while tracing: it gives the shape"),
     (sort, LanguageError, "np.sort needs an order of the elements"),
     (median, LanguageError, "np.median needs an order of the elements"),
-    (unknown_function, LanguageError, "np.convolve is not supported for traced arrays"),
+    (unknown_function, LanguageError, "np.correlate is not supported for traced arrays"),
     (unknown_linalg, LanguageError, "np.linalg.inv is not supported"),
     (unknown_ufunc, LanguageError, "np.gcd is not supported"),
     (unknown_method_of_a_ufunc, LanguageError, "np.add.reduceat is not supported"),
@@ -495,7 +495,7 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (allclose, LanguageError, "np.isclose(a, b).all()"),
     (item, LanguageError, ".item needs the elements"),
     (flat, LanguageError, ".flat is about memory"),
-    (no_such_method, LanguageError, ".argsort is not supported for traced arrays"),
+    (no_such_method, LanguageError, ".argsort needs an order of the elements"),
     (tile_language, LanguageError, "the tile language computes with tiles"),
     (tile_language_of_shapes, LanguageError, "works inside a kernel only"),
     (text, LanguageError, "a str cannot be computed with"),

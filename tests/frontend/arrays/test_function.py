@@ -267,12 +267,13 @@ def test_a_trace_needs_no_arrays() -> None:
         (X.astype(float), DTypeError, "x is float64, which Apple GPUs have not; pass x.astype("),
         (np.array(1.0), DTypeError, "x is float64"),
         (X.astype(complex), DTypeError, "x has the dtype complex128"),
+        (X.astype(">f4"), DTypeError, "x has the dtype >f4"),
         (np.array(["a"]), DTypeError, "x has the dtype"),
         ("text", ArgumentError, "x is a str"),
         (object(), ArgumentError, "named in static_argnames"),
         (2**70, DTypeError, "over 64 bits"),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__ if type(value) is object else str(value),
 )
 def test_arguments_that_cannot_be(value: Any, kind: type[UserError], message: str) -> None:
     with pytest.raises(UserError) as caught:

@@ -203,7 +203,7 @@ def test_functions_of_two_numbers(function: np.ufunc, dtype: Any) -> None:
 def test_powers_of_floats(dtype: Any) -> None:
     random = np.random.default_rng(2)
     x = np.append(special(dtype), random.normal(0, 2, 200).astype(dtype))
-    for exponent in (0, 1, 2, 3, 4, 5, -1, -2, 0.5, -0.5, 2.0, 3.0, 2.5):
+    for exponent in (0, 1, 2, 3, 4, 5, -1, -2, -0.5, 2.0, 3.0, 2.5):
         ulps = 2 if dtype == np.float32 else 1.6
         agrees(lambda x, n=exponent: np.power(x, n), x, dtype=dtype, ulps=ulps)
     agrees(np.power, *pairs(dtype), dtype=dtype, ulps=1)

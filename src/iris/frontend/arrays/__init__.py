@@ -10,6 +10,7 @@ from iris.frontend.arrays import (  # noqa: F401 -- each registers what it has o
     products,
     rearranging,
     reductions,
+    series,
     special,
     ufuncs,
 )

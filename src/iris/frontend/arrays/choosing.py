@@ -9,18 +9,17 @@ import numpy as np
 from iris.errors import ArgumentError, DTypeError, LanguageError, ShapeError
 from iris.frontend.arrays.elementwise import as_float, binary, compare, select, unary
 from iris.frontend.arrays.indexing import getitem, nonnegative
-from iris.frontend.arrays.joining import concatenate
 from iris.frontend.arrays.protocol import implements
 from iris.frontend.arrays.rearranging import diagonal
-from iris.frontend.arrays.reductions import all, sum
+from iris.frontend.arrays.reductions import all, any, sum
 from iris.frontend.arrays.shapes import (
     as_axis,
     as_int,
-    cut_axis,
     flat,
     gather,
     iota,
     pad,
+    with_axes,
 )
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.ufuncs import isfinite, isnan, trunc
@@ -29,7 +28,6 @@ from iris.frontend.arrays.values import (
     dtype_of,
     in_dtype,
     operand,
-    over_shape,
     spread,
     traced,
     unify,
@@ -248,6 +246,15 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> TracedArray:
     return all(same)
 
 
+@implements("isin")
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False
+) -> TracedArray:
+    x, known = traced(element), flat(traced(test_elements))
+    found = any(compare(Predicate.EQ, with_axes(x, [x.ndim]), known), -1)
+    return unary(math.Not, found) if invert else found
+
+
 @implements("isposinf")
 def isposinf(x: Any, out: None = None) -> TracedArray:
     return compare(Predicate.EQ, as_float(traced(x)), float("inf"))
@@ -256,29 +263,3 @@ def isposinf(x: Any, out: None = None) -> TracedArray:
 @implements("isneginf")
 def isneginf(x: Any, out: None = None) -> TracedArray:
     return compare(Predicate.EQ, as_float(traced(x)), float("-inf"))
-
-
-# Neighbours.
-
-
-def _one_along(x: TracedArray, axis: int, end: TracedArray) -> TracedArray:
-    """What goes before or after an array along an axis; one number goes everywhere."""
-    shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-    return end if end.ndim else over_shape(end, shape)
-
-
-@implements("diff")
-def diff(
-    a: Any, n: Any = 1, axis: Any = -1, prepend: Any = None, append: Any = None
-) -> TracedArray:
-    x = traced(a)
-    if not x.ndim:
-        raise error_here(ShapeError, f"{x} has no neighbouring elements")
-    at = as_axis(axis, x.ndim)
-    ends = [None if end is None else _one_along(x, at, traced(end)) for end in (prepend, append)]
-    x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], at)
-    for _ in range(as_int(n, "n")):
-        size = max(0, x.shape[at] - 1)
-        later, earlier = cut_axis(x, at, min(1, size), size), cut_axis(x, at, 0, size)
-        x = binary(math.Xor if x.element is bool_ else math.Sub, later, earlier)
-    return x

@@ -3,7 +3,7 @@ go up or down evenly an iota, and anything else an input of the function."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,6 @@ def constant(number: bool | int | float, dtype: DType, shape: tuple[int, ...] = 
     return current().emit(Constant.of_bits(bits, type_))
 
 
-@np.errstate(all="ignore")
 def constant_array(array: Array, dtype: DType) -> Value:
     """The elements of a concrete array, cast to a dtype."""
     trace = current()
@@ -45,63 +44,61 @@ def constant_array(array: Array, dtype: DType) -> Value:
         return constant(0, dtype, array.shape)
     stored = _stored(array, dtype)
     bits = to_bits(dtype, stored)
-    first = bits.flat[0]
-    if (bits == first).all():
-        return trace.emit(Constant.of_bits(int(first), type_))
-    steps = _steps(stored, dtype)
-    if steps is None:
-        return trace.capture(array, dtype)
-    numbers = trace.emit(graph.Iota(steps.axis, Tensor(steps.shape, dtype)))
-    for kind, number, neutral in ((math.Mul, steps.step, 1), (math.Add, steps.start, 0)):
-        if number.tobytes() != number.dtype.type(neutral).tobytes():
-            bits_of_it = int(to_bits(dtype, number)[0])
-            other = trace.emit(Constant.of_bits(bits_of_it, Tensor(steps.shape, dtype)))
-            numbers = trace.emit(kind(numbers, other))
-    return numbers if numbers.type is type_ else trace.emit(graph.Reshape(numbers, type_))
+    varying = [axis for axis in range(array.ndim) if _varies(bits, axis)]
+    if not varying:
+        return trace.emit(Constant.of_bits(int(bits.flat[0]), type_))
+    # Along the other axes one element tells all.
+    few = stored[tuple([slice(None if i in varying else 1) for i in range(array.ndim)])]
+    if len(varying) == 1 and _goes_evenly(few.ravel(), dtype):
+        return _evenly(few.ravel(), varying[0], type_)
+    if few.size == array.size and _goes_evenly(few.ravel(), dtype):
+        numbers = _evenly(few.ravel(), 0, Tensor((array.size,), dtype))
+        return trace.emit(graph.Reshape(numbers, type_))
+    captured = trace.capture(few, dtype, array)
+    return captured if captured.type is type_ else trace.emit(graph.Broadcast(captured, type_))
 
 
 def _stored(array: Array, dtype: DType) -> Array:
     """The elements, cast to the storage of a dtype."""
     if dtype is bf16:
         return round_to(dtype, array.astype(np.float64))
-    return np.array(array, storage(dtype), order="C")
+    with np.errstate(all="ignore"):
+        return np.array(array, storage(dtype), order="C")
 
 
-class _Steps(NamedTuple):
-    """Numbers that are `i * step + start` along an axis, computed in their dtype."""
-
-    shape: tuple[int, ...]
-    axis: int
-    start: Array
-    step: Array
+def _varies(bits: Array, axis: int) -> bool:
+    """Whether elements differ along an axis."""
+    lines = np.moveaxis(bits, axis, 0)
+    return any((lines[:count] != lines[:1]).any() for count in (2, len(lines)))
 
 
-def _steps(x: Array, dtype: DType) -> _Steps | None:
-    """How the elements go along an axis, or along all in row-major order, if they go evenly."""
-    if dtype is bool_ or dtype is bf16:
-        return None
-    ways = [(x.shape, axis) for axis, size in enumerate(x.shape) if size > 1]
-    if len(ways) > 1:
-        ways.append(((x.size,), 0))
-    for shape, axis in ways:
-        seen = x.reshape(shape)
-        line = seen[tuple([slice(None) if a == axis else 0 for a in range(len(shape))])]
-        start, step = line[:1], np.subtract(line[1:2], line[:1])
-        if step[0] == 0 or len(line) - 1 > _exact_up_to(dtype):
-            continue
-        # Three elements most often tell that they do not.
-        if all(_goes_evenly(line[:count], start, step) for count in (3, len(line))):
-            across = line.reshape([-1 if a == axis else 1 for a in range(len(shape))])
-            if (to_bits(dtype, seen) == to_bits(dtype, across)).all():
-                return _Steps(shape, axis, start, step)
-    return None
-
-
-def _goes_evenly(line: Array, start: Array, step: Array) -> bool:
-    made = np.arange(len(line)).astype(line.dtype) * step + start
-    return made.tobytes() == line.tobytes()
+@np.errstate(all="ignore")
+def _goes_evenly(line: Array, dtype: DType) -> bool:
+    """Whether numbers are `i * step + start`, computed in their dtype."""
+    if dtype is bool_ or dtype is bf16 or len(line) - 1 > _exact_up_to(dtype):
+        return False
+    step = line[1:2] - line[:1]
+    # Three most often tell that they are not.
+    for count in (3, len(line)):
+        made = np.arange(len(line[:count])).astype(line.dtype) * step + line[:1]
+        if made.tobytes() != line[:count].tobytes():
+            return False
+    return True
 
 
 def _exact_up_to(dtype: DType) -> int:
     """Integers up to this are all values of a dtype."""
     return 2 << int(np.finfo(storage(dtype)).nmant) if dtype.is_float else dtype.high
+
+
+def _evenly(line: Array, axis: int, type_: Tensor) -> Value:
+    """Numbers that go evenly along an axis."""
+    trace = current()
+    numbers = trace.emit(graph.Iota(axis, type_))
+    with np.errstate(all="ignore"):
+        step = line[1:2] - line[:1]
+    for kind, number, neutral in ((math.Mul, step, 1), (math.Add, line[:1], 0)):
+        if number.tobytes() != line.dtype.type(neutral).tobytes():
+            bits = int(to_bits(type_.element, number)[0])
+            numbers = trace.emit(kind(numbers, trace.emit(Constant.of_bits(bits, type_))))
+    return numbers

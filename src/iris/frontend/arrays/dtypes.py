@@ -46,7 +46,7 @@ def as_dtype(dtype: Any) -> DType:
 
 def exact_dtype(dtype: np.dtype[Any]) -> DType | None:
     """The dtype of elements that NumPy calls so, if GPUs have it."""
-    return _BY_NAME.get(dtype.name)
+    return _BY_NAME.get(dtype.name) if dtype.isnative else None
 
 
 def nearest_dtype(dtype: np.dtype[Any]) -> DType:

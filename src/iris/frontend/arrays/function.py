@@ -103,7 +103,7 @@ class ArrayFunction:
         self.name = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "function"
         code = getattr(inspect.unwrap(function), "__code__", None)
         self.location = None if code is None else Location(code.co_filename, code.co_firstlineno)
-        self.signature = inspect.signature(function)
+        self.signature = _signature(function)
         self.static = self._static_names(static_argnames, static_argnums)
 
     def _static_names(self, names: str | Sequence[str], places: int | Sequence[int]) -> set[str]:
@@ -198,6 +198,14 @@ class ArrayFunction:
                 "numbers, and tuples, lists and dicts of them",
             )
         return traced(leaf.value)
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The parameters of a function; of one written in C, which may not tell them, any."""
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        return inspect.signature(lambda *arguments, **named: None)
 
 
 def _told_apart(value: Any) -> Hashable:

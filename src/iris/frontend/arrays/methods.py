@@ -13,7 +13,7 @@ from iris.errors import DTypeError, ShapeError
 from iris.frontend.arrays.at import At
 from iris.frontend.arrays.dtypes import as_dtype
 from iris.frontend.arrays.indexing import getitem
-from iris.frontend.arrays.protocol import UFUNCS, Rule
+from iris.frontend.arrays.protocol import UFUNCS, Rule, call_function
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.values import cast, reshaped, traced
 from iris.frontend.tracing import error_here
@@ -49,7 +49,7 @@ def _of_numpy(name: str) -> Callable[..., Any]:
     function = getattr(np, name)
 
     def method(self: TracedArray, *arguments: Any, **named: Any) -> Any:
-        return function(self, *arguments, **named)
+        return call_function(function, (self, *arguments), named)
 
     method.__name__ = method.__qualname__ = name
     return method

@@ -209,7 +209,7 @@ def outer(a: Any, b: Any, out: None = None) -> TracedArray:
 def tensordot(a: Any, b: Any, axes: Any = 2) -> TracedArray:
     (x, y), common = multiplicands(a, b)
     if isinstance(axes, int):
-        if not 0 <= axes <= min_rank(x, y):
+        if not 0 <= axes <= min(x.ndim, y.ndim):
             raise error_here(ShapeError, f"{x} and {y} do not have {axes} axes to sum over")
         pairs: Any = (range(x.ndim - axes, x.ndim), range(axes))
     else:
@@ -236,14 +236,10 @@ def _listed(axes: Any) -> tuple[Any, ...]:
     return tuple(axes) if isinstance(axes, (tuple, list, range)) else (axes,)
 
 
-def min_rank(x: TracedArray, y: TracedArray) -> int:
-    return x.ndim if x.ndim < y.ndim else y.ndim
-
-
 @implements("kron")
 def kron(a: Any, b: Any) -> TracedArray:
     x, y = traced(a), traced(b)
-    rank = x.ndim + y.ndim - min_rank(x, y)
+    rank = x.ndim + y.ndim - min(x.ndim, y.ndim)
     x = with_axes(x, range(rank - x.ndim))
     y = with_axes(y, range(rank - y.ndim))
     product = binary(

@@ -52,20 +52,22 @@ class Trace:
             self._named = *here, op
         return value
 
-    def capture(self, array: Array, dtype: DType) -> Value:
-        """An input of the function that is not among its arguments: a copy of an array, cast."""
-        copy = np.array(array, numpy_dtype(dtype), order="C")
-        key = id(array), dtype
+    def capture(self, array: Array, dtype: DType, source: Array) -> Value:
+        """An input of the function that is not among its arguments: a copy of what is in an array
+        of the user's, cast."""
+        with np.errstate(all="ignore"):
+            copy = np.array(array, numpy_dtype(dtype), order="C")
+        key = id(source), dtype
         if key in self._inputs:
             _, known, value = self._inputs[key]
             # The user may have written to it meanwhile.
             if known.shape == copy.shape and known.tobytes() == copy.tobytes():
                 return value
         frame = user_frame()
-        name = None if frame is None else name_of(array, frame)
+        name = None if frame is None else name_of(source, frame)
         value = self.function.body.add_argument(Tensor(copy.shape, dtype), name or "captured")
         self.captured.append(copy)
-        self._inputs[key] = array, copy, value  # while it is held, no other has its id
+        self._inputs[key] = source, copy, value  # while it is held, no other has its id
         return value
 
 

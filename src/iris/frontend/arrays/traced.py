@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from iris.errors import ControlFlowError, LanguageError, ShapeError
+from iris.frontend.arrays.advice import advice
 from iris.frontend.arrays.dtypes import numpy_dtype
 from iris.frontend.arrays.protocol import call_function, call_ufunc
 from iris.frontend.arrays.trace import Trace
@@ -156,21 +157,19 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         """What NumPy's arrays have and this has not."""
         if name.startswith("__") or not hasattr(np.ndarray, name):
             raise AttributeError(f"{self} has no attribute {name!r}", name=name, obj=self)
-        raise error_here(LanguageError, f".{name} {_NO_METHOD.get(name, _NO_SUCH_METHOD)}")
+        raise error_here(LanguageError, f".{name} {_NO_METHOD.get(name) or advice(name)}")
 
 
-_NO_SUCH_METHOD = "is not supported for traced arrays"
 _NEEDS_ELEMENTS = (
     "needs the elements, which are not known while tracing; return the array from the function"
 )
-_CHANGES = "changes an array, and no array changes while a function is traced; write x.at[index]"
+_CHANGES = (
+    "changes an array, and no array changes while a function is traced; x.at[index].set(values) "
+    "makes another"
+)
+_OF_MEMORY = "is about memory, which a traced array has not; x.ravel() gives the elements in order"
 _NO_METHOD = {
     **dict.fromkeys(("item", "tolist", "tobytes", "tofile", "dump", "dumps"), _NEEDS_ELEMENTS),
     **dict.fromkeys(("fill", "put", "sort", "partition", "resize", "setfield"), _CHANGES),
-    **dict.fromkeys(
-        ("flat", "strides", "data", "base", "ctypes", "flags", "view"),
-        "is about memory, which a traced array has not; x.ravel() gives the elements in order",
-    ),
-    "nonzero": "gives an array whose shape depends on the data; choose with np.where",
-    "compress": "gives an array whose shape depends on the data; choose with np.where",
+    **dict.fromkeys(("flat", "strides", "data", "base", "ctypes", "flags", "view"), _OF_MEMORY),
 }

@@ -1,8 +1,5 @@
 """NumPy's ufuncs that are one shared op, or choices and comparisons of a few; those that take a
-formula are in special.py.
-
-Left out is what no formula over the shared math makes right to a few units in the last place.
-"""
+formula are in special.py."""
 
 from __future__ import annotations
 

@@ -114,9 +114,13 @@ def where_it_is_coalesced(homes: Homes, op: Op) -> LinearLayout:
 
 def _as_fragments(homes: Homes, value: Value) -> LinearLayout | None:
     """The layout in which a product has a value as its operand, if that is all the value is for."""
-    if len(value.users) != 1:
-        return None
-    (user,) = value.users
+    while True:
+        if len(value.users) != 1:
+            return None
+        (user,) = value.users
+        if type(user).__module__ != math.__name__:
+            break
+        value = user.results[0]
     if isinstance(user, tile.Dot) and is_of_fragments(user):
         found, shape = arrange(user, homes.simdgroups), matrix_type(value).shape
         if value is user.acc:
@@ -134,8 +138,6 @@ def _as_fragments(homes: Homes, value: Value) -> LinearLayout | None:
     if isinstance(user, tile.Reshape):
         layout = _as_fragments(homes, user.result)
         return layout and layout.reshape(element_type(value.type).shape)
-    if type(user).__module__ == math.__name__:
-        return _as_fragments(homes, user.results[0])
     return None
 
 

@@ -28,8 +28,8 @@ class Simplify(Pass):
 
     becomes
 
-        %c0_125: tensor<3x5xf32> = constant 0.125
         %b: tensor<3x5xf32> = sub %y, %x
+        %c0_125: tensor<3x5xf32> = constant 0.125
         %c: tensor<3x5xf32> = mul %b, %c0_125
 
     Views of views are one, in one order (`views`); what is the same along an axis is computed
@@ -72,9 +72,10 @@ class Simplify(Pass):
         %0: tensor<5x3xf32> = graph.transpose [1, 0] %y
         %e: tensor<3x3xf32> = graph.matmul %x, %0
 
-    What has no elements is a constant, and so is what is made of nothing (`nothing`):
+    What has no elements is a constant, and so is what is made of nothing (`nothing`), such as
+    the product of 3x0 and 0x4 elements:
 
-        %a: tensor<3x4xf32> = graph.matmul %3x0, %0x4
+        %a: tensor<3x4xf32> = graph.matmul %p, %q
 
     becomes
 

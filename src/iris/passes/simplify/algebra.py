@@ -6,20 +6,15 @@ from math import frexp, ldexp
 
 from iris.ir import math
 from iris.ir.core import Value
-from iris.ir.literal import encode
-from iris.ir.math import constant_bits, element_type
+from iris.ir.math import element_type
 from iris.ir.rewriter import Rewriter
-from iris.ir.types import DType, bf16, bool_, f16, f32
+from iris.ir.types import DType, Kind, bf16, bool_, f16, f32
+from iris.passes.fold import is_number
 from iris.passes.simplify.making import Before, dtype_of, rules
 
 # The bits of a significand, and the least exponent of 2 that is not subnormal.
 _PRECISION = {f32: 24, bf16: 8, f16: 11}
 _LEAST = {f32: -126, bf16: -126, f16: -14}
-
-
-def _is(value: Value, number: float) -> bool:
-    """Whether a value is a constant, exactly this number."""
-    return constant_bits(value) == encode(number, dtype_of(value))
 
 
 def _number(number: float, like: Value, op: math.Binary, rewriter: Rewriter) -> Value:
@@ -48,7 +43,7 @@ def subtract_negative(op: math.Sub, rewriter: Rewriter) -> None:
 @rules(math.Sub)
 def subtract_from_nothing(op: math.Sub, rewriter: Rewriter) -> None:
     """`0 - x` of integers, and `-0.0 - x`, are `-x`."""
-    if _is(op.lhs, -0.0 if dtype_of(op.lhs).is_float else 0):
+    if is_number(op.lhs, -0.0 if dtype_of(op.lhs).is_float else 0):
         rewriter.replace(op, math.Neg(op.rhs))
 
 
@@ -65,7 +60,7 @@ def multiply_by_minus_one(op: math.Mul, rewriter: Rewriter) -> None:
     """`x * -1` is `-x`."""
     for x, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         dtype = dtype_of(other)
-        if (dtype.is_float or dtype.is_signed) and _is(other, -1):
+        if (dtype.is_float or dtype.is_signed) and is_number(other, -1):
             rewriter.replace(op, math.Neg(x))
             return
 
@@ -79,10 +74,12 @@ def both_negative(op: math.Mul | math.Div, rewriter: Rewriter) -> None:
 
 
 @rules(math.Abs)
-def magnitude_of_negative(op: math.Abs, rewriter: Rewriter) -> None:
-    """A sign does not matter for the magnitude."""
-    inner = op.x.op
-    if isinstance(inner, math.Neg):
+def magnitude(op: math.Abs, rewriter: Rewriter) -> None:
+    """What has no sign is its magnitude, and of what has one it does not matter."""
+    inner, dtype = op.x.op, dtype_of(op.x)
+    if dtype.kind is Kind.UNSIGNED:
+        rewriter.replace(op, op.x)
+    elif isinstance(inner, math.Neg):
         rewriter.replace(op, math.Abs(inner.x))
 
 
@@ -118,9 +115,9 @@ def divide_by_power_of_two(op: math.Div, rewriter: Rewriter) -> None:
 @rules(math.Pow)
 def small_powers(op: math.Pow, rewriter: Rewriter) -> None:
     """`x ** 2` is `x * x`, and `x ** 0` is 1 whatever x is."""
-    if _is(op.rhs, 2):
+    if is_number(op.rhs, 2):
         rewriter.replace(op, math.Mul(op.lhs, op.lhs))
-    elif _is(op.rhs, 0) or _is(op.rhs, -0.0):
+    elif is_number(op.rhs, 0) or is_number(op.rhs, -0.0):
         rewriter.replace(op, _number(1, op.lhs, op, rewriter))
 
 

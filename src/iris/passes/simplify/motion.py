@@ -7,9 +7,10 @@ spreads, pads or leaves out some.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from iris.ir import graph
 from iris.ir.core import Op, Value
-from iris.ir.math import element_type
 from iris.ir.rewriter import Rewriter
 from iris.ir.types import Tensor
 from iris.passes.simplify.making import (
@@ -22,6 +23,9 @@ from iris.passes.simplify.making import (
     shape_of,
     used_once,
 )
+from iris.passes.simplify.reshapes import spread_after
+
+V = TypeVar("V", bound=Op)
 
 
 def _tensors(op: Op) -> list[Value]:
@@ -29,21 +33,21 @@ def _tensors(op: Op) -> list[Value]:
     return [v for v in op.operands if isinstance(v.type, Tensor) and not is_splat(v)]
 
 
-def _common(op: Op, cls: type[Op]) -> Op | None:
-    """The view that all operands are of something or other, of one shape."""
-    views = [v.op for v in _tensors(op)]
-    first = views[0] if views else None
-    if not isinstance(first, cls):
-        return None
-    source = shape_of(first.operands[0])
-    for view in views:
-        if (
-            not isinstance(view, cls)
-            or view.attributes != first.attributes
-            or shape_of(view.operands[0]) != source
-        ):
-            return None
-    return first
+def _views(op: Op, cls: type[V]) -> dict[Value, V]:
+    """The operands that are views of a kind; none, if they are not all the same view of one
+    shape, or others are not spread."""
+    views = {}
+    for value in _tensors(op):
+        if isinstance(value.op, cls):
+            views[value] = value.op
+        elif not isinstance(value.op, graph.Broadcast):
+            return {}
+    alike = {(view.attributes, shape_of(view.operands[0])) for view in views.values()}
+    return views if len(alike) == 1 else {}
+
+
+def _spread(op: Op) -> dict[Value, graph.Broadcast]:
+    return {v: v.op for v in _tensors(op) if isinstance(v.op, graph.Broadcast)}
 
 
 def _on(before: Before, op: Op, shape: Shape, source: dict[Value, Value]) -> Value:
@@ -59,56 +63,70 @@ def _on(before: Before, op: Op, shape: Shape, source: dict[Value, Value]) -> Val
     return before.elementwise(op, operands, shape)
 
 
-def _sources(op: Op) -> dict[Value, Value]:
-    """What each operand, a view, is of."""
-    return {v: v.op.operands[0] for v in _tensors(op) if v.op is not None}
-
-
 @rules(*ELEMENTWISE)
 def elementwise_of_reshapes(op: Op, rewriter: Rewriter) -> None:
-    """What comes from one shape stays in it for longer."""
-    view = _common(op, graph.Reshape)
-    if view is not None:
-        before = Before(op, rewriter)
-        made = _on(before, op, shape_of(view.operands[0]), _sources(op))
-        rewriter.replace(op, before.reshape(made, shape_of(op.results[0])))
+    """What comes from one shape stays in it for longer; what is spread can be spread to it, if no
+    axis that is spread is mixed with others."""
+    views = _views(op, graph.Reshape)
+    if not views or 0 in shape_of(op.results[0]):
+        return
+    moved = {v: view.x for v, view in views.items()}
+    shape = shape_of(next(iter(moved.values())))
+    narrow = {}
+    for value, inner in _spread(op).items():
+        to = spread_after(shape_of(inner.x), shape_of(value), shape)
+        if to is None:
+            return
+        narrow[value] = inner.x, to
+    before = Before(op, rewriter)
+    for value, (x, to) in narrow.items():
+        moved[value] = before.broadcast(before.reshape(x, to), shape)
+    made = _on(before, op, shape, moved)
+    rewriter.replace(op, before.reshape(made, shape_of(op.results[0])))
 
 
 @rules(*ELEMENTWISE)
 def elementwise_of_transposes(op: Op, rewriter: Rewriter) -> None:
-    """What is transposed alike is transposed later."""
-    view = _common(op, graph.Transpose)
-    if isinstance(view, graph.Transpose):
-        before = Before(op, rewriter)
-        made = _on(before, op, shape_of(view.x), _sources(op))
-        rewriter.replace(op, before.transpose(made, view.permutation))
+    """What is transposed alike is transposed later; what is spread can be spread otherwise."""
+    views = _views(op, graph.Transpose)
+    if not views:
+        return
+    moved = {v: view.x for v, view in views.items()}
+    shape = shape_of(next(iter(moved.values())))
+    permutation = next(iter(views.values())).permutation
+    back = sorted(range(len(shape)), key=permutation.__getitem__)
+    before = Before(op, rewriter)
+    for value, inner in _spread(op).items():
+        moved[value] = before.broadcast(before.transpose(inner.x, back), shape)
+    rewriter.replace(op, before.transpose(_on(before, op, shape, moved), permutation))
 
 
 @rules(*ELEMENTWISE)
 def elementwise_of_broadcasts(op: Op, rewriter: Rewriter) -> None:
     """What is the same along an axis for all operands is computed once along it."""
-    values = _tensors(op)
-    shape = element_type(op.results[0].type).shape
-    if not values or 0 in shape or not all(isinstance(v.op, graph.Broadcast) for v in values):
+    spread = _spread(op)
+    shape = shape_of(op.results[0])
+    if not spread or len(spread) < len(set(_tensors(op))) or 0 in shape:
         return
-    sources = _sources(op)
-    narrow = tuple([max(sizes) for sizes in zip(*map(shape_of, sources.values()), strict=True)])
+    shapes = [shape_of(inner.x) for inner in spread.values()]
+    narrow = tuple([max(sizes) for sizes in zip(*shapes, strict=True)])
     if narrow != shape:
         before = Before(op, rewriter)
-        wide = {v: before.broadcast(x, narrow) for v, x in sources.items()}
+        wide = {v: before.broadcast(inner.x, narrow) for v, inner in spread.items()}
         rewriter.replace(op, before.broadcast(_on(before, op, narrow, wide), shape))
 
 
 @rules(*ELEMENTWISE)
 def elementwise_of_pads(op: Op, rewriter: Rewriter) -> None:
-    """What is padded alike is padded later, with what the op makes of the values."""
-    view = _common(op, graph.Pad)
-    if isinstance(view, graph.Pad) and pads_something(view):
+    """What is padded alike, for nobody else, is padded later, with what the op makes of the
+    values."""
+    pads = _views(op, graph.Pad)
+    view = next(iter(pads.values()), None)
+    alone = not _spread(op) and all(used_once(v, op) for v in pads)
+    if view is not None and alone and pads_something(view):
         before = Before(op, rewriter)
-        pads = {v: v.op for v in _tensors(op)}
-        values = {v: pad.value for v, pad in pads.items() if isinstance(pad, graph.Pad)}
-        made = _on(before, op, shape_of(view.x), _sources(op))
-        value = _on(before, op, (), values)
+        made = _on(before, op, shape_of(view.x), {v: pad.x for v, pad in pads.items()})
+        value = _on(before, op, (), {v: pad.value for v, pad in pads.items()})
         rewriter.replace(op, graph.Pad(view.low, made, value, op.results[0].type))
 
 

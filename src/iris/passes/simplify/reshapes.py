@@ -40,6 +40,21 @@ def groups(before: Shape, after: Shape) -> list[Group]:
     return found
 
 
+def spread_after(narrow: Shape, wide: Shape, shape: Shape) -> Shape | None:
+    """What there is to reshape, and to which shape, so that it spreads to the reshape of what it
+    spread to; None, if axes that are spread are mixed with others.  There must be elements."""
+    to: list[int] = []
+    for group in groups(wide, shape):
+        sizes = [narrow[axis] for axis in group.before]
+        if sizes == [wide[axis] for axis in group.before]:
+            to += [shape[axis] for axis in group.after]
+        elif set(sizes) == {1}:
+            to += [1 for _ in group.after]
+        else:
+            return None
+    return tuple(to)
+
+
 def only_ones(before: Shape, after: Shape) -> bool:
     """Whether all that a reshape does is to add and drop axes of size 1."""
     return [n for n in before if n != 1] == [n for n in after if n != 1]

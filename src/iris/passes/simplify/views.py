@@ -12,10 +12,16 @@ from iris.ir import graph
 from iris.ir.core import Value
 from iris.ir.rewriter import Rewriter
 from iris.ir.types import Tensor
+from iris.passes import fold
 from iris.passes.simplify.making import Before, Shape, dtype_of, plain, rules, shape_of, used_once
-from iris.passes.simplify.reshapes import groups, is_in_order, only_ones
+from iris.passes.simplify.reshapes import groups, is_in_order, only_ones, spread_after
 
 # What changes nothing, and the same thing twice.
+
+# So that other rules see a number that is the same all over as what it is.
+rules(graph.Broadcast, graph.Reshape, graph.Transpose, graph.Slice, graph.Pad, graph.Concat)(
+    fold.reshape
+)
 
 
 @rules(graph.Reshape, graph.Broadcast, graph.Pad)
@@ -151,18 +157,11 @@ def reshape_of_broadcast(op: graph.Reshape, rewriter: Rewriter) -> None:
     inner = op.x.op
     if not isinstance(inner, graph.Broadcast) or 0 in shape_of(op.x):
         return
-    narrow, wide, shape = shape_of(inner.x), shape_of(op.x), shape_of(op.result)
-    to: list[int] = []
-    for group in groups(wide, shape):
-        sizes = [narrow[axis] for axis in group.before]
-        if sizes == [wide[axis] for axis in group.before]:
-            to += [shape[axis] for axis in group.after]
-        elif set(sizes) == {1}:
-            to += [1 for _ in group.after]
-        else:
-            return
-    before = Before(op, rewriter)
-    rewriter.replace(op, before.broadcast(before.reshape(inner.x, tuple(to)), shape))
+    shape = shape_of(op.result)
+    to = spread_after(shape_of(inner.x), shape_of(op.x), shape)
+    if to is not None:
+        before = Before(op, rewriter)
+        rewriter.replace(op, before.broadcast(before.reshape(inner.x, to), shape))
 
 
 # Slices first.

@@ -254,7 +254,7 @@ class _Product(_Part[Contraction]):
             and self.a != self.b
             and all(to.covers((*self.depth, *self.b), c) for c in recipe.inside)
         )
-        axes = {*to.dependencies[demand], *to.dependencies[recipe.a], *to.dependencies[recipe.b]}
+        axes = over.union(*(to.dependencies[d] for d in (demand, recipe.a, recipe.b)))
         self.frame: Frame = (*self.a, *self.b) if self.is_matrix else to.lanes_of(axes)
         self.shape = to.shape(self.frame, axes)
 

@@ -52,27 +52,26 @@ class Cost:
 
 def cost_of(cut: Cut) -> Cost:
     """What a kernel costs that is cut up so."""
-    demands, programs = cut.demands, cut.programs
+    demands = cut.demands
     operations, flops, traffic = 0.0, 0, 0
     inputs: set[Value] = set()
     for demand, recipe in demands.recipes.items():
         axes = demands.dependencies[demand]
         if isinstance(recipe, Load):
             inputs.add(recipe.value)
-            traffic += cut.within(axes) * _bytes(demand)
+            traffic += cut.times(axes) * _bytes(demand)
         elif isinstance(recipe, Combining):
             inner = {*recipe.over}.union(*(demands.dependencies[d] for d in recipe.demands))
-            count = cut.within(inner)
+            count = cut.times(inner)
             operations += count
             flops += count * (2 if isinstance(recipe, Contraction) else 1)
         elif isinstance(recipe, Elementwise):
-            count = cut.within(axes)
+            count = cut.times(axes)
             operations += count * _weight(recipe.op)
             flops += count
     written = sum(_tensor_bytes(output.demand.value) for output in demands.outputs)
     whole = sum(map(_tensor_bytes, inputs)) + written
-    moved = traffic * programs + written
-    return Cost(1, whole, moved, flops * programs, operations * programs, programs)
+    return Cost(1, whole, traffic + written, flops, operations, cut.programs)
 
 
 def _weight(op: Op) -> float:

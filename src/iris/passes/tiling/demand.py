@@ -336,8 +336,8 @@ class Demands:
         self.outputs = list(outputs)
         self.recipes: dict[Demand, Recipe] = {}
         for output in self.outputs:
-            self._visit_places(output.place)
-            self._visit(output.demand)
+            for demand in (*places_in([output.place]), output.demand):
+                self._visit(demand)
 
     @staticmethod
     def of(values: Sequence[Value], inputs: Iterable[Value]) -> Demands:
@@ -353,19 +353,18 @@ class Demands:
 
     def _visit(self, demand: Demand) -> None:
         """Find the recipes of all that a demand needs, what is needed before what needs it."""
-        if demand in self.recipes:
-            return
-        for index in demand.indices():
-            self._visit_places(index)
-        recipe = self._recipe(demand)
-        for needed in recipe.demands:
-            self._visit(needed)
-        self.recipes[demand] = recipe
-
-    def _visit_places(self, index: Index) -> None:
-        for atom in index.atoms():
-            if isinstance(atom, Lookup):
-                self._visit(atom.place)
+        opened: dict[Demand, Recipe] = {}
+        waiting = [demand]
+        while waiting:
+            demand = waiting[-1]
+            if demand in self.recipes:
+                waiting.pop()
+            elif demand in opened:
+                self.recipes[demand] = opened[demand]
+            else:
+                recipe = opened[demand] = self._recipe(demand)
+                waiting += recipe.demands[::-1]
+                waiting += places_in(demand.indices())
 
     def _recipe(self, demand: Demand) -> Recipe:
         op = demand.value.op
@@ -443,6 +442,11 @@ def _axes_in(index: Index, places: Mapping[Demand, frozenset[Axis]]) -> set[Axis
         elif isinstance(atom, Axis):
             axes.add(atom)
     return axes
+
+
+def places_in(indices: Iterable[Index]) -> list[Demand]:
+    """What is looked up for indices."""
+    return [a.place for index in indices for a in index.atoms() if isinstance(a, Lookup)]
 
 
 def indices_of(axes: Sequence[Axis]) -> tuple[Index, ...]:

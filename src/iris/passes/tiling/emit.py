@@ -32,6 +32,7 @@ from iris.passes.tiling.demand import (
     Unfit,
     Within,
     Written,
+    places_in,
 )
 from iris.passes.tiling.index import Atom, Axis, Index, Quotient, Remainder
 from iris.passes.tiling.numbers import accumulator, identity
@@ -131,16 +132,25 @@ class Emitter:
 
     def element(self, demand: Demand, frame: Frame) -> Value:
         """A demanded element, as a tile of a frame or, if it is the same everywhere, a scalar."""
+        waiting = [demand]
+        while waiting:
+            recipe = self.recipes[waiting[-1]]
+            # Of a long chain what is needed comes first, not each within the other.
+            needed = recipe.demands if isinstance(recipe, _SAME_FRAME) else ()
+            missing = [d for d in needed if self._find(d) is None]
+            if missing and self._find(waiting[-1]) is None:
+                waiting += missing
+                continue
+            one = waiting.pop()
+            if self._find(one) is None:
+                self.keep(one, _MAKERS[type(recipe)](self, recipe, one, frame))
         made = self._find(demand)
-        if made is None:
-            recipe = self.recipes[demand]
-            if isinstance(recipe, Same):
-                return self.element(recipe.demand, frame)
-            made = _MAKERS[type(recipe)](self, recipe, demand, frame)
-            self.keep(demand, made)
+        assert made is not None
         return self.align(made, frame)
 
     def _find(self, demand: Demand) -> Made | None:
+        while isinstance(recipe := self.recipes[demand], Same):
+            demand = recipe.demand
         for scope in reversed(self.scopes):
             if demand in scope:
                 return scope[demand]
@@ -296,14 +306,14 @@ class Emitter:
         """A place that is looked up, which must be one of those that there are."""
         place = lookup.place
         value = self.element(place, frame)
+        mask = self.mask(self.dependencies[place], place.guard, frame)
+        if mask is not None:
+            value = self.choose(mask, value, self.like(0, value))
         # As an unsigned number one comparison tells.
         value = self.cast(value, u64 if place.element is i64 else u32)
         if lookup not in self.checked:
             self.checked.add(lookup)
             inside = self.b(math.Compare(Predicate.LT, value, self.like(lookup.size, value)))
-            mask = self.mask(self.dependencies[place], place.guard, frame)
-            if mask is not None:
-                inside = self.binary(math.Or, inside, self.b(math.Not(mask)))
             self.b.insert(tile.Assert("an index is outside of its axis", inside))
         return self.cast(value, i32)
 
@@ -396,22 +406,21 @@ class Emitter:
                 self.element(demand, self.lanes_of(axes))
 
     def _needed(self, demands: Iterable[Demand]) -> Iterator[Demand]:
-        """What demands need, what is needed before what needs it."""
-        seen: set[Demand] = set()
-
-        def visit(demand: Demand) -> Iterator[Demand]:
-            if demand in seen:
-                return
-            seen.add(demand)
-            if self._find(demand) is not None:
-                return
-            recipe = self.recipes[demand]
-            for needed in (*recipe.demands, *places_in(recipe)):
-                yield from visit(needed)
-            yield demand
-
-        for demand in demands:
-            yield from visit(demand)
+        """What demands need and is not made yet, what is needed before what needs it."""
+        opened: set[Demand] = set()
+        done: set[Demand] = set()
+        waiting = list(demands)[::-1]
+        while waiting:
+            demand = waiting[-1]
+            if demand in done or self._find(demand) is not None:
+                waiting.pop()
+            elif demand in opened:
+                done.add(demand)
+                yield demand
+            else:
+                opened.add(demand)
+                recipe = self.recipes[demand]
+                waiting += [*recipe.demands, *places_in(recipe.formulas())]
 
     def _scans(self, demands: Iterable[Demand]) -> list[Demand]:
         return [d for d in self._needed(demands) if isinstance(self.recipes[d], Running)]
@@ -430,16 +439,6 @@ class Emitter:
         return self.constant_of(none, Tile(shape, element) if shape else element)
 
 
-def places_in(recipe: Recipe) -> list[Demand]:
-    """The places that a recipe looks up."""
-    return [
-        atom.place
-        for formula in recipe.formulas()
-        for atom in formula.atoms()
-        if isinstance(atom, Lookup)
-    ]
-
-
 def union(*values: Value) -> tuple[int, ...]:
     """The shape that values have together."""
     shapes = [element_type(v.type).shape for v in values]
@@ -448,6 +447,9 @@ def union(*values: Value) -> tuple[int, ...]:
 
 
 # How each recipe is made.
+
+# Those that are made of others of the same frame.
+_SAME_FRAME = (Same, Choice, Elementwise)
 
 _MAKERS: dict[type[Recipe], Callable[..., Made]] = {}
 

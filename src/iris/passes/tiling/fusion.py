@@ -10,6 +10,7 @@ from iris.ir.builder import Builder
 from iris.ir.control import Func, Yield
 from iris.ir.core import Op, Value
 from iris.ir.math import Constant, element_type
+from iris.passes.graph_to_tile import ROOM
 from iris.passes.tiling.cost import Cost, cost_of
 from iris.passes.tiling.demand import Demands, Unfit
 from iris.passes.tiling.schedule import cut
@@ -48,36 +49,55 @@ class Fusion:
         self.known: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
         self.reasons: dict[Value, str] = {}
         arguments = function.body.arguments
+        parts = _parted(function)
         self.results = _results(function)
-        copies = _copied(function)
+        kept = {*self.results, *parts, *_copied(function)}
         self.position = {op: n for n, op in enumerate(function.body)}
-        needed = _needed(function)
-        stored = [
-            v
-            for op in needed
-            for v in op.results
-            if is_work(op) or v in self.results or v in copies
-        ]
-        self.stored = dict.fromkeys(stored)
+        made = [v for op in _needed(function) for v in op.results]
+        self.stored = {v: None for v in made if v in kept or (v.op is not None and is_work(v.op))}
         self.inputs = set(arguments)
-        self.kernels = {v: self._candidate((v,)) for v in self.stored}
+        self.kernels: dict[Value, Candidate] = {}
+        for value in list(self.stored):
+            self._store(value)
         self._inline()
         self._move_on()
         self._join()
+
+    def _store(self, value: Value) -> None:
+        """Have a kernel for a value; of what takes too many arrays, parts are stored first."""
+        while True:
+            try:
+                self.kernels[value] = self._candidate((value,))
+                return
+            except Unfit:
+                part = self._part(value)
+                if part is None:
+                    raise
+                self.stored = dict.fromkeys((*self.stored, part))
+                self._store(part)
+
+    def _part(self, value: Value) -> Value | None:
+        """The first value on the way to another that is made of half as many arrays as one kernel
+        takes."""
+        ops, read = self._gather((value,), self.inputs | self.stored.keys())
+        made_of: dict[Value, set[Value]] = {v: {v} for v in read}
+        for op in sorted(ops, key=self.position.__getitem__):
+            (result,) = op.results
+            made_of[result] = set().union(*(made_of.get(v, set()) for v in op.operands))
+            if result is not value and len(made_of[result]) >= MOST_ARRAYS // 2:
+                return result
+        return None
 
     # Candidates.
 
     def _candidate(self, outputs: tuple[Value, ...], inlined: Value | None = None) -> Candidate:
         """What writes some values, with one that is made where it is needed."""
         inputs = (self.inputs | self.stored.keys()).difference(outputs, [inlined])
-        ops: dict[Op, None] = {}
-        read: dict[Value, None] = {}
-        for value in outputs:
-            self._gather(value, outputs, inputs, ops, read)
-        key = outputs, tuple(read)
+        ops, read = self._gather(outputs, inputs)
+        key = outputs, read
         if key not in self.known:
             try:
-                self.known[key] = self._planned(outputs, tuple(read), ops)
+                self.known[key] = self._planned(outputs, read, ops)
             except Unfit as error:
                 self.known[key] = str(error)
         known = self.known[key]
@@ -91,25 +111,25 @@ class Fusion:
         if len(read) + len(outputs) > MOST_ARRAYS:
             raise Unfit(f"a kernel takes {MOST_ARRAYS} arrays, not {len(read) + len(outputs)}")
         order = sorted(ops, key=self.position.__getitem__)
-        cost = cost_of(cut(Demands.of(outputs, read)))
+        cost = cost_of(cut(Demands.of(outputs, read), ROOM))
         return Candidate(outputs, read, tuple(order), cost)
 
     def _gather(
-        self,
-        value: Value,
-        outputs: Sequence[Value],
-        inputs: Collection[Value],
-        ops: dict[Op, None],
-        read: dict[Value, None],
-    ) -> None:
-        """The ops that make a value of some inputs, and which inputs those are."""
-        op = value.op
-        if op is None or (value in inputs and value not in outputs):
-            read[value] = None
-        elif op not in ops:
-            ops[op] = None
-            for operand in op.operands:
-                self._gather(operand, outputs, inputs, ops, read)
+        self, outputs: Sequence[Value], inputs: Collection[Value]
+    ) -> tuple[set[Op], tuple[Value, ...]]:
+        """The ops that make some values of inputs, and which inputs those are."""
+        ops: set[Op] = set()
+        read: dict[Value, None] = {}
+        waiting = list(outputs)[::-1]
+        while waiting:
+            value = waiting.pop()
+            op = value.op
+            if op is None or (value in inputs and value not in outputs):
+                read[value] = None
+            elif op not in ops:
+                ops.add(op)
+                waiting += op.operands[::-1]
+        return ops, tuple(read)
 
     def _readers(self, value: Value) -> list[Candidate]:
         return [k for k in dict.fromkeys(self.kernels.values()) if value in k.inputs]
@@ -331,6 +351,21 @@ def _results(function: Func) -> list[Value]:
             end.set_operands(tuple(operands))
         found[root] = None
     return list(found)
+
+
+def _parted(function: Func) -> set[Value]:
+    """Parts of what is put together from more tensors than one kernel takes."""
+    parts = set()
+    for op in list(function.body):
+        while isinstance(op, graph.Concat) and len(op.values) > MOST_ARRAYS // 2:
+            b = Builder(function.body, op, op.location)
+            part = b(graph.Concat(op.axis, op.values[: MOST_ARRAYS // 2]))
+            parts.add(part)
+            whole = graph.Concat(op.axis, (part, *op.values[MOST_ARRAYS // 2 :]))
+            op.results[0].replace_by(b(whole, op.results[0].name))
+            op.erase()
+            op = whole
+    return parts
 
 
 def _copied(function: Func) -> set[Value]:

@@ -16,15 +16,15 @@ from iris.passes.tiling.plan import Plan
 from iris.passes.tiling.schedule import Cut, cut
 
 
-def cut_up(function: Func) -> Cut:
+def cut_up(function: Func, room: int) -> Cut:
     """How a function is cut up that is one kernel."""
-    return cut(Demands.of(function.body.end.operands, function.body.arguments))
+    return cut(Demands.of(function.body.end.operands, function.body.arguments), room)
 
 
-def tiled(function: Func) -> Func:
-    """The tile program of a function."""
+def tiled(function: Func, room: int) -> Func:
+    """The tile program of a function, of tiles of so many bytes."""
     try:
-        return _emitted(function, cut_up(function).plan())
+        return _emitted(function, cut_up(function, room).plan())
     except Unfit as error:
         raise PassError(f"@{function.symbol} is not one kernel: {error}") from None
 

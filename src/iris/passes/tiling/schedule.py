@@ -29,10 +29,8 @@ from iris.passes.tiling.demand import (
 from iris.passes.tiling.index import Axis, Index
 from iris.passes.tiling.plan import MOST_DIMENSIONS, Block, Plan
 
-# Elements of the largest tile of a program: of one that goes element by element, and of one that
-# keeps what it combines.
+# Elements of the largest tile of a program that goes element by element.
 PLAIN = 1024
-KEPT = 4096
 # Elements that lie next to each other and are accessed together.
 LINE = 32
 # Rows and columns of a block of a product of matrices, and how many products are summed at a time.
@@ -40,9 +38,9 @@ ROWS = 64
 DEPTH = 32
 
 
-def cut(demands: Demands) -> Cut:
-    """How to cut up what a kernel demands."""
-    return Cut(merged(shared(demands)) if demands.outputs else demands)
+def cut(demands: Demands, room: int) -> Cut:
+    """How to cut up what a kernel demands, with tiles of so many bytes."""
+    return Cut(merged(shared(demands)) if demands.outputs else demands, room)
 
 
 # Axes that are the same, or go together.
@@ -133,8 +131,12 @@ def _count(axis: Axis, formula: Index) -> int:
 class Cut:
     """How many lanes there are along each axis, and which axes of the outputs are kept whole."""
 
-    def __init__(self, demands: Demands):
+    def __init__(self, demands: Demands, room: int):
         self.demands = demands
+        widest = max([d.element.bits // 8 for d in demands.recipes], default=1)
+        self.most = room // max(4, widest)  # elements of a tile
+        self.plain = min(PLAIN, self.most)
+        self.rows = min(ROWS, 1 << (self.most.bit_length() - 1) // 2)
         self.outer = [axis for axis in demands.outer if axis.size > 1]
         self.combining = {d: r for d, r in demands.recipes.items() if isinstance(r, Combining)}
         self.lanes: dict[Axis, int] = {}
@@ -166,14 +168,11 @@ class Cut:
         """How many programs there are."""
         return prod([self.blocks(axis) for axis in self.demands.outer if axis not in self.kept])
 
-    def within(self, axes: Iterable[Axis]) -> int:
-        """How many elements a program makes of what differs along some axes."""
-        count = 1
-        for axis in axes:
-            count *= self.lanes.get(axis, 1)
-            if axis in self.kept or axis not in self.outer:
-                count *= self.blocks(axis)
-        return count
+    def times(self, axes: Collection[Axis]) -> int:
+        """How often all programs together make an element of what differs along some axes, each
+        of which may be made by several programs."""
+        shared = [a for a in self.demands.outer if a not in self.kept and a not in axes]
+        return _size(axes) * prod([self.blocks(axis) for axis in shared])
 
     def _sides(self, recipe: Combining) -> tuple[list[Axis], list[Axis]] | None:
         """The axes along which a product of matrices has its rows, and those of its columns."""
@@ -194,7 +193,7 @@ class Cut:
             return True
         if any(axis in dependencies[demand] for demand, *_ in self.products):
             return False
-        blocks = -(-axis.size // PLAIN)
+        blocks = -(-axis.size // self.plain)
         return any(
             axis not in dependencies[demand] and blocks * _size(recipe.over) > axis.size
             for demand, recipe in self.combining.items()
@@ -217,17 +216,17 @@ class Cut:
                 taken = [axis for axis in self.outer if axis in self.lanes]
                 if len(taken) < 2 and not any(axis in taken for axis in side):
                     widest = max(reversed(side), key=lambda axis: axis.size)
-                    most = KEPT // ROWS if widest not in self.kept else KEPT // 16
+                    most = self.most // self.rows if widest not in self.kept else self.most // 16
                     self._cut(widest, most)
             for axis in recipe.over:
                 self._cut(axis, DEPTH)
         for axis in filter(self._is_combined, self.kept):
             if self.lanes.get(axis, 1) < axis.size:
                 raise Unfit(f"rows of {axis.size} products do not fit a program")
-            if self.lanes[axis] > ROWS:
+            if self.lanes[axis] > self.rows:
                 for other in self.lanes:
                     if other in self.outer and other is not axis:
-                        self.lanes[other] = min(self.lanes[other], KEPT // self.lanes[axis])
+                        self.lanes[other] = min(self.lanes[other], self.most // self.lanes[axis])
 
     def _cut_rows(self) -> None:
         """What is kept in a program, and as much beside it as makes accesses wide."""
@@ -237,16 +236,15 @@ class Cut:
         free = [axis for axis in self.outer if axis not in self.kept]
         across = [axis for axis in others if axis in free] if not reduced else []
         if line is not None and line in free:
-            most = 2 * LINE if reduced or self.kept else LINE if across else PLAIN
+            most = 2 * LINE if reduced or self.kept else LINE if across else self.plain
             self._cut(line, most)
         for axis in across[:1]:
             self._cut(axis, LINE)
         for axis in reversed(self.kept):
-            self._cut(axis, KEPT // self._count())
-        inner = [_lanes(_size(r.over), KEPT) for r in self.combining.values()]
-        room = (
-            PLAIN // max(self._count(), *inner, 1) if line not in free else PLAIN // self._count()
-        )
+            self._cut(axis, self.most // self._count())
+        inner = [_lanes(_size(r.over), self.most) for r in self.combining.values()]
+        taken = self._count() if line in free else max(self._count(), *inner, 1)
+        room = self.plain // taken
         for axis in reversed(free):
             if axis not in self.lanes and len(self.lanes) < 2:
                 self._cut(axis, room)
@@ -270,7 +268,7 @@ class Cut:
         """What is combined and is in no output, beside the lanes of what is made of it."""
         beside = self.demands.dependencies[demand]
         lanes = [n for axis, n in self.lanes.items() if axis in beside and n > 1]
-        room, places = KEPT // prod(lanes), MOST_DIMENSIONS - len(lanes)
+        room, places = self.most // prod(lanes), MOST_DIMENSIONS - len(lanes)
         for axis in reversed(recipe.over):
             if axis not in self.lanes:
                 self._cut(axis, room if places else 1)
@@ -289,7 +287,7 @@ class Cut:
     def _cut(self, axis: Axis, most: int) -> None:
         """Have lanes for all of an axis if they are not too many, else for a part."""
         whole = _lanes(axis.size, axis.size * 2)
-        self.lanes[axis] = whole if whole <= most else max(1, min(most, PLAIN))
+        self.lanes[axis] = whole if whole <= most else max(1, min(most, self.plain))
 
     def _count(self) -> int:
         return prod(self.lanes.values())

@@ -1,0 +1,232 @@
+"""What functions of arrays become: kernels, and the bytes that these read and write, each tensor
+once a kernel; and the milliseconds from Python to the text of all kernels.
+
+`least` is what has to be moved: for one kernel, its arguments and results.  For the others it is
+what a schedule moves that somebody would write by hand: of a network, a kernel for each product of
+matrices that takes in what is elementwise about it, and the norm before it; of attention, the
+scores written once.  `ratio` is to that, and `bar` what it is to be at most.
+
+`median`, `least ms` and `most` are of 20 fresh functions, every cache of the compiler empty.  The
+columns of tinygrad need it installed: its kernels for the same programs, and their bytes.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import math
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+import report
+from compile import Caches
+from iris.codegen.msl import emit
+from iris.compiler.compilation import GRAPH_PIPELINE, entry_of
+from iris.compiler.graph_program import GraphProgram
+from iris.compiler.jit import jit
+from iris.frontend.arrays import ArrayFunction
+from iris.ir.core import Level
+from iris.passes import run
+
+Array = npt.NDArray[np.float32]
+ROWS, WIDTH, HIDDEN = 512, 1024, 2048
+BATCH, LENGTH, MODEL, HEADS = 2, 128, 256, 4
+
+
+def numbers(*shape: int) -> Array:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def chain(x: Any) -> Any:
+    for n in range(12):
+        x = np.tanh(x * 0.5 + n)
+    return x
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def layer_norm(x: Any, gain: Any, shift: Any) -> Any:
+    mean = x.mean(-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+    return (x - mean) / np.sqrt(variance + 1e-5) * gain + shift
+
+
+def rms_norm(x: Any, added: Any, gain: Any) -> Any:
+    total = x + added
+    return total, total / np.sqrt((total * total).mean(-1, keepdims=True) + 1e-6) * gain
+
+
+def gelu(x: Any) -> Any:
+    return 0.5 * x * (1 + np.tanh(0.79788456 * (x + 0.044715 * x * x * x)))
+
+
+def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+    return gelu(x @ w1 + b1) @ w2 + b2
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return softmax(q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])) @ v
+
+
+def block(x: Any, p: dict[str, Any]) -> Any:
+    batch, length, width = x.shape
+
+    def heads(t: Any) -> Any:
+        return t.reshape(batch, length, HEADS, width // HEADS).transpose(0, 2, 1, 3)
+
+    h = layer_norm(x, p["gain1"], p["shift1"])
+    mixed = attention(heads(h @ p["wq"]), heads(h @ p["wk"]), heads(h @ p["wv"]))
+    x = x + mixed.transpose(0, 2, 1, 3).reshape(batch, length, width) @ p["wo"]
+    h = layer_norm(x, p["gain2"], p["shift2"])
+    return x + mlp(h, p["w1"], p["b1"], p["w2"], p["b2"])
+
+
+class Case(NamedTuple):
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    least: int  # elements
+    bar: float
+
+
+def cases() -> dict[str, Case]:
+    x, row = numbers(ROWS, WIDTH), numbers(WIDTH)
+    rows = ROWS * WIDTH
+    weights = {
+        **dict.fromkeys(("gain1", "shift1", "gain2", "shift2", "b2"), numbers(MODEL)),
+        **dict.fromkeys(("wq", "wk", "wv", "wo"), numbers(MODEL, MODEL)),
+        "w1": numbers(MODEL, 4 * MODEL),
+        "b1": numbers(4 * MODEL),
+        "w2": numbers(4 * MODEL, MODEL),
+    }
+    tokens, square = BATCH * LENGTH * MODEL, MODEL * MODEL
+    scores = BATCH * HEADS * LENGTH * LENGTH
+    layers = [
+        4 * tokens + 3 * square + 2 * MODEL,  # the norm, and the heads
+        2 * tokens + scores,  # the scores
+        2 * tokens + scores,  # softmax, and what is looked up
+        3 * tokens + square,  # put together, and added
+        tokens + 4 * square + 4 * tokens + 6 * MODEL,  # the norm, and the hidden layer
+        4 * tokens + 4 * square + 2 * tokens + MODEL,
+    ]
+    hidden = ROWS * WIDTH + WIDTH * HIDDEN + HIDDEN + ROWS * HIDDEN
+    out = ROWS * HIDDEN + HIDDEN * WIDTH + WIDTH + ROWS * WIDTH
+    heads = numbers(8, LENGTH, 64)
+    return {
+        "chain of 36": Case(chain, (x,), 2 * rows, 1.25),
+        "softmax": Case(softmax, (x,), 2 * rows, 1.25),
+        "layer_norm": Case(layer_norm, (x, row, row), 2 * rows + 2 * WIDTH, 1.25),
+        "rms_norm, added": Case(rms_norm, (x, x, row), 4 * rows + WIDTH, 1.25),
+        "mlp": Case(
+            mlp,
+            (x, numbers(WIDTH, HIDDEN), numbers(HIDDEN), numbers(HIDDEN, WIDTH), row),
+            hidden + out,
+            1.15,
+        ),
+        "attention": Case(
+            attention, (heads, heads, heads), 4 * heads.size + 2 * 8 * LENGTH**2, 1.15
+        ),
+        "block": Case(block, (numbers(BATCH, LENGTH, MODEL), weights), sum(layers), 1.15),
+    }
+
+
+def compiled(case: Case) -> None:
+    """From the Python function to the texts of all kernels."""
+    function = ArrayFunction(case.function)
+    traced = function.trace(function.bind(case.arguments, {}))
+    program = GraphProgram(run(traced.module, GRAPH_PIPELINE), traced.captured)
+    for kernel in program.kernels:
+        emit(entry_of(run(kernel.module, kernel.pipeline(Level.METAL))))
+
+
+def tinygrad_kernels(case: Case) -> tuple[int, int]:
+    """The kernels that tinygrad makes of a program, and the bytes of what these are given."""
+    os.environ.setdefault("DEV", "METAL")
+    from tinygrad import Tensor
+    from tinygrad.uop.ops import Ops
+
+    programs: dict[str, Callable[..., Any]] = {
+        "chain": lambda x: _times(x, 12, lambda y, n: (y * 0.5 + n).tanh()),
+        "softmax": lambda x: x.softmax(),
+        "layer_norm": lambda x, gain, shift: x.layernorm() * gain + shift,
+        "mlp": lambda x, w1, b1, w2, b2: (x @ w1 + b1).gelu() @ w2 + b2,
+        "attention": lambda q, k, v: q.scaled_dot_product_attention(k, v),
+        "rms_norm": _their_rms_norm,
+        "block": _their_block,
+    }
+
+    def given(x: Any) -> Any:
+        if isinstance(x, dict):
+            return {name: given(v) for name, v in x.items()}
+        return Tensor.empty(*x.shape)
+
+    results = programs[case.function.__name__](*[given(x) for x in case.arguments])
+    first, *others = results if isinstance(results, tuple) else (results,)
+    kernels = moved = 0
+    for call in first.schedule_linear(*others).toposort():
+        if call.op is Ops.CALL and call.src[0].op is Ops.SINK:
+            kernels += 1
+            moved += sum(4 * math.prod(buffer.shape) for buffer in call.src[1:])
+    return kernels, moved
+
+
+def _times(x: Any, count: int, step: Callable[[Any, int], Any]) -> Any:
+    for n in range(count):
+        x = step(x, n)
+    return x
+
+
+def _their_rms_norm(x: Any, added: Any, gain: Any) -> Any:
+    total = x + added
+    return total, total * ((total * total).mean(-1, keepdim=True) + 1e-6).rsqrt() * gain
+
+
+def _their_block(x: Any, p: dict[str, Any]) -> Any:
+    batch, length, width = x.shape
+
+    def heads(t: Any) -> Any:
+        return t.reshape(batch, length, HEADS, width // HEADS).transpose(1, 2)
+
+    h = x.layernorm() * p["gain1"] + p["shift1"]
+    q, k, v = (heads(h @ p[name]) for name in ("wq", "wk", "wv"))
+    mixed = q.scaled_dot_product_attention(k, v).transpose(1, 2).reshape(batch, length, width)
+    x = x + mixed @ p["wo"]
+    h = x.layernorm() * p["gain2"] + p["shift2"]
+    return x + (h @ p["w1"] + p["b1"]).gelu() @ p["w2"] + p["b2"]
+
+
+def main() -> None:
+    rows: dict[str, dict[str, float]] = {}
+    has_tinygrad = importlib.util.find_spec("tinygrad") is not None
+    caches = Caches()
+    for name, case in cases().items():
+        kernels = jit(case.function).kernels(*case.arguments)
+        moved = sum(kernel.bytes for kernel in kernels)
+        row: dict[str, float] = {"kernels": len(kernels), "KB": moved / 1e3}
+        row |= {"least": 4 * case.least / 1e3, "ratio": moved / (4 * case.least), "bar": case.bar}
+        seconds = []
+        for _ in range(20):
+            caches.clear()
+            gc.collect()
+            start = time.perf_counter()
+            compiled(case)
+            seconds.append(time.perf_counter() - start)
+        times = report.spread(seconds, 1e-3)
+        row |= {"median": times["median"], "least ms": times["least"], "most": times["most"]}
+        if has_tinygrad:
+            count, theirs = tinygrad_kernels(case)
+            row |= {"tinygrad": count, "KB, theirs": theirs / 1e3}
+        rows[name] = row
+    print("kernels, bytes, milliseconds" + ("" if has_tinygrad else " (tinygrad not installed)"))
+    report.write("fusion", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""A graph as a program of a device: its kernels, and the memory that they hand on to each other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from iris.compiler.compilation import entry_of
+from iris.compiler.kernels import GraphKernel, kernels_of
+from iris.ir import graph
+from iris.ir.control import Func
+from iris.ir.core import Module, Value
+from iris.ir.math import element_type
+from iris.ir.scalar import storage
+from iris.runtime.buffer import Buffer
+from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program
+
+
+class _Step(NamedTuple):
+    """A launch, and the tensors that it is given."""
+
+    program: Program
+    grid: Grid
+    arrays: list[Value]
+
+
+class _Compiled(NamedTuple):
+    """What a device needs to run a graph: launches, and constant arrays in its memory."""
+
+    steps: list[_Step]
+    constants: list[ArrayArgument]
+
+
+class GraphProgram:
+    """A graph with its kernels, which any device runs; the last arguments are some constants."""
+
+    def __init__(self, fused: Module, constants: Sequence[Array] = ()):
+        self.function: Func = entry_of(fused)
+        self.kernels = kernels_of(self.function)
+        self.places = Places(self.function, self.kernels)
+        self.constants = constants
+        self._compiled: dict[Device, _Compiled] = {}
+        self._compiling = threading.Lock()
+
+    def run(self, device: Device, arguments: Sequence[Any]) -> list[Buffer]:
+        """Launch the kernels; the results are Buffers that need not be filled yet."""
+        steps, constants = self._for(device)
+        parameters = self.function.body.arguments
+        known = {v: placed(v, x, device) for v, x in zip(parameters, arguments, strict=False)}
+        known |= dict(zip(parameters[len(arguments) :], constants, strict=True))
+        memories = [device.allocate(size) for size in self.places.sizes]
+
+        def argument(value: Value) -> ArrayArgument:
+            base, type_ = root(value), element_type(value.type)
+            if base in known:
+                memory, offset = known[base].memory, known[base].offset
+            else:
+                memory, offset = memories[self.places.of[base]], 0
+            return ArrayArgument(memory, offset, type_.element, type_.shape)
+
+        for program, grid, arrays in steps:
+            device.launch(program, grid, [argument(v) for v in arrays])
+        made = [argument(v) for v in self.function.body.end.operands]
+        return [Buffer(device, x.memory, x.dtype, x.shape) for x in made]
+
+    def _for(self, device: Device) -> _Compiled:
+        with self._compiling:
+            found = self._compiled.get(device)
+            if found is None:
+                found = self._compiled[device] = self._compile(device)
+            return found
+
+    def _compile(self, device: Device) -> _Compiled:
+        steps = [_Step(*kernel.compile(device), kernel.arrays) for kernel in self.kernels]
+        parameters = self.function.body.arguments
+        own = parameters[len(parameters) - len(self.constants) :]
+        kept = [placed(v, a, device) for v, a in zip(own, self.constants, strict=True)]
+        return _Compiled(steps, kept)
+
+
+class Places:
+    """Where each tensor of a fused graph is: which of some pieces of memory, of which one is used
+    again when nobody needs any more what it holds."""
+
+    def __init__(self, function: Func, kernels: Sequence[GraphKernel]):
+        self.of: dict[Value, int] = {}
+        self.sizes: list[int] = []
+        results = {root(v) for v in function.body.end.operands}
+        last = {root(v): n for n, kernel in enumerate(kernels) for v in kernel.inputs}
+        free: list[int] = []
+        for n, kernel in enumerate(kernels):
+            for value in kernel.outputs:
+                into = kernel.written_to.get(value)
+                if into is not None:
+                    self.of[value] = self.of[into]
+                    continue
+                self.of[value] = self._place(_bytes(value), free, value in results)
+            # What a kernel reads, it may not write to: it is free only now.
+            for value in dict.fromkeys(map(root, kernel.inputs)):
+                taken = value in kernel.written_to.values()
+                if last[value] == n and value in self.of and value not in results and not taken:
+                    free.append(self.of[value])
+            free += [self.of[v] for v in kernel.outputs if v not in last and v not in results]
+
+    def _place(self, size: int, free: list[int], is_result: bool) -> int:
+        fits = [p for p in free if self.sizes[p] >= size] or free
+        if fits and not is_result:
+            place = min(fits, key=lambda p: abs(self.sizes[p] - size))
+            free.remove(place)
+            self.sizes[place] = max(self.sizes[place], size)
+            return place
+        self.sizes.append(size)
+        return len(self.sizes) - 1
+
+
+def placed(value: Value, array: Any, device: Device) -> ArrayArgument:
+    """An argument in the memory of a device."""
+    if isinstance(array, Buffer):
+        return array.argument
+    type_ = element_type(value.type)
+    source = array if isinstance(array, np.ndarray) else np.asarray(array, storage(type_.element))
+    argument = ArrayArgument(device.allocate(source.nbytes), 0, type_.element, type_.shape)
+    device.copy_in(argument, source)
+    return argument
+
+
+def root(value: Value) -> Value:
+    """What lies in memory for a value: a reshaped tensor lies there as it was before."""
+    while isinstance(value.op, graph.Reshape):
+        value = value.op.x
+    return value
+
+
+def _bytes(value: Value) -> int:
+    type_ = element_type(value.type)
+    return prod(type_.shape) * max(1, type_.element.bits // 8)

@@ -1,0 +1,196 @@
+"""How many kernels programs become, however they are written, and what those move."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iris
+from iris import nn
+from iris.compiler.jit import Jit
+from iris.ir import parse
+from iris.runtime.device import Array
+
+ROWS, COLUMNS = 64, 512
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def chain(length: int) -> Callable[[Array], Array]:
+    def function(x: Array) -> Array:
+        for n in range(length):
+            x = np.tanh(x * 0.5 + n)
+        return x
+
+    return function
+
+
+def softmax(x: Array) -> Array:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def softmax_otherwise(x: Array) -> Array:
+    """With the sum in two parts, and a pair of transposes that changes nothing."""
+    e = np.exp(-x.max(-1, keepdims=True) + x).T.T
+    half = x.shape[-1] // 2
+    return e * (1 / (e[:, :half].sum(-1, keepdims=True) + e[:, half:].sum(-1, keepdims=True)))
+
+
+def layer_norm(x: Array, gain: Array, shift: Array) -> Array:
+    mean = x.mean(-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+    return (x - mean) / np.sqrt(variance + 1e-5) * gain + shift
+
+
+def layer_norm_otherwise(x: Array, gain: Array, shift: Array) -> Array:
+    count = x.shape[-1]
+    centred = x - np.add.reduce(x, axis=-1, keepdims=True) / count
+    scale = 1 / np.sqrt(np.sum(centred * centred, axis=-1, keepdims=True) * (1 / count) + 1e-5)
+    return shift + gain * (scale * centred)
+
+
+def rms_norm(x: Array, added: Array, gain: Array) -> tuple[Array, Array]:
+    """With what is left of the sum, which is returned too."""
+    total = x + added
+    return total, total / np.sqrt((total * total).mean(-1, keepdims=True) + 1e-6) * gain
+
+
+def mlp(x: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> Array:
+    h = x @ w1 + b1
+    return (0.5 * h * (1 + np.tanh(0.79788456 * (h + 0.044715 * h**3)))) @ w2 + b2
+
+
+def mlp_otherwise(x: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> Array:
+    h = b1 + np.matmul(x, w1.T.T)
+    return b2 + np.einsum(
+        "ij,jk->ik", 0.5 * h * (1 + np.tanh(0.79788456 * (h + 0.044715 * h**3))), w2
+    )
+
+
+def attention(q: Array, k: Array, v: Array) -> Array:
+    scores = q @ k.swapaxes(-1, -2) * (1 / math.sqrt(q.shape[-1]))
+    return softmax(scores) @ v
+
+
+def attention_otherwise(q: Array, k: Array, v: Array) -> Array:
+    scores = np.einsum("hid,hjd->hij", q / math.sqrt(q.shape[-1]), k)
+    return np.einsum("hij,hjd->hid", nn.softmax(scores), v)
+
+
+def block(x: Array, p: dict[str, Array]) -> Array:
+    batch, length, width = x.shape
+
+    def heads(t: Array) -> Array:
+        return t.reshape(batch, length, 4, width // 4).transpose(0, 2, 1, 3)
+
+    h = layer_norm(x, p["gain1"], p["shift1"])
+    mixed = attention(heads(h @ p["wq"]), heads(h @ p["wk"]), heads(h @ p["wv"]))
+    x = x + mixed.transpose(0, 2, 1, 3).reshape(batch, length, width) @ p["wo"]
+    h = nn.layer_norm(x, p["gain2"], p["shift2"])
+    return x + mlp(h, p["w1"], p["b1"], p["w2"], p["b2"])
+
+
+def parameters(width: int) -> dict[str, Array]:
+    shapes = {
+        **dict.fromkeys(("gain1", "shift1", "gain2", "shift2", "b2"), (width,)),
+        **dict.fromkeys(("wq", "wk", "wv", "wo"), (width, width)),
+        "w1": (width, 4 * width),
+        "b1": (4 * width,),
+        "w2": (4 * width, width),
+    }
+    return {n: 0.1 * numbers(*s, seed=i) for i, (n, s) in enumerate(shapes.items())}
+
+
+X = numbers(ROWS, COLUMNS)
+ROW = numbers(COLUMNS)
+LAYERS = (numbers(96, 256), numbers(256, 512), numbers(512), numbers(512, 128), numbers(128))
+HEADS = tuple(numbers(8, 128, 64, seed=n) for n in range(3))
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
+    **{f"chain of {n}": (chain(n), (X,), 1) for n in (1, 7, 300)},
+    "softmax": (softmax, (X,), 1),
+    "softmax otherwise": (softmax_otherwise, (X,), 1),
+    "nn.softmax": (nn.softmax, (X,), 1),
+    "layer_norm": (layer_norm, (X, ROW, ROW + 1), 1),
+    "layer_norm otherwise": (layer_norm_otherwise, (X, ROW, ROW + 1), 1),
+    "nn.layer_norm": (nn.layer_norm, (X, ROW, ROW + 1), 1),
+    "rms_norm and residual": (rms_norm, (X, X + 1, ROW), 1),
+    "mlp": (mlp, LAYERS, 2),
+    "mlp otherwise": (mlp_otherwise, LAYERS, 2),
+    "attention": (attention, HEADS, 3),
+    "attention otherwise": (attention_otherwise, HEADS, 3),
+    "block": (block, (numbers(2, 128, 256), parameters(256)), 9),
+}
+
+
+def tensors_written(function: Jit, arguments: tuple[Any, ...]) -> list[tuple[int, ...]]:
+    return [v.type.shape for k in function.lower(*arguments).kernels for v in k.kernel.outputs]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_there_are_few_kernels(name: str) -> None:
+    function, arguments, most = CASES[name]
+    lowered = iris.jit(function).lower(*arguments)
+    assert len(lowered.kernels) <= most, "\n".join(map(str, lowered.why))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_they_are_right(name: str) -> None:
+    function, arguments, _ = CASES[name]
+    found = iris.jit(function)(*arguments)
+    wide = [_wide(a) for a in arguments]
+    expected = function(*wide)
+    pairs = zip(_leaves(found), _leaves(expected), strict=True)
+    for was, now in pairs:
+        np.testing.assert_allclose(was, now, rtol=2e-4, atol=2e-4)
+
+
+def _wide(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {n: v.astype(np.float64) for n, v in x.items()}
+    return x.astype(np.float64)
+
+
+def _leaves(x: Any) -> list[Array]:
+    return list(x) if isinstance(x, tuple) else [x]
+
+
+@pytest.mark.parametrize("name", ["attention", "attention otherwise"])
+def test_scores_are_written_once_at_most(name: str) -> None:
+    function, arguments, _ = CASES[name]
+    assert tensors_written(iris.jit(function), arguments).count((8, 128, 128)) <= 1
+
+
+@pytest.mark.parametrize("name", [n for n, case in CASES.items() if case[2] == 1])
+def test_rows_move_what_they_must(name: str) -> None:
+    """What is read, once, and what is written."""
+    function, arguments, _ = CASES[name]
+    kernels = iris.jit(function).kernels(*arguments)
+    results = _leaves(function(*arguments))
+    least = sum(a.nbytes for a in (*arguments, *results))
+    assert sum(k.bytes for k in kernels) <= 1.25 * least
+
+
+def test_each_boundary_says_why() -> None:
+    function, arguments, _ = CASES["block"]
+    lowered = iris.jit(function).lower(*arguments)
+    handed_on = len(tensors_written(iris.jit(function), arguments)) - 1
+    assert len(lowered.why) == handed_on
+    for boundary in lowered.why:
+        assert "is written to memory" in str(boundary)
+
+
+def test_fusion_is_read_in_the_graph() -> None:
+    lowered = iris.jit(mlp).lower(*LAYERS)
+    assert lowered.fused.count("graph.kernel @") == 2
+    module = parse(lowered.fused)
+    assert str(module) == lowered.fused
+    for kernel in lowered.kernels:
+        for stage in kernel.stages:
+            assert str(parse(stage.text)) == stage.text

@@ -1,0 +1,226 @@
+"""Functions of arrays: what they are given and return, on every device, and what goes wrong."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iris
+from array_graphs import fused
+from iris.compiler.graph_program import root
+from iris.errors import ArgumentError, DTypeError, ProgramError
+from iris.ir import parse
+from iris.runtime.buffer import Buffer
+from iris.runtime.device import Array
+from iris.runtime.interpreters import Interpreter
+from on_metal import METAL
+
+DEVICES = ["interp", "interp:metal", pytest.param(METAL, marks=pytest.mark.metal)]
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+@iris.jit
+def scaled(x: Array, factor: float = 2.0) -> Array:
+    return x * factor
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_arrays_in_arrays_out(device: str) -> None:
+    found = scaled(X, 3.0, device=device)
+    assert type(found) is np.ndarray
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, X * 3)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_buffers_in_buffers_out(device: str) -> None:
+    x = iris.asarray(X, device=device)
+    found = scaled(scaled(x))
+    assert isinstance(found, Buffer)
+    assert found.device is x.device
+    np.testing.assert_array_equal(found.numpy(), X * 4)
+
+
+def test_trees() -> None:
+    @iris.jit
+    def function(pair: tuple[Array, dict[str, Array]], n: int) -> dict[str, Any]:
+        x, named = pair
+        return {"sum": x + named["y"], "list": [x, n, None, (named["y"],)]}
+
+    found = function((X, {"y": X + 1}), 3)
+    np.testing.assert_array_equal(found["sum"], 2 * X + 1)
+    assert found["list"][1] == 3
+    assert found["list"][2] is None
+    np.testing.assert_array_equal(found["list"][3][0], X + 1)
+
+
+def test_results_are_apart() -> None:
+    """What is returned twice, or is an argument, is a copy."""
+
+    @iris.jit
+    def function(x: Array) -> tuple[Array, ...]:
+        y = x + 1
+        return x, y, y, y.reshape(-1)
+
+    given = X.copy()
+    found = function(given)
+    for array in found:
+        array[...] = -1
+    np.testing.assert_array_equal(given, X)
+    first, *others = function(iris.asarray(X))
+    memories = {id(b.argument.memory) for b in (first, *others)}
+    assert len(memories) == 4
+
+
+def test_it_is_traced_once_for_shapes_and_dtypes() -> None:
+    traced = []
+
+    @iris.jit(static_argnames="power")
+    def function(x: Array, n: float, power: int) -> Array:
+        traced.append((x.shape, power))
+        return x**power * n
+
+    for n in (1.0, 2.0):
+        for _ in range(2):
+            np.testing.assert_allclose(function(X, n, 2), X**2 * n)
+    assert len(traced) == 1
+    function(X, 1, 2)  # an int is of another dtype
+    function(X[:2], 1.0, 2)
+    function(X, 1.0, power=3)
+    assert len(traced) == 4
+
+
+@pytest.mark.parametrize(
+    "array",
+    [X[:, ::2], X.T, X[::-1], np.broadcast_to(X[0], (5, 4)), X[None, 1], X[:0], np.float32(3)],
+)
+def test_arrays_that_lie_in_memory_in_any_way(array: Array) -> None:
+    np.testing.assert_array_equal(scaled(array), array * np.float32(2))
+
+
+def test_overlapping_arguments() -> None:
+    function = iris.jit(lambda x, y: x - y)
+    np.testing.assert_array_equal(function(X[1:], X[:-1]), X[1:] - X[:-1])
+    buffer = iris.asarray(X)
+    np.testing.assert_array_equal(function(buffer, buffer).numpy(), X - X)
+
+
+def test_within_another() -> None:
+    @iris.jit
+    def function(x: Array) -> Array:
+        return scaled(x, 4) + 1
+
+    np.testing.assert_array_equal(function(X), 4 * X + 1)
+    assert len(function.kernels(X)) == 1
+
+
+def test_captured_arrays_are_copied_when_it_is_traced() -> None:
+    table = np.array([3, 1, 4], np.float32)
+
+    @iris.jit
+    def function(at: Array) -> Array:
+        return iris.asarray(table)[at]
+
+    at = np.array([2, 0, -1], np.int32)
+    np.testing.assert_array_equal(function(at), [4, 3, 4])
+    table[:] = 0
+    np.testing.assert_array_equal(function(at), [4, 3, 4])
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_an_index_that_is_outside(device: str) -> None:
+    function = iris.jit(lambda x, at: x[at])
+    with pytest.raises(ProgramError, match="an index is outside of its axis"):
+        function(X, np.array([0, 3], np.int32), device=device)
+
+
+def test_scattering() -> None:
+    @iris.jit
+    def function(x: Array, at: Array, values: Array) -> tuple[Array, ...]:
+        return x.at[at].add(values), x.at[at[:1]].set(7), x + 1  # type: ignore[attr-defined]
+
+    at, values = np.array([1, 1, 0], np.int32), np.ones((3, 4), np.float32)
+    added, replaced, other = function(X, at, values)
+    expected = X.copy()
+    np.add.at(expected, at, values)
+    np.testing.assert_array_equal(added, expected)
+    np.testing.assert_array_equal(replaced[1], [7] * 4)
+    np.testing.assert_array_equal(other, X + 1)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "i1", "u2"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_scattered_sums_of_narrow_elements(dtype: str, device: str) -> None:
+    function = iris.jit(lambda x, at, values: x.at[at].add(values))
+    x, values = np.arange(5).astype(dtype), np.arange(6).astype(dtype)
+    at = np.array([0, 4, 0, 2, 4, 4], np.int32)
+    expected = x.copy()
+    np.add.at(expected, at, values)
+    np.testing.assert_array_equal(function(x, at, values, device=device), expected)
+
+
+def test_mistakes() -> None:
+    with pytest.raises(DTypeError, match="x is float64"):
+        scaled(X.astype(np.float64))
+    with pytest.raises(ArgumentError, match="scaled"):
+        scaled(X, 1, 2)
+    with pytest.raises(ArgumentError, match="is of the device"):
+        iris.jit(lambda x, y: x + y)(iris.asarray(X), iris.asarray(X, device="interp:metal"))
+
+
+def test_many_arrays_are_more_kernels() -> None:
+    arrays = [X + n for n in range(70)]
+    for function in (lambda xs: np.concatenate(xs) * 2, lambda xs: sum(xs[1:], xs[0])):
+        found = iris.jit(function)(arrays)
+        np.testing.assert_array_equal(found, function(arrays))
+
+
+def test_threads() -> None:
+    function = iris.jit(lambda x, n: (x * n).sum(0))
+    wrong = []
+
+    def work(n: int) -> None:
+        for _ in range(20):
+            if not np.array_equal(function(X, float(n)), (X * n).sum(0)):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_memory_is_used_again() -> None:
+    """A row of kernels takes two pieces of memory by turns, and one for the result."""
+    text = "func graph @chain returns=[tensor<64x64xf32>](%x: tensor<64x64xf32>) {\n"
+    value = "%x"
+    for n in range(6):
+        text += f"  %y{n}: tensor<64x64xf32> = graph.matmul {value}, %x\n"
+        value = f"%y{n}"
+    program = fused(parse(f"{text}  return {value}\n}}\n"))
+    assert len(program.kernels) == 6
+    assert len(program.places.sizes) == 3
+    for kernel in program.kernels:
+        read = {program.places.of.get(root(v)) for v in kernel.inputs}
+        assert not read & {program.places.of[v] for v in kernel.outputs}
+    x = np.eye(64, k=1, dtype=np.float32)
+    (found,) = program.run(Interpreter(), [x])
+    np.testing.assert_array_equal(found.numpy(), np.eye(64, k=7, dtype=np.float32))
+
+
+def test_a_lowered_function_can_be_read_and_run() -> None:
+    lowered = scaled.lower(X)
+    assert "mul" in lowered.graph
+    assert lowered.stages[-1].name == "fuse"
+    (kernel,) = lowered.kernels
+    assert kernel.bytes == 2 * X.nbytes
+    assert kernel.flops == X.size
+    assert "kernel void scaled" in lowered.msl
+    np.testing.assert_array_equal(lowered.run(X), X * 2)
+    (found,) = kernel.run(X)
+    np.testing.assert_array_equal(found, X * 2)

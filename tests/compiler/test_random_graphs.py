@@ -1,0 +1,51 @@
+"""Random graphs: kernels do what the graph says, at every level and on Metal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from array_graphs import check_kernels, fused
+from every_level import EveryLevel
+from iris.compiler.compilation import GRAPH_PIPELINE
+from iris.ir import graph
+from iris.ir.graph import ScatterKind
+from iris.ir.math import element_type
+from iris.runtime.interpreters import Interpreter
+from iris.testing import preserves, programs
+from iris.tools.replay import Program
+from on_metal import OnMetal
+from support import counts
+
+
+def has_wide_sums(program: Program) -> bool:
+    """Whether elements of 64 bits are added to memory, which no GPU can in one step."""
+    return any(
+        isinstance(op, graph.Scatter)
+        and op.kind is ScatterKind.ADD
+        and element_type(op.x.type).element.bits > 32
+        for op in program.module.walk()
+    )
+
+
+@given(programs.graph())
+def test_the_passes_keep_what_a_graph_returns(program: Program) -> None:
+    preserves(GRAPH_PIPELINE, program)
+
+
+@given(programs.graph())
+def test_tile_programs_do_what_their_graphs_say(program: Program) -> None:
+    check_kernels(fused(program.module), Interpreter(), program.make_arguments())
+
+
+@settings(max_examples=counts(40, 2000))
+@given(programs.graph().filter(lambda program: not has_wide_sums(program)))
+def test_every_level_does_what_graphs_say(program: Program) -> None:
+    check_kernels(fused(program.module), EveryLevel(), program.make_arguments())
+
+
+@pytest.mark.metal
+@settings(max_examples=counts(8, 400))
+@given(programs.graph().filter(lambda program: not has_wide_sums(program)))
+def test_metal_does_what_graphs_say(program: Program) -> None:
+    check_kernels(fused(program.module), OnMetal(), program.make_arguments())
