@@ -52,7 +52,7 @@ def reference(x: np.ndarray, w: np.ndarray, bias: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    for images, channels, rows, columns in [(1, 6, 9, 13), (2, 16, 12, 12)]:
+    for images, channels, rows, columns in [(1, 8, 9, 13), (2, 16, 12, 12)]:
         x = rng.standard_normal((images, channels, rows, columns)).astype(np.float32)
         w = (rng.standard_normal((channels, channels, 3, 3)) / channels).astype(np.float32)
         bias, scale, shift, mean = rng.standard_normal((4, channels)).astype(np.float32)
