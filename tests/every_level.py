@@ -7,7 +7,7 @@ each array must be what `interp.bounds` says of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -31,21 +31,23 @@ LOWERING = METAL_PIPELINE.after(len(TILE_PIPELINE))
 
 def each_lowered(
     entry: Func, counts: Sequence[int], watching: Sequence[Instrument] = ()
-) -> Iterator[Func]:
+) -> list[Func]:
     """A kernel lowered for several numbers of simdgroups.
 
     What is made of a graph is of a size that many simdgroups can hold; of fewer it may be too much.
     """
+    made = []
     for count in counts:
         copy = Module([entry.clone({})])
         try:
             (function,) = run_passes(copy, with_simdgroups(LOWERING, count), watching)
         except OutOfResources:
-            if not entry.grid or count == counts[-1]:
+            if not entry.grid or (count == counts[-1] and not made):
                 raise
             continue
         assert isinstance(function, Func)
-        yield function
+        made.append(function)
+    return made
 
 
 class EveryLevel(Interpreter):
@@ -57,7 +59,7 @@ class EveryLevel(Interpreter):
 
     def compile(self, entry: Func, source: Any = None) -> Program:
         # Every stage is valid, and is read back as it was.
-        return Program(entry, list(each_lowered(entry, SIMDGROUPS, [Check(roundtrips)])))
+        return Program(entry, each_lowered(entry, SIMDGROUPS, [Check(roundtrips)]))
 
     def launch(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None

@@ -19,18 +19,16 @@ from typing import Any
 
 import pytest
 
-from every_level import LOWERING, EveryLevel
+from every_level import EveryLevel, each_lowered
 from iris.errors import ProgramError
 from iris.interp import metal
 from iris.interp.metal import Counters
 from iris.ir.control import Func
-from iris.ir.core import Module
 from iris.ir.metal import Barrier
-from iris.passes import run
 from iris.runtime import devices
 from iris.runtime.device import ArrayArgument, Grid, Program
 from iris.runtime.interpreters import Interpreter
-from iris.testing.levels import launch, with_simdgroups
+from iris.testing.levels import launch
 from support import ROOT
 
 TESTS = [ROOT / "tests" / "e2e" / f"test_{name}.py" for name in ("programs", "contract")]
@@ -151,9 +149,7 @@ def test_without_any_of_the_barriers_there_is_a_race(
     for record in kernels:
         if record.entry.symbol in ATOMICS:
             continue
-        module = Module([record.entry.clone({})])
-        (function,) = run(module, with_simdgroups(LOWERING, simdgroups))
-        assert isinstance(function, Func)
+        function = each_lowered(record.entry, (simdgroups, 4))[0]
         for number, op in enumerate(function.walk()):
             if not isinstance(op, Barrier):
                 continue

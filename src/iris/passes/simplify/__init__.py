@@ -8,12 +8,6 @@ from dataclasses import dataclass
 from iris.ir.core import Level, Module
 from iris.passes.pipeline import Pass
 
-# Each of these registers rules.
-from iris.passes.simplify import algebra, combine, motion, nothing, parts, views
-from iris.passes.simplify.making import rules
-
-__all__ = ["Simplify", "algebra", "combine", "motion", "nothing", "parts", "views"]
-
 
 @dataclass(frozen=True)
 class Simplify(Pass):
@@ -89,4 +83,8 @@ class Simplify(Pass):
     level = Level.GRAPH
 
     def run(self, module: Module) -> Counter[str]:
+        # Opened when first used; each of these registers rules.
+        from iris.passes.simplify import algebra, combine, motion, nothing, parts, views  # noqa: F401
+        from iris.passes.simplify.making import rules
+
         return rules.apply(module)
