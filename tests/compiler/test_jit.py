@@ -224,3 +224,29 @@ def test_a_lowered_function_can_be_read_and_run() -> None:
     np.testing.assert_array_equal(lowered.run(X), X * 2)
     (found,) = kernel.run(X)
     np.testing.assert_array_equal(found, X * 2)
+
+
+SQUARE = np.arange(45, dtype=np.float32).reshape(5, 9) % 7
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.pad(np.cumsum(x), (2, 3)),
+        lambda x: np.pad(np.cumsum(x, 1)[:, 1:5], ((0, 1), (2, 3))),
+        lambda x: np.concatenate([np.cumsum(x, 0)[:3], np.cumsum(x, 0)[3:] * 2]),
+        lambda x: np.concatenate([x @ x.T, np.cumsum(x, 1)[:, ::2]], 1),
+        lambda x: np.pad(x - x.max(1, keepdims=True), ((1, 2), (2, 1))),
+        lambda x: np.pad(np.cumsum(x, 0) + x.sum(1, keepdims=True), ((1, 2), (2, 1))),
+        lambda x: np.roll(np.cumsum(x, 1), 3, 1),
+        lambda x: np.flip(np.cumsum(x, 1), 1),
+        lambda x: np.cumsum(np.pad(x, ((0, 0), (2, 3))), 1),
+        lambda x: np.where(np.arange(9) > 3, np.cumsum(x, 1), 0),
+        lambda x: np.cumsum(np.cumsum(x, 1), 0),
+        lambda x: np.pad(x.argmax(1), (2, 3)),
+    ],
+)
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_part_of_what_is_combined_is_made_of_all_of_it(function: Any, device: str) -> None:
+    found = iris.jit(function)(SQUARE, device=device)
+    np.testing.assert_array_equal(found, function(SQUARE))

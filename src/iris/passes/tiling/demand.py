@@ -89,6 +89,12 @@ class Demand:
         guard = self.guard | {c for c in conditions if not c.is_certain}
         return Demand(self.value, self.at, guard)
 
+    def alone(self) -> Demand:
+        """The same element without what says of other axes where it is needed."""
+        own = axes_of(self.at).keys()
+        guard = [c for c in self.guard if axes_of([c.index]).keys() & own]
+        return Demand(self.value, self.at, frozenset(guard))
+
     def of(self, value: Value, at: tuple[Index, ...] | None = None) -> Demand:
         """An element of another tensor, needed where this one is."""
         return Demand(value, self.at if at is None else at, self.guard)
@@ -570,6 +576,7 @@ def reduce(op: graph.Reduce, demand: Demand, demands: Demands) -> Recipe:
     shape = element_type(op.x.type).shape
     if not prod(shape):
         return _nothing(op.kind.value, demand)
+    demand = demand.alone()
     axes: list[Axis] = []
     at = list(demand.at)
     for place in op.axes:
@@ -593,10 +600,16 @@ def _nothing(kind: str, demand: Demand) -> Splat:
 @rules(graph.Scan)
 def scan(op: graph.Scan, demand: Demand, demands: Demands) -> Recipe:
     index = demand.at[op.axis]
-    inner = demand.of(op.x)
     axes = tuple(axes_of([index]))
-    if len(axes) > 1 or index != total(indices_of(axes)):
+    others = axes_of([i for axis, i in enumerate(demand.at) if axis != op.axis])
+    if len(axes) > 1 or index != total(indices_of(axes)) or others.keys() & {*axes}:
         raise Unfit(f"{op.name} is wanted in another order than it is made in")
+    # What comes before is needed, too, wherever one element is.
+    elsewhere = [c for c in demand.guard if not axes_of([c.index]).keys() & {*axes}]
+    bounds = zip(demand.at, demand.shape, strict=True)
+    inner = Demand(op.x, demand.at, frozenset(elsewhere)).where(
+        *[Within(i, 0, size) for i, size in bounds]
+    )
     return Running(axes, op.kind, inner)
 
 
@@ -606,6 +619,7 @@ def matmul(op: graph.Matmul, demand: Demand, demands: Demands) -> Recipe:
     depth = element_type(op.a.type).shape[-1]
     if not depth:
         return _nothing("sum", demand)
+    demand = demand.alone()
     # Products of the same rows go over them together.
     rows = demand.of(op.a, at=(*batch, row))
     axis = demands.summed.setdefault(rows, Axis(f"k{len(demands.summed)}", depth))
