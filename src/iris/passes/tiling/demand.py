@@ -22,7 +22,7 @@ from iris.ir.core import OPS, Facet, Op, Value
 from iris.ir.literal import encode
 from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind, ScanKind
-from iris.ir.types import DType
+from iris.ir.types import DType, i32
 from iris.passes.tiling.index import Atom, Axis, Index, divide, total
 from iris.passes.tiling.numbers import identity
 
@@ -337,7 +337,8 @@ class Demands:
     def __init__(self, outputs: Sequence[Written], inputs: Iterable[Value], axes: Sequence[Axis]):
         self.inputs = set(inputs)
         self.outer = tuple(axes)  # those of the outputs
-        self.reduced: list[Axis] = []  # those of reductions
+        # Those of reductions, by the axes of others within whose loops they are.
+        self.reduced: dict[frozenset[Axis], list[Axis]] = {}
         self.summed: dict[Demand, Axis] = {}  # those of products, by their rows
         self.outputs = list(outputs)
         self.recipes: dict[Demand, Recipe] = {}
@@ -377,20 +378,29 @@ class Demands:
         if not prod(demand.shape):
             return Splat(0)  # there is no such element, so that no guard of it ever holds
         if demand.value in self.inputs or op is None:
-            return Load(demand.value, address(demand), demand.guard)
+            place = address(demand)
+            if place.low < i32.low or place.high > i32.high:
+                raise Unfit("the index of an element that is not needed may not fit 32 bits")
+            return Load(demand.value, place, demand.guard)
         rule: Callable[..., Recipe] = rules[type(op)]
         return rule(op, demand, self)
 
     def axis_over(self, size: int, demand: Demand, others: Sequence[Axis]) -> Axis:
-        """An axis for a reduction whose result depends on what a demand does: that of another
-        reduction serves, so that both are over the same elements, unless the result depends on
-        it."""
+        """An axis for a reduction whose result depends on what a demand does.
+
+        That of another reduction serves, so that both are over the same elements, if the results
+        of both depend on the same axes of reductions and products, within whose loops they are
+        made then, one after the other.
+        """
         taken = {*axes_of(demand.indices()), *others}
-        for axis in self.reduced:
+        within = frozenset(axes_of(demand.indices())).difference(self.outer)
+        known = self.reduced.setdefault(within, [])
+        for axis in known:
             if axis.size == size and axis not in taken:
                 return axis
-        self.reduced.append(Axis(f"r{len(self.reduced)}", size))
-        return self.reduced[-1]
+        count = sum(map(len, self.reduced.values()))
+        known.append(Axis(f"r{count}", size))
+        return known[-1]
 
     @cached_property
     def dependencies(self) -> dict[Demand, frozenset[Axis]]:
@@ -418,9 +428,12 @@ class Demands:
         to = Substitution(formulas)
         new = Demands.__new__(Demands)
         new.inputs = self.inputs
-        new.outer, new.reduced = to.axes(self.outer), list(to.axes(self.reduced))
+        new.outer = to.axes(self.outer)
         new.outputs = [output.substituted(to) for output in self.outputs]
-        new.recipes = {to.demand(d): recipe.substituted(to) for d, recipe in self.recipes.items()}
+        new.recipes = {}
+        for demand, recipe in self.recipes.items():
+            # Of what is one demand now the first recipe comes after what it needs.
+            new.recipes.setdefault(to.demand(demand), recipe.substituted(to))
         return new
 
 

@@ -78,15 +78,18 @@ class Fusion:
 
     def _part(self, value: Value) -> Value | None:
         """The first value on the way to another that is made of half as many arrays as one kernel
-        takes."""
+        takes; else the last that it is made of."""
         ops, read = self._gather((value,), self.inputs | self.stored.keys())
         made_of: dict[Value, set[Value]] = {v: {v} for v in read}
+        last = None
         for op in sorted(ops, key=self.position.__getitem__):
             (result,) = op.results
             made_of[result] = set().union(*(made_of.get(v, set()) for v in op.operands))
-            if result is not value and len(made_of[result]) >= MOST_ARRAYS // 2:
-                return result
-        return None
+            if result is not value and made_of[result]:
+                last = result
+                if len(made_of[result]) >= MOST_ARRAYS // 2:
+                    break
+        return last
 
     # Candidates.
 

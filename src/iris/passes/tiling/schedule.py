@@ -51,7 +51,7 @@ def shared(demands: Demands) -> Demands:
     the outputs' own: those of a row that is divided by their sum, say."""
     loads = {recipe for recipe in demands.recipes.values() if isinstance(recipe, Load)}
     found: dict[Axis, Index] = {}
-    for axis in demands.reduced:
+    for axis in demands.reduced.get(frozenset(), ()):
         operands = [
             demand
             for recipe in demands.recipes.values()
@@ -221,7 +221,7 @@ class Cut:
             for axis in recipe.over:
                 self._cut(axis, DEPTH)
         for axis in filter(self._is_combined, self.kept):
-            if self.lanes.get(axis, 1) < axis.size:
+            if self.lanes.get(axis, 1) < axis.size or self.lanes[axis] > 2 * self.rows:
                 raise Unfit(f"rows of {axis.size} products do not fit a program")
             if self.lanes[axis] > self.rows:
                 for other in self.lanes:
