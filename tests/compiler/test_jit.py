@@ -250,3 +250,47 @@ SQUARE = np.arange(45, dtype=np.float32).reshape(5, 9) % 7
 def test_part_of_what_is_combined_is_made_of_all_of_it(function: Any, device: str) -> None:
     found = iris.jit(function)(SQUARE, device=device)
     np.testing.assert_array_equal(found, function(SQUARE))
+
+
+def correlation(x: Array) -> Array:
+    h = x - x.mean(axis=0)
+    y = h @ h.T
+    return y / np.sqrt((y * y).sum(axis=0) + 1)
+
+
+def greatest_product(x: Array) -> Array:
+    """A sum within the loop of a product within a reduction."""
+    h = x + x.sum(axis=1, keepdims=True)
+    return (h.T @ x).max()
+
+
+def looked_up_by_what_it_is(x: Array) -> Array:
+    y = x / x.sum(axis=1, keepdims=True)
+    y = y / np.sqrt(np.square(y - 1).sum(keepdims=True) + 1)
+    return np.take_along_axis(y, y.argmax(axis=1)[:, None], 1)
+
+
+def looked_up_again(x: Array) -> Array:
+    t = np.take_along_axis(x, x.argmax(axis=0)[None], 0)
+    t = np.concatenate([t, t * 2, t[::-1]], axis=0)
+    t = np.take_along_axis(t, t.argmax(axis=1)[..., None], 1)
+    t = np.roll(t, 1, 0) + t
+    return t[1:]
+
+
+def periodic(x: Array) -> Array:
+    y = np.roll(x, 1, 1) + x
+    return np.roll(y, 1, 1) - 2 * y
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (17, 129), (2, 2700)])
+@pytest.mark.parametrize(
+    "function",
+    [correlation, greatest_product, looked_up_by_what_it_is, looked_up_again, periodic],
+)
+def test_reductions_within_others(function: Any, shape: tuple[int, int]) -> None:
+    x = np.random.default_rng(0).random(shape, np.float32)
+    expected = function(x.astype(np.float64))
+    for device in ("interp", "interp:metal"):
+        found = iris.jit(function)(x, device=device)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

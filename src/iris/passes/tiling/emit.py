@@ -245,11 +245,10 @@ class Emitter:
 
     def index(self, formula: Index, frame: Frame) -> Value:
         """The value of a formula."""
-        lanes = self.lanes_in(formula)
-        key = formula, frame if lanes else ()
         for scope in reversed(self.indices):
-            if key in scope:
-                return scope[key]
+            for known in ((formula, frame), (formula, ())):
+                if known in scope:
+                    return scope[known]
         scalars: list[Value] = []
         tiles: list[Value] = []
         for atom, n in formula.terms:
@@ -265,11 +264,9 @@ class Emitter:
         for part in (*scalars, *tiles):
             result = part if result is None else self.binary(math.Add, result, part)
         assert result is not None
-        self.indices[-1][key] = result
+        # A scalar goes with any frame.
+        self.indices[-1][formula, frame if element_type(result.type).shape else ()] = result
         return result
-
-    def lanes_in(self, formula: Index) -> bool:
-        return any(axis in self.plan.lanes for axis in self.demands.axes_in([formula]))
 
     def _atom(self, atom: Atom, frame: Frame) -> tuple[Value, int]:
         """The value of an atom times a number, and that number."""
