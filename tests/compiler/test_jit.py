@@ -244,6 +244,7 @@ SQUARE = np.arange(45, dtype=np.float32).reshape(5, 9) % 7
         lambda x: np.where(np.arange(9) > 3, np.cumsum(x, 1), 0),
         lambda x: np.cumsum(np.cumsum(x, 1), 0),
         lambda x: np.pad(x.argmax(1), (2, 3)),
+        lambda x: np.pad((x @ x.T)[np.array([1])], ((2, 3), (1, 1)))[:, ::2],
     ],
 )
 @pytest.mark.parametrize("device", ["interp", "interp:metal"])

@@ -92,7 +92,8 @@ class Demand:
     def alone(self) -> Demand:
         """The same element without what says of other axes where it is needed."""
         own = axes_of(self.at).keys()
-        guard = [c for c in self.guard if axes_of([c.index]).keys() & own]
+        conditions = [(c, axes_of([c.index])) for c in self.guard]
+        guard = [c for c, axes in conditions if not axes or not own.isdisjoint(axes)]
         return Demand(self.value, self.at, frozenset(guard))
 
     def of(self, value: Value, at: tuple[Index, ...] | None = None) -> Demand:
