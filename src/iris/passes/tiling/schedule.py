@@ -216,17 +216,12 @@ class Cut:
                 taken = [axis for axis in self.outer if axis in self.lanes]
                 if len(taken) < 2 and not any(axis in taken for axis in side):
                     widest = max(reversed(side), key=lambda axis: axis.size)
-                    most = self.most // self.rows if widest not in self.kept else self.most // 16
-                    self._cut(widest, most)
+                    self._cut(widest, self.rows)
             for axis in recipe.over:
                 self._cut(axis, DEPTH)
         for axis in filter(self._is_combined, self.kept):
-            if self.lanes.get(axis, 1) < axis.size or self.lanes[axis] > 2 * self.rows:
+            if self.lanes.get(axis, 1) < axis.size:
                 raise Unfit(f"rows of {axis.size} products do not fit a program")
-            if self.lanes[axis] > self.rows:
-                for other in self.lanes:
-                    if other in self.outer and other is not axis:
-                        self.lanes[other] = min(self.lanes[other], self.most // self.lanes[axis])
 
     def _cut_rows(self) -> None:
         """What is kept in a program, and as much beside it as makes accesses wide."""
