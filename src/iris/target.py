@@ -40,6 +40,11 @@ RATES: Mapping[str, float] = MappingProxyType(
 )
 
 
+#: For how long a dispatch keeps the next, which needs what it writes, from starting.
+#: [a public thread, of a serial encoder; not checked elsewhere]
+DISPATCH_MICROSECONDS = 1.3
+
+
 @dataclass(frozen=True, slots=True)
 class Core:
     """What one core of a GPU does in a cycle, and how many threads it can hold.

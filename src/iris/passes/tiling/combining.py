@@ -284,7 +284,7 @@ class _Product(_Part[Contraction]):
             if mask is not None:
                 value = to.choose(mask, value, to.constant_of(0, element_type(value.type)))
         if self.is_matrix:
-            value = to.spread(value, to.shape(frame, [a for a in frame if a is not None]))
+            value = to.spread(value, to.shape(frame, frame))
         return value
 
     def _is_zero_elsewhere(self, demand: Demand, inside: Sequence[Within]) -> bool:

@@ -21,11 +21,8 @@ from iris.passes.tiling.demand import (
     Load,
 )
 from iris.passes.tiling.schedule import Cut
-from iris.target import CHIPS
+from iris.target import CHIPS, DISPATCH_MICROSECONDS
 
-# Microseconds for which a dispatch keeps the GPU from the next that waits for it.
-# [FACTS of a thread on Apple's forum: 1.3 in a serial encoder]
-LAUNCH = 1.3
 CHIP = CHIPS[0]
 
 
@@ -33,7 +30,6 @@ CHIP = CHIPS[0]
 class Cost:
     """What a kernel costs."""
 
-    launches: int
     bytes: int  # through device memory, each tensor once
     traffic: int  # bytes that programs load and store
     flops: int  # results of arithmetic
@@ -47,7 +43,7 @@ class Cost:
         memory = self.bytes / (CHIP.bandwidth * 1e3) * CHIP.cores / busy
         caches = self.traffic / (CHIP.core.l2_bytes * rate * busy)
         arithmetic = self.operations / (CHIP.core.rates["alu"] * rate * busy)
-        return LAUNCH * self.launches + max(memory, caches, arithmetic)
+        return DISPATCH_MICROSECONDS + max(memory, caches, arithmetic)
 
 
 def cost_of(cut: Cut) -> Cost:
@@ -71,7 +67,7 @@ def cost_of(cut: Cut) -> Cost:
             flops += count
     written = sum(_tensor_bytes(output.demand.value) for output in demands.outputs)
     whole = sum(map(_tensor_bytes, inputs)) + written
-    return Cost(1, whole, traffic + written, flops, operations, cut.programs)
+    return Cost(whole, traffic + written, flops, operations, cut.programs)
 
 
 def _weight(op: Op) -> float:

@@ -38,7 +38,7 @@ from iris.passes.tiling.index import Atom, Axis, Index, Quotient, Remainder
 from iris.passes.tiling.numbers import accumulator, identity
 from iris.passes.tiling.plan import MOST_DIMENSIONS, Plan
 
-Frame: TypeAlias = tuple[Axis | None, ...]
+Frame: TypeAlias = tuple[Axis, ...]
 
 
 class Made(NamedTuple):
@@ -194,7 +194,7 @@ class Emitter:
     def shape(self, frame: Frame, along: Iterable[Axis]) -> tuple[int, ...]:
         """The sizes of a tile that differs along some axes of a frame."""
         wanted = set(along)
-        return tuple([self.plan.lanes[a] if a is not None and a in wanted else 1 for a in frame])
+        return tuple([self.plan.lanes[axis] if axis in wanted else 1 for axis in frame])
 
     def keep(self, demand: Demand, made: Made) -> None:
         """Have what is made of a demand for all that is made in this region from here on."""

@@ -14,9 +14,10 @@ from iris.passes.graph_to_tile import ROOM
 from iris.passes.tiling.cost import Cost, cost_of
 from iris.passes.tiling.demand import Demands, Unfit
 from iris.passes.tiling.schedule import cut
+from iris.target import AppleGPU
 
-# Tensors that one kernel can bind, beside what it is told and what it reports.
-MOST_ARRAYS = 28
+# Tensors that one kernel can bind, beside what it is told and what it reports, and one to spare.
+MOST_ARRAYS = AppleGPU().buffer_bindings - 3
 
 
 @dataclass(eq=False)
