@@ -12,7 +12,9 @@ import pytest
 import iris
 from iris import nn
 from iris.compiler.jit import Jit
+from iris.errors import PassError
 from iris.ir import parse
+from iris.passes import run
 from iris.runtime.device import Array
 
 ROWS, COLUMNS = 64, 512
@@ -194,3 +196,10 @@ def test_fusion_is_read_in_the_graph() -> None:
     for kernel in lowered.kernels:
         for stage in kernel.stages:
             assert str(parse(stage.text)) == stage.text
+
+
+def test_what_is_fused_already_is_not_one_kernel() -> None:
+    fused = parse(iris.jit(mlp).lower(*LAYERS).fused)
+    with pytest.raises(PassError, match="is not one kernel: it has kernels of its own"):
+        run(fused, "graph-to-tile")
+    assert run(fused, "fuse") == fused

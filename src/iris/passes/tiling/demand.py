@@ -687,3 +687,8 @@ def places(
 @rules(graph.Scatter)
 def scatter(op: graph.Scatter, demand: Demand, demands: Demands) -> Recipe:
     raise Unfit("what is scattered to is written before it is read")
+
+
+@rules(graph.Kernel)
+def kernel(op: graph.Kernel, demand: Demand, demands: Demands) -> Recipe:
+    raise Unfit(f"it has kernels of its own, such as @{op.symbol}; take one of them")
