@@ -64,6 +64,20 @@ def rms_norm(x: Array, added: Array, gain: Array) -> tuple[Array, Array]:
     return total, total / np.sqrt((total * total).mean(-1, keepdims=True) + 1e-6) * gain
 
 
+def normalised(axes: tuple[int, ...]) -> Callable[[Array], Array]:
+    def function(x: Array) -> Array:
+        centred = x - x.mean(axes, keepdims=True)
+        return centred / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
+
+    return function
+
+
+def group_norm(x: Array) -> Array:
+    images, channels, *size = x.shape
+    groups = x.reshape(images, 4, channels // 4, *size)
+    return normalised((2, 3, 4))(groups).reshape(x.shape)
+
+
 def mlp(x: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> Array:
     h = x @ w1 + b1
     return (0.5 * h * (1 + np.tanh(0.79788456 * (h + 0.044715 * h**3)))) @ w2 + b2
@@ -112,6 +126,7 @@ def parameters(width: int) -> dict[str, Array]:
 
 X = numbers(ROWS, COLUMNS)
 ROW = numbers(COLUMNS)
+IMAGES = numbers(2, 16, 24, 32)
 LAYERS = (numbers(96, 256), numbers(256, 512), numbers(512), numbers(512, 128), numbers(128))
 HEADS = tuple(numbers(8, 128, 64, seed=n) for n in range(3))
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
@@ -123,6 +138,9 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     "layer_norm otherwise": (layer_norm_otherwise, (X, ROW, ROW + 1), 1),
     "nn.layer_norm": (nn.layer_norm, (X, ROW, ROW + 1), 1),
     "rms_norm and residual": (rms_norm, (X, X + 1, ROW), 1),
+    "instance norm": (normalised((2, 3)), (IMAGES,), 1),
+    "batch norm": (normalised((0, 2, 3)), (IMAGES,), 1),
+    "group norm": (group_norm, (IMAGES,), 1),
     "mlp": (mlp, LAYERS, 2),
     "mlp otherwise": (mlp_otherwise, LAYERS, 2),
     "attention": (attention, HEADS, 3),

@@ -64,6 +64,14 @@ def test_what_is_split_is_joined_into_the_same() -> None:
     assert quotient * 5 + remainder == T
 
 
+def test_digits_are_joined_in_any_order() -> None:
+    high, middle, low = T // 24 * 24, T // 8 % 3 * 8, T % 8
+    assert (high + middle) + low == T
+    assert high + (middle + low) == T
+    assert (low + high) + middle == T
+    assert middle + low == T % 24
+
+
 def test_blocks_are_split_along_what_counts_them() -> None:
     """What is less than the size of a block does not say in which row a block is."""
     quotient, remainder = divide(OUT * 32 + IN, 64)

@@ -235,14 +235,21 @@ def _divide_rest(x: Index, by: int) -> tuple[Index, Index]:
 
 
 def _rejoined(counts: dict[Atom, int], number: int) -> Index:
-    """A sum in which a quotient and the remainder beside it are one again."""
-    for atom in list(counts):
-        if not isinstance(atom, Remainder) or not counts.get(atom):
+    """A sum in which a quotient, or what is left of it, and the remainder beside it are one again:
+    `(x/8)*8 + x%8` is `x`, and `((x/8)%4)*8 + x%8` is `x%32`."""
+    for atom, n in counts.items():
+        if not isinstance(atom, Remainder) or not n:
             continue
-        quotient = Quotient(atom.of, atom.by)
-        n = counts[atom]
-        if counts.get(quotient) != n * atom.by:
-            continue
-        rest = {a: m for a, m in counts.items() if a not in (atom, quotient)}
-        return _rejoined(rest, number) + atom.of * n
+        quotient = Index.of(Quotient(atom.of, atom.by))
+        for other, m in counts.items():
+            if m != n * atom.by:
+                continue
+            if isinstance(other, Remainder) and other.of == quotient:
+                joined = atom.of % (atom.by * other.by)
+            elif quotient.terms == ((other, 1),):
+                joined = atom.of
+            else:
+                continue
+            rest = {a: k for a, k in counts.items() if a not in (atom, other)}
+            return _rejoined(rest, number) + joined * n
     return Index(tuple([(a, n) for a, n in counts.items() if n]), number)

@@ -10,7 +10,7 @@ another, or along which a product of matrices has its rows and columns.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from itertools import pairwise
+from itertools import pairwise, permutations
 from math import prod
 
 from iris.ir.core import Value
@@ -25,6 +25,7 @@ from iris.passes.tiling.demand import (
     Substitution,
     Unfit,
     Within,
+    indices_of,
 )
 from iris.passes.tiling.index import Axis, Index
 from iris.passes.tiling.plan import MOST_DIMENSIONS, Block, Plan
@@ -47,26 +48,25 @@ def cut(demands: Demands, room: int) -> Cut:
 
 
 def shared(demands: Demands) -> Demands:
-    """The same with what is reduced over an axis of the outputs' where some elements then are
-    the outputs' own: those of a row that is divided by their sum, say."""
-    loads = {recipe for recipe in demands.recipes.values() if isinstance(recipe, Load)}
+    """The same with what is reduced over axes of the outputs' where some elements then are the
+    outputs' own: those of a row that is divided by their sum, say."""
+    reductions = [r for r in demands.recipes.values() if isinstance(r, Reduction)]
+    loads = {r for r in demands.recipes.values() if isinstance(r, Load)}
+    outermost = {*demands.reduced.get(frozenset(), ())}
     found: dict[Axis, Index] = {}
-    for axis in demands.reduced.get(frozenset(), ()):
-        operands = [
-            demand
-            for recipe in demands.recipes.values()
-            if isinstance(recipe, Reduction) and axis in recipe.over
-            for demand in recipe.demands
-        ]
-        needed: set[Axis] = set().union(*(demands.dependencies[d] for d in operands))
-        for outer in demands.outer:
-            if outer.size != axis.size or outer in needed or Index.of(outer) in found.values():
-                continue
-            to = Substitution({axis: Index.of(outer)})
-            own = [load for load in loads if axis in demands.axes_in([load.address])]
-            if any(load.substituted(to) in loads for load in own):
-                found[axis] = Index.of(outer)
-                break
+    for over in dict.fromkeys(r.over for r in reductions if outermost.issuperset(r.over)):
+        new = [axis for axis in over if axis not in found]
+        beside = [d for r in reductions if not {*new}.isdisjoint(r.over) for d in r.demands]
+        needed: set[Axis] = set().union(*(demands.dependencies[d] for d in beside))
+        own = [load for load in loads if not demands.axes_in([load.address]).isdisjoint(new)]
+        free = [a for a in demands.outer if a not in needed and Index.of(a) not in found.values()]
+        for outer in permutations(free, len(new)):
+            if all(a.size == b.size for a, b in zip(new, outer, strict=True)):
+                to = found | dict(zip(new, indices_of(outer), strict=True))
+                moved = Substitution(to)
+                if any(load.substituted(moved) in loads for load in own):
+                    found = to
+                    break
     return demands.substituted(found) if found else demands
 
 
