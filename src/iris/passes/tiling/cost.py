@@ -40,10 +40,10 @@ class Cost:
     def microseconds(self) -> float:
         rate = CHIP.clock * 1e3  # cycles in a microsecond
         busy = max(1, min(CHIP.cores, self.programs))
-        memory = self.bytes / (CHIP.bandwidth * 1e3) * CHIP.cores / busy
+        memory = self.bytes / (CHIP.bandwidth * 1e3)
         caches = self.traffic / (CHIP.core.l2_bytes * rate * busy)
         arithmetic = self.operations / (CHIP.core.rates["alu"] * rate * busy)
-        return DISPATCH_MICROSECONDS + max(memory, caches, arithmetic)
+        return DISPATCH_MICROSECONDS + max(memory, caches) + arithmetic
 
 
 def cost_of(cut: Cut) -> Cost:

@@ -461,10 +461,9 @@ def _shape(value: Value) -> tuple[int, ...]:
 def _why(own: Candidate, readers: Sequence[Candidate], new: Sequence[Candidate]) -> str:
     """What is more if a value is not written to memory."""
     before, after = [own, *readers], new
-    more = sum(k.cost.operations for k in after) / sum(k.cost.operations for k in before)
-    if more > 1:
-        return f"as {more:.1f} times as much is computed"
-    traffic = sum(k.cost.traffic for k in after) / sum(k.cost.traffic for k in before)
-    if traffic > 1:
-        return f"as {traffic:.1f} times as much is loaded"
-    return "as fewer programs would do it"
+    computed = sum(k.cost.operations for k in after) / sum(k.cost.operations for k in before)
+    loaded = sum(k.cost.traffic for k in after) / sum(k.cost.traffic for k in before)
+    more = max(computed, loaded)
+    if more <= 1:
+        return "as fewer programs would do it"
+    return f"as {more:.1f} times as much is {'computed' if more == computed else 'loaded'}"
