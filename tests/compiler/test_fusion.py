@@ -221,3 +221,58 @@ def test_what_is_fused_already_is_not_one_kernel() -> None:
     with pytest.raises(PassError, match="is not one kernel: it has kernels of its own"):
         run(fused, "graph-to-tile")
     assert run(fused, "fuse") == fused
+
+
+def greatest(x: Array, w: Array) -> tuple[Array, ...]:
+    """Where sums are the greatest of all, and of each row and column."""
+    rows, product = x.sum(1), x @ w
+    return (
+        rows == rows.max(),
+        product == product.max(1, keepdims=True),
+        product == product.max(0, keepdims=True),
+        rows[:, None] == rows,
+    )
+
+
+@pytest.mark.parametrize("shape", [(40, 8), (300, 100), (600, 3)])
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_a_sum_is_one_number_wherever_it_is_needed(shape: tuple[int, int], device: str) -> None:
+    x, w = numbers(*shape), numbers(shape[1], 10, seed=1)
+    whole, rows, columns, square = iris.jit(greatest)(x, w, device=device)
+    assert whole.any()
+    assert rows.any(1).all()
+    assert columns.any(0).all()
+    assert square.diagonal().all()
+    for at in range(4):  # each as a function of its own
+        alone = iris.jit(lambda x, w, at=at: greatest(x, w)[at])
+        assert alone(x, w, device=device).any()
+
+
+def test_no_two_kernels_sum_the_same() -> None:
+    def function(x: Array, w: Array) -> tuple[Array, ...]:
+        s = x.sum(1)
+        return s.max(), s + w, (s * w).sum()
+
+    lowered = iris.jit(function).lower(numbers(1000, 2), numbers(1000))
+    sums = [k for k in lowered.kernels if "graph.reduce sum [1]" in k.graph]
+    assert len(sums) == 1
+    assert "in more than one order" in str(*lowered.why)
+
+
+def sums_of_scans(x: Array) -> Array:
+    return np.cumsum(np.stack([x, x], 1), 0).sum(1)
+
+
+def greatest_of_scans(x: Array) -> Array:
+    scanned = np.cumsum(np.maximum(x, x[0, :1, :]), 0)
+    return (scanned * scanned.sum(1, keepdims=True)).max()
+
+
+@pytest.mark.parametrize(
+    "function, shape", [(sums_of_scans, (65, 65)), (greatest_of_scans, (2, 3, 2, 3, 2))]
+)
+def test_what_one_program_cannot_do_is_not_fused(
+    function: Callable[[Array], Array], shape: tuple[int, ...]
+) -> None:
+    x = np.random.default_rng(0).integers(-4, 4, shape).astype(np.float32)
+    np.testing.assert_array_equal(iris.jit(function)(x), function(x))

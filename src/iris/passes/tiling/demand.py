@@ -24,7 +24,7 @@ from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import DType, i32
 from iris.passes.tiling.index import Atom, Axis, Index, divide, total
-from iris.passes.tiling.numbers import identity
+from iris.passes.tiling.numbers import identity, is_rounded
 
 rules = Facet("demand")
 
@@ -235,6 +235,11 @@ class Combining(Recipe):
 
     over: tuple[Axis, ...]
 
+    @property
+    def is_rounded(self) -> bool:
+        """Whether it may be another number if the elements come in another order."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class Reduction(Combining):
@@ -246,6 +251,10 @@ class Reduction(Combining):
     @property
     def demands(self) -> tuple[Demand, ...]:
         return (self.demand,)
+
+    @property
+    def is_rounded(self) -> bool:
+        return is_rounded(self.kind.value, self.demand.element)
 
     def substituted(self, new: Substitution) -> Reduction:
         return Reduction(new.axes(self.over), self.kind, new.demand(self.demand))
@@ -261,6 +270,10 @@ class Running(Combining):
     @property
     def demands(self) -> tuple[Demand, ...]:
         return (self.demand,)
+
+    @property
+    def is_rounded(self) -> bool:
+        return is_rounded(self.kind.value, self.demand.element)
 
     def substituted(self, new: Substitution) -> Running:
         return Running(new.axes(self.over), self.kind, new.demand(self.demand))
@@ -278,6 +291,10 @@ class Contraction(Combining):
     @property
     def demands(self) -> tuple[Demand, ...]:
         return (self.a, self.b)
+
+    @property
+    def is_rounded(self) -> bool:
+        return is_rounded("sum", self.element)
 
     def formulas(self) -> Iterator[Index]:
         for condition in self.inside:
@@ -343,9 +360,8 @@ class Demands:
         self.summed: dict[Demand, Axis] = {}  # those of products, by their rows
         self.outputs = list(outputs)
         self.recipes: dict[Demand, Recipe] = {}
-        for output in self.outputs:
-            for demand in (*places_in([output.place]), output.demand):
-                self._visit(demand)
+        for demand in self.roots():
+            self._visit(demand)
 
     @staticmethod
     def of(values: Sequence[Value], inputs: Iterable[Value]) -> Demands:
@@ -371,8 +387,7 @@ class Demands:
                 self.recipes[demand] = opened[demand]
             else:
                 recipe = opened[demand] = self._recipe(demand)
-                waiting += recipe.demands[::-1]
-                waiting += places_in(demand.indices())
+                waiting += _needs(demand, recipe)[::-1]
 
     def _recipe(self, demand: Demand) -> Recipe:
         op = demand.value.op
@@ -431,11 +446,27 @@ class Demands:
         new.inputs = self.inputs
         new.outer = to.axes(self.outer)
         new.outputs = [output.substituted(to) for output in self.outputs]
-        new.recipes = {}
+        recipes: dict[Demand, Recipe] = {}
         for demand, recipe in self.recipes.items():
             # Of what is one demand now the first recipe comes after what it needs.
-            new.recipes.setdefault(to.demand(demand), recipe.substituted(to))
+            recipes.setdefault(to.demand(demand), recipe.substituted(to))
+        needed = {*new.roots()}
+        for demand in reversed(recipes):
+            if demand in needed:
+                needed.update(_needs(demand, recipes[demand]))
+        new.recipes = {d: recipe for d, recipe in recipes.items() if d in needed}
         return new
+
+    def roots(self) -> Iterator[Demand]:
+        """What the outputs themselves demand."""
+        for output in self.outputs:
+            yield from places_in([output.place])
+            yield output.demand
+
+
+def _needs(demand: Demand, recipe: Recipe) -> list[Demand]:
+    """What an element is made of, and what is looked up to find it."""
+    return [*places_in(demand.indices()), *recipe.demands]
 
 
 def _axes(value: Value) -> list[Axis]:

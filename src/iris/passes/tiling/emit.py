@@ -289,9 +289,9 @@ class Emitter:
         for scope in reversed(self.indices):
             if key in scope:
                 return scope[key]
-        value = self.b(tile.Arange(0, Tile((self.plan.lanes[axis],), i32)))
         if axis not in frame:
             raise Unfit("an index differs along an axis that is not there")
+        value = self.b(tile.Arange(0, Tile((self.plan.lanes[axis],), i32)))
         at = frame.index(axis)
         for place in range(len(frame)):
             if place != at:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ from iris.ir.math import Constant, element_type
 from iris.passes.graph_to_tile import ROOM
 from iris.passes.tiling.cost import Cost, cost_of
 from iris.passes.tiling.demand import Demands, Unfit
-from iris.passes.tiling.schedule import cut
+from iris.passes.tiling.program import written
+from iris.passes.tiling.schedule import ORDERS, Cut, cut
 from iris.target import AppleGPU
 
 # Tensors that one kernel can bind, beside what it is told and what it reports, and one to spare.
@@ -27,7 +29,9 @@ class Candidate:
     outputs: tuple[Value, ...]
     inputs: tuple[Value, ...]
     ops: tuple[Op, ...]
+    cut: Cut
     cost: Cost
+    sums: frozenset[Value]  # what it sums, and would be another number in another order
 
 
 @dataclass(frozen=True)
@@ -48,21 +52,40 @@ class Fusion:
     def __init__(self, function: Func):
         self.function = function
         self.known: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
-        self.reasons: dict[Value, str] = {}
         arguments = function.body.arguments
         parts = _parted(function)
         self.results = _results(function)
         kept = {*self.results, *parts, *_copied(function)}
         self.position = {op: n for n, op in enumerate(function.body)}
         made = [v for op in _needed(function) for v in op.results]
-        self.stored = {v: None for v in made if v in kept or (v.op is not None and is_work(v.op))}
+        self.work = [v for v in made if v in kept or (v.op is not None and is_work(v.op))]
         self.inputs = set(arguments)
+        self._decide()
+        while not self._are_programs():
+            self._decide()
+
+    def _decide(self) -> None:
+        """Which values are written to memory, and what writes them."""
+        self.reasons: dict[Value, str] = {}
+        self.stored = dict.fromkeys(self.work)
         self.kernels: dict[Value, Candidate] = {}
         for value in list(self.stored):
             self._store(value)
         self._inline()
         self._move_on()
         self._join()
+        self._sum_once()
+
+    def _are_programs(self) -> bool:
+        """Whether there is a program of each kernel; of which there is none is known then."""
+        found = True
+        for kernel in dict.fromkeys(self.kernels.values()):
+            try:
+                written(kernel.cut.plan(), kernel.inputs, kernel.outputs, self.function)
+            except Unfit as error:
+                self.known[kernel.outputs, kernel.inputs] = str(error)
+                found = False
+        return found
 
     def _store(self, value: Value) -> None:
         """Have a kernel for a value; of what takes too many arrays, parts are stored first."""
@@ -115,8 +138,9 @@ class Fusion:
         if len(read) + len(outputs) > MOST_ARRAYS:
             raise Unfit(f"a kernel takes {MOST_ARRAYS} arrays, not {len(read) + len(outputs)}")
         order = sorted(ops, key=self.position.__getitem__)
-        cost = cost_of(cut(Demands.of(outputs, read), ROOM))
-        return Candidate(outputs, read, tuple(order), cost)
+        made = cut(Demands.of(outputs, read), ROOM)
+        sums = [d.value for d, recipe in made.combining.items() if recipe.is_rounded]
+        return Candidate(outputs, read, tuple(order), made, cost_of(made), frozenset(sums))
 
     def _gather(
         self, outputs: Sequence[Value], inputs: Collection[Value]
@@ -229,6 +253,20 @@ class Fusion:
             return None
         apart = one.cost.microseconds + other.cost.microseconds
         return joined if joined.cost.microseconds < apart else None
+
+    def _sum_once(self) -> None:
+        """Write what more than one kernel sums, lest it be another number in each."""
+        kernels = dict.fromkeys(self.kernels.values())
+        counts = Counter(value for kernel in kernels for value in kernel.sums)
+        again = [v for v, n in counts.items() if n > 1 and v not in self.stored]
+        for value in again:
+            readers = [k for k in dict.fromkeys(self.kernels.values()) if value in k.sums]
+            self.stored[value] = None
+            self.reasons[value] = ORDERS
+            self._store(value)
+            self._use(self._candidate(k.outputs) for k in readers)
+        if again:
+            self._join()
 
     def _between(self, first: Candidate, last: Candidate) -> bool:
         """Whether a third kernel needs what one writes for what the other reads."""

@@ -41,6 +41,11 @@ def identity(kind: str, element: DType) -> float:
     return element.low if is_low else element.high
 
 
+def is_rounded(kind: str, element: DType) -> bool:
+    """Whether each element that is combined with others is rounded."""
+    return element.is_float and kind in ("sum", "prod")
+
+
 def accumulator(kind: str, element: DType) -> DType:
     """The dtype in which elements are combined one after another."""
-    return f32 if element.is_float and kind in ("sum", "prod") else element
+    return f32 if is_rounded(kind, element) else element

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from iris.errors import PassError
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Return
@@ -23,26 +25,29 @@ def cut_up(function: Func, room: int) -> Cut:
 
 def tiled(function: Func, room: int) -> Func:
     """The tile program of a function, of tiles of so many bytes."""
+    body = function.body
     try:
-        return _emitted(function, cut_up(function, room).plan())
+        plan = cut_up(function, room).plan()
+        return written(plan, body.arguments, body.end.operands, function)
     except Unfit as error:
         raise PassError(f"@{function.symbol} is not one kernel: {error}") from None
 
 
-def _emitted(function: Func, plan: Plan) -> Func:
-    body = function.body
-    results = [v for v in body.end.operands if not isinstance(v.op, Scatter)]
+def written(plan: Plan, inputs: Iterable[Value], outputs: Sequence[Value], function: Func) -> Func:
+    """The tile program of what makes outputs of inputs, with the name of a function."""
+    results = [v for v in outputs if not isinstance(v.op, Scatter)]
+    arrays = [*inputs, *results]
     made = Func(
         function.symbol,
         Level.TILE,
-        [*map(_pointer, body.arguments), *map(_pointer, results)],
+        [_pointer(v) for v in arrays],
         fast_math=function.fast_math,
         grid=plan.grid,
         location=function.location,
     )
-    pointers = dict(zip((*body.arguments, *results), made.body.arguments, strict=True))
+    pointers = dict(zip(arrays, made.body.arguments, strict=True))
     builder = Builder(made.body, location=function.location)
-    into = [v.op.x if isinstance(v.op, Scatter) else v for v in body.end.operands]
+    into = [v.op.x if isinstance(v.op, Scatter) else v for v in outputs]
     if plan.demands.outputs:  # what has no elements needs no program
         targets = zip(plan.demands.outputs, [pointers[v] for v in into], strict=True)
         Emitter(plan, builder, pointers).program(list(targets))

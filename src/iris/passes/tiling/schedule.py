@@ -37,6 +37,7 @@ LINE = 32
 # Rows and columns of a block of a product of matrices, and how many products are summed at a time.
 ROWS = 64
 DEPTH = 32
+ORDERS = "it would be summed in more than one order, and be more than one number"
 
 
 def cut(demands: Demands, room: int) -> Cut:
@@ -51,20 +52,20 @@ def shared(demands: Demands) -> Demands:
     """The same with what is reduced over axes of the outputs' where some elements then are the
     outputs' own: those of a row that is divided by their sum, say."""
     reductions = [r for r in demands.recipes.values() if isinstance(r, Reduction)]
-    loads = {r for r in demands.recipes.values() if isinstance(r, Load)}
+    work = [d for d, r in demands.recipes.items() if isinstance(r, Load | Combining)]
     outermost = {*demands.reduced.get(frozenset(), ())}
     found: dict[Axis, Index] = {}
     for over in dict.fromkeys(r.over for r in reductions if outermost.issuperset(r.over)):
         new = [axis for axis in over if axis not in found]
         beside = [d for r in reductions if not {*new}.isdisjoint(r.over) for d in r.demands]
         needed: set[Axis] = set().union(*(demands.dependencies[d] for d in beside))
-        own = [load for load in loads if not demands.axes_in([load.address]).isdisjoint(new)]
+        own = [d for d in work if not demands.dependencies[d].isdisjoint(new)]
         free = [a for a in demands.outer if a not in needed and Index.of(a) not in found.values()]
         for outer in permutations(free, len(new)):
             if all(a.size == b.size for a, b in zip(new, outer, strict=True)):
                 to = found | dict(zip(new, indices_of(outer), strict=True))
                 moved = Substitution(to)
-                if any(load.substituted(moved) in loads for load in own):
+                if any(moved.demand(d) in demands.recipes for d in own):
                     found = to
                     break
     return demands.substituted(found) if found else demands
@@ -147,6 +148,7 @@ class Cut:
         ]
         self.kept = [axis for axis in self.outer if self._is_kept(axis)]
         self._check_products()
+        self._check_orders()
         if self.products:
             self._cut_products()
         else:
@@ -208,6 +210,14 @@ class Cut:
                 raise Unfit("a product of matrices would be made within another one")
             if demand in inner or isinstance(recipe, Contraction):
                 inner.update(recipe.demands)
+
+    def _check_orders(self) -> None:
+        """What depends on the order in which it is summed is summed once, lest a number differ from
+        itself: the greatest of some from all of them."""
+        found: dict[Value, tuple[Index, ...]] = {}
+        for demand, recipe in self.combining.items():
+            if recipe.is_rounded and found.setdefault(demand.value, demand.at) != demand.at:
+                raise Unfit(ORDERS)
 
     def _cut_products(self) -> None:
         """Blocks of rows and columns."""
