@@ -311,23 +311,27 @@ class Substitution:
 
     def __init__(self, formulas: Mapping[Axis, Index]):
         self._formulas = formulas
-        self._moved: dict[Demand, Demand] = {}
+        self._demands: dict[Demand, Demand] = {}
+        self._indices: dict[Index, Index] = {}
 
     def demand(self, old: Demand) -> Demand:
-        moved = self._moved.get(old)
+        moved = self._demands.get(old)
         if moved is None:
-            at = tuple(map(self.index, old.at))
-            moved = self._moved[old] = Demand(old.value, at, self.guard(old.guard))
+            at = tuple([self.index(i) for i in old.at])
+            moved = self._demands[old] = Demand(old.value, at, self.guard(old.guard))
         return moved
 
     def index(self, old: Index) -> Index:
-        return old.substitute(self._atom)
+        moved = self._indices.get(old)
+        if moved is None:
+            moved = self._indices[old] = old.substitute(self._atom)
+        return moved
 
     def within(self, old: Within) -> Within:
         return Within(self.index(old.index), old.low, old.high)
 
     def guard(self, old: Guard) -> Guard:
-        return frozenset(map(self.within, old))
+        return frozenset(map(self.within, old)) if old else old
 
     def axes(self, old: Iterable[Axis]) -> tuple[Axis, ...]:
         return tuple(axes_of([self._formulas.get(axis) or Index.of(axis) for axis in old]))

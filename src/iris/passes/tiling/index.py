@@ -91,12 +91,13 @@ Terms: TypeAlias = tuple[tuple[Atom, int], ...]
 class Index:
     """A sum of atoms, each times a number, and a number."""
 
-    __slots__ = ("_hash", "high", "low", "number", "terms")
+    __slots__ = ("_atoms", "_hash", "high", "low", "number", "terms")
 
     def __init__(self, terms: Terms = (), number: int = 0):
         self.terms = terms
         self.number = number
         self._hash: int | None = None
+        self._atoms: tuple[Atom, ...] | None = None
         low = high = number
         for atom, n in terms:
             if n > 0:
@@ -163,13 +164,14 @@ class Index:
             result = result + part
         return result
 
-    def atoms(self) -> Iterator[Atom]:
+    def atoms(self) -> tuple[Atom, ...]:
         """All atoms, those within others too, that are no quotients or remainders."""
-        for atom, _ in self.terms:
-            if isinstance(atom, _Division):
-                yield from atom.of.atoms()
-            else:
-                yield atom
+        if self._atoms is None:
+            found: list[Atom] = []
+            for atom, _ in self.terms:
+                found += atom.of.atoms() if isinstance(atom, _Division) else (atom,)
+            self._atoms = tuple(found)
+        return self._atoms
 
     def formulas(self) -> Iterator[Index]:
         """The formula, and those within it."""
