@@ -11,21 +11,19 @@ from iris.ir.core import Value
 from iris.ir.math import Predicate, element_type
 from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, ElementType, Tile, i32
-from iris.passes.tiling.demand import (
+from iris.passes.tiling.demand import Demand, Unfit, Within
+from iris.passes.tiling.emit import Emitter, Frame, Made, makes
+from iris.passes.tiling.index import Index
+from iris.passes.tiling.numbers import accumulator, combined, identity
+from iris.passes.tiling.recipes import (
     Combining,
     Contraction,
-    Demand,
     Load,
     Recipe,
     Reduction,
     Running,
     Same,
-    Unfit,
-    Within,
 )
-from iris.passes.tiling.emit import Emitter, Frame, Made, makes
-from iris.passes.tiling.index import Index
-from iris.passes.tiling.numbers import accumulator, combined, identity
 
 Kind = TypeVar("Kind", bound=Combining)
 PLACES = (ReduceKind.ARGMAX, ReduceKind.ARGMIN)

@@ -13,13 +13,8 @@ from math import prod
 from iris.ir import math
 from iris.ir.core import Op, Value
 from iris.ir.math import element_type
-from iris.passes.tiling.demand import (
-    Combining,
-    Contraction,
-    Demand,
-    Elementwise,
-    Load,
-)
+from iris.passes.tiling.demand import Demand
+from iris.passes.tiling.recipes import Combining, Contraction, Elementwise, Load
 from iris.passes.tiling.schedule import Cut
 from iris.target import CHIPS, DISPATCH_MICROSECONDS
 

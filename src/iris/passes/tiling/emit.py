@@ -17,26 +17,22 @@ from iris.ir.core import Op, Value
 from iris.ir.graph import ScatterKind
 from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.types import DType, ElementType, Tile, i32, i64, u32, u64
-from iris.passes.tiling.demand import (
+from iris.passes.tiling.demand import Demand, Lookup, Unfit, Within, places_in
+from iris.passes.tiling.demands import Written
+from iris.passes.tiling.index import Atom, Axis, Index, Quotient, Remainder
+from iris.passes.tiling.numbers import accumulator, identity
+from iris.passes.tiling.plan import MOST_DIMENSIONS, Plan
+from iris.passes.tiling.recipes import (
     Choice,
     Combining,
-    Demand,
     Elementwise,
     Load,
-    Lookup,
     Number,
     Recipe,
     Running,
     Same,
     Splat,
-    Unfit,
-    Within,
-    Written,
-    places_in,
 )
-from iris.passes.tiling.index import Atom, Axis, Index, Quotient, Remainder
-from iris.passes.tiling.numbers import accumulator, identity
-from iris.passes.tiling.plan import MOST_DIMENSIONS, Plan
 
 Frame: TypeAlias = tuple[Axis, ...]
 

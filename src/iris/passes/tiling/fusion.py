@@ -13,7 +13,8 @@ from iris.ir.core import Op, Value
 from iris.ir.math import Constant, element_type
 from iris.passes.graph_to_tile import ROOM
 from iris.passes.tiling.cost import Cost, cost_of
-from iris.passes.tiling.demand import Demands, Unfit
+from iris.passes.tiling.demand import Unfit
+from iris.passes.tiling.demands import Demands
 from iris.passes.tiling.program import written
 from iris.passes.tiling.schedule import ORDERS, Cut, cut
 from iris.target import AppleGPU

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from iris.passes.tiling.demand import Demands, Within
+from iris.passes.tiling.demand import Within
+from iris.passes.tiling.demands import Demands
 from iris.passes.tiling.index import Axis, Index
 
 MOST_DIMENSIONS = 3  # of a tile

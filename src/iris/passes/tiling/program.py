@@ -11,8 +11,9 @@ from iris.ir.core import Level, Value
 from iris.ir.graph import Scatter
 from iris.ir.math import element_type
 from iris.ir.types import Ptr
-from iris.passes.tiling import combining  # noqa: F401 -- registers how it is emitted
-from iris.passes.tiling.demand import Demands, Unfit
+from iris.passes.tiling import combining, rules  # noqa: F401 -- registered by being read
+from iris.passes.tiling.demand import Unfit
+from iris.passes.tiling.demands import Demands
 from iris.passes.tiling.emit import Emitter
 from iris.passes.tiling.plan import Plan
 from iris.passes.tiling.schedule import Cut, cut

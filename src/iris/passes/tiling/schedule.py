@@ -15,20 +15,11 @@ from math import prod
 
 from iris.ir.core import Value
 from iris.ir.math import element_type
-from iris.passes.tiling.demand import (
-    Combining,
-    Contraction,
-    Demand,
-    Demands,
-    Load,
-    Reduction,
-    Substitution,
-    Unfit,
-    Within,
-    indices_of,
-)
+from iris.passes.tiling.demand import Demand, Unfit, Within, indices_of
+from iris.passes.tiling.demands import Demands
 from iris.passes.tiling.index import Axis, Index
 from iris.passes.tiling.plan import MOST_DIMENSIONS, Block, Plan
+from iris.passes.tiling.recipes import Combining, Contraction, Load, Reduction, Substitution
 
 # Elements of the largest tile of a program that goes element by element.
 PLAIN = 1024
