@@ -41,13 +41,14 @@ class Fuse(Pass):
     level = Level.GRAPH
 
     def run(self, module: Module) -> dict[str, int]:
-        from iris.passes.tiling.fusion import Fusion, dissolve  # opened when first used
+        from iris.passes.tiling.fusion import Fusion  # opened when first used
+        from iris.passes.tiling.regions import dissolve, write
 
         kernels = 0
         for function in module:
             if isinstance(function, Func):
                 dissolve(function)
                 fusion = Fusion(function)
-                fusion.write()
+                write(function, fusion.in_order())
                 kernels += len(fusion.kernels)
         return {"kernels": kernels}

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from iris.ir import graph, math
-from iris.ir.builder import Builder
-from iris.ir.control import Func, Yield
+from iris.ir import graph
+from iris.ir.control import Func
 from iris.ir.core import Op, Value
-from iris.ir.math import Constant, element_type
+from iris.ir.math import element_type
 from iris.passes.graph_to_tile import ROOM
-from iris.passes.tiling.cost import Cost, cost_of
+from iris.passes.tiling.cost import cost_of
 from iris.passes.tiling.demand import Unfit
 from iris.passes.tiling.demands import Demands
 from iris.passes.tiling.program import written
-from iris.passes.tiling.schedule import ORDERS, Cut, cut
-from iris.target import AppleGPU
-
-# Tensors that one kernel can bind, beside what it is told and what it reports, and one to spare.
-MOST_ARRAYS = AppleGPU().buffer_bindings - 3
-
-
-@dataclass(eq=False)
-class Candidate:
-    """What one kernel might write, all of one shape, and what it would cost."""
-
-    outputs: tuple[Value, ...]
-    inputs: tuple[Value, ...]
-    ops: tuple[Op, ...]
-    cut: Cut
-    cost: Cost
-    sums: frozenset[Value]  # what it sums, and would be another number in another order
+from iris.passes.tiling.regions import Candidate
+from iris.passes.tiling.schedule import ORDERS, cut
+from iris.passes.tiling.storing import (
+    MOST_ARRAYS,
+    copied,
+    is_elementwise,
+    is_work,
+    needed,
+    parted,
+    results_of,
+)
 
 
 @dataclass(frozen=True)
@@ -54,11 +47,11 @@ class Fusion:
         self.function = function
         self.known: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
         arguments = function.body.arguments
-        parts = _parted(function)
-        self.results = _results(function)
-        kept = {*self.results, *parts, *_copied(function)}
+        parts = parted(function)
+        self.results = results_of(function)
+        kept = {*self.results, *parts, *copied(function)}
         self.position = {op: n for n, op in enumerate(function.body)}
-        made = [v for op in _needed(function) for v in op.results]
+        made = [v for op in needed(function) for v in op.results]
         self.work = [v for v in made if v in kept or (v.op is not None and is_work(v.op))]
         self.inputs = set(arguments)
         self._decide()
@@ -285,59 +278,7 @@ class Fusion:
     def _place(self, value: Value) -> int:
         return -1 if value.op is None else self.position[value.op]
 
-    @property
-    def boundaries(self) -> list[Boundary]:
-        """Why each tensor that is written to memory, and is no result, is."""
-        return [
-            Boundary(v, self.reasons[v])
-            for v in self.stored
-            if v in self.reasons and self._readers(v)
-        ]
-
-    # Writing.
-
-    def write(self) -> None:
-        """Put the ops of each kernel into a region."""
-        body = self.function.body
-        end = body.last
-        names: dict[str, int] = {}
-        made: dict[Value, Value] = {}
-        for kernel in self._in_order():
-            types = [v.type for v in kernel.outputs]
-            region = graph.Kernel(self._symbol(kernel, names), types)
-            builder = Builder(body, end)
-            builder.insert(region)
-            region.location = kernel.ops[-1].location if kernel.ops else self.function.location
-            inner = dict(made)
-            for op in kernel.ops:
-                region.body.append(op.clone(inner))
-            region.body.append(Yield([inner.get(v, v) for v in kernel.outputs]))
-            for value, result in zip(kernel.outputs, region.results, strict=True):
-                result.name = value.name
-                made[value] = result
-        self._reshape_results(made)
-        _sweep(self.function, set(self.position))
-
-    def _reshape_results(self, made: Mapping[Value, Value]) -> None:
-        """What is a result in another shape than it is written in follows the kernels."""
-        end = self.function.body.last
-        assert end is not None
-        results = []
-        for value in end.operands:
-            chain = []
-            while value not in made:
-                assert value.op is not None
-                chain.append(value.op)
-                value = value.op.operands[0]
-            value = made[value]
-            for op in reversed(chain):
-                copy = op.clone({op.operands[0]: value})
-                end.insert_before(copy)
-                value = copy.results[0]
-            results.append(value)
-        end.set_operands(tuple(results))
-
-    def _in_order(self) -> Iterator[Candidate]:
+    def in_order(self) -> Iterator[Candidate]:
         """The kernels, each after those whose results it reads."""
         done: set[Candidate] = set()
 
@@ -353,99 +294,14 @@ class Fusion:
         for kernel in self.kernels.values():
             yield from visit(kernel)
 
-    def _symbol(self, kernel: Candidate, names: dict[str, int]) -> str:
-        """A name for a kernel: its function's, and that of what it makes."""
-        value = kernel.outputs[-1]
-        what = value.name or (value.op.name.split(".")[-1] if value.op else "copy")
-        name = f"{self.function.symbol}_{what}"
-        names[name] = names.get(name, 0) + 1
-        return name if names[name] == 1 else f"{name}_{names[name]}"
-
-
-def dissolve(function: Func) -> None:
-    """Take apart the kernels that there are."""
-    for op in list(function.body):
-        if isinstance(op, graph.Kernel):
-            for inner in list(op.body):
-                if not inner.terminator:
-                    inner.detach()
-                    op.insert_before(inner)
-            end = op.body.end
-            for result, value in zip(op.results, end.operands, strict=True):
-                result.replace_by(value)
-            end.erase()
-            op.erase()
-
-
-def _results(function: Func) -> list[Value]:
-    """The tensors to write for the results, each another: a reshaped one lies in memory as it was
-    before, but what is an argument, or a result already, is copied."""
-    end = function.body.last
-    assert end is not None
-    found: dict[Value, None] = {}
-    for place, value in enumerate(end.operands):
-        root = value
-        while isinstance(root.op, graph.Reshape):
-            root = root.op.x
-        if root.op is None or root in found:
-            root = Builder(function.body, end, end.location)(graph.Reshape(value, value.type))
-            operands = list(end.operands)
-            operands[place] = root
-            end.set_operands(tuple(operands))
-        found[root] = None
-    return list(found)
-
-
-def _parted(function: Func) -> set[Value]:
-    """Parts of what is put together from more tensors than one kernel takes."""
-    parts = set()
-    for op in list(function.body):
-        while isinstance(op, graph.Concat) and len(op.values) > MOST_ARRAYS // 2:
-            b = Builder(function.body, op, op.location)
-            part = b(graph.Concat(op.axis, op.values[: MOST_ARRAYS // 2]))
-            parts.add(part)
-            whole = graph.Concat(op.axis, (part, *op.values[MOST_ARRAYS // 2 :]))
-            op.results[0].replace_by(b(whole, op.results[0].name))
-            op.erase()
-            op = whole
-    return parts
-
-
-def _copied(function: Func) -> set[Value]:
-    """Copies of what is scattered to but is needed as it was before, too."""
-    copies = set()
-    for op in list(function.body):
-        if isinstance(op, graph.Scatter):
-            is_own = op.x.op is not None and is_work(op.x.op) and len(op.x.users) == 1
-            if not is_own or op.x in (op.updates, *op.indices):
-                copy = Builder(function.body, op, op.location)(graph.Reshape(op.x, op.x.type))
-                op.set_operands((copy, *op.operands[1:]))
-                copies.add(copy)
-    return copies
-
-
-# Ops that only say where elements are, or what they are everywhere.
-VIEWS = (
-    Constant,
-    graph.Iota,
-    graph.Broadcast,
-    graph.Reshape,
-    graph.Transpose,
-    graph.Slice,
-    graph.Pad,
-    graph.Concat,
-    graph.Gather,
-)
-
-
-def is_work(op: Op) -> bool:
-    """Whether the result of an op might be written to memory: not if it is a view, or something
-    elementwise that one other such op needs, once."""
-    if isinstance(op, VIEWS):
-        return False
-    users = list(op.results[0].users)
-    goes_on = len(users) == 1 and _is_elementwise(users[0])
-    return not (_is_elementwise(op) and goes_on)
+    @property
+    def boundaries(self) -> list[Boundary]:
+        """Why each tensor that is written to memory, and is no result, is."""
+        return [
+            Boundary(v, self.reasons[v])
+            for v in self.stored
+            if v in self.reasons and self._readers(v)
+        ]
 
 
 def _later(value: Value, reader: Candidate) -> list[Value]:
@@ -462,35 +318,15 @@ def _later(value: Value, reader: Candidate) -> list[Value]:
         used = [v for v in dict.fromkeys(op.operands) if v in left]
         if not used:
             continue
-        if not _is_elementwise(op) and not isinstance(op, graph.Reshape | graph.Transpose):
+        if not is_elementwise(op) and not isinstance(op, graph.Reshape | graph.Transpose):
             break
         (result,) = op.results
         for v in used:
             left[v] -= 1
         left[result] = uses(result)
-        if _is_elementwise(op) and [v for v, n in left.items() if n] == [result]:
+        if is_elementwise(op) and [v for v, n in left.items() if n] == [result]:
             found.append(result)
     return found
-
-
-def _is_elementwise(op: Op) -> bool:
-    return type(op).__module__ == math.__name__ and not isinstance(op, Constant)
-
-
-def _needed(function: Func) -> list[Op]:
-    """The ops that a result depends on, in order."""
-    needed: set[Op] = set()
-    for op in reversed(function.body):
-        if op.terminator or any(user in needed for v in op.results for user in v.users):
-            needed.add(op)
-    return [op for op in function.body if op in needed and not op.terminator]
-
-
-def _sweep(function: Func, old: set[Op]) -> None:
-    """Remove what has its copy in a kernel now."""
-    for op in reversed(list(function.body)):
-        if op in old and not any(v.users for v in op.results) and not op.terminator:
-            op.erase()
 
 
 def _shape(value: Value) -> tuple[int, ...]:
