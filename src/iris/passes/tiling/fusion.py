@@ -257,8 +257,8 @@ class Fusion:
             readers = [k for k in dict.fromkeys(self.kernels.values()) if value in k.sums]
             self.stored[value] = None
             self.reasons[value] = ORDERS
-            self._store(value)
-            self._use(self._candidate(k.outputs) for k in readers)
+            for output in (value, *[v for k in readers for v in k.outputs]):
+                self._store(output)
         if again:
             self._join()
 
