@@ -11,7 +11,15 @@ from iris.compiler.arrays import ArrayCompilation, KernelCompilation
 from iris.compiler.compilation import GRAPH_PIPELINE, optimize
 from iris.compiler.graph_program import GraphProgram
 from iris.errors import ArgumentError
-from iris.frontend.arrays import ArrayFunction, Call, TensorSpec, Tree, is_tracing, spec_of
+from iris.frontend.arrays import (
+    ArrayFunction,
+    Call,
+    Narrowed,
+    TensorSpec,
+    Tree,
+    is_tracing,
+    spec_of,
+)
 from iris.frontend.tracing import error_here
 from iris.ir.core import Module
 from iris.runtime.buffer import Buffer
@@ -51,6 +59,7 @@ class _Traced(NamedTuple):
     module: Module
     program: GraphProgram
     results: Tree
+    narrowed: list[Narrowed]
 
 
 class Jit:
@@ -71,6 +80,8 @@ class Jit:
         buffers = [leaf.value for leaf in call.leaves if isinstance(leaf.value, Buffer)]
         on = _device(device, buffers)
         traced = self._traced(call)
+        for number in traced.narrowed:
+            number.check(call.leaves)
         results = traced.program.run(on, [leaf.value for leaf in call.leaves])
         return traced.results.unflatten(results if buffers else [b.numpy() for b in results])
 
@@ -89,11 +100,11 @@ class Jit:
         with self._tracing:
             found = self._traces.get(key)
             if found is None:
-                module, captured, results = self.function.trace(
+                module, captured, results, narrowed = self.function.trace(
                     call, specs, fast_math=self.fast_math
                 )
                 program = GraphProgram(optimize(module, GRAPH_PIPELINE), captured)
-                found = self._traces[key] = _Traced(module, program, results)
+                found = self._traces[key] = _Traced(module, program, results, narrowed)
             return found
 
 

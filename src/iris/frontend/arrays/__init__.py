@@ -14,6 +14,7 @@ from iris.frontend.arrays import (  # noqa: F401 -- each registers what it has o
     special,
     ufuncs,
 )
+from iris.frontend.arrays.fitting import Narrowed
 from iris.frontend.arrays.function import (
     ArrayFunction,
     Call,
@@ -32,6 +33,7 @@ __all__ = [
     "ArrayFunction",
     "Call",
     "Leaf",
+    "Narrowed",
     "TensorSpec",
     "TracedArray",
     "TracedFunction",

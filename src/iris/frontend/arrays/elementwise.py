@@ -180,7 +180,7 @@ def _compare_with_u64(predicate: Predicate, a: Operand, b: Operand) -> TracedArr
     """Signed integers and u64, for which there are no wider integers."""
     if _may_be_negative(b):
         return _compare_with_u64(predicate.swapped, b, a)
-    lhs, rhs = unify(a, b, dtype=u64)
+    lhs, rhs = unify(cast(traced(a), u64), b, dtype=u64)  # of negative numbers it does not matter
     found = emit(math.Compare(predicate, lhs.value, rhs.value))
     negative = over_shape(compare(Predicate.LT, a, 0), found.shape)
     if _PYTHON[predicate](-1, 0):

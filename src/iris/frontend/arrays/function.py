@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from iris.errors import ArgumentError, DTypeError, LanguageError, UserError
 from iris.frontend.arrays.dtypes import exact_dtype
+from iris.frontend.arrays.fitting import Narrowed
 from iris.frontend.arrays.trace import trace_into
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.trees import Leaf, Tree, flatten
@@ -66,11 +67,13 @@ def spec_of(name: str, value: Any) -> TensorSpec:
 
 class TracedFunction(NamedTuple):
     """What a trace gives: a module of one function of Graph IR; the arrays that its last arguments
-    are, which the Python function did not get as arguments; and the tree of its results."""
+    are, which the Python function did not get as arguments; the tree of its results; and the
+    numbers that may not fit where they go."""
 
     module: Module
     captured: list[Array]
     results: Tree
+    narrowed: list[Narrowed]
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,7 @@ class ArrayFunction:
             values = [x.value for x in made]
             func.set_returns(tuple([v.type for v in values]))
             func.body.append(Return(values, location=self.location))
-        return TracedFunction(Module([func]), trace.captured, tree)
+        return TracedFunction(Module([func]), trace.captured, tree, list(trace.narrowed.values()))
 
     def _run(self, call: Call, inputs: Sequence[TracedArray]) -> Any:
         """What the function returns for some inputs."""

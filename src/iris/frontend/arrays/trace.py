@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from iris.errors import ScopeError
 from iris.frontend.arrays.dtypes import numpy_dtype
+from iris.frontend.arrays.fitting import Narrowed
 from iris.frontend.arrays.names import name_of, stored_name
-from iris.frontend.tracing import error_here, user_frame
+from iris.frontend.tracing import error_here, location, user_frame
 from iris.ir.builder import Builder
 from iris.ir.control import Func
 from iris.ir.core import Location, Op, Value
@@ -31,6 +32,7 @@ class Trace:
     def __init__(self, function: Func):
         self.function = function
         self.captured: list[Array] = []
+        self.narrowed: dict[tuple[Value, DType], Narrowed] = {}
         self._builder = Builder(function.body)
         self._inputs: dict[tuple[int, DType], tuple[Array, Array, Value]] = {}
         self._named: tuple[CodeType, int, Op] | None = None  # where, and the op that has the name
@@ -51,6 +53,10 @@ class Trace:
             value.name = name
             self._named = *here, op
         return value
+
+    def narrow(self, number: Value, dtype: DType) -> None:
+        """Note that a number of Python's is cast to the dtype of what it meets."""
+        self.narrowed.setdefault((number, dtype), Narrowed(number, dtype, location()))
 
     def capture(self, array: Array, dtype: DType, source: Array) -> Value:
         """An input of the function that is not among its arguments: a copy of what is in an array

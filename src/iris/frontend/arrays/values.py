@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from iris.errors import DTypeError, LanguageError, ScopeError, ShapeError
+from iris.errors import LanguageError, ScopeError, ShapeError
 from iris.frontend.arrays.constants import constant, constant_array
 from iris.frontend.arrays.dtypes import nearest_dtype
+from iris.frontend.arrays.fitting import may_overflow
 from iris.frontend.arrays.trace import current
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.tracing import error_here, rules_as
@@ -114,17 +115,8 @@ def unify(*operands: Any, dtype: DType | None = None) -> list[TracedArray]:
     known = [operand(x) for x in operands]
     if dtype is None:
         dtype = common_dtype(known)
-        for x in known:
-            _check_width(x, dtype)
     shape = broadcast_shapes(*map(shape_of, known))
     return [spread(x, dtype, shape) for x in known]
-
-
-def _check_width(x: Operand, dtype: DType) -> None:
-    """A number that is known to be too wide for the arrays it meets is told of."""
-    wide = isinstance(x, TracedArray) and x.weak and x.element.bits > 32
-    if wide and dtype.is_integer and dtype.bits <= 32:
-        raise error_here(DTypeError, f"{x} is over 32 bits and does not fit {dtype}")
 
 
 def spread(x: Operand, dtype: DType, shape: tuple[int, ...]) -> TracedArray:
@@ -133,6 +125,8 @@ def spread(x: Operand, dtype: DType, shape: tuple[int, ...]) -> TracedArray:
         trace = current()
         return over_shape(TracedArray(constant_array(x, dtype), trace), shape)
     if isinstance(x, TracedArray):
+        if x.weak and may_overflow(x.element, dtype):
+            current().narrow(x.value, dtype)
         return over_shape(cast(x, dtype), shape)
     return TracedArray(constant(x, dtype, shape), current(), weak=not shape)
 
