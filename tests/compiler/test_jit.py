@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from typing import Any
 
@@ -169,6 +171,39 @@ def test_mistakes() -> None:
         scaled(X, 1, 2)
     with pytest.raises(ArgumentError, match="is of the device"):
         iris.jit(lambda x, y: x + y)(iris.asarray(X), iris.asarray(X, device="interp:metal"))
+
+
+class Layer:
+    def __init__(self) -> None:
+        self.w = X
+
+    @iris.jit
+    def scaled(self, x: Array) -> Array:
+        return self.w * x
+
+    @staticmethod
+    @iris.jit
+    def doubled(x: Array) -> Array:
+        return x * 2
+
+    by_itself = iris.jit(lambda x: x * 2)
+
+
+def test_no_method_is_compiled() -> None:
+    with pytest.raises(ArgumentError, match="scaled is compiled, and no method of Layer"):
+        Layer().scaled(X)
+    np.testing.assert_array_equal(Layer().doubled(X), X * 2)
+    np.testing.assert_array_equal(Layer.by_itself(X), X * 2)
+
+
+def test_what_is_no_function() -> None:
+    with pytest.raises(ArgumentError, match="not for 3"):
+        iris.jit(3)  # type: ignore[arg-type]
+
+
+def test_it_is_copied_and_pickled_as_functions_are() -> None:
+    assert copy.deepcopy([scaled])[0] is scaled
+    assert pickle.loads(pickle.dumps(scaled)) is scaled
 
 
 def test_many_arrays_are_more_kernels() -> None:

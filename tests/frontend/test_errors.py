@@ -386,6 +386,16 @@ def test_a_kernel_without_source() -> None:
         iris.kernel(3)  # type: ignore[arg-type]
 
 
+def test_a_kernel_as_a_method() -> None:
+    class Layer:
+        @iris.kernel
+        def scaled(self, X, n):
+            iris.store(X, n)
+
+    with pytest.raises(ArgumentError, match="scaled is compiled, and no method of Layer"):
+        Layer().scaled[1](X, 1)
+
+
 def test_the_language_outside_a_kernel() -> None:
     with pytest.raises(LanguageError, match="works inside a kernel only"):
         iris.program_id(0)

@@ -20,6 +20,7 @@ from iris.frontend.arrays import (
     is_tracing,
     spec_of,
 )
+from iris.frontend.decorated import Decorated
 from iris.frontend.tracing import error_here
 from iris.ir.core import Module
 from iris.runtime.buffer import Buffer
@@ -50,6 +51,8 @@ def jit(
         return functools.partial(
             jit, static_argnames=static_argnames, static_argnums=static_argnums, fast_math=fast_math
         )
+    if not callable(function):
+        raise error_here(ArgumentError, f"@iris.jit is for a function, not for {function!r}")
     return Jit(ArrayFunction(function, static_argnames, static_argnums), fast_math)
 
 
@@ -62,7 +65,7 @@ class _Traced(NamedTuple):
     narrowed: list[Narrowed]
 
 
-class Jit:
+class Jit(Decorated):
     """A function of arrays; `function(*arguments)` runs it as kernels."""
 
     def __init__(self, function: ArrayFunction, fast_math: bool = False):

@@ -17,6 +17,7 @@ from iris.compiler.arguments import Call, call, place
 from iris.compiler.check import check_stages
 from iris.compiler.compilation import Compilation, Options, dumps, entry_of, optimize
 from iris.errors import ArgumentError, IrisError, SourceError
+from iris.frontend.decorated import Decorated
 from iris.frontend.function import TileFunction
 from iris.frontend.tracing import error_here, is_tracing
 from iris.frontend.values import Traced
@@ -53,7 +54,7 @@ class _Compiled:
     written: frozenset[str]  # the parameters it writes to
 
 
-class Kernel:
+class Kernel(Decorated):
     """A kernel: `kernel[grid](*arguments, **constexprs)` launches it."""
 
     def __init__(self, function: FunctionType):
