@@ -173,6 +173,35 @@ def test_mistakes() -> None:
         iris.jit(lambda x, y: x + y)(iris.asarray(X), iris.asarray(X, device="interp:metal"))
 
 
+def test_where_what_is_lowered_runs() -> None:
+    asked = []
+
+    class Asked(Interpreter):
+        def launch(self, *arguments: Any, **named: Any) -> None:
+            asked.append(self)
+            super().launch(*arguments, **named)
+
+    on = Asked()
+    lowered = scaled.lower(X, 2.0, device=on)
+    np.testing.assert_array_equal(lowered.run(X, 2.0), X * 2)
+    (kernel,) = lowered.kernels
+    np.testing.assert_array_equal(kernel.run(np.float32(2), X)[0], X * 2)
+    with pytest.raises(
+        ArgumentError, match=r"reads \[factor: tensor<f32>, x: tensor<3x4xf32>\], not"
+    ):
+        kernel.run(X, np.float32(2))
+    assert len(scaled.kernels(X, 2.0, device=on)) == 1
+    assert len(asked) == 2
+
+
+def test_the_option_of_a_call() -> None:
+    with pytest.raises(ArgumentError, match="give the parameter another name") as caught:
+        iris.jit(lambda x, device: x)
+    assert caught.value.spot is not None
+    with pytest.raises(ArgumentError, match="goes to the call of the function that this is in"):
+        iris.jit(lambda x: scaled(x, device="interp"))(X)
+
+
 class Layer:
     def __init__(self) -> None:
         self.w = X

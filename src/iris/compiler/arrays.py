@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from iris.compiler.compilation import (
@@ -15,8 +15,10 @@ from iris.compiler.compilation import (
     entry_of,
     stages_of,
 )
-from iris.compiler.graph_program import placed
+from iris.compiler.graph_program import argument_spec, placed
 from iris.compiler.kernels import GraphKernel, in_less_room
+from iris.errors import ArgumentError
+from iris.frontend.tracing import error_here
 from iris.ir.core import Level, Module, Value
 from iris.ir.math import element_type
 from iris.ir.text.printer import to_text
@@ -35,11 +37,12 @@ class KernelCompilation(Compilation):
     if it loads everything once, `.flops` that it computes; and `.stages`, `.tile`, `.metal`, `.msl`
     as a kernel of the tile language has them."""
 
-    def __init__(self, kernel: GraphKernel):
+    def __init__(self, kernel: GraphKernel, device: str | Device | None = None):
         function = entry_of(kernel.module)
         cut = cut_up(function, ROOM)
         options = Options(fast_math=function.fast_math)
-        super().__init__(kernel.module, options, self._alone, Sizes(cut.plan().grid, {}))
+        alone = partial(self._alone, device=device)
+        super().__init__(kernel.module, options, alone, Sizes(cut.plan().grid, {}))
         self.kernel = kernel
         self.name = kernel.name
         self.grid = self._sizes.grid
@@ -52,11 +55,12 @@ class KernelCompilation(Compilation):
             lambda room: stages_of(self.traced, self.kernel.pipeline(Level.METAL, room))
         )
 
-    def _alone(self, *arrays: Any, device: str | Device | None = None) -> list[Array]:
+    def _alone(self, *arrays: Any, device: str | Device | None) -> list[Array]:
         """What the kernel writes, given what it reads."""
         on = select(device)
         program, grid = self.kernel.compile(on)
         parameters = entry_of(self.traced).body.arguments
+        _check(self.name, parameters, arrays)
         given = [placed(v, x, on) for v, x in zip(parameters, arrays, strict=True)]
         known = dict(zip(self.kernel.inputs, given, strict=True))
         for value in self.kernel.outputs:
@@ -84,6 +88,17 @@ class KernelCompilation(Compilation):
         return f"{self.name}: {self.bytes} bytes, {self.flops} flops, {grid} programs"
 
 
+def _check(kernel: str, parameters: Sequence[Value], arrays: Sequence[Any]) -> None:
+    """Refuse arrays that are not those that a kernel reads."""
+    found = [argument_spec(f"array {n} of {kernel}", x).type for n, x in enumerate(arrays)]
+    if found != [v.type for v in parameters]:
+        wanted = [f"{v.name or 'one'}: {v.type}" for v in parameters]
+        raise error_here(
+            ArgumentError,
+            f"{kernel} reads [{', '.join(wanted)}], not [{', '.join(map(str, found))}]",
+        )
+
+
 def _empty(value: Value, device: Device) -> Buffer:
     type_ = element_type(value.type)
     return empty(type_.shape, type_.element, device=device)
@@ -97,10 +112,17 @@ class ArrayCompilation:
     memory from being fused away, `.kernels` has the kernels, and `.run(*arguments)` runs them.
     """
 
-    def __init__(self, traced: Module, kernels: Sequence[GraphKernel], run: Callable[..., Any]):
+    def __init__(
+        self,
+        traced: Module,
+        kernels: Sequence[GraphKernel],
+        run: Callable[..., Any],
+        device: str | Device | None = None,
+    ):
         self.traced = traced
         self._kernels = kernels
-        self._run = run
+        self._run = partial(run, device=device)
+        self._device = device
 
     @cached_property
     def stages(self) -> list[Stage]:
@@ -120,7 +142,7 @@ class ArrayCompilation:
     @cached_property
     def kernels(self) -> list[KernelCompilation]:
         """The kernels, in the order in which they run."""
-        return [KernelCompilation(kernel) for kernel in self._kernels]
+        return [KernelCompilation(kernel, self._device) for kernel in self._kernels]
 
     @cached_property
     def why(self) -> list[Boundary]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from iris.compiler.compilation import entry_of
 from iris.compiler.kernels import GraphKernel, kernels_of
+from iris.frontend.arrays import TensorSpec, spec_of
 from iris.ir import graph
 from iris.ir.control import Func
 from iris.ir.core import Module, Value
@@ -115,6 +116,13 @@ class Places:
             return place
         self.sizes.append(size)
         return len(self.sizes) - 1
+
+
+def argument_spec(name: str, value: Any) -> TensorSpec:
+    """What a trace knows of an argument, which may be a Buffer."""
+    if isinstance(value, Buffer):
+        return TensorSpec(value.shape, value.dtype)
+    return spec_of(name, value)
 
 
 def placed(value: Value, array: Any, device: Device) -> ArrayArgument:

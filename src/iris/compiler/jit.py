@@ -9,16 +9,14 @@ from typing import Any, NamedTuple
 
 from iris.compiler.arrays import ArrayCompilation, KernelCompilation
 from iris.compiler.compilation import GRAPH_PIPELINE, optimize
-from iris.compiler.graph_program import GraphProgram
+from iris.compiler.graph_program import GraphProgram, argument_spec
 from iris.errors import ArgumentError
 from iris.frontend.arrays import (
     ArrayFunction,
     Call,
     Narrowed,
-    TensorSpec,
     Tree,
     is_tracing,
-    spec_of,
 )
 from iris.frontend.decorated import Decorated
 from iris.frontend.tracing import error_here
@@ -56,6 +54,9 @@ def jit(
     return Jit(ArrayFunction(function, static_argnames, static_argnums), fast_math)
 
 
+DEVICE = "device"  # the option of a call
+
+
 class _Traced(NamedTuple):
     """A function for some shapes and dtypes: its graph, and what runs it."""
 
@@ -71,14 +72,24 @@ class Jit(Decorated):
     def __init__(self, function: ArrayFunction, fast_math: bool = False):
         self.function = function
         self.fast_math = fast_math
+        if DEVICE in function.signature.parameters:
+            raise function.error(
+                ArgumentError,
+                f"{DEVICE}= of a call says where the function runs; give the parameter another "
+                "name",
+            )
         self._traces: dict[Any, _Traced] = {}
         self._tracing = threading.Lock()
         functools.update_wrapper(self, function.function)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if is_tracing():  # within another: as if it stood there
+            if DEVICE in named:
+                raise error_here(
+                    ArgumentError, f"{DEVICE}= goes to the call of the function that this is in"
+                )
             return self.function.function(*arguments, **named)
-        device = named.pop("device", None)
+        device = named.pop(DEVICE, None)
         call = self.function.bind(arguments, named)
         buffers = [leaf.value for leaf in call.leaves if isinstance(leaf.value, Buffer)]
         on = _device(device, buffers)
@@ -89,16 +100,18 @@ class Jit(Decorated):
         return traced.results.unflatten(results if buffers else [b.numpy() for b in results])
 
     def lower(self, *arguments: Any, **named: Any) -> ArrayCompilation:
-        """What the function becomes for some arguments, without running it."""
+        """What the function becomes for some arguments, without running it; `device=` says where
+        that is to run."""
+        device = named.pop(DEVICE, None)
         traced = self._traced(self.function.bind(arguments, named))
-        return ArrayCompilation(traced.module, traced.program.kernels, self)
+        return ArrayCompilation(traced.module, traced.program.kernels, self, device)
 
     def kernels(self, *arguments: Any, **named: Any) -> list[KernelCompilation]:
         """The kernels that the function becomes for some arguments."""
         return self.lower(*arguments, **named).kernels
 
     def _traced(self, call: Call) -> _Traced:
-        specs = tuple([_spec(leaf.name, leaf.value) for leaf in call.leaves])
+        specs = tuple([argument_spec(*leaf) for leaf in call.leaves])
         key = call.structure, specs
         with self._tracing:
             found = self._traces.get(key)
@@ -109,12 +122,6 @@ class Jit(Decorated):
                 program = GraphProgram(optimize(module, GRAPH_PIPELINE), captured)
                 found = self._traces[key] = _Traced(module, program, results, narrowed)
             return found
-
-
-def _spec(name: str, value: Any) -> TensorSpec:
-    if isinstance(value, Buffer):
-        return TensorSpec(value.shape, value.dtype)
-    return spec_of(name, value)
 
 
 def _device(device: str | Device | None, buffers: Sequence[Buffer]) -> Device:

@@ -114,16 +114,16 @@ class ArrayFunction:
         static = {names} if isinstance(names, str) else set(names)
         for place in (places,) if isinstance(places, int) else places:
             if not -len(parameters) <= place < len(parameters):
-                raise self._error(ArgumentError, f"it has no parameter {place} to be static")
+                raise self.error(ArgumentError, f"it has no parameter {place} to be static")
             static.add(parameters[place])
         for unknown in static.difference(parameters):
-            raise self._error(
+            raise self.error(
                 ArgumentError,
                 f"it has no parameter {unknown!r} to be static; it has {', '.join(parameters)}",
             )
         return static
 
-    def _error(self, kind: type[UserError], message: str) -> UserError:
+    def error(self, kind: type[UserError], message: str) -> UserError:
         """An error at the line of the function."""
         if self.location is None:
             return kind(f"{self.name}: {message}")
@@ -195,7 +195,7 @@ class ArrayFunction:
     def _result(self, leaf: Leaf) -> TracedArray:
         """A result as a value of the graph, whatever it is in Python."""
         if not isinstance(leaf.value, (TracedArray, bool, int, float, np.ndarray, np.generic)):
-            raise self._error(
+            raise self.error(
                 LanguageError,
                 f"it returns a {type(leaf.value).__name__}, but a traced function returns arrays, "
                 "numbers, and tuples, lists and dicts of them",
