@@ -46,7 +46,8 @@ def current() -> Tracer:
         raise error_here(
             LanguageError,
             "the tile language works inside a kernel only: call this from a function decorated "
-            "with @iris.kernel; a function of arrays is made of NumPy's functions",
+            "with @iris.kernel; a function of arrays is made of NumPy's functions, np.zeros and so "
+            "on",
         )
     return tracer
 

@@ -302,6 +302,7 @@ def spread(x: Traced, shape: tuple[int, ...]) -> Traced:
 
 def as_shape(shape: object) -> tuple[int, ...]:
     """A shape made of Python ints that are powers of two."""
+    current()
     sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
     for size in sizes:
         if isinstance(size, bool) or not isinstance(size, int):
@@ -533,6 +534,7 @@ def as_offset(x: object) -> Traced:
 def as_pointer(x: object, use: str) -> Pointer:
     if isinstance(x, Pointer):
         return x
+    current()
     raise error_here(
         ArgumentError, f"{use} takes an array argument, maybe plus offsets, not {describe(x)}"
     )

@@ -6,6 +6,8 @@ messages.
 
 from __future__ import annotations
 
+import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -93,6 +95,36 @@ def length_of_a_number(x, i):
     return len(x[0, 0])  # here
 
 
+def rounded_by_python(x, i):
+    return round(x[0, 0], 2)  # here
+
+
+def function_of_math(x, i):
+    return math.sqrt(x[0, 0])  # here
+
+
+def truncated_by_math(x, i):
+    return math.trunc(x[0, 0])  # here
+
+
+def formatted(x, i):
+    print(f"{x[0, 0]:.2f}")  # here
+    return x
+
+
+def key_of_a_dict(x, i):
+    return {x: 1}  # here
+
+
+def place_in_a_list(x, i):
+    return [2, 3][i[0]]  # here
+
+
+def pickled(x, i):
+    pickle.dumps(x)  # here
+    return x
+
+
 # What NumPy does not ask a traced array for.
 
 
@@ -132,10 +164,43 @@ def assigned_to_a_concrete(x, i):
     return rows
 
 
+def number_assigned_to_a_concrete(x, i):
+    row = np.zeros(3, np.float32)
+    row[0] = x[0, 0]  # here
+    return row
+
+
+def assigned_at_traced_places(x, i):
+    row = np.zeros(3, np.float32)
+    row[i] = 1  # here
+    return row
+
+
+def concatenated_by_r(x, i):
+    return np.r_[x, x]  # here
+
+
+def method_of_a_concrete(x, i):
+    return TABLE[:4].dot(x)  # here
+
+
+def permuted(x, i):
+    return np.random.permutation(x)  # here
+
+
+def masked_array(x, i):
+    return x + np.ma.array(TABLE[:3])  # here
+
+
 def copied_to(x, i):
     rows = np.zeros((4, 3), np.float32)
     np.copyto(rows, x)  # here
     return rows
+
+
+def other_shape(x, i):
+    x.shape = (12,)  # here
+    return x
 
 
 def out_of_a_function(x, i):
@@ -289,7 +354,7 @@ def tile_language(x, i):
 
 
 def tile_language_of_shapes(x, i):
-    return iris.zeros((4,)) + x  # here
+    return iris.zeros((3,)) + x  # here
 
 
 def text(x, i):
@@ -455,6 +520,20 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (zeros_of_a_number, ControlFlowError, "a size or a range needs a number"),
     (membership, ControlFlowError, "np.any(x == item)"),
     (length_of_a_number, ShapeError, "no len()"),
+    (rounded_by_python, ControlFlowError, "np.round(x)"),
+    (function_of_math, ControlFlowError, "np.sqrt(x)"),
+    (truncated_by_math, ControlFlowError, "np.trunc(x)"),
+    (formatted, ControlFlowError, "the format '.2f' needs a number"),
+    (key_of_a_dict, LanguageError, "no key of a dict"),
+    (place_in_a_list, ControlFlowError, "iris.asarray(table)[index]"),
+    (pickled, LanguageError, "cannot be written to a file"),
+    (number_assigned_to_a_concrete, ControlFlowError, "iris.asarray(table).at[index].set(values)"),
+    (assigned_at_traced_places, LanguageError, "iris.asarray(table).at[index].set(values)"),
+    (concatenated_by_r, LanguageError, "np.concatenate"),
+    (method_of_a_concrete, LanguageError, "np.dot(table, a)"),
+    (permuted, LanguageError, "has no elements while the function is traced"),
+    (masked_array, LanguageError, "np.asarray gives an array"),
+    (other_shape, LanguageError, "write x = x.reshape(shape)"),
     (concrete_indexed, LanguageError, "iris.asarray(table)[index]"),
     (concrete_taken, LanguageError, "iris.asarray(table)[index]"),
     (array_of_traced, LanguageError, "put together with np.stack"),
@@ -497,7 +576,7 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (flat, LanguageError, ".flat is about memory"),
     (no_such_method, LanguageError, ".argsort needs an order of the elements"),
     (tile_language, LanguageError, "the tile language computes with tiles"),
-    (tile_language_of_shapes, LanguageError, "works inside a kernel only"),
+    (tile_language_of_shapes, LanguageError, "NumPy's functions, np.zeros and so on"),
     (text, LanguageError, "a str cannot be computed with"),
     (nothing, LanguageError, "a NoneType cannot be computed with"),
     (cast_to_f64, DTypeError, "Apple GPUs have no float64; use np.float32"),
@@ -575,5 +654,3 @@ def test_a_traced_array_after_its_trace() -> None:
 def test_attributes_that_no_array_has() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'foo'"):
         trace(lambda x: x.foo, X)
-    with pytest.raises(TypeError, match="unhashable"):
-        trace(lambda x: {x: 1}, X)

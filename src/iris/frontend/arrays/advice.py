@@ -45,7 +45,7 @@ _ADVICE: list[tuple[tuple[str, ...], str]] = [
             "fill_diagonal",
         ),
         "changes an array, and no array changes while a function is traced; make another one, as "
-        "with np.where or x.at[index].set(values)",
+        "with np.where, x.at[index].set(values), or np.broadcast_to(x, shape) for np.full",
     ),
     (
         (

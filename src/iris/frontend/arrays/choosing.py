@@ -9,7 +9,7 @@ import numpy as np
 from iris.errors import ArgumentError, DTypeError, LanguageError, ShapeError
 from iris.frontend.arrays.elementwise import as_float, binary, compare, select, unary
 from iris.frontend.arrays.indexing import getitem, nonnegative
-from iris.frontend.arrays.protocol import implements
+from iris.frontend.arrays.protocol import implements, ufunc
 from iris.frontend.arrays.rearranging import diagonal
 from iris.frontend.arrays.reductions import all, any, sum
 from iris.frontend.arrays.shapes import (
@@ -81,6 +81,12 @@ def clip(
     if low is not None:
         found = binary(math.Maximum, found, low)
     return found if high is None else binary(math.Minimum, found, high)
+
+
+@ufunc("_core.umath.clip")
+def clip_between(a: Any, a_min: Any, a_max: Any) -> TracedArray:
+    """What the method of an array that is not traced comes to."""
+    return clip(a, a_min, a_max)
 
 
 def _triangle(m: Any, k: Any, predicate: Predicate) -> TracedArray:

@@ -113,6 +113,16 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> TracedArray:
     return traced(x).astype(dtype)
 
 
+@implements("real")
+def real(val: Any) -> TracedArray:
+    return traced(val)
+
+
+@implements("imag")
+def imag(val: Any) -> TracedArray:
+    return _filled(val, False, None, None)
+
+
 # Evenly spaced.
 
 

@@ -54,6 +54,12 @@ def spec_of(name: str, value: Any) -> TensorSpec:
             "and dicts of them, and the parameter of what is neither is named in static_argnames",
         )
     dtype = exact_dtype(value.dtype)
+    if value.__array_priority__ > 0:
+        raise error_here(
+            ArgumentError,
+            f"{name} is a {type(value).__name__}, which computes in its own way; pass "
+            f"np.asarray({name})",
+        )
     if dtype is not None:
         with rules_as(ArgumentError):
             return TensorSpec(Tensor(value.shape, dtype).shape, dtype)
@@ -190,7 +196,13 @@ class ArrayFunction:
                 count = part.leaves
                 bound.arguments[name] = part.unflatten(left[:count])
                 left = left[count:]
-        return self.function(*bound.args, **bound.kwargs)
+        try:
+            return self.function(*bound.args, **bound.kwargs)
+        except (TypeError, ValueError) as error:
+            # Of what a traced array says, NumPy makes the cause of an error of its own.
+            if isinstance(error.__cause__, UserError):
+                raise error.__cause__ from None
+            raise
 
     def _result(self, leaf: Leaf) -> TracedArray:
         """A result as a value of the graph, whatever it is in Python."""

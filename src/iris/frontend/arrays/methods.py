@@ -128,6 +128,10 @@ def define() -> None:
         word = f"{name}_" if name in ("and", "or") else name
         methods[f"__i{name}__"] = _in_place(word)
     methods |= {
+        "conj": _same,
+        "conjugate": _same,
+        "imag": property(np.imag),
+        "real": property(_same),
         "T": property(_transpose),
         "__copy__": _same,
         "__deepcopy__": _same,

@@ -1,5 +1,5 @@
-"""The names that the user has for values: no syntax is rewritten, so Python's own bytecode and
-frames tell them."""
+"""What the user's text says: no syntax is rewritten, so Python's own bytecode and frames tell which
+names there are for values, and what is being done."""
 
 from __future__ import annotations
 
@@ -27,6 +27,22 @@ def _stores(code: CodeType) -> dict[int, str]:
             name = after.argval[0] if isinstance(after.argval, tuple) else after.argval
             if isinstance(name, str):
                 found.update(dict.fromkeys(range(before.offset, after.offset), name))
+    return found
+
+
+def uses_item(frame: FrameType) -> str | None:
+    """Whether the running instruction of a frame asks for `a[...]`, "load", or changes it,
+    "store"."""
+    return _items(frame.f_code).get(frame.f_lasti)
+
+
+@lru_cache(maxsize=256)
+def _items(code: CodeType) -> dict[int, str]:
+    found = {}
+    for before, after in pairwise(dis.get_instructions(code)):
+        if "SUBSCR" in before.opname or "SLICE" in before.opname or before.argrepr == "[]":
+            use = "store" if before.opname.startswith("STORE_") else "load"
+            found.update(dict.fromkeys(range(before.offset, after.offset), use))
     return found
 
 

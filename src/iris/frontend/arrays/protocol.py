@@ -91,7 +91,8 @@ def call_ufunc(function: Any, method: str, operands: Sequence[Any], named: dict[
 
 
 _NO_OUT = (
-    "{} cannot write to out=: no array changes while a function is traced; use what it returns"
+    "{} cannot write to out=, nor += to an array that is not traced: no array changes while a "
+    "function is traced; use what it returns, as in a = a + x"
 )
 
 

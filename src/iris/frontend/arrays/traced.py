@@ -11,9 +11,10 @@ import numpy as np
 from iris.errors import ControlFlowError, LanguageError, ShapeError
 from iris.frontend.arrays.advice import advice
 from iris.frontend.arrays.dtypes import numpy_dtype
+from iris.frontend.arrays.names import uses_item
 from iris.frontend.arrays.protocol import call_function, call_ufunc
 from iris.frontend.arrays.trace import Trace
-from iris.frontend.tracing import error_here
+from iris.frontend.tracing import error_here, user_frame
 from iris.ir.core import Value
 from iris.ir.math import element_type
 from iris.ir.types import DType
@@ -27,7 +28,6 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     """
 
     __slots__ = ("owner", "value", "weak")
-    __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000
 
     def __init__(self, value: Value, owner: Trace, weak: bool = False):
@@ -49,6 +49,10 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def shape(self) -> tuple[int, ...]:
         return element_type(self.value.type).shape
+
+    @shape.setter
+    def shape(self, shape: object) -> NoReturn:
+        raise error_here(LanguageError, f"{self} does not change; write x = x.reshape(shape)")
 
     @property
     def ndim(self) -> int:
@@ -91,9 +95,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
         raise error_here(
             LanguageError,
-            f"{self} has no elements while the function is traced, and NumPy asks for them: a "
-            "table that is not traced is looked up with iris.asarray(table)[index], and traced "
-            "arrays are put together with np.stack",
+            f"{self} has no elements while the function is traced, and NumPy asks for them: "
+            + (_of_items() or _FOR_ELEMENTS),
         )
 
     # What Python would need the elements for.
@@ -109,15 +112,15 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             ControlFlowError,
             f"if, while, and, or, not and the like need a bool while the function is traced, but "
             f"{self} is known only when it runs; choose with np.where(condition, x, y), combine "
-            "with & | ~, or name an argument in static_argnames if it is constant",
+            "with & | ~, take np.minimum(x, y) for min(x, y), or name an argument in "
+            "static_argnames if it is constant",
         )
 
-    def _no_number(self, use: str) -> NoReturn:
+    def _no_number(self, use: str, instead: str = "") -> NoReturn:
         raise error_here(
             ControlFlowError,
             f"{use} needs a number while the function is traced, but {self} is known only when it "
-            "runs; name an argument in static_argnames if it is constant; a table is looked up "
-            "with iris.asarray(table)[index]",
+            f"runs; {_of_items() or instead + _IF_CONSTANT}",
         )
 
     def __index__(self) -> int:
@@ -127,7 +130,28 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         self._no_number("int()")
 
     def __float__(self) -> float:
-        self._no_number("float()")
+        self._no_number("float()", "math's functions are NumPy's here, as np.sqrt(x); ")
+
+    def __round__(self, digits: int | None = None) -> NoReturn:
+        self._no_number("round()", "arrays are rounded with np.round(x); ")
+
+    def __trunc__(self) -> int:
+        self._no_number("math.trunc()", "of arrays there is np.trunc(x); ")
+
+    def __format__(self, spec: str) -> str:
+        return str(self) if not spec else self._no_number(f"the format {spec!r}")
+
+    def __hash__(self) -> int:
+        raise error_here(
+            LanguageError,
+            f"{self} is no key of a dict or set: its elements are known only when it runs",
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise error_here(
+            LanguageError,
+            f"{self} cannot be written to a file or sent away: it " + _NEEDS_ELEMENTS,
+        )
 
     def __complex__(self) -> complex:
         self._no_number("complex()")
@@ -155,11 +179,33 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __getattr__(self, name: str) -> NoReturn:
         """What NumPy's arrays have and this has not."""
-        if name.startswith("__") or not hasattr(np.ndarray, name):
+        if name.startswith("__") or not (hasattr(np.ndarray, name) or name in _NO_METHOD):
             raise AttributeError(f"{self} has no attribute {name!r}", name=name, obj=self)
         raise error_here(LanguageError, f".{name} {_NO_METHOD.get(name) or advice(name)}")
 
 
+_IF_CONSTANT = "name an argument in static_argnames if it is constant"
+_FOR_ELEMENTS = (
+    "traced arrays are put together with np.stack([a, b]), spread with np.broadcast_to(a, shape), "
+    "and go with a table that is not traced into functions, not methods: np.dot(table, a); "
+    "a table is looked up with iris.asarray(table)[index]"
+)
+_FOR_ITEMS = {
+    "load": "a table that is not traced is looked up with iris.asarray(table)[index], and instead "
+    "of np.r_ and np.c_ there is np.concatenate",
+    "store": "no array changes while a function is traced; "
+    "table = iris.asarray(table).at[index].set(values) makes another",
+}
+
+
+def _of_items() -> str | None:
+    """What to write instead of `table[x]` and `table[0] = x`, if that is what the user does."""
+    frame = user_frame()
+    use = None if frame is None else uses_item(frame)
+    return None if use is None else _FOR_ITEMS[use]
+
+
+_OF_ELEMENTS = ("item", "tolist", "tobytes", "tofile", "dump", "dumps", "numpy", "peek")
 _NEEDS_ELEMENTS = (
     "needs the elements, which are not known while tracing; return the array from the function"
 )
@@ -169,7 +215,7 @@ _CHANGES = (
 )
 _OF_MEMORY = "is about memory, which a traced array has not; x.ravel() gives the elements in order"
 _NO_METHOD = {
-    **dict.fromkeys(("item", "tolist", "tobytes", "tofile", "dump", "dumps"), _NEEDS_ELEMENTS),
+    **dict.fromkeys(_OF_ELEMENTS, _NEEDS_ELEMENTS),
     **dict.fromkeys(("fill", "put", "sort", "partition", "resize", "setfield"), _CHANGES),
     **dict.fromkeys(("flat", "strides", "data", "base", "ctypes", "flags", "view"), _OF_MEMORY),
 }

@@ -50,7 +50,13 @@ def operand(x: Any) -> Operand:
         return x
     if isinstance(x, float):
         return float(x)  # NumPy's own scalars of 64 bits are numbers of Python, too
-    array = np.asarray(x)
+    array = np.asanyarray(x)
+    if array.__array_priority__ > 0:
+        raise error_here(
+            LanguageError,
+            f"a {type(x).__name__} computes in its own way; np.asarray gives an array",
+        )
+    array = np.asarray(array)
     if array.dtype.kind in "OUSMmV" and array.dtype.name != "bfloat16":
         raise error_here(LanguageError, f"a {type(x).__name__} cannot be computed with here")
     return float(array) if array.dtype == np.float64 and not array.shape else array
