@@ -103,6 +103,38 @@ def test_arrays_that_lie_in_memory_in_any_way(array: Array) -> None:
     np.testing.assert_array_equal(scaled(array), array * np.float32(2))
 
 
+class ByDLPack:
+    def __init__(self, array: Array):
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+class ByInterface:
+    def __init__(self, array: Array):
+        self.array = array
+        self.__array_interface__ = array.__array_interface__
+
+
+class Elsewhere(ByDLPack):
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("it is on a GPU")
+
+
+@pytest.mark.parametrize("kind", [ByDLPack, ByInterface])
+def test_arrays_of_other_libraries(kind: Any) -> None:
+    found = scaled({"x": kind(X[:, ::2])}["x"], 2.0)
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, X[:, ::2] * 2)
+    assert len(scaled.kernels(kind(X))) == 1
+    with pytest.raises(ArgumentError, match="x does not share its memory with NumPy: it is on a"):
+        scaled(Elsewhere(X))
+
+
 def test_overlapping_arguments() -> None:
     function = iris.jit(lambda x, y: x - y)
     np.testing.assert_array_equal(function(X[1:], X[:-1]), X[1:] - X[:-1])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from iris.compiler.arguments import as_array
 from iris.compiler.arrays import ArrayCompilation, KernelCompilation
 from iris.compiler.compilation import GRAPH_PIPELINE, optimize
 from iris.compiler.graph_program import GraphProgram, argument_spec
@@ -14,6 +17,7 @@ from iris.errors import ArgumentError
 from iris.frontend.arrays import (
     ArrayFunction,
     Call,
+    Leaf,
     Narrowed,
     Tree,
     is_tracing,
@@ -90,7 +94,7 @@ class Jit(Decorated):
                 )
             return self.function.function(*arguments, **named)
         device = named.pop(DEVICE, None)
-        call = self.function.bind(arguments, named)
+        call = self._bound(arguments, named)
         buffers = [leaf.value for leaf in call.leaves if isinstance(leaf.value, Buffer)]
         on = _device(device, buffers)
         traced = self._traced(call)
@@ -103,12 +107,18 @@ class Jit(Decorated):
         """What the function becomes for some arguments, without running it; `device=` says where
         that is to run."""
         device = named.pop(DEVICE, None)
-        traced = self._traced(self.function.bind(arguments, named))
+        traced = self._traced(self._bound(arguments, named))
         return ArrayCompilation(traced.module, traced.program.kernels, self, device)
 
     def kernels(self, *arguments: Any, **named: Any) -> list[KernelCompilation]:
         """The kernels that the function becomes for some arguments."""
         return self.lower(*arguments, **named).kernels
+
+    def _bound(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> Call:
+        """The arguments of a call, arrays of other libraries being NumPy's over the same memory."""
+        call = self.function.bind(arguments, named)
+        leaves = [leaf if isinstance(leaf.value, _OWN) else _shared(leaf) for leaf in call.leaves]
+        return Call(leaves, call.structure)
 
     def _traced(self, call: Call) -> _Traced:
         specs = tuple([argument_spec(*leaf) for leaf in call.leaves])
@@ -122,6 +132,20 @@ class Jit(Decorated):
                 program = GraphProgram(optimize(module, GRAPH_PIPELINE), captured)
                 found = self._traces[key] = _Traced(module, program, results, narrowed)
             return found
+
+
+_OWN = (np.ndarray, np.generic, bool, int, float, Buffer)
+
+
+def _shared(leaf: Leaf) -> Leaf:
+    """An array of another library as NumPy's; what is no array stays what it is."""
+    try:
+        array = as_array(leaf.name, leaf.value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise error_here(
+            ArgumentError, f"{leaf.name} does not share its memory with NumPy: {error}"
+        ) from None
+    return leaf if array is None else Leaf(leaf.name, array)
 
 
 def _device(device: str | Device | None, buffers: Sequence[Buffer]) -> Device:
