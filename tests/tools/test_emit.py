@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import iris
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.compilation import GRAPH_PIPELINE, METAL_PIPELINE, entry_of
+from iris.compiler.kernels import kernels_of
 from iris.ir import parse
 from iris.passes import run
 from iris.tools.cli import main
@@ -24,6 +26,14 @@ func tile @double(%X: ptr<f32>, %n: i32) {
   %y: tile<64xf32> = add %x, %x
   tile.store %X, %i, %y
   return
+}
+"""
+GRAPH = """\
+func graph @scores returns=[tensor<40xf32>, tensor<8xf32>](%x: tensor<8x40xf32>) {
+  %y: tensor<8x40xf32> = exp %x
+  %0: tensor<40xf32> = graph.reduce maximum [0] %y
+  %1: tensor<8xf32> = graph.reduce sum [1] %x
+  return %0, %1
 }
 """
 OTHER = "func tile @other() {\n  return\n}\n"
@@ -69,6 +79,16 @@ def test_metal_ir_is_emitted_as_it_stands(file: Path, capsys: pytest.CaptureFixt
     assert out_of(capsys, file) == msl
 
 
+def test_all_kernels_of_a_graph(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(GRAPH)
+    msl = out_of(capsys, file)
+    names = re.findall(r"^kernel void (\w+)\(", msl, re.MULTILINE)
+    assert len(names) == len(kernels_of(entry_of(run(parse(GRAPH), GRAPH_PIPELINE)))) == 2
+    assert out_of(capsys, "--estimate", file).count(" programs of ") == 2
+    file.write_text(str(run(parse(GRAPH), GRAPH_PIPELINE)))
+    assert out_of(capsys, file) == msl
+
+
 def test_passes_take_the_place_of_the_usual_ones(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,7 +123,7 @@ def test_standard_input_and_output_file(
         (TILE, ["--passes", "dce"], "@double is at the tile level, after the passes 'dce'"),
         (TILE, ["--passes", "nope"], "no pass is called 'nope'"),
         ("func metal @f() {\n  return\n}\n", [], "how many simdgroups run the kernel"),
-        ("func graph @f() {\n  return\n}\n", [], "@f is at the graph level here"),
+        (GRAPH, ["--passes", "fuse"], "lead to Metal IR from there are graph-to-tile,follow-masks"),
         (
             "func metal @f simdgroups=1(%x: regs<2xf32>) {\n  return\n}\n",
             [],

@@ -288,8 +288,9 @@ func graph @total returns=[tensor<2xf32>, tensor<0xi8>, tensor<bf16>](%x: tensor
 
 def test_what_a_graph_returns_is_shown(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(GRAPH)
-    for passes in ([], ["--passes", "canonicalize,fold,cse,dce"]):
-        assert main(["run", str(file), *passes]) == 0
+    devices = [["--device", "interp"], ["--device", "interp:metal"]]
+    for options in ([], ["--passes", "canonicalize,fold,cse,dce"], *devices):
+        assert main(["run", str(file), *options]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert [re.sub("crc [0-9a-f]{8}", "crc", line) for line in lines] == [
             "returned[0]: f32[2]  crc  [4.0, 5.0]",

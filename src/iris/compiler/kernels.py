@@ -50,11 +50,14 @@ class GraphKernel:
         options = Options(fast_math=entry_of(self.module).fast_math)
         return Pipeline((GraphToTile(room), *options.pipeline(level)))
 
+    def lowered(self, level: Level) -> Func:
+        """The kernel as a function at a level."""
+        module = in_less_room(lambda room: optimize(self.module, self.pipeline(level, room)))
+        return entry_of(module)
+
     def compile(self, device: Device) -> tuple[Program, Grid]:
         """What a device runs for it, and on which grid."""
-        level = device.accepts if isinstance(device.accepts, Level) else Level.METAL
-        module = in_less_room(lambda room: optimize(self.module, self.pipeline(level, room)))
-        entry = entry_of(module)
+        entry = self.lowered(device.accepts if isinstance(device.accepts, Level) else Level.METAL)
         source = None
         if not isinstance(device.accepts, Level):
             from iris.codegen.msl import emit  # opened when first used

@@ -2,6 +2,7 @@
 
     iris emit kernel.iris                   Tile IR, after the passes that lead to Metal IR
     iris emit lowered.iris                  Metal IR, as it stands
+    iris emit graph.iris                    Graph IR: all kernels that it becomes
     iris emit --passes "..." kernel.iris    after these passes instead
     iris emit --entry @scale kernels.iris   one function of several
     iris emit --estimate kernel.iris        what it costs on some GPUs, instead of the text
@@ -15,12 +16,20 @@ import argparse
 import sys
 
 from iris.codegen.msl import emit
-from iris.compiler.compilation import METAL_PIPELINE, dumps
+from iris.compiler.compilation import (
+    GRAPH_PIPELINE,
+    METAL_PIPELINE,
+    dumps,
+    entry_of,
+    optimize,
+)
+from iris.compiler.kernels import kernels_of
 from iris.errors import SettingError
 from iris.ir import Level, Module, parse, verify
 from iris.ir.control import Func
 from iris.passes import Pipeline, run
 from iris.passes.cost import estimate
+from iris.passes.graph_to_tile import GraphToTile
 from iris.tools.opt import read, write
 
 
@@ -51,21 +60,39 @@ def run_command(options: argparse.Namespace) -> None:
     verify(module)
     function = choose(module, options.entry)
     given = options.passes is not None
-    pipeline = Pipeline.parse(options.passes) if given else lowering(function)
-    if pipeline.passes:
-        module = run(Module([function.clone({})]), pipeline, dumps())
-        verify(module)
-        (function,) = functions(module)
-    if function.function_level is not Level.METAL:
-        raise SettingError(
-            f"@{function.symbol} is at the {function.function_level.value} level, after the passes "
-            f"{str(pipeline)!r}; those that lead from Tile IR to Metal IR are {METAL_PIPELINE}"
-        )
-    text = f"{estimate(function)}\n" if options.estimate else emit(function).text
+    kernels = [after(options.passes, function)] if given else lowered(function)
+    text = "\n".join([f"{estimate(k)}\n" if options.estimate else emit(k).text for k in kernels])
     if options.output is None:
         sys.stdout.write(text)
     else:
         write(options.output, text)
+
+
+def after(passes: str, function: Func) -> Func:
+    """The function at the level of Metal IR, which some passes lead to."""
+    pipeline = Pipeline.parse(passes)
+    module = run(Module([function.clone({})]), pipeline, dumps())
+    verify(module)
+    (made,) = functions(module)
+    level = made.function_level
+    if level is not Level.METAL:
+        rest = f"{GraphToTile.name},{METAL_PIPELINE}" if level is Level.GRAPH else METAL_PIPELINE
+        raise SettingError(
+            f"@{function.symbol} is at the {level.value} level, after the passes "
+            f"{str(pipeline)!r}; those that lead to Metal IR from there are {rest}"
+        )
+    return made
+
+
+def lowered(function: Func) -> list[Func]:
+    """What a function becomes at the level of Metal IR: several kernels, if it is a graph."""
+    module = Module([function.clone({})])
+    if function.function_level is Level.GRAPH:
+        fused = entry_of(optimize(module, GRAPH_PIPELINE))
+        return [kernel.lowered(Level.METAL) for kernel in kernels_of(fused)]
+    module = run(module, lowering(function), dumps())
+    verify(module)
+    return functions(module)
 
 
 def lowering(function: Func) -> Pipeline:

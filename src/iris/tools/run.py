@@ -7,6 +7,7 @@
     iris run kernel.iris --passes "fold,cse"    after these passes: is anything different?
     iris run kernel.iris --seed 7               on other data
     iris run kernel.iris --device interp:metal  lowered to Metal IR first, if it is Tile IR
+    iris run graph.iris --device interp         the kernels that it becomes
     iris run kernel.iris --counters             ... and what a profiler would count (Metal IR)
     iris run kernel.iris --interleave 1         ... its simdgroups by turns in a random order
 
@@ -36,8 +37,10 @@ import numpy as np
 from iris.codegen.language import Language
 from iris.codegen.msl import emit
 from iris.compiler.arguments import place
-from iris.compiler.compilation import dumps
+from iris.compiler.compilation import GRAPH_PIPELINE, dumps, optimize
+from iris.compiler.graph_program import GraphProgram
 from iris.errors import SettingError
+from iris.interp.memory import memory_dtype
 from iris.interp.metal import Counters
 from iris.ir import Level, literal, scalar, verify
 from iris.ir.control import Func
@@ -111,13 +114,16 @@ def run_command(options: argparse.Namespace) -> None:
         verify(module)
         program = program.with_module(module)
     device = None if options.device is None else select(options.device)
-    if device is not None:
+    is_graph = program.function.function_level is Level.GRAPH
+    if device is not None and not is_graph:
         accepts = device.accepts
         program = _for_level(program, Level.METAL if isinstance(accepts, Language) else accepts)
     watching = _watching(program, options)
     arguments = program.make_arguments(options.seed)
     # What the program prints is shown as it ran, also when it ends with an error.
-    if device is not None and isinstance(device.accepts, Language):
+    if device is not None and is_graph:
+        results = _run_graph(device, program, arguments)
+    elif device is not None and isinstance(device.accepts, Language):
         if watching:
             raise SettingError(
                 f"only interpreters have --counters and --interleave, and {device.name} is none"
@@ -159,6 +165,16 @@ def _launch(
     for name, array in arrays.items():
         device.copy_out(placed[name], array)
     return []
+
+
+def _run_graph(device: Device, program: Program, arguments: list[Any]) -> list[Values]:
+    """Run the kernels of a graph, what they return being kept as the arguments are."""
+    made = GraphProgram(optimize(program.module, GRAPH_PIPELINE)).run(device, arguments)
+    results = [np.empty(buffer.shape, memory_dtype(buffer.dtype)) for buffer in made]
+    for buffer, array in zip(made, results, strict=True):
+        device.synchronize(buffer.argument.memory)
+        device.copy_out(buffer.argument, array)
+    return results
 
 
 def _for_level(program: Program, level: Level) -> Program:
