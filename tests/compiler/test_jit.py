@@ -226,6 +226,18 @@ def test_where_what_is_lowered_runs() -> None:
     assert len(asked) == 2
 
 
+def test_kernels_and_what_is_between_them_as_text() -> None:
+    def function(x: Array) -> Array:
+        return (x @ x) @ x
+
+    lowered = iris.jit(function).lower(X[:, :3])
+    first, _ = lowered.kernels
+    assert str(first) == repr(first) == "function_matmul: 72 bytes, 54 flops, 1x1x1 programs"
+    (between,) = map(str, lowered.why)
+    line = function.__code__.co_firstlineno + 1
+    assert between.startswith(f"graph.matmul at {__file__}:{line}: tensor<3x3xf32> is written to")
+
+
 def test_the_option_of_a_call() -> None:
     with pytest.raises(ArgumentError, match="give the parameter another name") as caught:
         iris.jit(lambda x, device: x)

@@ -33,9 +33,9 @@ from iris.runtime.devices import select
 
 
 class KernelCompilation(Compilation):
-    """One of the kernels of a function: `.name`, `.grid`, `.bytes` that it moves to and from memory
-    if it loads everything once, `.flops` that it computes; and `.stages`, `.tile`, `.metal`, `.msl`
-    as a kernel of the tile language has them."""
+    """One of the kernels of a function, which prints as a line: `.name`, `.grid`, `.bytes` that it
+    moves to and from memory if it loads everything once, `.flops` that it computes; and `.stages`,
+    `.tile`, `.metal`, `.msl` as a kernel of the tile language has them."""
 
     def __init__(self, kernel: GraphKernel, device: str | Device | None = None):
         function = entry_of(kernel.module)
@@ -87,6 +87,9 @@ class KernelCompilation(Compilation):
         grid = "x".join(map(str, self.grid))
         return f"{self.name}: {self.bytes} bytes, {self.flops} flops, {grid} programs"
 
+    def __str__(self) -> str:
+        return repr(self)
+
 
 def _check(kernel: str, parameters: Sequence[Value], arrays: Sequence[Any]) -> None:
     """Refuse arrays that are not those that a kernel reads."""
@@ -102,6 +105,17 @@ def _check(kernel: str, parameters: Sequence[Value], arrays: Sequence[Any]) -> N
 def _empty(value: Value, device: Device) -> Buffer:
     type_ = element_type(value.type)
     return empty(type_.shape, type_.element, device=device)
+
+
+class HandedOn(Boundary):
+    """A tensor that one kernel hands on to another: one without a name is told by its line."""
+
+    def __str__(self) -> str:
+        op = self.value.op
+        if self.value.name or op is None or op.location is None:
+            return super().__str__()
+        what = f"{op.name} at {op.location}"
+        return f"{what}: {self.value.type} is written to memory: {self.reason}"
 
 
 class ArrayCompilation:
@@ -145,9 +159,10 @@ class ArrayCompilation:
         return [KernelCompilation(kernel, self._device) for kernel in self._kernels]
 
     @cached_property
-    def why(self) -> list[Boundary]:
+    def why(self) -> list[HandedOn]:
         """For each tensor that one kernel hands on to another, why."""
-        return Fusion(entry_of(self.stages[-2].module.clone())).boundaries
+        found = Fusion(entry_of(self.stages[-2].module.clone())).boundaries
+        return [HandedOn(boundary.value, boundary.reason) for boundary in found]
 
     @property
     def msl(self) -> str:
