@@ -10,12 +10,12 @@ another, or along which a product of matrices has its rows and columns.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from itertools import pairwise, permutations
+from itertools import pairwise, product
 from math import prod
 
 from iris.ir.core import Value
 from iris.ir.math import element_type
-from iris.passes.tiling.demand import Demand, Unfit, Within, indices_of
+from iris.passes.tiling.demand import Demand, Unfit, Within, address
 from iris.passes.tiling.demands import Demands
 from iris.passes.tiling.index import Axis, Index
 from iris.passes.tiling.plan import MOST_DIMENSIONS, Block, Plan
@@ -47,19 +47,34 @@ def shared(demands: Demands) -> Demands:
     outermost = {*demands.reduced.get(frozenset(), ())}
     found: dict[Axis, Index] = {}
     for over in dict.fromkeys(r.over for r in reductions if outermost.issuperset(r.over)):
-        new = [axis for axis in over if axis not in found]
-        beside = [d for r in reductions if not {*new}.isdisjoint(r.over) for d in r.demands]
+        new = {axis for axis in over if axis not in found}
+        beside = [d for r in reductions if not new.isdisjoint(r.over) for d in r.demands]
         needed: set[Axis] = set().union(*(demands.dependencies[d] for d in beside))
+        taken = needed.union(*(index.atoms() for index in found.values()))
+        free = {axis for axis in demands.outer if axis not in taken}
         own = [d for d in work if not demands.dependencies[d].isdisjoint(new)]
-        free = [a for a in demands.outer if a not in needed and Index.of(a) not in found.values()]
-        for outer in permutations(free, len(new)):
-            if all(a.size == b.size for a, b in zip(new, outer, strict=True)):
-                to = found | dict(zip(new, indices_of(outer), strict=True))
-                moved = Substitution(to)
-                if any(moved.demand(d) in demands.recipes for d in own):
-                    found = to
-                    break
+        for demand, other in product(own, work):
+            to = _matched(demand, other, new, free) if demand.value is other.value else {}
+            if to and Substitution(found | to).demand(demand) in demands.recipes:
+                found |= to
+                break
     return demands.substituted(found) if found else demands
+
+
+def _matched(
+    demand: Demand, other: Demand, axes: Collection[Axis], free: Collection[Axis]
+) -> dict[Axis, Index]:
+    """The free axis in place of each axis with which one demand may be another; none if any has
+    none."""
+    places = {n: atom for atom, n in address(other).terms if atom in free}
+    found: dict[Axis, Index] = {}
+    for atom, n in address(demand).terms:
+        if isinstance(atom, Axis) and atom in axes:
+            place = places.get(n)
+            if not isinstance(place, Axis) or place.size != atom.size:
+                return {}
+            found[atom] = Index.of(place)
+    return found if found.keys() == {*axes} else {}
 
 
 def merged(demands: Demands) -> Demands:
