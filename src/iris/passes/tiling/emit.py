@@ -35,6 +35,7 @@ from iris.passes.tiling.recipes import (
 )
 
 Frame: TypeAlias = tuple[Axis, ...]
+MISFIT = "tiles of it do not fit those of what needs it"
 
 
 class Made(NamedTuple):
@@ -121,7 +122,7 @@ class Emitter:
         wanted = set(axes)
         frame = tuple([axis for axis in self.plan.lanes if axis in wanted])
         if len(frame) > MOST_DIMENSIONS:
-            raise Unfit(f"it takes tiles of {len(frame)} dimensions")
+            raise Unfit(MISFIT)
         return frame
 
     # Elements.
@@ -162,7 +163,7 @@ class Emitter:
         sizes = dict(zip(have, shape, strict=True))
         wanted = [axis for axis in frame if axis in axes]
         if len(wanted) < len(axes):
-            raise Unfit("a value differs along an axis that is not there")
+            raise Unfit(MISFIT)
         if wanted != axes:
             order = [have.index(axis) for axis in wanted]
             order += [i for i in range(len(have)) if i not in order]
@@ -286,7 +287,7 @@ class Emitter:
             if key in scope:
                 return scope[key]
         if axis not in frame:
-            raise Unfit("an index differs along an axis that is not there")
+            raise Unfit(MISFIT)
         value = self.b(tile.Arange(0, Tile((self.plan.lanes[axis],), i32)))
         at = frame.index(axis)
         for place in range(len(frame)):
