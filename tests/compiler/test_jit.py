@@ -185,6 +185,22 @@ def test_scattering() -> None:
     np.testing.assert_array_equal(other, X + 1)
 
 
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_places_that_are_set_twice(device: str) -> None:
+    """The error names the array and the line, though it is a copy that is written to."""
+
+    def function(x: Array, at: Array, values: Array) -> Array:
+        x = x.at[at].set(values)  # type: ignore[attr-defined]
+        return x.at[at[::-1]].set(values)  # type: ignore[attr-defined, no-any-return]
+
+    made, values = iris.jit(function), X[:2]
+    made(X, np.array([2, 1]), values, device=device)
+    with pytest.raises(ProgramError, match=r"element \d+ of x") as caught:
+        made(X, np.array([2, 2]), values, device=device)
+    assert caught.value.array == "x"
+    assert f"{__file__}:{function.__code__.co_firstlineno + 1}" in str(caught.value)
+
+
 @pytest.mark.parametrize("dtype", ["f2", "i1", "u2"])
 @pytest.mark.parametrize("device", DEVICES)
 def test_scattered_sums_of_narrow_elements(dtype: str, device: str) -> None:

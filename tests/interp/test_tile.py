@@ -1043,6 +1043,17 @@ def test_a_race_within_one_instruction() -> None:
     assert "writes element 0 of X" in message
 
 
+def test_different_values_for_one_element_in_one_store() -> None:
+    places = (
+        "%i: tile<4xi32> = tile.arange 0\n%c2: i32 = constant 2\n"
+        "%two: tile<4xi32> = tile.broadcast %c2\n%at: tile<4xi32> = floordiv %i, %two\n"
+    )
+    values = [np.zeros(4, np.int32)]
+    message = races("%X: ptr<i32>", places + "tile.store %X, %at, %i", values, 1)
+    assert message == "race: program (0, 0, 0) writes different values to element 0 of X at once"
+    go("%X: ptr<i32>", places + "tile.store %X, %at, %two", values, (1, 1, 1))
+
+
 def test_a_race_with_one_of_several_readers() -> None:
     body = (
         OWN

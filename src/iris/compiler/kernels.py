@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -85,6 +85,24 @@ def kernels_of(function: Func) -> list[GraphKernel]:
     return [outlined(op, function) for op in function.body if isinstance(op, graph.Kernel)]
 
 
+def _names(inputs: Sequence[Value]) -> list[str | None]:
+    """What the inputs of a kernel are called, so that errors can name them."""
+    names: list[str | None] = []
+    for value in inputs:
+        name = _name(value)
+        names.append(None if name in names else name)
+    return names
+
+
+def _name(value: Value) -> str | None:
+    """The name of a tensor; of a copy, and of what is scattered to in place, that of what it was
+    before; of another one without a name, that of the kernel that makes it."""
+    if value.name is not None or not isinstance(value.op, graph.Kernel):
+        return value.name
+    made = value.op.body.end.operands[value.index].op
+    return _name(made.x) if isinstance(made, graph.Reshape | graph.Scatter) else value.op.symbol
+
+
 def outlined(op: graph.Kernel, function: Func) -> GraphKernel:
     """What one kernel computes as a function of its own."""
     inside = {v for inner in op.body for v in inner.results}
@@ -93,7 +111,7 @@ def outlined(op: graph.Kernel, function: Func) -> GraphKernel:
     made = Func(
         op.symbol,
         Level.GRAPH,
-        [(v.name, v.type) for v in inputs],
+        list(zip(_names(inputs), [v.type for v in inputs], strict=True)),
         returns=tuple([v.type for v in op.results]),
         fast_math=function.fast_math,
         location=op.location,

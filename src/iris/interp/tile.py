@@ -364,6 +364,25 @@ def _store(
     index, x, stamps = _lanes(shape, active, index, x, stamps)
     _note(frame, op, view, Use.WRITE, index, stamps)
     view.write(index, x)
+    _check_written(frame, op, view, index, x, stamps)
+
+
+def _check_written(frame: Frame, op: Op, view: View, index: Array, x: Array, stamps: Array) -> None:
+    """Reports an element to which one store of a program writes different values."""
+    found, wanted = (scalar.to_bits(view.dtype, v) for v in (view.read(index), x))
+    if np.array_equal(found, wanted):
+        return
+    assert view.shadow is not None
+    lane = int((found != wanted).argmax())
+    at, (_, own) = int(index[lane]), view.shadow.site_and_program(int(stamps[lane]))
+    program = frame.launch.program(own)
+    raise ProgramError(
+        f"race: program {program} writes different values to element {at} of {view.name} at once",
+        program=program,
+        array=view.name,
+        index=at,
+        locations=[] if op.location is None else [op.location],
+    )
 
 
 @interpretation(tile.Load)

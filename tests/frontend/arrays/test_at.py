@@ -101,6 +101,21 @@ def test_a_place_is_added_to_as_often_as_it_is_named() -> None:
     same(found, added(zeros, (labels, 0), 1))
 
 
+def test_the_last_value_for_a_place_stays() -> None:
+    keys: list[Any] = [
+        [2, 0, 2, -4],
+        ([1, 1], [0, 0]),
+        (ROWS[:1].T, [[1, 1]]),
+        (slice(1, None), [0, 2, 0]),
+        ([0, 0, 1], slice(None), [1, 1, 1]),
+        (..., None, [[0, 1], [1, 0]]),
+    ]
+    for key in keys:
+        values = numbers(X[key].shape, seed=1)
+        same(compute(lambda x, v, k=key: x.at[k].set(v), X, values), written(X, key, values))
+        same(compute(lambda x, k=key: x.at[k].set(7), X), written(X, key, 7))
+
+
 def test_adding_nothing_keeps_zeros_as_they_are() -> None:
     x = np.array([0.0, -0.0, 1.0], np.float32)
     found = compute(lambda x: x.at[2:].add(1), x)
@@ -140,9 +155,9 @@ def test_any_key(given_: tuple[tuple[int, ...], tuple[Any, ...]], traced: bool) 
         lambda x, v, *p: x.at[with_places(key, p) if traced else key].add(v), x, values, *places
     )
     same(found, added(x, key, values))
-    # What is written to is named once.
+    # What is written to is named once, or the last value stays.
     numbered = np.arange(x.size).reshape(shape)[key]
-    if len(set(numbered.ravel().tolist())) == numbered.size:
+    if not traced or len(set(numbered.ravel().tolist())) == numbered.size:
         found = compute(
             lambda x, v, *p: x.at[with_places(key, p) if traced else key].set(v), x, values, *places
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from iris.errors import DTypeError, LanguageError
 from iris.frontend.arrays.elementwise import binary, select
 from iris.frontend.arrays.indexing import Index, common_places, parse
-from iris.frontend.arrays.shapes import cut, pad, transpose
+from iris.frontend.arrays.shapes import cut, pad, take_places, transpose
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.values import (
     Operand,
@@ -55,10 +56,12 @@ class Places:
         self.index = index
 
     def set(self, values: Any) -> TracedArray:
-        """The array with other values at the places, which are different ones."""
+        """The array with other values at the places. Of those given for one place the last stays,
+        as in NumPy, where the places are known; places that are computed are different ones."""
         updates = self._updates(values)
         if not _is_block(self.index):
-            return _scattered(self.x, self.index, updates, ScatterKind.SET)
+            index, last = _last_of_each(self.x, self.index, updates)
+            return _scattered(self.x, index, last, ScatterKind.SET)
         block = _block(self.x, self.index, updates)
         if block.shape == self.x.shape:
             return block
@@ -96,6 +99,24 @@ def _without_leading_ones(x: Operand, rank: int) -> Operand:
         return x
     rest = shape[len(shape) - rank :]
     return reshaped(x, rest) if isinstance(x, TracedArray) else np.reshape(np.asarray(x), rest)
+
+
+def _last_of_each(x: TracedArray, index: Index, updates: TracedArray) -> tuple[Index, TracedArray]:
+    """Different places, if they are known, and the last update of each."""
+    known = [p for p in index.places.values() if isinstance(p, np.ndarray)]
+    if len(known) < len(index.places):
+        return index, updates
+    sizes = [x.shape[axis] for axis in index.places]
+    flat = np.ravel_multi_index(np.broadcast_arrays(*known), sizes).ravel()[::-1]
+    _, where = np.unique(flat, return_index=True)
+    if where.size == flat.size:
+        return index, updates
+    kept = np.sort(flat.size - 1 - where)
+    places = [np.broadcast_to(p, index.block_shape).ravel()[kept] for p in known]
+    after = index.block + len(index.block_shape)
+    together = (*updates.shape[: index.block], flat.size, *updates.shape[after:])
+    last = take_places(reshaped(updates, together), kept, index.block)
+    return replace(index, places=dict(zip(index.places, places, strict=True))), last
 
 
 def _is_block(index: Index) -> bool:
