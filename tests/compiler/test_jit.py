@@ -13,7 +13,8 @@ import pytest
 import iris
 from array_graphs import fused
 from iris.compiler.graph_program import root
-from iris.errors import ArgumentError, DTypeError, ProgramError
+from iris.compiler.kernels import in_less_room
+from iris.errors import ArgumentError, DTypeError, OutOfResources, PassError, ProgramError
 from iris.ir import parse
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Array
@@ -419,3 +420,23 @@ def test_reductions_within_others(function: Any, shape: tuple[int, int]) -> None
     for device in ("interp", "interp:metal"):
         found = iris.jit(function)(x, device=device)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_smaller_tiles_are_tried_and_the_first_error_is_told() -> None:
+    tried: list[int] = []
+
+    def make(room: int) -> int:
+        tried.append(room)
+        if len(tried) == 1:
+            raise OutOfResources("too much for the GPU")
+        if len(tried) == 2 or fails:
+            raise PassError("rows do not fit a program")
+        return room
+
+    fails = False
+    assert in_less_room(make) == min(tried)
+    fails = True
+    tried.clear()
+    with pytest.raises(OutOfResources, match="too much for the GPU"):
+        in_less_room(make)
+    assert len(tried) == 3

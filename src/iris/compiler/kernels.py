@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 from iris.compiler.compilation import Options, entry_of, optimize
-from iris.errors import OutOfResources
+from iris.errors import OutOfResources, PassError
 from iris.ir import graph
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Value
@@ -71,13 +72,15 @@ Made = TypeVar("Made")
 
 
 def in_less_room(make: Callable[[int], Made]) -> Made:
-    """What is made with tiles of the usual size, or with smaller ones if those do not fit."""
-    for room in (ROOM, ROOM // 4):
-        try:
-            return make(room)
-        except OutOfResources:
-            continue
-    return make(ROOM // 16)
+    """What is made with tiles of the usual size, or with smaller ones if those do not fit.  If
+    none do, or are too small for the kernel, the error is that of the first."""
+    try:
+        return make(ROOM)
+    except OutOfResources:
+        for room in (ROOM // 4, ROOM // 16):
+            with suppress(OutOfResources, PassError):
+                return make(room)
+        raise
 
 
 def kernels_of(function: Func) -> list[GraphKernel]:
