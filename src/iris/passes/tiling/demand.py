@@ -10,7 +10,7 @@ from iris.ir import graph
 from iris.ir.core import Value
 from iris.ir.math import element_type
 from iris.ir.types import DType
-from iris.passes.tiling.index import Axis, Index
+from iris.passes.tiling.index import Axis, Index, total
 
 
 class Unfit(Exception):
@@ -130,10 +130,11 @@ def axes_of(indices: Iterable[Index]) -> dict[Axis, None]:
 
 def address(demand: Demand) -> Index:
     """Where an element is, in row-major order."""
-    result = Index()
-    for size, index in zip(demand.shape, demand.at, strict=True):
-        result = result * size + index
-    return result
+    parts, stride = [], 1
+    for size, index in zip(reversed(demand.shape), reversed(demand.at), strict=True):
+        parts.append((index, stride))
+        stride *= size
+    return total(reversed(parts))
 
 
 def places(

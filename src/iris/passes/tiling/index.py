@@ -185,11 +185,15 @@ class Index:
         return " + ".join([*parts, str(self.number)] if self.number or not parts else parts)
 
 
-def total(parts: Iterable[Index]) -> Index:
-    result = Index()
-    for part in parts:
-        result = result + part
-    return result
+def total(parts: Iterable[tuple[Index, int]]) -> Index:
+    """The sum of formulas, each times a number."""
+    counts: dict[Atom, int] = {}
+    number = 0
+    for part, factor in parts:
+        number += part.number * factor
+        for atom, n in part.terms:
+            counts[atom] = counts.get(atom, 0) + n * factor
+    return _rejoined(counts, number)
 
 
 def _substituted(atom: Atom, replace: Callable[[Atom], Index | None]) -> Index | None:

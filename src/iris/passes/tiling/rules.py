@@ -147,7 +147,11 @@ def scan(op: graph.Scan, demand: Demand, demands: Demands) -> Recipe:
     index = demand.at[op.axis]
     axes = tuple(axes_of([index]))
     others = axes_of([i for axis, i in enumerate(demand.at) if axis != op.axis])
-    if len(axes) > 1 or index != total(indices_of(axes)) or others.keys() & {*axes}:
+    if (
+        len(axes) > 1
+        or index != total([(i, 1) for i in indices_of(axes)])
+        or others.keys() & {*axes}
+    ):
         raise Unfit(f"{op.name} is wanted in another order than it is made in")
     # What comes before is needed, too, wherever one element is.
     elsewhere = [c for c in demand.guard if not axes_of([c.index]).keys() & {*axes}]

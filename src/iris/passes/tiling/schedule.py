@@ -79,7 +79,7 @@ def _matched(
 
 def merged(demands: Demands) -> Demands:
     """The same with neighbouring axes made one wherever all that is accessed allows it."""
-    formulas = list(_formulas(demands))
+    formulas = list(dict.fromkeys(_formulas(demands)))
     combined = [r.over for r in demands.recipes.values() if isinstance(r, Combining)]
 
     def joins(a: Axis, b: Axis) -> bool:
@@ -161,11 +161,12 @@ class Cut:
             self._cut_rows()
         for demand, recipe in reversed(self.combining.items()):
             self._cut_reduced(demand, recipe)
-        for needed, made_of in demands.recipes.items():
-            over = made_of.over if isinstance(made_of, Combining) else ()
-            self._limit([needed, *made_of.demands], over)
-        for output in demands.outputs:
-            self._limit([output.demand], demands.axes_in([output.place]))
+        if sum(n > 1 for n in self.lanes.values()) > MOST_DIMENSIONS:
+            for needed, made_of in demands.recipes.items():
+                over = made_of.over if isinstance(made_of, Combining) else ()
+                self._limit([needed, *made_of.demands], over)
+            for output in demands.outputs:
+                self._limit([output.demand], demands.axes_in([output.place]))
 
     def blocks(self, axis: Axis) -> int:
         """In how many parts an axis is cut."""
