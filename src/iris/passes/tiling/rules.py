@@ -12,7 +12,7 @@ from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind
 from iris.passes.tiling.demand import Demand, Unfit, Within, address, axes_of, indices_of, places
 from iris.passes.tiling.demands import Demands, rules
-from iris.passes.tiling.index import Axis, Index, divide, total
+from iris.passes.tiling.index import Axis, Index, divide
 from iris.passes.tiling.numbers import identity
 from iris.passes.tiling.recipes import (
     Choice,
@@ -147,11 +147,7 @@ def scan(op: graph.Scan, demand: Demand, demands: Demands) -> Recipe:
     index = demand.at[op.axis]
     axes = tuple(axes_of([index]))
     others = axes_of([i for axis, i in enumerate(demand.at) if axis != op.axis])
-    if (
-        len(axes) > 1
-        or index != total([(i, 1) for i in indices_of(axes)])
-        or others.keys() & {*axes}
-    ):
+    if index not in (Index(), *indices_of(axes)) or others.keys() & {*axes}:
         raise Unfit(f"{op.name} is wanted in another order than it is made in")
     # What comes before is needed, too, wherever one element is.
     elsewhere = [c for c in demand.guard if not axes_of([c.index]).keys() & {*axes}]
