@@ -113,6 +113,17 @@ def block(x: Array, p: dict[str, Array]) -> Array:
     return x + mlp(h, p["w1"], p["b1"], p["w2"], p["b2"])
 
 
+def residual(depth: int) -> Callable[[Array, Array], Array]:
+    """Layers that add to what they normalise."""
+
+    def function(x: Array, w: Array) -> Array:
+        for _ in range(depth):
+            x = x + np.tanh(nn.layer_norm(x, w[0], w[1]) @ w)
+        return x
+
+    return function
+
+
 def parameters(width: int) -> dict[str, Array]:
     shapes = {
         **dict.fromkeys(("gain1", "shift1", "gain2", "shift2", "b2"), (width,)),
@@ -143,6 +154,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     "group norm": (group_norm, (IMAGES,), 1),
     "mlp": (mlp, LAYERS, 2),
     "mlp otherwise": (mlp_otherwise, LAYERS, 2),
+    "residual layers": (residual(4), (numbers(128, 256), numbers(256, 256) / 16), 4),
+    "narrow residual layers": (residual(4), (numbers(32, 64), numbers(64, 64) / 8), 4),
     "attention": (attention, HEADS, 3),
     "attention otherwise": (attention_otherwise, HEADS, 3),
     "block": (block, (numbers(2, 128, 256), parameters(256)), 9),

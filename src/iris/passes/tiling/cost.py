@@ -13,9 +13,10 @@ from math import prod
 from iris.ir import math
 from iris.ir.core import Op, Value
 from iris.ir.math import element_type
-from iris.passes.tiling.demand import Demand
+from iris.passes.tiling.demand import Demand, Unfit
+from iris.passes.tiling.demands import Demands
 from iris.passes.tiling.recipes import Combining, Contraction, Elementwise, Load
-from iris.passes.tiling.schedule import Cut
+from iris.passes.tiling.schedule import Cut, ways
 from iris.target import CHIPS, DISPATCH_MICROSECONDS
 
 CHIP = CHIPS[0]
@@ -39,6 +40,22 @@ class Cost:
         caches = self.traffic / (CHIP.core.l2_bytes * rate * busy)
         arithmetic = self.operations / (CHIP.core.rates["alu"] * rate * busy)
         return DISPATCH_MICROSECONDS + max(memory, caches) + arithmetic
+
+
+def cut(demands: Demands, room: int) -> Cut:
+    """The cheapest way to cut up what a kernel demands, with tiles of so many bytes."""
+    if not demands.outputs:
+        return Cut(demands, room)
+    found: list[Cut] = []
+    reasons: list[Unfit] = []
+    for way in ways(demands):
+        try:
+            found.append(Cut(way, room))
+        except Unfit as reason:
+            reasons.append(reason)
+    if not found:
+        raise reasons[0]
+    return found[0] if len(found) == 1 else min(found, key=lambda c: cost_of(c).microseconds)
 
 
 def cost_of(cut: Cut) -> Cost:

@@ -11,12 +11,12 @@ from iris.ir.control import Func
 from iris.ir.core import Op, Value
 from iris.ir.math import element_type
 from iris.passes.graph_to_tile import ROOM
-from iris.passes.tiling.cost import cost_of
+from iris.passes.tiling.cost import cost_of, cut
 from iris.passes.tiling.demand import Unfit
 from iris.passes.tiling.demands import Demands
 from iris.passes.tiling.program import written
 from iris.passes.tiling.regions import Candidate
-from iris.passes.tiling.schedule import ORDERS, cut
+from iris.passes.tiling.schedule import ORDERS
 from iris.passes.tiling.storing import (
     MOST_ARRAYS,
     copied,
@@ -66,7 +66,8 @@ class Fusion:
         for value in list(self.stored):
             self._store(value)
         self._inline()
-        self._move_on()
+        while self._move_on():
+            self._inline()
         self._join()
         self._sum_once()
 
@@ -186,27 +187,33 @@ class Fusion:
         self._use(new)
         return True
 
-    def _move_on(self) -> None:
-        """Write what is elementwise made of a value, and of which its reader needs nothing else,
-        in place of the value, so that it is not made again for each block of the reader."""
+    def _move_on(self) -> bool:
+        """Write what is elementwise made of a value, and of which its readers need nothing else,
+        in place of the value, so that it is not made again for each block of the readers."""
+        changed = False
         for value in list(self.stored):
             readers = self._readers(value)
-            if value in self.results or len(readers) != 1:
+            if value in self.results or not readers:
                 continue
-            (reader,) = readers
-            for later in reversed(_later(value, reader)):
-                if later not in reader.outputs and self._try_move(value, later, reader):
+            first, *others = [_later(value, reader) for reader in readers]
+            for later in reversed(first):
+                if all(later in other for other in others) and self._try_move(value, later):
+                    changed = True
                     break
+        return changed
 
-    def _try_move(self, value: Value, later: Value, reader: Candidate) -> bool:
-        own, stored = self.kernels[value], dict(self.stored)
-        self.stored = {v: None for v in (*stored, later) if v is not value}
+    def _try_move(self, value: Value, later: Value) -> bool:
+        readers, own, stored = self._readers(value), self.kernels[value], self.stored
+        if later in stored:
+            return False
+        moved = sorted((*(v for v in stored if v is not value), later), key=self._place)
+        self.stored = dict.fromkeys(moved)
         try:
-            new = self._candidate((later,)), self._candidate(reader.outputs)
+            new = [self._candidate((later,)), *[self._candidate(k.outputs) for k in readers]]
         except Unfit:
             self.stored = stored
             return False
-        before = own.cost.microseconds + reader.cost.microseconds
+        before = own.cost.microseconds + sum(k.cost.microseconds for k in readers)
         if sum(k.cost.microseconds for k in new) > before:
             self.stored = stored
             return False

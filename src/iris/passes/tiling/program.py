@@ -12,11 +12,12 @@ from iris.ir.graph import Scatter
 from iris.ir.math import element_type
 from iris.ir.types import Ptr
 from iris.passes.tiling import combining, rules  # noqa: F401 -- registered by being read
+from iris.passes.tiling.cost import cut
 from iris.passes.tiling.demand import Unfit
 from iris.passes.tiling.demands import Demands
 from iris.passes.tiling.emit import Emitter
 from iris.passes.tiling.plan import Plan
-from iris.passes.tiling.schedule import Cut, cut
+from iris.passes.tiling.schedule import Cut
 
 
 def cut_up(function: Func, room: int) -> Cut:

@@ -31,9 +31,24 @@ DEPTH = 32
 ORDERS = "it would be summed in more than one order, and be more than one number"
 
 
-def cut(demands: Demands, room: int) -> Cut:
-    """How to cut up what a kernel demands, with tiles of so many bytes."""
-    return Cut(merged(shared(demands)) if demands.outputs else demands, room)
+def ways(demands: Demands) -> Iterator[Demands]:
+    """The ways to have the axes of what a kernel demands, of which one may be cheaper."""
+    _check_products(demands)
+    own = shared(demands)
+    yield merged(own)
+    # A row that is reduced for a product has its columns in a program if they are the product's.
+    if own is not demands and any(isinstance(r, Contraction) for r in demands.recipes.values()):
+        yield merged(demands)
+
+
+def _check_products(demands: Demands) -> None:
+    """A product is not made again for every block of another."""
+    inner: set[Demand] = set()
+    for demand, recipe in reversed(demands.recipes.items()):
+        if demand in inner and isinstance(recipe, Contraction):
+            raise Unfit("a product of matrices would be made within another one")
+        if demand in inner or isinstance(recipe, Contraction):
+            inner.update(recipe.demands)
 
 
 # Axes that are the same, or go together.
@@ -153,7 +168,6 @@ class Cut:
             if (sides := self._sides(r)) is not None
         ]
         self.kept = [axis for axis in self.outer if self._is_kept(axis)]
-        self._check_products()
         self._check_orders()
         if self.products:
             self._cut_products()
@@ -207,16 +221,6 @@ class Cut:
             axis not in dependencies[demand] and blocks * _size(recipe.over) > axis.size
             for demand, recipe in self.combining.items()
         )
-
-    def _check_products(self) -> None:
-        """A product is not made again for every block of another."""
-        recipes = self.demands.recipes
-        inner: set[Demand] = set()
-        for demand, recipe in reversed(recipes.items()):
-            if demand in inner and isinstance(recipe, Contraction):
-                raise Unfit("a product of matrices would be made within another one")
-            if demand in inner or isinstance(recipe, Contraction):
-                inner.update(recipe.demands)
 
     def _check_orders(self) -> None:
         """What depends on the order in which it is summed is summed once, lest a number differ from

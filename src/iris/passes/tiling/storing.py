@@ -76,11 +76,11 @@ VIEWS = (
 
 def is_work(op: Op) -> bool:
     """Whether the result of an op might be written to memory: not if it is a view, or something
-    elementwise that one other such op needs, once."""
+    elementwise that one other such op, or a reduction, needs, once."""
     if isinstance(op, VIEWS):
         return False
     users = list(op.results[0].users)
-    goes_on = len(users) == 1 and is_elementwise(users[0])
+    goes_on = len(users) == 1 and (is_elementwise(users[0]) or isinstance(users[0], graph.Reduce))
     return not (is_elementwise(op) and goes_on)
 
 
