@@ -53,6 +53,24 @@ def test_clip_by_its_ends() -> None:
     agrees(lambda x: np.clip(x, 0, 1), nan)
 
 
+def test_clip_to_bounds_beyond_the_dtype() -> None:
+    x = np.array([0, 100, 255], np.uint8)
+    for low, high in ((-5, 300), (3, 2**40), (None, 256), (-1, 255)):
+        same(compute(lambda x, a=low, b=high: np.clip(x, a, b), x), np.clip(x, low, high))
+        if low is not None and high < 2**31:
+            found = compute(lambda x, a, b: np.clip(x, a, b), x, low, high)
+            same(found, np.clip(x, low, high), dtype=np.uint8)
+
+
+def test_clip_of_what_is_not_traced() -> None:
+    x = numbers((3, 4))
+    agrees(lambda x: np.ones((3, 4), np.float32).clip(x - 1, x), x)
+
+
+def test_triangles_of_vectors() -> None:
+    agrees(lambda x: (np.tril(x), np.triu(x, 1)), numbers((4,)))
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_take(shape: tuple[int, ...]) -> None:
     x, rank = numbers(shape), len(shape)

@@ -326,7 +326,19 @@ def unknown_option(x, i):
 
 
 def unsupported_option(x, i):
-    return np.cumsum(x, axis=0).sum(axis=0).reshape(3, 1, order="F")  # here
+    return np.cumsum(x, axis=0).sum(axis=0).reshape(3, 1, order="Z")  # here
+
+
+def safe_casting(x, i):
+    return x.astype(np.float16, casting="safe")  # here
+
+
+def mask_that_does_not_fit(x, i):
+    return x[[True, False, True]]  # here
+
+
+def shifts_that_do_not_fit(x, i):
+    return np.roll(x, (1, 2, 3), (0, 1))  # here
 
 
 def option_of_a_ufunc(x, i):
@@ -569,7 +581,10 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (unknown_method_of_a_ufunc, LanguageError, "np.add.reduceat is not supported"),
     (unknown_reduction, LanguageError, "np.subtract.reduce is not supported"),
     (unknown_option, LanguageError, "np.unwrap is not supported"),
-    (unsupported_option, LanguageError, "order='F' is not supported"),
+    (unsupported_option, LanguageError, "an order is 'C', 'F', 'A' or 'K', not 'Z'"),
+    (safe_casting, LanguageError, "casting='safe' is not supported"),
+    (mask_that_does_not_fit, ShapeError, "a mask of the shape (3,) does not go with axes of (4,)"),
+    (shifts_that_do_not_fit, ShapeError, "3 shifts do not go with 2 axes"),
     (option_of_a_ufunc, LanguageError, "got an unexpected keyword argument 'dtype'"),
     (allclose, LanguageError, "np.isclose(a, b).all()"),
     (item, LanguageError, ".item needs the elements"),

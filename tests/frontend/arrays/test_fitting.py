@@ -53,7 +53,6 @@ def test_the_message_names_both_lines() -> None:
         lambda x, n: x.at[0].add(n),
         lambda x, n: np.where(x > 0, x, n),
         lambda x, n: np.full_like(x, n),
-        lambda x, n: np.clip(x, -n, n),
         lambda x, n: np.pad(x, 1, constant_values=n),
     ],
 )
@@ -79,6 +78,7 @@ def test_in_a_tree() -> None:
         lambda x, n: x * 1.5 + n,
         lambda x, n: (x > 0) * n,
         lambda x, n: x + n // 100,
+        lambda x, n: np.clip(x, -abs(n), abs(n)),
     ],
 )
 def test_where_it_does_fit(function: Any) -> None:

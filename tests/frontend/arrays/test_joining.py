@@ -1,4 +1,4 @@
-"""Arrays put together, and padded, against NumPy."""
+"""Arrays put together, against NumPy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tracing_arrays import DTYPES, SHAPES, agrees, compute, numbers, same
+from tracing_arrays import DTYPES, SHAPES, agrees, numbers
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -50,35 +50,3 @@ def test_blocks() -> None:
     agrees(lambda a, b, c, d: np.block([a, b]), a, b, c, d)
     agrees(lambda a, b, c, d: np.block([[a, np.zeros((2, 1))], [1.0, c]]), a, b, c, d)
     agrees(lambda a, b, c, d: np.block(a), a, b, c, d)
-
-
-@pytest.mark.parametrize("shape", [s for s in SHAPES if 0 not in s and s], ids=str)
-@pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric", "wrap"])
-def test_padding_by_places(mode: str, shape: tuple[int, ...]) -> None:
-    x = numbers(shape)
-    each = [(i % 3, (i + 1) % 3) for i in range(len(shape))]
-    for width in (0, 1, (2, 3), each, 11):
-        agrees(lambda x, w=width: np.pad(x, w, mode), x)  # type: ignore[call-overload]
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_padding_with_a_number(shape: tuple[int, ...]) -> None:
-    x, rank = numbers(shape), len(shape)
-    for width in (0, 1, (2, 3), [(i, 1) for i in range(rank)]):
-        if not rank and not isinstance(width, int):
-            continue
-        agrees(lambda x, w=width: np.pad(x, w), x)
-        agrees(lambda x, w=width: np.pad(x, w, constant_values=7.5), x)
-        if rank:
-            values = [(i + 1, -i) for i in range(rank)]
-            agrees(lambda x, w=width, v=values: np.pad(x, w, constant_values=v), x)
-            agrees(lambda x, w=width: np.pad(x, w, "constant", constant_values=(1, 2)), x)
-    if x.size:
-        found = compute(lambda x: np.pad(x, 1, constant_values=x.ravel()[0]), x)
-        same(found, np.pad(x, 1, constant_values=x.ravel()[0]))
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_padding_keeps_the_dtype(dtype: Any) -> None:
-    agrees(lambda x: np.pad(x, 2), numbers((3,), dtype), dtype=dtype)
-    agrees(lambda x: np.pad(x, 2, "edge"), numbers((3,), dtype), dtype=dtype)

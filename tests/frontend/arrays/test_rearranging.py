@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tracing_arrays import DTYPES, SHAPES, agrees, compute, numbers, same
+from iris.errors import ShapeError
+from tracing_arrays import DTYPES, SHAPES, agrees, compute, numbers, same, trace
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -123,6 +124,28 @@ def test_dtypes_stay(dtype: Any) -> None:
         lambda x: np.diag(np.repeat(x[0], 2)),
     ):
         agrees(function, x, dtype=dtype)
+
+
+def test_by_columns() -> None:
+    x = numbers((2, 3, 4))
+    for new in (24, (4, 6), (3, -1, 2), -1):
+        agrees(lambda x, n=new: np.reshape(x, n, order="F"), x)
+        agrees(lambda x, n=new: x.reshape(n, order="F"), x)
+    agrees(lambda x: (x.ravel("F"), x.flatten("F"), np.ravel(x, order="F")), x)
+
+
+def test_several_shifts_of_one_axis() -> None:
+    x = numbers((4, 3))
+    agrees(lambda x: (np.roll(x, (1, 2), 0), np.roll(x, 1, (0, 0)), np.roll(x, (1, 2), (0, 1))), x)
+
+
+def test_left_out() -> None:
+    x = numbers((4, 3))
+    agrees(lambda x: (np.delete(x, 1, 0), np.delete(x, -1, 1), np.delete(x, [0, 5])), x)
+    agrees(lambda x: (np.delete(x, slice(1, 3), 0), np.delete(x, [True, False, True], 1)), x)
+    for places in (4, [-5], [True]):
+        with pytest.raises(ShapeError, match=r"np\.delete: "):
+            trace(lambda x, p=places: np.delete(x, p, 0), x)
 
 
 def test_broadcast_arrays() -> None:

@@ -27,7 +27,9 @@ from iris.frontend.arrays.values import (
     common_dtype,
     dtype_of,
     in_dtype,
+    is_weak,
     operand,
+    over_shape,
     spread,
     traced,
     unify,
@@ -36,7 +38,7 @@ from iris.frontend.tracing import error_here
 from iris.frontend.values import broadcast_shapes
 from iris.ir import math
 from iris.ir.math import Predicate
-from iris.ir.types import bf16, bool_, f16, f32
+from iris.ir.types import DType, bf16, bool_, f16, f32
 
 # Among elements.
 
@@ -79,8 +81,24 @@ def clip(
     found = traced(a)
     low, high = a_min if min is None else min, a_max if max is None else max
     if low is not None:
-        found = binary(math.Maximum, found, low)
-    return found if high is None else binary(math.Minimum, found, high)
+        found = binary(math.Maximum, found, _bound(math.Maximum, low, found.element))
+    if high is not None:
+        found = binary(math.Minimum, found, _bound(math.Minimum, high, found.element))
+    return found
+
+
+def _bound(kind: type[math.Binary], bound: Any, dtype: DType) -> Any:
+    """A bound of integers, of which one that is beyond all of them does not bound them."""
+    given = operand(bound)
+    if not (is_weak(given) and dtype.is_integer):
+        return given
+    is_low = kind is math.Maximum
+    end = dtype.low if is_low else dtype.high
+    if isinstance(given, int):
+        return end if (given < end) is is_low else given
+    own = dtype_of(given)
+    beyond = own.low < end if is_low else own.high > end
+    return binary(kind, given, end) if own.is_integer and beyond else given
 
 
 @ufunc("_core.umath.clip")
@@ -91,8 +109,10 @@ def clip_between(a: Any, a_min: Any, a_max: Any) -> TracedArray:
 
 def _triangle(m: Any, k: Any, predicate: Predicate) -> TracedArray:
     x = traced(m)
-    if x.ndim < 2:
+    if not x.ndim:
         raise error_here(ShapeError, f"{x} is no matrix")
+    if x.ndim == 1:
+        x = over_shape(x, (x.size, x.size))
     shape = x.shape[-2:]
     rows, columns = iota(shape, 0), iota(shape, 1)
     inside = compare(predicate, columns, binary(math.Add, rows, as_int(k, "k")))

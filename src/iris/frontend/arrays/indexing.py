@@ -59,7 +59,7 @@ class Index:
 
 def parse(shape: tuple[int, ...], key: Any) -> Index:
     """What an index means for an array of a shape."""
-    entries = _expanded(key if isinstance(key, tuple) else (key,), len(shape))
+    entries = _expanded(key if isinstance(key, tuple) else (key,), shape)
     index = Index([0] * len(shape), [1] * len(shape), list(shape))
     chosen: list[int] = []  # where numbers and places stand
     before = 0  # the axes of the result that stand before the first of them
@@ -87,49 +87,71 @@ def parse(shape: tuple[int, ...], key: Any) -> Index:
     return index
 
 
-def _expanded(key: tuple[Any, ...], rank: int) -> list[Any]:
+def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
     """An entry for each axis, or None for a new one: ints, slices and places."""
+    known = [_entry(part) for part in key]
+    if sum(part is Ellipsis for part in known) > 1:
+        raise error_here(ShapeError, "an index has at most one ...")
+    count = sum([_axes_of(part) for part in known])
+    if count > len(shape):
+        raise error_here(ShapeError, f"{len(shape)} axes have no {count} indices")
+    if not any(part is Ellipsis for part in known):
+        known.append(Ellipsis)
     entries: list[Any] = []
-    dots = None
-    for entry in key:
-        if entry is Ellipsis:
-            if dots is not None:
-                raise error_here(ShapeError, "an index has at most one ...")
-            dots = len(entries)
-        elif entry is None or isinstance(entry, slice):
-            entries.append(entry)
+    axis = 0
+    for part in known:
+        if part is Ellipsis:
+            entries += [slice(None)] * (len(shape) - count)
+            axis += len(shape) - count
+        elif _is_mask(part):
+            over = shape[axis : axis + part.ndim]
+            if part.shape != over:
+                raise error_here(
+                    ShapeError, f"a mask of the shape {part.shape} does not go with axes of {over}"
+                )
+            entries += np.nonzero(part)
         else:
-            entries += _looked_up(entry)
-    missing = rank - sum(entry is not None for entry in entries)
-    if missing < 0:
-        raise error_here(ShapeError, f"{rank} axes have no {rank - missing} indices")
-    at = len(entries) if dots is None else dots
-    return [*entries[:at], *[slice(None)] * missing, *entries[at:]]
+            entries.append(part)
+        axis += _axes_of(part)
+    return entries
 
 
-def _looked_up(entry: Any) -> list[Any]:
-    """An index that is no slice: an int, or places; of a mask, for each axis the places where it
-    holds."""
-    if isinstance(entry, TracedArray):
-        if entry.element.is_integer:
-            return [operand(entry)]
-        if entry.element.is_float:
-            raise error_here(DTypeError, f"an index is an integer, not {entry}")
+def _is_mask(part: Any) -> bool:
+    return isinstance(part, np.ndarray) and part.dtype == np.bool_
+
+
+def _axes_of(part: Any) -> int:
+    """How many axes an entry of an index is for."""
+    if part is None or part is Ellipsis:
+        return 0
+    return part.ndim if _is_mask(part) else 1
+
+
+def _entry(part: Any) -> Any:
+    """An entry of an index: None, ..., a slice, an int, places, or a mask that is known, which is
+    for the places where it holds."""
+    if part is None or part is Ellipsis or isinstance(part, slice):
+        return part
+    if isinstance(part, TracedArray):
+        if part.element.is_integer:
+            return operand(part)
+        if part.element.is_float:
+            raise error_here(DTypeError, f"an index is an integer, not {part}")
         raise error_here(
             LanguageError,
             "how many elements a mask chooses depends on the data, and shapes are known while "
             "tracing; np.where(mask, x, other) keeps all elements and chooses among them",
         )
-    array = np.asarray(entry)
+    array = np.asarray(part)
     if array.dtype.kind == "b" and array.ndim:
-        return list(np.nonzero(array))
-    if not array.size and not isinstance(entry, np.ndarray):
+        return array
+    if not array.size and not isinstance(part, np.ndarray):
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise error_here(
-            DTypeError, f"an index is made of ints, slices, ..., None and arrays, not {entry!r}"
+            DTypeError, f"an index is made of ints, slices, ..., None and arrays, not {part!r}"
         )
-    return [array if array.ndim else int(array)]
+    return array if array.ndim else int(array)
 
 
 def _range(entry: slice, size: int) -> tuple[int, int, int]:

@@ -1,18 +1,16 @@
-"""NumPy's functions that put arrays together, and those that pad them."""
+"""NumPy's functions that put arrays together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from iris.errors import ArgumentError, LanguageError, ShapeError
+from iris.errors import ArgumentError, ShapeError
 from iris.frontend.arrays import shapes
 from iris.frontend.arrays.dtypes import as_dtype
 from iris.frontend.arrays.protocol import implements
 from iris.frontend.arrays.rearranging import atleast_1d, atleast_2d, atleast_3d
-from iris.frontend.arrays.shapes import as_axis, as_int, concat, flat, take_places, with_axes
+from iris.frontend.arrays.shapes import as_axis, concat, flat, with_axes
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.values import common_dtype, in_dtype, operand, traced
 from iris.frontend.tracing import error_here
@@ -122,65 +120,3 @@ def _block(arrays: Any, rank: int, axis: int) -> TracedArray:
         x = traced(arrays)
         return with_axes(x, range(rank - x.ndim))
     return concatenate([_block(x, rank, axis + 1) for x in arrays], axis)
-
-
-# Padding.
-
-# Where an axis ends, these say which of its elements go on.
-_BY_PLACES = ("edge", "reflect", "symmetric", "wrap")
-
-
-@implements("pad")
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **named: Any) -> TracedArray:
-    x = traced(array)
-    widths = _pairs(pad_width, x.ndim, "a width")
-    if mode in _BY_PLACES:
-        return _padded_by_places(x, widths, mode, **named)
-    if mode != "constant":
-        raise error_here(
-            LanguageError,
-            f"the mode {mode!r} of np.pad is not supported for traced arrays, which have "
-            f"'constant', {', '.join(map(repr, _BY_PLACES))}",
-        )
-    return _padded(x, widths, **named)
-
-
-def _pairs(given: Any, rank: int, what: str) -> list[tuple[int, int]]:
-    """For each axis a number for before it and one for after it."""
-    try:
-        pairs = np.broadcast_to(np.asarray(given), (rank, 2))
-    except ValueError:
-        raise error_here(
-            ShapeError, f"np.pad takes {what}, a pair, or a pair for each of {rank} axes"
-        ) from None
-    found = [(as_int(low, what), as_int(high, what)) for low, high in pairs]
-    if any(min(pair) < 0 for pair in found):
-        raise error_here(ShapeError, f"{what} of np.pad is not negative")
-    return found
-
-
-def _padded(x: TracedArray, widths: list[tuple[int, int]], constant_values: Any = 0) -> TracedArray:
-    if isinstance(constant_values, (TracedArray, bool, int, float)):
-        return shapes.pad(x, widths, in_dtype(operand(constant_values), x.element))
-    # Corners have what the last axis says.
-    values = np.broadcast_to(np.asarray(constant_values), (x.ndim, 2))
-    for axis, (width, pair) in enumerate(zip(widths, values, strict=True)):
-        for side, value in enumerate(pair):
-            one = [(0, 0)] * x.ndim
-            one[axis] = (0, width[1]) if side else (width[0], 0)
-            x = shapes.pad(x, one, in_dtype(operand(value.item()), x.element))
-    return x
-
-
-def _padded_by_places(
-    x: TracedArray, widths: list[tuple[int, int]], mode: str, reflect_type: str = "even"
-) -> TracedArray:
-    if reflect_type != "even":
-        raise error_here(LanguageError, f"np.pad(reflect_type={reflect_type!r}) is not supported")
-    for axis, width in enumerate(widths):
-        if any(width) and not x.shape[axis]:
-            raise error_here(ShapeError, f"axis {axis} of {x} has no elements to be padded with")
-        if any(width):
-            places = np.pad(np.arange(x.shape[axis]), width, mode)  # type: ignore[call-overload]
-            x = take_places(x, places, axis)
-    return x

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from iris.errors import DTypeError, ShapeError
+from iris.errors import DTypeError, LanguageError, ShapeError
 from iris.frontend.arrays.at import At
 from iris.frontend.arrays.dtypes import as_dtype
 from iris.frontend.arrays.indexing import getitem
@@ -55,13 +55,22 @@ def _of_numpy(name: str) -> Callable[..., Any]:
     return method
 
 
-def _astype(self: TracedArray, dtype: object, copy: bool = True) -> TracedArray:
+def _astype(
+    self: TracedArray,
+    dtype: object,
+    order: str = "K",
+    casting: str = "unsafe",
+    subok: bool = True,
+    copy: bool = True,
+) -> TracedArray:
     """The same numbers in another dtype."""
+    if casting != "unsafe":
+        raise error_here(LanguageError, f"casting={casting!r} is not supported for traced arrays")
     made = cast(self, as_dtype(dtype))
     return TracedArray(made.value, made.owner)
 
 
-def _reshape(self: TracedArray, *shape: Any, order: Any = "C") -> Any:
+def _reshape(self: TracedArray, *shape: Any, order: Any = "C", copy: Any = None) -> Any:
     """The shape in one, or size by size."""
     return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
 

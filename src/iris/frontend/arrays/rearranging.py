@@ -28,11 +28,11 @@ from iris.frontend.tracing import error_here
 from iris.frontend.values import broadcast_shapes
 
 
-def check_order(order: Any) -> None:
-    if order not in (None, "C", "K", "A"):
-        raise error_here(
-            LanguageError, f"order={order!r} is not supported for traced arrays, which are 'C'"
-        )
+def _is_by_columns(order: Any) -> bool:
+    """Whether elements go in Fortran's order; they lie in C's."""
+    if order not in (None, "C", "K", "A", "F"):
+        raise error_here(LanguageError, f"an order is 'C', 'F', 'A' or 'K', not {order!r}")
+    return bool(order == "F")
 
 
 # Shapes.
@@ -40,14 +40,16 @@ def check_order(order: Any) -> None:
 
 @implements("reshape")
 def reshape(a: Any, shape: Any, order: Any = "C", *, copy: Any = None) -> TracedArray:
-    check_order(order)
-    return shapes.reshape(traced(a), shape)
+    x = traced(a)
+    if not _is_by_columns(order):
+        return shapes.reshape(x, shape)
+    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    return transpose(shapes.reshape(transpose(x), sizes[::-1]))
 
 
 @implements("ravel")
 def ravel(a: Any, order: Any = "C") -> TracedArray:
-    check_order(order)
-    return flat(traced(a))
+    return flat(transpose(a) if _is_by_columns(order) else traced(a))
 
 
 @implements("expand_dims")
@@ -200,9 +202,11 @@ def roll(a: Any, shift: Any, axis: Any = None) -> TracedArray:
         by = sum(_ints(shift, "a shift"))
         return reshaped(_rolled(flat(x), by, 0), x.shape)
     axes = [as_axis(i, x.ndim) for i in _ints(axis, "an axis")]
-    shifts = np.broadcast_to(_ints(shift, "a shift"), (len(axes),))
-    for by, at in zip(shifts.tolist(), axes, strict=True):
-        x = _rolled(x, by, at)
+    shifts = _ints(shift, "a shift")
+    if len(axes) != len(shifts) and 1 not in (len(axes), len(shifts)):
+        raise error_here(ShapeError, f"{len(shifts)} shifts do not go with {len(axes)} axes")
+    for by, at in np.broadcast(shifts, axes):
+        x = _rolled(x, int(by), int(at))
     return x
 
 
@@ -252,6 +256,19 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> TracedArray:
             ShapeError, f"{x.shape[at]} elements are not repeated {counts.size} different times"
         )
     return take_places(x, np.repeat(np.arange(x.shape[at]), counts), at)
+
+
+@implements("delete")
+def delete(arr: Any, obj: Any, axis: Any = None) -> TracedArray:
+    x = flat(traced(arr)) if axis is None else traced(arr)
+    at = 0 if axis is None else as_axis(axis, x.ndim)
+    if isinstance(obj, TracedArray):
+        raise error_here(ShapeError, "what is left out is known while tracing: it gives the shape")
+    try:
+        kept = np.delete(np.arange(x.shape[at]), obj)
+    except (IndexError, ValueError) as error:
+        raise error_here(ShapeError, f"np.delete: {error}") from None
+    return take_places(x, kept, at)
 
 
 # Taken apart.

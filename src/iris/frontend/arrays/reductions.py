@@ -1,4 +1,4 @@
-"""NumPy's reductions and scans."""
+"""NumPy's reductions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from iris.frontend.arrays.protocol import implements, ufunc
 from iris.frontend.arrays.shapes import as_axes, as_axis, flat, transpose, with_axes
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.ufuncs import isnan
-from iris.frontend.arrays.values import cast, emit, over_shape, spread, traced
+from iris.frontend.arrays.values import cast, emit, operand, over_shape, spread, traced
 from iris.frontend.tracing import error_here, rules_as
 from iris.ir import graph, math
-from iris.ir.tile import ReduceKind, ScanKind
+from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, bool_, f32, i32, u32
 
 # What NumPy's functions have where an argument is not given.
@@ -98,17 +98,17 @@ def prod(
 def nansum(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: Any = False
 ) -> TracedArray:
-    return sum(_without_nan(traced(a), 0), axis, dtype, keepdims=keepdims)
+    return sum(without_nan(traced(a), 0), axis, dtype, keepdims=keepdims)
 
 
 @implements("nanprod")
 def nanprod(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: Any = False
 ) -> TracedArray:
-    return prod(_without_nan(traced(a), 1), axis, dtype, keepdims=keepdims)
+    return prod(without_nan(traced(a), 1), axis, dtype, keepdims=keepdims)
 
 
-def _without_nan(x: TracedArray, neutral: float) -> TracedArray:
+def without_nan(x: TracedArray, neutral: float) -> TracedArray:
     return select(isnan(x), neutral, x) if x.element.is_float else x
 
 
@@ -126,8 +126,11 @@ def _averageable(x: TracedArray, dtype: Any) -> tuple[TracedArray, DType]:
     return cast(x, f32), result
 
 
-def _count(shape: tuple[int, ...], axis: Any) -> int:
-    return product([shape[i] for i in as_axes(axis, len(shape))])
+def _count(x: TracedArray, axis: Any, where: Any = None, keepdims: Any = False) -> Any:
+    """How many elements each mean is of."""
+    if not _is_given(where) or where is True:
+        return float(product([x.shape[i] for i in as_axes(axis, x.ndim)]))
+    return cast(sum(spread(traced(where), bool_, x.shape), axis, keepdims=keepdims), f32)
 
 
 @implements("mean")
@@ -141,12 +144,8 @@ def mean(
     where: Any = None,
 ) -> TracedArray:
     x, result = _averageable(traced(a), dtype)
-    if not _is_given(where) or where is True:
-        total = reduce(ReduceKind.SUM, x, axis, keepdims)
-        return cast(divide(total, float(_count(x.shape, axis))), result)
-    chosen = spread(traced(where), bool_, x.shape)
-    total = sum(x, axis, keepdims=keepdims, where=chosen)
-    return cast(divide(total, sum(chosen, axis, keepdims=keepdims)), result)
+    total = sum(x, axis, keepdims=keepdims, where=where)
+    return cast(divide(total, _count(x, axis, where, keepdims)), result)
 
 
 @implements("nanmean")
@@ -166,11 +165,14 @@ def var(
     ddof: Any = 0,
     keepdims: Any = False,
     *,
+    where: Any = None,
+    mean: Any = None,
     correction: Any = None,
 ) -> TracedArray:
     """In two passes: the mean of the squares less the square of the mean would lose its bits."""
     x, result = _averageable(traced(a), dtype)
-    return cast(_variance(x, axis, correction if _is_given(correction) else ddof, keepdims), result)
+    freedom = correction if _is_given(correction) else ddof
+    return cast(_variance(x, axis, freedom, keepdims, where, mean), result)
 
 
 @implements("std")
@@ -182,18 +184,47 @@ def std(
     ddof: Any = 0,
     keepdims: Any = False,
     *,
+    where: Any = None,
+    mean: Any = None,
     correction: Any = None,
 ) -> TracedArray:
     x, result = _averageable(traced(a), dtype)
-    found = _variance(x, axis, correction if _is_given(correction) else ddof, keepdims)
-    return cast(unary(math.Sqrt, found), result)
+    freedom = correction if _is_given(correction) else ddof
+    return cast(unary(math.Sqrt, _variance(x, axis, freedom, keepdims, where, mean)), result)
 
 
-def _variance(x: TracedArray, axis: Any, ddof: Any, keepdims: Any) -> TracedArray:
-    rest = binary(math.Sub, x, mean(x, axis, keepdims=True))
-    total = reduce(ReduceKind.SUM, binary(math.Mul, rest, rest), axis, keepdims)
-    freedom = float(_count(x.shape, axis)) - ddof
-    return divide(total, freedom if freedom > 0 else 0.0)
+def _variance(
+    x: TracedArray, axis: Any, ddof: Any, keepdims: Any, where: Any, centre: Any
+) -> TracedArray:
+    if not _is_given(centre):
+        centre = mean(x, axis, keepdims=True, where=where)
+    rest = binary(math.Sub, x, centre)
+    total = sum(binary(math.Mul, rest, rest), axis, keepdims=keepdims, where=where)
+    count = _count(x, axis, where, keepdims)
+    if isinstance(count, float):
+        return divide(total, count - ddof if count > ddof else 0.0)
+    return divide(total, binary(math.Maximum, binary(math.Sub, count, ddof), 0))
+
+
+def _without_nans(of_all: Callable[..., TracedArray]) -> Callable[..., TracedArray]:
+    def without_nans(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: Any = 0,
+        keepdims: Any = False,
+        **named: Any,
+    ) -> TracedArray:
+        x = traced(a)
+        known = unary(math.Not, isnan(x))
+        return of_all(x, axis, dtype, None, ddof, keepdims, where=known, **named)
+
+    return without_nans
+
+
+implements("nanvar")(_without_nans(var))
+implements("nanstd")(_without_nans(std))
 
 
 @implements("average")
@@ -243,6 +274,10 @@ def _extreme(
                     LanguageError, f"where= of a {kind.value} needs initial=, for where none holds"
                 )
             x = select(where, x, initial)
+        axes = as_axes(axis, x.ndim)
+        if _is_given(initial) and not x.size and 0 in [x.shape[i] for i in axes]:
+            sizes = [1 if i in axes else size for i, size in enumerate(x.shape)]
+            x = spread(operand(initial), x.element, tuple(sizes))
         found = reduce(of_bools if x.element is bool_ else kind, x, axis, keepdims)
         return _with_initial(combine, found, initial)
 
@@ -294,27 +329,7 @@ def all(
     return reduce(ReduceKind.ALL, _chosen(truth(a), where, True), axis, keepdims)
 
 
-# Scans.
-
-
-def scan(kind: ScanKind, x: TracedArray, axis: Any) -> TracedArray:
-    """The reduction of the elements up to and with each one along an axis, or of all."""
-    if axis is None or not x.ndim:
-        x, axis = flat(x), 0
-    return emit(graph.Scan(kind, as_axis(axis, x.ndim), x.value))
-
-
-@implements("cumsum")
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> TracedArray:
-    return scan(ScanKind.SUM, summable(traced(a), dtype), axis)
-
-
-@implements("cumprod")
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> TracedArray:
-    return scan(ScanKind.PROD, summable(traced(a), dtype), axis)
-
-
-# The methods of ufuncs, whose axis is 0 where none is given.
+# The method `reduce` of ufuncs, whose axis is 0 where none is given.
 
 
 def _register_methods() -> None:
@@ -329,17 +344,6 @@ def _register_methods() -> None:
         ("logical_or", any),
     ):
         ufunc(name, method="reduce")(_reduced(of_all))
-    for name, kind in (
-        ("add", ScanKind.SUM),
-        ("multiply", ScanKind.PROD),
-        ("maximum", ScanKind.MAXIMUM),
-        ("minimum", ScanKind.MINIMUM),
-        ("fmax", ScanKind.MAXNUM),
-        ("fmin", ScanKind.MINNUM),
-    ):
-        ufunc(name, method="accumulate")(_accumulated(kind))
-    for name, kind in (("logical_and", ScanKind.MINIMUM), ("logical_or", ScanKind.MAXIMUM)):
-        ufunc(name, method="accumulate")(_accumulated_truth(kind))
 
 
 def _reduced(of_all: Callable[..., TracedArray]) -> Callable[..., TracedArray]:
@@ -350,25 +354,6 @@ def _reduced(of_all: Callable[..., TracedArray]) -> Callable[..., TracedArray]:
         return of_all(x if dtype is None else cast(x, as_dtype(dtype)), axis, **named)
 
     return reduced
-
-
-def _accumulated(kind: ScanKind) -> Callable[..., TracedArray]:
-    def accumulated(array: Any, axis: Any = 0, dtype: Any = None, out: None = None) -> TracedArray:
-        x = traced(array)
-        sums = kind in (ScanKind.SUM, ScanKind.PROD)
-        x = summable(x, dtype) if sums or dtype is not None else x
-        if x.element is bool_:
-            return cast(scan(kind, cast(x, i32), axis), bool_)
-        return scan(kind, x, axis)
-
-    return accumulated
-
-
-def _accumulated_truth(kind: ScanKind) -> Callable[..., TracedArray]:
-    def accumulated(array: Any, axis: Any = 0, dtype: Any = None, out: None = None) -> TracedArray:
-        return cast(scan(kind, cast(truth(array), i32), axis), bool_)
-
-    return accumulated
 
 
 _register_methods()
