@@ -352,6 +352,20 @@ def test_in_place_operators_give_the_name_to_another_array() -> None:
     assert compute(keeps, half, y).dtype == np.float16
 
 
+def test_in_place_operators_on_numbers() -> None:
+    def function(n: Any, x: Any) -> Any:
+        total, first, share = x.sum(), x[0, 0], n
+        total += x
+        first *= n
+        share /= 2
+        n += x
+        return total, first, share, n
+
+    x = numbers((3, 4), np.int32)
+    found = compute(function, 3, x)
+    same(found, (x.sum() + x, x[0, 0] * 3, 1.5, x + 3))
+
+
 def test_concrete_arrays_on_either_side() -> None:
     x = numbers((3, 4), np.float32)
     table = np.array([[1.5], [2.0], [7.0]])

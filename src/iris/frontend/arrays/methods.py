@@ -96,11 +96,14 @@ def _iterate(self: TracedArray) -> Iterator[TracedArray]:
 
 
 def _in_place(name: str) -> Callable[[TracedArray, Any], TracedArray]:
-    """`x += y`, which gives the name to another array, of the same shape and dtype."""
+    """`x += y`, which gives the name to another array, of the same shape and dtype. Without axes it
+    is a number, as NumPy's reductions and elements are, and may become anything."""
     operate = getattr(operator, name)
 
     def operated(self: TracedArray, other: Any) -> TracedArray:
         found: TracedArray = operate(self, other)
+        if not self.shape:
+            return found
         if found.shape != self.shape:
             raise error_here(
                 ShapeError, f"{self} stays of its shape; this would make it {found.shape}"
