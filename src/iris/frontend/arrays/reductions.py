@@ -156,46 +156,34 @@ def nanmean(
     return mean(x, axis, dtype, keepdims=keepdims, where=unary(math.Not, isnan(x)))
 
 
-@implements("var")
-def var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: Any = 0,
-    keepdims: Any = False,
-    *,
-    where: Any = None,
-    mean: Any = None,
-    correction: Any = None,
-) -> TracedArray:
-    """In two passes: the mean of the squares less the square of the mean would lose its bits."""
-    x, result = _averageable(traced(a), dtype)
-    freedom = correction if _is_given(correction) else ddof
-    return cast(_variance(x, axis, freedom, keepdims, where, mean), result)
+def _deviation(finish: Callable[[TracedArray], TracedArray]) -> Callable[..., TracedArray]:
+    def deviation(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: Any = 0,
+        keepdims: Any = False,
+        *,
+        where: Any = None,
+        mean: Any = None,
+        correction: Any = None,
+    ) -> TracedArray:
+        x, result = _averageable(traced(a), dtype)
+        freedom = correction if _is_given(correction) else ddof
+        return cast(finish(_variance(x, axis, freedom, keepdims, where, mean)), result)
+
+    return deviation
 
 
-@implements("std")
-def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: Any = 0,
-    keepdims: Any = False,
-    *,
-    where: Any = None,
-    mean: Any = None,
-    correction: Any = None,
-) -> TracedArray:
-    x, result = _averageable(traced(a), dtype)
-    freedom = correction if _is_given(correction) else ddof
-    return cast(unary(math.Sqrt, _variance(x, axis, freedom, keepdims, where, mean)), result)
+var = implements("var")(_deviation(lambda variance: variance))
+std = implements("std")(_deviation(lambda variance: unary(math.Sqrt, variance)))
 
 
 def _variance(
     x: TracedArray, axis: Any, ddof: Any, keepdims: Any, where: Any, centre: Any
 ) -> TracedArray:
+    """In two passes: the mean of the squares less the square of the mean would lose its bits."""
     if not _is_given(centre):
         centre = mean(x, axis, keepdims=True, where=where)
     rest = binary(math.Sub, x, centre)

@@ -236,28 +236,25 @@ def logical_and(a: Any, b: Any) -> TracedArray:
     return binary(math.And, truth(a), truth(b))
 
 
-@ufunc("isnan")
-def isnan(x: Any) -> TracedArray:
-    value = traced(x)
-    if not value.element.is_float:
-        return spread(False, bool_, value.shape)
-    return compare(Predicate.NE, value, value)
+def _of_floats(
+    of_others: bool, test: Callable[[TracedArray], TracedArray]
+) -> Callable[[Any], TracedArray]:
+    """A test of floats, which has one answer for all other numbers."""
+
+    def tested(x: Any) -> TracedArray:
+        value = traced(x)
+        return test(value) if value.element.is_float else spread(of_others, bool_, value.shape)
+
+    return tested
 
 
-@ufunc("isinf")
-def isinf(x: Any) -> TracedArray:
-    value = traced(x)
-    if not value.element.is_float:
-        return spread(False, bool_, value.shape)
-    return compare(Predicate.EQ, unary(math.Abs, value), float("inf"))
-
-
-@ufunc("isfinite")
-def isfinite(x: Any) -> TracedArray:
-    value = traced(x)
-    if not value.element.is_float:
-        return spread(True, bool_, value.shape)
-    return compare(Predicate.LT, unary(math.Abs, value), float("inf"))
+isnan = ufunc("isnan")(_of_floats(False, lambda x: compare(Predicate.NE, x, x)))
+isinf = ufunc("isinf")(
+    _of_floats(False, lambda x: compare(Predicate.EQ, unary(math.Abs, x), float("inf")))
+)
+isfinite = ufunc("isfinite")(
+    _of_floats(True, lambda x: compare(Predicate.LT, unary(math.Abs, x), float("inf")))
+)
 
 
 @ufunc("signbit")
