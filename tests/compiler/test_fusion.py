@@ -289,3 +289,24 @@ def test_what_one_program_cannot_do_is_not_fused(
 ) -> None:
     x = np.random.default_rng(0).integers(-4, 4, shape).astype(np.float32)
     np.testing.assert_array_equal(iris.jit(function)(x), function(x))
+
+
+def sorting_network(x: Array) -> Array:
+    """Rounds of comparing neighbours, each of which looks at two places of the one before."""
+    for _ in range(len(x) // 2):
+        a, b = x[0::2], x[1::2]
+        x = np.stack([np.minimum(a, b), np.maximum(a, b)], 1).reshape(-1)
+        a, b = x[1:-1:2], x[2::2]
+        inner = np.stack([np.minimum(a, b), np.maximum(a, b)], 1).reshape(-1)
+        x = np.concatenate([x[:1], inner, x[-1:]])
+    return x
+
+
+def test_what_looks_at_more_places_each_time_is_several_kernels() -> None:
+    x = numbers(24)
+    sort = iris.jit(sorting_network)
+    np.testing.assert_array_equal(sort(x), np.sort(x))
+    kernels = sort.kernels(x)
+    assert len(kernels) > 1
+    assert sum(k.flops for k in kernels) < 100 * 24 * 24
+    assert any("too many places" in str(boundary) for boundary in sort.lower(x).why)

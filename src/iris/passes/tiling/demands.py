@@ -35,6 +35,10 @@ from iris.passes.tiling.recipes import Combining, Load, Recipe, Running, Splat, 
 
 rules = Facet("demand")
 
+# At how many places a program makes elements of a tensor, on average, and in how many more in all.
+# What is made of two places of what is made of two places again would be too long a program.
+PLACES, MORE = 4, 256
+
 
 class Written(NamedTuple):
     """An element that a kernel writes: what it is, and where it goes."""
@@ -58,6 +62,7 @@ class Demands:
         self.summed: dict[Demand, Axis] = {}  # those of products, by their rows
         self.outputs = list(outputs)
         self.recipes: dict[Demand, Recipe] = {}
+        self.made: set[Value] = set()
         for demand in self.roots():
             self._visit(demand)
 
@@ -96,6 +101,9 @@ class Demands:
             if place.low < i32.low or place.high > i32.high:
                 raise Unfit("the index of an element that is not needed may not fit 32 bits")
             return Load(demand.value, place, demand.guard)
+        self.made.add(demand.value)
+        if len(self.recipes) > PLACES * len(self.made) + MORE:
+            raise Unfit("the elements of too many places would be made of each other")
         rule: Callable[..., Recipe] = rules[type(op)]
         return rule(op, demand, self)
 
