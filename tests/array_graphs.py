@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from iris.ir.scalar import from_bits
 from iris.ir.types import bf16, f16, f32
 from iris.passes import run
 from iris.passes.instruments import Check
-from iris.runtime.device import Array, ArrayArgument, Device
+from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program
 
 
 def fused(module: Module) -> GraphProgram:
@@ -51,13 +51,21 @@ def meaning(function: Func, arguments: Sequence[Array]) -> list[Array]:
     return graph_interpreter.run(function, [np.array(a) for a in arguments])
 
 
-def check_kernels(program: GraphProgram, device: Device, arguments: Sequence[Array]) -> None:
-    """Each kernel, given what the graph says that it reads, writes what the graph says."""
+def check_kernels(
+    program: GraphProgram,
+    device: Device,
+    arguments: Sequence[Array],
+    compiled: Iterable[tuple[Program, Grid]] | None = None,
+) -> None:
+    """Each kernel, given what the graph says that it reads, writes what the graph says; the kernels
+    may be compiled already."""
     known: dict[Value, Array] = dict(zip(program.function.body.arguments, arguments, strict=True))
-    for kernel in program.kernels:
+    if compiled is None:
+        compiled = (kernel.compile(device) for kernel in program.kernels)
+    for kernel, (code, grid) in zip(program.kernels, compiled, strict=True):
         given = [known[root(v)].reshape(element_type(v.type).shape) for v in kernel.inputs]
         expected = meaning(entry_of(kernel.module), given)
-        found = run_kernel(kernel, device, given)
+        found = _run(kernel, device, given, code, grid)
         for value, was, now in zip(kernel.outputs, expected, found, strict=True):
             both = (_numbers(value, x) for x in (now, was))
             np.testing.assert_array_equal(*both, err_msg=f"{kernel.name}\n{kernel.module}")
@@ -66,7 +74,12 @@ def check_kernels(program: GraphProgram, device: Device, arguments: Sequence[Arr
 
 def run_kernel(kernel: GraphKernel, device: Device, given: Sequence[Array]) -> list[Array]:
     """What a kernel writes on a device."""
-    compiled, grid = kernel.compile(device)
+    return _run(kernel, device, given, *kernel.compile(device))
+
+
+def _run(
+    kernel: GraphKernel, device: Device, given: Sequence[Array], compiled: Program, grid: Grid
+) -> list[Array]:
     placed: dict[Value, Any] = {}
     for value, array in zip(kernel.inputs, given, strict=True):
         placed[value] = _memory(value, device)

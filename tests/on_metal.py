@@ -69,6 +69,16 @@ class OnMetal(EveryLevel):
         made = [metal.compile(f, emit(f)) for f in each_lowered(entry, SIMDGROUPS)]
         return Program(entry, made)
 
+    def compile_together(self, entries: Sequence[Func]) -> list[Program]:
+        """What `compile` gives for each, from one text: a compiler takes long to start."""
+        metal = select(METAL)
+        lowered = [each_lowered(entry, SIMDGROUPS) for entry in entries]
+        texts = iter(together([emit(f) for functions in lowered for f in functions]))
+        return [
+            Program(entry, [metal.compile(f, next(texts)) for f in functions])
+            for entry, functions in zip(entries, lowered, strict=True)
+        ]
+
     def launch(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None
     ) -> None:

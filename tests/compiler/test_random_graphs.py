@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 
 from array_graphs import check_kernels, fused
 from every_level import EveryLevel
@@ -16,6 +18,8 @@ from iris.testing import preserves, programs
 from iris.tools.replay import Program
 from on_metal import OnMetal
 from support import counts
+
+TOGETHER = 10  # graphs whose kernels are compiled from one text
 
 
 def has_wide_sums(program: Program) -> bool:
@@ -45,7 +49,29 @@ def test_every_level_does_what_graphs_say(program: Program) -> None:
 
 
 @pytest.mark.metal
-@settings(max_examples=counts(8, 400))
-@given(programs.graph().filter(lambda program: not has_wide_sums(program)))
-def test_metal_does_what_graphs_say(program: Program) -> None:
-    check_kernels(fused(program.module), OnMetal(), program.make_arguments())
+def test_metal_does_what_graphs_say() -> None:
+    drawn: list[Program] = []
+
+    @settings(max_examples=counts(20, 2000), phases=[Phase.generate])
+    @given(programs.graph().filter(lambda program: not has_wide_sums(program)))
+    def draw(program: Program) -> None:
+        drawn.append(program)
+
+    draw()
+    for start in range(0, len(drawn), TOGETHER):
+        check_on_metal(drawn[start : start + TOGETHER])
+
+
+def check_on_metal(chosen: Sequence[Program]) -> None:
+    """Run the kernels of some graphs, made from one text."""
+    made = [fused(program.module) for program in chosen]
+    tiles = [[kernel.compile(Interpreter()) for kernel in one.kernels] for one in made]
+    device = OnMetal()
+    entries = [program.entry for kernels in tiles for program, _ in kernels]
+    compiled = iter(device.compile_together(entries))
+    for program, one, kernels in zip(chosen, made, tiles, strict=True):
+        launches = [(next(compiled), grid) for _, grid in kernels]
+        try:
+            check_kernels(one, device, program.make_arguments(), launches)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n\n{program}") from None
