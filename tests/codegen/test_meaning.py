@@ -366,3 +366,35 @@ for (int i = 0; i < 8; ++i) {
     if (flag_1[i]) Y[i] = 0.0f;
 }"""
     )
+
+
+def test_a_part_of_the_first_half_is_where_it_is_in_the_whole() -> None:
+    """A part of several vectors, of another view of a variable."""
+    assert body("""\
+  %0: regs<32xf32> = metal.foreach 8 (%i: i32) {
+    %1: i32 = mul %i, %c4
+    %2: regs<4xf32> = metal.load %X, %1
+    yield %2
+  }
+  %3: regs<16xf32> = metal.take [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] %0
+  %4: regs<16xf32> = metal.foreach 2 (%i: i32) {
+    %5: regs<8xf32> = metal.slice %3, %i
+    %6: regs<8xf32> = neg %5
+    yield %6
+  }
+  metal.foreach 4 (%i: i32) {
+    %7: i32 = mul %i, %c4
+    %8: regs<4xf32> = metal.slice %4, %i
+    metal.store %Y, %7, %8
+    yield
+  }
+""").startswith(
+        """\
+float4 v[8];
+for (int i = 0; i < 8; ++i) v[i] = *(device const float4*)&X[i * 4];
+float4 v_1[4];
+for (int i = 0; i < 2; ++i) {
+    for (int j = 0; j < 2; ++j) v_1[i * 2 + j] = -v[(i * 2 + j) % 8];
+}
+"""
+    )

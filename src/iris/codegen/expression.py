@@ -68,14 +68,15 @@ class Expression(NamedTuple):
         return self._replace(text=at_index(self.text, str(index)), sides=None)
 
 
-_FACTOR = re.compile(rf"(?<=[*/%] ){INDEX}|{INDEX}(?= [*/%])")
+_PLACES = re.compile(rf"(?P<factor>(?<=[*/%] ){INDEX}|{INDEX}(?= [*/%]))|{INDEX}")
 
 
 def at_index(text: str, index: str) -> str:
-    """The text for the vector of a number, which need not be one name."""
-    if " " in index:
-        text = _FACTOR.sub(f"({index})", text)
-    return text.replace(INDEX, index)
+    """The text for the vector of a number, which need not be one name, and may itself have a place
+    for another number."""
+    if " " not in index:
+        return text.replace(INDEX, index)
+    return _PLACES.sub(lambda found: f"({index})" if found["factor"] else index, text)
 
 
 class Form(NamedTuple):

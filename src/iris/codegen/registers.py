@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iris.codegen.expression import INDEX, Expression, Precedence, Touch, mentions
+from iris.codegen.expression import INDEX, Expression, Precedence, Touch, at_index, mentions
 from iris.codegen.operators import binary, cast_to, dtype_of
 from iris.codegen.writer import (
     COLUMNS,
@@ -264,7 +264,7 @@ def _element(array: Expression, index: str) -> str:
     if not array.is_indexed:
         return f"{array.at_least(Precedence.POSTFIX)}[{bare}]"
     if array.lanes == 1:
-        return array.text.replace(INDEX, bare)
+        return at_index(array.text, bare)
     vector = array.text.replace(INDEX, f"{index} / {array.lanes}")
     return f"{vector}[{index} % {array.lanes}]"
 
