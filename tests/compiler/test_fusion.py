@@ -13,7 +13,8 @@ import iris
 from iris import nn
 from iris.compiler.jit import Jit
 from iris.errors import PassError
-from iris.ir import parse
+from iris.ir import metal, parse
+from iris.ir.control import For
 from iris.passes import run
 from iris.runtime.device import Array
 
@@ -310,3 +311,15 @@ def test_what_looks_at_more_places_each_time_is_several_kernels() -> None:
     assert len(kernels) > 1
     assert sum(k.flops for k in kernels) < 100 * 24 * 24
     assert any("too many places" in str(boundary) for boundary in sort.lower(x).why)
+
+
+def test_what_a_product_is_made_of_waits_for_no_more_than_its_matrices() -> None:
+    """Two barriers in each round: before and after its factors are written for all."""
+    (kernel,) = iris.jit(residual(1)).kernels(numbers(128, 256), numbers(256, 256))
+    rounds = [
+        op
+        for op in kernel.stages[-1].module.walk()
+        if isinstance(op, For) and any(isinstance(inner, metal.Mma) for inner in op.walk())
+    ]
+    barriers = [op for op in rounds[0].walk() if isinstance(op, metal.Barrier)]
+    assert len(barriers) == 2

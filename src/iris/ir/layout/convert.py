@@ -50,6 +50,20 @@ class Conversion:
     shuffles: int = 0
     xor: bool = False
 
+    @property
+    def through_memory(self) -> bool:
+        """Whether it goes through threadgroup memory: as it must, or as shuffles take longer.
+
+        A shuffle by xor takes 3.7 cycles, one by a lane's own index about 30; each way through
+        memory takes about as long as a shuffle by xor for each register, and there is a barrier
+        between.
+        """
+        if self.movement is not Movement.SHUFFLE:
+            return self.movement is Movement.THREADGROUP
+        shuffle = 1 if self.xor else 8
+        registers = self.pull.size(REGISTER) + max(self.pull.shape[0], 1)
+        return self.shuffles * shuffle > registers + 16
+
 
 @lru_cache(maxsize=4096)
 def convert(src: LinearLayout, dst: LinearLayout) -> Conversion:

@@ -12,7 +12,7 @@ from iris.ir.builder import Builder
 from iris.ir.control import Func
 from iris.ir.core import Facet, Module, Op, Region, Value
 from iris.ir.effects import effects_within, may_alias, writes
-from iris.ir.layout.convert import Movement, convert
+from iris.ir.layout.convert import convert
 from iris.ir.layout.linear import LinearLayout
 from iris.ir.layout.spread import spread
 from iris.ir.math import Constant, element_type
@@ -173,7 +173,7 @@ class _Assignment:
             return False
         if any(may_alias(op.base, written) for written in self.written):
             return False
-        if convert(home, layout).movement is not Movement.THREADGROUP:
+        if not convert(home, layout).through_memory:
             return False
         return not is_scattered(layout, home, op, value.type, self.homes.axes)
 

@@ -38,20 +38,9 @@ def move(at: Lowering, x: Value, source: LinearLayout, target: LinearLayout) -> 
     conversion = convert(source, target)
     if conversion.movement is Movement.NOTHING:
         return x
-    if conversion.movement is Movement.THREADGROUP or _is_dear(conversion):
+    if conversion.through_memory:
         return through_memory(at, x, source, target)
     return _between_lanes(at, x, conversion)
-
-
-def _is_dear(conversion: Conversion) -> bool:
-    """Whether shuffles take longer than a way through threadgroup memory.
-
-    A shuffle by xor takes 3.7 cycles, one by a lane's own index about 30; each way through memory
-    takes about as long as a shuffle by xor for each register, and there is a barrier between.
-    """
-    shuffle = 1 if conversion.xor else 8
-    registers = conversion.pull.size(REGISTER) + max(conversion.pull.shape[0], 1)
-    return conversion.shuffles * shuffle > registers + 16
 
 
 # Between the lanes of a simdgroup.
