@@ -8,9 +8,9 @@ What six kernels make of it, as printed below:
   heads, is no work: the product reads them where they are;
 - their softmax and what it finds among the values. A row of scores is a row of the left matrix,
   and is normalised there;
-- the product over all heads, which reads them next to each other;
-- the sum with what came in, the second norm, the first product of the perceptron, and GELU;
-- the sum once more, the second product, and the sum with that.
+- the product over all heads, which reads them next to each other, and the sum with what came in;
+- the second norm, the first product of the perceptron, and GELU;
+- the second product, and the sum with what was there before the norm.
 
 What keeps them apart is always the same: a product needs each row of its left matrix for every
 block of columns, so that a product which is made there would be made again and again. The scores

@@ -37,7 +37,7 @@ rules = Facet("demand")
 
 # At how many places a program makes elements of a tensor, on average, and in how many more in all.
 # What is made of two places of what is made of two places again would be too long a program.
-PLACES, MORE = 4, 256
+PLACES, MORE = 8, 1024
 
 
 class Written(NamedTuple):
