@@ -42,7 +42,7 @@ def test_tile_programs_do_what_their_graphs_say(program: Program) -> None:
     check_kernels(fused(program.module), Interpreter(), program.make_arguments())
 
 
-@settings(max_examples=counts(40, 1000))
+@settings(max_examples=counts(40, 2000))
 @given(programs.graph().filter(lambda program: not has_wide_sums(program)))
 def test_every_level_does_what_graphs_say(program: Program) -> None:
     check_kernels(fused(program.module), EveryLevel(), program.make_arguments())

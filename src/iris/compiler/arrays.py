@@ -107,17 +107,6 @@ def _empty(value: Value, device: Device) -> Buffer:
     return empty(type_.shape, type_.element, device=device)
 
 
-class HandedOn(Boundary):
-    """A tensor that one kernel hands on to another: one without a name is told by its line."""
-
-    def __str__(self) -> str:
-        op = self.value.op
-        if self.value.name or op is None or op.location is None:
-            return super().__str__()
-        what = f"{op.name} at {op.location}"
-        return f"{what}: {self.value.type} is written to memory: {self.reason}"
-
-
 class ArrayCompilation:
     """A function of arrays, lowered for some arguments.
 
@@ -159,10 +148,9 @@ class ArrayCompilation:
         return [KernelCompilation(kernel, self._device) for kernel in self._kernels]
 
     @cached_property
-    def why(self) -> list[HandedOn]:
+    def why(self) -> list[Boundary]:
         """For each tensor that one kernel hands on to another, why."""
-        found = Fusion(entry_of(self.stages[-2].module.clone())).boundaries
-        return [HandedOn(boundary.value, boundary.reason) for boundary in found]
+        return Fusion(entry_of(self.stages[-2].module.clone())).boundaries
 
     @property
     def msl(self) -> str:

@@ -36,8 +36,10 @@ class Boundary:
     reason: str
 
     def __str__(self) -> str:
-        name = f"%{self.value.name}" if self.value.name else "a value"
-        return f"{name}: {self.value.type} is written to memory: {self.reason}"
+        value, op = self.value, self.value.op
+        what = f"%{value.name}" if value.name else "a value" if op is None else op.name
+        where = f" at {op.location}" if op is not None and op.location and not value.name else ""
+        return f"{what}{where}: {value.type} is written to memory: {self.reason}"
 
 
 class Fusion:

@@ -129,10 +129,10 @@ class Combining(Recipe):
 
 
 @dataclass(frozen=True)
-class Reduction(Combining):
-    """One value for the elements along some axes."""
+class _Folding(Combining):
+    """What is made of elements of one tensor."""
 
-    kind: ReduceKind
+    kind: ReduceKind | ScanKind
     demand: Demand
 
     @property
@@ -143,27 +143,22 @@ class Reduction(Combining):
     def is_rounded(self) -> bool:
         return is_rounded(self.kind.value, self.demand.element)
 
-    def substituted(self, new: Substitution) -> Reduction:
-        return Reduction(new.axes(self.over), self.kind, new.demand(self.demand))
+    def substituted(self, new: Substitution) -> _Folding:
+        return type(self)(new.axes(self.over), self.kind, new.demand(self.demand))
 
 
 @dataclass(frozen=True)
-class Running(Combining):
+class Reduction(_Folding):
+    """One value for the elements along some axes."""
+
+    kind: ReduceKind
+
+
+@dataclass(frozen=True)
+class Running(_Folding):
     """The reduction of the elements along some axes up to and with one."""
 
     kind: ScanKind
-    demand: Demand
-
-    @property
-    def demands(self) -> tuple[Demand, ...]:
-        return (self.demand,)
-
-    @property
-    def is_rounded(self) -> bool:
-        return is_rounded(self.kind.value, self.demand.element)
-
-    def substituted(self, new: Substitution) -> Running:
-        return Running(new.axes(self.over), self.kind, new.demand(self.demand))
 
 
 @dataclass(frozen=True)
