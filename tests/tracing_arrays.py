@@ -179,6 +179,17 @@ SHAPES: Sequence[tuple[int, ...]] = (
 INTEGERS = tuple(np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8))
 FLOATS = (np.dtype("f4"), np.dtype("f2"), BF16)
 DTYPES = (np.dtype("?"), *INTEGERS, *FLOATS)
+# The ufuncs that reduce and accumulate.
+REDUCING = (
+    np.add,
+    np.multiply,
+    np.maximum,
+    np.minimum,
+    np.fmax,
+    np.fmin,
+    np.logical_and,
+    np.logical_or,
+)
 
 
 def numbers(shape: tuple[int, ...], dtype: Any = np.float32, seed: int = 0) -> Array:

@@ -320,6 +320,19 @@ def test_mistakes_about_graphs(old: str, new: str, message: str) -> None:
     assert "grid:" not in str(caught.value).partition("would:")[2]
 
 
+def test_a_graph_stays_one(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    start = GRAPH.index("func")
+    whole = "func graph @total returns=[tensor<2xf32>](%x: tensor<2x3xf32>) {\n"
+    body = "  %y: tensor<2xf32> = graph.reduce sum [1] %x\n  return %y\n}\n"
+    header = [
+        line for line in GRAPH[:start].splitlines() if "none" not in line and "%b" not in line
+    ]
+    file.write_text("\n".join(header) + "\n" + whole + body)
+    for options in ([], ["--device", "interp"]):
+        assert main(["run", str(file), "--passes", "graph-to-tile", *options]) == 1
+        assert "--device interp runs the kernels" in capsys.readouterr().err
+
+
 def test_a_device_of_another_level(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(METAL)
     assert main(["run", str(file), "--device", "interp"]) == 1

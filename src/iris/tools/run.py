@@ -112,7 +112,15 @@ def run_command(options: argparse.Namespace) -> None:
     if pipeline.passes:
         module = run_passes(program.module, pipeline, dumps())
         verify(module)
-        program = program.with_module(module)
+        after = program.with_module(module)
+        was, now = (p.function.function_level for p in (program, after))
+        if was is Level.GRAPH and now is not Level.GRAPH:
+            raise SettingError(
+                "--passes: a graph returns what a tile program is given to write to, and the file "
+                f"says how to launch the graph; without {str(pipeline)!r}, --device interp runs "
+                "the kernels that it becomes"
+            )
+        program = after
     device = None if options.device is None else select(options.device)
     is_graph = program.function.function_level is Level.GRAPH
     if device is not None and not is_graph:

@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tracing_arrays import DTYPES, FLOATS, INTEGERS, SHAPES, agrees, compute, numbers, reals, same
+from tracing_arrays import (
+    DTYPES,
+    FLOATS,
+    INTEGERS,
+    REDUCING,
+    SHAPES,
+    agrees,
+    compute,
+    numbers,
+    reals,
+    same,
+)
 
 KEEPS_ITS_DTYPE = [np.dtype(t) for t in ("i4", "i8", "u4", "u8")] + list(FLOATS)
 
@@ -180,18 +191,6 @@ def test_averages() -> None:
     both = compute(lambda x, w: np.average(x, (1, 0), w.T), x, w)
     same(both, np.average(x, weights=w), ulps=1)
     agrees(lambda x: np.average(x, axis=0, returned=True), x, ulps=1)
-
-
-REDUCING = (
-    np.add,
-    np.multiply,
-    np.maximum,
-    np.minimum,
-    np.fmax,
-    np.fmin,
-    np.logical_and,
-    np.logical_or,
-)
 
 
 @pytest.mark.parametrize("function", REDUCING, ids=lambda f: f.__name__)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from iris.errors import ArgumentError
-from tracing_arrays import DTYPES, SHAPES, agrees, compute, numbers, same, trace
+from tracing_arrays import DTYPES, REDUCING, SHAPES, agrees, compute, numbers, same, trace
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -17,18 +17,6 @@ def test_scans(function: Any, shape: tuple[int, ...]) -> None:
     x = numbers(shape)
     for axis in (None, *range(-len(shape), len(shape))):
         agrees(lambda x, a=axis: function(x, axis=a), x, dtype=np.float32)
-
-
-REDUCING = (
-    np.add,
-    np.multiply,
-    np.maximum,
-    np.minimum,
-    np.fmax,
-    np.fmin,
-    np.logical_and,
-    np.logical_or,
-)
 
 
 @pytest.mark.parametrize("function", REDUCING, ids=lambda f: f.__name__)
