@@ -23,7 +23,7 @@ from iris.frontend.tracing import error_here, is_tracing
 from iris.frontend.values import Traced
 from iris.ir.core import Level, Module
 from iris.ir.effects import effects_within, writes
-from iris.passes.sample import Size, Sizes
+from iris.passes.sample import Sizes
 from iris.runtime.device import ArrayArgument, Device, Grid, Program
 from iris.runtime.devices import select
 
@@ -80,7 +80,8 @@ class Kernel(Decorated):
         given = call(self.function, arguments, named)
         traced = self._traced(given, options)
         launch = functools.partial(self._launch, grid, device=device, **asdict(options))
-        sizes = Sizes(_grid(grid, given), _sizes(given))
+        shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
+        sizes = Sizes.of(_grid(grid, given), {**given.passed, **shapes})
         return Compilation(traced, options, launch, sizes)
 
     def warmup(self, *arguments: Any, **named: Any) -> Future[None]:
@@ -228,13 +229,6 @@ def _options(named: dict[str, Any]) -> Options:
     if type(options.fast_math) is not bool:
         raise error_here(ArgumentError, f"fast_math is True or False, not {options.fast_math!r}")
     return options
-
-
-def _sizes(given: Call) -> dict[str, Size]:
-    """The shapes of arrays, and the integers, that a kernel is given."""
-    shapes: dict[str, Size] = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
-    numbers = given.passed.items()
-    return shapes | {n: int(v) for n, v in numbers if isinstance(v, int | np.integer)}
 
 
 def _exactly(value: Any) -> Any:

@@ -12,7 +12,7 @@ from iris.compiler.compilation import METAL_PIPELINE, TILE_PIPELINE, entry_of
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
 from iris.passes import run
-from iris.passes.sample import Size, Sizes
+from iris.passes.sample import Sizes
 from iris.runtime.device import ArrayArgument, Device, Timing
 from iris.runtime.devices import select
 
@@ -128,13 +128,9 @@ def _row(name: str, launches: list[Ran]) -> tuple[str, ...]:
 
 def _sizes(timing: Timing) -> Sizes:
     """What the counts depend on, of the arguments of a launch."""
-    known: dict[str, Size] = {}
-    for parameter, value in zip(timing.entry.body.arguments, timing.arguments, strict=True):
-        if isinstance(value, ArrayArgument):
-            known[parameter.name or ""] = value.shape
-        elif not isinstance(value, float):
-            known[parameter.name or ""] = int(value)
-    return Sizes(timing.grid, known)
+    names = [parameter.name or "" for parameter in timing.entry.body.arguments]
+    values = [v.shape if isinstance(v, ArrayArgument) else v for v in timing.arguments]
+    return Sizes.of(timing.grid, dict(zip(names, values, strict=True)))
 
 
 def _work(entry: Func, sizes: Sizes) -> tuple[int, int]:

@@ -45,6 +45,14 @@ class Sizes:
     grid: tuple[int, int, int] = (1, 1, 1)
     arguments: Mapping[str, Size] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, grid: tuple[int, int, int], arguments: Mapping[str, object]) -> Sizes:
+        """Those of a launch with some shapes and scalars, of which floats decide nothing."""
+        shapes: dict[str, Size] = {n: v for n, v in arguments.items() if isinstance(v, tuple)}
+        integral = (int, np.integer, np.bool_)
+        numbers = {n: int(v) for n, v in arguments.items() if isinstance(v, integral)}
+        return cls(grid, shapes | numbers)
+
     @property
     def programs(self) -> int:
         return self.grid[0] * self.grid[1] * self.grid[2]
@@ -72,8 +80,9 @@ class Sample:
         if known is None:
             self._known.pop(value, None)
         else:
-            dtype = scalar.storage(element_type(value.type).element)
-            self._known[value] = known.astype(dtype, copy=False)
+            type_ = element_type(value.type)
+            known = known.astype(scalar.storage(type_.element), copy=False)
+            self._known[value] = np.broadcast_to(known, (len(known), *type_.shape))
 
     def compute(self, op: Op) -> None:
         """Find what the result of an op is, from what its operands are."""
