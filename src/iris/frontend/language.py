@@ -31,6 +31,7 @@ from iris.frontend.values import (
     describe,
     emit,
     promote,
+    shown,
     spread,
     unary,
     unify,
@@ -38,7 +39,7 @@ from iris.frontend.values import (
 from iris.ir import math, tile
 from iris.ir.math import Predicate
 from iris.ir.tile import ReduceKind, ScanKind
-from iris.ir.types import DType, Tile, bool_, f32, i32
+from iris.ir.types import DType, Kind, Tile, bool_, f32, i32, u32
 
 
 class constexpr:
@@ -252,22 +253,44 @@ round = _rounding(math.Round)
 # Reductions and scans.
 
 
-def _reduce(kind: ReduceKind, x: object, axis: int | None, keepdims: bool) -> Traced:
+# What makes one of two values, element by element, of what a reduction makes one of a tile's.
+_OF_TWO = {
+    "sum": "a + b",
+    "prod": "a * b",
+    "max": "iris.maximum(a, b)",
+    "min": "iris.minimum(a, b)",
+    "any": "a | b",
+    "all": "a & b",
+    "argmax": "iris.where(b > a, 1, 0)",
+    "argmin": "iris.where(b < a, 1, 0)",
+    "cumsum": "a + b",
+}
+
+
+def _reduce(
+    word: str, kind: ReduceKind, x: object, axis: int | None, keepdims: bool, dtype: object = None
+) -> Traced:
     traced = as_traced(x)
     truth = kind in (ReduceKind.ANY, ReduceKind.ALL)
-    if truth and traced.dtype is not bool_:
+    if kind in (ReduceKind.SUM, ReduceKind.PROD):
+        traced = cast(traced, _sum_dtype(word, traced.dtype, dtype))
+    elif truth and traced.dtype is not bool_:
         traced = compare(Predicate.NE, traced, 0)
     elif not truth and traced.dtype is bool_:
         traced = cast(traced, i32)
+    if not isinstance(keepdims, bool):
+        raise error_here(
+            ArgumentError, f"keepdims of {word} is True or False, not {shown(keepdims)}"
+        )
     rank = len(traced.shape)
+    at = None if axis is None else _reduced_axis(word, axis, traced)
     if not rank:
         places = kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
         return constant(0, i32) if places else traced
-    if axis is None:
+    if at is None:
         flat = traced if rank == 1 else reshape(traced, size_of(traced.shape))
         reduced = emit(tile.Reduce(kind, 0, flat.value))
         return spread(reduced, (1,) * rank) if keepdims else reduced
-    at = _axis(axis, rank)
     reduced = emit(tile.Reduce(kind, at, traced.value))
     if not keepdims:
         return reduced
@@ -276,60 +299,95 @@ def _reduce(kind: ReduceKind, x: object, axis: int | None, keepdims: bool) -> Tr
     return emit(tile.ExpandDims(at, reduced.value))
 
 
+def _sum_dtype(word: str, dtype: DType, wanted: object) -> DType:
+    """The dtype in which elements are added or multiplied: of integers, at least 32 bits."""
+    if wanted is not None:
+        chosen = as_dtype(wanted)
+        if chosen is bool_:
+            raise error_here(DTypeError, f"{word} gives numbers, not bool; there is iris.any")
+        return chosen
+    if dtype.is_float or dtype.bits >= 32:
+        return dtype
+    return u32 if dtype.kind is Kind.UNSIGNED else i32
+
+
+def _reduced_axis(word: str, axis: object, x: Traced) -> int:
+    """An axis of a tile, counted from its first; what is none may be meant as a second operand."""
+    rank = len(x.shape)
+    known = isinstance(axis, int) and not isinstance(axis, bool)
+    if known and -rank <= axis < rank:  # type: ignore[operator]
+        return axis % rank  # type: ignore[operator]
+    if not rank:
+        problem = f"{x} has no axes"
+    elif isinstance(axis, (tuple, list)):
+        problem = f"{word} goes along one axis or over all elements, not along {axis!r}"
+    else:
+        problem = f"an axis is an int from {-rank} to {rank - 1}, not {shown(axis)}"
+    raise error_here(
+        ShapeError,
+        f"{problem}; for {word} of two values, element by element, write {_OF_TWO[word]}",
+    )
+
+
 def _axis(axis: object, rank: int) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank:
         raise error_here(ShapeError, f"an axis is an int from {-rank} to {rank - 1}, not {axis!r}")
     return axis % rank
 
 
-def sum(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
-    """The sum along an axis, or of all elements; bools are counted."""
-    return _reduce(ReduceKind.SUM, x, axis, keepdims)
+def sum(
+    x: Operand, axis: int | None = None, keepdims: bool = False, dtype: DType | str | None = None
+) -> Traced:
+    """The sum along an axis, or of all elements; of bools and small integers, in 32 bits."""
+    return _reduce("sum", ReduceKind.SUM, x, axis, keepdims, dtype)
 
 
-def prod(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
-    """The product along an axis, or of all elements."""
-    return _reduce(ReduceKind.PROD, x, axis, keepdims)
+def prod(
+    x: Operand, axis: int | None = None, keepdims: bool = False, dtype: DType | str | None = None
+) -> Traced:
+    """The product along an axis, or of all elements; of small integers, in 32 bits."""
+    return _reduce("prod", ReduceKind.PROD, x, axis, keepdims, dtype)
 
 
 def max(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
     """The greatest along an axis, or of all elements; nan is dropped."""
-    return _reduce(ReduceKind.MAXNUM, x, axis, keepdims)
+    return _reduce("max", ReduceKind.MAXNUM, x, axis, keepdims)
 
 
 def min(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
     """The least along an axis, or of all elements; nan is dropped."""
-    return _reduce(ReduceKind.MINNUM, x, axis, keepdims)
+    return _reduce("min", ReduceKind.MINNUM, x, axis, keepdims)
 
 
 def any(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
     """Whether some element along an axis holds."""
-    return _reduce(ReduceKind.ANY, x, axis, keepdims)
+    return _reduce("any", ReduceKind.ANY, x, axis, keepdims)
 
 
 def all(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
     """Whether every element along an axis holds."""
-    return _reduce(ReduceKind.ALL, x, axis, keepdims)
+    return _reduce("all", ReduceKind.ALL, x, axis, keepdims)
 
 
 def argmax(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
     """The place of the greatest, the first of several; a nan is the greatest."""
-    return _reduce(ReduceKind.ARGMAX, x, axis, keepdims)
+    return _reduce("argmax", ReduceKind.ARGMAX, x, axis, keepdims)
 
 
 def argmin(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
     """The place of the least, the first of several; a nan is the least."""
-    return _reduce(ReduceKind.ARGMIN, x, axis, keepdims)
+    return _reduce("argmin", ReduceKind.ARGMIN, x, axis, keepdims)
 
 
-def cumsum(x: Operand, axis: int = 0) -> Traced:
-    """The sums of the elements up to and with each one, along an axis."""
+def cumsum(x: Operand, axis: int = 0, dtype: DType | str | None = None) -> Traced:
+    """The sums of the elements up to and with each one, along an axis; of bools and small integers,
+    in 32 bits."""
     traced = as_traced(x)
-    if traced.dtype is bool_:
-        traced = cast(traced, i32)
-    if not traced.shape:
+    traced = cast(traced, _sum_dtype("cumsum", traced.dtype, dtype))
+    if not traced.shape and type(axis) is int and axis == 0:
         return traced
-    return emit(tile.Scan(ScanKind.SUM, _axis(axis, len(traced.shape)), traced.value))
+    at = _reduced_axis("cumsum", axis, traced)
+    return emit(tile.Scan(ScanKind.SUM, at, traced.value))
 
 
 # Checks.

@@ -542,3 +542,8 @@ def as_pointer(x: object, use: str) -> Pointer:
 
 def describe(x: object) -> str:
     return repr(x) if isinstance(x, (Traced, Pointer)) else f"a {type(x).__name__}"
+
+
+def shown(x: object) -> str:
+    """A value in a message: as it is written if it is short, else by what it is."""
+    return describe(x) if len(repr(x)) > 40 else repr(x)
