@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -739,3 +740,24 @@ def test_atomics_of_a_program_come_in_its_order() -> None:
     one_after_the_other[1](x, old, B=256)
     assert (old == 1).all()
     assert (x == np.maximum(np.arange(256)[::-1], 100)).all()
+
+
+# The sign of zero.
+
+
+@iris.kernel
+def sums_of_a_row(X, Out, N, BLOCK: iris.constexpr):
+    cols = iris.arange(0, BLOCK)
+    x = iris.load(X + cols, mask=cols < N)
+    iris.store(Out, iris.sum(x))
+    iris.store(Out + 1, iris.sum(-iris.abs(x)))
+    iris.store(Out + 2 + cols, iris.cumsum(x), mask=cols < N)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, ml_dtypes.bfloat16])
+def test_a_masked_sum_of_negative_zeros_is_one(dtype: Any) -> None:
+    for n in (5, 64):
+        x, out = np.full(n, -0.0, dtype), np.ones(n + 2, dtype)
+        sums_of_a_row[1](x, out, n, BLOCK=64)
+        assert (out == 0).all()
+        assert np.signbit(out).all()

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.ir import scalar
+from iris.ir.accumulation import identity, of_nothing
 from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import DType, f32
 
@@ -37,8 +38,7 @@ def reduce(kind: ReduceKind, dtype: DType, x: Array, *axes: int) -> Array:
         return extremum(kind.value, dtype, x, lambda ufunc, y: ufunc.reduce(y, axis=axes))
     if kind is ReduceKind.PROD:
         return _accumulated(dtype, np.prod(x, axis=axes, dtype=_accumulator(dtype)))
-    # From NumPy's own start, 0, a sum of nothing but -0 would be 0; that of nothing at all is.
-    start = -0.0 if dtype.is_float and x.size else 0
+    start = identity(kind, dtype) if x.size else of_nothing(kind, dtype)
     total = np.sum(x, axis=axes, dtype=_accumulator(dtype), initial=start)
     return _accumulated(dtype, total)
 

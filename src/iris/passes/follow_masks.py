@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, nan, prod
+from math import prod
 
 from iris.errors import MaskError, SourceSpot
 from iris.ir import math, tile
+from iris.ir.accumulation import identity
 from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Module, Op, Value
 from iris.ir.math import Predicate, element_type
-from iris.ir.tile import ReduceKind, ScanKind
-from iris.ir.types import DType, Tile, i32, i64
+from iris.ir.tile import ReduceKind
+from iris.ir.types import Tile, i32, i64
 from iris.passes.carried_masks import bounded_loop, branch, loop
 from iris.passes.masks import (
     Axes,
@@ -226,19 +227,6 @@ def _groups(before: tuple[int, ...], after: tuple[int, ...]) -> list[tuple[list[
 
 
 # Ops that combine lanes.
-
-
-def identity(kind: ReduceKind | ScanKind, dtype: DType) -> float:
-    """What changes no other element.  Of `maxnum` that is nan: of none but nans, it gives nan."""
-    name = kind.value
-    low, high = (-inf, inf) if dtype.is_float else (dtype.low, dtype.high)
-    if name in ("maxnum", "minnum") and dtype.is_float:
-        return nan
-    if name in ("maxnum", "maximum", "argmax"):
-        return low
-    if name in ("minnum", "minimum", "argmin"):
-        return high
-    return int(name in ("prod", "all"))
 
 
 @follow(tile.Reduce)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from math import copysign
 
 from iris.ir import math, tile
 from iris.ir.builder import Builder
@@ -96,6 +97,11 @@ def shape_of(value: Value) -> tuple[int, ...]:
 
 def of_shape(shape: tuple[int, ...], element: DType = bool_) -> ElementType:
     return Tile(shape, element) if shape else element
+
+
+def _is_zero(other: Value | float) -> bool:
+    """Whether this is 0, and not -0.0."""
+    return not isinstance(other, Value) and other == 0 and copysign(1, other) > 0
 
 
 class Masks:
@@ -225,7 +231,7 @@ class Masks:
 
     def select(self, mask: Mask, x: Value, other: Value | float) -> Value:
         """A value where a mask holds, another elsewhere."""
-        if other == 0 and x in self.zeroed:
+        if x in self.zeroed and _is_zero(other):
             mask = without(mask, self[x])
         if not mask:
             return x

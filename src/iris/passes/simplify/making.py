@@ -66,7 +66,7 @@ class Before:
         assert bits is not None
         return self.put(Constant.of_bits(bits, Tensor(shape, dtype_of(value))))
 
-    def number(self, number: int, shape: Shape, dtype: DType) -> Value:
+    def number(self, number: float, shape: Shape, dtype: DType) -> Value:
         return self.put(Constant(number, Tensor(shape, dtype)))
 
     def reshape(self, x: Value, shape: Shape) -> Value:

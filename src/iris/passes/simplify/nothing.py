@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iris.ir import graph
+from iris.ir.accumulation import of_nothing
 from iris.ir.core import OPS, Level, Op
 from iris.ir.math import Constant
 from iris.ir.rewriter import Rewriter
@@ -51,15 +52,12 @@ def scatter_nothing(op: graph.Scatter, rewriter: Rewriter) -> None:
         rewriter.replace(op, op.x)
 
 
-_IDENTITIES = {ReduceKind.SUM: 0, ReduceKind.PROD: 1, ReduceKind.ANY: 0, ReduceKind.ALL: 1}
-
-
 @rules(graph.Reduce)
 def reduce_nothing(op: graph.Reduce, rewriter: Rewriter) -> None:
     """The sum of nothing is 0, the product 1; no element is true, and all are."""
     shape, result = shape_of(op.x), op.result
     if 0 in shape and 0 not in shape_of(result):
-        number = _IDENTITIES[op.kind]
+        number = of_nothing(op.kind, dtype_of(result))
         rewriter.replace(
             op, Before(op, rewriter).number(number, shape_of(result), dtype_of(result))
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from iris.ir import math, tile
+from iris.ir.accumulation import accumulator, combined, identity
 from iris.ir.core import Value
 from iris.ir.math import Predicate, element_type
 from iris.ir.tile import ReduceKind
@@ -14,7 +15,6 @@ from iris.ir.types import DType, ElementType, Tile, i32
 from iris.passes.tiling.demand import Demand, Unfit, Within
 from iris.passes.tiling.emit import Emitter, Frame, Made, makes
 from iris.passes.tiling.index import Index
-from iris.passes.tiling.numbers import accumulator, combined, identity
 from iris.passes.tiling.recipes import (
     Combining,
     Contraction,
@@ -115,7 +115,7 @@ class _Values(_Part[Reduction]):
         value = to.element(self.recipe.demand, self.frame)
         mask = to.mask(self.recipe.over, (), self.frame)
         if mask is not None:
-            none = identity(self.recipe.kind.value, element_type(value.type).element)
+            none = identity(self.recipe.kind, element_type(value.type).element)
             value = to.choose(mask, value, to.constant_of(none, element_type(value.type)))
         return to.spread(value, self.shape)
 
@@ -132,14 +132,14 @@ class _Values(_Part[Reduction]):
         return self.to.named(value, self.demand, tuple(frame))
 
     def starts(self) -> Sequence[Value]:
-        kind, element = self.recipe.kind.value, accumulator(self.recipe.kind.value, self.element)
+        kind, element = self.recipe.kind, accumulator(self.recipe.kind, self.element)
         type_ = Tile(self.shape, element) if self.shape else element
         return [self.to.constant_of(identity(kind, element), type_)]
 
     def once(self, carried: Sequence[Value]) -> Sequence[Value]:
         (total,) = carried
         value = self.to.cast(self.operand(), element_type(total.type).element)
-        return [self.to.b(combined(self.recipe.kind.value)(total, value))]
+        return [self.to.b(combined(self.recipe.kind)(total, value))]
 
     def finish(self, carried: Sequence[Value]) -> Made:
         (total,) = carried
@@ -157,7 +157,7 @@ class _Places(_Values):
 
     def starts(self) -> Sequence[Value]:
         to, element = self.to, self.recipe.demand.element
-        none = to.constant_of(identity(self._extremum.value, element), self._type(element))
+        none = to.constant_of(identity(self._extremum, element), self._type(element))
         # The first round's own places, for where nothing is more extreme than that.
         lanes = [axis for axis in self.recipe.over if axis in to.plan.lanes]
         place = to.number(0) if not lanes else to.index(Index.of(lanes[0]), self.frame)
@@ -213,7 +213,7 @@ def running(to: Emitter, recipe: Running, demand: Demand, frame: Frame) -> Made:
         raise Unfit("a scan goes along its axis from the start")
     axes = {*to.dependencies[recipe.demand], *recipe.over}
     frame = to.lanes_of(axes)
-    kind = recipe.kind.value
+    kind = recipe.kind
     shape = to.shape(frame, axes)
     value = to.spread(to.element(recipe.demand, frame), shape)
     if total is not None:
@@ -230,7 +230,7 @@ def running(to: Emitter, recipe: Running, demand: Demand, frame: Frame) -> Made:
         whole = result
         if lanes:
             at = frame.index(lanes[0])
-            part = to.b(tile.Reduce(ReduceKind(kind), at, value))
+            part = to.b(tile.Reduce(ReduceKind(kind.value), at, value))
             rest = tuple([axis for axis in frame if axis is not lanes[0]])
             whole = to.binary(combined(kind), total, to.align(Made(part, rest), frame))
         to.running[demand] = whole

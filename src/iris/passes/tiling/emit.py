@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias
 
 from iris.ir import math, tile
+from iris.ir.accumulation import accumulator, identity
 from iris.ir.builder import Builder
 from iris.ir.control import For, Yield
 from iris.ir.core import Op, Value
@@ -20,7 +21,6 @@ from iris.ir.types import DType, ElementType, Tile, i32, i64, u32, u64
 from iris.passes.tiling.demand import Demand, Lookup, Unfit, Within, places_in
 from iris.passes.tiling.demands import Written
 from iris.passes.tiling.index import Atom, Axis, Index, Quotient, Remainder
-from iris.passes.tiling.numbers import accumulator, identity
 from iris.passes.tiling.plan import MOST_DIMENSIONS, Plan
 from iris.passes.tiling.recipes import (
     Choice,
@@ -428,8 +428,8 @@ class Emitter:
         """What a scan has come to before its first block."""
         axes, recipe = self.dependencies[demand], self._running(demand)
         shape = self.shape(self.lanes_of(axes), axes - {*recipe.over})
-        element = accumulator(recipe.kind.value, demand.element)
-        none = identity(recipe.kind.value, element)
+        element = accumulator(recipe.kind, demand.element)
+        none = identity(recipe.kind, element)
         return self.constant_of(none, Tile(shape, element) if shape else element)
 
 

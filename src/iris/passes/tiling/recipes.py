@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from iris.ir.accumulation import is_rounded
 from iris.ir.core import Op, Value
 from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import DType
 from iris.passes.tiling.demand import Demand, Guard, Lookup, Within, axes_of
 from iris.passes.tiling.index import Atom, Axis, Index
-from iris.passes.tiling.numbers import is_rounded
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class _Folding(Combining):
 
     @property
     def is_rounded(self) -> bool:
-        return is_rounded(self.kind.value, self.demand.element)
+        return is_rounded(self.kind, self.demand.element)
 
     def substituted(self, new: Substitution) -> _Folding:
         return type(self)(new.axes(self.over), self.kind, new.demand(self.demand))
@@ -176,7 +176,7 @@ class Contraction(Combining):
 
     @property
     def is_rounded(self) -> bool:
-        return is_rounded("sum", self.element)
+        return is_rounded(ReduceKind.SUM, self.element)
 
     def formulas(self) -> Iterator[Index]:
         for condition in self.inside:

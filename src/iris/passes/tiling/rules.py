@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from iris.ir import graph, math
+from iris.ir.accumulation import of_nothing
 from iris.ir.core import OPS, Op, Value
 from iris.ir.literal import encode
 from iris.ir.math import element_type
@@ -13,7 +14,6 @@ from iris.ir.tile import ReduceKind
 from iris.passes.tiling.demand import Demand, Unfit, Within, address, axes_of, indices_of, places
 from iris.passes.tiling.demands import Demands, rules
 from iris.passes.tiling.index import Axis, Index, divide
-from iris.passes.tiling.numbers import identity
 from iris.passes.tiling.recipes import (
     Choice,
     Contraction,
@@ -120,7 +120,7 @@ def _choice(options: Sequence[tuple[tuple[Within, ...], Demand]]) -> Recipe:
 def reduce(op: graph.Reduce, demand: Demand, demands: Demands) -> Recipe:
     shape = element_type(op.x.type).shape
     if not prod(shape):
-        return _nothing(op.kind.value, demand)
+        return _nothing(op.kind, demand)
     demand = demand.alone()
     axes: list[Axis] = []
     at = list(demand.at)
@@ -136,10 +136,9 @@ def reduce(op: graph.Reduce, demand: Demand, demands: Demands) -> Recipe:
     return Reduction(over, op.kind, inner)
 
 
-def _nothing(kind: str, demand: Demand) -> Splat:
+def _nothing(kind: ReduceKind, demand: Demand) -> Splat:
     """What is made of no elements."""
-    number = 0 if kind in ("sum", "any") else identity(kind, demand.element)
-    return Splat(encode(number, demand.element))
+    return Splat(encode(of_nothing(kind, demand.element), demand.element))
 
 
 @rules(graph.Scan)
@@ -163,7 +162,7 @@ def matmul(op: graph.Matmul, demand: Demand, demands: Demands) -> Recipe:
     *batch, row, column = demand.at
     depth = element_type(op.a.type).shape[-1]
     if not depth:
-        return _nothing("sum", demand)
+        return _nothing(ReduceKind.SUM, demand)
     demand = demand.alone()
     # Products of the same rows go over them together.
     rows = demand.of(op.a, at=(*batch, row))
@@ -179,7 +178,7 @@ def conv2d(op: graph.Conv2d, demand: Demand, demands: Demands) -> Recipe:
     made, count, *window = element_type(op.w.type).shape
     axis = Axis("k", count * window[0] * window[1])
     if not axis.size:
-        return _nothing("sum", demand)
+        return _nothing(ReduceKind.SUM, demand)
     rest, across = divide(Index.of(axis), window[1])
     source, down = divide(rest, window[0])
     at = [
