@@ -24,8 +24,9 @@ from iris.compiler.compilation import entry_of
 from iris.errors import DeviceError, IrisError
 from iris.ir.control import Func
 from iris.runtime.devices import select
-from iris.runtime.messages import Messages
+from iris.runtime.messages import PRECISE_FUNCTIONS, MathMode, Messages
 from iris.runtime.metal import Metal
+from iris.runtime.objc import Integer
 from iris.runtime.softmetal import Softmetal
 from iris.softmetal import build
 from on_metal import library
@@ -459,3 +460,37 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "cache" / "libraries").write_text("no folder")
     output, _ = compiling(tmp_path, 1).communicate()
     assert "cannot be kept" in output and output.endswith("right\n"), output
+
+
+@pytest.mark.parametrize(("fast", "mode"), [(False, MathMode.SAFE), (True, MathMode.RELAXED)])
+def test_the_math_mode_that_is_asked_for(device: Metal, fast: bool, mode: MathMode) -> None:
+    with device.runtime.pool():
+        options = device.compile_options(mode)
+        numbers = {
+            name: device.runtime.message(name, Integer)(options)
+            for name in ("mathMode", "mathFloatingPointFunctions", "fastMathEnabled")
+        }
+    assert numbers == {
+        "mathMode": mode,
+        "mathFloatingPointFunctions": PRECISE_FUNCTIONS,
+        "fastMathEnabled": 0,
+    }
+
+
+def test_fast_math_is_off_where_there_are_no_modes(
+    device: Metal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before macOS 15 there is only a fast math that knows no nan."""
+    monkeypatch.setattr(device.messages, "responds", lambda *_: 0)
+    with device.runtime.pool():
+        options = device.compile_options(MathMode.RELAXED)
+        assert device.runtime.message("fastMathEnabled", Integer)(options) == 0
+        assert device.runtime.message("mathMode", Integer)(options) == MathMode.SAFE
+
+
+def test_a_library_is_kept_for_each_math_mode(device: Metal) -> None:
+    x, out = np.zeros(64, np.float32), np.zeros(1, np.float32)
+    source = lowered(total, x, out, 64)[1]
+    with device.runtime.pool():
+        found = [device._library(source, mode) for mode in MathMode]
+    assert found[0] is not found[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as c
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
 from functools import cache
 from typing import Any
 
@@ -16,10 +17,18 @@ class Failure(Exception):
     """What the compiler or the machine said."""
 
 
+class MathMode(IntEnum):
+    """MTLMathMode."""
+
+    SAFE = 0
+    RELAXED = 1
+    FAST = 2
+
+
 class Options(c.Structure):
     _fields_ = [
         ("language_version", c.c_uint),
-        ("fast_math", c.c_int),
+        ("math_mode", c.c_int),
         ("macro_count", c.c_uint),
         ("macro_names", c.POINTER(c.c_char_p)),
         ("macro_values", c.POINTER(c.c_char_p)),
@@ -87,10 +96,10 @@ def _text(address: int | None) -> str | None:
     return text
 
 
-def _options(macros: Mapping[str, str], version: int, fast_math: bool) -> Options:
+def _options(macros: Mapping[str, str], version: int, math: MathMode) -> Options:
     names = (c.c_char_p * len(macros))(*[x.encode() for x in macros])
     values = (c.c_char_p * len(macros))(*[x.encode() for x in macros.values()])
-    return Options(version, fast_math, len(macros), names, values)
+    return Options(version, math, len(macros), names, values)
 
 
 class Library:
@@ -108,9 +117,9 @@ class Library:
         source: str,
         macros: Mapping[str, str] = {},
         version: int = 0,
-        fast_math: bool = False,
+        math: MathMode = MathMode.SAFE,
     ) -> Library:
-        options = _options(macros, version, fast_math)
+        options = _options(macros, version, math)
         return cls._made(machine().msl_compile, source.encode(), c.byref(options))
 
     @classmethod

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from msl import Failure, Library, machine
+from msl import Failure, Library, MathMode, machine
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 TEXT = (
@@ -24,7 +24,7 @@ MACROS = {"MINE": "(1 << 20)"}
 
 
 def compiled() -> Library:
-    return Library.compile(TEXT, MACROS, version=310, fast_math=True)
+    return Library.compile(TEXT, MACROS, version=310, math=MathMode.FAST)
 
 
 def answer(library: Library) -> int:

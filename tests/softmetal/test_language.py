@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from msl import Failure, Library
+from msl import Failure, Library, MathMode
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 IDS = "uint i [[thread_position_in_grid]]"
@@ -465,3 +465,36 @@ def test_a_mistake_is_told_with_its_line(text: str, line: int, message: str) -> 
         Library.compile(HEAD + text)
     assert message in str(caught.value)
     assert not line or f"program_source:{line}:" in str(caught.value)
+
+
+MATH = (
+    HEAD
+    + """
+{pragma}
+kernel void k(device float* X [[buffer(0)]]) {{
+    float x = X[0], y = X[1], big = X[2];
+    X[3] = x != x;
+    X[4] = isinf(y);
+    X[5] = (x + big) - x;
+    X[6] = big * big - (1.0f + 0x1p-11f);
+}}
+"""
+)
+
+
+@pytest.mark.parametrize("mode", MathMode)
+@pytest.mark.parametrize("pragma", ["", "#pragma METAL fp contract(off)"])
+def test_math_modes(mode: MathMode, pragma: str) -> None:
+    """Relaxed and Fast add in any order, Fast knows no nan and no infinity; `contract(off)` alone
+    has a product and a sum rounded twice."""
+    library = Library.compile(MATH.format(pragma=pragma), math=mode)
+    one = np.float32(1 + 2.0**-12)
+    x = np.array([np.nan, np.inf, one, 0, 0, 0, 0], np.float32)
+    library.run("k", [x], 1, 1)
+    keeps_order = mode is MathMode.SAFE
+    assert np.isnan(x[5]) == keeps_order
+    if mode is not MathMode.FAST:
+        assert x[3:5].tolist() == [1, 1]
+    else:
+        assert x[3:5].tolist() == [0, 0]
+    assert x[6] == (0 if pragma else np.float32(2.0**-24))

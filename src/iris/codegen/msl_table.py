@@ -131,7 +131,7 @@ inline float floor_divide(float x, float y) {{
         """\
 // What dividing and rounding down leaves; it has the sign of y.
 inline float floor_modulo(float x, float y) {{
-    float r = fmod(x, y);
+    float r = precise::fmod(x, y);  // `fast::fmod` is undefined
     if (r == 0.0f) return copysign(0.0f, y);
     return (r < 0.0f) != (y < 0.0f) ? r + y : r;
 }}
@@ -262,6 +262,10 @@ def _both(name: str) -> Intrinsic:
     return Intrinsic(f"precise::{name}", f"fast::{name}")
 
 
+def _precise(name: str) -> Intrinsic:
+    return Intrinsic(f"precise::{name}", f"precise::{name}")
+
+
 # What nothing may be called, of C++ and of MSL; and what MSL and the text's own helpers define.
 _KEYWORDS = """
 alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
@@ -298,7 +302,7 @@ _VECTORS = {f"{t}{n}" for t in _TYPES.values() for n in (2, 3, 4)}
 MSL = Language(
     name="the Metal Shading Language",
     prologue="#include <metal_stdlib>\nusing namespace metal;\n",
-    exact_pragma="#pragma METAL fp contract(off)\n",
+    exact_pragma="#pragma METAL fp contract(off)\n#pragma STDC FP_CONTRACT OFF\n",
     types=_TYPES,
     memory_types=_TYPES | {bool_: "uchar"},  # NumPy's bool is a byte
     word="uint",
@@ -338,10 +342,11 @@ MSL = Language(
                 math.Rsqrt,
                 math.Sin,
                 math.Cos,
-                math.Tanh,
-                math.Pow,
             )
         },
+        # `fast::tanh` is nan from 44.4 on, `fast::pow` where the base is negative.
+        math.Tanh: _precise("tanh"),
+        math.Pow: _precise("pow"),
         math.Floor: Intrinsic("floor", "floor"),
         math.Ceil: Intrinsic("ceil", "ceil"),
         math.Round: Intrinsic("rint", "rint"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from enum import IntEnum
 
 from iris.runtime.objc import Integer, Object, Pointer, Runtime, UInteger
 
@@ -24,6 +25,15 @@ BUFFERS = 1  # MTLBarrierScopeBuffers
 SHARED = 0  # MTLResourceStorageModeShared
 COMPLETED = 4  # MTLCommandBufferStatusCompleted
 LANGUAGE = 3 << 16 | 1  # MTLLanguageVersion3_1
+PRECISE_FUNCTIONS = 1  # MTLMathFloatingPointFunctionsPrecise
+
+
+class MathMode(IntEnum):
+    """MTLMathMode, without Fast: a compiler never hears that there is no nan and no infinity, of
+    which masks are made."""
+
+    SAFE = 0
+    RELAXED = 1
 
 
 class Messages:
@@ -54,6 +64,8 @@ class Messages:
         )
         # Compiling.
         self.new = message("new", Object)
+        self.set_math_mode = message("setMathMode:", None, Integer)
+        self.set_functions = message("setMathFloatingPointFunctions:", None, Integer)
         self.set_fast_math = message("setFastMathEnabled:", None, ctypes.c_bool)
         self.set_language = message("setLanguageVersion:", None, UInteger)
         self.new_function = message("newFunctionWithName:", Object, Pointer)

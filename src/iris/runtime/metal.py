@@ -33,7 +33,15 @@ from iris.runtime import reports
 from iris.runtime.cache import Cache
 from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program, Timing, as_stored
 from iris.runtime.memory import Block, Memory, Pool
-from iris.runtime.messages import LANGUAGE, SHARED, Messages, Range, Size
+from iris.runtime.messages import (
+    LANGUAGE,
+    PRECISE_FUNCTIONS,
+    SHARED,
+    MathMode,
+    Messages,
+    Range,
+    Size,
+)
 from iris.runtime.objc import Object, ObjectiveCError, Pointer, Runtime, UInteger
 from iris.runtime.queue import Launch, Stream
 
@@ -84,7 +92,7 @@ class Metal(Device):
             self._device = Object(self.runtime, pointer)
             self._label = self.runtime.text(self.messages.name(self._device))
         self._cache = Cache(f"{self.toolchain()} {self._label}")
-        self._libraries: dict[tuple[str, bool], Object] = {}
+        self._libraries: dict[tuple[str, MathMode], Object] = {}
         self._pool = Pool(int(self.messages.working_set(self._device)) // 8)
         self._most_threadgroup = int(self.messages.most_threadgroup_memory(self._device))
         self._queue = self.new_stream()
@@ -117,7 +125,8 @@ class Metal(Device):
         assert source is not None
         messages, name = self.messages, source.entry
         with self.runtime.pool():
-            library = self._library(source, entry.fast_math)
+            mode = MathMode.RELAXED if entry.fast_math else MathMode.SAFE
+            library = self._library(source, mode)
             function = self.made(
                 messages.new_function(library, self.runtime.string(name)), f"the function {name}"
             )
@@ -144,28 +153,23 @@ class Metal(Device):
                 f"has {self._most_threadgroup}; use smaller tiles"
             )
 
-    def _library(self, source: Source, fast_math: bool) -> Object:
-        key = source.text, fast_math
+    def _library(self, source: Source, mode: MathMode) -> Object:
+        key = source.text, mode
         found = self._libraries.get(key)
         if found is None:
-            kept = self._cache.key(source.text, str(fast_math))
+            kept = self._cache.key(source.text, mode.name)
             data = self._cache.get(kept)
             found = None if data is None else self._opened(data)
             if found is None:
-                found = self._compiled(source, fast_math)
+                found = self._compiled(source, mode)
                 data = self._bytes_of(found)
                 if data is not None:
                     self._cache.put(kept, data)
             self._libraries[key] = found
         return found
 
-    def _compiled(self, source: Source, fast_math: bool) -> Object:
-        messages = self.messages
-        options = self.made(
-            messages.new(self.runtime.get_class("MTLCompileOptions")), "compile options"
-        )
-        messages.set_fast_math(options, fast_math)
-        messages.set_language(options, LANGUAGE)
+    def _compiled(self, source: Source, mode: MathMode) -> Object:
+        messages, options = self.messages, self.compile_options(mode)
         text = self.runtime.string(source.text)
         try:
             return messages.new_library(self._device, text, options)  # type: ignore[no-any-return]
@@ -175,6 +179,20 @@ class Metal(Device):
                 f"the kernel {source.entry} does not compile on {self.name}: {message}",
                 locations=_locations(source, message),
             ) from None
+
+    def compile_options(self, mode: MathMode) -> Object:
+        """How the texts of kernels are compiled."""
+        messages = self.messages
+        options = self.made(
+            messages.new(self.runtime.get_class("MTLCompileOptions")), "compile options"
+        )
+        messages.set_language(options, LANGUAGE)
+        if messages.responds(options, self.runtime.selector("setMathMode:")) & 0xFF:
+            messages.set_math_mode(options, mode)
+            messages.set_functions(options, PRECISE_FUNCTIONS)
+        else:  # before macOS 15, where fast math knows no nan; the text has `fast::` functions
+            messages.set_fast_math(options, False)
+        return options
 
     def _opened(self, data: bytes) -> Object | None:
         """A library that was kept; None if it is none any more."""

@@ -1,6 +1,7 @@
 #include <metal_stdlib>
 using namespace metal;
 #pragma METAL fp contract(off)
+#pragma STDC FP_CONTRACT OFF
 
 struct Params {
     int N;

@@ -58,6 +58,7 @@ static id refuse(NSError **place, NSInteger code, char *text)
 {
     fastMathEnabled = flag != 0;
     mathMode = flag ? MTLMathModeFast : MTLMathModeSafe;
+    mathFloatingPointFunctions = flag ? MTLMathFloatingPointFunctionsFast : MTLMathFloatingPointFunctionsPrecise;
 }
 
 - (NSInteger)mathMode
@@ -226,7 +227,7 @@ static msl_library *compile(NSString *source, MTLCompileOptions *options, char *
     }
     msl_options given = {
         .language_version = language_version(options->languageVersion),
-        .fast_math = (int)options->fastMathEnabled,
+        .math_mode = (int)options->mathMode,
         .macro_count = (unsigned)count,
         .macro_names = macro_names,
         .macro_values = macro_values,

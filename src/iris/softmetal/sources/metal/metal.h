@@ -43,6 +43,7 @@ enum {
 enum { MTLDispatchTypeSerial = 0, MTLDispatchTypeConcurrent = 1 };
 enum { MTLStorageModeShared = 0, MTLStorageModeManaged = 1, MTLStorageModePrivate = 2 };
 enum { MTLMathModeSafe = 0, MTLMathModeRelaxed = 1, MTLMathModeFast = 2 };
+enum { MTLMathFloatingPointFunctionsFast = 0, MTLMathFloatingPointFunctionsPrecise = 1 };
 enum { MTLPurgeableStateKeepCurrent = 1, MTLPurgeableStateNonVolatile = 2 };
 enum { MTLFunctionTypeKernel = 3 };
 enum { MTLIndirectCommandTypeConcurrentDispatch = 32, MTLIndirectCommandTypeConcurrentDispatchThreads = 64 };

@@ -62,7 +62,9 @@ typedef void (*answer)(void *block, int32_t error, const void *data, size_t byte
 
 static msl_options options_of(const char *options)
 {
-    msl_options made = {.fast_math = !strstr(options, "-fno-fast-math")};
+    msl_options made = {
+        .math_mode = strstr(options, "-fno-fast-math") ? MTLMathModeSafe : MTLMathModeFast
+    };
     const char *standard = strstr(options, "-std="), *version = standard ? strstr(standard, "metal") : NULL;
     unsigned major, minor;
     if (version && sscanf(version, "metal%u.%u", &major, &minor) == 2) made.language_version = major * 100 + minor * 10;

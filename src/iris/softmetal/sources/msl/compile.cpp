@@ -62,7 +62,17 @@ std::vector<std::string> sanitizer_flags(const Settings &with) {
                                            "-fsanitize-ignorelist=" + with.include_directory + "/softmetal_unchecked"};
 }
 
-std::vector<std::string> compiler_flags(const Settings &with) {
+// What the modes allow is what clang's options do.  A later one changes what those before it say of the same.
+std::vector<std::string> math_flags(MathMode math) {
+    switch (math) {
+    case MathMode::safe: return {"-ffp-contract=on"};
+    case MathMode::relaxed: return {"-funsafe-math-optimizations", "-fno-finite-math-only", "-ffp-contract=fast-honor-pragmas"};
+    case MathMode::fast: return {"-ffast-math", "-ffp-contract=fast-honor-pragmas"};
+    }
+    return {};
+}
+
+std::vector<std::string> compiler_flags(const Settings &with, MathMode math) {
     std::vector<std::string> made = {"-std=c++17", "-w", "-Wno-invalid-constexpr", "-O2",
 #if defined(__x86_64__)
             "-march=native",
@@ -72,15 +82,15 @@ std::vector<std::string> compiler_flags(const Settings &with) {
             "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-nostdinc++", "-fno-math-errno",
             "-fno-trapping-math", "-fno-strict-aliasing", "-fno-threadsafe-statics", "-fno-stack-protector",
             "-fno-finite-loops", "-fno-strict-float-cast-overflow", "-fstack-clash-protection",
-            "-ffp-contract=off", "-gline-tables-only", "-fdeclspec", "-Xclang",
+            "-gline-tables-only", "-fdeclspec", "-Xclang",
             "-ffloat16-excess-precision=none", "-Xclang", "-cl-single-precision-constant", "-ferror-limit=20"};
-    return made + (with.sanitize ? sanitizer_flags(with) : std::vector<std::string>{"-fwrapv"});
+    return made + math_flags(math) + (with.sanitize ? sanitizer_flags(with) : std::vector<std::string>{"-fwrapv"});
 }
 
 // All that a precompiled header depends on.
-std::string header_key(const Settings &with, const std::string &version) {
+std::string header_key(const Settings &with, MathMode math, const std::string &version) {
     std::string all = with.compiler + version;
-    for (const std::string &flag : compiler_flags(with)) all += '\n' + flag;
+    for (const std::string &flag : compiler_flags(with, math)) all += '\n' + flag;
     std::set<std::string> files;
     for (const auto &entry : fs::recursive_directory_iterator(with.include_directory)) {
         if (entry.is_regular_file()) files.insert(entry.path());
@@ -91,10 +101,10 @@ std::string header_key(const Settings &with, const std::string &version) {
     return text;
 }
 
-std::string make_header(const Settings &with, const std::string &output,
+std::string make_header(const Settings &with, MathMode math, const std::string &output,
                         const std::vector<const MemoryFile *> &files = {}) {
     const Outcome outcome = run_program(
-        std::vector<std::string>{with.compiler} + compiler_flags(with) +
+        std::vector<std::string>{with.compiler} + compiler_flags(with, math) +
             std::vector<std::string>{"-fpch-instantiate-templates", "-I" + with.include_directory, "-x", "c++-header",
                                      "-fno-temp-file", with.include_directory + "/softmetal_prefix", "-o", output},
         files);
@@ -125,15 +135,15 @@ private:
 };
 
 // In the cache; made there by one process, while others wait.  Empty if the cache cannot be used.
-std::string cached_header(const Settings &with, const std::string &version, std::string &error) {
+std::string cached_header(const Settings &with, MathMode math, const std::string &version, std::string &error) {
     std::error_code failed;
     fs::create_directories(with.cache_directory, failed);
-    const std::string made = with.cache_directory + "/metal_stdlib-" + header_key(with, version) + ".pch";
+    const std::string made = with.cache_directory + "/metal_stdlib-" + header_key(with, math, version) + ".pch";
     const HeaderLock lock(made + ".lock");
     if (!lock.held()) return "";
     if (fs::exists(made) && lock.vouches_for(contents(made))) return made;
     const std::string partial = made + ".partial";  // of whoever holds the lock: a killed one leaves no other
-    error = make_header(with, partial);
+    error = make_header(with, math, partial);
     const std::string header = contents(partial);
     if (error.empty() && lock.vouch_for(header)) {
         fs::rename(partial, made, failed);
@@ -152,9 +162,9 @@ struct Header {
 // Of one configuration, once in this process.
 class Headers {
 public:
-    Header get(const Settings &with) {
+    Header get(const Settings &with, MathMode math) {
         std::lock_guard lock(mutex);
-        Header &header = known[with.compiler + '\n' + with.include_directory + '\n' + with.cache_directory];
+        Header &header = known[{math, with.compiler + '\n' + with.include_directory + '\n' + with.cache_directory}];
         if (!header.path.empty() && fs::exists(header.path)) return header;
         header = {};
         const Outcome version = run_program({with.compiler, "--version"});
@@ -163,18 +173,18 @@ public:
                            with.compiler + "', which IRIS_SOFTMETAL_COMPILER may name, is none that runs\n";
             return header;
         }
-        header.path = cached_header(with, version.output, header.error);
+        header.path = cached_header(with, math, version.output, header.error);
         if (!header.path.empty() || !header.error.empty()) return header;
         // Where nothing can be kept: for this process alone, as long as it runs.
         own.push_back(std::make_unique<MemoryFile>());
         header = {own.back()->path(), {own.back().get()}, ""};
-        header.error = make_header(with, header.path, header.files);
+        header.error = make_header(with, math, header.path, header.files);
         return header;
     }
 
 private:
     std::mutex mutex;
-    std::map<std::string, Header> known;
+    std::map<std::pair<MathMode, std::string>, Header> known;
     std::vector<std::unique_ptr<MemoryFile>> own;
 };
 
@@ -194,11 +204,25 @@ bool is_metals_own(std::string_view directive) {
 
 bool is_pragma(std::string_view directive) { return directive.find("pragma") != std::string_view::npos; }
 
+// Where the word METAL is in `#pragma METAL fp contract(off)`, of which clang has the same under its own name.
+size_t metal_in_contract(std::string_view directive) {
+    const size_t place = directive.find("METAL");
+    if (!is_pragma(directive) || place == std::string_view::npos) return std::string_view::npos;
+    std::istringstream rest(std::string(directive.substr(place)));
+    std::string metal, fp, what;
+    rest >> metal >> fp >> what;
+    return fp == "fp" && what.substr(0, 8) == "contract" ? place : std::string_view::npos;
+}
+
 // Metal's own headers are there already.  Blank lines stand for them.
-std::string without_own_includes(std::string source) {
+std::string in_terms_of_clang(std::string source) {
     for (const Token &token : tokens_of(source)) {
-        if (token.kind != Token::directive || !is_metals_own(token.text)) continue;
-        std::fill(source.begin() + token.at, source.begin() + token.end(), ' ');
+        if (token.kind != Token::directive) continue;
+        if (is_metals_own(token.text)) {
+            std::fill(source.begin() + token.at, source.begin() + token.end(), ' ');
+        } else if (const size_t place = metal_in_contract(token.text); place != std::string_view::npos) {
+            source.replace(token.at + place, 5, "clang");
+        }
     }
     return source;
 }
@@ -207,7 +231,7 @@ std::string definitions(const Options &options) {
     std::string made = "#define __METAL__ 1\n#define __METAL_MACOS__ 1\n#define __METAL_VERSION__ " +
                        std::to_string(options.version) + "\n";
     if (options.version >= 310) made += "#define __HAVE_BFLOAT__ 1\n";
-    if (options.fast_math) made += "#define __METAL_FAST_MATH__ 1\n";
+    if (options.math == MathMode::fast) made += "#define __METAL_FAST_MATH__ 1\n";
     for (const auto &[name, value] : options.macros) made += "#define " + name + " " + value + "\n";
     return made;
 }
@@ -222,7 +246,7 @@ bool has_macros(const std::string &source, const Options &options) {
 
 // The text after its own macros and conditions, and before Metal's: what the translator can read.
 Outcome preprocess(std::string source, const Options &options, const Settings &with) {
-    source = without_own_includes(std::move(source));
+    source = in_terms_of_clang(std::move(source));
     if (!has_macros(source, options)) return {true, source};
     const MemoryFile input(definitions(options) + "#line 1 \"" + program_source + "\"\n" + source), output;
     const Outcome outcome = run_program({with.compiler, "-E", "-x", "c++", "-std=c++17", "-w", "-nostdinc",
@@ -279,7 +303,7 @@ void configure(const char *include_directory, const char *cache_directory, const
 
 Compilation compile(const std::string &source, const Options &options, const ConstantValues &values) {
     const Settings with = settings();
-    const Header header = headers().get(with);
+    const Header header = headers().get(with, options.math);
     if (!header.error.empty()) return {"", header.error};
     const Outcome text = preprocess(source, options, with);
     if (!text.succeeded) return {"", text.output};
@@ -289,7 +313,7 @@ Compilation compile(const std::string &source, const Options &options, const Con
     std::vector<const MemoryFile *> files = header.files;
     files.push_back(&input);
     Outcome outcome = run_program(
-        std::vector<std::string>{with.compiler} + compiler_flags(with) +
+        std::vector<std::string>{with.compiler} + compiler_flags(with, options.math) +
             std::vector<std::string>{"-I" + with.include_directory, "-include-pch", header.path, "-c", "-x", "c++",
                                      input.path(), "-o", "-"},
         files, &object);

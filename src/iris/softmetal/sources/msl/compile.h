@@ -18,9 +18,13 @@ struct Settings {
 Settings settings();
 void configure(const char *include_directory, const char *cache_directory, const char *compiler);
 
+// What a compiler may do to floats, as MTLMathMode numbers it: nothing; all but to forget that there are infinities
+// and nans; that, too.
+enum class MathMode { safe, relaxed, fast };
+
 struct Options {
     unsigned version = 320;  // of the language, as in __METAL_VERSION__
-    bool fast_math = true;
+    MathMode math = MathMode::fast;
     bool sanitized = settings().sanitize;
     std::map<std::string, std::string> macros;
 };

@@ -63,7 +63,7 @@ std::string seal(std::string library, const Recipe &recipe) {
     const size_t start = library.size();
     put(library, recipe.source);
     put(library, std::to_string(recipe.options.version));
-    put(library, std::to_string(recipe.options.fast_math));
+    put(library, std::to_string(int(recipe.options.math)));
     put(library, std::to_string(recipe.options.sanitized));
     put(library, recipe.options.macros);
     put(library, recipe.values);
@@ -97,7 +97,7 @@ std::optional<Recipe> unseal(const std::string &image, std::string &wrong) {
     Recipe made;
     made.source = reader.text();
     made.options.version = unsigned(std::stoul(reader.text()));
-    made.options.fast_math = reader.text() == "1";
+    made.options.math = MathMode(std::stoi(reader.text()));
     if ((reader.text() == "1") != made.options.sanitized) {
         wrong = std::string("this library was made with") + (made.options.sanitized ? "out sanitizers" : " sanitizers");
         return {};

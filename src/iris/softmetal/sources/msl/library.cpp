@@ -56,7 +56,7 @@ msl::Options options_of(const msl_options *given) {
     msl::Options made;
     if (!given) return made;
     if (given->language_version) made.version = given->language_version;
-    made.fast_math = given->fast_math;
+    made.math = msl::MathMode(given->math_mode);
     for (unsigned i = 0; i < given->macro_count; ++i) made.macros[given->macro_names[i]] = given->macro_values[i];
     return made;
 }

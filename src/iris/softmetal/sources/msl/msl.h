@@ -17,7 +17,7 @@ void msl_configure(const char *include_directory, const char *cache_directory, c
 
 typedef struct {
     unsigned language_version;  // 310 for MSL 3.1; 0 for the newest
-    int fast_math;
+    int math_mode;              // as MTLMathMode: 0 safe, 1 relaxed, 2 fast
     unsigned macro_count;
     const char *const *macro_names, *const *macro_values;
 } msl_options;
