@@ -135,5 +135,8 @@ class AppleGPU:
     line_bytes: int = 128
     #: Buffers that one kernel can bind. [MLX, tinygrad: source; mlx-vlm #1799]
     buffer_bindings: int = 31
+    #: Bits of what an atomic operation changes. [Metal Shading Language Specification: atomic_int,
+    #: atomic_uint and atomic_float are what all families have all operations of]
+    atomic_bits: int = 32
     #: How far off each math function of f32 may be; see `ULPS`.
     ulps: Mapping[str, float] = field(default_factory=lambda: ULPS, hash=False)

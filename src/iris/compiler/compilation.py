@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from iris.passes.sample import Sizes
 
 # Masks are followed first: until then a masked element has no value.
-TILE_PIPELINE = Pipeline.parse("follow-masks,fold,canonicalize,recover-blocks,cse,licm,dce")
+TILE_PIPELINE = Pipeline.parse(
+    "follow-masks,fold,canonicalize,recover-blocks,cse,licm,dce,check-target"
+)
 # Each pass is there because kernels come out worse without it.
 METAL_PIPELINE = Pipeline.parse(
     f"{TILE_PIPELINE},expand-math,split-interior,licm,dce,choose-simdgroups,stage-dots,"

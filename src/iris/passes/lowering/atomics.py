@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from iris.errors import LanguageError, SourceSpot
 from iris.ir import math, metal, tile
 from iris.ir.control import If, While, Yield
 from iris.ir.core import Op, Region, Value
@@ -12,9 +11,11 @@ from iris.ir.layout.linear import REGISTER, LinearLayout
 from iris.ir.math import Predicate, element_type
 from iris.ir.tile import AtomicKind
 from iris.ir.types import DType, Tile, bool_, u32
+from iris.passes.check_target import check
 from iris.passes.lowering.context import Lowering, lower, tile_layout
 from iris.passes.lowering.move import through_memory
 from iris.passes.numbers import Number
+from iris.target import AppleGPU
 
 # How the kinds that the hardware has not, of floats, make the new element.
 _COMBINE: dict[AtomicKind, type[math.Binary]] = {
@@ -54,10 +55,8 @@ def _each(
     *values: Value,
 ) -> Sequence[Value]:
     """Update an element for each element of the operands; give the old ones to all that have it."""
+    check(op, AppleGPU())
     dtype = element_type(op.result.type).element
-    if dtype.bits != 32:
-        at_line = op.location and SourceSpot.of_line(*op.location)
-        raise LanguageError(f"Apple GPUs have atomics of 32-bit elements, not of {dtype}", at_line)
     layout = tile_layout(op.result) if isinstance(op.result.type, Tile) else None
     holder = at.holder(layout)
     count = 1 if layout is None else layout.size(REGISTER)
