@@ -139,7 +139,8 @@ def test_ops_are_those_asked_for() -> None:
     for program in drawn(50, ops=[math.Sub, graph.Transpose], dtypes=["f32"], max_ops=6):
         names = Counter(op.name for op in program.module.walk())
         assert names["sub"] + names["graph.transpose"] <= 6
-        assert set(names) <= {"func", "return", "sub", "graph.transpose"}
+        operands = {"constant", "graph.iota", "graph.broadcast"}
+        assert set(names) <= {"func", "return", "sub", "graph.transpose", *operands}
 
 
 def test_dtypes_are_those_asked_for() -> None:

@@ -213,6 +213,7 @@ def scan(cls: type[graph.Scan], draft: GraphDraft, choices: Choices) -> None:
 
 @make_graph(graph.Matmul)
 def matmul(cls: type[graph.Matmul], draft: GraphDraft, choices: Choices) -> None:
+    any_uniform = choices.flag(4)
     a = draft.find(lambda t: len(t.shape) > 1 and t.element is not bool_, choices)
     if a is None or choices.flag(3):
         batch = choices.of([(), (), (draft.sizes[0],), (2, 1)])
@@ -233,7 +234,18 @@ def matmul(cls: type[graph.Matmul], draft: GraphDraft, choices: Choices) -> None
         if prod([*outer, max(rows, depth), columns]) > MOST_ELEMENTS:
             columns = 1
         b = draft.leaf(Tensor((*outer, depth, columns), dtype))
+    if any_uniform:
+        a, b = uniform_one(draft, choices, a, b)
     draft.add(graph.Matmul(*[draft.exact(x, SUMMED, SUMMED) for x in (a, b)]))
+
+
+def uniform_one(draft: GraphDraft, choices: Choices, *factors: Value) -> list[Value]:
+    """Factors of a product, one or all of which are uniform along axes."""
+    which = choices.below(len(factors) + 1)
+    return [
+        draft.uniform(element_type(v.type), choices) if which in (n, len(factors)) else v
+        for n, v in enumerate(factors)
+    ]
 
 
 def _number(draft: GraphDraft, choices: Choices) -> DType:
@@ -243,6 +255,7 @@ def _number(draft: GraphDraft, choices: Choices) -> DType:
 
 @make_graph(graph.Conv2d)
 def conv2d(cls: type[graph.Conv2d], draft: GraphDraft, choices: Choices) -> None:
+    any_uniform = choices.flag(4)
     x = draft.find(lambda t: len(t.shape) == 4 and t.element is not bool_, choices)
     if x is None or choices.flag(3):
         shape = (
@@ -269,6 +282,8 @@ def conv2d(cls: type[graph.Conv2d], draft: GraphDraft, choices: Choices) -> None
     w = draft.find(fits, choices, besides=x)
     if w is None or choices.flag():
         w = draft.leaf(Tensor((groups * choices.of((1, 2)), seen, *window), dtype))
+    if any_uniform:
+        x, w = uniform_one(draft, choices, x, w)
     strides, dilation = (tuple([choices.of((1, 1, 2)) for _ in range(2)]) for _ in range(2))
     padding = tuple([choices.of((0, 1, 0, 2)) for _ in range(4)])
     x, w = (draft.exact(v, SUMMED, SUMMED) for v in (x, w))
@@ -322,23 +337,24 @@ def within(draft: GraphDraft, places: Value, size: int) -> Value:
 
 @make_graph(graph.Scatter)
 def scatter(cls: type[graph.Scatter], draft: GraphDraft, choices: Choices) -> None:
+    """To places of which no two are the same, or to any, at which updates are added up; these may
+    be uniform along axes, and then one update is added to one place more than once."""
+    any_place, any_rank, fewer = choices.flag(), choices.flag(), choices.flag(3)
+    like = draft.uniform if choices.flag(3) else draft.like
     x, axes = looked_up(draft, choices)
     shape = shape_of(x)
     kind = choices.of(list(ScatterKind))
     if dtype_of(x) is bool_:
         kind = ScatterKind.SET
     sizes = [shape[axis] for axis in axes]
-    count = choices.below(min(sizes) + 1)
-    if not choices.flag(3):
-        count = min(sizes)
+    count = choices.below(min(sizes) + 1) if fewer else min(sizes)
     rest = [n for axis, n in enumerate(shape) if axis not in axes]
-    to = (count, 1) if choices.flag() and len(rest) < MOST_AXES - 1 else (count,)
+    to = (count, 1) if any_rank and len(rest) < MOST_AXES - 1 else (count,)
     type_ = Tensor(to, choices.of(PLACES))
-    indices = [distinct(draft, type_, sizes[0], choices)]
-    indices += [within(draft, draft.like(type_, choices), size) for size in sizes[1:]]
-    if kind is ScatterKind.ADD and choices.flag():
-        indices = [within(draft, draft.like(type_, choices), size) for size in sizes]
-    updates = draft.like(Tensor((*type_.shape, *rest), dtype_of(x)), choices)
+    indices = [within(draft, like(type_, choices), size) for size in sizes]
+    if kind is ScatterKind.SET or not any_place:
+        indices[0] = distinct(draft, type_, sizes[0], choices)
+    updates = like(Tensor((*type_.shape, *rest), dtype_of(x)), choices)
     if kind is ScatterKind.ADD:
         most = SUMS_AT_MOST // (count + 1)
         x, updates = (draft.exact(v, SUMMED, most) for v in (x, updates))
@@ -347,6 +363,8 @@ def scatter(cls: type[graph.Scatter], draft: GraphDraft, choices: Choices) -> No
 
 def distinct(draft: GraphDraft, type_: Tensor, size: int, choices: Choices) -> Value:
     """Places on an axis, no two of them the same: those from some place on, round its end."""
+    if prod(type_.shape) == 1:
+        return within(draft, draft.like(type_, choices), size)
     places = draft.put(graph.Iota(0, type_))
     scalar = Tensor((), type_.element)
     if not size or not choices.flag():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 
@@ -11,9 +11,9 @@ from iris.ir.control import Func, Return
 from iris.ir.core import Facet, Level, Module, Op, Region, Value
 from iris.ir.math import Predicate, element_type
 from iris.ir.tile import ReduceKind
-from iris.ir.types import DTYPES, DType, ElementType, Tensor, bool_
+from iris.ir.types import DTYPES, DType, ElementType, Tensor, Type, bool_
 from iris.testing.choices import Choices
-from iris.testing.draft import Draft, Step
+from iris.testing.draft import Draft, Step, odd_numbers
 from iris.tools.replay import ONE_PROGRAM, Array, Program
 
 MOST_ELEMENTS = 512  # of a tensor
@@ -85,6 +85,36 @@ class GraphDraft(Draft):
         self.inputs.append(value)
         self.visible.insert(0, value)
         return value
+
+    def some(
+        self,
+        dtypes: Collection[DType],
+        choices: Choices,
+        fits: Callable[[ElementType], bool] = lambda type_: True,
+    ) -> Value:
+        """Seldom one that is uniform along axes, which a kernel computes once for all of an axis."""
+        value = super().some(dtypes, choices, fits)
+        type_ = element_type(value.type)
+        return self.uniform(type_, choices) if choices.flag(8) else value
+
+    def like(self, type_: Type, choices: Choices, *, besides: Value | None = None) -> Value:
+        """At times one that is uniform along axes."""
+        if choices.flag(5):
+            return self.uniform(element_type(type_), choices)
+        return super().like(type_, choices, besides=besides)
+
+    def uniform(self, type_: ElementType, choices: Choices) -> Value:
+        """A tensor whose elements are equal along some axes: a number throughout, an iota, or the
+        broadcast of an argument."""
+        axes = range(len(type_.shape))
+        style = choices.below(3)
+        if not axes or style == 0:
+            return self.put(math.Constant(choices.of(odd_numbers(type_.element)), type_))
+        if style == 1 and type_.element is not bool_:
+            return self.put(graph.Iota(choices.below(len(axes)), type_))
+        kept = {choices.below(len(axes)) for _ in range(choices.below(len(axes)))}
+        one = tuple([type_.shape[axis] if axis in kept else 1 for axis in axes])
+        return self.put(graph.Broadcast(self.leaf(Tensor(one, type_.element)), type_))
 
     def condition(self, type_: ElementType, choices: Choices) -> Value:
         return self.like(type_.with_element(bool_), choices)

@@ -103,12 +103,13 @@ class Emitter:
         demand, place, scatter = written
         op = scatter or demand.value.op
         self.b.location = op.location if op is not None else None
-        axes = {*self.demands.axes_in([place]), *self.dependencies[demand]}
+        # Every update counts, also along an axis on which neither it nor its place depends.
+        axes = {*self.demands.outer}
         frame = self.lanes_of(axes)
         value = self.element(demand, frame)
         offset = self.index(place, frame)
         mask = self.mask(axes, demand.guard, frame)
-        shape = union(value, offset, *([] if mask is None else [mask]))
+        shape = self.shape(frame, axes)
         value, offset = self.spread(value, shape), self.spread(offset, shape)
         mask = None if mask is None else self.spread(mask, shape)
         self.b.location = op.location if op is not None else None

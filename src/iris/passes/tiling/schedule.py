@@ -180,7 +180,7 @@ class Cut:
                 over = made_of.over if isinstance(made_of, Combining) else ()
                 self._limit([needed, *made_of.demands], over)
             for output in demands.outputs:
-                self._limit([output.demand], demands.axes_in([output.place]))
+                self._limit([output.demand], demands.outer)
 
     def blocks(self, axis: Axis) -> int:
         """In how many parts an axis is cut."""
