@@ -17,20 +17,16 @@ from hypothesis import Phase, find, given, settings
 from iris.errors import DeclarationError
 from iris.ir import Module, graph, math, parse, tile, verify
 from iris.ir.control import Func, Return, Yield
-from iris.ir.core import OPS, Level, Op, Value
+from iris.ir.core import Level, Op, Value
 from iris.ir.graph import ScatterKind
 from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind, ScanKind
-from iris.ir.types import DTYPES, DType, Tensor
+from iris.ir.types import Tensor
 from iris.passes import Pass, Pipeline, cse
 from iris.testing import pipelines, preserves, programs, roundtrips
 from iris.tools.cli import main
 from iris.tools.replay import Program
 from support import counts
-
-WANTED = {
-    name for name, cls in OPS.items() if cls.__module__ == math.__name__ or cls.level is Level.GRAPH
-}
 
 
 def is_compute(op: Op) -> bool:
@@ -47,36 +43,6 @@ def drawn(number: int, **options: object) -> list[Program]:
 
     draw()
     return found
-
-
-def reaching(program: Program) -> set[Op]:
-    """The ops of which something is returned, or of which such an op is made."""
-    found: set[Op] = set()
-    pending: list[Op] = [program.function.body.end]
-    while pending:
-        op = pending.pop()
-        if op not in found:
-            found.add(op)
-            pending += [v.op for v in op.operands if v.op is not None]
-            pending += [region.end for region in op.regions]
-    return found
-
-
-def test_every_op_has_a_part_in_what_is_returned() -> None:
-    number = counts(400, 4000)
-    found, dtypes = Counter[str](), Counter[DType]()
-    for program in drawn(number):
-        reached = reaching(program)
-        found.update({op.name for op in reached})
-        dtypes.update({element_type(v.type).element for op in reached for v in op.results})
-    print(f"\nof {number} graphs, those with an op that has a part in what is returned:")
-    for name in sorted(WANTED, key=lambda name: found[name]):
-        print(f"  {name:20} {found[name] / number:4.0%}")
-    print("and those with a dtype of which that is so:")
-    for dtype in sorted(DTYPES.values(), key=lambda dtype: dtypes[dtype]):
-        print(f"  {dtype.name:20} {dtypes[dtype] / number:4.0%}")
-    assert min(dtypes[dtype] for dtype in DTYPES.values()) >= number // 20
-    assert min(found[name] for name in WANTED) >= number // 50
 
 
 def test_graphs_vary() -> None:

@@ -13,27 +13,13 @@ from hypothesis import Phase, find, given, settings
 from iris.errors import DeclarationError
 from iris.ir import math, tile, verify
 from iris.ir.control import For, Func, Return, Yield
-from iris.ir.core import OPS, Level, Op
-from iris.ir.math import element_type
-from iris.ir.types import DTYPES, DType, ElementType, Tile
+from iris.ir.core import Op
+from iris.ir.types import ElementType, Tile
 from iris.passes import run as run_passes
 from iris.testing import programs
 from iris.testing.choices import Choices
 from iris.tools.replay import Array, Program
 from support import counts
-
-# Of layouts and of threadgroup memory, of which programs know nothing before there are layouts.
-LATER = {"tile.stage", "tile.unstage", "tile.convert_layout"}
-EFFECTS = (tile.Store, tile.StoreTile, tile.Atomic, tile.AtomicCas, tile.Assert, tile.Print)
-WANTED = (
-    {
-        name
-        for name, cls in OPS.items()
-        if cls.__module__.startswith("iris.ir.") and cls.level in (None, Level.TILE)
-    }
-    - LATER
-    - {"func", "return", "yield"}
-)
 
 
 def is_compute(op: Op) -> bool:
@@ -50,40 +36,6 @@ def drawn(number: int, **options: object) -> list[Program]:
 
     draw()
     return found
-
-
-def reaching(program: Program) -> set[Op]:
-    """The ops that have an effect, or have a part in one."""
-    found: set[Op] = set()
-    pending = [op for op in program.function.walk() if isinstance(op, EFFECTS)]
-    while pending:
-        op = pending.pop()
-        if op not in found:
-            found.add(op)
-            pending += [v.op for v in op.operands if v.op is not None]
-            pending += [region.end for region in op.regions if region is not program.function.body]
-            pending += [op.parent_op] if op.parent_op is not None else []
-    return found
-
-
-def test_every_op_has_a_part_in_an_effect() -> None:
-    number = counts(400, 4000)
-    occurring, found, dtypes = Counter[str](), Counter[str](), Counter[DType]()
-    for masked in (False, True):
-        for program in drawn(number // 2, masked=masked):
-            occurring.update({op.name for op in program.module.walk()})
-            reached = reaching(program)
-            found.update({op.name for op in reached})
-            dtypes.update({element_type(v.type).element for op in reached for v in op.results})
-    print(f"\nof {number} programs, those with an op, and with one that has a part in an effect:")
-    for name in sorted(WANTED, key=lambda name: found[name]):
-        print(f"  {name:20} {occurring[name] / number:4.0%} {found[name] / number:4.0%}")
-    print("and those with a dtype of which that is so:")
-    for dtype in sorted(DTYPES.values(), key=lambda dtype: dtypes[dtype]):
-        print(f"  {dtype.name:20} {dtypes[dtype] / number:4.0%}")
-    assert min(dtypes[dtype] for dtype in DTYPES.values()) >= number // 20
-    assert min(found[name] for name in WANTED) >= number // 200
-    assert LATER.isdisjoint(occurring)
 
 
 def test_programs_vary() -> None:
