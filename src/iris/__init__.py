@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from iris.compiler.arguments import strided
 from iris.compiler.asarray import asarray
 from iris.compiler.compilation import Compilation
 from iris.compiler.kernel import Kernel, kernel
@@ -151,6 +152,7 @@ __all__ = [
     "static_assert",
     "store",
     "stream",
+    "strided",
     "sum",
     "synchronize",
     "tanh",

@@ -18,6 +18,7 @@ from iris.errors import (
     IrisError,
     PassError,
     PipelineError,
+    PointerError,
     ProgramError,
     SettingError,
 )
@@ -33,15 +34,144 @@ def double(X, Out, n, B: iris.constexpr = 8):
     iris.store(Out + at, 2 * iris.load(X + at, mask=at < n), mask=at < n)
 
 
-def test_arrays_that_are_not_contiguous_are_copied_in_and_out() -> None:
-    base = np.arange(40, dtype=np.float32)
-    out = np.zeros((20, 2), np.float32)
-    double[3](base[::2], out[:, 1], 20)
-    assert (out[:, 1] == 2 * base[::2]).all()
-    assert (out[:, 0] == 0).all()
-    flipped = np.zeros(20, np.float32)[::-1]
-    double[3](base[:20][::-1], flipped, 20)
-    assert (flipped == 2 * base[:20][::-1]).all()
+DEVICES = ["interp", "interp:metal", pytest.param("softmetal", marks=pytest.mark.softmetal)]
+
+
+def test_arrays_that_are_not_contiguous_are_refused() -> None:
+    x, out = np.zeros((8, 8), np.float32), np.zeros(64, np.float32)
+    for array in (x.T, x[::2], x[:, 1], x[::-1], np.broadcast_to(x[0], (3, 8))):
+        for given in ((array, out), (out, array)):
+            name = "X" if given[0] is array else "Out"
+            message = rf"np.ascontiguousarray\({name}\).* or iris.strided\({name}\)"
+            with pytest.raises(ArgumentError, match=message):
+                double[1](*given, 8)
+    # These are contiguous: an axis of length 1 has no next element, and no element has any.
+    for array in (x[:1, :], x[3:4][::-1], x[:, 2:2], x.T[4:4], x[0].reshape(1, 8, 1)[::-1]):
+        double[1](array, out, array.size)
+
+
+@iris.kernel
+def times_ten(X, Out, M, N, x_row, x_col, out_row, out_col, B: iris.constexpr = 4):
+    i = iris.program_id(0) * B + iris.arange(0, B)[:, None]
+    j = iris.program_id(1) * B + iris.arange(0, B)[None, :]
+    inside = (i < M) & (j < N)
+    x = iris.load(X + i * x_row + j * x_col, mask=inside)
+    iris.store(Out + i * out_row + j * out_col, 10 * x, mask=inside)
+
+
+def draw_view(rng: np.random.Generator, memory: Any, shape: tuple[int, int], *, apart: bool) -> Any:
+    """A view of some of a flat array, of which no two elements overlap if they are to be apart."""
+    small, large = ((0, 3), (0, 3)) if not apart else ((1, 3), (0, 3))
+    inner = int(rng.integers(*small))
+    i, j = shape
+    outer = inner * (j - 1) + 1 + int(rng.integers(*large)) if apart else int(rng.integers(0, 9))
+    strides = (outer, inner)
+    if rng.integers(2) and apart:  # columns are farther apart than rows
+        strides = (inner, inner * (i - 1) + 1 + int(rng.integers(*large)))
+    start = memory[int(rng.integers(0, 4)) :]
+    return np.lib.stride_tricks.as_strided(start, shape, [4 * n for n in strides])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_kernel_gets_the_memory_of_a_strided_array(device: str) -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(8):
+        shape = int(rng.integers(1, 7)), int(rng.integers(1, 7))
+        x = draw_view(rng, rng.integers(-99, 99, 100).astype(np.float32), shape, apart=False)
+        memory = rng.integers(-99, 99, 100).astype(np.float32)
+        expected = memory.copy()
+        out = draw_view(rng, memory, shape, apart=True)
+        at = (out.ctypes.data - memory.ctypes.data) // 4
+        np.lib.stride_tricks.as_strided(expected[at:], shape, out.strides)[...] = 10 * x
+        strides = [n // 4 for n in (*x.strides, *out.strides)]
+        given = iris.strided(x), iris.strided(out)
+        times_ten[2, 2](*given, *shape, *strides, device=device)
+        np.testing.assert_array_equal(memory, expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_strided_arrays_that_interleave_share_memory(device: str) -> None:
+    x = np.arange(20, dtype=np.float32)
+    expected = x.copy()
+    expected[1::2] = 10 * x[::2]
+    sizes = 1, 10, 0, 2, 0, 2
+    given = iris.strided(x[::2]), iris.strided(x[1::2])
+    times_ten[1, 3](*given, *sizes, device=device)
+    np.testing.assert_array_equal(x, expected)
+    lowered = times_ten.lower(*given, *sizes, grid=(1, 3))
+    assert "%X: ptr<f32, aligned>, %Out: ptr<f32>" in lowered.tile
+    # The first element alone says where an array starts.
+    alone = times_ten.lower(given[1], np.zeros(10, np.float32), *sizes, grid=(1, 3))
+    assert "%X: ptr<f32, noalias, aligned>" in alone.tile
+
+
+@pytest.mark.parametrize("device", DEVICES[:2])
+def test_what_lies_between_elements_is_out_of_bounds(device: str) -> None:
+    x, out = np.zeros((4, 8), np.float32), np.zeros((4, 8), np.float32)
+    message = r"outside X, which has the shape \(4, 4\) and, in elements, the strides \(8, 2\)"
+    with pytest.raises(ProgramError, match=f"index 1 is {message}"):
+        times_ten[1, 1](iris.strided(x[:, ::2]), out, 4, 4, 8, 1, 8, 1, device=device)
+    with pytest.raises(ProgramError, match="index 4 is outside Out"):
+        times_ten[1, 2](x, iris.strided(out[:, :4]), 4, 8, 8, 1, 8, 1, device=device)
+
+
+def test_strides_that_are_refused() -> None:
+    x, out = np.zeros((8, 8), np.float32), np.zeros((8, 8), np.float32)
+    sizes = 4, 4, 8, 1, 8, 1
+    for array in (x[::-1], x[:, ::-1], x[::-1, ::-1].T):
+        with pytest.raises(ArgumentError, match="X has a stride that is negative"):
+            times_ten[1, 1](iris.strided(array), out, *sizes)
+    record = np.zeros(8, np.dtype([("a", "f4"), ("b", "u1")]))
+    with pytest.raises(ArgumentError, match="X has a stride that is no whole number of elements"):
+        times_ten[1, 1](iris.strided(record["a"]), out, *sizes)
+    windows = np.lib.stride_tricks.as_strided(out, (4, 4), (8, 4))
+    repeated = np.lib.stride_tricks.as_strided(out, (4, 4), (0, 4))
+    for array in (windows, repeated):
+        with pytest.raises(ArgumentError, match="Out is written to, but some of its elements over"):
+            times_ten[1, 1](x, iris.strided(array), *sizes)
+    # Strides may be such that elements interleave, and yet are apart.
+    woven = np.lib.stride_tricks.as_strided(out, (2, 3), (12, 8))
+    times_ten[1, 1](np.ones((2, 3), np.float32), iris.strided(woven), 2, 3, 3, 1, 3, 2)
+    assert out.reshape(-1)[:9].tolist() == [10, 0, 10, 10, 10, 10, 0, 10, 0][:9]
+    with pytest.raises(ArgumentError, match=r"iris\.strided takes an array, not a list"):
+        iris.strided([1.0])
+
+
+def test_what_is_contiguous_may_be_passed_as_strided() -> None:
+    x, out = np.arange(8, dtype=np.float32), iris.empty(8)
+    double[1](iris.asarray(x), iris.strided(out), 8)
+    assert (out.numpy() == 2 * x).all()
+    found = np.zeros(8, np.float32)
+    double[1](iris.strided(x), iris.strided(iris.strided(found)), 8)
+    assert (found == 2 * x).all()
+
+
+@iris.kernel
+def copy_blocks(X, Out, x_row, out_row, B: iris.constexpr = 4):
+    i, j = iris.program_id(0) * B, iris.program_id(1) * B
+    block = iris.tile_load(X, i, j, x_row, (B, B))
+    iris.tile_store(Out, i, j, out_row, block)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_blocks_of_strided_matrices_end_where_these_do(device: str) -> None:
+    x = np.arange(56, dtype=np.float32).reshape(7, 8)
+    out = np.zeros((9, 9), np.float32)
+    copy_blocks[2, 2](iris.strided(x[1:6, 2:8]), iris.strided(out[2:7, 1:7]), 8, 9, device=device)
+    expected = np.zeros((9, 9), np.float32)
+    expected[2:7, 1:7] = x[1:6, 2:8]
+    np.testing.assert_array_equal(out, expected)
+    copy_blocks[1, 1](iris.strided(x[::2, 3:4]), out, 16, 9, device=device)
+    assert out[:4, 0].tolist() == [3, 19, 35, 51]
+
+
+def test_blocks_have_their_columns_one_element_apart() -> None:
+    x = np.zeros((8, 8), np.float32)
+    for array in (x.T[:, :4], x[:, ::2], np.broadcast_to(x[:, :1], (8, 4)), x[0, ::2]):
+        with pytest.raises(PointerError, match="columns are one element apart, and those of X are"):
+            copy_blocks[1, 1](iris.strided(array), x, 8, 8)
+        with pytest.raises(PointerError, match=r"those of Out are not; use iris\.store"):
+            copy_blocks[1, 1](x, iris.strided(array), 8, 8)
 
 
 def test_only_what_is_written_is_copied_back() -> None:
@@ -69,8 +199,8 @@ def test_arrays_that_overlap_share_memory_on_the_device() -> None:
     assert (out[0], memory[0]) == (5, 5)
     write_then_read[1](memory[1:], memory, out)
     assert (out[0], memory[1]) == (5, 5)
-    with pytest.raises(ArgumentError, match="overlap in memory, and"):
-        write_then_read[1](memory[::2], memory, out)
+    write_then_read[1](iris.strided(memory[::2]), memory, out)
+    assert (out[0], memory[0]) == (5, 5)
 
 
 def test_what_cannot_overlap_is_known() -> None:

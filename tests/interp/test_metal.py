@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iris.errors import ArgumentError, VerifyError
+from iris.errors import ArgumentError, ProgramError, VerifyError
 from iris.interp.metal import run
 from iris.interp.metal.rules import interpretation
 from iris.ir import parse, scalar
@@ -479,14 +479,27 @@ def test_masked_accesses_touch_nothing(count: int) -> None:
     go("%X: ptr<i32>", body, [empty])
 
 
-def test_arrays_are_reached_in_row_major_order() -> None:
-    x = np.arange(64, dtype=np.int32).reshape(8, 8)
-    out = np.zeros((8, 8), np.int32)
-    body = "%x: i32 = metal.load %X, %t\nmetal.store %Y, %t, %x"
-    for view in (x.T, x[::-1], x[:, ::-2]):
-        f = function("%X: ptr<i32>, %Y: ptr<i32>", body)
-        run(f, (1, 1, 1), [view, out.T[:, :4]])
-        np.testing.assert_array_equal(out.T[:, :4].reshape(-1)[:32], view.reshape(-1)[:32])
+@pytest.mark.parametrize(
+    "make", [lambda x: x.T, lambda x: x[:, ::2], lambda x: x[1:, 1::3], lambda x: x[::2, 1::3].T]
+)
+def test_arrays_are_the_memory_from_their_first_element_on(make: Any) -> None:
+    x, y = np.arange(64, dtype=np.int32).reshape(8, 8), np.zeros(64, np.int32)
+    array = make(x)
+    body = "%x: i32 = metal.load %X, %i\nmetal.store %Y, %t, %x"
+    f = function("%X: ptr<i32>, %Y: ptr<i32>, %i: i32", body)
+    first, own = int(array[(0,) * array.ndim]), array.reshape(-1).tolist()
+    for index in range(-1, 65 - first):
+        if first + index in own:
+            run(f, (1, 1, 1), [array, y, index])
+            assert y[0] == first + index
+        else:
+            with pytest.raises(ProgramError, match=f"index {index} is outside X"):
+                run(f, (1, 1, 1), [array, y, index])
+    pairs = function("%X: ptr<i32>", "%x: regs<2xi32> = metal.load %X, %c0")
+    with pytest.raises(ProgramError, match="and the 1 after it are not all in X"):
+        run(pairs, (1, 1, 1), [x[:, ::2]])
+    with pytest.raises(ArgumentError, match="X has a stride that is negative"):
+        run(pairs, (1, 1, 1), [x[::-1]])
 
 
 @pytest.mark.parametrize(("start", "dtype"), [(0, "u8"), (16, "u8"), (128, "u16"), (4, "f32")])

@@ -317,38 +317,47 @@ def test_a_masked_lane_touches_no_memory() -> None:
     go("%X: ptr<i32>", none, [np.zeros(0, np.int32)])
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda a: a.T,
-        lambda a: a[::-1],
-        lambda a: a[:, ::2],
-        lambda a: a[1:, ::-2],
-        lambda a: a[::2, 1::3].T,
-    ],
-)
-def test_arrays_need_not_be_contiguous(make: Any) -> None:
+STRIDED = [
+    lambda a: a.T,
+    lambda a: a[:, ::2],
+    lambda a: a[1:, 1::3],
+    lambda a: a[::2, 1::3].T,
+    lambda a: np.lib.stride_tricks.as_strided(a[2, 3:], (3, 2), (0, 0)),
+    lambda a: a[::3, 4:5],
+]
+ADD_ONE = """
+%one: f32 = constant 1.0
+%x: f32 = tile.load %X, %i
+%y: f32 = add %x, %one
+tile.store %X, %i, %y
+"""
+
+
+@pytest.mark.parametrize("make", STRIDED)
+def test_arrays_are_the_memory_from_their_first_element_on(make: Any) -> None:
     whole = np.arange(56, dtype=np.float32).reshape(7, 8)
     expected = whole.copy()
+    f = function("%X: ptr<f32>, %i: i32", ADD_ONE)
     array = make(whole)
-    text = """
-    %p: i32 = tile.program_id 0
-    %x: f32 = tile.load %X, %p
-    %f: f32 = cast %p
-    %k: f32 = constant 1000.0
-    %y: f32 = fma %f, %k, %x
-    tile.store %X, %p, %y
-    """
-    run(function("%X: ptr<f32>", text), (array.size, 1, 1), [array])
-    target = make(expected)
-    target += 1000 * np.arange(array.size, dtype=np.float32).reshape(array.shape)
+    start = (array.ctypes.data - whole.ctypes.data) // 4
+    own = {(make(expected).ctypes.data - expected.ctypes.data) // 4}
+    for stride, n in zip(array.strides, array.shape, strict=True):
+        own = {place + k * (stride // 4) for place in own for k in range(n)}
+    for index in range(-1, 57 - start):
+        if start + index in own:
+            run(f, (1, 1, 1), [array, index])
+        else:
+            with pytest.raises(ProgramError, match=f"index {index} is outside X"):
+                run(f, (1, 1, 1), [array, index])
+    expected.reshape(-1)[sorted(own)] += 1
     np.testing.assert_array_equal(whole, expected)
 
 
-def test_elements_must_be_whole_steps_apart() -> None:
-    record = np.zeros(3, np.dtype([("a", "f4"), ("b", "u1")]))
-    with pytest.raises(ArgumentError, match="the elements of X are not a whole number"):
-        run(function("%X: ptr<f32>", ""), (1, 1, 1), [record["a"]])
+def test_strides_are_whole_elements_and_not_negative() -> None:
+    record, x = np.zeros(3, np.dtype([("a", "f4"), ("b", "u1")])), np.zeros((3, 4), np.float32)
+    for array in (record["a"], x[::-1], x[:, ::-1]):
+        with pytest.raises(ArgumentError, match=r"the strides of X, in bytes.* and none negative"):
+            run(function("%X: ptr<f32>", ""), (1, 1, 1), [array])
 
 
 BLOCKS = """
@@ -1119,7 +1128,9 @@ def test_overlapping_arguments_are_one_memory() -> None:
     message = races("%X: ptr<i32>, %Y: ptr<i32>", SHIFTED, [x[:4], x[1:5]])
     assert "as an element of" in message
     run(function("%X: ptr<i32>, %Y: ptr<i32>", SHIFTED), (3, 1, 1), [x[:3], x[3:]])
-    run(function("%X: ptr<i32>, %Y: ptr<i32>", SHIFTED), (3, 1, 1), [x[::2], x[1::2]])
+    doubled = SHIFTED.replace("%x:", "%two: i32 = constant 2\n%q: i32 = mul %p, %two\n%x:")
+    doubled = doubled.replace("%X, %p", "%X, %q").replace("%Y, %p", "%Y, %q")
+    run(function("%X: ptr<i32>, %Y: ptr<i32>", doubled), (3, 1, 1), [x[::2], x[1::2]])
     run(function("%X: ptr<i32>, %Y: ptr<i32>", SHIFTED), (3, 1, 1), [x[:3], x[:3]])
 
 

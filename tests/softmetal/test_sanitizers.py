@@ -129,3 +129,52 @@ def test_a_library_that_was_not_checked_is_refused() -> None:
         [sys.executable, "-c", program], env=environment, input=image, stdout=subprocess.PIPE
     )
     assert b"made without sanitizers" in done.stdout
+
+
+# Arrays that leave out some of the memory that they span: which elements of that may be touched.
+GAPS = """
+import json
+import numpy as np
+import iris
+from iris.errors import DeviceError
+
+@iris.kernel
+def copy(X, Out, first, count, N: iris.constexpr):
+    i = first + iris.arange(0, N)
+    inside = iris.arange(0, N) < count
+    iris.store(Out + i, iris.load(X + i, mask=inside), mask=inside)
+
+found = {}
+for dtype in ("uint8", "float16", "float32", "int64"):
+    for step in (2, 3, 5):
+        x, out = np.arange(40).astype(dtype), np.zeros(40, dtype)
+        for i in range(14):
+            for given in ((iris.strided(x[1::step]), out), (x, iris.strided(out[1::step]))):
+                try:
+                    copy[1](*given, i, 1, N=1, device="softmetal")
+                    found[f"{dtype} {step} {i} {given[0] is x}"] = ""
+                except DeviceError as error:
+                    found[f"{dtype} {step} {i} {given[0] is x}"] = str(error)
+    copy[1](x, out, 0, 40, N=64, device="softmetal")  # the memory has no gaps any more
+    assert (x == out).all()
+print(json.dumps(found))
+"""
+
+
+def test_what_lies_between_elements_may_not_be_touched(tmp_path: Path) -> None:
+    program = tmp_path / "gaps.py"
+    program.write_text(GAPS)
+    done = subprocess.run(
+        [sys.executable, program],
+        env={**os.environ, "IRIS_SOFTMETAL_SANITIZE": "1"},
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=300,
+    )
+    for which, error in json.loads(done.stdout).items():
+        _, step, i, writes = which.split()
+        if int(i) % int(step) == 0:
+            assert error == "", which
+        else:
+            array = "buffer 1 (Out)" if writes == "True" else "buffer 0 (X)"
+            assert f"of {array}, between two elements" in error, which

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from iris.errors import ArgumentError, DTypeError, UserError
 from iris.frontend.function import TileFunction
@@ -70,6 +71,32 @@ def as_array(name: str, value: object) -> Array | None:
     if hasattr(value, "__array_interface__"):
         return np.asarray(value)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """An array of which a kernel gets the memory as it is; `iris.strided` makes it."""
+
+    array: Array
+
+
+def strided(array: Any) -> Any:
+    """Pass an array that is not contiguous to a kernel that reckons with its strides.
+
+    matmul[grid](a, iris.strided(b.T), out, ..., *[s // b.itemsize for s in b.T.strides])
+
+    The kernel gets the memory from the first element on.  Only the array's own elements are in
+    bounds: what lies between them is not there to be read, and is never written to.  Strides may be
+    0, but not negative; elements of what is written to may not overlap.
+    """
+    if isinstance(array, (Buffer, Strided)):
+        return array
+    found = as_array("the argument of iris.strided", array)
+    if found is None:
+        raise error_here(
+            ArgumentError, f"iris.strided takes an array, not a {type(array).__name__}"
+        )
+    return Strided(found)
 
 
 def array_dtype(name: str, array: Array) -> DType:
@@ -164,11 +191,13 @@ def call(function: TileFunction, positional: Sequence[Any], named: Mapping[str, 
         if isinstance(value, Buffer):
             buffers[name] = passed[name] = value
             continue
-        array = as_array(name, value)
+        array = value.array if isinstance(value, Strided) else as_array(name, value)
         if array is None:
             specs[name] = scalar_spec(name, value, dividing)
             passed[name] = value
         else:
+            if not array.flags.c_contiguous:
+                _check_strides(name, array, asked=isinstance(value, Strided))
             arrays[name] = passed[name] = array
     if arrays:
         for block in _blocks(arrays):
@@ -176,7 +205,9 @@ def call(function: TileFunction, positional: Sequence[Any], named: Mapping[str, 
             for name, offset in block.offsets.items():
                 array = arrays[name]
                 dtype, is_aligned = array_dtype(name, array), offset % ALIGNMENT == 0
-                specs[name] = _array_spec(dtype, array.shape, apart, is_aligned)
+                specs[name] = _array_spec(
+                    dtype, array.shape, apart, is_aligned, _rows_are_dense(array)
+                )
         _check_apart(arrays, buffers)
     if buffers:
         memories = [id(buffer.argument.memory) for buffer in buffers.values()]
@@ -187,9 +218,59 @@ def call(function: TileFunction, positional: Sequence[Any], named: Mapping[str, 
 
 
 @lru_cache(maxsize=1 << 12)
-def _array_spec(dtype: DType, shape: tuple[int, ...], noalias: bool, aligned: bool) -> ArraySpec:
+def _array_spec(
+    dtype: DType, shape: tuple[int, ...], noalias: bool, aligned: bool, rows_are_dense: bool = True
+) -> ArraySpec:
     divisors = tuple([gcd(n, ALIGNMENT) for n in shape])
-    return _interned(ArraySpec(dtype, len(shape), noalias, aligned, divisors))
+    return _interned(ArraySpec(dtype, len(shape), noalias, aligned, divisors, rows_are_dense))
+
+
+def _rows_are_dense(array: Array) -> bool:
+    return array.flags.c_contiguous or array.shape[-1] <= 1 or array.strides[-1] == array.itemsize
+
+
+def _check_strides(name: str, array: Array, *, asked: bool) -> None:
+    """Refuse an array that is not contiguous, unless it is passed as one that need not be."""
+    strides = f"its shape is {array.shape}, and its strides, in bytes, are {array.strides}"
+    if not asked:
+        raise error_here(
+            ArgumentError,
+            f"{name} is not contiguous: {strides}; pass np.ascontiguousarray({name}), a copy in "
+            f"row-major order, or iris.strided({name}) if the kernel reckons with its strides",
+        )
+    for n, stride in zip(array.shape, array.strides, strict=True):
+        if n > 1 and (stride < 0 or stride % array.itemsize):
+            what = "negative" if stride < 0 else "no whole number of elements"
+            raise error_here(
+                ArgumentError,
+                f"{name} has a stride that is {what}: {strides}; pass np.ascontiguousarray({name})",
+            )
+
+
+def check_written(name: str, array: Array) -> None:
+    """Refuse an array that a kernel cannot write to."""
+    if not array.flags.writeable:
+        raise error_here(ArgumentError, f"{name} is written to, but its array is read-only")
+    if not array.flags.c_contiguous and overlaps_itself(array):
+        raise error_here(
+            ArgumentError,
+            f"{name} is written to, but some of its elements overlap: its shape is {array.shape}, "
+            f"and its strides, in bytes, are {array.strides}",
+        )
+
+
+def overlaps_itself(array: Array) -> bool:
+    """Whether two elements, of which none is before the first, share memory."""
+    end = array.itemsize
+    axes = zip(array.strides, array.shape, strict=True)
+    for stride, n in sorted([(stride, n) for stride, n in axes if n > 1]):
+        if stride < end:  # it may be so
+            _, high = byte_bounds(array)
+            own = np.zeros(high - array.ctypes.data, np.bool_)
+            as_strided(own, array.shape, array.strides)[...] = True
+            return int(np.count_nonzero(own)) < array.size
+        end += stride * (n - 1)
+    return False
 
 
 def _check_apart(arrays: Mapping[str, Array], buffers: Mapping[str, Buffer]) -> None:
@@ -208,16 +289,18 @@ def place(device: Device, arrays: Mapping[str, Array]) -> dict[str, ArrayArgumen
     """Copies of arrays in device memory, in which arrays that overlap still do."""
     placed: dict[str, ArrayArgument] = {}
     for block in _blocks(arrays):
-        memory = device.allocate(block.size)
+        is_dense = all(arrays[name].flags.c_contiguous for name in block.offsets)
+        # What else may not be touched is told of memory that nothing else is put into afterwards.
+        memory = device.allocate(block.size, persistent=not is_dense)
         for name, offset in block.offsets.items():
             array = arrays[name]
-            if len(block.offsets) > 1 and not array.flags.c_contiguous:
-                others = ", ".join(block.offsets)
-                raise error_here(
-                    ArgumentError, f"{others} overlap in memory, and {name} is not contiguous"
-                )
-            placed[name] = ArrayArgument(memory, offset, array_dtype(name, array), array.shape)
+            dtype, strides = array_dtype(name, array), None
+            if not array.flags.c_contiguous:
+                strides = tuple([stride // array.itemsize for stride in array.strides])
+            placed[name] = ArrayArgument(memory, offset, dtype, array.shape, strides)
             device.copy_in(placed[name], array)
+        if not is_dense:
+            device.bound(memory, [placed[name] for name in block.offsets])
     return placed
 
 
@@ -234,7 +317,7 @@ def _blocks(arrays: Mapping[str, Array]) -> list[_Block]:
     start = end = -1
     for low, high, name in sorted((*byte_bounds(a), n) for n, a in arrays.items()):
         if low >= end:
-            blocks.append(_Block(arrays[name].nbytes, {name: 0}))
+            blocks.append(_Block(high - low, {name: 0}))
             start, end = low, high
         else:
             end = max(end, high)

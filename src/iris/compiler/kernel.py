@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from iris import knobs
-from iris.compiler.arguments import Call, call, place
+from iris.compiler.arguments import Call, call, check_written, place
 from iris.compiler.check import check_stages
 from iris.compiler.compilation import Compilation, Options, dumps, entry_of, optimize
 from iris.errors import ArgumentError, IrisError, SourceError
@@ -273,8 +273,7 @@ def _run_on_copies(
     """Run a kernel on copies of the arrays among its arguments, and copy back what it wrote."""
     arrays = given.arrays
     for name in compiled.written & arrays.keys():
-        if not arrays[name].flags.writeable:
-            raise error_here(ArgumentError, f"{name} is written to, but its array is read-only")
+        check_written(name, arrays[name])
     placed = place(device, arrays)
     device.launch(compiled.program, grid, _given(given, placed), stream)
     for argument in placed.values():

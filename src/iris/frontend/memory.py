@@ -126,6 +126,12 @@ def _block(
     a pointer's own offset is an index along such a leading dimension."""
     if len(shape) != 2:
         raise error_here(ShapeError, f"{use} takes a shape of two sizes, not {shape}")
+    if not pointer.spec.rows_are_dense:
+        raise error_here(
+            PointerError,
+            f"{use} takes matrices whose columns are one element apart, and those of "
+            f"{pointer.name} are not; use iris.{use.removeprefix('tile_')} with offsets",
+        )
     limit: Traced | None = None
     given = rows is not None, cols is not None
     if pointer.offset is not None and not all(given):

@@ -20,6 +20,7 @@ class ArraySpec:
     noalias: bool = False
     aligned: bool = False  # it starts at a multiple of 16 bytes
     divisors: tuple[int, ...] = ()  # for each axis, the power of two up to 16 that divides its size
+    rows_are_dense: bool = True  # elements are next to each other along the last axis
 
     @property
     def type(self) -> Ptr:

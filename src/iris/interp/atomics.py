@@ -44,7 +44,7 @@ def update(kind: AtomicKind, view: View, index: Array, values: Array) -> Array:
         return both
 
     old = np.empty_like(values)
-    for lanes in _in_turn(view.place(index)):
+    for lanes in _in_turn(index):
         all_values = running(view.read(index[lanes[0]]), values[lanes])
         old[lanes] = all_values[:-1]
         view.write(index[lanes[0]], all_values[-1])
@@ -55,7 +55,7 @@ def compare_and_swap(view: View, index: Array, expected: Array, values: Array) -
     """Writes where the bits are the expected ones, lane after lane; gives the old elements."""
     old = np.empty_like(values)
     wanted = scalar.to_bits(view.dtype, expected)
-    for lanes in _in_turn(view.place(index)):
+    for lanes in _in_turn(index):
         for turn in lanes:
             found = view.read(index[turn])
             same = scalar.to_bits(view.dtype, found) == wanted[turn]

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import as_strided
 
 from iris.errors import ArgumentError
+from iris.interp.strides import elements_of
 from iris.ir import scalar
 from iris.ir.types import DType, Ptr, bf16
 
@@ -25,49 +25,52 @@ def memory_dtype(dtype: DType) -> np.dtype[Any]:
 
 
 class View:
-    """An argument's array, as its elements in row-major order."""
+    """An argument's array, as the memory from its first element on."""
 
-    __slots__ = ("array", "dtype", "flat", "name", "noalias", "places", "shadow", "start", "width")
+    __slots__ = (
+        "array",
+        "dtype",
+        "elements",
+        "flat",
+        "name",
+        "noalias",
+        "shadow",
+        "start",
+        "width",
+    )
 
     def __init__(self, name: str, type_: Ptr, array: Array):
         self.name = name
         self.dtype = type_.element
         self.noalias = type_.noalias
         self.array = array
-        self.places: Array | None = None  # where each element is in `flat`; None: in order
-        if array.flags.c_contiguous:
-            self.flat = array.reshape(-1)
-        else:
-            self.flat, self.places = _span(name, array)
+        self.elements = elements_of(name, array)
+        self.flat = self.elements.flat
         self.shadow: Shadow | None = None
         self.start = 0  # where `flat` starts in the shadow,
         self.width = 1  # and how much of the shadow an element takes
 
     @property
     def size(self) -> int:
-        return self.array.size
+        """How many elements there would be if none were left out."""
+        return self.flat.size
 
     def read(self, index: Array) -> Array:
         """The elements at indices that are in bounds, in storage."""
-        found = self.flat.take(self.place(index))
+        found = self.flat.take(index)
         return scalar.from_bits(self.dtype, found) if self.dtype is bf16 else found
 
     def write(self, index: Array, values: Array) -> None:
         """Writes elements at indices that are in bounds; of several in one place the last stays."""
-        self.flat[self.place(index)] = (
+        # NumPy scatters by its own index type much faster than by others.
+        self.flat[index.astype(np.intp, copy=False)] = (
             scalar.to_bits(self.dtype, values) if self.dtype is bf16 else values
         )
-
-    def place(self, index: Array) -> Array:
-        """Where in `flat` elements are."""
-        # NumPy scatters by its own index type much faster than by others.
-        place = index.astype(np.intp, copy=False)
-        return place if self.places is None else self.places.take(place)
 
     def touch(self, use: Use, index: Array, stamps: Array) -> Conflict | None:
         """Notes in the shadow, of which there must be one, who uses which elements."""
         assert self.shadow is not None
-        units = self.place(index)
+        units = index.astype(np.intp, copy=False)
         if self.width > 1 or self.start:
             units = units * self.width + self.start
         for part in range(self.width):
@@ -75,24 +78,6 @@ class View:
             if conflict is not None:
                 return conflict
         return None
-
-
-def _span(name: str, array: Array) -> tuple[Array, Array]:
-    """The memory from an array's lowest element to its highest, and where in it each is."""
-    size, places = array.itemsize, np.zeros(array.shape, np.intp)
-    if any(step % size for step in array.strides):
-        raise ArgumentError(
-            f"the elements of {name} are not a whole number of elements apart; pass a copy of it"
-        )
-    lowest = array[tuple([slice(None, None, -1 if s < 0 else 1) for s in array.strides])]
-    for axis, (count, step) in enumerate(zip(array.shape, array.strides, strict=True)):
-        steps = np.arange(count) if step >= 0 else np.arange(1 - count, 1)
-        shape = [-1 if i == axis else 1 for i in range(array.ndim)]
-        places += (steps * (step // size)).reshape(shape)
-    count = int(places.max(initial=-1)) + 1
-    return as_strided(lowest, (count,), (size,), writeable=array.flags.writeable), places.reshape(
-        -1
-    )
 
 
 class Use(Enum):

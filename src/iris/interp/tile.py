@@ -285,17 +285,12 @@ def _reach(
     unless there is no element; and where it is active, if not everywhere."""
     if active is not None and active.all():
         active = None
-    if int(offset.min()) < 0 or int(offset.max()) >= view.size:
-        outside = (offset < 0) | (offset >= view.size)
+    holes = view.elements.own is not None
+    if holes or int(offset.min()) < 0 or int(offset.max()) >= view.size:
+        outside = view.elements.outside(offset)
         bad = outside if active is None else outside & active
         if bad.any():
-            frame.fail(
-                op,
-                bad,
-                f"is outside {view.name}, which has {view.size} elements",
-                view=view,
-                index=offset,
-            )
+            frame.fail(op, bad, f"is outside {view.name}, {view.elements}", view=view, index=offset)
         offset = np.where(outside, 0, offset)
     return offset.astype(np.intp, copy=False), active
 

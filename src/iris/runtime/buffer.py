@@ -16,7 +16,7 @@ import numpy.typing as npt
 from iris.errors import ArgumentError, DTypeError
 from iris.ir.scalar import storage
 from iris.ir.types import DTYPES, DType, bf16
-from iris.runtime.device import Array, ArrayArgument, Device
+from iris.runtime.device import Array, ArrayArgument, Device, stored
 from iris.runtime.devices import select
 
 _BY_NAME: dict[str, DType] = {
@@ -70,7 +70,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        return self.size * _stored(self.dtype).itemsize
+        return self.size * stored(self.dtype).itemsize
 
     def numpy(self) -> Array:
         """The elements as a NumPy array, once the launches that use them are done: of the same
@@ -82,7 +82,7 @@ class Buffer:
         self.device.synchronize(argument.memory)
         view = self.device.view(argument)
         if view is None:
-            view = np.empty(self.shape, _stored(self.dtype))
+            view = np.empty(self.shape, stored(self.dtype))
             self.device.copy_out(argument, view)
             view.flags.writeable = False
         return view.view(_ml_dtypes().bfloat16) if self.dtype is bf16 else view
@@ -154,7 +154,7 @@ def empty(
     if any(n < 0 for n in lengths):
         raise ArgumentError(f"no size of a shape is negative: {shape}")
     known = dtype if isinstance(dtype, DType) else _known(np.dtype(dtype))
-    size = prod(lengths) * _stored(known).itemsize
+    size = prod(lengths) * stored(known).itemsize
     return Buffer(on, on.allocate(size, persistent=persistent), known, lengths)
 
 
@@ -209,10 +209,6 @@ def _adopted(device: Device, array: Array) -> Any:
     if memory is not None:
         _ADOPTED.append(_Adopted(weakref.ref(memory), device, low, high))
     return memory
-
-
-def _stored(dtype: DType) -> np.dtype[Any]:
-    return np.dtype(np.uint16) if dtype is bf16 else storage(dtype)
 
 
 def _ml_dtypes() -> ModuleType:

@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from iris.ir.control import Func
 from iris.ir.core import Level
-from iris.ir.types import DType
+from iris.ir.scalar import storage
+from iris.ir.types import DType, bf16
 
 if TYPE_CHECKING:
     from iris.codegen.language import Language
@@ -47,6 +48,13 @@ class ArrayArgument:
     offset: int
     dtype: DType
     shape: tuple[int, ...]
+    strides: tuple[int, ...] | None = None  # in elements; None: in row-major order
+
+    @property
+    def byte_strides(self) -> tuple[int, ...] | None:
+        """What is from one element along an axis to the next; None: in row-major order."""
+        size = stored(self.dtype).itemsize
+        return None if self.strides is None else tuple([size * n for n in self.strides])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +105,10 @@ class Device:
         that cannot be."""
         return None
 
+    def bound(self, memory: Any, elements: Sequence[ArrayArgument]) -> None:
+        """Told of what is in memory whose other bytes no launch may touch; a device that sees
+        every access reports those."""
+
     def view(self, of: ArrayArgument) -> Array | None:
         """Device memory as an array, bf16 as its bits; None if it is out of the host's reach."""
         return None
@@ -131,6 +143,11 @@ class Device:
     def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
         """Tell of every launch from now on, once it is done, when it ran; None to end that."""
         raise NotImplementedError
+
+
+def stored(dtype: DType) -> np.dtype[Any]:
+    """What NumPy keeps elements as: those of bf16, which it has not, as their bits."""
+    return np.dtype(np.uint16) if dtype is bf16 else storage(dtype)
 
 
 def as_stored(array: Array) -> Array:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iris.ir.control import Func
 from iris.ir.core import Level
-from iris.ir.scalar import storage
-from iris.ir.types import bf16
-from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program, Timing, as_stored
+from iris.runtime.device import (
+    Array,
+    ArrayArgument,
+    Device,
+    Grid,
+    Program,
+    Timing,
+    as_stored,
+    stored,
+)
 
 if TYPE_CHECKING:
     from iris.codegen.source import Source
@@ -66,10 +72,9 @@ class Interpreter(Device):
 
     @staticmethod
     def _view(argument: ArrayArgument) -> Array:
-        stored = np.dtype(np.uint16) if argument.dtype is bf16 else storage(argument.dtype)
-        size = prod(argument.shape) * stored.itemsize
-        block = argument.memory[argument.offset : argument.offset + size]
-        return np.asarray(block.view(stored).reshape(argument.shape))
+        dtype, strides = stored(argument.dtype), argument.byte_strides
+        made: Array = np.ndarray(argument.shape, dtype, argument.memory, argument.offset, strides)
+        return made
 
 
 class MetalInterpreter(Interpreter):

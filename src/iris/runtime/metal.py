@@ -27,11 +27,19 @@ from iris.errors import DeviceError, IrisError, OutOfResources
 from iris.ir.control import Func
 from iris.ir.core import Location
 from iris.ir.literal import encode
-from iris.ir.scalar import storage
-from iris.ir.types import DType, bf16, i32, u32
+from iris.ir.types import DType, i32, u32
 from iris.runtime import reports
 from iris.runtime.cache import Cache
-from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program, Timing, as_stored
+from iris.runtime.device import (
+    Array,
+    ArrayArgument,
+    Device,
+    Grid,
+    Program,
+    Timing,
+    as_stored,
+    stored,
+)
 from iris.runtime.memory import Block, Memory, Pool
 from iris.runtime.messages import (
     LANGUAGE,
@@ -357,11 +365,11 @@ class _Span:
 
     def __init__(self, of: ArrayArgument):
         self.memory = of.memory
-        stored = np.dtype(np.uint16) if of.dtype is bf16 else storage(of.dtype)
         self.__array_interface__ = {
             "version": 3,
             "shape": of.shape,
-            "typestr": stored.str,
+            "strides": of.byte_strides,
+            "typestr": stored(of.dtype).str,
             "data": (of.memory.block.contents + of.offset, False),
         }
 

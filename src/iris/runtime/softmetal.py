@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from iris import knobs
+from iris.runtime.device import ArrayArgument, stored
+from iris.runtime.memory import Memory
 from iris.runtime.metal import Metal, data_maker, device_maker
-from iris.runtime.objc import Runtime
+from iris.runtime.objc import Pointer, Runtime, UInteger
 from iris.softmetal import build
 
 
@@ -27,7 +31,18 @@ class Softmetal(Metal):
     def open(self) -> tuple[Runtime, Callable[[], int | None]]:
         library = ctypes.CDLL(str(build.library()))
         self._data = data_maker(library)
+        self._make_gaps = library["msl_make_gaps"]
+        self._make_gaps.restype, self._make_gaps.argtypes = None, (Pointer, UInteger, Pointer)
         return Runtime(library), device_maker(library)
+
+    def bound(self, memory: Memory, elements: Sequence[ArrayArgument]) -> None:
+        if not knobs.sanitize():
+            return
+        touchable = np.zeros(memory.block.size, np.uint8)
+        for one in elements:
+            bits = np.ndarray(one.shape, stored(one.dtype), touchable, one.offset, one.byte_strides)
+            bits.view(f"u{bits.itemsize}")[...] = np.iinfo(f"u{bits.itemsize}").max
+        self._make_gaps(memory.block.contents, touchable.nbytes, touchable.ctypes.data)
 
     def toolchain(self) -> str:
         # The folder is named by all that the library is made of.

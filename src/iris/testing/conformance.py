@@ -103,6 +103,22 @@ def arrays_may_share_memory(device: Device) -> None:
 
 
 @_check
+def arrays_may_have_strides(device: Device) -> None:
+    memory = device.allocate(96)
+    whole = ArrayArgument(memory, 0, iris.f32, (24,))
+    part = ArrayArgument(memory, 8, iris.f32, (2, 3), (12, 4))
+    device.copy_in(whole, np.arange(24, dtype=np.float32))
+    found = np.zeros((2, 3), np.float32)
+    device.copy_out(part, found)
+    _equal(found, [[2, 6, 10], [14, 18, 22]], "strides do not say where elements are")
+    device.copy_in(part, np.zeros((2, 3), np.float32))
+    expected = np.where(np.arange(24) % 4 == 2, 0, np.arange(24))
+    everything = np.zeros(24, np.float32)
+    device.copy_out(whole, everything)
+    _equal(everything, expected, "what lies between the elements of an array is changed")
+
+
+@_check
 def a_freed_buffer_is_no_more(device: Device) -> None:
     buffer = iris.asarray(np.zeros(4, np.float32), device=device)
     kept = buffer.numpy()

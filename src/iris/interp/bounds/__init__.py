@@ -67,8 +67,7 @@ def run(
 
 def _errors(launch: BoundedLaunch, view: View) -> Array:
     found = launch.memory.read(view, np.arange(view.size))
-    shape = view.array.shape
-    return np.zeros(shape) if found is None else found.reshape(shape)
+    return np.zeros(view.array.shape) if found is None else view.elements.shaped(found)
 
 
 def _contended(

@@ -21,7 +21,7 @@ Found = Sequence[Array]
 
 def places(view: View, offset: Array) -> Array:
     """Indices that are in bounds: where they were not, nothing is accessed."""
-    outside = (offset < 0) | (offset >= view.size)
+    outside = view.elements.outside(offset)
     return np.where(outside, 0, offset) if outside.any() else offset
 
 
@@ -111,7 +111,7 @@ def _store(
     where = np.broadcast_to(active & (unmasked == 0), shape)
     memory.write(view, index[where], np.broadcast_to(error, shape)[where])
     if unmasked.any():  # maybe written, maybe not
-        there = (offset >= 0) & (offset < view.size)
+        there = ~view.elements.outside(offset)
         memory.write(view, index[np.broadcast_to((unmasked > 0) & there, shape)], np.inf)
 
 

@@ -98,4 +98,4 @@ class Memory:
 
 def units(view: View, index: Array) -> Array:
     """The first unit of the shadow of each element."""
-    return view.place(index) * view.width + view.start
+    return index.astype(np.intp, copy=False) * view.width + view.start

@@ -26,16 +26,13 @@ def reach(
     """
     active = frame.enabled(mask, offset.ndim)
     last = memory.size - count
-    if int(offset.min()) < 0 or int(offset.max()) > last:
-        outside = (offset < 0) | (offset > last)
+    if memory.gaps is not None or int(offset.min()) < 0 or int(offset.max()) > last:
+        outside = memory.outside(offset, count)
         bad = outside if active is None else outside & active
         if bad.any():
-            what = f"is outside {memory.name}, which has {memory.size} elements"
+            what = f"is outside {memory.name}, {memory.extent}"
             if count > 1:
-                what = (
-                    f"and the {count - 1} after it are not all in {memory.name}, "
-                    f"which has {memory.size} elements"
-                )
+                what = f"and the {count - 1} after it are not all in {memory.name}, {memory.extent}"
             frame.fail(op, bad, what, memory=memory, index=offset)
         if last < 0:
             return None

@@ -35,16 +35,30 @@ def memory_dtype(dtype: DType) -> np.dtype[Any]:
 class Memory:
     """Elements that can be loaded and stored, by their *places* in a flat array."""
 
-    __slots__ = ("dtype", "flat", "name", "shadow", "size", "start", "width")
+    __slots__ = ("dtype", "flat", "gaps", "name", "shadow", "size", "start", "width")
 
     kind: ClassVar[str]
     name: str
     dtype: DType
-    size: int  # how many elements there are
+    size: int  # how many elements there are, with those that are left out
+    gaps: Array | None  # which of them are left out, if any are
     flat: Array
     shadow: Shadow | None  # if accesses are noted;
     start: int  # in it, where the first place is,
     width: int  # and how many units each takes
+
+    def outside(self, first: Array, count: int) -> Array:
+        """Where some of the `count` elements from an index on are none of these."""
+        outside: Array = (first < 0) | (first > self.size - count)
+        if self.gaps is not None:
+            for after in range(count):
+                outside |= self.gaps.take(np.where(outside, 0, first + after))
+        return outside
+
+    @property
+    def extent(self) -> str:
+        """How much there is, to people."""
+        return f"which has {self.size} elements"
 
     def places(self, index: Array, rows: Array) -> Array:
         """Where elements at indices that are in bounds are."""
@@ -97,9 +111,9 @@ class Memory:
 
 
 class Device(Memory):
-    """An argument's array, as its elements in row-major order."""
+    """An argument's array, as the memory from its first element on."""
 
-    __slots__ = ("array", "noalias", "order")
+    __slots__ = ("array", "noalias")
     kind = "device"
 
     def __init__(self, name: str, type_: Ptr, array: Array):
@@ -107,12 +121,8 @@ class Device(Memory):
         self.dtype = type_.element
         self.noalias = type_.noalias
         self.array = array
-        self.size = array.size
-        self.order: Array | None = None  # where each element is in `flat`; None: in order
-        if array.flags.c_contiguous:
-            self.flat = array.reshape(-1)
-        else:
-            self.flat, self.order = _span(name, array)
+        self.flat, self.gaps = _span(name, array)
+        self.size = self.flat.size
         self.shadow = None
         self.start, self.width = 0, 1
         if type_.aligned and self.size and self.address % ALIGNMENT:
@@ -125,11 +135,18 @@ class Device(Memory):
     def address(self) -> int:
         return _address(self)
 
+    @property
+    def extent(self) -> str:
+        if self.gaps is None:
+            return super().extent
+        strides = tuple([step // self.itemsize for step in self.array.strides])
+        return f"which has the shape {self.array.shape} and, in elements, the strides {strides}"
+
     def places(self, index: Array, rows: Array) -> Array:
-        return index if self.order is None else self.order.take(index)
+        return index
 
     def index_at(self, place: int) -> int:
-        return place if self.order is None else int(np.flatnonzero(self.order == place)[0])
+        return place
 
     def stamps(self, chunk: Chunk, own: Array, rows: Array, threads: Array) -> Stamps:
         return chunk.device_stamps(own, rows)
@@ -166,6 +183,7 @@ class Shared(Memory):
         self.name = name
         self.dtype = type_.element
         self.size = type_.count
+        self.gaps = None
         self.arena = arena
         self.first = first  # byte of the allocation
         stored = np.dtype(np.uint8) if self.dtype is bool_ else memory_dtype(self.dtype)
@@ -196,21 +214,21 @@ class Shared(Memory):
         counters.shared(first, count * self.itemsize, loads)
 
 
-def _span(name: str, array: Array) -> tuple[Array, Array]:
-    """The memory from an array's lowest element to its highest, and where in it each is."""
+def _span(name: str, array: Array) -> tuple[Array, Array | None]:
+    """The memory from an array's first element to its last, and what of it is no element."""
+    if array.flags.c_contiguous:
+        return array.reshape(-1), None
     size, places = array.itemsize, np.zeros(array.shape, np.intp)
-    if any(step % size for step in array.strides):
-        raise ArgumentError(
-            f"the elements of {name} are not a whole number of elements apart; pass a copy of it"
-        )
-    lowest = array[tuple([slice(None, None, -1 if s < 0 else 1) for s in array.strides])]
     for axis, (count, step) in enumerate(zip(array.shape, array.strides, strict=True)):
-        steps = np.arange(count) if step >= 0 else np.arange(1 - count, 1)
-        shape = [-1 if i == axis else 1 for i in range(array.ndim)]
-        places += (steps * (step // size)).reshape(shape)
-    count = int(places.max(initial=-1)) + 1
-    flat = as_strided(lowest, (count,), (size,), writeable=array.flags.writeable)
-    return flat, places.reshape(-1)
+        if count > 1 and (step % size or step < 0):
+            what = "negative" if step < 0 else "no whole number of elements"
+            raise ArgumentError(f"{name} has a stride that is {what}; pass a copy of it")
+        steps = np.arange(count) * (step // size)
+        places += steps.reshape([-1 if i == axis else 1 for i in range(array.ndim)])
+    gaps = np.ones(int(places.max(initial=-1)) + 1, np.bool_)
+    gaps[places] = False
+    flat = as_strided(array, gaps.shape, (size,), writeable=array.flags.writeable)
+    return flat, gaps if gaps.any() else None
 
 
 def share_shadows(

@@ -76,6 +76,7 @@ static unsigned oldest;
 void guarded_unmap(struct guarded *memory)
 {
     if (!memory->mapping) return;
+    msl_close_gaps(memory->start);
     msl_make_touchable((char *)memory->mapping + memory->mapped - GUARD - ALIGNMENT, ALIGNMENT);
     // Mapped anew, rather than protected: the memory itself is free at once.
     mmap(memory->mapping, memory->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

@@ -360,4 +360,12 @@ void msl_make_touchable(const void *start, unsigned long bytes) {
     if (msl::shadow_in_use()) softmetal::make_touchable(start, bytes);
 }
 
+void msl_make_gaps(const void *start, unsigned long bytes, const unsigned char *touchable) {
+    if (msl::shadow_in_use()) msl::make_gaps(start, bytes, touchable);
+}
+
+void msl_close_gaps(const void *start) {
+    if (msl::shadow_in_use()) msl::close_gaps(start);
+}
+
 void msl_free(char *text) { free(text); }

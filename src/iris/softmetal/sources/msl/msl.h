@@ -107,6 +107,11 @@ char *msl_run(const msl_launch *);
 void msl_make_untouchable(const void *start, unsigned long bytes);
 void msl_make_touchable(const void *start, unsigned long bytes);
 
+// Of memory that starts at a multiple of eight, a byte for each says whether kernels may touch it, until that
+// ends.
+void msl_make_gaps(const void *start, unsigned long bytes, const unsigned char *touchable);
+void msl_close_gaps(const void *start);
+
 void msl_free(char *text);
 
 #ifdef __cplusplus

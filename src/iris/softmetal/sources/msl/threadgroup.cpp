@@ -71,7 +71,8 @@ void fence() { current_runner->running_job().races->fence(); }
 }  // namespace
 
 softmetal::Machine machine_for_kernels() {
-    return {meet, barrier, threadgroup_memory, lane, space, untouchable, undefined, touched, fence, false, nullptr};
+    return {meet, barrier, threadgroup_memory, lane, space, untouchable, is_in_no_gap,
+            undefined, touched, fence, false, nullptr};
 }
 
 Runner *Runner::current() {
@@ -444,6 +445,7 @@ std::string Runner::Stop::where(const Job &job, const Stacks &stacks) const {
     case softmetal::untouchable_scope: return "a variable of the thread that is gone";
     case softmetal::untouchable_global: return "past the end of a constant";
     case softmetal::untouchable_threadgroup: return "outside of a variable in threadgroup memory";
+    case softmetal::untouchable_gap: return place_in_buffer(job, address) + ", between two elements";
     case softmetal::untouchable_buffer:
         return (may_be_touched(address) ? "over the end of " : "") + near_buffer(job, address);
     default: return near_buffer(job, address);
