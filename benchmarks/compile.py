@@ -316,7 +316,7 @@ def tinygrad_times(program: Callable[[], Any], *, repeat: int) -> list[float]:
             if call.op is Ops.CALL and call.src[0].op is Ops.SINK:
                 do_to_program(call.src[0], renderer)
 
-    return report.measure(sources, repeat=repeat + 1)[1:]
+    return report.measure(sources, repeat=repeat + 1)[-repeat:]
 
 
 def main() -> None:
@@ -324,14 +324,15 @@ def main() -> None:
     has_triton = all(map(importlib.util.find_spec, ("triton", "torch")))
     has_tinygrad = importlib.util.find_spec("tinygrad") is not None
     caches = Caches()
-    for n, kind in ((1008, ""), (1001, ", ragged")):
+    sizes = report.some({"": 1008, ", ragged": 1001}, ", ragged")
+    for kind, n in sizes.items():
         theirs = tinygrad_programs(n) if has_tinygrad else {}
         for name, case in cases(n).items():
             function = TileFunction(case.kernel.function.function)
             caches.clear()
             cold = compiled(case, function)["warm"]
             timed = []
-            for _ in range(20):
+            for _ in range(report.times(20)):
                 caches.clear()
                 gc.collect()
                 timed.append(compiled(case, fresh(function)))

@@ -20,8 +20,8 @@ from iris.runtime.messages import CONCURRENT
 from iris.runtime.metal import Metal
 from iris.softmetal import build
 
-LAUNCHES = 4000
-ROUNDS = 9
+LAUNCHES = report.times(4000)
+ROUNDS = report.times(9)
 
 
 @iris.kernel

@@ -1,15 +1,34 @@
-"""What every benchmark prints and writes: a table, and JSON beside it."""
+"""What every benchmark prints and writes: a table, and JSON beside it.
+
+With `--short` a benchmark only shows that it works: each thing is done once, of many cases some
+are tried, and no JSON is written.
+"""
 
 from __future__ import annotations
 
 import json
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 RESULTS = Path(__file__).parent / "results"
+SHORT = "--short" in sys.argv[1:]
+
+Case = TypeVar("Case")
+
+
+def times(usual: int) -> int:
+    """How often to do what is done so often."""
+    return 1 if SHORT else usual
+
+
+def some(cases: dict[str, Case], *short: str) -> dict[str, Case]:
+    """The cases to try: all, or those of a short run."""
+    return {name: cases[name] for name in short} if SHORT else cases
 
 
 def measure(
@@ -17,7 +36,7 @@ def measure(
 ) -> list[float]:
     """Seconds of each of `repeat` runs, each with what a fresh set-up gave."""
     seconds = []
-    for _ in range(repeat):
+    for _ in range(times(repeat)):
         given = setup()
         start = time.perf_counter()
         run(given)
@@ -42,6 +61,8 @@ def write(name: str, rows: dict[str, dict[str, float]]) -> None:
     for label, row in rows.items():
         cells = (f"{row[c]:10.2f}" if c in row else " " * 10 for c in columns)
         print(f"{label:{width}}", *cells)
+    if SHORT:
+        return
     RESULTS.mkdir(exist_ok=True)
     machine = {"python": platform.python_version(), "machine": platform.machine()}
     text = json.dumps({"machine": machine, "rows": rows}, indent=2)
