@@ -199,6 +199,7 @@ func metal @reduce returns=[f32](%X: ptr<f32>, %acc: regs<16xf32>, %one: regs<1x
   metal.barrier simdgroup
   metal.barrier threadgroup
   metal.barrier device
+  metal.fence
   %0: f32 = metal.shuffle_xor 1 %x
   %1: f32 = metal.shuffle_xor 31 %0
   %2: regs<16xf32> = metal.shuffle_xor 8 %acc

@@ -98,7 +98,7 @@ def test_arguments_by_name_and_their_mistakes() -> None:
         (lambda: Load(pointer), "needs 'offset'; it takes base, offset, mask, other"),
         (lambda: Load(pointer, n, other=x), "'other' needs the ones before it"),
         (lambda: Load(pointer, n, maks=m), "'maks' but has no such field"),
-        (lambda: Load(pointer, n, m, x, x), "takes 4 arguments"),
+        (lambda: Load(pointer, n, m, x, False, x), "takes 5 arguments"),
         (lambda: Load(pointer, n, base=pointer), "'base' twice"),
     ]:
         with pytest.raises(DeclarationError, match=message):

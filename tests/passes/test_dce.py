@@ -88,6 +88,25 @@ def test_a_carried_value_that_the_condition_needs_stays() -> None:
     assert "} do (%e: f32, %f: i32) {" in text
 
 
+def test_a_loop_that_may_not_end_stays() -> None:
+    text = dce(
+        """
+        %s: f32 = while (%b: f32 = %a) {
+          %more: bool = compare lt %b, %a
+          yield %more
+        } do (%e: f32) {
+          yield %e
+        }
+        """
+    )
+    assert "while" in text
+
+
+def test_a_volatile_load_stays() -> None:
+    assert "volatile=true" in dce("%p: f32 = tile.load %X, %n, volatile=true")
+    assert "volatile=true" in dce("%p: f32 = metal.load %X, %n, volatile=true", "metal")
+
+
 def test_results_of_a_branch_go_one_by_one() -> None:
     text = dce(
         """

@@ -41,6 +41,8 @@ class Position:
 @dataclass(frozen=True)
 class Language:
     name: str
+    version: tuple[int, int]
+    fence_version: tuple[int, int]  # the first that has fences, and memory that is coherent
     prologue: str
     exact_pragma: str  # what forbids contracting `a * b + c`; left out where near is good enough
     types: Mapping[DType, str]
@@ -50,6 +52,7 @@ class Language:
     # The text of bits, the type that it has there, and how tightly it binds.
     literal: Callable[[int, DType], tuple[str, str, int]]
     device: str
+    coherent: str  # the same, of what other threadgroups are to see before the kernel ends
     shared: str  # the qualifier of the threadgroup's memory
     matrix: str  # the type of a fragment, an 8x8 matrix; has {type}
     filled: str  # such a matrix of one number; has {type} and {number}
@@ -57,7 +60,7 @@ class Language:
     multiply: str  # the function that adds a product to a matrix: of where to, factors, and what
     unroll: str  # what stands before a loop that must not stay one
     kernel: str  # what stands before the name of a kernel; has {threads}
-    array: str  # the parameter of an array; has {type}, {name} and {index}
+    array: str  # the parameter of an array; has {device}, {type}, {name} and {index}
     constants: str  # the parameter that has the scalar arguments; has {index}
     constants_name: str
     report: str  # the parameter of the report; has {name} and {index}
@@ -66,6 +69,7 @@ class Language:
     intrinsics: Mapping[type[Op], Intrinsic]
     helpers: Mapping[str, Helper]
     barriers: Mapping[Scope, str]
+    fence: str
     atomics: Mapping[AtomicKind, str]
     keywords: frozenset[str]  # which nothing may be called
     functions: frozenset[str]  # which a variable would hide

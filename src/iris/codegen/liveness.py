@@ -6,20 +6,10 @@ from collections.abc import Iterator
 
 from iris.ir.control import If
 from iris.ir.core import Op, Region, Value
-from iris.ir.effects import Access
+from iris.ir.effects import must_run
 from iris.ir.metal import Foreach
 
 _JOINS = (Foreach, If)  # what gives what its regions yield, and carries nothing back
-
-_writes: dict[type[Op], bool] = {}
-
-
-def writes_something(op: Op) -> bool:
-    """Whether an op, apart from its regions, does more than to give results."""
-    known = _writes.get(type(op))
-    if known is None:
-        known = _writes[type(op)] = any(Access.WRITE in e.access for e in op.effects())
-    return known
 
 
 def dead_values(body: Region) -> frozenset[Value]:
@@ -47,7 +37,7 @@ def _need(region: Region, needed: set[Value]) -> None:
     for op in reversed(region):
         if op.terminator:
             needed.update(_yielded(op, needed))
-        elif op.regions or writes_something(op) or not needed.isdisjoint(op.results):
+        elif op.regions or must_run(op) or not needed.isdisjoint(op.results):
             needed.update(op.operands)
         for inner in op.regions:
             _need(inner, needed)

@@ -62,10 +62,6 @@ def _pointer(type_: str, base: Expression) -> Expression:
     return Expression(text, Precedence.PREFIX, base.type)
 
 
-def _qualifier(w: Writer, base: Value) -> str:
-    return w.language.device if isinstance(base.type, Ptr) else w.language.shared
-
-
 def _offset(base: Expression, offset: Expression) -> Expression:
     """A pointer so far from another."""
     if offset.text in ("0", "0l"):
@@ -74,21 +70,31 @@ def _offset(base: Expression, offset: Expression) -> Expression:
     return Expression(text, Precedence.PREFIX, base.type)
 
 
-def _place(w: Writer, base: Value, offset: Expression, form: Form, *, const: bool) -> Expression:
+def _place(
+    w: Writer,
+    base: Value,
+    offset: Expression,
+    form: Form,
+    *,
+    const: bool,
+    volatile: bool = False,
+) -> Expression:
     """The lvalue of elements in memory; of more than one vector, with its index."""
     pointer = w.expressions[base]
     of = base.type
     assert isinstance(of, (Ptr, Threadgroup))
     lanes, parts = form
     element = w.language.memory_types[of.element]
+    qualifier = "volatile " * volatile + w.qualifier(base) + " const" * const
     if lanes == 1:
+        if volatile:
+            pointer = _pointer(f"{qualifier} {element}*", pointer)
         text = f"{pointer.at_least(Precedence.POSTFIX)}[{offset.text}]"
         return Expression(text, Precedence.POSTFIX, element)
     aligned = isinstance(of, Threadgroup) or of.aligned
     vector = f"{element}{lanes}" if aligned else f"packed_{element}{lanes}"
     if lanes > LANES:
         vector = w.type_name(of.element, lanes)
-    qualifier = _qualifier(w, base) + " const" * const
     address = _pointer(f"{qualifier} {vector}*", _offset(pointer, offset))
     loaded = element if aligned else f"packed_{element}"
     if parts == 1:
@@ -106,11 +112,21 @@ def _steady_offset(w: Writer, op: metal.Load | metal.Store) -> Expression:
 
 @emit(metal.Load)
 def _load(w: Writer, op: metal.Load) -> Expression | None:
+    if not op.volatile:
+        return _loaded(w, op)
+    w.flush()
+    found = _loaded(w, op)
+    if found is not None:
+        w.declare(op.result, found)
+    return None
+
+
+def _loaded(w: Writer, op: metal.Load) -> Expression | None:
     type_ = element_of(op.result)
     offset = _steady_offset(w, op)
     mask = None if op.mask is None else w.value(op.mask)
     form = _access_form(w, op.base, op.result)
-    place = _place(w, op.base, offset, form, const=True)
+    place = _place(w, op.base, offset, form, const=True, volatile=op.volatile)
     read = place._replace(touches=Touch.READS | offset.touches)
     if form != w.form(op.result):
         return _taken_apart(w, op, mask, read)
@@ -208,7 +224,7 @@ _RELAXED = "memory_order_relaxed"
 def _atomic_place(w: Writer, op: metal.AtomicLoad | metal.Atomic | metal.CompareExchange) -> str:
     w.written.add(op.base)
     dtype = _memory_dtype(op.base)
-    pointer = f"{_qualifier(w, op.base)} {_ATOMIC[dtype.is_signed]}*"
+    pointer = f"{w.qualifier(op.base)} {_ATOMIC[dtype.is_signed]}*"
     # The place is found first: the offset counts elements, which are of one size.
     address = _pointer(pointer, w.expressions[op.base])
     offset = w.number(op.offset)

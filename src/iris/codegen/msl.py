@@ -95,7 +95,12 @@ class _Kernel:
             element = language.memory_types[argument.type.element]
             type_ = element if written else f"const {element}"
             parameters.append(
-                language.array.format(type=type_, name=arrays[argument], index=buffer)
+                language.array.format(
+                    device=w.qualifier(argument),
+                    type=type_,
+                    name=arrays[argument],
+                    index=buffer,
+                )
             )
             arguments.append(Array(buffer, argument.type.element, written))
             buffer += 1
@@ -128,6 +133,7 @@ class _Kernel:
             # The body is all that comes before the last line.
             first_line=text.count("\n") - len(w.lines),
             locations=tuple([line.location for line in w.lines]),
+            version=w.version,
         )
 
     def text(self, entry: str, threads: int, parameters: list[str]) -> str:

@@ -301,6 +301,8 @@ _VECTORS = {f"{t}{n}" for t in _TYPES.values() for n in (2, 3, 4)}
 
 MSL = Language(
     name="the Metal Shading Language",
+    version=(3, 1),
+    fence_version=(3, 2),
     prologue="#include <metal_stdlib>\nusing namespace metal;\n",
     exact_pragma="#pragma METAL fp contract(off)\n#pragma STDC FP_CONTRACT OFF\n",
     types=_TYPES,
@@ -311,6 +313,7 @@ MSL = Language(
     },
     literal=_literal,
     device="device",
+    coherent="coherent(device) device",
     shared="threadgroup",
     matrix="simdgroup_{type}8x8",
     filled="make_filled_simdgroup_matrix<{type}, 8, 8>({number})",
@@ -318,7 +321,7 @@ MSL = Language(
     multiply="simdgroup_multiply_accumulate",
     unroll="#pragma unroll",
     kernel="[[max_total_threads_per_threadgroup({threads})]]\nkernel void {name}(",
-    array="device {type}* {name} [[buffer({index})]]",
+    array="{device} {type}* {name} [[buffer({index})]]",
     constants="constant Params& p [[buffer({index})]]",
     constants_name="p",
     report="device atomic_uint* {name} [[buffer({index})]]",
@@ -357,6 +360,7 @@ MSL = Language(
         Scope.THREADGROUP: "threadgroup_barrier(mem_flags::mem_threadgroup)",
         Scope.DEVICE: "threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device)",
     },
+    fence="atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst, thread_scope_device)",
     atomics={
         **{k: f"atomic_fetch_{k.value}_explicit" for k in AtomicKind},
         AtomicKind.EXCHANGE: "atomic_exchange_explicit",

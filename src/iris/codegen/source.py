@@ -82,6 +82,7 @@ class Source:
     sites: tuple[Site, ...]
     first_line: int  # of the body, in the text
     locations: tuple[Location | None, ...]  # of the lines of the body
+    version: tuple[int, int] = (3, 1)  # of the language
 
     def location(self, line: int) -> Location | None:
         """The user's line that a line of the text, counted from 1, comes from."""

@@ -45,6 +45,13 @@ def _barrier(w: Writer, op: metal.Barrier) -> None:
     w.line(f"{w.language.barriers[op.scope]};")
 
 
+@emit(metal.Fence)
+def _fence(w: Writer, op: metal.Fence) -> None:
+    w.flush()
+    w.version = max(w.version, w.language.fence_version)
+    w.line(f"{w.language.fence};")
+
+
 @emit(metal.ShuffleXor)
 def _shuffle_xor(w: Writer, op: metal.ShuffleXor) -> Expression:
     return _exchange(w, op, "simd_shuffle_xor", str(op.mask))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from iris.codegen.expression import INDEX, LANES, Expression, Precedence, Touch, is_number
 from iris.codegen.forms import Forms
 from iris.codegen.language import Language
-from iris.codegen.liveness import dead_values, writes_something
+from iris.codegen.liveness import dead_values
 from iris.codegen.names import Names
 from iris.codegen.ranges import Ranges
 from iris.codegen.source import Site
@@ -21,8 +21,9 @@ from iris.codegen.usual_names import usual_name
 from iris.errors import VerifyError
 from iris.ir.control import Func, While
 from iris.ir.core import Facet, Location, Op, Region, Value
+from iris.ir.effects import Resource, effects_within, must_run, writes
 from iris.ir.math import element_type
-from iris.ir.types import DType, ElementType
+from iris.ir.types import DType, ElementType, Ptr
 
 COLUMNS = 100
 LONGEST = 56  # an expression of more characters gets a name of its own
@@ -70,6 +71,9 @@ class Writer:
         self.shared: list[str] = []  # the declarations of the threadgroup's memory
         self.shared_bytes = 0
         self.written: set[Value] = set()
+        touched = writes(effects_within(function))
+        self.shared_arrays = touched if Resource.DEVICE in touched else []
+        self.version = language.version
         self.extents: dict[tuple[Value, int], str] = {}
         self.sites: list[Site] = []
         self.report: str | None = None  # the name of the report buffer, once something reports
@@ -131,7 +135,7 @@ class Writer:
         for value in op.results:
             if value.users and value not in self._dead:
                 return False
-        return not writes_something(op)
+        return not must_run(op)
 
     def flush(self) -> None:
         """Give names to what waits and must not be evaluated after what comes now."""
@@ -206,6 +210,13 @@ class Writer:
         if lanes > LANES:
             return f"{self.language.word}{lanes * max(8, dtype.bits) // 32}"
         return f"{name}{lanes}" if lanes > 1 else name
+
+    def qualifier(self, memory: Value) -> str:
+        """What a pointer to memory says of where that is."""
+        if not isinstance(memory.type, Ptr):
+            return self.language.shared
+        is_seen = memory in self.shared_arrays
+        return self.language.coherent if is_seen else self.language.device
 
     def held_as(self, value: Value) -> str:
         """The type of a variable that has a value, or of each of an array of them."""

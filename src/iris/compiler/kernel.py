@@ -21,7 +21,7 @@ from iris.frontend.decorated import Decorated
 from iris.frontend.function import TileFunction
 from iris.frontend.tracing import error_here, is_tracing
 from iris.frontend.values import Traced
-from iris.ir.core import Level, Module
+from iris.ir.core import Level, Module, Value
 from iris.ir.effects import effects_within, writes
 from iris.passes.sample import Sizes
 from iris.runtime.device import ArrayArgument, Device, Grid, Program
@@ -184,7 +184,7 @@ class Kernel(Decorated):
     def _compile(self, given: Call, options: Options, device: Device) -> _Compiled:
         traced = self._traced(given, options)
         entry = entry_of(optimize(traced, options.pipeline(_level(device))))
-        written = {v.name or "" for v in writes(effects_within(entry)) if hasattr(v, "name")}
+        written = {v.name or "" for v in writes(effects_within(entry)) if isinstance(v, Value)}
         source = None
         if not isinstance(device.accepts, Level):
             from iris.codegen.msl import emit  # opened when first used

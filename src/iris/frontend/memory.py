@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from iris.errors import DTypeError, PointerError, ShapeError
+from iris.errors import ArgumentError, DTypeError, MaskError, PointerError, ShapeError
 from iris.frontend.language import reshape
 from iris.frontend.tracing import current, error_here, rules_as
 from iris.frontend.values import (
@@ -38,20 +38,32 @@ def _address(pointer: Pointer, mask: object) -> tuple[Traced, Traced | None]:
     return spread(offset, shape), spread(condition, shape)
 
 
-def load(pointer: Pointer, mask: Operand | None = None, other: Operand | None = None) -> Traced:
+def load(
+    pointer: Pointer,
+    mask: Operand | None = None,
+    other: Operand | None = None,
+    *,
+    volatile: bool = False,
+) -> Traced:
     """The elements at a pointer plus offsets.
 
     Masked elements touch no memory. Without `other` they do not count in what is made of them;
-    with it, they are that.
+    with it, they are that. A volatile load reads memory each time, so that a loop can wait for
+    what another program writes.
     """
     source = as_pointer(pointer, "load")
+    if not isinstance(volatile, bool):
+        raise error_here(ArgumentError, f"volatile= is True or False, not {volatile!r}")
     offset, condition = _address(source, mask)
     if condition is None:
-        return emit(tile.Load(source.base, offset.value))
+        return emit(tile.Load(source.base, offset.value, volatile=volatile))
+    if other is None and volatile:
+        raise error_here(MaskError, "a volatile load with a mask needs other=, too")
     if other is None:
         return emit(tile.MaskedLoad(source.base, offset.value, condition.value))
     value = spread(cast(other, source.dtype), offset.shape)
-    return emit(tile.Load(source.base, offset.value, condition.value, value.value))
+    operands = (source.base, offset.value, condition.value, value.value)
+    return emit(tile.Load(*operands, volatile=volatile))
 
 
 def store(pointer: Pointer, value: Operand, mask: Operand | None = None) -> None:

@@ -16,6 +16,7 @@ from iris.errors import (
     CarriedError,
     ControlFlowError,
     DTypeError,
+    SourceSpot,
 )
 from iris.frontend.carried import (
     Missing,
@@ -39,11 +40,12 @@ from iris.frontend.values import (
     is_number,
     promote,
 )
-from iris.ir import control, math
+from iris.ir import control, math, tile
 from iris.ir.core import Op, Region, Value
 from iris.ir.effects import may_speculate
 from iris.ir.math import Predicate
 from iris.ir.types import DType, bool_, i32
+from iris.ir.waiting import deciding_values, stands_still
 
 # Rewritten code calls what is here by these names, `named` among them.
 __all__ = [
@@ -290,7 +292,26 @@ class While(_Loop):
         if ends is not None:
             current().insert(control.Yield(ends))
             self.done = True
+            _check_changes(self.made)
         current().builder.region = self.outer  # type: ignore[assignment]
+
+
+def _check_changes(loop: Op) -> None:
+    """Refuse a loop that could only be ended by what it does not see."""
+    assert isinstance(loop, control.While)
+    if not stands_still(loop):
+        return
+    at_line = None if loop.location is None else SourceSpot.of_line(*loop.location)
+    loads = (v.op for v in deciding_values(loop) if isinstance(v.op, tile.Load | tile.MaskedLoad))
+    names = sorted({op.base.name or "an array" for op in loads})
+    if not names:
+        raise ControlFlowError("nothing in this loop changes its condition: it never ends", at_line)
+    name = names[0]
+    raise ControlFlowError(
+        f"this loop waits for {name} to change, but a plain load gives the same each time; use "
+        f"iris.load({name} + ..., volatile=True) or an atomic op to see what other programs write",
+        at_line,
+    )
 
 
 class If:

@@ -218,8 +218,11 @@ class While(Op):
     def surely_runs(self, region: Region) -> bool:
         return region is self.condition
 
+    def ends(self) -> bool:
+        return False  # as far as is known
+
     def may_speculate(self) -> bool:
-        return False  # it might not end
+        return False
 
 
 class If(Op):

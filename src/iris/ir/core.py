@@ -178,6 +178,10 @@ class Op(metaclass=OpMeta):
         found += [Effect(access, self.results[i]) for i, access in spec.made]
         return found
 
+    def ends(self) -> bool:
+        """Whether the op, what is in it apart, is sure to end."""
+        return True
+
     def may_speculate(self) -> bool:
         """Whether the op may run where the program would not have run it."""
         return not self.effects()

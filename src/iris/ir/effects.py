@@ -28,7 +28,9 @@ class Resource(Enum):
     """What can be touched besides the memory behind a value."""
 
     MEMORY = "all memory"  # overlaps every pointer and allocation
+    DEVICE = "device memory"  # overlaps every pointer
     REPORT = "the report"  # what asserts and prints write, in program order
+    OTHERS = "other programs"  # a volatile load asks anew what these have written meanwhile
 
 
 class Effect(NamedTuple):
@@ -36,12 +38,21 @@ class Effect(NamedTuple):
     resource: Value | Resource
 
 
+#: An op that asks what other programs did shows them, and is shown, all of device memory.
+ACQUIRES = Effect(Access.READ | Access.WRITE, Resource.DEVICE)
+#: An op that nobody asks for an answer only shows other programs what is in device memory.
+RELEASES = Effect(Access.READ, Resource.DEVICE)
+#: A volatile load may give something else each time.
+VOLATILE = Effect(Access.WRITE, Resource.OTHERS)
+_NO_MEMORY = (Resource.REPORT, Resource.OTHERS)
+
+
 def may_alias(a: Value | Resource, b: Value | Resource) -> bool:
     """Whether touching `a` may touch `b`: yes, unless something declared says no."""
     if a is b:
         return True
     if isinstance(a, Resource) or isinstance(b, Resource):
-        return Resource.REPORT not in (a, b)
+        return _resources_may_alias(a, b)
     if isinstance(a.type, Threadgroup) != isinstance(b.type, Threadgroup):
         return False  # by whatever name: these are memories apart
     if _allocated(a) or _allocated(b):
@@ -51,6 +62,14 @@ def may_alias(a: Value | Resource, b: Value | Resource) -> bool:
     if _is_root(a) and _is_root(b):
         return not (_noalias(a) or _noalias(b))
     return True
+
+
+def _resources_may_alias(a: Value | Resource, b: Value | Resource) -> bool:
+    """`may_alias` where one of the two, or both, is no value."""
+    if a in _NO_MEMORY or b in _NO_MEMORY:
+        return False
+    other = b if a is Resource.DEVICE else a if b is Resource.DEVICE else None
+    return other is None or isinstance(other, Resource) or isinstance(other.type, Ptr)
 
 
 def _allocated(value: Value) -> bool:
@@ -90,12 +109,21 @@ def reads(effects: Iterable[Effect]) -> list[Value | Resource]:
 
 def has_side_effects(op: Op) -> bool:
     """Whether removing an op, with what is in it, can be noticed other than by its results."""
-    return any(
-        Access.WRITE in e.access
-        for inner in op.walk()
-        if not inner.touches_nothing
-        for e in inner.effects()
-    )
+    return any(must_run(inner) for inner in op.walk())
+
+
+def must_run(op: Op) -> bool:
+    """Whether removing an op, what is in it apart, can be noticed other than by its results: it
+    writes something, or may keep the program from going on."""
+    if not op.ends():
+        return True
+    return not op.touches_nothing and any(Access.WRITE in e.access for e in op.effects())
+
+
+def asks_others(op: Op) -> bool:
+    """Whether an op gives what other programs have written: a volatile load, or an atomic op
+    whose result is used."""
+    return not op.touches_nothing and ACQUIRES in op.effects()
 
 
 def may_speculate(op: Op) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from iris.errors import VerifyError
-from iris.ir.attributes import Integer, Integers, OneOf, String, Types
+from iris.ir.attributes import Boolean, Integer, Integers, OneOf, String, Types
 from iris.ir.core import Level, Op, Region, Value
 from iris.ir.declare import (
     CONDITION,
@@ -31,7 +31,7 @@ from iris.ir.declare import (
     results,
     variadic,
 )
-from iris.ir.effects import Access, Effect, Resource
+from iris.ir.effects import ACQUIRES, VOLATILE, Access, Effect, Resource
 from iris.ir.math import element_type
 from iris.ir.tile import AtomicKind
 from iris.ir.types import (
@@ -326,10 +326,12 @@ class Load(MetalOp):
 
     %v: regs<4xf32> = metal.load %X, %offset, mask=%inside, other=%zero
 
-    The offset counts elements, and is a multiple of how many are loaded.
+    The offset counts elements, and is a multiple of how many are loaded.  A `volatile` load reads
+    memory each time that the thread comes to it.
     """
 
     name = "metal.load"
+    volatile: bool = attribute(Boolean(), False)
     base: Value = operand(MEMORY, access=Access.READ)
     offset: Value = operand(INTEGER)
     mask: Value | None = optional(CONDITION)
@@ -343,6 +345,9 @@ class Load(MetalOp):
         if self.other is not None and self.other.type is not self.result.type:
             message = f"other is {self.other.type} where {self.result.type} goes"
             raise self.invalid(message, at="other")
+
+    def effects(self) -> Sequence[Effect]:
+        return [*super().effects(), *((VOLATILE,) if self.volatile else ())]
 
 
 class Store(MetalOp):
@@ -462,6 +467,22 @@ class Barrier(MetalOp):
 
     def effects(self) -> Sequence[Effect]:
         return (Effect(Access.READ | Access.WRITE, Resource.MEMORY),)
+
+
+class Fence(MetalOp):
+    """Orders the accesses of a thread to device memory before it and after it, for the threads of
+    other threadgroups that learn of it by an atomic op or a volatile load.
+
+    metal.fence
+    """
+
+    name = "metal.fence"
+
+    def infer(self) -> tuple[Type, ...]:
+        return ()
+
+    def effects(self) -> Sequence[Effect]:
+        return (ACQUIRES,)
 
 
 class _Exchange(MetalOp):

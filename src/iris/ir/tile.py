@@ -7,7 +7,7 @@ from enum import Enum
 from math import prod
 
 from iris.errors import VerifyError
-from iris.ir.attributes import Integer, Integers, OneOf, String
+from iris.ir.attributes import Boolean, Integer, Integers, OneOf, String
 from iris.ir.core import Level, Op, Value
 from iris.ir.declare import (
     BOOLEANS,
@@ -25,7 +25,7 @@ from iris.ir.declare import (
     result,
     variadic,
 )
-from iris.ir.effects import Access, Effect, Resource
+from iris.ir.effects import ACQUIRES, RELEASES, VOLATILE, Access, Effect, Resource
 from iris.ir.layout.reduce import reduce_axis
 from iris.ir.layout.spread import spread
 from iris.ir.math import element_type
@@ -100,9 +100,13 @@ class Load(TileOp):
     """Elements of an array; a masked lane touches no memory and yields `other`.
 
     %x: tile<64xf32> = tile.load %X, %offsets, mask=%inside, other=%zero
+
+    A `volatile` one reads memory each time that the program comes to it, once for each element,
+    as an atomic op does: it may see what another program has written since.
     """
 
     name = "tile.load"
+    volatile: bool = attribute(Boolean(), False)
     base: Value = operand(POINTER, access=Access.READ)
     offset: Value = operand(INTEGERS)
     mask: Value | None = optional(BOOLEANS)
@@ -116,6 +120,9 @@ class Load(TileOp):
         if self.other is not None:
             _check_stored(self, self.other, type_, "other")
         return (type_,)
+
+    def effects(self) -> Sequence[Effect]:
+        return [*super().effects(), *((VOLATILE, ACQUIRES) if self.volatile else ())]
 
 
 class Store(TileOp):
@@ -358,6 +365,9 @@ class Atomic(TileOp):
             raise self.invalid(f"{self.kind.value} is not for floats", at="kind")
         return (type_,)
 
+    def effects(self) -> Sequence[Effect]:
+        return [*super().effects(), _shown(self)]
+
 
 class AtomicCas(TileOp):
     """Writes a value where an element is the expected one, in one step; gives the old elements.
@@ -378,6 +388,9 @@ class AtomicCas(TileOp):
         _check_stored(self, self.expected, type_, "expected")
         _check_stored(self, self.value, type_, "value")
         return (type_,)
+
+    def effects(self) -> Sequence[Effect]:
+        return [*super().effects(), _shown(self)]
 
 
 class Dot(TileOp):
@@ -521,6 +534,11 @@ class Print(TileOp):
 
     def effects(self) -> Sequence[Effect]:
         return (Effect(Access.WRITE, Resource.REPORT),)
+
+
+def _shown(op: Atomic | AtomicCas) -> Effect:
+    """What an atomic op has to do with the memory of other programs."""
+    return ACQUIRES if op.result.users else RELEASES
 
 
 def _tile(value: Value) -> Tile:

@@ -173,7 +173,7 @@ def _simdgroup(op: Op, analysis: _Analysis) -> Uniformity:
 
 @plain(metal.Load)
 def _load(op: metal.Load, analysis: _Analysis) -> Uniformity:
-    if any(may_alias(op.base, w) for w in analysis.written):
+    if op.volatile or any(may_alias(op.base, w) for w in analysis.written):
         return VARYING
     return analysis.worst(op.operands)
 

@@ -331,6 +331,11 @@ def barrier(walk: _Walk, op: metal.Barrier) -> None:
     walk.counts.barriers[op.scope.value] += times
 
 
+@cost(metal.Fence)
+def fence(walk: _Walk, op: metal.Fence) -> None:
+    """Nothing is published of what it takes."""
+
+
 @cost(metal.ShuffleXor, metal.Shuffle, metal.Broadcast)
 def shuffle(walk: _Walk, op: Op) -> None:
     walk.counts.shuffles += walk.simdgroups * count_of(op.results[0].type)

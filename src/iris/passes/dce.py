@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iris.ir.core import Module, Op, Region, Value
-from iris.ir.effects import Access
+from iris.ir.effects import must_run
 from iris.passes.pipeline import Pass
 
 
 @dataclass(frozen=True)
 class DeadCodeElimination(Pass):
-    """Remove what nothing needs: ops whose results are unused and that write nothing, and
-    carried values that feed only themselves.
+    """Remove what nothing needs: ops whose results are unused, that write nothing and are sure to
+    end, and carried values that feed only themselves.
 
         %x: f32, %y: f32 = for %c0, %n, %c1 (%i: i32, %a: f32 = %p, %b: f32 = %q) {
           %c: f32 = add %a, %p
@@ -37,7 +37,7 @@ class DeadCodeElimination(Pass):
         for function in module:
             marks.need_op(function)
             for op in function.walk():
-                if not op.touches_nothing and any(Access.WRITE in e.access for e in op.effects()):
+                if must_run(op):
                     marks.need_op(op)
         marks.settle()
         sweep = _Sweep(marks)

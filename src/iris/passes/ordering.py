@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from iris.ir import metal
 from iris.ir.control import For, Func, If, While
 from iris.ir.core import Facet, Op, Region, Value
-from iris.ir.effects import Access, Resource
+from iris.ir.effects import Access, Resource, may_alias
 from iris.ir.tile import AtomicKind
 from iris.ir.types import Ptr, Threadgroup
 from iris.passes.carried_memory import CarriedMemory, Part
@@ -142,6 +142,11 @@ class _Planner:
         self.numbers = _Numbers()
         self.windows = Windows(function)
         self.memories = CarriedMemory()
+        self.stored = [
+            op.base
+            for op in function.walk()
+            if isinstance(op, metal.Store) and isinstance(op.base.type, Ptr)
+        ]
         self.flows: dict[Op, Flow | None] = {}  # what ops mean; None: nothing
 
     def region(self, region: Region, entry: Iterable[Touch] = ()) -> Flow:
@@ -176,6 +181,8 @@ class _Planner:
     def conflict(self, a: Touch, b: Touch) -> bool:
         if not (a.writes or b.writes) or (a.atomic and b.atomic and _in_any_order(a, b)):
             return False
+        if Resource.DEVICE in (a.memory, b.memory):
+            return self._is_shown(b if a.memory is Resource.DEVICE else a)
         if self.memories.are_apart(a.part, b.part):
             return False
         if a.memory is not b.memory:
@@ -184,6 +191,11 @@ class _Planner:
             return False
         one, other = self.window(a), self.window(b)
         return one is None or other is None or not one.is_apart(other)
+
+    def _is_shown(self, touch: Touch) -> bool:
+        """Whether a fence, which is of one thread, is also for an access of another: one by which
+        programs give each other something."""
+        return not touch.atomic and any(may_alias(touch.memory, base) for base in self.stored)
 
     def window(self, touch: Touch) -> Window | None:
         """The part of its memory that an access touches, if that is known."""
@@ -255,7 +267,9 @@ class _Planner:
 
     def _touches(self, op: Op) -> Iterable[Touch]:
         for access, resource in op.effects():
-            if resource is Resource.REPORT or not access & (Access.READ | Access.WRITE):
+            if resource in (Resource.REPORT, Resource.OTHERS):
+                continue
+            if not access & (Access.READ | Access.WRITE):
                 continue
             part, place = Part(resource, None), None
             if isinstance(resource, Value):
@@ -267,7 +281,7 @@ class _Planner:
             if not self.memories.is_one(memory):
                 span = None
             writes = Access.WRITE in access
-            yield Touch(op, memory, span, writes, isinstance(op, ATOMICS), place)
+            yield Touch(op, memory, span, writes, isinstance(op, ATOMICS | metal.Fence), place)
 
 
 def passing(touches: Iterable[Touch], strength: int) -> list[Touch]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from iris.ir import math, tile
 from iris.ir.builder import Builder
 from iris.ir.core import Module, Value
+from iris.ir.effects import VOLATILE
 from iris.ir.math import Constant, Predicate, constant_bits, element_type
 from iris.ir.types import DType, Tile, bool_, i32, i64
 from iris.passes.affine import Sum, Sums, is_nonnegative, materialise, plus
@@ -57,7 +58,7 @@ class RecoverBlocks(Pass):
         sums = Sums()
         blocks = 0
         for op in list(module.walk()):
-            if isinstance(op, tile.Load | tile.Store):
+            if isinstance(op, tile.Load | tile.Store) and VOLATILE not in op.effects():
                 block = _block(op, sums)
                 if block is not None:
                     _replace(op, block)

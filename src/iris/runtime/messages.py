@@ -24,7 +24,6 @@ CONCURRENT = 1  # MTLDispatchTypeConcurrent
 BUFFERS = 1  # MTLBarrierScopeBuffers
 SHARED = 0  # MTLResourceStorageModeShared
 COMPLETED = 4  # MTLCommandBufferStatusCompleted
-LANGUAGE = 3 << 16 | 1  # MTLLanguageVersion3_1
 PRECISE_FUNCTIONS = 1  # MTLMathFloatingPointFunctionsPrecise
 
 

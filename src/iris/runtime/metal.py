@@ -42,7 +42,6 @@ from iris.runtime.device import (
 )
 from iris.runtime.memory import Block, Memory, Pool
 from iris.runtime.messages import (
-    LANGUAGE,
     PRECISE_FUNCTIONS,
     SHARED,
     MathMode,
@@ -118,8 +117,7 @@ class Metal(Device):
         return f"macOS {platform.mac_ver()[0]} {platform.machine()}"
 
     def describe(self) -> str:
-        version = f"{LANGUAGE >> 16}.{LANGUAGE & 0xFFFF}"
-        return f"{self._label}, Metal Shading Language {version}, {self.toolchain()}"
+        return f"{self._label}, Metal Shading Language 3.1, {self.toolchain()}"
 
     def made(self, value: Object | None, what: str) -> Object:
         """What Metal has made, which is nil if it could not."""
@@ -177,7 +175,7 @@ class Metal(Device):
         return found
 
     def _compiled(self, source: Source, mode: MathMode) -> Object:
-        messages, options = self.messages, self.compile_options(mode)
+        messages, options = self.messages, self.compile_options(mode, source.version)
         text = self.runtime.string(source.text)
         try:
             return messages.new_library(self._device, text, options)  # type: ignore[no-any-return]
@@ -188,13 +186,13 @@ class Metal(Device):
                 locations=_locations(source, message),
             ) from None
 
-    def compile_options(self, mode: MathMode) -> Object:
-        """How the texts of kernels are compiled."""
+    def compile_options(self, mode: MathMode, version: tuple[int, int] = (3, 1)) -> Object:
+        """How the texts of kernels are compiled, in a version of the language."""
         messages = self.messages
         options = self.made(
             messages.new(self.runtime.get_class("MTLCompileOptions")), "compile options"
         )
-        messages.set_language(options, LANGUAGE)
+        messages.set_language(options, version[0] << 16 | version[1])
         if messages.responds(options, self.runtime.selector("setMathMode:")) & 0xFF:
             messages.set_math_mode(options, mode)
             messages.set_functions(options, PRECISE_FUNCTIONS)

@@ -227,7 +227,8 @@ def load(cls: type[tile.Load], draft: TileDraft, choices: Choices) -> None:
         return
     found, type_ = place_to_read(draft, choices)
     other = None if found.mask is None else draft.like(type_, choices)
-    op = tile.Load(found.memory.pointer, found.offset, found.mask, other)
+    volatile = choices.flag(8)
+    op = tile.Load(found.memory.pointer, found.offset, found.mask, other, volatile=volatile)
     draft.add(op)
     if found.mask is None:
         draft.learn(op.result, found.memory)

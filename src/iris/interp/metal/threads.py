@@ -72,6 +72,11 @@ def barrier(frame: Frame, op: metal.Barrier) -> Flow:
     return []
 
 
+@interpretation(metal.Fence)
+def fence(frame: Frame, op: metal.Fence) -> Sequence[Array]:
+    return []
+
+
 def check_simdgroups(frame: Frame, op: Op) -> None:
     """Reports a simdgroup only some of whose lanes do something that all have to."""
     groups = frame.per_simdgroup()

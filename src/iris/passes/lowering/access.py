@@ -12,6 +12,7 @@ from iris.ir.types import DType, Tile
 from iris.passes.affine import Sums, is_nonnegative, plus
 from iris.passes.axis import order, vector
 from iris.passes.layouts.shapes import run_along
+from iris.passes.lowering.atomics import volatile_load
 from iris.passes.lowering.context import Lowering, axis_images, lower, tile_layout
 from iris.passes.numbers import Number
 
@@ -27,6 +28,8 @@ def width_of(at: Lowering, op: Op, layout: LinearLayout) -> int:
 
 @lower(tile.Load)
 def load(at: Lowering, op: tile.Load) -> Sequence[Value]:
+    if op.volatile:
+        return volatile_load(at, op)
     if not isinstance(op.result.type, Tile):
         mask, other = (None if v is None else at[v] for v in (op.mask, op.other))
         type_ = op.result.type

@@ -25,8 +25,22 @@ _COMBINE: dict[AtomicKind, type[math.Binary]] = {
 }
 
 
+def volatile_load(at: Lowering, op: tile.Load) -> Sequence[Value]:
+    """Load each element once, as another thread might find something else there."""
+    base, dtype = at[op.base], element_type(op.result.type).element
+
+    def read(offset: Value) -> Value:
+        return at.b(metal.Load(base, offset, volatile=True, result=dtype))
+
+    (found,) = _each(at, op, read)
+    if op.mask is None or op.other is None:
+        return [found]
+    return [at.b(math.Select(at[op.mask], found, at[op.other]))]
+
+
 @lower(tile.Atomic)
 def atomic(at: Lowering, op: tile.Atomic) -> Sequence[Value]:
+    check(op, AppleGPU())
     base = at[op.base]
 
     def update(offset: Value, value: Value) -> Value:
@@ -40,6 +54,7 @@ def atomic(at: Lowering, op: tile.Atomic) -> Sequence[Value]:
 
 @lower(tile.AtomicCas)
 def atomic_cas(at: Lowering, op: tile.AtomicCas) -> Sequence[Value]:
+    check(op, AppleGPU())
     base = at[op.base]
 
     def update(offset: Value, expected: Value, value: Value) -> Value:
@@ -50,12 +65,12 @@ def atomic_cas(at: Lowering, op: tile.AtomicCas) -> Sequence[Value]:
 
 def _each(
     at: Lowering,
-    op: tile.Atomic | tile.AtomicCas,
+    op: tile.Atomic | tile.AtomicCas | tile.Load,
     update: Callable[..., Value],
     *values: Value,
 ) -> Sequence[Value]:
-    """Update an element for each element of the operands; give the old ones to all that have it."""
-    check(op, AppleGPU())
+    """Access an element once for each element of the operands; give what was there to all threads
+    that have it."""
     dtype = element_type(op.result.type).element
     layout = tile_layout(op.result) if isinstance(op.result.type, Tile) else None
     holder = at.holder(layout)
@@ -72,7 +87,9 @@ def _each(
 
         return [act() if mask is None else _where(at, mask, act, dtype)]
 
+    at.fence()
     old = at.each(count, 1, body)[0]
+    at.fence()
     if not op.result.users:
         return [old]
     return [_to_all(at, old, layout)]

@@ -13,6 +13,7 @@ from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.math import element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, Foreach, Slice, Splat, Take, count_of, registers
 from iris.ir.types import DType, Tile, Type, i32
+from iris.ir.waiting import shares_memory
 from iris.passes.affine import Sums
 from iris.passes.axis import Axes
 from iris.passes.numbers import Number, Numbers
@@ -37,6 +38,7 @@ class Lowering(Numbers):
         self.source = source
         self.check = check
         self.simdgroups = source.simdgroups
+        self.shares_memory = shares_memory(source)
         self.values: dict[Value, Value] = {}
         self.spares: dict[Value, Value] = {}  # of carried staged tiles, the other memory of each
         self.axes = Axes()
@@ -111,6 +113,11 @@ class Lowering(Numbers):
                 part = self.b(math.And(number, self.constant(mask)))
             found = self.both(found, self.compare(math.Predicate.EQ, part, 0))
         return found
+
+    def fence(self) -> None:
+        """Order what is before and what is after for other programs, if these may learn of it."""
+        if self.shares_memory:
+            self.b.insert(metal.Fence())
 
     # Register arrays.
 

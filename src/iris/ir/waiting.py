@@ -1,0 +1,158 @@
+"""Which loops wait for other programs, and how programs learn of each other.
+
+A loop waits if whether it goes on depends on what an op in it finds that asks what other programs
+have written: a volatile load, or an atomic op.  Such a loop ends only if others go on meanwhile.
+
+    while () {
+      %old: i32 = tile.atomic_cas %Lock, %zero, %free, %taken
+      %more: bool = compare ne %old, %free
+      yield %more
+    } do () {
+      yield
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from iris.ir import metal
+from iris.ir.control import For, Func, While
+from iris.ir.core import Op, Value
+from iris.ir.effects import Access, asks_others, effects_within, may_alias, reads, writes
+from iris.ir.types import Ptr, Threadgroup
+
+
+def asked_by(loop: While) -> list[Op]:
+    """The ops of a loop that ask other programs whether it goes on; none if it does not wait."""
+    deciding = deciding_values(loop)
+    found = [v.op for v in deciding if v.op is not None and _asks(v.op)]
+    return [] if _tries_again(loop, deciding) else list(dict.fromkeys(found))
+
+
+def waiting_loops(function: Func) -> list[While]:
+    """The loops of a function that wait."""
+    if not any(isinstance(op, While) for op in function.walk()):
+        return []
+    return [op for op in function.walk() if isinstance(op, While) and asked_by(op)]
+
+
+def shares_memory(function: Func) -> bool:
+    """Whether programs may give each other, by atomic ops or volatile loads, what they store."""
+    if not any(map(asks_others, function.walk())):
+        return False
+    stored = list(_accessed(function, Access.WRITE))
+    if not stored:
+        return False
+    loaded = _accessed(function, Access.READ)
+    return any(may_alias(a, b) for a in loaded for b in stored) or bool(waiting_loops(function))
+
+
+def stands_still(loop: While) -> bool:
+    """Whether nothing that the condition is made of can change in the loop, or by what others do
+    to their own memory: it ends at once, or never."""
+    deciding = deciding_values(loop)
+    written = writes(effects_within(loop))
+    for op in (v.op for v in deciding if v.op is not None):
+        if _asks(op) or any(may_alias(r, w) for r in reads(op.effects()) for w in written):
+            return False
+    return not any(
+        _goes_on(loop, i) for i in range(len(loop.results)) if _is_carried(i, loop, deciding)
+    )
+
+
+def _is_carried(index: int, loop: While, values: set[Value]) -> bool:
+    return any(region.arguments[index] in values for region in loop.regions)
+
+
+def _goes_on(loop: While, index: int) -> bool:
+    """Whether what a loop carries is made of what it was an iteration before."""
+    following = loop.body.end.operands[index]
+    if following is loop.body.arguments[index]:
+        return False
+    return _is_carried(index, loop, _made_of([following], loop))
+
+
+def deciding_values(loop: While) -> set[Value]:
+    """What is made in a loop, or carried by it, of which its condition is made."""
+    return _made_of(loop.condition.end.operands, loop)
+
+
+def _made_of(values: Iterable[Value], loop: While) -> set[Value]:
+    """What is made in a loop, or carried by it, of which values are made."""
+    seen: set[Value] = set()
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        if value in seen or not _is_of(value, loop):
+            continue
+        seen.add(value)
+        waiting += _sources(value)
+        if isinstance(value.op, metal.Load):
+            waiting += _stored_for(value.op, loop)
+    return seen
+
+
+def _stored_for(load: metal.Load, loop: While) -> list[Value]:
+    """What threads of one threadgroup give each other in a loop, of which a load may be."""
+    if not isinstance(load.base.type, Threadgroup):
+        return []
+    stores = (op for op in loop.walk() if isinstance(op, metal.Store))
+    return [op.value for op in stores if may_alias(op.base, load.base)]
+
+
+def _asks(op: Op) -> bool:
+    """At the level of threads atomic ops have no effect on memory but their own."""
+    exchanges = metal.Atomic | metal.AtomicLoad | metal.CompareExchange
+    return asks_others(op) or isinstance(op, exchanges) or is_volatile(op)
+
+
+def is_volatile(op: Op) -> bool:
+    return isinstance(op, metal.Load) and op.volatile
+
+
+def _tries_again(loop: While, deciding: set[Value]) -> bool:
+    """Whether a loop only repeats an exchange that failed though it might have succeeded: where
+    another was in between, or for no reason."""
+    asking = [v.op for v in deciding if v.op is not None and _asks(v.op)]
+    return bool(asking) and all(
+        isinstance(op, metal.CompareExchange)
+        and op.parent_op is loop
+        and op.done in deciding
+        and (op.old in deciding or _is_of(op.expected, loop))
+        for op in asking
+    )
+
+
+def _accessed(function: Func, access: Access) -> Iterator[Value]:
+    """The arrays that are loaded, or stored to, and not by ops that ask."""
+    for op in function.walk():
+        if op.touches_nothing or _asks(op):
+            continue
+        for effect in op.effects():
+            value = effect.resource
+            if effect.access is access and isinstance(value, Value) and isinstance(value.type, Ptr):
+                yield value
+
+
+def _is_of(value: Value, loop: Op) -> bool:
+    """Whether a value is made within a loop."""
+    owner = value.home.owner if value.home is not None else None
+    return owner is not None and (owner.is_inside(loop))
+
+
+def _sources(value: Value) -> list[Value]:
+    """Of what a value is made: what decides on it, too."""
+    op = value.op
+    if op is None:
+        loop = value.region.owner if value.region is not None else None
+        if not isinstance(loop, For | While):
+            return list(loop.operands) if loop is not None else []
+        index = value.index - (len(loop.body.arguments) - len(loop.results))
+        if index < 0:
+            return list(loop.operands[:3])
+        return [loop.initial[index], loop.body.end.operands[index]]
+    sources = list(op.operands)
+    for region in op.regions:
+        sources += region.end.operands
+    return sources
