@@ -97,10 +97,10 @@ def test_division_of_floats(dtype: Any) -> None:
 def test_signs(dtype: Any) -> None:
     x = special(dtype)
     agrees(np.absolute, x, dtype=dtype)
-    agrees(np.positive, x, dtype=dtype, oracle=lambda x: x)
-    agrees(np.square, x, dtype=dtype)
+    agrees(np.square, x, dtype=np.int8 if dtype == np.bool_ else dtype)
     agrees(np.fabs, x, dtype=dtype if dtype in FLOATS else np.float32)
     if dtype != np.bool_:
+        agrees(np.positive, x, dtype=dtype, oracle=lambda x: x)
         agrees(np.negative, x, dtype=dtype)
         agrees(np.sign, x, dtype=dtype)
     if dtype in FLOATS:
@@ -211,7 +211,7 @@ def test_powers_of_floats(dtype: Any) -> None:
         ulps = 2 if dtype == np.float32 else 1.6
         agrees(lambda x, n=exponent: np.power(x, n), x, dtype=dtype, ulps=ulps)
     agrees(np.power, *pairs(dtype), dtype=dtype, ulps=1)
-    agrees(np.float_power, *pairs(dtype), dtype=dtype, ulps=1)
+    agrees(np.float_power, *pairs(dtype), dtype=np.float32, ulps=1)
     positive = np.abs(x[1:])
     agrees(lambda x: x**0.5, positive, dtype=dtype, ulps=1)
     agrees(lambda x: x**-1, x, dtype=dtype, ulps=1)
@@ -229,14 +229,14 @@ def test_powers_of_integers(dtype: Any) -> None:
 # Dtypes that meet.
 
 
-def test_promotion_is_of_section_6_of_the_design() -> None:
+def test_promotion_is_that_of_numpy_but_for_float64() -> None:
     def dtype(a: str, b: str) -> str:
         found = compute(np.add, np.ones(3, a), np.ones(3, b)).dtype
         return str(found)
 
     assert dtype("i1", "i4") == "int32"
-    assert dtype("i4", "u4") == "uint32"
-    assert dtype("u1", "i1") == "uint8"
+    assert dtype("i4", "u4") == "int64"
+    assert dtype("u1", "i1") == "int16"
     assert dtype("u1", "i2") == "int16"
     assert dtype("i8", "f4") == "float32"
     assert dtype("i8", "f2") == "float16"

@@ -32,7 +32,7 @@ from iris.frontend.arrays.values import (
     over_shape,
     spread,
     traced,
-    unify,
+    unify_floats,
 )
 from iris.frontend.tracing import error_here
 from iris.frontend.values import broadcast_shapes
@@ -208,6 +208,8 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> TracedArray:
 @implements("round", "around", "round_")
 def round(a: Any, decimals: Any = 0, out: None = None) -> TracedArray:
     x, places = traced(a), as_int(decimals, "decimals")
+    if x.element is bool_:
+        x = as_float(x)
     if not x.element.is_float:
         if places < 0:
             raise error_here(LanguageError, f"{x} does not round to {places} decimals")
@@ -253,7 +255,7 @@ _GREATEST = {
 def isclose(
     a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
 ) -> TracedArray:
-    x, y = map(as_float, unify(a, b))
+    x, y = unify_floats(a, b)
     allowed = binary(math.Add, atol, binary(math.Mul, rtol, unary(math.Abs, y)))
     near = compare(Predicate.LE, unary(math.Abs, binary(math.Sub, x, y)), allowed)
     found = binary(math.And, near, isfinite(y))

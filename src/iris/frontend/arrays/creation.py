@@ -29,7 +29,7 @@ from iris.frontend.arrays.values import (
     over_shape,
     spread,
     traced,
-    unify,
+    unify_floats,
 )
 from iris.frontend.tracing import error_here
 from iris.frontend.values import broadcast_shapes
@@ -137,7 +137,7 @@ def linspace(
     axis: Any = 0,
 ) -> Any:
     """From one end to the other; the last is `stop` itself."""
-    first, last = map(as_float, unify(start, stop))
+    first, last = unify_floats(start, stop)
     count = as_int(num, "num")
     if count < 0:
         raise error_here(ShapeError, f"{count} is no number of elements")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,8 @@ import numpy as np
 from iris.errors import DTypeError
 from iris.frontend.tracing import error_here
 from iris.ir.scalar import storage
-from iris.ir.types import DTYPES, DType, bf16, f32
+from iris.frontend.values import promote
+from iris.ir.types import DTYPES, DType, bf16, bool_, f32, i8, i16, i32, i64
 
 _BY_NAME: dict[str, DType] = {
     "bfloat16" if dtype is bf16 else storage(dtype).name: dtype for dtype in DTYPES.values()
@@ -42,6 +45,27 @@ def as_dtype(dtype: Any) -> DType:
     if asked.kind == "f":
         raise error_here(DTypeError, f"Apple GPUs have no {asked.name}; use np.float32")
     raise error_here(DTypeError, f"arrays are of {', '.join(_BY_NAME)}, not of {asked.name}")
+
+
+def meeting(dtypes: Iterable[DType]) -> DType | None:
+    """The dtype in which arrays meet.
+
+    Of integers it is the narrowest that holds them all, as in NumPy: None for signed ones with
+    u64.  Beside a float, integers become that float; of two kinds of floats the result is f32.
+    """
+    given = [*dtypes]
+    floats = [dtype for dtype in given if dtype.is_float]
+    integers = [dtype for dtype in given if dtype.is_integer]
+    if floats:
+        return reduce(promote, floats)
+    if not integers:
+        return bool_
+    signed = [dtype.bits for dtype in integers if dtype.is_signed]
+    if not signed:
+        return max(integers, key=lambda dtype: dtype.bits)
+    # A signed integer needs one bit more to hold an unsigned one.
+    needed = max(dtype.bits + (not dtype.is_signed) for dtype in integers)
+    return next((dtype for dtype in (i8, i16, i32, i64) if dtype.bits >= needed), None)
 
 
 def exact_dtype(dtype: np.dtype[Any]) -> DType | None:

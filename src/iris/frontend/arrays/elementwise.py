@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from iris.errors import DTypeError
+from iris.frontend.arrays.dtypes import meeting
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.values import (
     Operand,
@@ -23,12 +24,13 @@ from iris.frontend.arrays.values import (
     spread,
     traced,
     unify,
+    unify_floats,
 )
 from iris.frontend.tracing import error_here
-from iris.frontend.values import broadcast_shapes, promote
+from iris.frontend.values import broadcast_shapes
 from iris.ir import math
 from iris.ir.math import Predicate
-from iris.ir.types import DType, bool_, f32, i8, i16, i32, i64, u64
+from iris.ir.types import DType, bool_, f32, i8, u64
 
 # Of bools these have another name.
 _OF_BOOLS: dict[type[math.Binary], type[math.Binary]] = {
@@ -98,7 +100,7 @@ def truth(x: Any) -> TracedArray:
 
 def divide(a: Any, b: Any, dtype: DType | None = None) -> TracedArray:
     """`/`: of integers, too, a float."""
-    lhs, rhs = map(as_float, unify(a, b, dtype=dtype))
+    lhs, rhs = unify_floats(a, b, dtype=dtype)
     return emit(math.Div(lhs.value, rhs.value), lhs.weak and rhs.weak)
 
 
@@ -122,7 +124,6 @@ def bitcast(x: TracedArray, dtype: DType) -> TracedArray:
 _PYTHON: dict[Predicate, Callable[[Any, Any], bool]] = {
     predicate: getattr(operator, predicate.value) for predicate in Predicate
 }
-_WIDER = {8: i16, 16: i32, 32: i64}
 
 
 def compare(predicate: Predicate, a: Any, b: Any) -> TracedArray:
@@ -146,9 +147,7 @@ def _comparable(a: Operand, b: Operand) -> DType:
         return common_dtype([a, b])
     if isinstance(a, int) or isinstance(b, int):
         return dtype_of(b if isinstance(a, int) else a)
-    wide = promote(dtype_of(a), dtype_of(b))
-    mixed = dtype_of(a).is_signed is not dtype_of(b).is_signed
-    return wide if wide.is_signed or not mixed else _WIDER.get(wide.bits, u64)
+    return meeting([dtype_of(a), dtype_of(b)]) or u64
 
 
 def _may_be_negative(x: Operand) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from iris.errors import LanguageError, ShapeError
-from iris.frontend.arrays.dtypes import as_dtype
+from iris.frontend.arrays.dtypes import as_dtype, meeting
 from iris.frontend.arrays.elementwise import as_float, binary, divide, select, truth, unary
 from iris.frontend.arrays.protocol import implements, ufunc
 from iris.frontend.arrays.shapes import as_axes, as_axis, flat, transpose, with_axes
@@ -220,6 +220,9 @@ def average(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
 ) -> Any:
     x, result = _averageable(traced(a), None)
+    if weights is not None:
+        common = meeting([traced(a).element, traced(weights).element])
+        result = common if common is not None and common.is_float else f32
     shares = spread(1.0, f32, x.shape) if weights is None else _weights(x, axis, weights)
     total = sum(shares, axis, keepdims=keepdims)
     found = divide(sum(binary(math.Mul, x, shares), axis, keepdims=keepdims), total)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from iris.errors import ArgumentError, LanguageError, ShapeError
+from iris.errors import ArgumentError, DTypeError, LanguageError, ShapeError
 from iris.frontend.arrays.convolution import Window, traced_convolution
 from iris.frontend.arrays.elementwise import as_float, binary, divide
 from iris.frontend.arrays.joining import concatenate, stack
@@ -28,6 +28,7 @@ from iris.frontend.arrays.values import (
     over_shape,
     reshaped,
     shape_of,
+    spread,
     traced,
     unify,
 )
@@ -70,7 +71,10 @@ def _step(x: TracedArray, axis: int, by: int = 1) -> TracedArray:
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1) -> Any:
     """Half of the difference of both neighbours; at the ends, the difference of the one there is.
     The elements are evenly spaced."""
-    x = as_float(traced(f))
+    x = traced(f)
+    if x.element is bool_:
+        raise error_here(DTypeError, "np.gradient is for numbers, not bool; use astype first")
+    x = as_float(x)
     axes = as_axes(axis, x.ndim)
     if edge_order != 1 or len(varargs) not in (0, 1, len(axes)):
         raise error_here(LanguageError, "np.gradient takes one spacing, or one for each axis")
@@ -91,21 +95,21 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1) -> An
 
 @implements("trapezoid", "trapz")
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> TracedArray:
-    heights = as_float(traced(y))
+    heights = traced(y)
     at = as_axis(axis, heights.ndim)
     size = max(0, heights.shape[at] - 1)
     both = binary(
         math.Add, cut_axis(heights, at, min(1, size), size), cut_axis(heights, at, 0, size)
     )
     if x is None:
-        return sum(binary(math.Mul, binary(math.Mul, both, 0.5), dx), at)
+        return sum(divide(binary(math.Mul, dx, both), 2.0), at)
     places = traced(x)
     if places.ndim == 1:
         steps = _step(places, 0)
         steps = reshaped(steps, (size, *(1,) * (heights.ndim - at - 1)))
     else:
         steps = _step(places, as_axis(axis, places.ndim))
-    return sum(binary(math.Mul, binary(math.Mul, both, 0.5), steps), at)
+    return sum(divide(binary(math.Mul, steps, both), 2.0), at)
 
 
 # Coefficients.
@@ -117,10 +121,11 @@ def polyval(p: Any, x: Any) -> TracedArray:
     coefficients = operand(p)
     if not isinstance(coefficients, (TracedArray, np.ndarray)) or coefficients.ndim != 1:
         raise error_here(ShapeError, "the coefficients of np.polyval are a vector")
-    found: Any = 0
+    places = traced(x)
+    found = spread(0, places.element, places.shape)
     for coefficient in list(coefficients):
-        found = binary(math.Add, binary(math.Mul, found, x), coefficient)
-    return traced(found)
+        found = binary(math.Add, binary(math.Mul, found, places), coefficient)
+    return found
 
 
 @implements("convolve")

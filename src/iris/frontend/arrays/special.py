@@ -15,7 +15,7 @@ from iris.frontend.arrays.elementwise import as_float, binary, divide, select, u
 from iris.frontend.arrays.protocol import ufunc
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.ufuncs import copysign, isinf, signbit
-from iris.frontend.arrays.values import cast, emit, spread, unify
+from iris.frontend.arrays.values import cast, emit, spread, unify, unify_floats
 from iris.ir import math
 from iris.ir.types import f32
 
@@ -35,7 +35,7 @@ def _in_f32(*names: str) -> Callable[[Formula], Formula]:
             return cast(formula(cast(value, f32)), value.element)
 
         def of_two(x1: Any, x2: Any) -> TracedArray:
-            a, b = map(as_float, unify(x1, x2))
+            a, b = unify_floats(x1, x2)
             return cast(formula(cast(a, f32), cast(b, f32)), a.element)
 
         ufunc(*names)(of_one if formula.__code__.co_argcount == 1 else of_two)

@@ -28,11 +28,12 @@ from iris.frontend.arrays.values import (
     spread,
     traced,
     unify,
+    unify_floats,
 )
 from iris.frontend.tracing import error_here
 from iris.ir import math
 from iris.ir.math import Predicate
-from iris.ir.types import DType, bool_, f32, i16, i32
+from iris.ir.types import DType, bool_, f32, i8, i16, i32
 
 _BINARY: dict[str, type[math.Binary]] = {
     "add": math.Add,
@@ -121,9 +122,22 @@ def fmod(x1: Any, x2: Any) -> TracedArray:
     return select(wrong, binary(math.Sub, found, b), found)
 
 
-@ufunc("positive", "conjugate")
+@ufunc("positive")
 def positive(x: Any) -> TracedArray:
-    return traced(x)
+    value = traced(x)
+    if value.element is bool_:
+        raise error_here(DTypeError, "np.positive is for numbers, not bool")
+    return value
+
+
+@ufunc("conjugate")
+def conjugate(x: Any) -> TracedArray:
+    return _number(traced(x))
+
+
+def _number(x: TracedArray) -> TracedArray:
+    """Bools as NumPy's narrowest integers."""
+    return cast(x, i8) if x.element is bool_ else x
 
 
 @ufunc("absolute")
@@ -139,7 +153,7 @@ def fabs(x: Any) -> TracedArray:
 
 @ufunc("square")
 def square(x: Any) -> TracedArray:
-    value = traced(x)
+    value = _number(traced(x))
     return binary(math.Mul, value, value)
 
 
@@ -168,14 +182,14 @@ def sign(x: Any) -> TracedArray:
 
 @ufunc("copysign")
 def copysign(x1: Any, x2: Any) -> TracedArray:
-    size, other = map(as_float, unify(x1, x2))
+    size, other = unify_floats(x1, x2)
     size = unary(math.Abs, size)
     return select(signbit(other), unary(math.Neg, size), size)
 
 
 @ufunc("heaviside")
 def heaviside(x1: Any, x2: Any) -> TracedArray:
-    x, at_zero = map(as_float, unify(x1, x2))
+    x, at_zero = unify_floats(x1, x2)
     beside = select(isnan(x), x, cast(compare(Predicate.GT, x, 0), x.element))
     return select(compare(Predicate.EQ, x, 0), at_zero, beside)
 
@@ -206,8 +220,7 @@ def power(x1: Any, x2: Any, dtype: Any = None) -> TracedArray:
 
 def _whole_power(x: TracedArray, exponent: int) -> TracedArray:
     """Multiplied with itself, by squares."""
-    if x.element is bool_:
-        return spread(True, bool_, x.shape) if exponent == 0 else x
+    x = _number(x)
     found: TracedArray | None = None
     while exponent:
         if exponent & 1:
@@ -220,7 +233,7 @@ def _whole_power(x: TracedArray, exponent: int) -> TracedArray:
 
 @ufunc("float_power")
 def float_power(x1: Any, x2: Any) -> TracedArray:
-    base, exponent = map(as_float, unify(x1, x2))
+    base, exponent = unify(x1, x2, dtype=f32)
     return binary(math.Pow, base, exponent)
 
 

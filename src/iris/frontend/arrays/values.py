@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from iris.errors import LanguageError, ScopeError, ShapeError
+from iris.errors import DTypeError, LanguageError, ScopeError, ShapeError
 from iris.frontend.arrays.constants import constant, constant_array
-from iris.frontend.arrays.dtypes import nearest_dtype
+from iris.frontend.arrays.dtypes import meeting, nearest_dtype
 from iris.frontend.arrays.fitting import may_overflow
 from iris.frontend.arrays.trace import current
 from iris.frontend.arrays.traced import TracedArray
@@ -80,9 +80,14 @@ def is_weak(x: Operand) -> bool:
 def common_dtype(operands: Sequence[Operand]) -> DType:
     """The dtype in which operands meet."""
     strong = [dtype_of(x) for x in operands if not is_weak(x)]
-    found = strong[0] if strong else dtype_of(operands[0])
-    for other in strong[1:]:
-        found = promote(found, other)
+    found = meeting(strong) if strong else dtype_of(operands[0])
+    if found is None:
+        signed = next(dtype for dtype in strong if dtype.is_signed)
+        raise error_here(
+            DTypeError,
+            f"{signed} and u64 meet in no dtype that GPUs have, and f32 would not hold them: "
+            "convert one of them with astype, to np.int64, np.uint64 or np.float32",
+        )
     for x in operands:
         if is_weak(x):
             found = (_with_weak if strong else promote)(found, dtype_of(x))
@@ -123,6 +128,15 @@ def unify(*operands: Any, dtype: DType | None = None) -> list[TracedArray]:
         dtype = common_dtype(known)
     shape = broadcast_shapes(*map(shape_of, known))
     return [spread(x, dtype, shape) for x in known]
+
+
+def unify_floats(*operands: Any, dtype: DType | None = None) -> list[TracedArray]:
+    """Operands in one dtype of floats and over one shape; integers become f32 one by one where
+    there is no other float."""
+    known = [operand(x) for x in operands]
+    if dtype is None and any(dtype_of(x).is_float for x in known):
+        dtype = common_dtype(known)
+    return unify(*known, dtype=f32 if dtype is None or not dtype.is_float else dtype)
 
 
 def spread(x: Operand, dtype: DType, shape: tuple[int, ...]) -> TracedArray:
