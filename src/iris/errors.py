@@ -9,6 +9,9 @@ from __future__ import annotations
 import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+_MOST_NAMED = 4  # programs in an error
 
 
 class IrisError(Exception):
@@ -211,6 +214,22 @@ class ProgramError(IrisError):
 
     def __str__(self) -> str:
         return "\n".join([self.message, *_quoted(self.locations)])
+
+
+class RaceError(ProgramError):
+    """Two programs, or threads, that use an element in no order, of which one writes it."""
+
+
+class DeadlockError(ProgramError):
+    """Programs that wait for each other, or for what nobody will write."""
+
+    @classmethod
+    def of(cls, waits: Sequence[str], **where: Any) -> DeadlockError:
+        """`waits` says of each program what it waits for; the first few are named."""
+        named = ", ".join(waits[:_MOST_NAMED])
+        more = len(waits) - _MOST_NAMED
+        rest = f", and {more} more wait" if more > 0 else ""
+        return cls(f"deadlock: no program goes on, and nothing changes: {named}{rest}", **where)
 
 
 class DeviceError(IrisError):

@@ -51,17 +51,20 @@ def update(kind: AtomicKind, view: View, index: Array, values: Array) -> Array:
     return old
 
 
-def compare_and_swap(view: View, index: Array, expected: Array, values: Array) -> Array:
-    """Writes where the bits are the expected ones, lane after lane; gives the old elements."""
-    old = np.empty_like(values)
+def compare_and_swap(
+    view: View, index: Array, expected: Array, values: Array
+) -> tuple[Array, Array]:
+    """Writes where the bits are the expected ones, lane after lane; gives the old elements, and
+    which lanes wrote."""
+    old, wrote = np.empty_like(values), np.zeros(values.shape, np.bool_)
     wanted = scalar.to_bits(view.dtype, expected)
     for lanes in _in_turn(index):
         for turn in lanes:
             found = view.read(index[turn])
             same = scalar.to_bits(view.dtype, found) == wanted[turn]
-            old[turn] = found
+            old[turn], wrote[turn] = found, same
             view.write(index[turn][same], values[turn][same])
-    return old
+    return old, wrote
 
 
 def _in_turn(places: Array) -> Iterator[Array]:

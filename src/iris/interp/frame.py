@@ -12,7 +12,7 @@ import numpy.typing as npt
 from iris.errors import ArgumentError, ProgramError
 from iris.interp.address import AddressArithmetic, address_parts, beyond, is_beyond
 from iris.interp.lifetimes import last_uses
-from iris.interp.memory import View, memory_dtype, share_shadows
+from iris.interp.memory import Shadow, View, memory_dtype, share_shadows
 from iris.ir import scalar, tile
 from iris.ir.control import For, Func, While
 from iris.ir.core import Facet, Op, Region, Value
@@ -38,7 +38,14 @@ class Step(NamedTuple):
 class Launch:
     """What all programs of a launch share."""
 
-    def __init__(self, function: Func, grid: Grid, arguments: Sequence[Any]):
+    def __init__(
+        self,
+        function: Func,
+        grid: Grid,
+        arguments: Sequence[Any],
+        shadows: Callable[[int, int, int], Shadow] = Shadow,
+    ):
+        """`shadows` makes what notes accesses, of so many units, programs and sites."""
         self.function = function
         self.grid = grid
         self.count = prod(grid)
@@ -64,7 +71,12 @@ class Launch:
         for view in written:
             if not view.array.flags.writeable:
                 raise ArgumentError(f"{view.name} is written, but its array is read-only")
-        share_shadows(list(views.values()), written, self.count, len(self.accesses))
+        self.stored = [view.array for view in written]
+
+        def make(units: int) -> Shadow:
+            return shadows(units, self.count, len(self.accesses))
+
+        share_shadows(list(views.values()), written, make)
 
     def program(self, number: int) -> tuple[int, int, int]:
         """Where in the grid a program is."""
@@ -130,16 +142,18 @@ class Frame:
 
     def run(self, region: Region, arguments: Sequence[Any]) -> list[Any]:
         """What the terminator of a region carries, the region being run."""
-        values, addresses = self.values, self.launch.addresses
+        values = self.values
         values.update(zip(region.arguments, arguments, strict=True))
         for op, rule, dying in self.launch.plan(region):
-            operands = [self[v] for v in op.operands]
-            if addresses.overflowed:
-                operands = self._settle(op, operands)
+            operands = self.operands(op)
             values.update(zip(op.results, rule(self, op, *operands), strict=True))
             for value in dying:
                 values.pop(value, None)
         return [self[v] for v in region.end.operands]
+
+    def operands(self, op: Op) -> list[Any]:
+        operands = [self[v] for v in op.operands]
+        return self._settle(op, operands) if self.launch.addresses.overflowed else operands
 
     def _settle(self, op: Op, operands: list[Any]) -> list[Any]:
         """The operands, an i32 that is kept with more bits cut down to its own unless the op

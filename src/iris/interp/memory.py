@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import combinations
 from math import gcd
@@ -70,14 +70,25 @@ class View:
     def touch(self, use: Use, index: Array, stamps: Array) -> Conflict | None:
         """Notes in the shadow, of which there must be one, who uses which elements."""
         assert self.shadow is not None
+        for units in self._units(index):
+            conflict = self.shadow.touch(use, units, stamps)
+            if conflict is not None:
+                return conflict
+        return None
+
+    def leave(self, index: Array, stamps: Array) -> None:
+        """Notes in the shadow to which elements atomic ops have written."""
+        assert self.shadow is not None
+        for units in self._units(index):
+            self.shadow.leave(units, stamps)
+
+    def _units(self, index: Array) -> Iterator[Array]:
+        """The units of the shadow that elements take: the first of each, then..."""
         units = index.astype(np.intp, copy=False)
         if self.width > 1 or self.start:
             units = units * self.width + self.start
         for part in range(self.width):
-            conflict = self.shadow.touch(use, units + part if part else units, stamps)
-            if conflict is not None:
-                return conflict
-        return None
+            yield units + part if part else units
 
 
 class Use(Enum):
@@ -86,13 +97,15 @@ class Use(Enum):
     READ = "reads"
     WRITE = "writes"
     ATOMIC = "atomically updates"
+    ATOMIC_READ = "atomically reads"
 
 
 # What else may not have been done by one program where another does this.
 _CLASHES = {
     Use.READ: (Use.WRITE, Use.ATOMIC),
-    Use.WRITE: (Use.READ, Use.ATOMIC),
+    Use.WRITE: (Use.READ, Use.ATOMIC, Use.ATOMIC_READ),
     Use.ATOMIC: (Use.WRITE, Use.READ),
+    Use.ATOMIC_READ: (Use.WRITE,),
 }
 
 
@@ -151,6 +164,9 @@ class Shadow:
             second[units[others]] = stamps[others]
         return None
 
+    def leave(self, units: Array, stamps: Array) -> None:
+        """Notes that atomic ops have written to units: here, what that orders is not followed."""
+
     def _differ(self, noted: Array, stamps: Array) -> Array | None:
         """Where two stamps are those of different programs."""
         differ: Array = (noted != stamps) & (noted != 0)
@@ -168,9 +184,10 @@ class Shadow:
 
 
 def share_shadows(
-    views: Sequence[View], written: Collection[View], programs: int, sites: int
+    views: Sequence[View], written: Collection[View], make: Callable[[int], Shadow]
 ) -> None:
-    """Gives one shadow to the arrays that lie in one stretch of memory, if one is written."""
+    """Gives one shadow to the arrays that lie in one stretch of memory, if one is written; `make`
+    makes one of so many units."""
     for group in _stretches(views):
         if not any(view in written for view in group):
             continue
@@ -179,7 +196,7 @@ def share_shadows(
         low = starts[0]
         unit = gcd(*[view.flat.itemsize for view in group], *[start - low for start in starts])
         high = max(start + view.flat.nbytes for start, view in zip(starts, group, strict=True))
-        shadow = Shadow((high - low) // unit, programs, sites)
+        shadow = make((high - low) // unit)
         for start, view in zip(starts, group, strict=True):
             view.shadow = shadow
             view.start = (start - low) // unit

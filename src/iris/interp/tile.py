@@ -12,14 +12,15 @@ on a GPU it need not be; every such case is a race, and reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from iris.errors import ProgramError
+from iris.errors import ProgramError, RaceError
 from iris.interp import atomics, reductions
 from iris.interp.address import is_beyond
 from iris.interp.frame import (
@@ -34,13 +35,17 @@ from iris.interp.frame import (
     take,
 )
 from iris.interp.memory import Use, View
+from iris.interp.order import Clocks, OrderedShadow
 from iris.interp.products import product
+from iris.interp.turns import run_by_turns
 from iris.ir import math, scalar, tile
 from iris.ir.control import For, Func, If, While
 from iris.ir.core import OPS, Op, Value
+from iris.ir.effects import asks_others
 from iris.ir.literal import text
 from iris.ir.math import element_type
 from iris.ir.types import DType, ElementType, Staged, Type, f32
+from iris.ir.waiting import waiting_loops
 
 Array = npt.NDArray[Any]
 
@@ -66,13 +71,51 @@ def run(
 
     The result is what the function returns: for each value an array with a row per program.
     """
-    returned = [
-        [_rows(t, x, frame.programs) for t, x in zip(function.returns, results, strict=True)]
-        for frame, results in run_chunks(
-            Launch(function, grid, arguments), Frame, output=output, chunk_bytes=chunk_bytes
-        )
+    if waiting_loops(function):
+        return _take_turns(function, grid, arguments, output)
+    launch = Launch(function, grid, arguments)
+    if not any(map(asks_others, function.walk())):
+        return _gathered(launch, run_chunks(launch, Frame, output=output, chunk_bytes=chunk_bytes))
+    # What is a race if nothing orders programs may be none: whether one is is seen by turns.
+    before, lines = [x.copy() for x in launch.stored], list[str]()
+    try:
+        chunks = run_chunks(launch, Frame, output=lines.append, chunk_bytes=chunk_bytes)
+        found = _gathered(launch, chunks)
+    except RaceError:
+        for array, old in zip(launch.stored, before, strict=True):
+            array[...] = old
+        return _take_turns(function, grid, arguments, output)
+    except ProgramError:
+        _print(lines, output)
+        raise
+    _print(lines, output)
+    return found
+
+
+def _take_turns(
+    function: Func, grid: Grid, arguments: Sequence[Any], output: Callable[[str], object]
+) -> list[Array]:
+    """Runs programs that may wait for each other."""
+    launch = Launch(function, grid, arguments, partial(OrderedShadow, Clocks()))
+    try:
+        return _gathered(launch, run_by_turns(launch))
+    finally:
+        _print([line for _, line in sorted(launch.printed, key=lambda entry: entry[0])], output)
+
+
+def _print(lines: Sequence[str], output: Callable[[str], object]) -> None:
+    for line in lines:
+        output(line)
+
+
+def _gathered(launch: Launch, parts: Iterable[tuple[Frame, Sequence[Any]]]) -> list[Array]:
+    """What programs return, for each value an array with a row for each of them."""
+    returns = launch.function.returns
+    rows = [
+        [_rows(t, x, frame.programs) for t, x in zip(returns, results, strict=True)]
+        for frame, results in parts
     ]
-    return [np.concatenate(parts) for parts in zip(*returned, strict=True)]
+    return [np.concatenate(column) for column in zip(*rows, strict=True)]
 
 
 def run_chunks(
@@ -92,8 +135,7 @@ def run_chunks(
             frame = frames(launch, np.arange(start, min(start + step, launch.count)))
             yield frame, frame.run(function.body, launch.arguments)
     finally:
-        for _, line in sorted(launch.printed, key=lambda entry: entry[0]):
-            output(line)
+        _print([line for _, line in sorted(launch.printed, key=lambda entry: entry[0])], output)
 
 
 def _bytes(type_: Type) -> int:
@@ -322,7 +364,7 @@ def _note(frame: Frame, op: Op, view: View, use: Use, index: Array, stamps: Arra
     earlier = launch.accesses[site]
     through = next(v.name for v in earlier.operands if is_pointer(v))
     program, other = launch.program(own), launch.program(number)
-    raise ProgramError(
+    raise RaceError(
         f"race: program {program} {use.value} element {at} of {view.name}, "
         f"which program {other} {conflict.earlier.value}"
         + (f" as an element of {through}" if through != view.name else ""),
@@ -334,7 +376,13 @@ def _note(frame: Frame, op: Op, view: View, use: Use, index: Array, stamps: Arra
 
 
 def _load(
-    frame: Frame, op: Op, view: View, offset: Array, active: Array | None, other: Array
+    frame: Frame,
+    op: Op,
+    view: View,
+    offset: Array,
+    active: Array | None,
+    other: Array,
+    use: Use = Use.READ,
 ) -> Array:
     index, active = _reach(frame, op, view, offset, active)
     if not view.size:
@@ -343,7 +391,7 @@ def _load(
         met = index.shape if active is None else np.broadcast_shapes(index.shape, active.shape)
         shape = (len(frame.programs), *met[1:])
         stamps = _stamps(frame, op, view, index.ndim)
-        _note(frame, op, view, Use.READ, *_lanes(shape, active, index, stamps))
+        _note(frame, op, view, use, *_lanes(shape, active, index, stamps))
     found = view.read(index)
     return found if active is None else np.where(active, found, other)
 
@@ -371,7 +419,7 @@ def _check_written(frame: Frame, op: Op, view: View, index: Array, x: Array, sta
     lane = int((found != wanted).argmax())
     at, (_, own) = int(index[lane]), view.shadow.site_and_program(int(stamps[lane]))
     program = frame.launch.program(own)
-    raise ProgramError(
+    raise RaceError(
         f"race: program {program} writes different values to element {at} of {view.name} at once",
         program=program,
         array=view.name,
@@ -393,7 +441,8 @@ def load(
         frame.check_fits(op, op.offset, offset, mask)
     if other is None:
         other = _nothing(view, offset)
-    return [_load(frame, op, view, offset, mask, other)]
+    use = Use.ATOMIC_READ if op.volatile else Use.READ
+    return [_load(frame, op, view, offset, mask, other, use)]
 
 
 def _nothing(view: View, offset: Array) -> Array:
@@ -459,8 +508,8 @@ def store_tile(
 def atomic(
     frame: Frame, op: tile.Atomic, view: View, offset: Array, x: Array, mask: Array | None = None
 ) -> Sequence[Array]:
-    def update(index: Array, new: Array) -> Array:
-        return atomics.update(op.kind, view, index, new)
+    def update(index: Array, new: Array) -> tuple[Array, Array]:
+        return atomics.update(op.kind, view, index, new), np.ones(len(index), np.bool_)
 
     return [_atomically(frame, op, view, offset, mask, update, x)]
 
@@ -475,7 +524,7 @@ def atomic_cas(
     x: Array,
     mask: Array | None = None,
 ) -> Sequence[Array]:
-    def update(index: Array, wanted: Array, new: Array) -> Array:
+    def update(index: Array, wanted: Array, new: Array) -> tuple[Array, Array]:
         return atomics.compare_and_swap(view, index, wanted, new)
 
     return [_atomically(frame, op, view, offset, mask, update, expected, x)]
@@ -487,7 +536,7 @@ def _atomically(
     view: View,
     offset: Array,
     mask: Array | None,
-    update: Callable[..., Array],
+    update: Callable[..., tuple[Array, Array]],
     *values: Array,
 ) -> Array:
     """Updates an element for each lane of each program, in that order; gives the old ones."""
@@ -501,7 +550,8 @@ def _atomically(
         index, stamps, *lanes = _lanes(shape, active, index, stamps, *values)
         _note(frame, op, view, Use.ATOMIC, index, stamps)
         where = np.broadcast_to(True if active is None else active, shape)
-        old[where] = update(index, *lanes)
+        old[where], wrote = update(index, *lanes)
+        view.leave(index[wrote], stamps[wrote])
     return old
 
 

@@ -1,0 +1,110 @@
+"""What atomic ops order: who used each element, and what is in no order with what.
+
+Each program has a clock: up to which of the accesses of each program its own ones come after.  An
+atomic op that writes leaves the clock of its program with the element; one that finds what another
+wrote, or a volatile load, takes on the clock that is left there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.interp.memory import Conflict, Shadow, Use
+
+Array = npt.NDArray[Any]
+
+_CLASHES = {
+    Use.READ: (Use.WRITE, Use.ATOMIC),
+    Use.WRITE: (Use.WRITE, Use.READ, Use.ATOMIC, Use.ATOMIC_READ),
+    Use.ATOMIC: (Use.WRITE, Use.READ),
+    Use.ATOMIC_READ: (Use.WRITE,),
+}
+
+
+class Clocks:
+    """The clocks of the programs of a launch, and how late it is."""
+
+    def __init__(self) -> None:
+        self.now = 0  # the number of the latest access
+        self._of: dict[int, Array] = {}
+
+    def of(self, program: int, programs: int) -> Array:
+        """For each program, the first of its accesses that is in no order with the next of this
+        one."""
+        clock = self._of.get(program)
+        if clock is None:
+            clock = self._of[program] = np.zeros(programs, np.int64)
+        return clock
+
+
+class OrderedShadow(Shadow):
+    """Notes of uses by one program at a time.
+
+    Of the writes to an element the last is noted.  Of other uses, all those are that come before
+    none of the others.
+    """
+
+    __slots__ = ("clocks", "columns", "left", "sites")
+
+    def __init__(self, clocks: Clocks, size: int, programs: int, sites: int):
+        super().__init__(size, programs, sites)
+        self.clocks = clocks
+        self.sites = sites
+        self.columns: dict[Use, list[Array]] = {use: [] for use in Use}
+        self.left: dict[int, Array] = {}  # the clock that an atomic op left with a unit
+
+    def stamps(self, site: int, programs: Array) -> Array:
+        self.clocks.now += 1
+        return 1 + programs + (site + self.sites * self.clocks.now) * self.programs
+
+    def site_and_program(self, stamp: int) -> tuple[int, int]:
+        rest, program = divmod(stamp - 1, self.programs)
+        return rest % self.sites, program
+
+    def touch(self, use: Use, units: Array, stamps: Array) -> Conflict | None:
+        if not len(units):
+            return None
+        program = self.site_and_program(int(stamps[0]))[1]
+        clock = self.clocks.of(program, self.programs)
+        if use in (Use.ATOMIC, Use.ATOMIC_READ):
+            found = (self.left.get(unit) for unit in units.tolist())
+            for left in {id(x): x for x in found if x is not None}.values():
+                np.maximum(clock, left, out=clock)
+        for earlier in _CLASHES[use]:
+            for column in self.columns[earlier]:
+                noted = column.take(units)
+                late = ~self._comes_after(noted, program, clock)
+                if late.any():
+                    lane = int(late.argmax())
+                    return Conflict(lane, earlier, int(noted[lane]))
+        self._note(use, units, stamps, program, clock)
+        return None
+
+    def leave(self, units: Array, stamps: Array) -> None:
+        """Notes that atomic ops have written to units."""
+        if not len(units):
+            return
+        program = self.site_and_program(int(stamps[0]))[1]
+        clock = self.clocks.of(program, self.programs).copy()
+        clock[program] = self.clocks.now + 1
+        self.left.update(dict.fromkeys(units.tolist(), clock))
+
+    def _comes_after(self, noted: Array, program: int, clock: Array) -> Array:
+        """Whether what a program does comes after uses that are noted."""
+        rest, by = np.divmod(noted - 1, self.programs)
+        after: Array = (noted == 0) | (by == program) | (rest // self.sites < clock[by])
+        return after
+
+    def _note(self, use: Use, units: Array, stamps: Array, program: int, clock: Array) -> None:
+        columns = self.columns[use]
+        for column in columns:
+            free = self._comes_after(column.take(units), program, clock)
+            column[units[free]] = stamps[free]
+            units, stamps = units[~free], stamps[~free]
+            if not len(units):
+                return
+        columns.append(np.zeros(self.size, np.int64))
+        columns[-1][units] = stamps

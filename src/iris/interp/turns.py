@@ -1,0 +1,173 @@
+"""Programs that wait for each other: each runs by itself, and they take turns.
+
+A program lets the next one go on each time that it has found out whether a loop that waits goes on.
+All get their turn, one after the other, until all have ended.  What one program stores is in order
+with what another one does after an atomic op, or a volatile load, that found what an atomic op of
+the first wrote after it (`order.py`); whatever nothing orders is a race.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.errors import DeadlockError
+from iris.interp.frame import Frame, Launch
+from iris.interp.memory import View
+from iris.ir.control import For, If, While
+from iris.ir.core import Facet, Op, Region
+from iris.ir.effects import asks_others
+from iris.ir.waiting import waiting_loops
+
+Array = npt.NDArray[Any]
+
+
+class Turn(NamedTuple):
+    """Where a program lets others go on."""
+
+    run: object  # of the loop, that which it is in
+    carried: Sequence[Array]
+    goes_on: bool
+
+    def is_like(self, other: Turn | None) -> bool:
+        """Whether the program is where it was, and will do the same again if memory is the same."""
+        return (
+            other is not None
+            and self.run is other.run
+            and self.goes_on
+            and all(map(_are_same, self.carried, other.carried))
+        )
+
+
+Flow = Generator[Turn, None, Sequence[Any]]
+
+
+class TurnFrame(Frame):
+    """One program, which runs up to its next turn."""
+
+    __slots__ = ("asked", "waiting")
+
+    def __init__(self, launch: Launch, programs: Array, waiting: frozenset[Op]):
+        super().__init__(launch, programs)
+        self.waiting = waiting
+        self.asked: tuple[Op, View, Array] | None = None  # what it asked last, and where
+
+    def steps(self, region: Region, arguments: Sequence[Any]) -> Flow:
+        """What the terminator of a region carries, the region being run turn by turn."""
+        values = self.values
+        values.update(zip(region.arguments, arguments, strict=True))
+        for op, rule, dying in self.launch.plan(region):
+            operands = self.operands(op)
+            if op.regions:
+                found = yield from flow[type(op)](self, op, *operands)
+            else:
+                if asks_others(op):
+                    self.asked = op, operands[0], operands[1]
+                found = rule(self, op, *operands)
+            values.update(zip(op.results, found, strict=True))
+            for value in dying:
+                values.pop(value, None)
+        return [self[v] for v in region.end.operands]
+
+
+flow = Facet("flow of one program")
+
+
+@flow(If)
+def _if(frame: TurnFrame, op: If, condition: Array) -> Flow:
+    return (yield from frame.steps(op.then if condition[0] else op.otherwise, ()))
+
+
+@flow(For)
+def _for(frame: TurnFrame, op: For, lower: Array, upper: Array, step: Array, *carried: Any) -> Flow:
+    if not step[0]:
+        frame.fail(op, step == 0, "a for loop with a step of zero")
+    values: Sequence[Any] = carried
+    for index in range(int(lower[0]), int(upper[0]), int(step[0])):
+        values = yield from frame.steps(op.body, (np.array([index], lower.dtype), *values))
+    return values
+
+
+@flow(While)
+def _while(frame: TurnFrame, op: While, *carried: Any) -> Flow:
+    values: Sequence[Any] = carried
+    run = object() if op in frame.waiting else None
+    while True:
+        (more,) = yield from frame.steps(op.condition, values)
+        if run is not None:
+            yield Turn(run, values, bool(more[0]))
+        if not more[0]:
+            return values
+        values = yield from frame.steps(op.body, values)
+
+
+def run_by_turns(launch: Launch) -> Iterator[tuple[Frame, Sequence[Any]]]:
+    """Runs all programs of a launch: in their order, the frame of each and what it returns."""
+    waiting: frozenset[Op] = frozenset(waiting_loops(launch.function))
+    frames = [TurnFrame(launch, np.array([n]), waiting) for n in range(launch.count)]
+    runs = {n: f.steps(launch.function.body, launch.arguments) for n, f in enumerate(frames)}
+    returned: dict[int, Sequence[Any]] = {}
+    watch = Watch(lambda: [x.flat for x in launch.arguments if isinstance(x, View)])
+    while runs:
+        turns: dict[int, Turn] = {}
+        for number, run in list(runs.items()):
+            try:
+                turns[number] = next(run)
+            except StopIteration as end:
+                returned[number] = end.value
+                del runs[number]
+        if watch.stands_still(turns):
+            _report([frames[n] for n in runs])
+    return ((frame, returned[n]) for n, frame in enumerate(frames))
+
+
+class Watch:
+    """Tells when programs do in a whole turn what they did in the one before, and so for ever."""
+
+    def __init__(self, memory: Callable[[], Sequence[Array]]):
+        self._memory = memory
+        self._turns: Mapping[int, Turn] = {}
+        self._before: list[Array] | None = None  # memory after the last turn, if that was looked at
+
+    def stands_still(self, turns: Mapping[int, Turn]) -> bool:
+        """Whether a whole turn of all programs that have not ended has changed nothing."""
+        earlier, self._turns = self._turns, turns
+        alike = turns.keys() == earlier.keys() and all(
+            turn.is_like(earlier[number]) for number, turn in turns.items()
+        )
+        if not turns or not alike:
+            self._before = None
+            return False
+        before, memory = self._before, self._memory()
+        if before is not None and all(map(_are_same, before, memory)):
+            return True
+        self._before = [x.copy() for x in memory]
+        return False
+
+
+def _are_same(x: Any, y: Any) -> bool:
+    if not isinstance(x, np.ndarray):
+        return x is y
+    return x is y or (x.shape == y.shape and x.tobytes() == y.tobytes())
+
+
+def _report(frames: Sequence[TurnFrame]) -> None:
+    parts, locations = [], []
+    for frame in frames:
+        assert frame.asked is not None
+        op, view, index = frame.asked
+        program = frame.launch.program(int(frame.programs[0]))
+        parts.append(f"program {program} waits for element {int(index.flat[0])} of {view.name}")
+        locations += [] if op.location is None else [op.location]
+    assert frames[0].asked is not None
+    _, view, index = frames[0].asked
+    raise DeadlockError.of(
+        parts,
+        program=frames[0].launch.program(int(frames[0].programs[0])),
+        array=view.name,
+        index=int(index.flat[0]),
+        locations=list(dict.fromkeys(locations)),
+    )
