@@ -5,11 +5,12 @@ from __future__ import annotations
 from iris.codegen.expression import INDEX, LANES, Expression, Form, Precedence, Touch
 from iris.codegen.forms import moves_words
 from iris.codegen.operators import binary, call, cast_to, dtype_of, ternary
-from iris.codegen.words import from_words, makes_words, to_words
+from iris.codegen.words import from_vector, from_words, makes_words, to_words
 from iris.codegen.writer import ASSIGNS, Writer, element_of, emit
 from iris.ir import metal
 from iris.ir.control import For
 from iris.ir.core import Value
+from iris.ir.math import constant_bits
 from iris.ir.metal import count_of
 from iris.ir.tile import AtomicKind
 from iris.ir.types import DType, Ptr, Threadgroup, bool_, f32, u32
@@ -142,7 +143,15 @@ def _loaded(w: Writer, op: metal.Load) -> Expression | None:
 def _taken_apart(
     w: Writer, op: metal.Load, mask: Expression | None, read: Expression
 ) -> Expression | None:
-    """What is loaded as words and held as vectors."""
+    """What is loaded at once and held as several vectors."""
+    if read.lanes <= LANES:
+        if dtype_of(op.result) is bool_:
+            read = _truth(w, read)
+        if mask is not None and op.other is not None:
+            read = cast_to(w, read, w.language.types[dtype_of(op.result)])
+            read = ternary(mask, read, _other(w, op.other, Form(read.lanes, 1)))
+        from_vector(w, op.result, read.text)
+        return None
     if mask is not None and op.other is not None:
         read = ternary(mask, read, _other(w, op.other, Form(read.lanes, 1)))
     found = from_words(w, op.result, read.text)
@@ -153,7 +162,8 @@ def _taken_apart(
 
 def _other(w: Writer, other: Value, form: Form) -> Expression:
     """What stands for what is not loaded."""
-    if form.lanes <= LANES:
+    is_alike = w.form(other).lanes == form.lanes or constant_bits(other) is not None
+    if form.lanes <= LANES and is_alike:
         return w.arm(other, form.lanes)
     text = to_words(w, other, w.arm(other))
     return Expression(text, Precedence.POSTFIX, "", form.lanes)
@@ -168,10 +178,11 @@ def _truth(w: Writer, byte: Expression) -> Expression:
 
 
 def _access_form(w: Writer, base: Value, value: Value) -> Form:
-    """How an access moves a value: as words if it is held so, or as vectors that are words."""
-    form = w.form(value)
-    if moves_words(base, value) and makes_words(value, form.lanes):
-        return Form(count_of(value.type), 1)
+    """How an access moves a value: at once, as a vector of elements or of words, if there is one
+    that the parts are whole words of."""
+    form, count = w.form(value), count_of(value.type)
+    if count <= LANES or (moves_words(base, value) and makes_words(value, form.lanes)):
+        return Form(count, 1)
     return form
 
 

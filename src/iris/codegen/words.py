@@ -10,7 +10,7 @@ and put into words again, `uint4(as_type<uint2>(y[0]), as_type<uint2>(y[1]))`.
 
 from __future__ import annotations
 
-from iris.codegen.expression import INDEX, Expression, Precedence
+from iris.codegen.expression import INDEX, LANES, Expression, Precedence
 from iris.codegen.writer import COLUMNS, MARGIN, Writer, element_of
 from iris.ir.core import Value
 from iris.ir.math import constant_bits
@@ -41,10 +41,23 @@ def from_words(w: Writer, value: Value, words: str) -> Expression | None:
     return None
 
 
+def from_vector(w: Writer, value: Value, vector: str) -> None:
+    """A value that is held as two halves, of a vector of all its elements."""
+    dtype, count = element_of(value).element, count_of(value.type)
+    whole = w.names.new(f"{value.name}_loaded" if value.name else "loaded")
+    w.line(f"{w.type_name(dtype, count)} {whole} = {vector};")
+    place = w.room(value)
+    for number, half in enumerate(_HALVES):
+        w.line(f"{place.at(number).text} = {whole}.{half};")
+
+
 def to_words(w: Writer, value: Value, x: Expression) -> str:
-    """The words of a value that is held as vectors."""
+    """The words of a value that is held as vectors, or the one vector, if that is long enough."""
     dtype, count = element_of(value).element, count_of(value.type)
     type_ = w.type_name(dtype, count)
+    if count <= LANES:
+        halves = [w.content(x.at(i), dtype, w.form(value).lanes) for i in range(len(_HALVES))]
+        return f"{type_}({', '.join(halves)})"
     known = constant_bits(value)
     if known is not None:
         word = sum(known << at for at in range(0, _WORD, _size(dtype)))

@@ -26,12 +26,14 @@ kernel void matrices(
     constant Params& p [[buffer(3)]],
     ushort lane [[thread_index_in_simdgroup]])
 {
+    float4 a_loaded = *(device const float4*)&A[lane];
     simdgroup_float8x8 a[2];
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) pair(a[i]) = ((device const float2*)&A[lane])[i];
+    pair(a[0]) = a_loaded.xy;
+    pair(a[1]) = a_loaded.zw;
+    bfloat4 b_loaded = *(device const bfloat4*)&B[lane];
     simdgroup_bfloat8x8 b[2];
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) pair(b[i]) = ((device const bfloat2*)&B[lane])[i];
+    pair(b[0]) = b_loaded.xy;
+    pair(b[1]) = b_loaded.zw;
     simdgroup_float8x8 one = a[1];
     simdgroup_float8x8 first[4];
     #pragma unroll
