@@ -275,8 +275,6 @@ def _run_on_copies(
     for name in compiled.written & arrays.keys():
         check_written(name, arrays[name])
     placed = place(device, arrays)
-    device.launch(compiled.program, grid, _given(given, placed), stream)
-    for argument in placed.values():
-        device.synchronize(argument.memory)
+    device.run(compiled.program, grid, _given(given, placed), stream)
     for name in compiled.written & arrays.keys():
         device.copy_out(placed[name], arrays[name])

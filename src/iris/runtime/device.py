@@ -72,8 +72,11 @@ class Device:
     """The contract.  Memory belongs to the device: arrays are copied in and out of it.
 
     Launches may be asynchronous.  Those of a stream do what they would one after the other, and so
-    do launches of several streams that use the same memory.  What went wrong in one is raised by
-    whatever waits for it.
+    do launches of several streams that use the same memory.
+
+    What went wrong in a launch is the error of the memory that it was to write: every launch that
+    is given the memory raises it, and so do `copy_out` and `synchronize` of that memory, until
+    `copy_in` has written it as a whole.  `synchronize` of nothing raises what nobody was told of.
     """
 
     name: ClassVar[str]
@@ -130,6 +133,13 @@ class Device:
     ) -> None:
         """Run all programs of a grid; what they print goes to standard output."""
         raise NotImplementedError
+
+    def run(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None
+    ) -> None:
+        """A launch, and to wait until it is done; what went wrong in it is raised."""
+        self.launch(program, grid, arguments, stream)
+        self.synchronize()
 
     def prepare(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from iris import knobs
-from iris.errors import SettingError
+from iris.errors import IrisError, SettingError
 from iris.runtime.device import Device
 
 if TYPE_CHECKING:
@@ -71,8 +71,14 @@ def _open(name: str) -> Device:
 
 def synchronize() -> None:
     """Wait until everything that was launched is done; what went wrong in a launch is raised."""
+    first: IrisError | None = None
     for device in list(_opened.values()):
-        device.synchronize()
+        try:
+            device.synchronize()
+        except IrisError as error:
+            first = first or error
+    if first is not None:
+        raise first
 
 
 def stream(device: str | Device | None = None) -> Any:

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+import threading
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from iris.runtime.failure import Failure
 from iris.runtime.objc import Object
 
 if TYPE_CHECKING:
-    from iris.runtime.queue import Batch, Stream
+    from iris.runtime.queue import Batch
+
+# As many blocks are kept at most for those who want memory of the same size.
+MOST_BLOCKS = 256
+# As many streams are remembered as users of a block before those are forgotten that are done.
+MOST_USES = 8
 
 
 class Block:
     """One of Metal's buffers, and which launches still use it."""
 
-    __slots__ = ("buffer", "contents", "size", "used", "written")
+    __slots__ = ("buffer", "contents", "failure", "size", "used", "written")
 
     def __init__(self, buffer: Object, contents: int, size: int):
         self.buffer = buffer
         self.contents = contents
         self.size = size
-        # The last batch of each stream that reads or writes it, and that writes it.
-        self.used: dict[Stream, Batch] = {}
-        self.written: dict[Stream, Batch] = {}
+        # The last batch of each stream, by its number, that reads or writes it, and that writes it.
+        self.used: dict[int, Batch] = {}
+        self.written: dict[int, Batch] = {}
+        # Of a launch that was to write it, which has not been written anew since.
+        self.failure: Failure | None = None
+
+    def forget_done(self) -> None:
+        """Forget batches that nobody has to wait for."""
+        for uses in (self.used, self.written):
+            for number, batch in list(uses.items()):
+                if batch.is_done:
+                    uses.pop(number, None)
 
 
 class Memory:
@@ -47,43 +63,66 @@ class Pool:
     """Blocks that were given back, for those who want memory of the same size.
 
     Launches keep theirs until they are done, so nobody has to wait who writes to new memory.  Sizes
-    are exact: what lies behind the end of a buffer is nobody's.
+    are exact: what lies behind the end of a buffer is nobody's.  Of too many blocks, or too
+    many bytes, those go first whose size was given back least recently.
+
+    Blocks are given back by __del__, at any time, also while this thread is in a method of the
+    pool, and Ctrl-C may come between any two lines: a block may then be lost to the pool, and is
+    freed, but none is in it twice.
     """
 
     def __init__(self, most: int):
         self.most = most  # bytes to keep
+        # At least as much as there is.
         self.held = 0
-        # Blocks are given back by __del__, at any time: by nothing that could be interrupted.
-        self._free: dict[int, deque[Block]] = defaultdict(deque)
+        self.count = 0
+        self._free: dict[int, deque[Block]] = {}
         # What is lent is kept here, too: when memory goes in a circle of objects, the collector
         # would end its buffer with it.
         self._lent: set[Block] = set()
+        self._lock = threading.RLock()
 
     def take(self, size: int) -> Block | None:
         """A block of a size, to be lent."""
-        free = self._free.get(size)
-        try:
-            block = free.pop() if free else None
-        except IndexError:  # another thread was faster
-            return None
-        if block is None:
-            return None
-        self.held -= size
+        with self._lock:
+            free = self._free.get(size)
+            if not free:
+                return None
+            block = free.pop()
+            self._removed(block)
+        block.failure = None
         return block
 
     def lend(self, block: Block) -> Memory:
         """Memory that gives the block back when it goes."""
+        memory = Memory(block, self._give_back)
         self._lent.add(block)
-        return Memory(block, self._give_back)
+        return memory
 
     def _give_back(self, block: Block) -> None:
         self._lent.discard(block)
-        if self.held + block.size > self.most:
-            self.clear()
-        if block.size <= self.most:
+        if block.size > self.most:
+            return
+        with self._lock:
             self.held += block.size
-            self._free[block.size].append(block)
+            self.count += 1
+            free = self._free.pop(block.size, None) or deque()
+            free.append(block)
+            self._free[block.size] = free  # now the last of the sizes
+            while self.held > self.most or self.count > MOST_BLOCKS:
+                if not self._free:
+                    self.held = self.count = 0
+                    break
+                oldest = next(iter(self._free.values()))
+                self._removed(oldest.popleft())
+
+    def _removed(self, block: Block) -> None:
+        if not self._free.get(block.size):
+            self._free.pop(block.size, None)
+        self.held -= block.size
+        self.count -= 1
 
     def clear(self) -> None:
         """Let go of all blocks."""
-        self._free, self.held = defaultdict(deque), 0
+        with self._lock:
+            self._free, self.held, self.count = {}, 0, 0

@@ -9,11 +9,13 @@ launch   ->   Launch, Stream     ->   MTLCommandBuffer with a concurrent encoder
 from __future__ import annotations
 
 import ctypes
+import itertools
 import platform
 import re
 import struct
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -40,6 +42,7 @@ from iris.runtime.device import (
     as_stored,
     stored,
 )
+from iris.runtime.failure import Failure
 from iris.runtime.memory import Block, Memory, Pool
 from iris.runtime.messages import (
     PRECISE_FUNCTIONS,
@@ -50,8 +53,10 @@ from iris.runtime.messages import (
     Size,
 )
 from iris.runtime.objc import Object, ObjectiveCError, Pointer, Runtime, UInteger
-from iris.runtime.queue import Launch, Stream
+from iris.runtime.queue import Batch, Launch, Stream
 
+# As many failures, the last ones, are remembered for `synchronize` to tell.
+_MOST_FAILURES = 64
 # As compilers and softmetal say it.
 _LINE = re.compile(r"(?:program_source:|\bline )(\d+)")
 
@@ -90,7 +95,10 @@ class Metal(Device):
         self.runtime, create = self.open()
         self.messages = Messages(self.runtime)
         self.lock = threading.RLock()
-        self.busy: set[Stream] = set()  # which have launches that are not done, or errors
+        self.busy: dict[Stream, None] = {}  # which have launches that are not done, in order
+        self.stream_numbers = itertools.count()
+        self.has_failed = False  # a launch, ever
+        self._failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
         self.tell: Callable[[Timing], None] | None = None
         with self.runtime.pool():
             pointer = create()
@@ -253,12 +261,17 @@ class Metal(Device):
         return np.asarray(_Span(of))
 
     def copy_in(self, to: ArrayArgument, array: Array) -> None:
-        for batch in list(to.memory.block.used.values()):
+        block = to.memory.block
+        for batch in list(block.used.values()):
             batch.wait()
-        self.view(to)[...] = as_stored(array)
+        view = self.view(to)
+        view[...] = as_stored(array)
+        if view.nbytes == block.size:
+            block.failure = None
 
     def copy_out(self, source: ArrayArgument, array: Array) -> None:
-        self._wait(source.memory.block.written)
+        block = source.memory.block
+        self._wait(block, block.written)
         as_stored(array)[...] = self.view(source)
 
     # Launches.
@@ -274,6 +287,17 @@ class Metal(Device):
         if prod(grid):
             (stream or self._queue).run(self._launch(program.code, grid, arguments))
 
+    def run(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
+    ) -> None:
+        if prod(grid):
+            launch = self._launch(program.code, grid, arguments)
+            batch = (stream or self._queue).run(launch)
+            batch.wait()
+            failure = batch.failures.get(id(launch))
+            if failure is not None:
+                raise failure.error()
+
     def prepare(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> Callable[[], None]:
@@ -282,9 +306,16 @@ class Metal(Device):
             return lambda: None
         if pipeline.source.report_buffer is not None:
             # What one launch reports is not that of another.
-            return lambda: run(self._launch(pipeline, grid, arguments))
+            def anew() -> None:
+                run(self._launch(pipeline, grid, arguments))
+
+            return anew
         launch = self._launch(pipeline, grid, arguments)
-        return lambda: run(launch)
+
+        def again() -> None:
+            run(launch)
+
+        return again
 
     def _launch(self, pipeline: Pipeline, grid: Grid, arguments: Sequence[Any]) -> Launch:
         source = pipeline.source
@@ -327,29 +358,38 @@ class Metal(Device):
             report,
         )
 
-    def report(self, launch: Launch) -> list[IrisError]:
-        """Print what a launch that is done prints; what it found wrong."""
+    def report(self, launch: Launch) -> tuple[list[str], IrisError | None]:
+        """The lines that a launch prints which is done, and what it found wrong."""
         assert launch.report is not None
         outcome = reports.read(launch.pipeline.source, launch.grid, _words(launch.report))
-        for line in outcome.lines:
-            print(line)
-        return [] if outcome.failure is None else [outcome.failure]
+        return outcome.lines, outcome.failure
+
+    def failed(self, error: IrisError) -> Failure:
+        """Remember an error, until somebody is told of it."""
+        failure = Failure(error)
+        self.has_failed = True
+        self._failures.append(failure)
+        return failure
 
     def synchronize(self, memory: Memory | None = None) -> None:
         if memory is not None:
-            self._wait(memory.block.used)
+            self._wait(memory.block, memory.block.used)
             return
         with self.lock:
             streams = list(self.busy)
         for stream in streams:
             stream.synchronize()
-        for stream in streams:
-            stream.raise_errors()
+        with self.lock:
+            failures = [failure for failure in self._failures if not failure.is_told]
+            self._failures.clear()
+        if failures:
+            raise failures[0].error()
 
-    def _wait(self, uses: dict[Stream, Any]) -> None:
-        for stream, batch in list(uses.items()):
+    def _wait(self, block: Block, uses: dict[int, Batch]) -> None:
+        for batch in list(uses.values()):
             batch.wait()
-            stream.raise_errors()
+        if block.failure is not None:
+            raise block.failure.error()
 
     def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
         try:

@@ -4,6 +4,9 @@ A batch is a command buffer with one concurrent encoder.  A launch that reads wh
 same batch writes, or writes what another reads or writes, comes after a barrier.  Batches of a
 stream follow one another; a launch that meets one of another stream waits for it before it is
 encoded.
+
+Ctrl-C may come between any two lines.  So what a launch uses is noted before it is encoded, for a
+note too many does no harm; and what the encoder was told, after it was told.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from iris.errors import DeviceError, IrisError
+from iris.errors import DeviceError
 from iris.runtime.device import Grid, Timing
-from iris.runtime.memory import Block, Memory
+from iris.runtime.failure import Failure
+from iris.runtime.interrupts import HoldBack
+from iris.runtime.memory import MOST_USES, Block, Memory
 from iris.runtime.messages import BUFFERS, COMPLETED, CONCURRENT, Range, Size
 from iris.runtime.objc import Object
 
@@ -25,6 +30,9 @@ MOST_LAUNCHES = 40
 MOST_BYTES = 40 << 20
 # As many batches may be on their way before a launch waits for the first of them.
 MOST_BATCHES = 8
+# As many streams may have launches that are not done before another one waits for the first of
+# them; that many live on at most after their users have dropped them.
+MOST_STREAMS = 64
 
 
 class Launch(NamedTuple):
@@ -52,31 +60,46 @@ class Batch:
     __slots__ = (
         "buffer",
         "encoder",
+        "failure",
+        "failures",
+        "has_reports",
+        "is_committed",
         "is_done",
+        "is_encoded",
         "launches",
         "pipeline",
         "read",
+        "retired",
         "size",
         "stream",
         "written",
     )
 
     def __init__(self, stream: Stream, buffer: Object, encoder: Object):
-        self.stream = stream
-        self.buffer: Object | None = buffer  # None once it is done
+        # None once it is done: blocks remember it, and must not keep these.
+        self.stream: Stream | None = stream
+        self.buffer: Object | None = buffer
         self.encoder = encoder
         self.launches: list[Launch] = []  # which keep alive what they use
         self.size = 0
-        self.pipeline: Pipeline | None = None  # the one that is set
+        self.pipeline: Pipeline | None = None  # the one that is set, if that is known
+        # How far it has come.
+        self.is_encoded = False
+        self.is_committed = False
+        self.retired = 0  # as many of its launches
         self.is_done = False
+        self.failure: Failure | None = None  # of the batch as a whole
+        self.failures: dict[int, Failure] = {}  # of launches, by their id
+        self.has_reports = False
         # Since the last barrier.
         self.read: set[Block] = set()
         self.written: set[Block] = set()
 
     def wait(self) -> None:
-        """Until it is done; what went wrong is left to its stream."""
-        if not self.is_done:
-            self.stream.finish(self)
+        """Until it is done; what went wrong is left to what it was to write."""
+        stream = self.stream
+        if stream is not None:
+            stream.finish(self)
 
 
 class Stream:
@@ -84,22 +107,24 @@ class Stream:
 
     def __init__(self, device: Metal, queue: Object):
         self.device = device
+        self.number = next(device.stream_numbers)
         self._queue = queue
         self._open: Batch | None = None
         self._sent: deque[Batch] = deque()
-        self.errors: list[IrisError] = []
 
-    def run(self, launch: Launch) -> None:
-        """Put a launch into a batch."""
+    def run(self, launch: Launch) -> Batch:
+        """Put a launch into a batch; raise what went wrong in one that was to write its memory."""
         device = self.device
         runtime = device.runtime
+        if self._open is None and len(device.busy) >= MOST_STREAMS:
+            self._wait_for_others()
         pool = runtime.push()
         try:
             while True:
                 with device.lock:
                     other = self._in_the_way(launch)
                     if other is None:
-                        self._encode(launch)
+                        batch = self._encode(launch)
                         oldest = self._sent[0] if len(self._sent) > MOST_BATCHES else None
                         break
                 other.wait()
@@ -107,21 +132,16 @@ class Stream:
             runtime.pop(pool)
         if oldest is not None:
             oldest.wait()
+        return batch
 
     def synchronize(self) -> None:
-        """Wait for all launches; what went wrong is left to be raised."""
+        """Wait for all launches; what went wrong is left to what they were to write."""
         with self.device.lock:
             last = self._open or (self._sent[-1] if self._sent else None)
         if last is not None:
             last.wait()
-
-    def raise_errors(self) -> None:
-        """Raise the first of what went wrong since this was asked last."""
         with self.device.lock:
-            errors, self.errors = self.errors, []
             self._rest()
-        if errors:
-            raise errors[0]
 
     def finish(self, batch: Batch) -> None:
         """Wait for a batch, and so for those before it."""
@@ -134,30 +154,57 @@ class Stream:
         with device.runtime.pool():
             device.messages.wait(buffer)
             with device.lock:
-                while not batch.is_done:
-                    self._retire(self._sent.popleft())
+                for before in list(self._sent):
+                    if batch.is_done:
+                        break
+                    if not before.is_done:
+                        self._retire(before)
+
+    def _wait_for_others(self) -> None:
+        """Let streams rest that have had launches for longest, until there are few."""
+        device = self.device
+        with device.lock:
+            busy = [stream for stream in device.busy if stream is not self]
+        for stream in busy[: len(busy) - MOST_STREAMS + 1]:
+            stream.synchronize()
 
     # With the device's lock.
 
     def _in_the_way(self, launch: Launch) -> Batch | None:
         """A batch of another stream that must be done before a launch."""
         for block in launch.blocks:
+            if block.failure is not None:
+                raise block.failure.error()
+            if len(block.used) > MOST_USES:
+                block.forget_done()
             used = block.used if block in launch.written else block.written
-            if len(used) > 1 or (used and self not in used):
-                for stream, batch in list(used.items()):
+            if len(used) > 1 or (used and self.number not in used):
+                for number, batch in list(used.items()):
                     if batch.is_done:
-                        # Errors that nobody was told of are found by who reads the memory.
-                        if not stream.errors:
-                            del used[stream]
-                    elif stream is not self:
+                        del used[number]
+                    elif number != self.number:
                         return batch
         return None
 
-    def _encode(self, launch: Launch) -> None:
+    def _encode(self, launch: Launch) -> Batch:
         send = self.device.messages
-        batch = self._open or self._begin()
-        encoder = batch.encoder
+        batch = self._open
+        # What is measured is alone in its batch; one that is encoded was interrupted.
+        if batch is not None and (batch.is_encoded or self.device.tell is not None):
+            self._send()
+            batch = None
+        if batch is None:
+            batch = self._begin()
+        encoder, number = batch.encoder, self.number
         written, blocks = launch.written, launch.blocks
+        batch.launches.append(launch)
+        batch.size += launch.size
+        if launch.report is not None:
+            batch.has_reports = True
+        for block in blocks:
+            block.used[number] = batch
+        for block in written:
+            block.written[number] = batch
         if not (batch.written.isdisjoint(blocks) and batch.read.isdisjoint(written)):
             send.barrier(encoder, BUFFERS)
             batch.written.clear()
@@ -165,65 +212,94 @@ class Stream:
         batch.written |= written
         batch.read |= blocks
         if batch.pipeline is not launch.pipeline:
-            batch.pipeline = launch.pipeline
+            batch.pipeline = None
             send.set_pipeline(encoder, launch.pipeline.state)
+            batch.pipeline = launch.pipeline
         send.set_buffers(encoder, launch.buffers, launch.offsets, launch.range)
         if launch.constants:
             send.set_bytes(
                 encoder, launch.constants, len(launch.constants), launch.pipeline.constants_index
             )
         send.dispatch(encoder, launch.groups, launch.threads)
-        for block in blocks:
-            block.used[self] = batch
-        for block in written:
-            block.written[self] = batch
-        batch.launches.append(launch)
-        batch.size += launch.size
         if (
             len(batch.launches) >= MOST_LAUNCHES
             or batch.size >= MOST_BYTES
             or self.device.tell is not None
         ):
             self._send()
+        return batch
 
     def _begin(self) -> Batch:
         device = self.device
-        buffer = device.made(device.messages.command_buffer(self._queue), "a command buffer")
-        encoder = device.made(device.messages.encoder(buffer, CONCURRENT), "an encoder")
-        self._open = Batch(self, buffer, encoder)
-        device.busy.add(self)
-        return self._open
+        device.busy[self] = None
+        with HoldBack():  # an encoder that is dropped before it has ended is a fault
+            buffer = device.made(device.messages.command_buffer(self._queue), "a command buffer")
+            encoder = device.made(device.messages.encoder(buffer, CONCURRENT), "an encoder")
+            self._open = batch = Batch(self, buffer, encoder)
+        return batch
 
     def _send(self) -> None:
-        batch, self._open = self._open, None
+        batch = self._open
         assert batch is not None
         messages = self.device.messages
-        messages.end_encoding(batch.encoder)
-        batch.encoder.release()
-        messages.commit(batch.buffer)
-        self._sent.append(batch)
+        with HoldBack():  # none of these may be told twice
+            if not batch.is_encoded:
+                batch.is_encoded = messages.end_encoding(batch.encoder) is None
+            batch.encoder.release()
+            if not batch.is_committed:
+                batch.is_committed = messages.commit(batch.buffer) is None
+            if batch not in self._sent:
+                self._sent.append(batch)
+            self._open = None
 
     def _retire(self, batch: Batch) -> None:
         """Take down what a batch that is done has to say."""
         device = self.device
-        if device.messages.status(batch.buffer) != COMPLETED:
-            self.errors.append(self._error(batch))
-        elif device.tell is not None:
+        if batch.failure is None and device.messages.status(batch.buffer) != COMPLETED:
+            batch.failure = device.failed(self._error(batch))
+        is_new = batch.retired < len(batch.launches)
+        if batch.failure is None and is_new and device.tell is not None:
             device.tell(self._timing(batch))
-        for launch in batch.launches:
-            if launch.report is not None:
-                self.errors += device.report(launch)
-        batch.buffer = None
-        batch.is_done = True
+        if batch.failure is None and not device.has_failed and not batch.has_reports:
+            batch.retired = len(batch.launches)
+        while batch.retired < len(batch.launches):
+            launch = batch.launches[batch.retired]
+            lines = self._conclude(batch, launch)
+            batch.retired += 1
+            for line in lines:
+                print(line)
         batch.launches.clear()
         batch.read.clear()
         batch.written.clear()
+        batch.is_done = True
+        batch.buffer = batch.stream = None
         self._rest()
 
+    def _conclude(self, batch: Batch, launch: Launch) -> list[str]:
+        """Mark what a launch was to write, if that or what it was given is wrong; the lines that it
+        prints."""
+        lines: list[str] = []
+        failure = batch.failure
+        if launch.report is not None:
+            lines, error = self.device.report(launch)
+            if error is not None and failure is None:
+                failure = batch.failures.get(id(launch)) or self.device.failed(error)
+                batch.failures[id(launch)] = failure
+        if failure is None and self.device.has_failed:
+            given = [block.failure for block in launch.blocks if block.failure is not None]
+            failure = given[0] if given else None
+        if failure is not None:
+            batch.failures[id(launch)] = failure
+            for block in launch.written:
+                block.failure = failure
+        return lines
+
     def _rest(self) -> None:
-        """Be forgotten by the device, if nothing is left to do or to tell."""
-        if not self._sent and self._open is None and not self.errors:
-            self.device.busy.discard(self)
+        """Forget batches that are done; be forgotten by the device if none is left."""
+        while self._sent and self._sent[0].is_done:
+            self._sent.popleft()
+        if not self._sent and self._open is None:
+            self.device.busy.pop(self, None)
 
     def _timing(self, batch: Batch) -> Timing:
         """Of the only launch of a batch."""

@@ -276,6 +276,27 @@ def a_failed_assertion_is_raised(device: Device) -> None:
 
 
 @_check
+def what_a_failed_launch_was_to_write_is_an_error(device: Device) -> None:
+    given, out = (iris.asarray(np.zeros(8, np.int32), device=device) for _ in range(2))
+    for stream in (None, device.new_stream()):
+        try:
+            kernels.insist[8](out, 5, device=device, stream=stream)
+        except ProgramError:
+            continue
+    for use in (out.numpy, lambda: out.peek(0), lambda: kernels.insist[4](out, 5)) * 2:
+        try:
+            use()
+        except ProgramError as error:
+            assert "too many programs" in str(error), str(error)
+        else:
+            raise AssertionError("what a failed launch was to write can be used")
+    device.synchronize()
+    _equal(given.numpy(), 0, "memory that no failed launch was to write")
+    device.copy_in(out.argument, np.ones(8, np.int32))
+    _equal(out.numpy(), 1, "memory that was written anew")
+
+
+@_check
 def launches_are_timed(device: Device) -> None:
     x = iris.asarray(np.ones(32, np.float32), device=device)
     timings: list[Timing] = []
