@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,9 +15,12 @@ from numpy.lib.stride_tricks import as_strided
 
 from iris.errors import ArgumentError, DTypeError, UserError
 from iris.frontend.function import TileFunction
+from iris.frontend.plain import check_plain
 from iris.frontend.specs import ALIGNMENT, ArraySpec, ScalarSpec
 from iris.frontend.tracing import error_here
+from iris.ir.literal import encode
 from iris.ir.types import DType, bool_, f32, i32, i64, u64
+from iris.runtime import foreign
 from iris.runtime.buffer import NUMPY_NAMES, Buffer, dtype_of
 from iris.runtime.device import ArrayArgument, Device
 
@@ -62,15 +66,13 @@ def _wrong(function: TileFunction, message: str) -> UserError:
 
 def as_array(name: str, value: object) -> Array | None:
     """An array argument as a NumPy array over the same memory; None if it is no array."""
-    if isinstance(value, np.ndarray):
-        return value
-    if isinstance(value, (np.generic, bool, int, float)):
-        return None
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
-    if hasattr(value, "__array_interface__"):
-        return np.asarray(value)
-    return None
+    try:
+        array = foreign.as_array(name, value)
+    except UserError as error:
+        raise error_here(type(error), error.message) from None
+    if array is not None:
+        check_plain(name, array, ArgumentError)
+    return array
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +127,23 @@ def scalar_dtype(name: str, value: object) -> DType:
                 return dtype
         raise error_here(ArgumentError, f"{name} is over 64 bits: {value}")
     if isinstance(value, (float, np.floating)):
+        if not _fits_f32(value):
+            raise error_here(ArgumentError, f"{name} is {value}, which f32 does not hold")
         return f32
     raise error_here(
         ArgumentError,
         f"{name} is a {type(value).__name__}; arguments are arrays and numbers, and what is "
         "neither is declared iris.constexpr",
     )
+
+
+def _fits_f32(value: float | np.floating[Any]) -> bool:
+    number = float(value)
+    try:
+        encode(number, f32)
+    except OverflowError:
+        return False
+    return math.isfinite(number) or not np.isfinite(value)  # longdouble holds more than float
 
 
 def scalar_spec(name: str, value: object, divisors: tuple[int, ...]) -> ScalarSpec:
@@ -194,7 +207,8 @@ def call(function: TileFunction, positional: Sequence[Any], named: Mapping[str, 
         array = value.array if isinstance(value, Strided) else as_array(name, value)
         if array is None:
             specs[name] = scalar_spec(name, value, dividing)
-            passed[name] = value
+            # Also of longdouble, which is no float of Python even as an `.item()`.
+            passed[name] = float(value) if isinstance(value, np.floating) else value
         else:
             if not array.flags.c_contiguous:
                 _check_strides(name, array, asked=isinstance(value, Strided))

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy.typing as npt
 
+from iris.errors import ArgumentError
+from iris.frontend.plain import check_unmasked
 from iris.runtime import buffer
 from iris.runtime.device import Device
 
@@ -27,4 +29,5 @@ def asarray(
     arrays = sys.modules.get("iris.frontend.arrays")
     if arrays is not None and arrays.is_tracing():
         return arrays.as_traced_constant(array)
+    check_unmasked("the array", array, ArgumentError)
     return buffer.asarray(array, persistent=persistent, device=device)

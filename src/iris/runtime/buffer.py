@@ -7,7 +7,6 @@ import operator
 import weakref
 from collections.abc import Sequence
 from math import prod
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from iris.ir.scalar import storage
 from iris.ir.types import DTYPES, DType, bf16
 from iris.runtime.device import Array, ArrayArgument, Device, stored
 from iris.runtime.devices import select
+from iris.runtime.foreign import as_array, ml_dtypes
 
 _BY_NAME: dict[str, DType] = {
     "bfloat16" if dtype is bf16 else storage(dtype).name: dtype for dtype in DTYPES.values()
@@ -85,7 +85,7 @@ class Buffer:
             view = np.empty(self.shape, stored(self.dtype))
             self.device.copy_out(argument, view)
             view.flags.writeable = False
-        return view.view(_ml_dtypes().bfloat16) if self.dtype is bf16 else view
+        return view.view(ml_dtypes().bfloat16) if self.dtype is bf16 else view
 
     def peek(self, *index: int) -> Any:
         """One element, once the launches that use the array are done: `x.peek(2, 3)`; of a number
@@ -129,7 +129,11 @@ def asarray(
     """A Buffer with the elements of an array, which shares its memory where that can be."""
     if isinstance(array, Buffer):
         return array
-    source = np.asarray(array)
+    found = as_array("the array", array)
+    try:
+        source = np.asarray(array) if found is None else np.asarray(found)
+    except ValueError as error:
+        raise ArgumentError(f"there is no Buffer of this: {error}") from None
     on = select(device)
     dtype = _known(source.dtype)
     shared = None if persistent else _adopted(on, source)
@@ -209,13 +213,3 @@ def _adopted(device: Device, array: Array) -> Any:
     if memory is not None:
         _ADOPTED.append(_Adopted(weakref.ref(memory), device, low, high))
     return memory
-
-
-def _ml_dtypes() -> ModuleType:
-    try:
-        import ml_dtypes
-    except ImportError:
-        raise DTypeError(
-            "NumPy has no bfloat16 of its own; install the package ml_dtypes"
-        ) from None
-    return ml_dtypes

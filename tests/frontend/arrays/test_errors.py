@@ -544,7 +544,7 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (concatenated_by_r, LanguageError, "np.concatenate"),
     (method_of_a_concrete, LanguageError, "np.dot(table, a)"),
     (permuted, LanguageError, "has no elements while the function is traced"),
-    (masked_array, LanguageError, "np.asarray gives an array"),
+    (masked_array, LanguageError, "is a masked array, whose mask would be lost"),
     (other_shape, LanguageError, "write x = x.reshape(shape)"),
     (concrete_indexed, LanguageError, "iris.asarray(table)[index]"),
     (concrete_taken, LanguageError, "iris.asarray(table)[index]"),

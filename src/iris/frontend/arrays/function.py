@@ -18,6 +18,7 @@ from iris.frontend.arrays.trace import trace_into
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.trees import Leaf, Tree, flatten
 from iris.frontend.arrays.values import traced
+from iris.frontend.plain import check_plain
 from iris.frontend.tracing import error_at, error_here, rules_as
 from iris.frontend.values import strong_dtype
 from iris.ir.control import Func, Return
@@ -54,12 +55,7 @@ def spec_of(name: str, value: Any) -> TensorSpec:
             "and dicts of them, and the parameter of what is neither is named in static_argnames",
         )
     dtype = exact_dtype(value.dtype)
-    if value.__array_priority__ > 0:
-        raise error_here(
-            ArgumentError,
-            f"{name} is a {type(value).__name__}, which computes in its own way; pass "
-            f"np.asarray({name})",
-        )
+    check_plain(name, value, ArgumentError)
     if dtype is not None:
         with rules_as(ArgumentError):
             return TensorSpec(Tensor(value.shape, dtype).shape, dtype)

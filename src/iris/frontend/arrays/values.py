@@ -18,6 +18,7 @@ from iris.frontend.arrays.dtypes import meeting, nearest_dtype
 from iris.frontend.arrays.fitting import may_overflow
 from iris.frontend.arrays.trace import current
 from iris.frontend.arrays.traced import TracedArray
+from iris.frontend.plain import check_plain
 from iris.frontend.tracing import error_here, rules_as
 from iris.frontend.values import broadcast_shapes, promote, strong_dtype
 from iris.ir import graph, math
@@ -51,11 +52,7 @@ def operand(x: Any) -> Operand:
     if isinstance(x, float):
         return float(x)  # NumPy's own scalars of 64 bits are numbers of Python, too
     array = np.asanyarray(x)
-    if array.__array_priority__ > 0:
-        raise error_here(
-            LanguageError,
-            f"a {type(x).__name__} computes in its own way; np.asarray gives an array",
-        )
+    check_plain("what is computed with", array, LanguageError)
     array = np.asarray(array)
     if array.dtype.kind in "OUSMmV" and array.dtype.name != "bfloat16":
         raise error_here(LanguageError, f"a {type(x).__name__} cannot be computed with here")

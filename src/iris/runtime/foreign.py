@@ -1,0 +1,49 @@
+"""Arrays of other libraries, as NumPy's over the same memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iris.errors import ArgumentError, DTypeError
+from iris.runtime.device import Array
+
+
+def as_array(name: str, value: object) -> Array | None:
+    """An array as NumPy's over the same memory; None if it is no array."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, (np.generic, bool, int, float)):
+        return None
+    try:
+        if hasattr(value, "__dlpack__"):
+            return _from_dlpack(value)
+        if hasattr(value, "__array_interface__"):
+            return np.asarray(value)
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise ArgumentError(f"{name} does not share its memory with NumPy: {error}") from None
+    return None
+
+
+def _from_dlpack(value: Any) -> Array:
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError):  # as it says of dtypes that it has not
+        from iris.runtime.dlpack import Bfloat16  # opened when first used, with ctypes
+
+        held = Bfloat16.of(value)
+        if held is None:
+            raise
+    return np.asarray(held).view(ml_dtypes().bfloat16)
+
+
+def ml_dtypes() -> Any:
+    """The package that has the dtype bfloat16."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise DTypeError(
+            "NumPy has no bfloat16 of its own; install the package ml_dtypes"
+        ) from None
+    return ml_dtypes
