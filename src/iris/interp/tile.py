@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.errors import ProgramError, RaceError
+from iris.errors import RaceError
 from iris.interp import atomics, reductions
 from iris.interp.address import is_beyond
 from iris.interp.frame import (
@@ -76,20 +76,18 @@ def run(
     launch = Launch(function, grid, arguments)
     if not any(map(asks_others, function.walk())):
         return _gathered(launch, run_chunks(launch, Frame, output=output, chunk_bytes=chunk_bytes))
-    # What is a race if nothing orders programs may be none: whether one is is seen by turns.
     before, lines = [x.copy() for x in launch.stored], list[str]()
     try:
         chunks = run_chunks(launch, Frame, output=lines.append, chunk_bytes=chunk_bytes)
-        found = _gathered(launch, chunks)
+        return _gathered(launch, chunks)
     except RaceError:
+        # It may be none: whether atomic ops order what programs do is seen by turns.
         for array, old in zip(launch.stored, before, strict=True):
             array[...] = old
-        return _take_turns(function, grid, arguments, output)
-    except ProgramError:
+        lines.clear()
+        return _take_turns(function, grid, arguments, lines.append)
+    finally:
         _print(lines, output)
-        raise
-    _print(lines, output)
-    return found
 
 
 def _take_turns(

@@ -19,10 +19,13 @@ held against each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
+
+from iris.errors import DeadlockError, RaceError
 
 # Each of these registers the rules of some ops.
 from iris.interp.metal import (
@@ -36,14 +39,17 @@ from iris.interp.metal import (
     threads,
 )
 from iris.interp.metal.counters import Counters
-from iris.interp.metal.frame import Frame
+from iris.interp.metal.frame import Frame, locations
 from iris.interp.metal.launch import Chunk, Grid, Launch
-from iris.interp.metal.schedule import by_turns, in_lockstep
-from iris.ir import scalar
+from iris.interp.metal.memory import Device
+from iris.interp.metal.schedule import Program, alone, by_turns, in_lockstep
+from iris.interp.watch import Turn, Watch
+from iris.ir import metal, scalar
 from iris.ir.control import Func
 from iris.ir.core import Value
 from iris.ir.math import element_type
 from iris.ir.metal import SIMDGROUP_WIDTH
+from iris.ir.waiting import waiting_loops
 
 __all__ = [
     "Counters",
@@ -88,31 +94,103 @@ def run(
     The result is what the function returns: for each value an array with a row per program, of a
     row per thread.
     """
-    launch = Launch(function, grid, arguments, counters, interleave)
+    start = partial(Launch, function, grid, arguments, counters, interleave)
+    fences = any(isinstance(op, metal.Fence) for op in function.walk())
+    if waiting_loops(function) or (fences and counters is not None):
+        return _take_turns(start(ordered=True), output)
+    launch = start()
+    if not fences:
+        return _run_all(launch, chunk_bytes, output)
+    before, lines = [x.copy() for x in launch.stored], list[str]()
+    try:
+        return _run_all(launch, chunk_bytes, lines.append)
+    except RaceError:
+        # It may be none: whether atomic ops order what programs do is seen by turns.
+        for array, old in zip(launch.stored, before, strict=True):
+            array[...] = old
+        lines.clear()
+        return _take_turns(start(ordered=True), lines.append)
+    finally:
+        for line in lines:
+            output(line)
+
+
+def _run_all(launch: Launch, chunk_bytes: int, output: Callable[[str], object]) -> list[Array]:
+    """Runs programs many at a time."""
     step = launch.programs_at_a_time(chunk_bytes)
     returned = []
     try:
         for start in range(0, launch.count, step):
             chunk = Chunk(launch, start, min(start + step, launch.count))
-            returned.append(_run_chunk(launch, chunk))
+            returned.append(_gathered(launch, chunk, alone(_program(launch, chunk))))
             launch.reports.finish()
     finally:
         launch.reports.write(output)
-    if counters is not None:
-        counters.finish()
-    return [np.concatenate(parts) for parts in zip(*returned, strict=True)]
+    return _finished(launch, returned)
 
 
-def _run_chunk(launch: Launch, chunk: Chunk) -> list[Array]:
-    body, rows = launch.function.body, np.arange(chunk.size)
+def _take_turns(launch: Launch, output: Callable[[str], object]) -> list[Array]:
+    """Runs programs that may wait for each other: each by itself, up to its next turn."""
+    chunks = [Chunk(launch, number, number + 1) for number in range(launch.count)]
+    runs = {n: _program(launch, chunk) for n, chunk in enumerate(chunks)}
+    ends: dict[int, list[list[Any]]] = {}
+    watch = Watch(lambda: [x.flat for x in launch.arguments if isinstance(x, Device)])
+    try:
+        while runs:
+            turns: dict[int, Turn] = {}
+            for number, run in list(runs.items()):
+                try:
+                    turns[number] = next(run)
+                except StopIteration as end:
+                    ends[number] = end.value
+                    del runs[number]
+            if watch.stands_still(turns):
+                _report_deadlock([chunks[n] for n in runs])
+        launch.reports.finish()
+    finally:
+        launch.reports.write(output)
+    return _finished(launch, [_gathered(launch, c, ends[n]) for n, c in enumerate(chunks)])
+
+
+def _report_deadlock(chunks: Sequence[Chunk]) -> NoReturn:
+    waits, asked = [], [chunk.asked for chunk in chunks if chunk.asked is not None]
+    for chunk, (_, memory, index) in zip(chunks, asked, strict=True):
+        program = chunk.launch.program(chunk.start)
+        waits.append(f"program {program} waits for element {index} of {memory.name}")
+    raise DeadlockError.of(
+        waits,
+        program=chunks[0].launch.program(chunks[0].start),
+        array=asked[0][1].name,
+        index=asked[0][2],
+        locations=locations(*[op for op, _, _ in asked]),
+    )
+
+
+def _finished(launch: Launch, parts: Sequence[list[Array]]) -> list[Array]:
+    if launch.counters is not None:
+        launch.counters.finish()
+    return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+
+
+def _program(launch: Launch, chunk: Chunk) -> Program:
+    """The programs of a chunk, which run together."""
+    frames = _frames(launch, chunk)
+    runs = [frame.run(launch.function.body, launch.arguments) for frame in frames]
+    return in_lockstep(runs[0]) if launch.chance is None else by_turns(runs, launch.chance)
+
+
+def _frames(launch: Launch, chunk: Chunk) -> list[Frame]:
     every = np.arange(launch.threads)
     groups = [every] if launch.chance is None else list(every.reshape(-1, SIMDGROUP_WIDTH))
-    frames = [Frame(launch, chunk, rows, threads) for threads in groups]
-    runs = [frame.run(body, launch.arguments) for frame in frames]
-    ends = [in_lockstep(runs[0])] if launch.chance is None else by_turns(runs, launch.chance)
+    return [Frame(launch, chunk, np.arange(chunk.size), threads) for threads in groups]
+
+
+def _gathered(launch: Launch, chunk: Chunk, ends: Sequence[Sequence[Any]]) -> list[Array]:
+    """What the programs of a chunk return, of what their simdgroups end with."""
+    returned = launch.function.body.end.operands
     parts = [
-        [_whole(frame, v, x) for v, x in zip(body.end.operands, values, strict=True)]
-        for frame, values in zip(frames, ends, strict=True)
+        [_whole(frame, v, x) for v, x in zip(returned, values, strict=True)]
+        for frame, values in zip(_frames(launch, chunk), ends, strict=True)
     ]
     return [np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True)]
 

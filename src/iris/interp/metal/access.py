@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from iris.errors import ProgramError
+from iris.errors import ProgramError, RaceError
 from iris.interp.metal.frame import Frame, lift, locations, thread_text
-from iris.interp.metal.memory import ALIGNMENT, Memory
+from iris.interp.metal.memory import ALIGNMENT, Device, Memory
 from iris.interp.metal.shadow import Conflict, Stamps, Use
 from iris.ir.core import Op
 
@@ -84,14 +85,16 @@ def note(
     if shadow is None:
         return
     shape = shape_of(frame, places, active)
-    stamps = memory.stamps(frame.chunk, _stamps(frame, op), frame.rows, frame.threads)
-    stamps = Stamps(*[lift(x, len(shape)) for x in stamps])
+    own = _stamps(frame, op)
+    stamps = memory.stamps(frame.chunk, use, own, frame.rows, frame.threads)
+    stamps = stamps.changed(lambda x: lift(x, len(shape)))
     since = memory.fresh_since(frame.rows, frame.threads) if use is not Use.WRITE else None
     if since is not None:
         since = lift(since, len(shape))
     if active is not None:
         (places,) = lanes(shape, active, places)
-        stamps = Stamps(*[_some(shape, active, x) for x in stamps])
+        chosen = active
+        stamps = stamps.changed(lambda x: _some(shape, chosen, x))
         since = None if since is None else _some(shape, active, since)
     else:
         places = np.broadcast_to(places, shape)
@@ -104,6 +107,35 @@ def note(
         conflict = shadow.touch(use, units, stamps)
         if conflict is not None:
             _report_race(frame, op, memory, use, places, stamps, conflict)
+
+
+def find(frame: Frame, op: Op, memory: Memory, places: Array, active: Array | None) -> None:
+    """Notes that threads read, by atomic ops or volatile loads, what others may have left."""
+    clock = frame.chunk.clock
+    if clock is None or not isinstance(memory, Device):
+        return
+    for thread, place in _each(frame, places, active):
+        frame.chunk.asked = op, memory, memory.index_at(place)
+        if memory.shadow is not None:
+            clock.find(thread, (memory.shadow, memory.start + place * memory.width))
+
+
+def leave(frame: Frame, memory: Memory, places: Array, active: Array | None, wrote: Array) -> None:
+    """Notes that threads have written by atomic ops, where that is so."""
+    clock = frame.chunk.clock
+    if clock is None or not isinstance(memory, Device) or memory.shadow is None:
+        return
+    for (thread, place), did in zip(_each(frame, places, active), wrote.tolist(), strict=True):
+        if did:
+            clock.leave(thread, (memory.shadow, memory.start + place * memory.width))
+
+
+def _each(frame: Frame, places: Array, active: Array | None) -> Iterator[tuple[int, int]]:
+    """The threads that access something, each with the place where."""
+    shape = shape_of(frame, places, active)
+    threads = lift(frame.threads[None], len(shape))
+    threads, places = (x.reshape(-1) for x in lanes(shape, active, threads, places))
+    return zip(threads.tolist(), places.tolist(), strict=True)
 
 
 def _stamps(frame: Frame, op: Op) -> Array:
@@ -160,7 +192,7 @@ def _report_race(
         why = ", and no barrier between them orders that"
         if earlier is op and conflict.stamp >> launch.stamp_bits == len(launch.log):
             why = ", both at once"
-    raise ProgramError(
+    raise RaceError(
         f"race: program {program}, {thread_text(thread)} {use.value} element {at} of "
         f"{memory.name}, which {by} {conflict.earlier.value}"
         + (f" as an element of {through}" if through != memory.name else "")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.interp.metal.access import lanes, note, reach
+from iris.interp.metal.access import find, lanes, leave, note, reach
 from iris.interp.metal.counters import Counters
 from iris.interp.metal.frame import Frame
 from iris.interp.metal.memory import Memory
@@ -43,6 +43,7 @@ def atomic_load(
         return [np.zeros(offset.shape, scalar.storage(memory.dtype))]
     index, active = reached
     places = memory.places(index, frame.rows)
+    find(frame, op, memory, places, active)
     note(frame, op, memory, Use.ATOMIC_READ, places, active)
     return [memory.read(places)]
 
@@ -89,11 +90,15 @@ def _atomically(
         return results
     index, active = reached
     places = memory.places(index, frame.rows)
+    find(frame, op, memory, places, active)
     note(frame, op, memory, Use.ATOMIC, places, active)
     where = np.broadcast_to(True if active is None else active, shape)
     ordered = [x.reshape(-1) for x in lanes(shape, active, places, *values)]
-    for result, x in zip(results, update(*ordered), strict=True):
+    found = update(*ordered)
+    for result, x in zip(results, found, strict=True):
         result[where] = x
+    wrote = found[1] if len(found) > 1 else np.ones(len(found[0]), np.bool_)
+    leave(frame, memory, places, active, wrote)
     return results
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from iris.interp.metal.frame import Flow, Frame, Part, join, lift, take
 from iris.interp.metal.memory import Memory
 from iris.interp.metal.rules import interpretation
+from iris.interp.watch import Turn
 from iris.ir import metal
 from iris.ir.control import For, If, While
 from iris.ir.core import Value
@@ -76,11 +77,19 @@ _trips = np.frompyfunc(lambda lower, upper, step: len(range(lower, upper, step))
 
 @interpretation(While)
 def repeat(frame: Frame, op: While, *carried: Any) -> Flow:
+    run = object()
+
+    def again(inner: Frame, kept: Array, values: Sequence[Any]) -> Flow:
+        found = yield from inner.run(op.condition, values)
+        if op in frame.launch.waiting:
+            yield Turn(run, values, bool(found[0].any()))
+        return found
+
     return (
         yield from loop(
             frame,
             carried,
-            lambda inner, kept, values: inner.run(op.condition, values),
+            again,
             lambda inner, kept, values: inner.run(op.body, values),
         )
     )

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.errors import ProgramError
+from iris.interp.watch import Turn
 from iris.ir.core import Op, Region, Value
 from iris.ir.math import element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, Scope
@@ -29,9 +30,10 @@ class Wait(NamedTuple):
     scope: Scope
 
 
-#: What a frame gives while it runs: None where others may have their turn, or that it waits.
-Run = Generator[Wait | None, None, list[Any]]
-Flow = Generator[Wait | None, None, Sequence[Any]]
+#: What a frame gives while it runs: None where other simdgroups may have their turn, that it waits
+#: for them, or where other programs have theirs.
+Run = Generator[Wait | Turn | None, None, list[Any]]
+Flow = Generator[Wait | Turn | None, None, Sequence[Any]]
 
 
 class Frame:

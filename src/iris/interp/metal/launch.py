@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from iris.errors import ArgumentError
 from iris.interp.metal.counters import Counters
-from iris.interp.metal.memory import Arena, Device, Shared, memory_dtype, share_shadows
+from iris.interp.metal.memory import Arena, Device, Memory, Shared, memory_dtype, share_shadows
+from iris.interp.metal.order import Clock, Order, OrderedShadow
 from iris.interp.metal.reports import Reports
 from iris.interp.metal.rules import Step, steps_of
-from iris.interp.metal.shadow import Stamps
+from iris.interp.metal.shadow import Shadow, Stamps
 from iris.ir import scalar
 from iris.ir.control import For, Func
 from iris.ir.core import Op, Region, Value
@@ -23,6 +24,7 @@ from iris.ir.literal import encode
 from iris.ir.math import element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, Alloc, Foreach, Scope, View
 from iris.ir.types import ElementType, Ptr, Threadgroup
+from iris.ir.waiting import waiting_loops
 
 Array = npt.NDArray[Any]
 Grid = tuple[int, int, int]
@@ -38,7 +40,11 @@ class Launch:
         arguments: Sequence[Any],
         counters: Counters | None,
         seed: int | None,
+        *,
+        ordered: bool = False,
     ):
+        """`ordered`: programs run one at a time, by turns, and what they do is in the order that
+        atomic ops and fences make."""
         if not function.simdgroups:
             raise ArgumentError(
                 f"{function.symbol} does not say how many simdgroups run it; choose a number, as "
@@ -59,6 +65,8 @@ class Launch:
         # A stamp has, from the highest bit on: the number of the access, program, thread.
         self.thread_bits = (self.threads - 1).bit_length()
         self.stamp_bits = self.thread_bits + self.count.bit_length()
+        self.waiting = frozenset(waiting_loops(function)) if ordered else frozenset()
+        self.order = Order(self) if ordered else None
         self.arguments = self._bind(arguments)
 
     def _bind(self, arguments: Sequence[Any]) -> list[Any]:
@@ -76,7 +84,9 @@ class Launch:
                 raise ArgumentError(f"{array.name} is written, but its array is read-only")
         every = (1 << self.stamp_bits) - 1
         programs = every ^ ((1 << self.thread_bits) - 1)
-        share_shadows(list(arrays.values()), written, (programs, every))
+        kind = Shadow if self.order is None else OrderedShadow
+        share_shadows(list(arrays.values()), written, lambda n: kind(n, programs, every))
+        self.stored = [array.array for array in written]
         return bound
 
     def largest_value(self) -> int:
@@ -148,6 +158,8 @@ class Chunk:
         self.threadgroup_since = np.full(self.size, begin)
         self.simdgroup_since = np.full((self.size, simdgroups), begin)
         self.arenas: dict[Op, Arena] = {}
+        self.clock = None if launch.order is None else Clock(launch.order, self)
+        self.asked: tuple[Op, Memory, int] | None = None  # which element was asked for last
 
     def passed(self, scope: Scope, rows: Array, simdgroups: Array | None = None) -> None:
         """Notes that the programs of some rows, or some of their simdgroups, passed a barrier."""
@@ -158,6 +170,8 @@ class Chunk:
         self.threadgroup_since[rows] = now
         if scope is Scope.DEVICE:
             self.device_since[rows] = now
+            if self.clock is not None:
+                self.clock.meet()
 
     def allocate(self, op: Op, rows: Array, threads: Array) -> Shared:
         """The memory of an allocation, which for the programs of some rows is made now."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.interp.metal.access import lanes, note, reach, shape_of
+from iris.interp.metal.access import find, lanes, note, reach, shape_of
 from iris.interp.metal.counters import Counters
 from iris.interp.metal.frame import Frame
 from iris.interp.metal.memory import Device, Memory, Shared
@@ -67,7 +67,9 @@ def load(
     if index.ndim < rank:  # one element, as an array of one
         index, active = index[..., None], None if active is None else active[..., None]
     places = memory.places(index, frame.rows)
-    note(frame, op, memory, Use.READ, places, active)
+    if op.volatile:
+        find(frame, op, memory, places, active)
+    note(frame, op, memory, Use.ATOMIC_READ if op.volatile else Use.READ, places, active)
     found = memory.read(places)
     return [found if active is None else np.where(active, found, other)]
 

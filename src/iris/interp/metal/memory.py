@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import combinations
 from math import gcd
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from iris.errors import ArgumentError
-from iris.interp.metal.shadow import Shadow, Stamps
+from iris.interp.metal.shadow import Shadow, Stamps, Use
 from iris.ir import scalar
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import DType, Ptr, Threadgroup, bf16, bool_
@@ -68,7 +69,7 @@ class Memory:
         """Which element is at a place."""
         raise NotImplementedError
 
-    def stamps(self, chunk: Chunk, own: Array, rows: Array, threads: Array) -> Stamps:
+    def stamps(self, chunk: Chunk, use: Use, own: Array, rows: Array, threads: Array) -> Stamps:
         """Accesses with stamps of their own, one for each row and thread, as the shadow wants
         them."""
         raise NotImplementedError
@@ -148,8 +149,12 @@ class Device(Memory):
     def index_at(self, place: int) -> int:
         return place
 
-    def stamps(self, chunk: Chunk, own: Array, rows: Array, threads: Array) -> Stamps:
-        return chunk.device_stamps(own, rows)
+    def stamps(self, chunk: Chunk, use: Use, own: Array, rows: Array, threads: Array) -> Stamps:
+        stamps = chunk.device_stamps(own, rows)
+        if chunk.clock is None:
+            return stamps
+        is_atomic = use in (Use.ATOMIC, Use.ATOMIC_READ)
+        return stamps._replace(order=partial(chunk.clock.since, atomic=is_atomic))
 
     def count(self, counters: Counters, first: Array, count: int, loads: bool) -> None:
         size = self.size * self.itemsize
@@ -202,7 +207,7 @@ class Shared(Memory):
     def index_at(self, place: int) -> int:
         return (place * self.itemsize % self.arena.stride - self.first) // self.itemsize
 
-    def stamps(self, chunk: Chunk, own: Array, rows: Array, threads: Array) -> Stamps:
+    def stamps(self, chunk: Chunk, use: Use, own: Array, rows: Array, threads: Array) -> Stamps:
         return chunk.shared_stamps(own, rows, threads)
 
     def fresh_since(self, rows: Array, threads: Array) -> Array | None:
@@ -232,9 +237,10 @@ def _span(name: str, array: Array) -> tuple[Array, Array | None]:
 
 
 def share_shadows(
-    arrays: Sequence[Device], written: Collection[Device], shadow_bits: tuple[int, int]
+    arrays: Sequence[Device], written: Collection[Device], make: Callable[[int], Shadow]
 ) -> None:
-    """Gives one shadow to the arrays that lie in one stretch of memory, if one is written."""
+    """Gives one shadow to the arrays that lie in one stretch of memory, if one is written; `make`
+    makes one of so many units."""
     for group in _stretches(arrays):
         if not any(array in written for array in group):
             continue
@@ -243,7 +249,7 @@ def share_shadows(
         low = starts[0]
         unit = gcd(*[array.itemsize for array in group], *[start - low for start in starts])
         high = max(start + a.flat.nbytes for start, a in zip(starts, group, strict=True))
-        shadow = Shadow((high - low) // unit, *shadow_bits)
+        shadow = make((high - low) // unit)
         for start, array in zip(starts, group, strict=True):
             array.shadow = shadow
             array.start = (start - low) // unit

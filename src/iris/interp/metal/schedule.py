@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from iris.interp.metal.frame import Frame, Run, Wait
+from iris.interp.watch import Turn
 from iris.ir.metal import SIMDGROUP_WIDTH
 
 Array = npt.NDArray[Any]
@@ -24,23 +25,34 @@ def _release(wait: Wait) -> None:
         frame.launch.counters.barriers[wait.scope.value] += len(frame.rows)
 
 
-def in_lockstep(run: Run) -> list[Any]:
-    """What threads that run together, all that there are, end with."""
+#: Simdgroups that run, and what they end with: a list of values for each that runs for itself.
+Program = Generator[Turn, None, list[list[Any]]]
+
+
+def in_lockstep(run: Run) -> Program:
+    """Threads that run together, all that there are."""
     while True:
         try:
-            wait = next(run)
+            stop = next(run)
         except StopIteration as end:
-            return list(end.value)
-        if wait is not None:
-            _release(wait)
+            return [list(end.value)]
+        if isinstance(stop, Turn):
+            yield stop
+        elif stop is not None:
+            _release(stop)
 
 
-def by_turns(runs: Sequence[Run], chance: np.random.Generator) -> list[list[Any]]:
-    """What the simdgroups, each running for itself until all wait at a barrier, end with."""
+def by_turns(runs: Sequence[Run], chance: np.random.Generator) -> Program:
+    """Simdgroups that run for themselves, until all wait at a barrier or for other programs."""
     ended: dict[int, list[Any]] = {}
     waiting: dict[int, Wait] = {}
+    turns: dict[int, Turn] = {}
     ready = list(range(len(runs)))
-    while ready or waiting:
+    while ready or waiting or turns:
+        if not ready and turns:
+            yield _together(turns)
+            ready = sorted(turns)
+            turns.clear()
         if not ready:
             _check_together(waiting, ended)
             _release(waiting[min(waiting)])
@@ -49,16 +61,35 @@ def by_turns(runs: Sequence[Run], chance: np.random.Generator) -> list[list[Any]
         number = ready[chance.integers(len(ready))]
         for _ in range(_TURNS[chance.integers(len(_TURNS))]):
             try:
-                wait = next(runs[number])
+                stop = next(runs[number])
             except StopIteration as end:
                 ended[number] = list(end.value)
                 ready.remove(number)
                 break
-            if wait is not None:
-                waiting[number] = wait
+            if stop is not None:
+                if isinstance(stop, Turn):
+                    turns[number] = stop
+                else:
+                    waiting[number] = stop
                 ready.remove(number)
                 break
     return [ended[number] for number in range(len(runs))]
+
+
+def _together(turns: Mapping[int, Turn]) -> Turn:
+    """Where a program is of whose simdgroups each is somewhere."""
+    parts = [turns[number] for number in sorted(turns)]
+    carried = [x for part in parts for x in part.carried]
+    return Turn(tuple([part.run for part in parts]), carried, all(p.goes_on for p in parts))
+
+
+def alone(program: Program) -> list[list[Any]]:
+    """What programs end with that wait for no others."""
+    while True:
+        try:
+            next(program)
+        except StopIteration as end:
+            return list(end.value)
 
 
 def _check_together(waiting: dict[int, Wait], ended: dict[int, list[Any]]) -> None:

@@ -14,6 +14,7 @@ and no barrier is for all of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -56,6 +57,14 @@ class Stamps(NamedTuple):
     own: Array
     group_since: Array
     member_since: Array
+    #: Of accesses that are noted, by what other group each is: the stamp before which it is in
+    #: order with one that has a stamp of its own; None if nothing orders groups but barriers.
+    order: Callable[[Array, Array], Array] | None = None
+
+    def changed(self, change: Callable[[Array], Array]) -> Stamps:
+        """The stamps, each array changed."""
+        since = change(self.group_since), change(self.member_since)
+        return Stamps(change(self.own), *since, self.order)
 
 
 class Shadow:
@@ -105,18 +114,25 @@ class Shadow:
 
     def _clash(self, earlier: Use, noted: Array, stamps: Stamps) -> Conflict | None:
         """The first of the accesses that is not in order with one that is noted."""
-        late = noted >= stamps.group_since
-        if not late.any():
-            return None
-        late &= ((noted ^ stamps.own) & self.thread_bits) != 0
-        if not late.any():
-            return None
-        far = ((noted ^ stamps.own) & self.group_bits) != 0
-        late &= far | (noted >= stamps.member_since)
+        late = self._late(noted, stamps)
         if not late.any():
             return None
         where = int(late.argmax())
         return Conflict(where, earlier, int(noted.reshape(-1)[where]))
+
+    def _late(self, noted: Array, stamps: Stamps) -> Array:
+        """Which accesses that are noted are not in order with those that have these stamps."""
+        late: Array = noted >= stamps.group_since
+        if not late.any():
+            return late
+        late &= ((noted ^ stamps.own) & self.thread_bits) != 0
+        if not late.any():
+            return late
+        far = ((noted ^ stamps.own) & self.group_bits) != 0
+        late &= far | (noted >= stamps.member_since)
+        if stamps.order is not None and late.any():
+            late &= ~far | (noted >= stamps.order(noted, stamps.own))
+        return late
 
     def _note_write(self, units: Array, own: Array) -> Conflict | None:
         (table,) = self._table(Use.WRITE)

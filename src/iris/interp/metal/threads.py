@@ -74,6 +74,8 @@ def barrier(frame: Frame, op: metal.Barrier) -> Flow:
 
 @interpretation(metal.Fence)
 def fence(frame: Frame, op: metal.Fence) -> Sequence[Array]:
+    if frame.chunk.clock is not None:
+        frame.chunk.clock.fence(frame.threads)
     return []
 
 

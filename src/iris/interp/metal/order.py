@@ -1,0 +1,126 @@
+"""What fences and atomic ops order between programs: which accesses of which threads come before.
+
+A thread's clock says of each thread of each program up to which of its accesses those of this one
+come after.  An atomic op that writes leaves with the element the clock that its thread had at its
+last fence; a thread that finds what was written there takes that on at its next fence, and the
+others of its program do at the next barrier for device memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.interp.metal.shadow import Shadow, Stamps, Use
+
+if TYPE_CHECKING:
+    from iris.interp.metal.launch import Chunk, Launch
+
+Array = npt.NDArray[Any]
+Unit = tuple[Shadow, int]
+
+
+class Order:
+    """The clocks of the programs of a launch."""
+
+    def __init__(self, launch: Launch):
+        self._launch = launch
+        self._left: dict[Unit, Array] = {}
+
+    def left_with(self, unit: Unit) -> Array | None:
+        return self._left.get(unit)
+
+    def leave(self, unit: Unit, clock: Array) -> None:
+        """Leaves a clock with a unit of memory, besides that which is there already."""
+        before = self._left.get(unit)
+        self._left[unit] = clock if before is None else np.maximum(before, clock)
+
+    def nothing(self) -> Array:
+        return np.zeros((self._launch.count, self._launch.threads), np.int64)
+
+
+class Clock:
+    """The clocks of the threads of one program: one that all have, and more that some have."""
+
+    def __init__(self, order: Order, chunk: Chunk):
+        self._order = order
+        self._chunk = chunk
+        self._all = order.nothing()
+        self._own: dict[int, Array] = {}  # of threads that know more since the last barrier
+        self._found: dict[int, Array] = {}  # of those that have found more since their last fence
+        # At the last fence: what all knew, since when they were together, when it was.
+        self._fence: tuple[Array, int, int] | None = None
+        self._own_at_fence: dict[int, Array] = {}
+
+    def find(self, thread: int, unit: Unit) -> None:
+        """A thread has read by an atomic op, or volatile load."""
+        left = self._order.left_with(unit)
+        if left is not None:
+            found = self._found.get(thread)
+            self._found[thread] = left if found is None else np.maximum(found, left)
+
+    def leave(self, thread: int, unit: Unit) -> None:
+        """A thread has written by an atomic op."""
+        if self._fence is None:
+            return
+        known, together, fenced = self._fence
+        clock = self._own_at_fence.get(thread, known).copy()
+        clock[self._chunk.start] = together
+        clock[self._chunk.start, thread] = fenced
+        self._order.leave(unit, clock)
+
+    def fence(self, threads: Array) -> None:
+        """Threads have come to a fence."""
+        for thread in set(self._found).intersection(threads.tolist()):
+            self._own[thread] = np.maximum(self._own.get(thread, self._all), self._found[thread])
+            del self._found[thread]
+        since = int(self._chunk.device_since[0])
+        self._fence = self._all, since, self._chunk.launch.now()
+        self._own_at_fence = dict(self._own)
+
+    def meet(self) -> None:
+        """All threads have passed a barrier for device memory."""
+        for clock in self._own.values():
+            self._all = np.maximum(self._all, clock)
+        self._own.clear()
+
+    def since(self, noted: Array, own: Array, *, atomic: bool) -> Array:
+        """The stamp before which what is noted comes before an access with a stamp of its own."""
+        launch = self._chunk.launch
+        every = (1 << launch.thread_bits) - 1
+        programs = (noted & ((1 << launch.stamp_bits) - 1)) >> launch.thread_bits
+        # Of what nobody has noted, the thread may be one that there is not.
+        programs = np.minimum(programs, launch.count - 1)
+        threads = np.minimum(noted & every, launch.threads - 1)
+        since: Array = self._all[programs, threads]
+        for thread, clock in [*self._own.items(), *(self._found.items() if atomic else ())]:
+            mine = np.broadcast_to((own & every) == thread, since.shape)
+            since = np.where(mine, np.maximum(since, clock[programs, threads]), since)
+        return since
+
+
+class OrderedShadow(Shadow):
+    """Notes all accesses of a kind that come before none of the others, but for the last write."""
+
+    __slots__ = ()
+
+    def _note_others(self, use: Use, units: Array, stamps: Stamps) -> None:
+        columns = self.tables.get(use, ())
+        shape = units.shape
+        own = np.broadcast_to(stamps.own, shape).reshape(-1)
+        units = units.reshape(-1)
+        left = np.arange(units.size)
+        for column in columns:
+            late = self._late(column.take(units).reshape(shape), stamps).reshape(-1)
+            # Threads that come to a unit at once are told by whose stamp stays.
+            free = left[~late[left]]
+            column[units[free]] = own[free]
+            left = left[column.take(units[left]) != own[left]]
+        while left.size:
+            column = np.zeros(self.size, np.int64)
+            column[units[left]] = own[left]
+            columns = (*columns, column)
+            left = left[column.take(units[left]) != own[left]]
+        self.tables[use] = columns
