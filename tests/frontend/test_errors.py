@@ -79,8 +79,8 @@ def shape_changes(X, n):
 def carried_object(X, n):
     text = "a"
     for _ in range(n):
-        text = text + "b"
-        iris.store(X, 1.0)  # here
+        text = text + "b"  # here
+        iris.store(X, 1.0)
 
 
 def offset_without_bounds(X, n):
@@ -216,8 +216,8 @@ def different_dtypes_in_branches(X, n):
 def escapes_in_a_list(X, n):
     found = []
     for i in range(n):
-        found.append(iris.load(X + i))
-    iris.store(X, found[0] + 1.0)  # here
+        found.append(iris.load(X + i))  # here
+    iris.store(X, found[0] + 1.0)
 
 
 def matrix_operator(X, n):
@@ -256,7 +256,7 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (unknown_name, LanguageError, "undefined_name"),
     (dtype_changes, CarriedError, "its dtype is f32 at first"),
     (shape_changes, CarriedError, "its shape is (4,) at first"),
-    (carried_object, CarriedError, "a loop carries numbers, tiles and pointers only"),
+    (carried_object, CarriedError, "a loop carries numbers, tiles and pointers, and tuples"),
     (offset_without_bounds, PointerError, "needs rows= and cols="),
     (tile_as_condition, ControlFlowError, "a condition is a scalar"),
     (tile_in_and, ControlFlowError, "for tiles write &"),
@@ -284,7 +284,7 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (string_as_value, LanguageError, "a str cannot be computed with"),
     (unpacked_tile, LanguageError, "cannot be iterated over or unpacked"),
     (different_dtypes_in_branches, CarriedError, "in the other branch"),
-    (escapes_in_a_list, ScopeError, "outside the loop or branch that it belongs to"),
+    (escapes_in_a_list, CarriedError, "found gets found[0] in a traced loop"),
     (matrix_operator, LanguageError, "write iris.dot(a, b)"),
     (numpy_function, LanguageError, "np.exp does not work on"),
     (changes_a_tile, LanguageError, "a tile is never changed"),

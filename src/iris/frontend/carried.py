@@ -3,11 +3,27 @@ one type in which the values it may have meet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from types import CodeType
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
 
 from iris.errors import CarriedError, PointerError, ScopeError, UserError
-from iris.frontend.tracing import current, error_at, error_here
+from iris.frontend.objects import (
+    Contents,
+    Place,
+    Reach,
+    Watched,
+    alike,
+    changed_to,
+    contents,
+    identifier,
+    parts,
+    rebuilt,
+)
+from iris.frontend.tracing import at_line, current, error_at, error_here, location, user_frame
 from iris.frontend.values import (
     Pointer,
     Traced,
@@ -20,7 +36,7 @@ from iris.frontend.values import (
     spread,
     strong_dtype,
 )
-from iris.ir.core import Region, Value
+from iris.ir.core import Location, Region, Value
 from iris.ir.types import DType, f32
 
 
@@ -70,10 +86,60 @@ def values_of(names: Sequence[str], scope: Mapping[str, object]) -> dict[str, ob
 
 def named(name: str, value: object) -> None:
     """Called after an assignment: the IR keeps the user's names."""
+    tracer = current()
+    if tracer.watching:
+        tracer.assigned[_variable(name)] = location()
     if isinstance(value, Pointer):
         value = value.offset
     if isinstance(value, Traced) and value.value.name is None:
         value.value.name = name
+
+
+def noted() -> None:
+    """Called after a statement that may change objects."""
+    for watching in current().watching:
+        watching.note()
+
+
+def _variable(name: str) -> tuple[CodeType | None, str]:
+    frame = user_frame()
+    return None if frame is None else frame.f_code, name
+
+
+def assigned(name: str) -> Location | None:
+    """The line that assigned a variable last, in a region."""
+    return current().assigned.get(_variable(name))
+
+
+def forget(names: Sequence[str]) -> None:
+    """A region begins: no line in it has assigned a variable."""
+    for name in names:
+        current().assigned.pop(_variable(name), None)
+
+
+def check_places(
+    watched: Watched, before: Mapping[Place, object], now: Mapping[Place, object], where: str
+) -> None:
+    """Objects keep their structure: only what they hold may depend on a traced value."""
+    if list(before) == list(now):
+        return
+    changed = changed_to(before, now, watched.path)
+    raise error_here(
+        CarriedError,
+        f"{changed} in {where}, and Python objects cannot change their structure there; make them "
+        "as large as they get before, and change what they hold",
+    )
+
+
+def check_unchanged(reach: Reach, where: str) -> None:
+    for watched in reach:
+        now = watched.now()
+        if not alike(now, watched.given):
+            with at_line(watched.changed):
+                check_places(watched, watched.given, now, where)
+                raise error_here(
+                    CarriedError, f"{where} changes {watched.path}; do that in the body"
+                )
 
 
 class Slot:
@@ -94,7 +160,7 @@ class Slot:
     def wrap(self, value: Value) -> object:
         """What the variable is in the body, or after the loop."""
         if value.name is None:
-            value.name = self.name
+            value.name = identifier(self.name)
         traced = Traced(value)
         if isinstance(self.start, Pointer):
             return self.start.at(traced)
@@ -149,7 +215,7 @@ def slot_for(name: str, start: object, new: object) -> Slot:
     raise error_here(
         CarriedError,
         f"{name} changes in a traced loop from {_shown(start)} to {_shown(new)}; a loop carries "
-        "numbers, tiles and pointers only",
+        "numbers, tiles and pointers, and tuples, lists, dicts and objects of these",
     )
 
 
@@ -175,7 +241,18 @@ def _changed(name: str, new: Traced, was: str) -> UserError:
 
 
 def _shown(x: object) -> str:
-    return repr(x) if is_number(x) or isinstance(x, (Traced, Pointer)) else f"a {type(x).__name__}"
+    if is_number(x) or isinstance(x, (Traced, Pointer)):
+        return repr(x)
+    held = _parts_of(x)
+    keys = [repr(p.key) if p.is_item and isinstance(x, dict) else str(p.key) for p in held]
+    if not keys or len(keys) > 8:
+        return f"a {_kind(x)}"
+    if isinstance(x, (tuple, list)) and all(p.is_item for p in held):
+        return f"a {_kind(x)} of {len(keys)}"
+    return f"a {_kind(x)} of {', '.join(keys)}"
+
+
+_PLAIN = (bool, int, str, bytes, type(None), range, slice)
 
 
 def same(a: object, b: object) -> bool:
@@ -186,13 +263,214 @@ def same(a: object, b: object) -> bool:
         return a.value is b.value
     if isinstance(a, Pointer) and isinstance(b, Pointer):
         return a.base is b.base and same(a.offset, b.offset)
-    if isinstance(a, (Traced, Pointer)) or isinstance(b, (Traced, Pointer)):
+    if type(a) is not type(b) or isinstance(a, (Traced, Pointer)):
         return False
-    return type(a) is type(b) and bool(a == b)
+    if isinstance(a, float) and isinstance(b, float):
+        return a.hex() == b.hex()
+    if isinstance(a, _PLAIN):
+        return a == b
+    first, second = parts(a), parts(b)
+    if first is not None and second is not None:
+        return list(first) == list(second) and all(same(v, second[p]) for p, v in first.items())
+    return contents(a) is None and not callable(a) and (a == b) is True
+
+
+def is_simple(value: object) -> bool:
+    """Whether a value is one that no other name shares."""
+    return is_number(value) or isinstance(value, (Traced, Pointer, Missing))
 
 
 def is_local(value: object) -> bool:
-    return isinstance(value, (Traced, Pointer))
+    if isinstance(value, (Traced, Pointer)):
+        return True
+    return any(is_local(v) for v in (parts(value) or {}).values())
+
+
+# What a loop or a branch makes of variables and of what objects hold: numbers, tiles and pointers
+# are carried, and so are tuples and other objects of them whose structure stays.
+
+
+class Kept:
+    """A value that does not change."""
+
+    def __init__(self, value: object):
+        self.value = value
+
+    def slots(self) -> list[Slot]:
+        return []
+
+    def build(self, values: Iterator[Value]) -> object:
+        return self.value
+
+    def ends(self, new: object) -> list[Traced | None]:
+        return []
+
+
+class Leaf:
+    """A number, tile or pointer that a loop carries."""
+
+    def __init__(self, slot: Slot):
+        self.slot = slot
+
+    def slots(self) -> list[Slot]:
+        return [self.slot]
+
+    def build(self, values: Iterator[Value]) -> object:
+        return self.slot.wrap(next(values))
+
+    def ends(self, new: object) -> list[Traced | None]:
+        return [self.slot.accept(new)]
+
+
+class Meeting:
+    """A number, tile or pointer that is one of two, depending on which branch runs."""
+
+    def __init__(self, name: str, pair: list[Traced], pointer: Pointer | None):
+        self.name, self.pair, self.pointer = name, pair, pointer
+
+    def build(self, values: Iterator[Value]) -> object:
+        value = next(values)
+        value.name = self.name
+        traced = Traced(value)
+        return traced if self.pointer is None else self.pointer.at(traced)
+
+
+class Whole:
+    """A tuple, list, dict or other object, made anew of what is carried."""
+
+    def __init__(self, like: object, held: dict[Place, Tree]):
+        self.like = like
+        self.held = held
+
+    def slots(self) -> list[Slot]:
+        return [slot for tree in self.held.values() for slot in tree.slots()]
+
+    def build(self, values: Iterator[Value]) -> object:
+        return rebuilt(self.like, {p: tree.build(values) for p, tree in self.held.items()})
+
+    def ends(self, new: object) -> list[Traced | None]:
+        held = _parts_of(new)
+        return [end for p, tree in self.held.items() for end in tree.ends(held[p])]
+
+
+Tree: TypeAlias = Any  # one of these four
+
+
+def _parts_of(x: object) -> Contents:
+    return parts(x) or contents(x) or {}
+
+
+def _alike(
+    a: object, held: Mapping[Place, Any] | None, b: object, other: Mapping[Place, Any] | None
+) -> bool:
+    """Whether two values are made of parts, and have one structure."""
+    if type(a) is not type(b) or isinstance(a, (type, set, bytearray, np.ndarray)):
+        return False
+    return held is not None and other is not None and list(held) == list(other)
+
+
+class Ends:
+    """How the objects stand where a region ends: which were there before, and how often each is
+    held; those that are replaced must be held once, or another name would miss the change."""
+
+    def __init__(self, before: Reach, held: Mapping[int, Contents] | None = None):
+        self.before = before
+        self.held = held or {}  # what objects hold there, if they hold something else by now
+
+    @cached_property
+    def after(self) -> Reach:
+        return Reach()
+
+    def look(self) -> None:
+        """See how often each object is held, before others take its place."""
+        assert self.after is not None
+
+    def started(self, x: object) -> Contents | None:
+        """What a value was made of when the region began."""
+        if id(x) in self.before.watched:
+            return self.before.watched[id(x)].before
+        whole = parts(x)
+        return contents(x) if whole is None else whole
+
+    def now(self, x: object) -> Contents | None:
+        """What a value is made of where the region ends."""
+        if id(x) in self.held:
+            return self.held[id(x)]
+        whole = parts(x)
+        return contents(x) if whole is None else whole
+
+    def check_replaced(self, path: str, old: object) -> None:
+        if contents(old) is not None and parts(old) is None:
+            self._check_held_once(path, old, self.before)
+
+    def check_new(self, path: str, new: object) -> None:
+        if contents(new) is not None and parts(new) is None:
+            self._check_held_once(path, new, self.after)
+
+    def _check_held_once(self, path: str, x: object, reach: Reach) -> None:
+        if reach.held[id(x)] > 1:
+            raise error_here(
+                CarriedError,
+                f"{path} becomes another {_kind(x)} in a traced loop or branch, but the same "
+                f"{_kind(x)} is held elsewhere, too; change what is in it instead, or use a tuple",
+            )
+
+
+def meet(path: str, tree: Tree, start: object, new: object, ends: Ends) -> Tree:
+    """How a loop carries what starts as one value, and is another one where a round ends."""
+    if isinstance(new, Missing):
+        new.reject_use()
+    if isinstance(tree, Leaf):
+        return tree
+    if isinstance(tree, Whole):
+        if not _alike(tree.like, tree.held, new, _parts_of(new)):
+            raise error_here(
+                CarriedError,
+                f"{path} is {_shown(tree.like)} at first, and becomes {_shown(new)}; a loop keeps "
+                "the structure of what it carries",
+            )
+        ends.check_new(path, new)
+        held, old = _parts_of(new), ends.started(start) or {}
+        met = {p: meet(p.within(path), t, old[p], held[p], ends) for p, t in tree.held.items()}
+        return tree if all(met[p] is t for p, t in tree.held.items()) else Whole(tree.like, met)
+    if same(start, new):
+        return tree
+    old_parts = ends.started(start)
+    if old_parts is not None and _alike(start, old_parts, new, _parts_of(new)):
+        ends.check_replaced(path, start)
+        children = {p: Kept(v) for p, v in old_parts.items()}
+        return meet(path, Whole(start, dict(children)), start, new, ends)
+    return Leaf(slot_for(path, start, new))
+
+
+def merge_trees(
+    path: str, regions: Sequence[Region], values: list[object], ends: Sequence[Ends]
+) -> Tree:
+    """How what two branches make of a variable becomes one value."""
+    first, second = values
+    if same(first, second):
+        return Kept(first)
+    one, other = (end.now(value) for value, end in zip(values, ends, strict=True))
+    if one is not None and other is not None and _alike(first, one, second, other):
+        for value, end in zip(values, ends, strict=True):
+            end.check_new(path, value)
+        held = {
+            p: merge_trees(p.within(path), regions, [v, other[p]], ends) for p, v in one.items()
+        }
+        return Whole(first, held)
+    pointer = next((v for v in values if isinstance(v, Pointer)), None)
+    return Meeting(identifier(path), merge(path, regions, values), pointer)
+
+
+def pairs_of(tree: Tree) -> list[list[Traced]]:
+    """What the two branches yield for a value."""
+    if isinstance(tree, Meeting):
+        return [tree.pair]
+    return [p for t in getattr(tree, "held", {}).values() for p in pairs_of(t)]
+
+
+def _kind(x: object) -> str:
+    return type(x).__name__
 
 
 def merge(name: str, regions: Sequence[Region], values: list[object]) -> list[Traced]:
@@ -210,7 +488,8 @@ def merge(name: str, regions: Sequence[Region], values: list[object]) -> list[Tr
                 raise error_here(
                     CarriedError,
                     f"{name} is {_shown(values[0])} or {_shown(values[1])}, depending on a traced "
-                    "condition; that works for numbers, tiles and pointers only",
+                    "condition; that works for numbers, tiles and pointers, and for tuples, lists, "
+                    "dicts and objects of one structure",
                 )
             other = next((v for v in values if isinstance(v, Traced)), None)
             made.append(as_traced(value, other.dtype if other is not None else None))

@@ -33,26 +33,39 @@ def assigned_names(nodes: Sequence[ast.AST]) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for node in nodes:
         for inner in _walk_scope(node):
-            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-                names[inner.id] = None
+            names.update(dict.fromkeys(_bound_by(inner)))
     return tuple(n for n in names if not n.startswith(RUNTIME))
 
 
-_SCOPES = (
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.ClassDef,
-    ast.Lambda,
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.GeneratorExp,
-)
+def _bound_by(node: ast.AST) -> Iterator[str]:
+    """The variables that a piece of syntax gives a value or takes it away."""
+    if isinstance(node, ast.Name):
+        if not isinstance(node.ctx, ast.Load):
+            yield node.id
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, ast.alias):
+        if node.name != "*":
+            yield node.asname or node.name.split(".")[0]
+    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+        if node.name is not None:
+            yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest is not None:
+        yield node.rest
+
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def _walk_scope(node: ast.AST) -> Iterator[ast.AST]:
     yield node
     if isinstance(node, _SCOPES):
+        return
+    if isinstance(node, _COMPREHENSIONS):  # of these, only `:=` assigns outside
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.NamedExpr):
+                yield inner.target
         return
     for child in ast.iter_child_nodes(node):
         yield from _walk_scope(child)
@@ -63,9 +76,26 @@ class _Rewriter(ast.NodeTransformer):
         self.count = 0
         self.regions: list[str] = []  # the objects of the statements we are in, outermost first
         self.loops: list[str] = []
+        self.globals: set[str] = set()  # what the function declares to be of the module
+        self.bound: dict[str, None] = {}  # by `:=` in parts of expressions, which become functions
+        self.in_part = False
 
     def visit_body(self, function: ast.FunctionDef) -> None:
-        function.body = self._statements(function.body)
+        for statement in function.body:
+            for node in _walk_scope(statement):
+                if isinstance(node, ast.Global):
+                    self.globals.update(node.names)
+        body = self._statements(function.body)
+        # They stay variables of the function, though no statement is left that assigns them.
+        declared: list[ast.stmt] = [_assign_one(n, ast.Constant(value=None)) for n in self.bound]
+        if declared:
+            never = ast.If(test=ast.Constant(value=False), body=declared, orelse=[])
+            body = [*_at(function.body[0], [never]), *body]
+        function.body = body
+
+    def _assigned(self, nodes: Sequence[ast.AST]) -> list[str]:
+        """The function's own variables that statements assign."""
+        return [n for n in assigned_names(nodes) if n not in self.globals]
 
     def _statements(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         result: list[ast.stmt] = []
@@ -98,14 +128,22 @@ class _Rewriter(ast.NodeTransformer):
 
     def _naming(self, node: ast.stmt, targets: Sequence[ast.expr]) -> list[ast.stmt]:
         """A statement, and what tells the values it assigns their names."""
-        names = assigned_names(targets)
+        names = self._assigned(targets)
         tell = [_do(_runtime("named", [ast.Constant(value=n), _name(n)])) for n in names]
-        return _at(node, [node, *tell])
+        return _at(node, [node, *tell, *_noting(node)])
+
+    def visit_Expr(self, node: ast.Expr) -> list[ast.stmt]:
+        self.generic_visit(node)
+        return _at(node, [node, *_noting(node)])
+
+    def visit_Delete(self, node: ast.Delete) -> list[ast.stmt]:
+        self.generic_visit(node)
+        return _at(node, [node, *_noting(node)])
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
         name = self._new("loop")
-        targets = assigned_names([node.target])
-        carried = [n for n in assigned_names(node.body) if n not in targets]
+        targets = self._assigned([node.target])
+        carried = [n for n in self._assigned(node.body) if n not in targets]
         iterable = self.visit(node.iter)
         if isinstance(iterable, ast.Call) and _is_name(iterable.func, "range"):
             iterable.func = _runtime("range_of", [iterable.func])
@@ -125,12 +163,14 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         name = self._new("loop")
-        carried = list(assigned_names([*node.body]))
-        made = _runtime("While", [_strings(carried), _call("locals", [])])
+        condition = self._assigned([node.test])
+        carried = self._assigned([*node.body, node.test])
+        made = _runtime("While", [_strings(carried), _strings(condition), _call("locals", [])])
         decided = self._new("go")
         test = self.visit(node.test)
         body = self._inside(name, node.body, loop=True)
         start = _when_traced(name, _assign(carried, _method(name, "start")))
+        look = _do(_method(name, "look", [_call("locals", [])]))
         decide = _assign_one(decided, _method(name, "decide", [test]))
         again = ast.If(test=_compare_name(decided, "again"), body=[ast.Continue()], orelse=[])
         leave = ast.If(
@@ -142,7 +182,7 @@ class _Rewriter(ast.NodeTransformer):
         finish = _when_traced(name, [_do(_method(name, "finish", [_call("locals", [])]))])
         loop = ast.While(
             test=ast.Constant(value=True),
-            body=[*start, decide, again, leave, *enter, *body, *finish],
+            body=[*start, look, decide, again, leave, *enter, *body, *finish],
             orelse=[],
         )
         after = _when_traced(name, _assign(carried, _method(name, "results", [_strings(carried)])))
@@ -154,7 +194,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         name = self._new("branch")
-        carried = list(assigned_names([*node.body, *node.orelse]))
+        carried = self._assigned([*node.body, *node.orelse])
         made = _runtime("If", [self.visit(node.test), _strings(carried), _call("locals", [])])
         body = self._inside(name, node.body)
         orelse = self._inside(name, node.orelse)
@@ -202,8 +242,22 @@ class _Rewriter(ast.NodeTransformer):
 
     # Expressions.
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+    def _parts(self, node: ast.expr) -> None:
+        """Rewrite what is in an expression of which parts become functions."""
+        outer, self.in_part = self.in_part, True
         self.generic_visit(node)
+        self.in_part = outer
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
+        self.generic_visit(node)
+        if not self.in_part:
+            return node
+        name = node.target.id
+        self.bound[name] = None
+        return _located(node, _runtime("bind", [_lambda(_name(name)), node.value]))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self._parts(node)
         kind = "all_of" if isinstance(node.op, ast.And) else "any_of"
         return _located(node, _runtime(kind, [_lambda(v) for v in node.values]))
 
@@ -214,7 +268,7 @@ class _Rewriter(ast.NodeTransformer):
         return _located(node, _runtime("negation", [node.operand]))
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        self.generic_visit(node)
+        self._parts(node)
         branches = [_lambda(node.body), _lambda(node.orelse)]
         return _located(node, _runtime("choice", [node.test, *branches]))
 
@@ -235,11 +289,26 @@ class _Rewriter(ast.NodeTransformer):
         return _located(node, ast.Call(func=chain, args=operands, keywords=[]))
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
+        outer, self.in_part = self.in_part, False
         self.generic_visit(node)
+        self.in_part = outer
         return node
 
 
 # Making syntax.
+
+
+def _noting(node: ast.stmt) -> list[ast.stmt]:
+    """What follows a statement that may change objects."""
+    for inner in ast.walk(node):
+        changes = isinstance(inner, (ast.Subscript, ast.Attribute)) and not _loads(inner)
+        if changes or isinstance(inner, ast.Call):
+            return [_do(_runtime("noted", []))]
+    return []
+
+
+def _loads(node: ast.Subscript | ast.Attribute) -> bool:
+    return isinstance(node.ctx, ast.Load)
 
 
 def _name(name: str) -> ast.Name:

@@ -134,6 +134,7 @@ class TileFunction:
             passed[name] = _wrap(value, name, arguments[name], start)
         with trace_into(func.body) as tracer:
             tracer.active.append(self)
+            tracer.entry = TileFunction._run.__code__
             result = self._run(passed)
             if result is not None:
                 raise self.error(

@@ -8,6 +8,7 @@ the body was traced with, the ops are dropped and the body is traced again.
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
@@ -19,18 +20,30 @@ from iris.errors import (
     SourceSpot,
 )
 from iris.frontend.carried import (
+    Ends,
+    Kept,
+    Leaf,
     Missing,
     Slot,
+    Tree,
+    assigned,
+    check_places,
+    check_unchanged,
+    forget,
     is_local,
-    merge,
+    is_simple,
+    meet,
+    merge_trees,
     named,
+    noted,
+    pairs_of,
     same,
     slot_for,
     values_of,
 )
-from iris.frontend.tracing import current, error_here, location
+from iris.frontend.objects import Place, Reach, Watched, alike
+from iris.frontend.tracing import at_line, current, error_here, location
 from iris.frontend.values import (
-    Pointer,
     Traced,
     as_traced,
     cast,
@@ -41,7 +54,7 @@ from iris.frontend.values import (
     promote,
 )
 from iris.ir import control, math, tile
-from iris.ir.core import Op, Region, Value
+from iris.ir.core import Location, Op, Region, Value
 from iris.ir.effects import may_speculate
 from iris.ir.math import Predicate
 from iris.ir.types import DType, bool_, i32
@@ -56,10 +69,12 @@ __all__ = [
     "While",
     "all_of",
     "any_of",
+    "bind",
     "choice",
     "leaving",
     "named",
     "negation",
+    "noted",
     "range_of",
 ]
 
@@ -100,13 +115,13 @@ def range_of(function: object) -> Any:
 
 
 class _Loop:
-    """What `for` and `while` share: the variables and what they carry."""
+    """What `for` and `while` share: the variables and objects, and what of them they carry."""
 
     def __init__(self, names: Sequence[str], scope: Mapping[str, object]):
         self.traced = False
         self.names = names
         self.before = values_of(names, scope)
-        self.slots: dict[str, Slot] = {}
+        self.carried: dict[str | tuple[int, Place], Tree] = {}
         self.op: Op | None = None
         self.done = False
         self.last: dict[str, object] = {}
@@ -119,48 +134,91 @@ class _Loop:
             raise error_here(ControlFlowError, "the loop has not been traced")
         return self.op
 
-    def begin(self) -> None:
+    @property
+    def slots(self) -> list[Slot]:
+        return [slot for tree in self.carried.values() for slot in tree.slots()]
+
+    def begin(self, reach: Reach) -> None:
         """Note the line of the loop; what is traced already is carried."""
         self.traced = True
+        self.reach = reach
         here = location()
         self.where = f"line {here.line}" if here else "above"
         for name, start in self.before.items():
             if isinstance(start, Traced):
-                self.slots[name] = slot_for(name, start, start)
+                self.carried[name] = Leaf(slot_for(name, start, start))
 
-    def variables(self, arguments: Sequence[Value]) -> list[object]:
+    def set(self, values: Sequence[Value]) -> dict[str, object]:
+        """Put values into objects; the variables that have others."""
+        following = iter(values)
+        built = {key: tree.build(following) for key, tree in self.carried.items()}
+        for watched in self.reach:
+            held = dict(watched.before)
+            for place in held:
+                held[place] = built.get((id(watched.object), place), held[place])
+            watched.hold(held)
+        return {key: value for key, value in built.items() if isinstance(key, str)}
+
+    def variables(self, arguments: Sequence[Value]) -> tuple[object, ...]:
         """The value of each variable at the start of a round."""
-        carried = dict(zip(self.slots, arguments, strict=True))
+        carried = self.set(arguments)
+        current().watching.append(self.reach)
+        forget(self.names)
         values: list[object] = []
         for name in self.names:
             if name in carried:
-                values.append(self.slots[name].wrap(carried[name]))
+                values.append(carried[name])
             else:
                 missing = Missing(name, "has no value yet in the first round of the loop")
                 values.append(self.before.get(name, missing))
-        return values
+        return tuple(values)
 
     def round_ends(self, scope: Mapping[str, object]) -> list[Value] | None:
         """The values to carry on, or None if the body must be traced again."""
+        current().watching.pop()
         self.last = values_of(self.names, scope)
+        ends = Ends(self.reach)
         again = False
-        for name, start in self.before.items():
-            if name not in self.slots and not same(start, scope.get(name)):
-                self.slots[name] = slot_for(name, start, scope.get(name))
-                again = True
+        for key, path, start, new, line in self._all(scope):
+            tree = self.carried.get(key)
+            if tree is None and same(start, new):
+                continue
+            with at_line(line):
+                met = meet(path, tree or Kept(start), start, new, ends)
+            again = again or met is not tree
+            self.carried[key] = met
         if again:
             return None
-        accepted = [slot.accept(scope.get(name)) for name, slot in self.slots.items()]
-        ends = [a.value for a in accepted if a is not None]
-        return ends if len(ends) == len(accepted) else None
+        yielded: dict[str | tuple[int, Place], list[Traced | None]] = {}
+        for key, _, _, new, line in self._all(scope):
+            if key in self.carried:
+                with at_line(line):
+                    yielded[key] = self.carried[key].ends(new)
+        accepted = [end for key in self.carried for end in yielded[key]]
+        values = [a.value for a in accepted if a is not None]
+        return values if len(values) == len(accepted) else None
+
+    def _all(self, scope: Mapping[str, object]) -> Iterator[Any]:
+        """Each variable, and each place in an object: its key, its path, its value before and
+        after, and the line that changed it."""
+        for name, start in self.before.items():
+            yield name, name, start, scope.get(name, Missing(name, "is deleted")), assigned(name)
+        for watched in self.reach:
+            now = watched.now()
+            with at_line(watched.changed):
+                check_places(watched, watched.before, now, "a traced loop")
+            for place, start in watched.before.items():
+                path = place.within(watched.path)
+                key = id(watched.object), place
+                yield key, path, start, now[place], watched.changed
 
     def results(self, names: Sequence[str]) -> tuple[object, ...]:
         """The value of each variable after the loop."""
-        carried = dict(zip(self.slots, self.made.results, strict=True))
+        carried = self.set(self.made.results)
         values: list[object] = []
         for name in names:
             if name in carried:
-                values.append(self.slots[name].wrap(carried[name]))
+                values.append(carried[name])
             elif name in self.before:
                 values.append(self.before[name])
             elif name in self.last and not is_local(self.last[name]):
@@ -188,7 +246,7 @@ class For(_Loop):
         super().__init__(names, scope)
         self.iterable = iterable
         if isinstance(iterable, TracedRange):
-            self.begin()
+            self.begin(Reach(variables=names))
         elif isinstance(iterable, (Traced, Missing)):
             iter(iterable)
 
@@ -201,7 +259,7 @@ class For(_Loop):
         bounds = [self.iterable.lower, self.iterable.upper, self.iterable.step]
         for _ in range(MOST_ROUNDS):
             self.discard()
-            initial = [slot.initial() for slot in self.slots.values()]
+            initial = [slot.initial() for slot in self.slots]
             op = control.For(*[b.value for b in bounds], initial)
             self.op = current().insert(op)
             builder.region = op.body
@@ -214,7 +272,7 @@ class For(_Loop):
         raise error_here(CarriedError, "what this loop carries does not settle to one type")
 
     def start(self) -> tuple[object, ...]:
-        return tuple(self.variables(self.made.regions[0].arguments[1:]))
+        return self.variables(self.made.regions[0].arguments[1:])
 
     def finish(self, scope: Mapping[str, object]) -> None:
         ends = self.round_ends(scope)
@@ -237,17 +295,22 @@ LEAVE, AGAIN = Verdict.LEAVE, Verdict.AGAIN
 class While(_Loop):
     """A `while`, traced if its condition turns out to be."""
 
-    def __init__(self, names: Sequence[str], scope: Mapping[str, object]):
+    def __init__(self, names: Sequence[str], condition: Sequence[str], scope: Mapping[str, object]):
         super().__init__(names, scope)
+        self.condition = condition  # the variables that the condition assigns
         self.outer: Region | None = None
         self.mark: Op | None = None
-        self.condition: Region | None = None
         self.rounds = 0
-        self._mark()
 
-    def _mark(self) -> None:
+    def look(self, scope: Mapping[str, object]) -> None:
+        """Called before the condition: as long as it is not traced, the loop may begin here."""
+        if self.traced and not self.done:
+            return
         builder = current().builder
         self.outer, self.mark = builder.region, builder.region.last
+        if not self.traced:
+            self.before = values_of(self.names, scope)
+            self.reach = Reach(variables=self.names)
 
     def _drop_condition(self) -> None:
         """Erase the ops of a condition that was only looked at."""
@@ -258,15 +321,14 @@ class While(_Loop):
 
     def start(self) -> tuple[object, ...]:
         if self.done:
-            self._mark()
             return tuple(self.last.get(n) for n in self.names)
         self.rounds += 1
         if self.rounds > MOST_ROUNDS:
             raise error_here(CarriedError, "what this loop carries does not settle to one type")
         self.discard()
-        self.op = current().insert(control.While([s.initial() for s in self.slots.values()]))
+        self.op = current().insert(control.While([s.initial() for s in self.slots]))
         current().builder.region = self.op.regions[0]
-        return tuple(self.variables(self.op.regions[0].arguments))
+        return self.variables(self.op.regions[0].arguments)
 
     def decide(self, condition: object) -> Verdict:
         if self.done:
@@ -276,16 +338,24 @@ class While(_Loop):
             if not isinstance(condition, Traced):
                 return Verdict.GO if condition else Verdict.LEAVE
             as_condition(condition)
+            if self.condition:
+                raise error_here(
+                    ControlFlowError,
+                    f"{self.condition[0]} is assigned in the condition of a traced while; give it "
+                    "its value before the loop, and the next one at the end of the body",
+                )
             self._drop_condition()
-            self.begin()
+            self.begin(self.reach)
             return Verdict.AGAIN
+        current().watching.pop()
+        check_unchanged(self.reach, "the condition of a traced while")
         current().insert(control.Yield([as_condition(condition).value]))
         return Verdict.GO
 
     def enter(self) -> tuple[object, ...]:
         body = self.made.regions[1]
         current().builder.region = body
-        return tuple(self.variables(body.arguments))
+        return self.variables(body.arguments)
 
     def finish(self, scope: Mapping[str, object]) -> None:
         ends = self.round_ends(scope)
@@ -301,17 +371,88 @@ def _check_changes(loop: Op) -> None:
     assert isinstance(loop, control.While)
     if not stands_still(loop):
         return
-    at_line = None if loop.location is None else SourceSpot.of_line(*loop.location)
+    spot = None if loop.location is None else SourceSpot.of_line(*loop.location)
     loads = (v.op for v in deciding_values(loop) if isinstance(v.op, tile.Load | tile.MaskedLoad))
     names = sorted({op.base.name or "an array" for op in loads})
     if not names:
-        raise ControlFlowError("nothing in this loop changes its condition: it never ends", at_line)
+        raise ControlFlowError("nothing in this loop changes its condition: it never ends", spot)
     name = names[0]
     raise ControlFlowError(
         f"this loop waits for {name} to change, but a plain load gives the same each time; use "
         f"iris.load({name} + ..., volatile=True) or an atomic op to see what other programs write",
-        at_line,
+        spot,
     )
+
+
+class _Sides:
+    """What two branches make of variables and objects, and how these meet after them."""
+
+    def __init__(self, condition: Traced, reach: Reach):
+        self.condition = condition
+        self.reach = reach
+        self.outer = current().builder.region
+        self.regions: list[Region] = []
+        self.ends: list[Ends] = []
+
+    def begin(self) -> None:
+        current().builder.region = Region()
+        current().watching.append(self.reach)
+
+    def finish(self, *values: object) -> None:
+        """Note how a branch ends, and put the objects back for the other one."""
+        current().watching.pop()
+        builder = current().builder
+        self.regions.append(builder.region)
+        builder.region = self.outer
+        self.ends.append(Ends(self.reach, {id(w.object): w.now() for w in self.reach}))
+        if self.changed() or not all(is_simple(v) for v in values):
+            self.ends[-1].look()
+        for watched in self.reach:
+            watched.hold(watched.before)
+
+    def trace(self, function: Callable[[], object]) -> object:
+        """Trace an expression as a branch."""
+        self.begin()
+        value = function()
+        self.finish(value)
+        return value
+
+    def changed(self) -> bool:
+        """Whether the branch that was traced last changed objects."""
+        return any(not alike(w.before, self.ends[-1].held[id(w.object)]) for w in self.reach)
+
+    def swap(self) -> None:
+        """Take what was traced first as the second branch."""
+        for sides in self.regions, self.ends:
+            sides.reverse()
+
+    def merge(
+        self, values: Mapping[str, Sequence[object]], lines: Mapping[str, Location | None]
+    ) -> dict[str, object]:
+        """Emit the branch; the variables after it, of which there is a value for either side, and
+        the line that assigned one."""
+        merge = functools.partial(merge_trees, regions=self.regions, ends=self.ends)
+        variables: dict[str, Tree] = {}
+        for name, pair in values.items():
+            with at_line(lines.get(name)):
+                variables[name] = merge(name, values=list(pair))
+        objects: list[tuple[Watched, dict[Place, Tree]]] = []
+        for watched in self.reach:
+            first, second = (end.held[id(watched.object)] for end in self.ends)
+            with at_line(watched.changed):
+                check_places(watched, first, second, "one branch of a traced condition")
+                held = {
+                    p: merge(p.within(watched.path), values=[v, second[p]])
+                    for p, v in first.items()
+                }
+            objects.append((watched, held))
+        trees = [*variables.values(), *[tree for _, held in objects for tree in held.values()]]
+        op = branch(self.condition, self.regions, [p for tree in trees for p in pairs_of(tree)])
+        results = iter(op.results)
+        built = {name: tree.build(results) for name, tree in variables.items()}
+        for watched, held in objects:
+            watched.hold({place: tree.build(results) for place, tree in held.items()})
+        return built
 
 
 class If:
@@ -323,21 +464,21 @@ class If:
         if not self.traced:
             self.taken = bool(condition)
             return
-        self.condition = as_condition(condition)
+        self.sides = _Sides(as_condition(condition), Reach(variables=names))
+        forget(names)
         self.before = values_of(names, scope)
-        self.outer = current().builder.region
-        self.branches: list[tuple[Region, dict[str, object]]] = []
+        self.values: list[dict[str, object]] = []
 
     def then(self) -> bool:
         if not self.traced:
             return self.taken
-        current().builder.region = Region()
+        self.sides.begin()
         return True
 
     def otherwise(self) -> bool:
         if not self.traced:
             return not self.taken
-        current().builder.region = Region()
+        self.sides.begin()
         return True
 
     def start(self) -> tuple[object, ...]:
@@ -345,37 +486,26 @@ class If:
         return tuple(self.before.get(n, Missing(n, missing)) for n in self.names)
 
     def finish(self, scope: Mapping[str, object]) -> None:
-        builder = current().builder
         values = {n: scope.get(n, Missing(n, "has no value")) for n in self.names}
-        self.branches.append((builder.region, values))
-        builder.region = self.outer
+        self.values.append(values)
+        self.sides.finish(*values.values())
 
     def results(self, names: Sequence[str]) -> tuple[object, ...]:
-        regions = [region for region, _ in self.branches]
-        merged: list[object] = []
-        carried: list[int] = []
-        pairs: list[list[Traced]] = []
-        for index, name in enumerate(names):
-            a, b = (values[name] for _, values in self.branches)
+        first, second = self.values
+        after: dict[str, object] = {}
+        pairs: dict[str, Sequence[object]] = {}
+        for name in names:
+            a, b = first[name], second[name]
             if isinstance(a, Missing) or isinstance(b, Missing):
                 why = "has a value after only one of the branches; give it one before the if"
-                merged.append(Missing(name, why))
-            elif same(a, b):
-                merged.append(a)
+                after[name] = Missing(name, why)
+            elif callable(a) and callable(b) and not same(a, b):
+                why = "is one function or another, depending on a traced condition; call each in "
+                after[name] = Missing(name, why + "its branch")
             else:
-                pairs.append(merge(name, regions, [a, b]))
-                carried.append(index)
-                merged.append(a)
-        op = branch(self.condition, regions, pairs)
-        for index, value in zip(carried, op.results, strict=True):
-            value.name = names[index]
-            old = merged[index]
-            new = Traced(value)
-            if isinstance(old, Pointer):
-                merged[index] = old.at(new)
-            else:
-                merged[index] = new
-        return tuple(merged)
+                pairs[name] = a, b
+        after |= self.sides.merge(pairs, {name: assigned(name) for name in names})
+        return tuple([after[name] for name in names])
 
 
 def branch(condition: Traced, regions: Sequence[Region], pairs: list[list[Traced]]) -> Op:
@@ -396,17 +526,6 @@ def as_condition(x: object) -> Traced:
     if traced.shape:
         bool(traced)
     return traced if traced.dtype is bool_ else compare(Predicate.NE, traced, 0)
-
-
-def _traced_apart(function: Callable[[], object]) -> tuple[Region, object]:
-    """Trace an expression into a region of its own."""
-    builder = current().builder
-    outer, builder.region = builder.region, Region()
-    try:
-        value = function()
-        return builder.region, value
-    finally:
-        builder.region = outer
 
 
 def all_of(*parts: Callable[[], object]) -> object:
@@ -432,23 +551,17 @@ def _short_circuit(parts: Sequence[Callable[[], object]], *, stop: bool) -> obje
             ControlFlowError, f"{word} is for scalar conditions; for tiles write {operator}"
         )
     condition = as_condition(value)
-
-    def remaining() -> object:
-        return as_condition(_short_circuit(rest, stop=stop))
-
-    region, other = _traced_apart(remaining)
-    traced: Any = other
-    if _is_harmless(region):
-        _unwrap(region)
+    sides = _Sides(condition, Reach(parts))
+    other: Any = sides.trace(lambda: as_condition(_short_circuit(rest, stop=stop)))
+    if _is_harmless(sides.regions[0]) and not sides.changed():
+        _unwrap(sides.regions[0])
         kind = math.Or if stop else math.And
-        return emit(kind(condition.value, traced.value))
-    known = Region()
-    outer, current().builder.region = current().builder.region, known
-    decided = constant(stop, bool_)
-    current().builder.region = outer
-    sides = [(known, decided), (region, traced)] if stop else [(region, traced), (known, decided)]
-    op = branch(condition, [r for r, _ in sides], [[v for _, v in sides]])
-    return Traced(op.results[0])
+        return emit(kind(condition.value, other.value))
+    values = [other, sides.trace(lambda: constant(stop, bool_))]
+    if stop:
+        values.reverse()
+        sides.swap()
+    return sides.merge({"condition": values}, {})["condition"]
 
 
 def _is_harmless(region: Region) -> bool:
@@ -476,15 +589,16 @@ def choice(condition: object, on_true: Callable[[], object], on_false: Callable[
     """`a if condition else b`, where only one of the two runs."""
     if not isinstance(condition, Traced):
         return on_true() if condition else on_false()
-    wanted = as_condition(condition)
-    sides = [_traced_apart(on_true), _traced_apart(on_false)]
-    regions, values = [r for r, _ in sides], [v for _, v in sides]
-    pair = merge("the value of this expression", regions, values)
-    result = Traced(branch(wanted, regions, [pair]).results[0])
-    pointer = next((v for v in values if isinstance(v, Pointer)), None)
-    if pointer is not None:
-        return pointer.at(result)
-    return result
+    sides = _Sides(as_condition(condition), Reach([on_true, on_false]))
+    values = [sides.trace(on_true), sides.trace(on_false)]
+    return sides.merge({"the value of this expression": values}, {}).popitem()[1]
+
+
+def bind(variable: Callable[[], object], value: object) -> object:
+    """`x := value` in a part of an expression that is a function of its own."""
+    (cell,) = variable.__closure__ or ()
+    cell.cell_contents = value
+    return value
 
 
 def leaving(word: str, *regions: _Loop | If) -> None:

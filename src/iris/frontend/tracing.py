@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -23,12 +23,22 @@ _NOT_THE_USERS = (str(Path(__file__).resolve().parent.parent), str(Path(np.__fil
 _state = threading.local()
 
 
+class Watching(Protocol):
+    """What notes the lines that change Python objects."""
+
+    def note(self) -> None: ...
+
+
 class Tracer:
     """One function being traced."""
 
     def __init__(self, region: Region):
         self.builder = Builder(region)
         self.active: list[object] = []  # the kernels being traced, each called by the one before
+        self.entry: CodeType | None = None  # what called the function that is traced
+        self.watching: list[Watching] = []  # what the regions that are open watch
+        # The lines that assigned variables in these regions.
+        self.assigned: dict[tuple[CodeType | None, str], Location | None] = {}
 
     def emit(self, op: Op) -> Value:
         """Put an op of one result in place, with the user's line."""
@@ -79,6 +89,20 @@ class rules_as:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, (VerifyError, TypeMistake)):
             raise error_here(self.kind, str(error.args[0])) from None
+
+
+class at_line:
+    """Errors are about a line that has run before, if that is known."""
+
+    def __init__(self, line: Location | None):
+        self.line = line
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self.line is not None and isinstance(error, UserError):
+            raise error_at(type(error), error.message, *self.line) from None
 
 
 # Where the user is.

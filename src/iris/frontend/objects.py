@@ -1,0 +1,436 @@
+"""The Python objects that a kernel's names reach, and what they hold: a traced loop or branch may
+change them only as the program can follow.
+
+Each object is watched as a mapping of its places (items of a list, attributes) to values. A list,
+dict or set is one, so is an instance of a class of the user's, the class itself, the variable that
+functions share, and what is used of a module. Tuples are no objects in this sense, as they never
+change: what they hold belongs to who holds them.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+import sys
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, singledispatch
+from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from iris.frontend.decorated import Decorated
+from iris.frontend.tracing import current, is_users, location, user_frame
+from iris.ir.core import Location
+
+
+class Place(NamedTuple):
+    """Where an object holds a value: an item, or an attribute."""
+
+    is_item: bool
+    key: Any
+
+    def within(self, path: str) -> str:
+        """The Python that says it."""
+        if not path:
+            return str(self.key)
+        return f"{path}[{self.key!r}]" if self.is_item else f"{path}.{self.key}"
+
+
+Contents = dict[Place, Any]
+
+
+class _Names:
+    """What is used of the variables of a module."""
+
+    def __init__(self, scope: dict[str, Any]):
+        self.scope = scope
+        self.names: set[str] = set()
+
+
+# What each kind of object holds, and how it is given something else to hold.
+
+
+@singledispatch
+def items(x: object) -> dict[Any, Any] | None:
+    """The items of a container, by their keys; None of what is none."""
+    return None
+
+
+@items.register
+def _(x: list) -> dict[Any, Any]:  # type: ignore[type-arg]
+    return dict(enumerate(x))
+
+
+@items.register
+def _(x: deque) -> dict[Any, Any]:  # type: ignore[type-arg]
+    return dict(enumerate(x))
+
+
+@items.register
+def _(x: dict) -> dict[Any, Any]:  # type: ignore[type-arg]
+    return dict(x)
+
+
+@items.register
+def _(x: set) -> dict[Any, Any]:  # type: ignore[type-arg]
+    return dict.fromkeys(x)
+
+
+@items.register
+def _(x: bytearray) -> dict[Any, Any]:
+    return {...: bytes(x)}
+
+
+@items.register
+def _(x: np.ndarray) -> dict[Any, Any] | None:
+    return {...: x.tobytes()} if x.flags.writeable and not x.dtype.hasobject else None
+
+
+@items.register
+def _(x: CellType) -> dict[Any, Any]:
+    try:
+        return {...: x.cell_contents}
+    except ValueError:  # no value yet
+        return {}
+
+
+@items.register
+def _(x: _Names) -> dict[Any, Any]:
+    return {n: x.scope[n] for n in sorted(x.names) if n in x.scope}
+
+
+@singledispatch
+def _put(x: Any, held: dict[Any, Any]) -> None:
+    """Give a container other items."""
+
+
+@_put.register
+def _(x: list, held: dict[Any, Any]) -> None:  # type: ignore[type-arg]
+    list.__setitem__(x, slice(None), list(held.values()))
+
+
+@_put.register
+def _(x: deque, held: dict[Any, Any]) -> None:  # type: ignore[type-arg]
+    x.clear()
+    x.extend(held.values())
+
+
+@_put.register
+def _(x: dict, held: dict[Any, Any]) -> None:  # type: ignore[type-arg]
+    dict.clear(x)
+    dict.update(x, held)
+
+
+@_put.register
+def _(x: set, held: dict[Any, Any]) -> None:  # type: ignore[type-arg]
+    set.clear(x)
+    set.update(x, held)
+
+
+@_put.register
+def _(x: bytearray, held: dict[Any, Any]) -> None:
+    x[:] = held[...]
+
+
+@_put.register
+def _(x: np.ndarray, held: dict[Any, Any]) -> None:
+    x[...] = np.frombuffer(held[...], x.dtype).reshape(x.shape)
+
+
+@_put.register
+def _(x: CellType, held: dict[Any, Any]) -> None:
+    if held:
+        x.cell_contents = held[...]
+    else:
+        del x.cell_contents
+
+
+@_put.register
+def _(x: _Names, held: dict[Any, Any]) -> None:
+    for name in x.names - held.keys():
+        x.scope.pop(name, None)
+    x.scope.update(held)
+
+
+_OTHERS = {"iris", "numpy", *sys.stdlib_module_names}
+
+
+@functools.lru_cache(maxsize=1024)
+def _attributes_of(kind: type) -> tuple[bool, tuple[str, ...]]:
+    """Whether instances of a class are the user's objects, and the slots that they have."""
+    bases = [c for c in kind.__mro__ if c.__module__.split(".")[0] not in _OTHERS]
+    slots = [c.__dict__.get("__slots__", ()) for c in bases]
+    names = [n for s in slots for n in ([s] if isinstance(s, str) else s)]
+    return bool(bases) or kind.__name__ == "SimpleNamespace", tuple(names)
+
+
+def _attributes(x: object) -> dict[str, Any] | None:
+    """The attributes of an object of the user's, or of a class."""
+    kind = type(x)
+    if isinstance(x, type):
+        if x.__module__.split(".")[0] in _OTHERS:
+            return None
+        return {n: v for n, v in vars(x).items() if not n.startswith("__") and not callable(v)}
+    users, slots = _attributes_of(kind)  # type: ignore[arg-type]
+    if not users or isinstance(x, (ModuleType, BaseException)):
+        return None
+    missing = object()
+    held = {n: getattr(x, n, missing) for n in slots if n not in ("__dict__", "__weakref__")}
+    held |= getattr(x, "__dict__", {})
+    return {
+        n: v
+        for n, v in held.items()
+        if v is not missing and not isinstance(getattr(kind, n, None), cached_property)
+    }
+
+
+def contents(x: object) -> Contents | None:
+    """What an object holds that may change; None of what is no object in this sense."""
+    held, attributes = items(x), _attributes(x)
+    if held is None and attributes is None:
+        return None
+    return {Place(True, k): v for k, v in (held or {}).items()} | {
+        Place(False, n): v for n, v in (attributes or {}).items()
+    }
+
+
+def refill(x: Any, held: Contents) -> None:
+    """Give an object something else to hold."""
+    if items(x) is not None:
+        _put(x, {place.key: v for place, v in held.items() if place.is_item})
+    now = _attributes(x)
+    if now is None:
+        return
+    wanted = {place.key: v for place, v in held.items() if not place.is_item}
+    assign = type.__setattr__ if isinstance(x, type) else object.__setattr__
+    remove = type.__delattr__ if isinstance(x, type) else object.__delattr__
+    for name in now.keys() - wanted.keys():
+        remove(x, name)
+    for name, value in wanted.items():
+        if name not in now or now[name] is not value:
+            assign(x, name, value)
+
+
+def parts(x: object) -> Contents | None:
+    """What a value that never changes is made of, by place: of a tuple, a frozen dataclass."""
+    if isinstance(x, tuple):
+        return {Place(True, k): v for k, v in enumerate(x)}
+    frozen = getattr(getattr(type(x), "__dataclass_params__", None), "frozen", False)
+    if not frozen or isinstance(x, type):
+        return None
+    return {Place(False, n): v for n, v in (_attributes(x) or {}).items()}
+
+
+def rebuilt(like: Any, held: Contents) -> Any:
+    """Another object, like one, that holds something else."""
+    if isinstance(like, tuple):
+        values = [v for place, v in held.items() if place.is_item]
+        make = getattr(type(like), "_make", None)
+        return tuple.__new__(type(like), values) if make is None else make(values)
+    made = object.__new__(type(like)) if items(like) is None else copy.copy(like)
+    for place, value in held.items():
+        if not place.is_item:
+            object.__setattr__(made, place.key, value)
+    if items(like) is not None:
+        refill(made, held)
+    return made
+
+
+# What names reach.
+
+
+def alike(a: Contents, b: Contents) -> bool:
+    """Whether an object holds the very same."""
+    return list(a) == list(b) and all(
+        v is b[p] or (isinstance(v, bytes) and v == b[p]) for p, v in a.items()
+    )
+
+
+class Watched:
+    """An object that names reach, and what it held when a region began."""
+
+    def __init__(self, held_by: object, path: str, held: Contents):
+        self.object = held_by
+        self.path = path
+        self.before = held
+        self.last = self.given = held
+        self.changed: Location | None = None  # the line that changed it last
+
+    def now(self) -> Contents:
+        return contents(self.object) or {}
+
+    def note(self) -> None:
+        """Note the line, if it changed the object."""
+        now = self.now()
+        if not alike(now, self.last):
+            self.last, self.changed = now, location()
+
+    def hold(self, held: Contents) -> None:
+        """Give the object something to hold, if it holds something else."""
+        if not alike(self.now(), held):
+            refill(self.object, held)
+        self.last = self.given = held
+
+
+class Reach:
+    """What the names of the functions being traced reach, and how often each object is held."""
+
+    def __init__(self, more: Iterable[object] = (), variables: Sequence[str] = ()):
+        self.watched: dict[int, Watched] = {}
+        self.held = Counter[int]()
+        self._kept: list[object] = []  # alive as long as their ids are used
+        self._seen: set[Any] = set()
+        self._modules: dict[int, _Names] = {}
+        self._variables = variables  # of the first frame: watched by the one who asks
+        self._work: list[tuple[Any, str]] = []
+        frames = list(_frames())
+        self._own = frames[0].f_code if frames else None
+        for frame in frames:
+            self._frame(frame)
+        self._work += [(x, "") for x in more]
+        while self._work:
+            self._visit(*self._work.pop())
+        for module in self._modules.values():
+            self.watched[id(module)] = Watched(module, "", contents(module) or {})
+
+    def __iter__(self) -> Iterator[Watched]:
+        return iter(self.watched.values())
+
+    def note(self) -> None:
+        """Note which objects the statement changed that has run."""
+        for watched in self:
+            watched.note()
+
+    def _frame(self, frame: FrameType) -> None:
+        code = frame.f_code
+        shared = {*code.co_cellvars, *code.co_freevars}
+        for name, value in frame.f_locals.items():
+            if name.startswith("iris_"):
+                continue
+            if name in shared:
+                self._refer(("cell", name), value, name)
+            else:
+                self._work.append((value, name))
+        self._globals(frame.f_globals, code)
+
+    def _refer(self, holder: Any, value: object, path: str) -> None:
+        """Go on to what one holder holds, once for all the ways to that holder."""
+        key = holder, id(value)
+        if key not in self._seen:
+            self._seen.add(key)
+            self._work.append((value, path))
+
+    def _globals(self, scope: dict[str, Any], code: CodeType) -> None:
+        names = _names_in(code)
+        for name in names:
+            if name in scope:
+                self._use(scope, name)
+                if isinstance(scope[name], ModuleType) and _is_users(scope[name].__name__):
+                    module = vars(scope[name])
+                    for attribute in names:
+                        if attribute in module:
+                            self._use(module, attribute)
+
+    def _use(self, scope: dict[str, Any], name: str) -> None:
+        module = self._modules.get(id(scope))
+        if module is None:
+            module = self._modules[id(scope)] = _Names(scope)
+        if name not in module.names:
+            module.names.add(name)
+            self._work.append((scope[name], name))
+
+    def _visit(self, x: Any, path: str) -> None:
+        whole = parts(x)
+        if whole is not None:
+            self._work += [(v, place.within(path)) for place, v in whole.items()]
+            return
+        held = contents(x)
+        if held is not None:
+            self.held[id(x)] += 1
+        if id(x) in self._seen:
+            return
+        self._seen.add(id(x))
+        self._kept.append(x)
+        if held is not None:
+            self.watched[id(x)] = Watched(x, path, held)
+            self._work += [(v, place.within(path)) for place, v in held.items()]
+            if _attributes(x) is not None:
+                self._methods(x if isinstance(x, type) else type(x))
+        elif isinstance(x, Decorated):
+            self._work.append((getattr(x, "__wrapped__", None), path))
+        elif isinstance(x, FunctionType):
+            self._function(x)
+        elif isinstance(x, MethodType):
+            self._work += [(x.__self__, path), (x.__func__, path)]
+        elif isinstance(x, functools.partial):
+            self._work += [(v, path) for v in (x.func, *x.args, *x.keywords.values())]
+
+    def _methods(self, kind: type) -> None:
+        for base in kind.__mro__:
+            if _is_users(base.__module__):
+                self._work += [(v, n) for n, v in vars(base).items() if callable(v)]
+
+    def _function(self, function: FunctionType) -> None:
+        if not _is_users(function.__module__ or ""):
+            return
+        defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        self._work += [(v, function.__name__) for v in defaults]
+        names = function.__code__.co_freevars
+        inside = self._own is not None and function.__code__ in _codes_in(self._own)
+        for name, cell in zip(names, function.__closure__ or (), strict=True):
+            if id(cell) in self._seen:
+                continue
+            self._seen.add(id(cell))
+            self._kept.append(cell)
+            held = contents(cell) or {}
+            if not (inside and name in self._variables):
+                self.watched[id(cell)] = Watched(cell, name, held)
+            for value in held.values():
+                self._refer(("cell", name), value, name)
+        self._globals(function.__globals__, function.__code__)
+
+
+def _frames() -> Iterator[FrameType]:
+    """The frames of the functions being traced, the innermost first."""
+    entry = current().entry
+    frame = user_frame()
+    while frame is not None and frame.f_code is not entry:
+        if is_users(frame):
+            yield frame
+        frame = frame.f_back
+
+
+@functools.lru_cache(maxsize=1024)
+def _codes_in(code: CodeType) -> frozenset[CodeType]:
+    """Some code, and that of the functions defined in it."""
+    inner = [_codes_in(c) for c in code.co_consts if isinstance(c, CodeType)]
+    return frozenset([code]).union(*inner)
+
+
+@functools.lru_cache(maxsize=1024)
+def _names_in(code: CodeType) -> tuple[str, ...]:
+    return tuple(sorted({n for c in _codes_in(code) for n in c.co_names}))
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_users(module: str) -> bool:
+    """Whether a module is the user's: it is of no library."""
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return module.split(".")[0] not in _OTHERS and "-packages" not in file
+
+
+def identifier(path: str) -> str:
+    """A name in the IR for what is at a path."""
+    return re.sub(r"\W+", "_", path, flags=re.ASCII).strip("_")
+
+
+def changed_to(before: Mapping[Place, Any], now: Mapping[Place, Any], path: str) -> str:
+    """How what an object holds came to have other places."""
+    more = [p.within(path) for p in now if p not in before]
+    less = [p.within(path) for p in before if p not in now]
+    gained = [f"gets {', '.join(more)}"] if more else []
+    lost = [f"loses {', '.join(less)}"] if less else []
+    return f"{path or 'a variable'} {' and '.join([*gained, *lost])}"

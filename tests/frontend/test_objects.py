@@ -1,0 +1,605 @@
+"""Python objects that a traced loop or branch changes: as Python has it, or an error at the line.
+
+Each program runs twice: by Python itself, on a list of numbers, and traced, on an array. Its
+argument `n` is a number there and a traced value here, so each `if` and loop on it is traced.
+"""
+
+from __future__ import annotations
+
+from collections import deque, namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import iris
+from iris.errors import CarriedError, ControlFlowError, ScopeError, UserError
+
+SIZE = 12
+SIZES = [0, 1, 2, 5]
+
+
+@iris.kernel
+def traced_program(X, n, PROGRAM: iris.constexpr):
+    PROGRAM(lambda i: iris.load(X + i), lambda i, v: iris.store(X + i, v), n)
+
+
+def by_python(program: Callable[..., None], n: int) -> list[float]:
+    x = [float(i + 1) for i in range(SIZE)]
+    program(x.__getitem__, x.__setitem__, n)
+    return x
+
+
+def by_iris(program: Callable[..., None], n: int) -> list[float]:
+    x = np.arange(1, SIZE + 1, dtype=np.float32)
+    traced_program[1](x, n, PROGRAM=iris.kernel(program))
+    return x.tolist()
+
+
+# Programs that work.
+
+
+def counter_in_a_dict(get, put, n):
+    d = {"c": 0, "other": 5}
+    if n > 1:
+        d["c"] += 1
+    else:
+        d["c"] -= 3
+    for _ in range(n):
+        d["c"] += 2
+    put(0, d["c"] + d["other"])
+
+
+def item_of_a_list(get, put, n):
+    t = [get(0), get(1), get(2)]
+    if n > 1:
+        t[0] = t[1] + 10.0
+    for _ in range(n):
+        t[1] = t[1] + t[0]
+        t[0], t[2] = t[2], t[0] + 1.0
+    put(0, t[0])
+    put(1, t[1])
+    put(2, t[2])
+
+
+def attributes(get, put, n):
+    state = SimpleNamespace(m=get(0), l=0.0)
+    for i in range(n):
+        state.m = state.m * 0.5 + get(i)
+        if n > 2:
+            state.l += state.m
+    put(0, state.m)
+    put(1, state.l)
+
+
+@dataclass
+class State:
+    m: Any
+    parts: list[Any]
+
+
+def dataclass_within_a_dict(get, put, n):
+    d = {"state": State(get(0), [get(1), 0.0])}
+    for _ in range(n):
+        s = d["state"]
+        s.m += 1.0
+        s.parts[1] = s.parts[1] + s.parts[0]
+    put(0, d["state"].m)
+    put(1, d["state"].parts[1])
+
+
+def dataclass_made_anew(get, put, n):
+    s = State(get(0), [get(1), 0.0])
+    for _ in range(n):
+        s = State(s.m + 1.0, [s.parts[0], s.parts[1] + s.m])
+    put(0, s.m)
+    put(1, s.parts[1])
+
+
+@dataclass(frozen=True)
+class Frozen:
+    m: Any
+    n: Any
+
+
+def frozen_dataclass(get, put, n):
+    s = Frozen(get(0), 0.0)
+    same = s
+    for _ in range(n):
+        s = replace(s, n=s.n + s.m)
+    if n > 1:
+        s = replace(s, m=same.n + 7.0)
+    put(0, s.m + s.n)
+    put(1, same.m + same.n)
+
+
+def pair_of_tiles(get, put, n):
+    pair = get(0), get(1)
+    for _ in range(n):
+        pair = pair[1], pair[0] + 1.0
+    if n > 1:
+        pair = pair[1] * 2.0, pair[0]
+    put(0, pair[0])
+    put(1, pair[1])
+
+
+Point = namedtuple("Point", "x y")
+
+
+class Typed(NamedTuple):
+    a: Any
+    b: Any
+
+
+def namedtuples(get, put, n):
+    p, q = Point(get(0), 1.0), Typed(get(1), (get(2), 3))
+    while n > 0:
+        p = p._replace(y=p.y + p.x)
+        q = Typed(q.b[0], (q.a, q.b[1] + 1))
+        n -= 1
+    put(0, p.y)
+    put(1, q.a + q.b[1])
+
+
+def list_made_anew(get, put, n):
+    acc = [0.0, 0.0, 0.0]
+    for _ in range(n):
+        acc = [a + get(k) for k, a in enumerate(acc)]
+    if n > 1:
+        acc = [a * 2.0 for a in acc]
+    for k in range(3):
+        put(k, acc[k])
+
+
+def lists_that_swap(get, put, n):
+    a, b = [get(0), 1.0], [get(1), 2.0]
+    for _ in range(n):
+        a, b = b, a
+        a[0] += 1.0
+    put(0, a[0] + 10 * a[1])
+    put(1, b[0] + 10 * b[1])
+
+
+def two_names_of_one_list(get, put, n):
+    a = [get(0), get(1)]
+    b = a
+    if n > 1:
+        b[0] = 7.0
+        a[1] = b[0] + 1.0
+    for _ in range(n):
+        a[0] += b[1]
+    put(0, b[0])
+    put(1, a[1])
+
+
+def helper_that_changes_its_argument(get, put, n):
+    def bump(d, by):
+        d["c"] = d["c"] + by
+
+    d = {"c": get(0)}
+    for i in range(n):
+        bump(d, get(i))
+    if n > 1:
+        bump(d, 100.0)
+    put(0, d["c"])
+
+
+def variable_of_an_outer_function(get, put, n):
+    count = 0
+
+    def bump():
+        nonlocal count
+        count += 1
+        return count
+
+    if n > 1:
+        bump()
+    for _ in range(n):
+        put(0, bump() + count)
+    put(1, count)
+
+
+TOTAL = 0
+TABLE = {"t": 1.0}
+
+
+def global_variable(get, put, n):
+    global TOTAL
+    TOTAL = 0
+    TABLE["t"] = 1.0
+    if n > 1:
+        TOTAL += 5
+    for _ in range(n):
+        TOTAL += 1
+        TABLE["t"] = TABLE["t"] + 1.0
+    put(0, TOTAL)
+    put(1, TABLE["t"])
+    TOTAL = 0
+    TABLE["t"] = 1.0
+
+
+class Counter:
+    made = 0
+
+    def __init__(self, start):
+        self.__dict__["count"] = start
+
+    def bump(self):
+        self.count += 1
+        Counter.made += 2
+
+
+def methods(get, put, n):
+    Counter.made = 0
+    counter = Counter(3)
+    if n > 1:
+        counter.bump()
+    for _ in range(n):
+        counter.bump()
+    put(0, counter.count)
+    put(1, Counter.made)
+    Counter.made = 0
+
+
+class Slots:
+    __slots__ = ("x", "y")
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+
+def slots(get, put, n):
+    s = Slots(get(0), 0)
+    while s.y < n:
+        s.y += 1
+        s.x += 1.0
+    put(0, s.x + s.y)
+
+
+def keys_of_both_branches(get, put, n):
+    d = {}
+    if n > 1:
+        d["x"] = get(0)
+        d["y"] = 1
+    else:
+        d["x"] = get(1)
+        d["y"] = 2
+    put(0, d["x"] + d["y"])
+
+
+def appended_in_both_branches(get, put, n):
+    found = [get(0)]
+    if n > 1:
+        found.append(get(1))
+    else:
+        found.append(5.0)
+    put(0, found[0] + found[1])
+
+
+def stack_of_a_round(get, put, n):
+    work = [1.0]
+    total = 0.0
+    for i in range(n):
+        work.append(get(i))
+        work.append(2.0)
+        total += work.pop() * work.pop()
+    put(0, total + len(work))
+
+
+def queue(get, put, n):
+    window = deque([get(0), get(1), get(2)])
+    for _ in range(n):
+        window.append(window.popleft() + 1.0)
+    put(0, window[0])
+    put(1, window[2])
+
+
+def expressions(get, put, n):
+    d = {"a": 0, "b": 0}
+
+    def add(k):
+        d[k] += 1
+        return d[k] > 0
+
+    x = add("a") if n > 1 else add("b")
+    y = n > 0 and add("a")
+    z = n > 3 or add("b")
+    put(0, d["a"] + 10 * d["b"])
+    if (x and y) or z:
+        put(1, 50.0)
+
+
+def walrus(get, put, n):
+    y = 3
+    if n > 1 and (y := y + n) > 4:
+        put(0, y)
+    if (z := n + 1) > 2:
+        put(1, z)
+    w = (y := 100) if n > 2 else y
+    put(2, y + w + z)
+
+
+def walrus_of_python(get, put, n):
+    items = [1, 2, 3]
+    if items and (first := items[0]) and (n is None or (last := items[-1])):
+        put(0, first + last)
+    put(1, sum([(seen := item) for item in items]) + seen)
+
+
+def walrus_in_a_comprehension(get, put, n):
+    last = 0
+    for _ in range(n):
+        squares = [last := k * 2 for k in range(2)]
+        put(0, len(squares))
+    put(1, last)
+
+
+def loop_that_turns_traced(get, put, n):
+    x, calls = 0, 0
+    while x < 10:
+        x = x + n + 1
+        calls += 1
+    put(0, x + 100 * calls)
+
+
+def pointers_in_a_list(get, put, n):
+    offsets = [0, 1]
+    for _ in range(n):
+        offsets[0] = offsets[0] + 1
+    put(1, get(offsets[0]))
+
+
+def nested(get, put, n):
+    d = {"sum": 0.0, "count": 0, "max": [0.0]}
+    for i in range(n):
+        for j in range(i):
+            if get(j) > d["max"][0]:
+                d["max"][0] = get(j)
+                d["count"] += 1
+            d["sum"] += get(j)
+    put(0, d["sum"] + d["count"])
+    put(1, d["max"][0])
+
+
+def restored_in_one_branch(get, put, n):
+    mode = [1.0]
+    if n > 1:
+        mode[0] = 2.0
+        put(0, get(0) * mode[0])
+        mode[0] = 1.0
+    put(1, mode[0])
+
+
+WORKING = [
+    counter_in_a_dict,
+    item_of_a_list,
+    attributes,
+    dataclass_within_a_dict,
+    dataclass_made_anew,
+    frozen_dataclass,
+    pair_of_tiles,
+    namedtuples,
+    list_made_anew,
+    lists_that_swap,
+    two_names_of_one_list,
+    helper_that_changes_its_argument,
+    variable_of_an_outer_function,
+    global_variable,
+    methods,
+    slots,
+    keys_of_both_branches,
+    appended_in_both_branches,
+    stack_of_a_round,
+    queue,
+    expressions,
+    walrus,
+    walrus_of_python,
+    walrus_in_a_comprehension,
+    loop_that_turns_traced,
+    pointers_in_a_list,
+    nested,
+    restored_in_one_branch,
+]
+
+
+@pytest.mark.parametrize("program", WORKING, ids=lambda f: f.__name__)
+def test_objects_change_as_in_python(program: Callable[..., None]) -> None:
+    for n in SIZES:
+        assert by_iris(program, n) == by_python(program, n), n
+
+
+# Programs that Python runs and a kernel cannot: the line that changes the object says so.
+
+
+def append_in_a_loop(get, put, n):
+    found = []
+    for i in range(n):
+        found.append(get(i))  # here
+    put(0, len(found))
+
+
+def append_in_a_branch(get, put, n):
+    found = [1]
+    if n > 1:
+        found.append(2)  # here
+    put(0, len(found))
+
+
+def new_key_in_a_branch(get, put, n):
+    d = {"a": 1}
+    if n > 1:
+        d.update(b=2)  # here
+    put(0, len(d))
+
+
+def deleted_key(get, put, n):
+    d = {"a": 1, "b": 2}
+    if n > 1:
+        del d["b"]  # here
+    put(0, len(d))
+
+
+def element_of_a_set(get, put, n):
+    seen = {1}
+    for _ in range(n):
+        seen.add(2)  # here
+        put(0, 1.0)
+    put(1, len(seen))
+
+
+def new_attribute(get, put, n):
+    s = SimpleNamespace()
+    if n > 1:
+        s.x = 3  # here
+    put(0, hasattr(s, "x"))
+
+
+def flag_of_an_object(get, put, n):
+    s = SimpleNamespace(mode="slow")
+    if n > 1:
+        s.mode = "fast"  # here
+    put(0, s.mode == "fast")
+
+
+def none_to_a_number(get, put, n):
+    s = [None]
+    for i in range(n):
+        s[0] = get(i)  # here
+    put(0, 1.0)
+
+
+def helper_that_appends(get, put, n):
+    found = []
+
+    def keep(x):
+        found.append(x)  # here
+        return x
+
+    total = 0.0
+    for i in range(n):
+        total += keep(get(i))
+    put(0, total + len(found))
+
+
+def list_becomes_another_of_two_names(get, put, n):
+    a = [get(0)]
+    b = a
+    for _ in range(n):
+        a[0] += 1.0
+        a = [a[0] + 1.0]  # here
+    put(0, a[0])
+    put(1, b[0])
+
+
+def either_of_two_lists(get, put, n):
+    a, b = [get(0)], [get(1)]
+    c = a
+    if n > 1:
+        c = b  # here
+    c[0] = 5.0
+    put(0, a[0])
+    put(1, b[0])
+
+
+def new_list_of_two_names_in_a_branch(get, put, n):
+    a = b = [get(0)]
+    if n > 1:
+        a = b = [get(1)]  # here
+    a[0] = 9.0
+    put(0, b[0])
+
+
+def tuple_of_another_length(get, put, n):
+    t = (get(0),)
+    for i in range(n):
+        t = (*t, get(i))  # here
+    put(0, len(t))
+
+
+def array_of_numpy(get, put, n):
+    table = np.zeros(3, np.float32)
+    for _ in range(n):
+        table[0] += 1  # here
+        put(0, 1.0)
+    put(1, float(table[0]))
+
+
+def condition_that_pops(get, put, n):
+    work = [1, 2, 3]
+    while n > work.pop():  # here
+        put(0, 1.0)
+    put(1, len(work))
+
+
+def function_of_one_branch(get, put, n):
+    if n > 1:
+
+        def act(x):
+            return x + 1.0
+
+    else:
+
+        def act(x):
+            return x - 1.0
+
+    put(0, act(get(0)))  # here
+
+
+def walrus_in_a_while(get, put, n):
+    k = 0
+    while (k := k + 1) < n:  # here
+        put(0, k)
+    put(1, k)
+
+
+def deleted_variable(get, put, n):
+    x = get(0)
+    if n > 1:
+        del x
+    else:
+        put(0, 1.0)
+    y = x + 1.0  # here
+    put(1, y)
+
+
+REFUSED: list[tuple[Callable[..., None], type[UserError], str]] = [
+    (append_in_a_loop, CarriedError, "found gets found[0] in a traced loop"),
+    (append_in_a_branch, CarriedError, "found"),
+    (new_key_in_a_branch, CarriedError, "d['b'] in one branch of a traced condition"),
+    (deleted_key, CarriedError, "d['b'] in one branch of a traced condition"),
+    (element_of_a_set, CarriedError, "seen gets seen[2]"),
+    (new_attribute, CarriedError, "s.x"),
+    (flag_of_an_object, CarriedError, "s.mode is a str or a str, depending on a traced condition"),
+    (none_to_a_number, CarriedError, "s[0] changes in a traced loop from a NoneType"),
+    (helper_that_appends, CarriedError, "found gets found[0] in a traced loop"),
+    (list_becomes_another_of_two_names, CarriedError, "a becomes another list"),
+    (either_of_two_lists, CarriedError, "c becomes another list"),
+    (new_list_of_two_names_in_a_branch, CarriedError, "becomes another list"),
+    (tuple_of_another_length, CarriedError, "t changes in a traced loop from a tuple of 1"),
+    (array_of_numpy, CarriedError, "table"),
+    (condition_that_pops, CarriedError, "work loses work[2]"),
+    (function_of_one_branch, ScopeError, "act is one function or another"),
+    (walrus_in_a_while, ControlFlowError, "k is assigned in the condition of a traced while"),
+    (deleted_variable, ScopeError, "x has a value after only one of the branches"),
+]
+
+
+@pytest.mark.parametrize(
+    ("program", "kind", "message"), REFUSED, ids=lambda x: getattr(x, "__name__", "")
+)
+def test_what_cannot_be_followed_is_an_error_at_its_line(
+    program: Callable[..., None], kind: type[UserError], message: str
+) -> None:
+    by_python(program, 1)
+    with pytest.raises(UserError) as caught:
+        by_iris(program, 2)
+    error = caught.value
+    print(f"\n{type(error).__name__}: {error}")
+    assert type(error) is kind
+    assert message in error.message
+    assert error.spot is not None
+    assert "# here" in error.spot.source
+    assert error.spot.file == __file__
