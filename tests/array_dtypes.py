@@ -11,8 +11,8 @@ import numpy as np
 DType = np.dtype[Any]
 BOOL, I32, U32, I64, U64 = (np.dtype(name) for name in ("?", "i4", "u4", "i8", "u8"))
 F16, F32, F64 = (np.dtype(name) for name in ("f2", "f4", "f8"))
-ALL = tuple([np.dtype(name) for name in "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4".split()])
-NARROW = tuple([np.dtype(name) for name in "? i1 i2 u1 u2".split()])
+ALL = (BOOL, *[np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)], F16, F32)
+NARROW = tuple([dtype for dtype in ALL if dtype.kind in "iu" and dtype.itemsize < 4])
 
 # Functions that add up, or multiply, elements of one array.
 SUMS = (
@@ -94,9 +94,7 @@ DIFFERENCES = (
         "i32; of unsigned ones u32",
         "the dtype of the integers",
         lambda name, given, numpy: (
-            (U32 if numpy.kind == "u" else I32)
-            if name in PRODUCTS and numpy in NARROW[1:]
-            else numpy
+            (U32 if numpy.kind == "u" else I32) if name in PRODUCTS and numpy in NARROW else numpy
         ),
     ),
     Difference(

@@ -92,7 +92,7 @@ class GraphDraft(Draft):
         choices: Choices,
         fits: Callable[[ElementType], bool] = lambda type_: True,
     ) -> Value:
-        """Seldom one that is uniform along axes, which a kernel computes once for all of an axis."""
+        """Seldom one that is uniform along axes, which a kernel computes once for each."""
         value = super().some(dtypes, choices, fits)
         type_ = element_type(value.type)
         return self.uniform(type_, choices) if choices.flag(8) else value

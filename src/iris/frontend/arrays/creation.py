@@ -9,7 +9,7 @@ import numpy as np
 
 from iris.errors import LanguageError, ShapeError
 from iris.frontend.arrays.dtypes import as_dtype, numpy_dtype
-from iris.frontend.arrays.elementwise import as_float, binary, select
+from iris.frontend.arrays.elementwise import binary, select
 from iris.frontend.arrays.joining import stack
 from iris.frontend.arrays.protocol import find, implements
 from iris.frontend.arrays.shapes import (

@@ -10,8 +10,8 @@ import numpy as np
 
 from iris.errors import DTypeError
 from iris.frontend.tracing import error_here
-from iris.ir.scalar import storage
 from iris.frontend.values import promote
+from iris.ir.scalar import storage
 from iris.ir.types import DTYPES, DType, bf16, bool_, f32, i8, i16, i32, i64
 
 _BY_NAME: dict[str, DType] = {
