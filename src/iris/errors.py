@@ -119,19 +119,23 @@ class LanguageError(UserError):
     """Something that the tile language does not have, or not for these values."""
 
 
-class DTypeError(UserError):
+class DTypeError(UserError, TypeError):
     """A dtype that does not exist, or that does not go where it is used."""
 
 
-class ShapeError(UserError):
+class ShapeError(UserError, ValueError):
     """A shape that is not constant, not made of powers of two, or does not fit."""
+
+
+class IndexingError(ShapeError, IndexError):
+    """An index or an axis that an array does not have."""
 
 
 class PointerError(UserError):
     """An address that cannot be made: bases mixed, an offset that is no integer, no bounds."""
 
 
-class ArgumentError(UserError):
+class ArgumentError(UserError, TypeError, ValueError):
     """An argument that is missing, unknown, of the wrong kind, or cannot be passed."""
 
 

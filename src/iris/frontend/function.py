@@ -154,6 +154,8 @@ class TileFunction:
         active.append(self)
         try:
             return self.body(*arguments, **named)
+        except UserError:
+            raise
         except TypeError as error:
             raise _call_error(error, self) from error
         finally:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from iris.errors import ArgumentError, DTypeError, LanguageError, ShapeError
+from iris.errors import ArgumentError, DTypeError, IndexingError, LanguageError, ShapeError
 from iris.frontend.arrays.elementwise import as_float, binary, compare, select, unary
 from iris.frontend.arrays.indexing import getitem, nonnegative
 from iris.frontend.arrays.protocol import implements, ufunc
@@ -45,7 +45,9 @@ from iris.ir.types import DType, bf16, bool_, f16, f32
 
 @implements("where")
 def where(condition: Any, x: Any = None, y: Any = None) -> TracedArray:
-    if x is None or y is None:
+    if (x is None) is not (y is None):
+        raise error_here(ArgumentError, "np.where takes both x and y, or neither")
+    if x is None:
         raise error_here(
             LanguageError,
             "np.where of one argument gives arrays whose shape depends on the data, and shapes "
@@ -187,7 +189,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> TracedArray:
     if places.ndim != x.ndim:
         raise error_here(ShapeError, f"places of {places.ndim} axes do not go with {x}")
     if not places.element.is_integer:
-        raise error_here(DTypeError, f"places are integers, not {places.element}")
+        raise error_here(IndexingError, f"places are integers, not {places.element}")
     at = as_axis(axis, x.ndim)
     found = traced(nonnegative(places, at, x.shape[at]))
     beside = [x.shape[:at] + x.shape[at + 1 :], found.shape[:at] + found.shape[at + 1 :]]

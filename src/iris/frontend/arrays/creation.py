@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from iris.errors import LanguageError, ShapeError
+from iris.errors import ArgumentError, ShapeError
 from iris.frontend.arrays.dtypes import as_dtype, numpy_dtype
 from iris.frontend.arrays.elementwise import binary, select
 from iris.frontend.arrays.joining import stack
@@ -159,7 +159,7 @@ def meshgrid(
     *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> tuple[TracedArray, ...]:
     if indexing not in ("xy", "ij"):
-        raise error_here(LanguageError, f"np.meshgrid indexes by 'xy' or 'ij', not {indexing!r}")
+        raise error_here(ArgumentError, f"np.meshgrid indexes by 'xy' or 'ij', not {indexing!r}")
     lines = [flat(traced(x)) for x in xi]
     rank = len(lines)
     axes = list(range(rank))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.errors import DTypeError, LanguageError, ShapeError
+from iris.errors import IndexingError, LanguageError, ShapeError
 from iris.frontend.arrays.elementwise import binary, compare, select
 from iris.frontend.arrays.shapes import (
     as_int,
@@ -48,7 +48,10 @@ class Index:
 
     @property
     def block_shape(self) -> tuple[int, ...]:
-        return broadcast_shapes((), *map(shape_of, self.places.values()))
+        try:
+            return broadcast_shapes((), *map(shape_of, self.places.values()))
+        except ShapeError as error:
+            raise IndexingError(error.message, error.spot) from None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,10 +94,10 @@ def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
     """An entry for each axis, or None for a new one: ints, slices and places."""
     known = [_entry(part) for part in key]
     if sum(part is Ellipsis for part in known) > 1:
-        raise error_here(ShapeError, "an index has at most one ...")
+        raise error_here(IndexingError, "an index has at most one ...")
     count = sum([_axes_of(part) for part in known])
     if count > len(shape):
-        raise error_here(ShapeError, f"{len(shape)} axes have no {count} indices")
+        raise error_here(IndexingError, f"{len(shape)} axes have no {count} indices")
     if not any(part is Ellipsis for part in known):
         known.append(Ellipsis)
     entries: list[Any] = []
@@ -107,7 +110,8 @@ def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
             over = shape[axis : axis + part.ndim]
             if part.shape != over:
                 raise error_here(
-                    ShapeError, f"a mask of the shape {part.shape} does not go with axes of {over}"
+                    IndexingError,
+                    f"a mask of the shape {part.shape} does not fit axes of {over}",
                 )
             entries += np.nonzero(part)
         else:
@@ -136,7 +140,7 @@ def _entry(part: Any) -> Any:
         if part.element.is_integer:
             return operand(part)
         if part.element.is_float:
-            raise error_here(DTypeError, f"an index is an integer, not {part}")
+            raise error_here(IndexingError, f"an index is an integer, not {part}")
         raise error_here(
             LanguageError,
             "how many elements a mask chooses depends on the data, and shapes are known while "
@@ -149,7 +153,7 @@ def _entry(part: Any) -> Any:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise error_here(
-            DTypeError, f"an index is made of ints, slices, ..., None and arrays, not {part!r}"
+            IndexingError, f"an index is made of ints, slices, ..., None and arrays, not {part!r}"
         )
     return array if array.ndim else int(array)
 
@@ -173,7 +177,7 @@ def _range(entry: slice, size: int) -> tuple[int, int, int]:
 
 def _inside(number: int, axis: int, size: int) -> int:
     if not -size <= number < size:
-        raise error_here(ShapeError, f"axis {axis} of size {size} has no index {number}")
+        raise error_here(IndexingError, f"axis {axis} of size {size} has no index {number}")
     return number % size
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from iris.errors import LanguageError, ShapeError
+from iris.errors import ArgumentError, ShapeError
 from iris.frontend.arrays import rearranging
 from iris.frontend.arrays.elementwise import as_float, binary, compare, unary
 from iris.frontend.arrays.protocol import implements
@@ -66,7 +66,7 @@ def _of_vectors(size: TracedArray, ord: Any, axis: int, keepdims: bool) -> Trace
     if isinstance(ord, (int, float)):
         total = sum(binary(math.Pow, size, float(ord)), axis, keepdims=keepdims)
         return binary(math.Pow, total, 1 / ord)
-    raise error_here(LanguageError, f"vectors have no norm {ord!r}")
+    raise error_here(ArgumentError, f"vectors have no norm {ord!r}")
 
 
 def _of_matrices(size: TracedArray, ord: Any, axes: tuple[int, ...], keepdims: bool) -> TracedArray:
@@ -80,7 +80,7 @@ def _of_matrices(size: TracedArray, ord: Any, axes: tuple[int, ...], keepdims: b
         -_INF: (min, columns, rows),
     }
     if ord not in ways:
-        raise error_here(LanguageError, f"the norm {ord!r} of a matrix is not supported")
+        raise error_here(ArgumentError, f"the norm {ord!r} of a matrix is not supported")
     extreme, first, then = ways[ord]
     found = extreme(sum(size, first, keepdims=True), then, keepdims=True)
     if keepdims:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from iris.errors import DTypeError, LanguageError, ShapeError
+from iris.errors import ArgumentError, DTypeError, LanguageError, ShapeError
 from iris.frontend.arrays.at import At
 from iris.frontend.arrays.dtypes import as_dtype
 from iris.frontend.arrays.indexing import getitem
@@ -91,7 +91,7 @@ def _same(self: TracedArray, *arguments: Any) -> TracedArray:
 
 def _iterate(self: TracedArray) -> Iterator[TracedArray]:
     if not self.shape:
-        raise error_here(ShapeError, f"{self} has no axes to iterate over")
+        raise error_here(ArgumentError, f"{self} has no axes to iterate over")
     return iter([getitem(self, i) for i in range(self.shape[0])])
 
 

@@ -40,7 +40,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **named: Any) -> Tra
     widths = _pairs(pad_width, x.ndim, "a width")
     if mode not in _OPTIONS:
         raise error_here(
-            LanguageError,
+            ArgumentError,
             f"the mode {mode!r} of np.pad is not supported for traced arrays, which have "
             f"{', '.join(map(repr, _OPTIONS))}",
         )

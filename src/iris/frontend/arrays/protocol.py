@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from iris.errors import LanguageError
+from iris.errors import ArgumentError, LanguageError
 from iris.frontend.arrays.advice import advice
 from iris.frontend.tracing import error_here
 
@@ -101,7 +101,7 @@ def _call(name: str, rule: Rule, arguments: Sequence[Any], named: Mapping[str, A
         bound = _signature(rule).bind(*arguments, **named)
     except TypeError as error:
         raise error_here(
-            LanguageError, f"{name} of a traced array: {error}; this option is not supported"
+            ArgumentError, f"{name} of a traced array: {error}; this option is not supported"
         ) from None
     if bound.arguments.get("out") is not None:
         raise error_here(LanguageError, _NO_OUT.format(name))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from iris.errors import LanguageError, ShapeError
+from iris.errors import ArgumentError, IndexingError, ShapeError
 from iris.frontend.arrays import shapes
 from iris.frontend.arrays.protocol import implements
 from iris.frontend.arrays.shapes import (
@@ -31,7 +31,7 @@ from iris.frontend.values import broadcast_shapes
 def _is_by_columns(order: Any) -> bool:
     """Whether elements go in Fortran's order; they lie in C's."""
     if order not in (None, "C", "K", "A", "F"):
-        raise error_here(LanguageError, f"an order is 'C', 'F', 'A' or 'K', not {order!r}")
+        raise error_here(ArgumentError, f"an order is 'C', 'F', 'A' or 'K', not {order!r}")
     return bool(order == "F")
 
 
@@ -266,7 +266,9 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> TracedArray:
         raise error_here(ShapeError, "what is left out is known while tracing: it gives the shape")
     try:
         kept = np.delete(np.arange(x.shape[at]), obj)
-    except (IndexError, ValueError) as error:
+    except IndexError as error:
+        raise error_here(IndexingError, f"np.delete: {error}") from None
+    except ValueError as error:
         raise error_here(ShapeError, f"np.delete: {error}") from None
     return take_places(x, kept, at)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from iris.errors import LanguageError, ShapeError
+from iris.errors import ArgumentError, LanguageError, ShapeError
 from iris.frontend.arrays.dtypes import as_dtype, meeting
 from iris.frontend.arrays.elementwise import as_float, binary, divide, select, truth, unary
 from iris.frontend.arrays.protocol import implements, ufunc
@@ -236,7 +236,11 @@ def _weights(x: TracedArray, axis: Any, weights: Any) -> TracedArray:
     if shares.shape == x.shape:
         return shares
     axes = as_axes(axis, x.ndim)
-    if axis is None or shares.shape != tuple([x.shape[i] for i in axes]):
+    if axis is None:
+        raise error_here(
+            ArgumentError, f"weights of the shape {shares.shape} need axis=, of those of {x}"
+        )
+    if shares.shape != tuple([x.shape[i] for i in axes]):
         raise error_here(
             ShapeError, f"weights of the shape {shares.shape} do not go with {x} along {axis}"
         )

@@ -49,7 +49,10 @@ def diff(
     at = as_axis(axis, x.ndim)
     ends = [None if end is None else _one_along(x, at, traced(end)) for end in (prepend, append)]
     x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], at)
-    for _ in range(as_int(n, "n")):
+    times = as_int(n, "n")
+    if times < 0:
+        raise error_here(ShapeError, f"np.diff is not taken {times} times")
+    for _ in range(times):
         x = _step(x, at)
     return x
 
@@ -152,9 +155,11 @@ def cross(
 ) -> TracedArray:
     if axis is not None:
         axisa = axisb = axisc = axis
-    x, y = unify(_last(traced(a), axisa), _last(traced(b), axisb))
-    if x.shape[-1:] != (3,):
-        raise error_here(ShapeError, f"np.cross is of vectors of three, not {x}")
+    x, y = _last(traced(a), axisa), _last(traced(b), axisb)
+    for vectors in (x, y):
+        if vectors.shape[-1:] != (3,):
+            raise error_here(ShapeError, f"np.cross is of vectors of three, not {vectors}")
+    x, y = unify(x, y)
     (x0, x1, x2), (y0, y1, y2) = ([_part(v, n) for n in range(3)] for v in (x, y))
     made = stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], -1)
     return move_axes(made, [made.ndim - 1], [as_axis(axisc, made.ndim)])

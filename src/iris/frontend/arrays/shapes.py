@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.errors import ShapeError
+from iris.errors import ArgumentError, IndexingError, ShapeError
 from iris.frontend.arrays.constants import constant, constant_array
 from iris.frontend.arrays.trace import current
 from iris.frontend.arrays.traced import TracedArray
@@ -30,7 +30,7 @@ def as_int(x: Any, what: str) -> int:
     """An integer that is known while tracing."""
     if not isinstance(x, bool) and hasattr(x, "__index__"):
         return operator.index(x)
-    raise error_here(ShapeError, f"{what} is an int, not {x!r}")
+    raise error_here(ArgumentError, f"{what} is an int, not {x!r}")
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:
@@ -49,7 +49,7 @@ def as_axis(axis: Any, rank: int) -> int:
     at = as_int(axis, "an axis")
     if not -rank <= at < rank:
         axes = f"axes {-rank} to {rank - 1}" if rank else "no axes"
-        raise error_here(ShapeError, f"there is no axis {at}: there are {axes}")
+        raise error_here(IndexingError, f"there is no axis {at}: there are {axes}")
     return at % rank
 
 

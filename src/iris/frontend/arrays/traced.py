@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from iris.errors import ControlFlowError, LanguageError, ShapeError
+from iris.errors import ArgumentError, ControlFlowError, LanguageError
 from iris.frontend.arrays.advice import advice
 from iris.frontend.arrays.dtypes import numpy_dtype
 from iris.frontend.arrays.names import uses_item
@@ -72,7 +72,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise error_here(ShapeError, f"{self} has no axes, and so no len()")
+            raise error_here(ArgumentError, f"{self} has no axes, and so no len()")
         return self.shape[0]
 
     def __repr__(self) -> str:

@@ -55,7 +55,7 @@ def operand(x: Any) -> Operand:
     check_plain("what is computed with", array, LanguageError)
     array = np.asarray(array)
     if array.dtype.kind in "OUSMmV" and array.dtype.name != "bfloat16":
-        raise error_here(LanguageError, f"a {type(x).__name__} cannot be computed with here")
+        raise error_here(DTypeError, f"a {type(x).__name__} cannot be computed with here")
     return float(array) if array.dtype == np.float64 and not array.shape else array
 
 
