@@ -240,7 +240,8 @@ def arcsinh(x: Any) -> TracedArray:
 @_in_f32("arccosh")
 def arccosh(x: Any) -> TracedArray:
     over = x - 1.0
-    usual = log1p(over + _sqrt(over * (over + 2.0)))
+    # Two roots: below -1 the root of the product would be a number.
+    usual = log1p(over + _sqrt(over) * _sqrt(over + 2.0))
     return select(x < _LARGE, usual, _log(x) + _LN2)
 
 
