@@ -6,7 +6,7 @@ This is a description, never a live device: nothing here opens a framework or as
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 #: How far a math function of f32 may be from the truth, in units of the last place of that.
@@ -138,5 +138,20 @@ class AppleGPU:
     #: Bits of what an atomic operation changes. [Metal Shading Language Specification: atomic_int,
     #: atomic_uint and atomic_float are what all families have all operations of]
     atomic_bits: int = 32
+    #: Whether threadgroups that run go on while others wait for them.  [Metal promises neither that
+    #: nor that all threadgroups of a launch run at a time]
+    forward_progress: bool = False
+    #: The version of the language that texts may ask for.  [macOS 15]
+    language: tuple[int, int] = (3, 2)
     #: How far off each math function of f32 may be; see `ULPS`.
     ulps: Mapping[str, float] = field(default_factory=lambda: ULPS, hash=False)
+
+    @property
+    def fences(self) -> bool:
+        """Whether a thread can order what it stores for other threadgroups, by fences and memory
+        that is coherent over the device.  [Metal Shading Language Specification: 3.2]"""
+        return self.language >= (3, 2)
+
+
+#: What runs Metal programs on the CPU: there, all threadgroups get their turns.
+ON_CPU = replace(AppleGPU(), forward_progress=True)

@@ -31,7 +31,8 @@ ARRAY = np.zeros(64, np.int32)
 
 def test_a_volatile_load_goes_through_all_passes() -> None:
     for kernel, arrays, loads in ((_waits, 3, 1), (_looks_twice, 2, 3)):
-        found = kernel.lower(*[ARRAY.copy() for _ in range(arrays)], grid=1)
+        given = [ARRAY.copy() for _ in range(arrays)]
+        found = kernel.lower(*given, grid=1, device="interp:metal")
         for stage in found.stages:
             assert stage.text.count("volatile=true") == loads, stage.name
             assert parse(stage.text) == stage.module

@@ -17,7 +17,11 @@ from waiting_programs import RACY, RIGHT, STUCK, Array, Case
 
 def metal_text(case: Case, simdgroups: int) -> str:
     lowered = case.kernel.lower(
-        *case.arrays(), grid=case.grid, num_simdgroups=simdgroups, **case.constants
+        *case.arrays(),
+        grid=case.grid,
+        num_simdgroups=simdgroups,
+        device="interp:metal",
+        **case.constants,
     )
     return str(lowered.metal)
 

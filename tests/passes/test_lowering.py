@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from functools import reduce
 from operator import xor as xor_
 
 import numpy as np
 import pytest
 
+from iris.compiler.compilation import Options
 from iris.errors import LanguageError, PipelineError
 from iris.interp import metal as interpreter
 from iris.ir import Level, Module, math, metal, parse, tile
@@ -22,6 +24,7 @@ from iris.ir.layout.spread import spread
 from iris.ir.types import DTYPES, DType, Kind
 from iris.passes import run
 from iris.passes.numbers import Numbers
+from iris.target import ON_CPU, AppleGPU
 from laid_out_programs import LaidOut, floats, random_data, stored, tile_type
 from random_layouts import machine_layout, random_shape, xor
 from support import counts
@@ -476,3 +479,38 @@ def test_it_does_what_its_docstring_shows() -> None:
         "%cols: regs<4xi32> = add %2, %1",
     ):
         assert line in text
+
+
+WAITS = """func tile @f simdgroups=1(%L: ptr<i32, noalias>, %D: ptr<i32, noalias>) {
+  %c0: i32 = constant 0
+  %c1: i32 = constant 1
+  while {
+    %old: i32 = tile.atomic_cas %L, %c0, %c0, %c1
+    %more: bool = compare ne %old, %c0
+    yield %more
+  } do {
+    yield
+  }
+  tile.store %D, %c0, %c1
+  return
+}
+"""
+
+
+def test_a_target_must_promise_that_others_go_on() -> None:
+    with pytest.raises(LanguageError, match="do not promise"):
+        run(parse(WAITS), "lower-to-metal")
+    lowered = run(parse(WAITS), "lower-to-metal{forward-progress=true}")
+    assert str(lowered).count("metal.fence") == 2
+    with pytest.raises(LanguageError, match="version 3.2"):
+        run(parse(WAITS), "lower-to-metal{forward-progress=true,fences=false}")
+
+
+def test_the_target_says_what_it_promises() -> None:
+    assert not AppleGPU().forward_progress
+    assert AppleGPU().fences
+    assert not replace(AppleGPU(), language=(3, 1)).fences
+    for target in (AppleGPU(), ON_CPU, replace(ON_CPU, language=(3, 1))):
+        text = str(Options().pipeline(Level.METAL, target))
+        assert ("forward-progress=true" in text) is target.forward_progress
+        assert ("fences=false" in text) is not target.fences

@@ -16,6 +16,9 @@ from iris.ir.text.diff import diff
 from iris.passes import Instrument, Pipeline, run
 from iris.passes.instruments import Check, Dump, Snapshots, write_dump
 from iris.passes.layouts import ChooseSimdgroups
+from iris.passes.lowering import LowerToMetal
+from iris.passes.pipeline import Pass
+from iris.target import AppleGPU
 
 if TYPE_CHECKING:
     from iris.passes.cost import Estimate
@@ -37,6 +40,9 @@ PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}
 GRAPH_PIPELINE = Pipeline.parse("canonicalize,fold,cse,simplify,cse,dce,expand-scatter,fuse")
 
 
+_DEFAULT = AppleGPU()
+
+
 @dataclass(frozen=True)
 class Options:
     """What a launch may say of how a kernel is compiled."""
@@ -44,13 +50,15 @@ class Options:
     num_simdgroups: int | None = None  # that run a program together; as many as fit it, if None
     fast_math: bool = False
 
-    def pipeline(self, level: Level) -> Pipeline:
+    def pipeline(self, level: Level, target: AppleGPU = _DEFAULT) -> Pipeline:
         """What leads to a level from the traced program."""
-        passes = [
-            ChooseSimdgroups(self.num_simdgroups or 0) if isinstance(p, ChooseSimdgroups) else p
-            for p in PIPELINES[level]
-        ]
-        return Pipeline(tuple(passes))
+        chosen: dict[type[Pass], Pass] = {
+            ChooseSimdgroups: ChooseSimdgroups(self.num_simdgroups or 0),
+            LowerToMetal: LowerToMetal(
+                forward_progress=target.forward_progress, fences=target.fences
+            ),
+        }
+        return Pipeline(tuple([chosen.get(type(p), p) for p in PIPELINES[level]]))
 
 
 def optimize(traced: Module, pipeline: Pipeline) -> Module:
@@ -110,16 +118,24 @@ class Compilation:
     `.estimate` what it would cost on some GPUs, and `.run(*arguments)` runs the kernel.
     """
 
-    def __init__(self, traced: Module, options: Options, launch: Callable[..., Any], sizes: Sizes):
+    def __init__(
+        self,
+        traced: Module,
+        options: Options,
+        launch: Callable[..., Any],
+        sizes: Sizes,
+        target: AppleGPU = _DEFAULT,
+    ):
         self.traced = traced
         self.options = options
+        self._target = target
         self._launch = launch
         self._sizes = sizes
 
     @cached_property
     def stages(self) -> list[Stage]:
         """The stages, made by running the pipeline again on what was traced."""
-        return stages_of(self.traced, self.options.pipeline(Level.METAL))
+        return stages_of(self.traced, self.options.pipeline(Level.METAL, self._target))
 
     @property
     def tile(self) -> str:

@@ -26,6 +26,7 @@ from iris.ir.effects import effects_within, writes
 from iris.passes.sample import Sizes
 from iris.runtime.device import ArrayArgument, Device, Grid, Program
 from iris.runtime.devices import select
+from iris.target import AppleGPU
 
 GridLike: TypeAlias = "int | tuple[int, ...] | Callable[[dict[str, Any]], int | tuple[int, ...]]"
 
@@ -82,7 +83,8 @@ class Kernel(Decorated):
         launch = functools.partial(self._launch, grid, device=device, **asdict(options))
         shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
         sizes = Sizes.of(_grid(grid, given), {**given.passed, **shapes})
-        return Compilation(traced, options, launch, sizes)
+        target = AppleGPU() if device is None else select(device).target
+        return Compilation(traced, options, launch, sizes, target)
 
     def warmup(self, *arguments: Any, **named: Any) -> Future[None]:
         """Compile the kernel for some arguments, in a thread of its own.
@@ -173,7 +175,7 @@ class Kernel(Decorated):
             ) from None
         if found is not None and dumps():
             # Dumps are wanted of what is compiled already, too.
-            optimize(found.traced, options.pipeline(_level(device)))
+            optimize(found.traced, options.pipeline(_level(device), device.target))
         if found is None:
             with self._compiling:
                 found = self._cache.get(key)
@@ -183,7 +185,8 @@ class Kernel(Decorated):
 
     def _compile(self, given: Call, options: Options, device: Device) -> _Compiled:
         traced = self._traced(given, options)
-        entry = entry_of(optimize(traced, options.pipeline(_level(device))))
+        pipeline = options.pipeline(_level(device), device.target)
+        entry = entry_of(optimize(traced, pipeline))
         written = {v.name or "" for v in writes(effects_within(entry)) if isinstance(v, Value)}
         source = None
         if not isinstance(device.accepts, Level):

@@ -23,6 +23,7 @@ from iris.ir.control import Func
 from iris.ir.core import Level
 from iris.ir.scalar import storage
 from iris.ir.types import DType, bf16
+from iris.target import AppleGPU
 
 if TYPE_CHECKING:
     from iris.codegen.language import Language
@@ -82,6 +83,8 @@ class Device:
     name: ClassVar[str]
     #: What `compile` takes: the IR of a level, or the text of a language.
     accepts: ClassVar[Level | Language]
+    #: What it promises to kernels, and has for them.
+    target: ClassVar[AppleGPU] = AppleGPU()
 
     @classmethod
     def missing(cls) -> str | None:

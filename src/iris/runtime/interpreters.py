@@ -24,6 +24,7 @@ from iris.runtime.device import (
     stored,
 )
 from iris.runtime.failure import Failure
+from iris.target import ON_CPU
 
 if TYPE_CHECKING:
     from iris.codegen.source import Source
@@ -122,6 +123,7 @@ class MetalInterpreter(Interpreter):
 
     name = "interp:metal"
     accepts = Level.METAL
+    target = ON_CPU
 
     def _interpreter(self) -> Any:
         from iris.interp import metal

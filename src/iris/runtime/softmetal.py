@@ -14,12 +14,14 @@ from iris.runtime.memory import Memory
 from iris.runtime.metal import Metal, data_maker, device_maker
 from iris.runtime.objc import Pointer, Runtime, UInteger
 from iris.softmetal import build
+from iris.target import ON_CPU
 
 
 class Softmetal(Metal):
     """Metal on the CPU of a Linux machine."""
 
     name = "softmetal"
+    target = ON_CPU
 
     @classmethod
     def missing(cls) -> str | None:

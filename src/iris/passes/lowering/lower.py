@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iris.errors import PipelineError
+from iris.errors import LanguageError, PipelineError, SourceSpot
 from iris.ir.control import Func
-from iris.ir.core import Level, Module
+from iris.ir.core import Level, Module, Op
+from iris.ir.effects import asks_others
 from iris.ir.tile import TileOp
+from iris.ir.waiting import shares_memory, waiting_loops
 from iris.passes.lowering.context import Lowering
 from iris.passes.lowering.replicas import check
 from iris.passes.pipeline import Pass
@@ -36,11 +38,17 @@ class LowerToMetal(Pass):
 
     With `check-replicas`, lanes that have the same element of a tile assert that it has the same
     bits.
+
+    A loop that waits for other programs is refused unless the target promises `forward-progress`:
+    that they go on meanwhile; and so is what programs give each other by atomic ops, unless the
+    target has `fences`.
     """
 
     name = "lower-to-metal"
     level = TileOp.level
     check_replicas: bool = False
+    forward_progress: bool = False
+    fences: bool = True
 
     def run(self, module: Module) -> None:
         for function in list(module):
@@ -51,6 +59,7 @@ class LowerToMetal(Pass):
                     f"lower-to-metal: @{function.symbol} has no number of simdgroups; "
                     "run choose-simdgroups and assign-layouts before"
                 )
+            self._check_waiting(function)
             lowered = Func(
                 function.symbol,
                 Level.METAL,
@@ -65,3 +74,25 @@ class LowerToMetal(Pass):
             function.erase()
             # What threads do together must not be under conditions that look as if they differed.
             make_uniform(lowered)
+
+    def _check_waiting(self, function: Func) -> None:
+        """Refuse what needs a promise of the target that it does not make."""
+        loops = waiting_loops(function)
+        if loops and not self.forward_progress:
+            raise LanguageError(
+                "this loop waits for other programs, and Apple GPUs do not promise that these go "
+                "on meanwhile; let the program that is done last do the rest (iris.atomic_add "
+                "counts those that are done), or launch another kernel",
+                _line_of(loops[0]),
+            )
+        if shares_memory(function) and not self.fences:
+            asking = next(filter(asks_others, function.walk()))
+            raise LanguageError(
+                "this tells a program what others have stored, for which Metal has fences from "
+                "version 3.2 on; launch another kernel instead",
+                _line_of(asking),
+            )
+
+
+def _line_of(op: Op) -> SourceSpot | None:
+    return None if op.location is None else SourceSpot.of_line(*op.location)
