@@ -257,6 +257,18 @@ def test_grids_and_defaults() -> None:
         assert (out == 2 * x).all()
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_sizes_and_grids_that_cannot_be_counted_are_refused(device: str) -> None:
+    x, out = np.zeros(8, np.float32), np.zeros(8, np.float32)
+    grids: list[Any] = [2**31, 2**64 + 1, (1, 2**64 + 1), (2**30, 2**30, 16), lambda c: 2**32]
+    for grid in grids:
+        with pytest.raises(ArgumentError, match=r"a grid has at most .* programs along an axis"):
+            double[grid](x, out, 8, device=device)
+    long = np.zeros((2**31, 0), np.float32)
+    with pytest.raises(ArgumentError, match="X has 2147483648 elements along axis 0, and blocks"):
+        copy_blocks[1, 1](long, out.reshape(2, 4), 4, 4, device=device)
+
+
 def test_scalars_take_the_dtype_of_their_value() -> None:
     x = np.zeros(8, np.float32)
     for n, dtype in [(5, "i32"), (2**40, "i64"), (np.int8(3), "i32"), (True, "bool")]:

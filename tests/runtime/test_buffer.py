@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import mmap
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import iris
-from iris.errors import ArgumentError, DTypeError
+from iris.errors import ArgumentError, DeviceError, DTypeError
+from iris.ir.types import DTYPES
 from iris.runtime.device import Device
 from iris.runtime.devices import select
 from on_metal import METAL
@@ -153,3 +155,63 @@ def test_buffers_of_two_devices() -> None:
         double[1](here, there, 32)
     with pytest.raises(ArgumentError, match=r"and the launch is on 'interp:metal'"):
         double[1](here, here, 32, device="interp:metal")
+
+
+DEVICES = ["interp", "interp:metal", pytest.param("softmetal", marks=pytest.mark.softmetal)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64])
+def test_sizes_that_cannot_be_counted_are_refused(device: str, dtype: Any) -> None:
+    """None may wrap on its way to a device, where 2**62 + 16 numbers were 64 bytes."""
+    itemsize = np.dtype(dtype).itemsize
+    for size in [2**63 // itemsize, 2**64 // itemsize, 2**64 // itemsize + 16, 2**70]:
+        for shape in [size, (size,), (2, size // 2), (size, 0), (0, size), (2**20,) * 4]:
+            with pytest.raises(ArgumentError, match="is too big: it has over"):
+                iris.empty(shape, dtype, device=device)
+    # Some can be counted, and are too many all the same.
+    for size in (2**63 // itemsize - 1, 2**56 // itemsize):
+        with pytest.raises(DeviceError, match=f"{device} could not make a buffer of"):
+            iris.empty(size, dtype, device=device)
+    with pytest.raises(DeviceError, match=f"{device} could not make a buffer of"):
+        select(device).allocate(2**64 + 64)
+
+
+@pytest.mark.parametrize("shape", [1.5, "4", None, (1.5,), (2, "a"), np.array(2.0), -1, (2, -3)])
+def test_what_is_no_shape_is_told(shape: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"a shape is an int or|no size of a shape is negative"):
+        iris.empty(shape)
+
+
+def test_what_is_a_shape() -> None:
+    for shape in (3, np.int8(3), (3,), [3], np.array([3]), np.array(3)):
+        assert iris.empty(shape).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["foo", 5, "i8", "u8", "f8", None, object, "f32 ", ">f4", complex]
+)
+def test_what_is_no_dtype_is_told(dtype: Any) -> None:
+    with pytest.raises(
+        DTypeError, match=r"is no dtype; those|there are no Buffers of|8 bits in ke"
+    ):
+        iris.empty(4, dtype)
+
+
+def test_dtypes_by_name() -> None:
+    for name, dtype in DTYPES.items():
+        if name not in ("i8", "u8"):
+            assert iris.empty(4, name).dtype is dtype
+    assert iris.empty(4, "bfloat16").dtype is iris.bf16
+    assert iris.empty(4, "int64").dtype is iris.i64
+
+
+def test_what_is_no_array_is_told() -> None:
+    wrong: list[Any] = [3, [1, 2], None, "abc"]
+    for value in wrong:
+        with pytest.raises(ArgumentError, match=r"iris\.empty_like takes a Buffer or an"):
+            iris.empty_like(value)
+        with pytest.raises(ArgumentError, match=r"iris\.to_numpy takes a Buffer, not"):
+            iris.to_numpy(value)
+    with pytest.raises(ArgumentError, match="there is no Buffer of this: setting an array element"):
+        iris.asarray([[1], [1, 2]])

@@ -22,7 +22,7 @@ def test_a_device_that_works(device: str, capsys: pytest.CaptureFixture[str]) ->
     assert main(["doctor", "--device", device]) == 0
     said = capsys.readouterr().out
     assert "everything is as it must be" in said
-    assert "19 of 19 checks" in said
+    assert "20 of 20 checks" in said
     assert said.count("right, off by") == 8
     assert ("a matrix lies in a simdgroup as it must" in said) == (device != "interp")
 

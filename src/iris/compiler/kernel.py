@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, fields
+from math import prod
 from types import FunctionType
 from typing import Any, TypeAlias
 
@@ -23,6 +24,8 @@ from iris.frontend.tracing import error_here, is_tracing
 from iris.frontend.values import Traced
 from iris.ir.core import Level, Module, Value
 from iris.ir.effects import effects_within, writes
+from iris.ir.tile import Extent
+from iris.ir.types import i32, i64
 from iris.passes.sample import Sizes
 from iris.runtime.device import ArrayArgument, Device, Grid, Program
 from iris.runtime.devices import select
@@ -53,6 +56,7 @@ class _Compiled:
     traced: Module
     program: Program
     written: frozenset[str]  # the parameters it writes to
+    extents: frozenset[tuple[str, int]]  # sizes that it asks for: of which parameter and axis
 
 
 class Kernel(Decorated):
@@ -132,6 +136,7 @@ class Kernel(Decorated):
             )
         on = _device(device, given)
         compiled = self._compiled(given, options, on)
+        _check_extents(compiled, given)
         return on.prepare(compiled.program, _grid(grid, given), _given(given, {}), stream)
 
     def _launch(
@@ -147,6 +152,7 @@ class Kernel(Decorated):
         sizes = _grid(grid, given)
         on = _device(device, given)
         compiled = self._compiled(given, options, on)
+        _check_extents(compiled, given)
         if knobs.check():
             check_stages(compiled.traced, sizes, given.passed, compiled.written)
         if given.arrays:
@@ -193,7 +199,9 @@ class Kernel(Decorated):
             from iris.codegen.msl import emit  # opened when first used
 
             source = emit(entry, device.accepts)
-        return _Compiled(traced, device.compile(entry, source), frozenset(written))
+        asked = [op for op in entry_of(traced).walk() if isinstance(op, Extent)]
+        extents = frozenset([(op.base.name or "", op.axis) for op in asked])
+        return _Compiled(traced, device.compile(entry, source), frozenset(written), extents)
 
 
 def _level(device: Device) -> Level:
@@ -247,7 +255,7 @@ def _exactly(value: Any) -> Any:
 
 def _grid(grid: GridLike, given: Call) -> Grid:
     """The numbers of programs along the three axes."""
-    if type(grid) is int and grid >= 0:
+    if type(grid) is int and 0 <= grid <= i32.high:
         return grid, 1, 1
     if callable(grid):
         grid = grid(dict(given.constants))
@@ -261,6 +269,12 @@ def _grid(grid: GridLike, given: Call) -> Grid:
             f"a grid is an int or a tuple of up to three, none negative; not {grid!r}",
         )
     padded = (*[int(n) for n in sizes], 1, 1)[:3]
+    if max(padded) > i32.high or prod(padded) > i64.high:
+        raise error_here(
+            ArgumentError,
+            "a grid has at most 2**31 - 1 programs along an axis, and 2**63 - 1 in all; not "
+            f"{grid!r}",
+        )
     return padded[0], padded[1], padded[2]
 
 
@@ -268,6 +282,18 @@ def _given(given: Call, placed: dict[str, ArrayArgument]) -> list[Any]:
     """What a device is given for the arguments."""
     known = placed | {name: buffer.argument for name, buffer in given.buffers.items()}
     return [known.get(name, value) for name, value in given.passed.items()]
+
+
+def _check_extents(compiled: _Compiled, given: Call) -> None:
+    """Refuse arrays longer than what a kernel counts them with."""
+    for name, axis in compiled.extents:
+        size = given.passed[name].shape[axis]
+        if size > i32.high:
+            raise error_here(
+                ArgumentError,
+                f"{name} has {size} elements along axis {axis}, and blocks are bounded by sizes of "
+                "at most 2**31 - 1; give tile_load and tile_store rows= and cols=",
+            )
 
 
 def _run_on_copies(

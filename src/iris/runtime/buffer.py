@@ -15,7 +15,7 @@ import numpy.typing as npt
 from iris.errors import ArgumentError, DTypeError
 from iris.ir.scalar import storage
 from iris.ir.types import DTYPES, DType, bf16
-from iris.runtime.device import Array, ArrayArgument, Device, stored
+from iris.runtime.device import MOST_BYTES, Array, ArrayArgument, Device, stored
 from iris.runtime.devices import select
 from iris.runtime.foreign import as_array, ml_dtypes
 
@@ -152,26 +152,63 @@ def empty(
     device: str | Device | None = None,
 ) -> Buffer:
     """A Buffer of a shape and dtype, whose elements are not set."""
-    on = select(device)
-    sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    lengths = tuple([operator.index(n) for n in sizes])
-    if any(n < 0 for n in lengths):
-        raise ArgumentError(f"no size of a shape is negative: {shape}")
-    known = dtype if isinstance(dtype, DType) else _known(np.dtype(dtype))
+    on, known = select(device), _dtype(dtype)
+    lengths = _lengths(shape, stored(known).itemsize)
     size = prod(lengths) * stored(known).itemsize
     return Buffer(on, on.allocate(size, persistent=persistent), known, lengths)
+
+
+def _lengths(shape: int | Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """A shape whose elements can be counted, and their bytes, as NumPy does."""
+    try:
+        sizes: Sequence[Any] = tuple(shape)  # type: ignore[arg-type]
+    except TypeError:
+        sizes = (shape,)
+    try:
+        lengths = tuple([operator.index(n) for n in sizes])
+    except TypeError:
+        raise ArgumentError(f"a shape is an int or a sequence of ints, not {shape!r}") from None
+    if any(n < 0 for n in lengths):
+        raise ArgumentError(f"no size of a shape is negative: {shape}")
+    # An axis without elements does not make the others any shorter.
+    if prod([n for n in lengths if n]) * itemsize > MOST_BYTES:
+        raise ArgumentError(f"an array of the shape {shape} is too big: it has over 2**63 bytes")
+    return lengths
+
+
+def _dtype(dtype: DType | npt.DTypeLike) -> DType:
+    if isinstance(dtype, DType):
+        return dtype
+    if isinstance(dtype, str) and dtype in ("i8", "u8"):
+        name = "int64" if dtype == "i8" else "uint64"
+        raise DTypeError(
+            f"{dtype!r} has 8 bits in kernels and 8 bytes in NumPy; write iris.{dtype} or np.{name}"
+        )
+    found = None
+    if isinstance(dtype, str):
+        found = DTYPES.get(dtype) or _BY_NAME.get(dtype)
+    try:
+        return found or _known(np.dtype(dtype))
+    except TypeError:
+        names = ", ".join(DTYPES)
+        raise DTypeError(f"{dtype!r} is no dtype; those of arrays are {names}") from None
 
 
 def empty_like(
     other: Buffer | Array, *, persistent: bool = False, device: str | Device | None = None
 ) -> Buffer:
     """A Buffer of the shape and dtype of another, or of an array, whose elements are not set."""
+    if not isinstance(other, (Buffer, np.ndarray)):
+        kind = type(other).__name__
+        raise ArgumentError(f"iris.empty_like takes a Buffer or an array, not a {kind}")
     on = other.device if device is None and isinstance(other, Buffer) else device
     return empty(other.shape, other.dtype, persistent=persistent, device=on)
 
 
 def to_numpy(buffer: Buffer) -> Array:
     """A copy of a Buffer's elements, once the launches that use them are done."""
+    if not isinstance(buffer, Buffer):
+        raise ArgumentError(f"iris.to_numpy takes a Buffer, not a {type(buffer).__name__}")
     return np.array(buffer.numpy())
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from iris.codegen.source import Source
 
 Array: TypeAlias = npt.NDArray[Any]
+#: More than this no array has, whose bytes the host can count.
+MOST_BYTES = np.iinfo(np.intp).max
 Grid: TypeAlias = tuple[int, int, int]
 
 

@@ -47,7 +47,10 @@ class Interpreter(Device):
         return Program(entry, entry)
 
     def allocate(self, size: int, *, persistent: bool = False) -> Memory:
-        memory = np.empty(size + 15, np.uint8)
+        try:
+            memory = np.empty(size + 15, np.uint8)
+        except (MemoryError, OverflowError, ValueError):
+            raise DeviceError(f"{self.name} could not make a buffer of {size} bytes") from None
         start = -memory.ctypes.data % 16
         return memory[start : start + size].view(Memory)
 

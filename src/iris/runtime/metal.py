@@ -33,6 +33,7 @@ from iris.ir.types import DType, i32, u32
 from iris.runtime import reports
 from iris.runtime.cache import Cache
 from iris.runtime.device import (
+    MOST_BYTES,
     Array,
     ArrayArgument,
     Device,
@@ -234,6 +235,8 @@ class Metal(Device):
 
     def allocate(self, size: int, *, persistent: bool = False) -> Memory:
         size = max(size, 1)
+        if size > MOST_BYTES:  # of which C would see some bits
+            raise DeviceError(f"{self.name} could not make a buffer of {size} bytes")
         block = None if persistent else self._pool.take(size)
         if block is None:
             with self.runtime.pool():
@@ -319,6 +322,12 @@ class Metal(Device):
 
     def _launch(self, pipeline: Pipeline, grid: Grid, arguments: Sequence[Any]) -> Launch:
         source = pipeline.source
+        threads = grid[0] * pipeline.threads.width
+        if threads > u32.high:
+            raise DeviceError(
+                f"{grid[0]} programs of {pipeline.threads.width} threads are more than {self.name} "
+                "numbers along an axis; use another axis of the grid, too"
+            )
         arrays: list[ArrayArgument] = [arguments[i] for i in pipeline.arrays]
         memories = [array.memory for array in arrays]
         blocks = [memory.block for memory in memories]

@@ -47,10 +47,11 @@ SMDispatch *new_dispatch(const struct bindings *bindings, MTLSize grid, MTLSize 
     NSString *problem = [bindings->pipeline problemWithThreads:per];
     NSUInteger grids[] = {grid.width, grid.height, grid.depth}, pers[] = {per.width, per.height, per.depth};
     SMDispatch *made = [SMDispatch new];
+    NSUInteger all = 1;
     for (int i = 0; i < 3 && !problem; ++i) {
         NSUInteger threads;
         if (__builtin_mul_overflow(grids[i], grid_is_threads ? 1 : pers[i], &threads) || threads > UINT32_MAX ||
-            (!threads && !sizes))
+            (!threads && !sizes) || __builtin_mul_overflow(all, threads, &all))
             problem = [NSString stringWithFormat:@"a grid of %lu x %lu x %lu", grid.width, grid.height, grid.depth];
         made->launch.threads[i] = (unsigned)threads;
         made->launch.threads_per_threadgroup[i] = (unsigned)pers[i];
