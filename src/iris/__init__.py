@@ -1,5 +1,6 @@
 """Iris: a tile-level compiler for Apple GPUs."""
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,8 @@ if TYPE_CHECKING:
     from iris import nn
     from iris.compiler.arrays import ArrayCompilation
     from iris.compiler.jit import Jit, jit
+
+__version__ = "0.1.0"
 
 __all__ = [
     "ArrayCompilation",
@@ -183,4 +186,7 @@ def __getattr__(name: str) -> Any:
     if name in _LATER:
         found = globals()[name] = getattr(import_module(_LATER[name]), name)
         return found
-    raise AttributeError(f"module 'iris' has no attribute {name!r}")
+    advice = ""
+    if not name.startswith("_"):
+        advice = import_module("iris.frontend.suggestions").instead(name)
+    raise AttributeError(f"iris has no {name!r}{advice}", name=name, obj=sys.modules[__name__])

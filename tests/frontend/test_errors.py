@@ -5,6 +5,7 @@ Each case is a kernel with its mistake on the line marked `# here`.  `pytest -s`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -246,11 +247,93 @@ def zero_step(X, n):
         iris.store(X + i, 1.0)
 
 
+def unknown_keyword(X, n):
+    iris.store(X, iris.load(X, cache_modifier=".cg"))  # here
+
+
+def store_without_a_value(X, n):
+    iris.store(X)  # here
+
+
+def unknown_keyword_of_a_reduction(X, n):
+    iris.store(X, iris.sum(iris.zeros((4,)), axes=0))  # here
+
+
+def unknown_keyword_of_a_function(X, n):
+    iris.store(X, iris.exp(1.0, fast=True))  # here
+
+
+def arange_with_one_bound(X, n):
+    iris.store(X + iris.arange(4), 1.0)  # here
+
+
+def method_of_a_tile(X, n):
+    x = iris.zeros((4,))
+    iris.store(X, x.sum())  # here
+
+
+def method_of_numpy(X, n):
+    iris.store(X, iris.load(X).astype("f32"))  # here
+
+
+def method_of_a_pointer(X, n):
+    iris.store(X, X.load())  # here
+
+
+def transposed(X, n):
+    iris.store(X, iris.sum(iris.trans(iris.zeros((4, 4)))))  # here
+
+
+def dtype_of_numpy(X, n):
+    iris.store(X, iris.sum(iris.zeros((4,), iris.float32)))  # here
+
+
+def dtype_called_as_in_numpy(X, n):
+    iris.store(X, iris.sum(iris.zeros((4,), np.float32)))  # here
+
+
+def range_of_iris(X, n):
+    for i in iris.range(0, n):  # here
+        iris.store(X + i, 1.0)
+
+
+def exchange(X, n):
+    iris.atomic_xchg(X, 1.0)  # here
+
+
+def in_a_helper(X, n):
+    def helper(x):
+        return iris.maxmum(x, 0.0)  # here
+
+    iris.store(X, helper(iris.load(X)))
+
+
+def block_that_is_no_constant(X, n):
+    x = iris.zeros((n * 4,))  # here
+    iris.store(X, iris.sum(x))
+
+
+def function_of_math(X, n):
+    iris.store(X, math.sqrt(n))  # here
+
+
+def rounded_by_python(X, n):
+    iris.store(X, round(iris.load(X)))  # here
+
+
+def floor_of_math(X, n):
+    iris.store(X, math.floor(iris.load(X)))  # here
+
+
+def formatted(X, n):
+    print(f"{n:.2f}")  # here
+
+
 CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (f64_dtype, DTypeError, "Apple GPUs have no f64; use f32"),
     (unknown_dtype, DTypeError, "no dtype is called 'f31'"),
     (three_elements, ShapeError, "powers of two; 3 is not"),
-    (traced_shape, ShapeError, "declare the parameter it comes from as iris.constexpr"),
+    (traced_shape, ShapeError, "declare the parameter as n: iris.constexpr"),
     (traced_arange, ShapeError, "arange needs ints known while tracing"),
     (shapes_that_do_not_fit, ShapeError, "the shapes (4,) and (8,) do not fit together"),
     (unknown_name, LanguageError, "undefined_name"),
@@ -288,8 +371,27 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (matrix_operator, LanguageError, "write iris.dot(a, b)"),
     (numpy_function, LanguageError, "np.exp does not work on"),
     (changes_a_tile, LanguageError, "a tile is never changed"),
-    (misspelt_word, LanguageError, "has no attribute 'stoer'"),
+    (misspelt_word, LanguageError, "iris has no 'stoer'; did you mean iris.store?"),
     (python_minimum, ControlFlowError, "iris.minimum"),
+    (unknown_keyword, ArgumentError, "'cache_modifier'; write iris.load(pointer, mask=, other="),
+    (store_without_a_value, ArgumentError, "'value'; write iris.store(pointer, value, mask=)"),
+    (unknown_keyword_of_a_reduction, ArgumentError, "iris.sum(x, axis=, keepdims=, dtype=)"),
+    (unknown_keyword_of_a_function, ArgumentError, "'fast'; write iris.exp(x)"),
+    (arange_with_one_bound, ArgumentError, "'stop'; write iris.arange(start, stop)"),
+    (method_of_a_tile, LanguageError, "a tile or scalar has no .sum; write iris.sum(x)"),
+    (method_of_numpy, LanguageError, "has no .astype; write x.to(dtype)"),
+    (method_of_a_pointer, LanguageError, "a pointer has no .load; write iris.load(x)"),
+    (transposed, LanguageError, "iris has no 'trans'; write x.T or iris.transpose(x, axes)"),
+    (dtype_of_numpy, LanguageError, "iris has no 'float32'; write iris.f32"),
+    (dtype_called_as_in_numpy, DTypeError, "no dtype is called 'float32'; write iris.f32"),
+    (range_of_iris, LanguageError, "iris has no 'range'; write range(...)"),
+    (exchange, LanguageError, "iris has no 'atomic_xchg'; write iris.atomic_exchange"),
+    (in_a_helper, LanguageError, "iris has no 'maxmum'; did you mean iris.maximum?"),
+    (block_that_is_no_constant, ShapeError, "declare the parameter as n: iris.constexpr"),
+    (function_of_math, ControlFlowError, "math.sqrt(...) needs a number while the kernel is"),
+    (rounded_by_python, LanguageError, "write iris.round(x)"),
+    (floor_of_math, LanguageError, "write iris.floor(x)"),
+    (formatted, LanguageError, "print it with iris.device_print"),
     (zero_step, ControlFlowError, "the step of a range must not be 0"),
 ]
 
@@ -327,6 +429,11 @@ def plain(X, n, B: iris.constexpr):
     iris.store(X, n)
 
 
+@iris.jit
+def function_of_arrays(x):
+    return x + 1
+
+
 @pytest.mark.parametrize(
     ("launch", "kind", "message"),
     [
@@ -347,6 +454,15 @@ def plain(X, n, B: iris.constexpr):
         (lambda: plain[-1](X, 3, B=1), ArgumentError, "a grid is"),
         (lambda: plain(X, 3, B=1), ArgumentError, "launch the kernel with a grid: plain[grid]"),
         (lambda: plain[1](X, 2**70, B=1), ArgumentError, "n is over 64 bits"),
+        (lambda: plain[1](X, 3, B=1, num_warps=4), ArgumentError, "write num_simdgroups=: a simd"),
+        (lambda: plain[1](X, 3, B=1, num_stages=4), ArgumentError, "'num_stages'; it has X, n, B;"),
+        (lambda: plain[1](X, 3, B=1, num_simdgrups=4), ArgumentError, "mean num_simdgroups?"),
+        (lambda: plain[1](X, [1.0, 2.0], B=1), ArgumentError, "pass np.array(n, np.float32)"),
+        (lambda: plain[1](X, iris.f32, B=1), ArgumentError, "as n: iris.constexpr"),
+        (lambda: plain[1](X, np.float32, B=1), ArgumentError, "as n: iris.constexpr"),
+        (lambda: function_of_arrays[1](X), ArgumentError, "made with @iris.kernel"),
+        (lambda: iris.kernel(), ArgumentError, "write @iris.kernel without parentheses"),
+        (lambda: iris.kernel(num_warps=2), ArgumentError, "write @iris.kernel without parenth"),
     ],
 )
 def test_mistakes_in_a_launch(
@@ -399,3 +515,25 @@ def test_a_kernel_as_a_method() -> None:
 def test_the_language_outside_a_kernel() -> None:
     with pytest.raises(LanguageError, match="works inside a kernel only"):
         iris.program_id(0)
+
+
+def test_names_that_do_not_exist_stay_attribute_errors() -> None:
+    assert not hasattr(iris, "trans")
+    with pytest.raises(AttributeError, match=r"iris has no 'float16'; write iris\.f16"):
+        iris.float16  # noqa: B018
+
+    @iris.kernel
+    def probes(X, n):
+        iris.store(X, 1.0 if hasattr(iris.load(X), "sum") else 2.0)
+
+    out = np.zeros(1, np.float32)
+    probes[1](out, 1)
+    assert out[0] == 2
+
+
+def test_a_grid_may_be_a_list() -> None:
+    out = np.zeros(1, np.float32)
+    plain[[1, 1]](out, 3, B=1)
+    assert out[0] == 3
+    plain[lambda constants: [constants["B"]]](out, 4, B=1)
+    assert out[0] == 4

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from math import gcd, lcm
 from typing import Any, TypeVar
 
@@ -47,7 +48,8 @@ def bind(
         return bound
     for name, value in named.items():
         if name not in names:
-            raise _wrong(function, f"has no parameter {name!r}; it has {', '.join(names)}")
+            advice = import_module("iris.frontend.suggestions").option_instead(name, *names)
+            raise _wrong(function, f"has no parameter {name!r}; it has {', '.join(names)}{advice}")
         if name in bound:
             raise _wrong(function, f"was given {name!r} twice")
         bound[name] = value
@@ -66,6 +68,8 @@ def _wrong(function: TileFunction, message: str) -> UserError:
 
 def as_array(name: str, value: object) -> Array | None:
     """An array argument as a NumPy array over the same memory; None if it is no array."""
+    if isinstance(value, type):  # of NumPy, which tells of its instances
+        return None
     try:
         array = foreign.as_array(name, value)
     except UserError as error:
@@ -130,11 +134,14 @@ def scalar_dtype(name: str, value: object) -> DType:
         if not _fits_f32(value):
             raise error_here(ArgumentError, f"{name} is {value}, which f32 does not hold")
         return f32
-    raise error_here(
-        ArgumentError,
-        f"{name} is a {type(value).__name__}; arguments are arrays and numbers, and what is "
-        "neither is declared iris.constexpr",
-    )
+    if isinstance(value, (type, DType, np.dtype)):
+        instead = f"a dtype is a constant: declare the parameter as {name}: iris.constexpr"
+    elif isinstance(value, (list, tuple)):
+        instead = f"for an array pass np.array({name}, np.float32) or the like, and for constants"
+        instead += f" a tuple, declared as {name}: iris.constexpr"
+    else:
+        instead = "arguments are arrays and numbers, and what is neither is declared iris.constexpr"
+    raise error_here(ArgumentError, f"{name} is a {type(value).__name__}; {instead}")
 
 
 def _fits_f32(value: float | np.floating[Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -102,6 +102,14 @@ class Jit(Decorated):
             number.check(call.leaves)
         results = traced.program.run(on, [leaf.value for leaf in call.leaves])
         return traced.results.unflatten(results if buffers else [b.numpy() for b in results])
+
+    def __getitem__(self, grid: object) -> NoReturn:
+        name = self.function.name
+        raise error_here(
+            ArgumentError,
+            f"{name} is a function of arrays, and has no grid: call {name}(...); a kernel that is "
+            "launched on a grid is made with @iris.kernel",
+        )
 
     def lower(self, *arguments: Any, **named: Any) -> ArrayCompilation:
         """What the function becomes for some arguments, without running it; `device=` says where

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, fields
 from math import prod
@@ -31,10 +31,10 @@ from iris.runtime.device import ArrayArgument, Device, Grid, Program
 from iris.runtime.devices import select
 from iris.target import AppleGPU
 
-GridLike: TypeAlias = "int | tuple[int, ...] | Callable[[dict[str, Any]], int | tuple[int, ...]]"
+GridLike: TypeAlias = "int | Sequence[int] | Callable[[dict[str, Any]], int | Sequence[int]]"
 
 
-def kernel(function: Callable[..., None]) -> Kernel:
+def kernel(function: Callable[..., None] | None = None, **options: Any) -> Kernel:
     """Make a kernel of a function written in the tile language.
 
     @iris.kernel
@@ -44,6 +44,12 @@ def kernel(function: Callable[..., None]) -> Kernel:
 
     double[iris.cdiv(n, 64)](x, n, BLOCK=64)
     """
+    if function is None or options:
+        raise error_here(
+            ArgumentError,
+            "write @iris.kernel without parentheses: what says how to compile goes to the launch, "
+            "as in kernel[grid](..., num_simdgroups=4)",
+        )
     if not isinstance(function, FunctionType):
         raise SourceError(f"a kernel is made of a function, not of {function!r}")
     return Kernel(function)
@@ -259,7 +265,7 @@ def _grid(grid: GridLike, given: Call) -> Grid:
         return grid, 1, 1
     if callable(grid):
         grid = grid(dict(given.constants))
-    sizes = grid if isinstance(grid, tuple) else (grid,)
+    sizes = grid if isinstance(grid, (tuple, list)) else (grid,)
     whole = all(
         isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in sizes
     )

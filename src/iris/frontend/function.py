@@ -14,7 +14,7 @@ from iris.errors import ArgumentError, LanguageError, ScopeError, SourceError, U
 from iris.frontend import control_flow, regions
 from iris.frontend.language import constexpr
 from iris.frontend.specs import ArraySpec, ScalarSpec
-from iris.frontend.tracing import current, error_at, error_here, is_users, trace_into
+from iris.frontend.tracing import column_of, current, error_at, error_here, is_users, trace_into
 from iris.frontend.values import Pointer, Traced, describe
 from iris.ir import math
 from iris.ir.builder import Builder
@@ -168,7 +168,8 @@ class TileFunction:
         except NameError as error:
             raise _name_error(error) from error
         except AttributeError as error:
-            if getattr(error.obj, "__name__", None) == __package__.split(".")[0]:
+            ours = getattr(error.obj, "__name__", None) == __package__.split(".")[0]
+            if ours or isinstance(error.obj, (Traced, Pointer)):
                 raise _name_error(error) from error
             raise
         except RecursionError as error:
@@ -222,12 +223,13 @@ def _name_error(error: NameError | AttributeError) -> UserError:
     trace = error.__traceback__
     while trace is not None:
         if is_users(trace.tb_frame):
-            frame, line = trace.tb_frame, trace.tb_lineno
+            frame, line, instruction = trace.tb_frame, trace.tb_lineno, trace.tb_lasti
         trace = trace.tb_next
     message = str(error)
     if frame is None:
         return LanguageError(message)
-    return error_at(LanguageError, message, frame.f_code.co_filename, line)
+    column = column_of(frame.f_code, instruction)
+    return error_at(LanguageError, message, frame.f_code.co_filename, line, column)
 
 
 def _call_error(error: TypeError, function: TileFunction) -> Exception:

@@ -16,7 +16,7 @@ from iris.errors import (
     ShapeError,
 )
 from iris.frontend.regions import TracedRange, traced_range
-from iris.frontend.tracing import current, error_here, rules_as
+from iris.frontend.tracing import current, error_here, rules_as, word
 from iris.frontend.values import (
     Operand,
     Traced,
@@ -28,6 +28,7 @@ from iris.frontend.values import (
     cast,
     compare,
     constant,
+    constant_advice,
     describe,
     emit,
     promote,
@@ -52,22 +53,26 @@ class constexpr:
 # Programs and ranges.
 
 
+@word
 def program_id(axis: int) -> Traced:
     """Which program this is, along an axis of the grid."""
     return emit(tile.ProgramId(_axis(axis, 3)))
 
 
+@word
 def num_programs(axis: int) -> Traced:
     """How many programs there are, along an axis of the grid."""
     return emit(tile.NumPrograms(_axis(axis, 3)))
 
 
+@word
 def tile_range(*bounds: object) -> TracedRange:
     """The starts of blocks: `for k in iris.tile_range(0, K, BLOCK)`; a loop of the program, even
     where the bounds are constant."""
     return traced_range(*bounds)
 
 
+@word
 def cdiv(a: Any, b: Any) -> Any:
     """a / b, rounded up: of Python ints, a Python int."""
     if not isinstance(a, Traced) and not isinstance(b, Traced):
@@ -75,6 +80,7 @@ def cdiv(a: Any, b: Any) -> Any:
     return (a + (b - 1)) // b
 
 
+@word
 def next_power_of_2(n: int) -> int:
     """The least power of two that is n or more; n is known while tracing."""
     if isinstance(n, Traced):
@@ -85,18 +91,22 @@ def next_power_of_2(n: int) -> int:
 # Making tiles.
 
 
+@word
 def arange(start: int, stop: int) -> Traced:
     """The integers from start up to stop, as a tile; both are known while tracing."""
     for bound in (start, stop):
         if isinstance(bound, bool) or not isinstance(bound, int):
             raise error_here(
-                ShapeError, f"arange needs ints known while tracing, not {describe(bound)}"
+                ShapeError,
+                f"arange needs ints known while tracing, not {describe(bound)}; "
+                + constant_advice(bound),
             )
     shape = as_shape(stop - start)
     with rules_as(ShapeError):
         return emit(tile.Arange(start, Tile(shape, i32)))
 
 
+@word
 def full(shape: object, value: Operand, dtype: DType | str = f32) -> Traced:
     """A tile with one value in every element."""
     sizes, element = as_shape(shape), as_dtype(dtype)
@@ -105,6 +115,7 @@ def full(shape: object, value: Operand, dtype: DType | str = f32) -> Traced:
     return spread(cast(value, element), sizes)
 
 
+@word
 def zeros(shape: object, dtype: DType | str = f32) -> Traced:
     """A tile of zeros."""
     return full(shape, 0, dtype)
@@ -113,6 +124,7 @@ def zeros(shape: object, dtype: DType | str = f32) -> Traced:
 # Shapes.
 
 
+@word
 def reshape(x: Traced, shape: object) -> Traced:
     """The same elements, in row-major order, in another shape."""
     traced, sizes = as_traced(x), as_shape(shape)
@@ -124,11 +136,13 @@ def reshape(x: Traced, shape: object) -> Traced:
         return emit(op)
 
 
+@word
 def broadcast_to(x: Operand, shape: object) -> Traced:
     """A value over a shape, as in NumPy."""
     return spread(as_traced(x), as_shape(shape))
 
 
+@word
 def transpose(x: Traced, axes: Sequence[int] | None = None) -> Traced:
     """The axes in another order; without one, the last two swapped."""
     traced = as_traced(x)
@@ -138,6 +152,7 @@ def transpose(x: Traced, axes: Sequence[int] | None = None) -> Traced:
         return emit(tile.Transpose(tuple(axes), traced.value))
 
 
+@word
 def cast_to(x: Operand, dtype: DType | str) -> Traced:
     """The same numbers in another dtype."""
     return cast(as_traced(x), as_dtype(dtype))
@@ -146,6 +161,7 @@ def cast_to(x: Operand, dtype: DType | str) -> Traced:
 # Math.
 
 
+@word
 def dot(a: Traced, b: Traced, acc: Operand | None = None) -> Traced:
     """The matrix product, plus `acc`; in the dtype of `acc`, else f32 (i32 for integers)."""
     lhs, rhs = as_traced(a), as_traced(b)
@@ -161,6 +177,7 @@ def dot(a: Traced, b: Traced, acc: Operand | None = None) -> Traced:
         return emit(tile.Dot(lhs.value, rhs.value, added.value))
 
 
+@word
 def where(condition: Operand, on_true: Operand, on_false: Operand) -> Traced:
     """Element by element, one or the other."""
     chosen = as_traced(condition)
@@ -173,11 +190,13 @@ def where(condition: Operand, on_true: Operand, on_false: Operand) -> Traced:
     return emit(math.Select(chosen.value, spread(a, shape).value, spread(b, shape).value))
 
 
+@word
 def maximum(a: Operand, b: Operand) -> Traced:
     """The greater, element by element; of a number and a nan, the number."""
     return _extremum(math.MaxNum, math.Maximum, a, b)
 
 
+@word
 def minimum(a: Operand, b: Operand) -> Traced:
     """The lesser, element by element; of a number and a nan, the number."""
     return _extremum(math.MinNum, math.Minimum, a, b)
@@ -190,6 +209,7 @@ def _extremum(
     return binary(of_floats if lhs.dtype.is_float else of_integers, lhs, rhs)
 
 
+@word
 def fma(a: Operand, b: Operand, c: Operand) -> Traced:
     """a * b + c, rounded once."""
     operands = unify(a, b, c)
@@ -198,6 +218,7 @@ def fma(a: Operand, b: Operand, c: Operand) -> Traced:
     return emit(math.Fma(*[x.value for x in operands]))
 
 
+@word
 def bitcast(x: Traced, dtype: DType | str) -> Traced:
     """The same bits under another dtype of the same width."""
     traced, to = as_traced(x), as_dtype(dtype)
@@ -214,7 +235,7 @@ def _unary(kind: type[math.Unary]) -> Any:
 
     function.__name__ = function.__qualname__ = kind.name
     function.__doc__ = kind.__doc__
-    return function
+    return word(function)
 
 
 exp = _unary(math.Exp)
@@ -230,6 +251,7 @@ erf = _unary(math.Erf)
 sigmoid = _unary(math.Sigmoid)
 
 
+@word
 def abs(x: Operand) -> Traced:
     """The magnitude."""
     return unary(math.Abs, x)
@@ -242,7 +264,7 @@ def _rounding(kind: type[math.Unary]) -> Any:
 
     function.__name__ = function.__qualname__ = kind.name
     function.__doc__ = kind.__doc__
-    return function
+    return word(function)
 
 
 floor = _rounding(math.Floor)
@@ -335,6 +357,7 @@ def _axis(axis: object, rank: int) -> int:
     return axis % rank
 
 
+@word
 def sum(
     x: Operand, axis: int | None = None, keepdims: bool = False, dtype: DType | str | None = None
 ) -> Traced:
@@ -342,6 +365,7 @@ def sum(
     return _reduce("sum", ReduceKind.SUM, x, axis, keepdims, dtype)
 
 
+@word
 def prod(
     x: Operand, axis: int | None = None, keepdims: bool = False, dtype: DType | str | None = None
 ) -> Traced:
@@ -349,36 +373,43 @@ def prod(
     return _reduce("prod", ReduceKind.PROD, x, axis, keepdims, dtype)
 
 
+@word
 def max(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
     """The greatest along an axis, or of all elements; nan is dropped."""
     return _reduce("max", ReduceKind.MAXNUM, x, axis, keepdims)
 
 
+@word
 def min(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
     """The least along an axis, or of all elements; nan is dropped."""
     return _reduce("min", ReduceKind.MINNUM, x, axis, keepdims)
 
 
+@word
 def any(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
     """Whether some element along an axis holds."""
     return _reduce("any", ReduceKind.ANY, x, axis, keepdims)
 
 
+@word
 def all(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
     """Whether every element along an axis holds."""
     return _reduce("all", ReduceKind.ALL, x, axis, keepdims)
 
 
+@word
 def argmax(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
     """The place of the greatest, the first of several; a nan is the greatest."""
     return _reduce("argmax", ReduceKind.ARGMAX, x, axis, keepdims)
 
 
+@word
 def argmin(x: Operand, axis: int | None = None, keepdims: bool = False) -> Traced:
     """The place of the least, the first of several; a nan is the least."""
     return _reduce("argmin", ReduceKind.ARGMIN, x, axis, keepdims)
 
 
+@word
 def cumsum(x: Operand, axis: int = 0, dtype: DType | str | None = None) -> Traced:
     """The sums of the elements up to and with each one, along an axis; of bools and small integers,
     in 32 bits."""
@@ -393,6 +424,7 @@ def cumsum(x: Operand, axis: int = 0, dtype: DType | str | None = None) -> Trace
 # Checks.
 
 
+@word
 def static_assert(condition: object, message: str = "") -> None:
     """Check something that is known while tracing."""
     if isinstance(condition, Traced):
@@ -403,6 +435,7 @@ def static_assert(condition: object, message: str = "") -> None:
         raise error_here(ArgumentError, f"static_assert failed: {message}".rstrip(": "))
 
 
+@word
 def device_assert(condition: Operand, message: str = "assertion failed") -> None:
     """Report a program error where a condition does not hold."""
     checked = as_traced(condition)
@@ -411,6 +444,7 @@ def device_assert(condition: Operand, message: str = "assertion failed") -> None
     current().insert(tile.Assert(message, checked.value))
 
 
+@word
 def device_print(prefix: str, *values: Operand) -> None:
     """Report values of each program."""
     if not isinstance(prefix, str):

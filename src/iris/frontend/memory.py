@@ -6,7 +6,7 @@ from typing import Any
 
 from iris.errors import ArgumentError, DTypeError, MaskError, PointerError, ShapeError
 from iris.frontend.language import reshape
-from iris.frontend.tracing import current, error_here, rules_as
+from iris.frontend.tracing import current, error_here, rules_as, word
 from iris.frontend.values import (
     Operand,
     Pointer,
@@ -38,6 +38,7 @@ def _address(pointer: Pointer, mask: object) -> tuple[Traced, Traced | None]:
     return spread(offset, shape), spread(condition, shape)
 
 
+@word
 def load(
     pointer: Pointer,
     mask: Operand | None = None,
@@ -66,6 +67,7 @@ def load(
     return emit(tile.Load(*operands, volatile=volatile))
 
 
+@word
 def store(pointer: Pointer, value: Operand, mask: Operand | None = None) -> None:
     """Write elements at a pointer plus offsets, except where masked."""
     target = as_pointer(pointer, "store")
@@ -78,6 +80,7 @@ def store(pointer: Pointer, value: Operand, mask: Operand | None = None) -> None
     current().insert(tile.Store(*operands))
 
 
+@word
 def tile_load(
     pointer: Pointer,
     row: Operand,
@@ -97,6 +100,7 @@ def tile_load(
     return reshape(loaded, sizes) if leading else loaded
 
 
+@word
 def tile_store(
     pointer: Pointer,
     row: Operand,
@@ -209,41 +213,49 @@ def _atomic(kind: AtomicKind, pointer: Pointer, value: object, mask: object) -> 
         return emit(tile.Atomic(kind, *operands))
 
 
+@word
 def atomic_add(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
     """Add to elements, each in one step; gives the old ones."""
     return _atomic(AtomicKind.ADD, pointer, value, mask)
 
 
+@word
 def atomic_max(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
     """Keep the greater of elements and values; gives the old elements."""
     return _atomic(AtomicKind.MAX, pointer, value, mask)
 
 
+@word
 def atomic_min(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
     """Keep the lesser of elements and values; gives the old elements."""
     return _atomic(AtomicKind.MIN, pointer, value, mask)
 
 
+@word
 def atomic_and(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
     """Bitwise and into elements; gives the old ones."""
     return _atomic(AtomicKind.AND, pointer, value, mask)
 
 
+@word
 def atomic_or(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
     """Bitwise or into elements; gives the old ones."""
     return _atomic(AtomicKind.OR, pointer, value, mask)
 
 
+@word
 def atomic_xor(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
     """Bitwise exclusive or into elements; gives the old ones."""
     return _atomic(AtomicKind.XOR, pointer, value, mask)
 
 
+@word
 def atomic_exchange(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
     """Put values in the place of elements; gives the old ones."""
     return _atomic(AtomicKind.EXCHANGE, pointer, value, mask)
 
 
+@word
 def atomic_cas(
     pointer: Pointer, expected: Operand, value: Operand, mask: Operand | None = None
 ) -> Traced:

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import linecache
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
-from iris.errors import LanguageError, SourceSpot, TypeMistake, UserError, VerifyError
+from iris.errors import (
+    ArgumentError,
+    LanguageError,
+    SourceSpot,
+    TypeMistake,
+    UserError,
+    VerifyError,
+)
 from iris.ir.builder import Builder
 from iris.ir.core import Location, Op, Region, Value
 
 Error = TypeVar("Error", bound=UserError)
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 # Where code is that the user has not written: NumPy's, too, calls what traces.
 _NOT_THE_USERS = (str(Path(__file__).resolve().parent.parent), str(Path(np.__file__).parent))
@@ -91,6 +103,31 @@ class rules_as:
             raise error_here(self.kind, str(error.args[0])) from None
 
 
+def word(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Make a function a word of the language: a wrong call of it is an error at the user's line."""
+
+    @functools.wraps(function)
+    def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+        try:
+            return function(*arguments, **named)
+        except TypeError as error:
+            # Python refuses the call before anything of the function has run.
+            trace = error.__traceback__
+            if trace is None or trace.tb_next is not None:
+                raise
+            problem = str(error)
+        takes = ", ".join([str(p) for p in _parameters(function)])
+        raise error_here(ArgumentError, f"{problem}; write iris.{function.__name__}({takes})")
+
+    return call
+
+
+def _parameters(function: Callable[..., object]) -> list[str]:
+    """The parameters of a function, as they are given."""
+    found = inspect.signature(function).parameters.values()
+    return [f"{p.name}=" if p.default is not p.empty else str(p).split(":")[0] for p in found]
+
+
 class at_line:
     """Errors are about a line that has run before, if that is known."""
 
@@ -131,7 +168,7 @@ def error_here(kind: type[Error], message: str) -> Error:
     frame = user_frame()
     if frame is None:
         return kind(message)
-    column = _column(frame.f_code, frame.f_lasti)
+    column = column_of(frame.f_code, frame.f_lasti)
     return error_at(kind, message, frame.f_code.co_filename, frame.f_lineno, column)
 
 
@@ -142,7 +179,18 @@ def error_at(
     return kind(message, SourceSpot.of_line(file, line, column))
 
 
-def _column(code: CodeType, instruction: int) -> int | None:
+def running_text() -> str:
+    """The expression of the user's that is being run, if Python tells and it is on one line."""
+    frame = user_frame()
+    positions = getattr(frame.f_code, "co_positions", None) if frame else None
+    if frame is None or positions is None:
+        return ""
+    line, last, start, end = list(positions())[frame.f_lasti // 2]
+    source = linecache.getline(frame.f_code.co_filename, line or 0)
+    return source.encode()[start:end].decode(errors="replace") if line == last else ""
+
+
+def column_of(code: CodeType, instruction: int) -> int | None:
     """The column that an instruction comes from; Python tells from 3.11 on."""
     positions = getattr(code, "co_positions", None)
     if positions is None:

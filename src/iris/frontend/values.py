@@ -7,7 +7,9 @@ the dtype of what they meet.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -21,11 +23,11 @@ from iris.errors import (
     ShapeError,
 )
 from iris.frontend.specs import ArraySpec
-from iris.frontend.tracing import current, error_here, rules_as
+from iris.frontend.tracing import current, error_here, rules_as, running_text
 from iris.ir import literal, math, tile
 from iris.ir.core import Op, Value
 from iris.ir.math import Constant, Predicate, element_type
-from iris.ir.types import DTYPES, DType, Kind, Tile, bool_, f32, i32, i64, u32, u64
+from iris.ir.types import DTYPES, DType, Kind, Ptr, Tile, bool_, f32, i32, i64, u32, u64
 
 Number: TypeAlias = "bool | int | float"
 Operand: TypeAlias = "Traced | bool | int | float"
@@ -67,14 +69,23 @@ class Traced:
     def __repr__(self) -> str:
         return f"a traced {self.value.type}"
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _no_attribute(self, name, "a tile or scalar", "shape", "dtype", "T", "to")
+
     # What Python would need a number for.
 
     def _no_number(self, use: str) -> NoReturn:
+        function = re.match(r"(?:math|numpy|np)\.(\w+)\(", running_text())
+        if function is not None:
+            raise error_here(
+                ControlFlowError,
+                f"{function[0]}...) needs a number while the kernel is traced, but {self} is known "
+                f"only when it runs{_instead(function[1])}",
+            )
         raise error_here(
             ControlFlowError,
             f"{use} needs a number while the kernel is traced, but {self} is known only when it "
-            "runs; pass it as iris.constexpr if it is constant (a range over it must stand in the "
-            "for itself)",
+            f"runs; {constant_advice(self)} (a range over it must stand in the for itself)",
         )
 
     def __bool__(self) -> bool:
@@ -100,6 +111,26 @@ class Traced:
     def __float__(self) -> float:
         self._no_number("float()")
 
+    def __round__(self, digits: int | None = None) -> NoReturn:
+        raise error_here(LanguageError, "round() gives a number; for tiles write iris.round(x)")
+
+    def __floor__(self) -> NoReturn:
+        raise error_here(LanguageError, "math.floor gives a number; for tiles write iris.floor(x)")
+
+    def __ceil__(self) -> NoReturn:
+        raise error_here(LanguageError, "math.ceil gives a number; for tiles write iris.ceil(x)")
+
+    def __trunc__(self) -> NoReturn:
+        raise error_here(LanguageError, "math.trunc gives a number; write x.to(iris.i32)")
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise error_here(
+                LanguageError,
+                f"{self} is known only when the kernel runs; print it with iris.device_print",
+            )
+        return repr(self)
+
     def __iter__(self) -> NoReturn:
         raise error_here(LanguageError, f"{self} cannot be iterated over or unpacked")
 
@@ -119,9 +150,7 @@ class Traced:
         name = function.__name__
         apply = getattr(operator, _NUMPY_OPERATORS.get(name, name), None)
         if apply is None or method != "__call__" or options or len(operands) != 2:
-            raise error_here(
-                LanguageError, f"np.{name} does not work on {self}; see what iris has: iris.exp ..."
-            )
+            raise error_here(LanguageError, f"np.{name} does not work on {self}{_instead(name)}")
         return apply(*[x.item() if isinstance(x, np.generic) else x for x in operands])
 
     # Operators, added below.
@@ -163,6 +192,34 @@ _NUMPY_OPERATORS = {
 }
 
 
+def _instead(name: str, *others: str) -> str:
+    """What to write for a name that does not exist."""
+    advice: str = import_module("iris.frontend.suggestions").instead(name, *others)
+    return advice
+
+
+def _no_attribute(x: Traced | Pointer, name: str, what: str, *others: str) -> AttributeError:
+    if name.startswith("__"):
+        return AttributeError(name, name=name, obj=x)
+    advice = _instead(name, *[f"x.{other}" for other in others])
+    return AttributeError(f"{what} has no .{name}{advice}", name=name, obj=x)
+
+
+def constant_advice(x: object) -> str:
+    """What to do where a number must be known while tracing."""
+    arguments = _arguments(x.value) if isinstance(x, Traced) else set()
+    if len(arguments) != 1 or isinstance(next(iter(arguments)).type, Ptr):
+        return "declare the parameter it comes from as iris.constexpr"
+    return f"declare the parameter as {arguments.pop().name}: iris.constexpr, if it is constant"
+
+
+def _arguments(value: Value) -> set[Value]:
+    """The arguments of the kernel, and of its loops, that a value is made of."""
+    if value.op is None:
+        return {value}
+    return {argument for operand in value.op.operands for argument in _arguments(operand)}
+
+
 def emit(op: Op) -> Traced:
     """Put an op in place and stand for its result."""
     return Traced(current().emit(op))
@@ -179,7 +236,11 @@ def as_dtype(dtype: object) -> DType:
         return DTYPES[dtype]
     if dtype in ("f64", "float64") or getattr(dtype, "__name__", "") == "float64":
         raise error_here(DTypeError, "Apple GPUs have no f64; use f32")
-    raise error_here(DTypeError, f"no dtype is called {dtype!r}; there are {', '.join(DTYPES)}")
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
+    advice = import_module("iris.frontend.suggestions").dtype_instead(name)
+    raise error_here(
+        DTypeError, f"no dtype is called {name!r}{advice or '; there are ' + ', '.join(DTYPES)}"
+    )
 
 
 def promote(a: DType, b: DType) -> DType:
@@ -308,8 +369,8 @@ def as_shape(shape: object) -> tuple[int, ...]:
         if isinstance(size, bool) or not isinstance(size, int):
             raise error_here(
                 ShapeError,
-                f"a shape is made of ints that are known while tracing, not {size!r}; declare the "
-                "parameter it comes from as iris.constexpr",
+                f"a shape is made of ints that are known while tracing, not {size!r}; "
+                + constant_advice(size),
             )
     result = tuple(int(size) for size in sizes)
     with rules_as(ShapeError):
@@ -476,6 +537,9 @@ class Pointer:
     @property
     def dtype(self) -> DType:
         return self.base.type.element  # type: ignore[attr-defined,no-any-return]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _no_attribute(self, name, "a pointer", "dtype")
 
     def __add__(self, offset: object) -> Pointer:
         if isinstance(offset, Pointer):

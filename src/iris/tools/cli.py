@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from iris import __version__
 from iris.errors import IrisError
 from iris.tools import doctor, emit, opt, run, softmetal
 
@@ -15,6 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="iris", description="Read, check, transform and run Iris IR.", allow_abbrev=False
     )
+    parser.add_argument("--version", action="version", version=f"iris {__version__}")
     commands = parser.add_subparsers(metavar="command", required=True)
     opt.add_command(commands)
     run.add_command(commands)
