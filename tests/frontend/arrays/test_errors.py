@@ -33,6 +33,49 @@ TABLE = np.arange(10.0) ** 2
 kept: list[Any] = []
 
 
+# What is an array already.
+
+
+def array_of_an_array(x, i):
+    return np.array(x) + 1  # here
+
+
+def asarray_in_a_dtype(x, i):
+    return np.asarray(x, dtype=np.float16)  # here
+
+
+def scalar_type(x, i):
+    return np.float32(i) * x[0, 0]  # here
+
+
+def array_of_a_list(x, i):
+    rows = [x[0], x[1]]
+    return np.array(rows)  # here
+
+
+# What traced arrays and `.at` have not.
+
+
+def maximum_at(x, i):
+    return x.at[i].max(3)  # here
+
+
+def unknown_at(x, i):
+    return x.at[i].foo(3)  # here
+
+
+def at_without_an_index(x, i):
+    return x.at.set(3)  # here
+
+
+def counted(x, i):
+    return np.bincount(i, minlength=4)  # here
+
+
+def edges_of_data(x, i):
+    return np.histogram(x)  # here
+
+
 # What Python needs a number or an element for.
 
 
@@ -520,6 +563,15 @@ def through_a_helper(x, i):
 
 
 CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
+    (array_of_an_array, LanguageError, "x is an array already; leave np.array out, or write "),
+    (asarray_in_a_dtype, LanguageError, "x is an array already; write x.astype(np.float16)"),
+    (scalar_type, LanguageError, "i is an array already; write i.astype(np.float32)"),
+    (array_of_a_list, LanguageError, "np.stack([a, b])"),
+    (maximum_at, LanguageError, "x.at[index].set(np.maximum(x[index], values)) does it"),
+    (unknown_at, LanguageError, "x.at[index] has .set(values) and .add(values), not .foo"),
+    (at_without_an_index, LanguageError, "x.at takes an index first: x.at[index].set(...)"),
+    (counted, LanguageError, "np.zeros(n, np.int32, like=x).at[x].add(1)"),
+    (edges_of_data, ArgumentError, "give range=(low, high), or the edges"),
     (condition, ControlFlowError, "choose with np.where(condition, x, y)"),
     (condition_of_an_array, ControlFlowError, "a condition is one bool, but this is a traced"),
     (loop_condition, ControlFlowError, "is known only when it runs"),
@@ -674,3 +726,20 @@ def test_a_traced_array_after_its_trace() -> None:
 def test_attributes_that_no_array_has() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'foo'"):
         trace(lambda x: x.foo, X)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("tranpose", "did you mean .transpose?"),
+        ("summ", "did you mean .sum?"),
+        ("exp", "write np.exp(x)"),
+        ("concatenate", "write np.concatenate(x)"),
+        ("to", "write x.astype(dtype)"),
+        ("typecodes", ""),
+    ],
+)
+def test_names_that_arrays_do_not_have(name: str, instead: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'") as error:
+        trace(lambda x: getattr(x, name), X)
+    assert instead in str(error.value)

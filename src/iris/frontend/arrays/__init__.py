@@ -2,6 +2,7 @@
 
 from iris.frontend.arrays import (  # noqa: F401 -- each registers what it has of NumPy
     choosing,
+    counting,
     creation,
     einsum,
     joining,

@@ -29,8 +29,6 @@ _ADVICE: list[tuple[tuple[str, ...], str]] = [
             "intersect1d",
             "setdiff1d",
             "setxor1d",
-            "bincount",
-            "histogram",
         ),
         "gives an array whose shape depends on the data, and shapes are known while tracing; "
         "keep all elements, and choose among them with np.where(condition, x, other)",
@@ -60,7 +58,6 @@ _ADVICE: list[tuple[tuple[str, ...], str]] = [
             "nanpercentile",
             "quantile",
             "nanquantile",
-            "searchsorted",
         ),
         "needs an order of the elements, and traced arrays cannot be sorted; do it outside of the "
         "function, with NumPy",
@@ -76,7 +73,18 @@ _ADVICE: list[tuple[tuple[str, ...], str]] = [
         "x.at[index].add(values)",
     ),
     (
-        ("interp", "piecewise", "digitize"),
+        ("bincount",),
+        "gives as many elements as the greatest number says, minlength= or not, and shapes are "
+        "known while tracing; numbers below n are counted by np.zeros(n, np.int32, "
+        "like=x).at[x].add(1)",
+    ),
+    (
+        ("searchsorted", "digitize"),
+        "is not supported for traced arrays; (edges < x[..., None]).sum(-1) counts the edges "
+        "below each element",
+    ),
+    (
+        ("interp", "piecewise"),
         "is not supported for traced arrays; choose with np.where or np.select",
     ),
     (

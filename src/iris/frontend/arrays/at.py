@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -27,6 +27,23 @@ from iris.ir import graph, math
 from iris.ir.graph import ScatterKind
 from iris.ir.types import bool_
 
+_INSTEAD = {
+    "get": "; x[index] is what is there",
+    **{
+        name: f"; where no index repeats, x.at[index].set({made}) does it"
+        for names, made in (
+            (("max", "maximum"), "np.maximum(x[index], values)"),
+            (("min", "minimum"), "np.minimum(x[index], values)"),
+            (("mul", "multiply"), "x[index] * values"),
+            (("div", "divide"), "x[index] / values"),
+            (("power",), "x[index] ** values"),
+            (("apply",), "function(x[index])"),
+        )
+        for name in names
+    },
+    **dict.fromkeys(("sub", "subtract"), "; .add(-values) subtracts"),
+}
+
 
 class At:
     """An array of which places are to be chosen."""
@@ -39,6 +56,11 @@ class At:
     def __getitem__(self, key: Any) -> Places:
         operand(self.x)
         return Places(self.x, parse(self.x.shape, key))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise error_here(LanguageError, f"x.at takes an index first: x.at[index].{name}(...)")
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise error_here(
@@ -54,6 +76,15 @@ class Places:
     def __init__(self, x: TracedArray, index: Index):
         self.x = x
         self.index = index
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """What other libraries' arrays have, and what nobody has."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        instead = _INSTEAD.get(name, "")
+        raise error_here(
+            LanguageError, f"x.at[index] has .set(values) and .add(values), not .{name}{instead}"
+        )
 
     def set(self, values: Any) -> TracedArray:
         """The array with other values at the places. Of those given for one place the last stays,

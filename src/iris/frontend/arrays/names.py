@@ -3,9 +3,11 @@ names there are for values, and what is being done."""
 
 from __future__ import annotations
 
+import ast
 import dis
+import linecache
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from types import CodeType, FrameType
 
 
@@ -44,6 +46,26 @@ def _items(code: CodeType) -> dict[int, str]:
             use = "store" if before.opname.startswith("STORE_") else "load"
             found.update(dict.fromkeys(range(before.offset, after.offset), use))
     return found
+
+
+def running_call(frame: FrameType) -> ast.Call | None:
+    """The call that a frame is in, as its source says; None if that cannot be told."""
+    positions = getattr(frame.f_code, "co_positions", None)  # Python tells from 3.11 on
+    if positions is None:
+        return None
+    first, last, start, end = next(islice(positions(), frame.f_lasti // 2, None))
+    if None in (first, last, start, end):
+        return None
+    lines = [
+        linecache.getline(frame.f_code.co_filename, n).encode() for n in range(first, last + 1)
+    ]
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    try:
+        found = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
+    except SyntaxError:
+        return None
+    return found if isinstance(found, ast.Call) else None
 
 
 _NO_VARIABLE = ("STORE_ATTR", "STORE_SUBSCR", "STORE_SLICE")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, NoReturn
@@ -11,8 +13,8 @@ import numpy as np
 from iris.errors import ArgumentError, ControlFlowError, LanguageError
 from iris.frontend.arrays.advice import advice
 from iris.frontend.arrays.dtypes import numpy_dtype
-from iris.frontend.arrays.names import uses_item
-from iris.frontend.arrays.protocol import call_function, call_ufunc
+from iris.frontend.arrays.names import running_call, uses_item
+from iris.frontend.arrays.protocol import FUNCTIONS, UFUNCS, call_function, call_ufunc, find
 from iris.frontend.arrays.trace import Trace
 from iris.frontend.tracing import error_here, user_frame
 from iris.ir.core import Value
@@ -96,7 +98,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         raise error_here(
             LanguageError,
             f"{self} has no elements while the function is traced, and NumPy asks for them: "
-            + (_of_items() or _FOR_ELEMENTS),
+            + (_of_items() or _of_conversion() or _FOR_ELEMENTS),
         )
 
     # What Python would need the elements for.
@@ -180,7 +182,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> NoReturn:
         """What NumPy's arrays have and this has not."""
         if name.startswith("__") or not (hasattr(np.ndarray, name) or name in _NO_METHOD):
-            raise AttributeError(f"{self} has no attribute {name!r}", name=name, obj=self)
+            message = f"{self} has no attribute {name!r}{_instead_of(name)}"
+            raise AttributeError(message, name=name, obj=self)
         raise error_here(LanguageError, f".{name} {_NO_METHOD.get(name) or advice(name)}")
 
 
@@ -205,6 +208,55 @@ def _of_items() -> str | None:
     return None if use is None else _FOR_ITEMS[use]
 
 
+_CONVERSIONS = ("asarray", "array", "asanyarray", "ascontiguousarray", "asfortranarray")
+
+
+def _of_conversion() -> str | None:
+    """What to write instead of `np.asarray(x)` and `np.float32(x)`, if that is what the user does:
+    they make an array of what is one already."""
+    frame = user_frame()
+    call = None if frame is None else running_call(frame)
+    if frame is None or call is None or len(call.args) != 1:
+        return None
+    (given,), name = call.args, call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if not isinstance(given, ast.Name) or not isinstance(
+        {**frame.f_globals, **frame.f_locals}.get(given.id), TracedArray
+    ):
+        return None  # it may be a list of arrays
+    x = given.id
+    dtypes = [ast.unparse(option.value) for option in call.keywords if option.arg == "dtype"]
+    scalar = getattr(np, name, None)
+    if isinstance(scalar, type) and issubclass(scalar, np.generic):
+        dtypes = [f"np.{name}"]
+    elif name not in _CONVERSIONS:
+        return None
+    if dtypes:
+        return f"{x} is an array already; write {x}.astype({dtypes[0]})"
+    return f"{x} is an array already; leave np.{name} out, or write np.asarray({x}, like={x})"
+
+
+def _instead_of(name: str) -> str:
+    """What may have been meant by a name that is no attribute."""
+    if name in _OTHER_NAMES:
+        return f"; write {_OTHER_NAMES[name]}"
+    function = find(name)
+    if callable(function) and (function in FUNCTIONS or function in UFUNCS["__call__"]):
+        return f"; write np.{name}(x)"
+    known = [known for known in dir(TracedArray) if not known.startswith("_")]
+    close = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean .{close[0]}?" if close else ""
+
+
+# What arrays of other libraries have.
+_OTHER_NAMES = {
+    **dict.fromkeys(("to", "type", "cast"), "x.astype(dtype)"),
+    **{
+        name: f"x.astype(np.{dtype})" for name, dtype in (("float", "float32"), ("half", "float16"))
+    },
+    **dict.fromkeys(("unsqueeze", "expand_dims"), "np.expand_dims(x, axis)"),
+    "permute": "x.transpose(axes)",
+    "detach": "x: there are no gradients",
+}
 _OF_ELEMENTS = ("item", "tolist", "tobytes", "tofile", "dump", "dumps", "numpy", "peek")
 _NEEDS_ELEMENTS = (
     "needs the elements, which are not known while tracing; return the array from the function"
