@@ -88,9 +88,10 @@ func tile @copy(%X: ptr<f32>, %Y: ptr<f32, noalias>, %n: i32, %wide: i64) {
   %zero: tile<64xf32> = constant 0.0
   %x: tile<64xf32> = tile.load %X, %cols
   %x_1: tile<64xf32> = tile.masked_load %X, %cols, %inside
-  %x_2: tile<64xf32> = tile.load %X, %cols, mask=%inside, other=%zero
-  %x_3: tile<64xf32> = select %inside, %x_1, %x_2
-  tile.store %Y, %low, %x_3
+  %x_2: tile<64xf32> = tile.update %x, %x_1
+  %x_3: tile<64xf32> = tile.load %X, %cols, mask=%inside, other=%zero
+  %x_4: tile<64xf32> = select %inside, %x_2, %x_3
+  tile.store %Y, %low, %x_4
   tile.store %Y, %cols, %x, mask=%inside
   %one: f32 = tile.load %X, %row
   tile.store %Y, %wide, %one

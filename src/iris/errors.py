@@ -152,7 +152,7 @@ class ScopeError(UserError):
 
 
 class MaskError(UserError):
-    """A mask that cannot be followed from a load to what is made of it."""
+    """A masked load whose masked elements need a value."""
 
 
 class SourceError(UserError):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import iris
-from iris.errors import MaskError
 
 
 @iris.kernel
@@ -180,16 +179,27 @@ def test_a_mask_follows_a_reshape() -> None:
     assert list(out) == [6, 4]
 
 
-def test_where_a_mask_cannot_be_followed_an_error_asks_for_other() -> None:
+def test_masks_go_through_reductions_of_all_elements() -> None:
     @iris.kernel
-    def mixed(X, Out, N, B: iris.constexpr):
-        rows, cols = iris.arange(0, 2), iris.arange(0, B)
-        x = iris.load(X + rows[:, None] * B + cols[None, :], mask=cols[None, :] < N)
-        y = iris.reshape(x, (B, 2))  # here
-        iris.store(Out, iris.sum(y))
+    def losses(X, Out, Found, M, N, BM: iris.constexpr, BN: iris.constexpr):
+        rows, cols = iris.arange(0, BM), iris.arange(0, BN)
+        there = (rows[:, None] < M) & (cols[None, :] < N)
+        x = iris.load(X + rows[:, None] * N + cols[None, :], mask=there)
+        mean = iris.sum(x) / (M * N)
+        results = [
+            mean, iris.sum((x - mean) * (x - mean)), iris.max(x), iris.min(x),
+            iris.prod(iris.where(x > 2, 2.0, 1.0)), iris.sum(iris.reshape(x, (BN, BM))[:, :, None]),
+        ]  # fmt: skip
+        for k, result in enumerate(results):
+            iris.store(Out + k, result)
+        for k, place in enumerate([iris.argmax(x), iris.argmin(x)]):
+            iris.store(Found + k, place)
+        for k, truth in enumerate([iris.any(x > 8), iris.all(x > 0), iris.any(x == 0)]):
+            iris.store(Found + 2 + k, truth)
 
-    x, out = np.ones(16, np.float32), np.zeros(1, np.float32)
-    with pytest.raises(MaskError, match="give the load other=") as caught:
-        mixed[1](x, out, 5, B=8)
-    assert caught.value.spot is not None
-    assert "# here" in caught.value.spot.source
+    x = np.random.default_rng(0).permutation(15).astype(np.float32).reshape(3, 5) + 1
+    out, found = np.zeros(6, np.float32), np.zeros(5, np.int32)
+    losses[1](x, out, found, 3, 5, BM=4, BN=8)
+    assert list(out) == [8, ((x - 8) ** 2).sum(), 15, 1, 2.0**13, x.sum()]
+    at = [int(np.ravel_multi_index(np.argwhere(x == v)[0], (4, 8))) for v in (15, 1)]
+    assert list(found) == [*at, 1, 1, 0]

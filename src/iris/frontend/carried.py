@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 from iris.errors import CarriedError, PointerError, ScopeError, UserError
+from iris.frontend.numbers import plain
 from iris.frontend.objects import (
     Contents,
     Place,
@@ -263,6 +264,7 @@ def same(a: object, b: object) -> bool:
         return a.value is b.value
     if isinstance(a, Pointer) and isinstance(b, Pointer):
         return a.base is b.base and same(a.offset, b.offset)
+    a, b = plain(a), plain(b)
     if type(a) is not type(b) or isinstance(a, (Traced, Pointer)):
         return False
     if isinstance(a, float) and isinstance(b, float):

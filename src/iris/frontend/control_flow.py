@@ -85,7 +85,10 @@ class _Rewriter(ast.NodeTransformer):
             for node in _walk_scope(statement):
                 if isinstance(node, ast.Global):
                     self.globals.update(node.names)
-        body = self._statements(function.body)
+        every = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+        changed = self._assigned(function.body)
+        held = [_number_in(a.arg) for a in every if a.arg in changed]
+        body = [*held, *self._statements(function.body)]
         # They stay variables of the function, though no statement is left that assigns them.
         declared: list[ast.stmt] = [_assign_one(n, ast.Constant(value=None)) for n in self.bound]
         if declared:
@@ -127,10 +130,15 @@ class _Rewriter(ast.NodeTransformer):
         return self._naming(node, [node.target])
 
     def _naming(self, node: ast.stmt, targets: Sequence[ast.expr]) -> list[ast.stmt]:
-        """A statement, and what tells the values it assigns their names."""
+        """A statement, and what its variables hold after it, given what they held before."""
         names = self._assigned(targets)
-        tell = [_do(_runtime("named", [ast.Constant(value=n), _name(n)])) for n in names]
-        return _at(node, [node, *tell, *_noting(node)])
+        if not names:
+            return _at(node, [node, *_noting(node)])
+        before = self._new("before")
+        held = _runtime("values_of", [_strings(names), _call("locals", [])])
+        values = ast.Tuple(elts=[_name(n) for n in names], ctx=ast.Load())
+        after = _runtime("assign", [_strings(names), _name(before), values])
+        return _at(node, [_assign_one(before, held), node, *_assign(names, after), *_noting(node)])
 
     def visit_Expr(self, node: ast.Expr) -> list[ast.stmt]:
         self.generic_visit(node)
@@ -363,6 +371,11 @@ def _assign(names: Sequence[str], value: ast.expr) -> list[ast.stmt]:
         return [_do(value)]
     target = ast.Tuple(elts=[ast.Name(id=n, ctx=ast.Store()) for n in names], ctx=ast.Store())
     return [ast.Assign(targets=[target], value=value)]
+
+
+def _number_in(name: str) -> ast.stmt:
+    """Let a parameter that is assigned hold a number that is known again."""
+    return _assign_one(name, _runtime("as_variable", [_name(name)]))
 
 
 def _when_traced(name: str, body: list[ast.stmt]) -> list[ast.stmt]:

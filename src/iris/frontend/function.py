@@ -12,6 +12,7 @@ from typing import Any
 
 from iris.errors import ArgumentError, LanguageError, ScopeError, SourceError, UserError
 from iris.frontend import control_flow, regions
+from iris.frontend.assignment import drop_updates
 from iris.frontend.language import constexpr
 from iris.frontend.specs import ArraySpec, ScalarSpec
 from iris.frontend.tracing import column_of, current, error_at, error_here, is_users, trace_into
@@ -143,6 +144,7 @@ class TileFunction:
                     "wanted",
                 )
             tracer.builder.insert(Return([], location=self.location))
+        drop_updates(func)
         _check_scopes(func.body, set())
         return Module([func])
 

@@ -19,6 +19,7 @@ from iris.errors import (
     DTypeError,
     SourceSpot,
 )
+from iris.frontend.assignment import assign
 from iris.frontend.carried import (
     Ends,
     Kept,
@@ -41,6 +42,7 @@ from iris.frontend.carried import (
     slot_for,
     values_of,
 )
+from iris.frontend.numbers import as_variable, carry
 from iris.frontend.objects import Place, Reach, Watched, alike
 from iris.frontend.tracing import at_line, current, error_here, location
 from iris.frontend.values import (
@@ -69,6 +71,8 @@ __all__ = [
     "While",
     "all_of",
     "any_of",
+    "as_variable",
+    "assign",
     "bind",
     "choice",
     "leaving",
@@ -76,6 +80,7 @@ __all__ = [
     "negation",
     "noted",
     "range_of",
+    "values_of",
 ]
 
 MOST_ROUNDS = 8  # of tracing one body: each can only widen what is carried
@@ -247,8 +252,10 @@ class For(_Loop):
         self.iterable = iterable
         if isinstance(iterable, TracedRange):
             self.begin(Reach(variables=names))
-        elif isinstance(iterable, (Traced, Missing)):
-            iter(iterable)
+        else:
+            carry(self.before.values())
+            if isinstance(iterable, (Traced, Missing)):
+                iter(iterable)
 
     def __iter__(self) -> Iterator[object]:
         return self._rounds() if self.traced else iter(self.iterable)
@@ -336,6 +343,7 @@ class While(_Loop):
             return Verdict.LEAVE
         if not self.traced:
             if not isinstance(condition, Traced):
+                carry(self.before.values())
                 return Verdict.GO if condition else Verdict.LEAVE
             as_condition(condition)
             if self.condition:

@@ -23,6 +23,7 @@ from iris.errors import (
     UserError,
     VerifyError,
 )
+from iris.frontend.numbers import VariableNumber
 from iris.ir.builder import Builder
 from iris.ir.core import Location, Op, Region, Value
 
@@ -51,6 +52,7 @@ class Tracer:
         self.watching: list[Watching] = []  # what the regions that are open watch
         # The lines that assigned variables in these regions.
         self.assigned: dict[tuple[CodeType | None, str], Location | None] = {}
+        self.numbers: dict[Value, VariableNumber] = {}  # which constants are made of
 
     def emit(self, op: Op) -> Value:
         """Put an op of one result in place, with the user's line."""

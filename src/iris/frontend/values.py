@@ -22,6 +22,7 @@ from iris.errors import (
     PointerError,
     ShapeError,
 )
+from iris.frontend.numbers import VariableNumber
 from iris.frontend.specs import ArraySpec
 from iris.frontend.tracing import current, error_here, rules_as, running_text
 from iris.ir import literal, math, tile
@@ -259,7 +260,12 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def weak_dtype(number: Number, meets: DType) -> DType:
-    """The dtype of a Python number that meets a value of some dtype."""
+    """The dtype of a Python number that meets a value of some dtype.
+
+    One that a loop changes is at least f32 among floats, as where the loop is traced.
+    """
+    if isinstance(number, VariableNumber) and number.carried and meets.is_float:
+        return promote(meets, f32)
     if isinstance(number, bool):
         return meets
     if isinstance(number, int):
@@ -285,6 +291,13 @@ def is_number(x: object) -> bool:
 
 
 def constant(number: Number, dtype: DType, shape: tuple[int, ...] = ()) -> Traced:
+    made = _constant(number, dtype, shape)
+    if isinstance(number, VariableNumber):
+        current().numbers[made.value] = number
+    return made
+
+
+def _constant(number: Number, dtype: DType, shape: tuple[int, ...]) -> Traced:
     type_ = Tile(shape, dtype) if shape else dtype
     if isinstance(number, float) and dtype.is_integer and not number.is_integer():
         raise error_here(DTypeError, f"{number} is no {dtype}")

@@ -455,6 +455,11 @@ def masked_load(frame: Frame, op: tile.MaskedLoad, *operands: Any) -> Sequence[A
     )
 
 
+@interpretation(tile.Update)
+def update(frame: Frame, op: tile.Update, old: Array, new: Array) -> Sequence[Array]:
+    return [new]  # what runs has no masked elements
+
+
 @interpretation(tile.Store)
 def store(
     frame: Frame, op: tile.Store, view: View, offset: Array, x: Array, mask: Array | None = None

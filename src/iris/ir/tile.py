@@ -288,6 +288,29 @@ class MaskedLoad(TileOp):
         return (_accessed(self),)
 
 
+class Update(TileOp):
+    """A variable after an assignment: the new elements, but the old ones where the new are masked.
+
+    %s: tile<64xf32> = tile.update %old, %new
+
+    `follow-masks` makes a select of it where masks differ, else `new`.
+    """
+
+    name = "tile.update"
+    old: Value = operand(ELEMENTS)
+    new: Value = operand(ELEMENTS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.new.type,)
+
+    def check(self) -> None:
+        if self.old.type is not self.new.type:
+            raise self.invalid(
+                f"old and new must have one type, not {self.old.type} and {self.new.type}", at="old"
+            )
+
+
 class LoadTile(TileOp):
     """A tile of a matrix, or of an array of up to three dimensions, read from an offset on.
 

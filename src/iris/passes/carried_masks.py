@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iris.ir import math, tile
+from iris.ir.builder import Builder
 from iris.ir.control import For, If, While
 from iris.ir.core import Location, Op, Value
 from iris.ir.types import ElementType
+from iris.ir.updates import ELEMENTWISE, made_of
 from iris.passes.masks import (
-    ELEMENTWISE,
     Axes,
     Factor,
     Mask,
@@ -99,21 +100,22 @@ def loop(op: For | While, masks: Masks) -> None:
     again, on a fresh copy, until what was assumed is true.
     """
     concerned = any(
-        isinstance(inner, tile.MaskedLoad) or any(v in masks.of for v in inner.operands)
+        isinstance(inner, tile.MaskedLoad | tile.Update)
+        or any(v in masks.of for v in inner.operands)
         for inner in op.walk()
     )
     if not concerned:
         return
-    olds = op.body.arguments[-len(op.results) :] if op.results else []
-    keeps = [_made_of(n, old) for n, old in zip(op.body.end.operands, olds, strict=True)]
-    starts = [masks[v] for v in op.initial]
+    assumed = _Assumed(op, masks)
+    keeps, starts = assumed.keeps, assumed.starts
     ways = _ways([() if keep else mask for keep, mask in zip(keeps, starts, strict=True)])
     while True:
         masks.go_to(op)
-        copy = _with_masks(op, keeps, starts, ways, masks)
+        copy = _with_masks(op, assumed, ways, masks)
         news = [masks[v] for v in copy.body.end.operands[: len(keeps)]]
+        right = assumed.holds(news, masks)
         more = _ways([() if keep else mask for keep, mask in zip(keeps, news, strict=True)])
-        if more.keys() <= ways.keys():
+        if right and more.keys() <= ways.keys():
             break
         ways = ways | more
         copy.erase()
@@ -145,12 +147,79 @@ def loop(op: For | While, masks: Masks) -> None:
     op.erase()
 
 
-def _with_masks(
-    op: For | While, keeps: Sequence[bool], starts: Sequence[Mask], ways: Ways, masks: Masks
-) -> For | While:
+class _Assumed:
+    """What is assumed of the values that a loop carries, until it turns out to be wrong."""
+
+    def __init__(self, op: For | While, masks: Masks):
+        end = op.body.end
+        olds = op.body.arguments[-len(op.results) :] if op.results else []
+        self.starts = [masks[v] for v in op.initial]
+        # Which keep their old elements at the end of the body.
+        self.keeps = [_is_made_of(n, o) for n, o in zip(end.operands, olds, strict=True)]
+        # The updates in the body that may as well be one at its end, if they lose the same lanes.
+        self.chains = [_chain(end, i, old) for i, old in enumerate(olds)]
+        self.assigned: list[list[Value]] = []  # what these assign, in the copy
+        self.updated: set[int] = set()  # which are updated by an op at the end of the body
+
+    def copied(self, op: For | While) -> For | While:
+        """A copy of a loop with the updates that are assumed."""
+        mapping: dict[Value, Value] = {}
+        copy = op.clone(mapping)
+        assert isinstance(copy, For | While)
+        self.assigned = [[_put_off(mapping[u.result]) for u in chain] for chain in self.chains]
+        end = copy.body.end
+        values = list(end.operands)
+        for index in self.updated:
+            old = copy.body.arguments[index - len(copy.results)]
+            values[index] = Builder(copy.body, end, end.location)(tile.Update(old, values[index]))
+        end.set_operands(tuple(values))
+        return copy
+
+    def holds(self, news: Sequence[Mask], masks: Masks) -> bool:
+        """Whether all is right for these masks of the new values; what is not is given up."""
+        right = True
+        for index, (keep, start) in enumerate(zip(self.keeps, self.starts, strict=True)):
+            lost = {frozenset(without(masks[v], start)) for v in self.assigned[index]}
+            # What is masked at first, and not any more, no longer keeps what it was.
+            gained = keep and without(start, news[index])
+            if len(lost) > 1 or gained:
+                right, self.chains[index] = False, []
+            if gained:
+                self.keeps[index] = False
+                self.updated.add(index)
+        return right
+
+
+def _chain(end: Op, index: int, old: Value) -> list[tile.Update]:
+    """The updates of a carried value from the start of a body to its end, where nothing else uses
+    what they give."""
+    chain: list[tile.Update] = []
+    value = end.operands[index]
+    while isinstance(value.op, tile.Update) and _is_made_of(value.op.new, value.op.old):
+        chain.append(value.op)
+        value = value.op.old
+    if value is not old or not chain:
+        return []
+    only = list(chain[0].result.users) == [end] and end.operands.count(chain[0].result) == 1
+    if not (len(chain) == 1 and only) and not _is_private(old, end, index):
+        return []
+    return chain[::-1]
+
+
+def _put_off(result: Value) -> Value:
+    """Take an update away; what it assigns."""
+    update = result.op
+    assert isinstance(update, tile.Update)
+    new = update.new
+    result.replace_by(new)
+    update.erase()
+    return new
+
+
+def _with_masks(op: For | While, assumed: _Assumed, ways: Ways, masks: Masks) -> For | While:
     """Put before a loop a copy that carries these masks, too, all but yields them, and follow
     what is in it."""
-    plain = op.clone({})
+    plain, keeps, starts = assumed.copied(op), assumed.keeps, assumed.starts
     operands = (*op.operands, *_bools(ways, starts, op.results, masks))
     types = _types(ways, op.results)
     for region in plain.regions:
@@ -183,30 +252,8 @@ def _set_carried(
         masks[values[index]] = mask
 
 
-def _made_of(new: Value, old: Value) -> bool:
-    """Whether a value is made of another, element by element."""
-    todo, seen = [new], {new}
-    while todo:
-        value = todo.pop()
-        if value is old:
-            return True
-        op = value.op
-        sources: Sequence[Value] = ()
-        if isinstance(op, math.Select):
-            sources = op.operands[1:]
-        elif isinstance(op, ELEMENTWISE):
-            sources = op.operands
-        elif isinstance(op, tile.Dot):
-            sources = op.operands[2:]
-        elif isinstance(op, If):
-            sources = [region.end.operands[value.index] for region in op.regions]
-        elif isinstance(op, For | While):
-            inner = op.body.arguments[value.index - len(op.results)]
-            if _made_of(op.body.end.operands[value.index], inner):
-                sources = (op.initial[value.index],)
-        todo += [v for v in sources if v not in seen]
-        seen.update(sources)
-    return False
+def _is_made_of(new: Value, old: Value) -> bool:
+    return made_of(new, lambda value: value is old)
 
 
 def _is_private(old: Value, end: Op, index: int) -> bool:

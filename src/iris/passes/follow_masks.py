@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from iris.errors import MaskError, SourceSpot
 from iris.ir import math, tile
 from iris.ir.accumulation import identity
 from iris.ir.control import For, If, While, Yield
@@ -25,6 +24,7 @@ from iris.passes.masks import (
     of_shape,
     origin_of,
     shape_of,
+    sizes_of,
     without,
 )
 from iris.passes.pipeline import Pass
@@ -134,12 +134,24 @@ def _of_choice(condition: Value, on_true: Mask, on_false: Mask, masks: Masks) ->
     if not on_true and not on_false:
         return both
     every = (*chooses, *on_true, *on_false)
-    axes = axes_of(every)
-    size = {a: s for f in every for a, s in zip(f.axes, shape_of(f.value), strict=True)}
-    sizes = tuple(size[a] for a in axes)
+    axes, sizes = axes_of(every), sizes_of(every)
     where, one, other = (masks.holds(m, axes, sizes) for m in (chooses, on_true, on_false))
     value = masks.make(math.Select(where, one, other))
     return (*both, Factor(value, axes, origin))
+
+
+@follow(tile.Update)
+def update(op: tile.Update, masks: Masks) -> None:
+    """Where the new value is masked and the old one is not, the old one stays."""
+    old, new = masks[op.old], masks[op.new]
+    lost, gained = without(new, old), without(old, new)
+    value, mask = masks.select(lost, op.new, op.old), old if lost else new
+    if lost and gained:
+        mask = (*without(old, gained), *masks.either(lost, gained))
+    value.name = value.name or op.result.name
+    op.result.replace_by(value)
+    op.erase()
+    masks[value] = mask
 
 
 # Ops that move lanes about.
@@ -178,26 +190,21 @@ def transpose(op: tile.Transpose, masks: Masks) -> None:
 
 @follow(tile.Reshape)
 def reshape(op: tile.Reshape, masks: Masks) -> None:
-    """Axes may be split, and those be merged that a factor lies along together."""
+    """A factor is reshaped along the groups of axes that it lies along, spread over the whole of
+    each."""
     before, after = shape_of(op.x), shape_of(op.result)
     groups = _groups(before, after)
 
     def reshaped(factor: Factor) -> Factor:
-        axes: Axes = ()
-        for old, new in groups:
-            own = [a for a in old if a in factor.axes]
-            if own and own != old:
-                where = f" of the load at {factor.origin}" if factor.origin else " of a load"
-                spot = SourceSpot.of_line(*op.location) if op.location else None
-                raise MaskError(
-                    f"the mask{where} cannot be followed through the reshape from {op.x.type} to "
-                    f"{op.result.type}, which mixes masked axes with others; give the load "
-                    "other=, the value of its masked elements",
-                    spot,
-                )
-            if own:
-                axes += tuple(new)
+        old, new = {*factor.axes}, set[int]()
+        for some, others in groups:
+            if not old.isdisjoint(some):
+                old.update(some)
+                new.update(others)
+        axes, wide = tuple(sorted(new)), tuple(sorted(old))
         value = factor.value
+        if wide != factor.axes:
+            value = masks.spread(value, factor.axes, wide, tuple(before[a] for a in wide))
         if not axes:
             while shape_of(value):  # of one element
                 value = masks.make(tile.Reduce(ReduceKind.ANY, 0, value))

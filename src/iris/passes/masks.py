@@ -14,6 +14,7 @@ from iris.ir.core import Facet, Location, Op, Region, Value
 from iris.ir.math import Constant, element_type
 from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, ElementType, Tile, bool_
+from iris.ir.updates import ELEMENTWISE
 
 
 @dataclass(frozen=True)
@@ -42,16 +43,6 @@ Rule = Callable[[Op, "Masks"], None]
 Values = tuple[Value, ...]
 
 follow = Facet("mask")
-ELEMENTWISE = (
-    math.Unary,
-    math.Binary,
-    math.Fma,
-    math.Compare,
-    math.Select,
-    math.Cast,
-    math.Bitcast,
-    math.AssumeDivisible,
-)
 
 
 def join(*masks: Mask) -> Mask:
@@ -85,6 +76,12 @@ def _follows(factor: Factor, mask: Mask) -> bool:
 
 def axes_of(mask: Mask) -> Axes:
     return tuple(sorted({a for f in mask for a in f.axes}))
+
+
+def sizes_of(mask: Mask) -> tuple[int, ...]:
+    """How long the axes of a mask are."""
+    size = {a: s for f in mask for a, s in zip(f.axes, shape_of(f.value), strict=True)}
+    return tuple(size[a] for a in axes_of(mask))
 
 
 def origin_of(mask: Mask) -> Location | None:
@@ -125,7 +122,7 @@ class Masks:
             if op.terminator:  # what it carries is its parent's to follow
                 break
             masked = any(v in self.of for v in op.operands)
-            if masked or op.regions or isinstance(op, tile.MaskedLoad):
+            if masked or op.regions or isinstance(op, tile.MaskedLoad | tile.Update):
                 self.go_to(op)
                 rule: Rule = follow[type(op)]
                 rule(op, self)
@@ -241,6 +238,12 @@ class Masks:
         scalar = not axes_of(mask)
         where = self.holds(mask, (), ()) if scalar else self.holds_in(mask, shape)
         return self.make(math.Select(where, x, other))
+
+    def either(self, one: Mask, other: Mask) -> Mask:
+        """Where one of two masks holds."""
+        axes, sizes = axes_of((*one, *other)), sizes_of((*one, *other))
+        value = self.make(math.Or(self.holds(one, axes, sizes), self.holds(other, axes, sizes)))
+        return (Factor(value, axes, origin_of((*one, *other))),)
 
     def any_along(self, mask: Mask, axis: int, shape: tuple[int, ...]) -> Factor:
         """Where a mask holds somewhere along an axis; that axis is dropped, not renumbered."""

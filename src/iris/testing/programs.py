@@ -12,7 +12,6 @@ drawn as distances back, so any step can go without harm to the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 
 from hypothesis import strategies as st
 
@@ -38,6 +37,8 @@ STEP_BYTES = 16
 CONFIG_BYTES = 120
 GENERIC = ("canonicalize", "cse", "dce", "fold", "licm")
 
+# What `follow-masks` leaves nothing of.
+_MASKED = (tile_ir.MaskedLoad, tile_ir.Update)
 # How much more often than others, as programs are made of these.
 _WEIGHTS: dict[type[Op], int] = {
     math.Add: 3,
@@ -65,6 +66,7 @@ _WEIGHTS: dict[type[Op], int] = {
     tile_ir.Transpose: 4,
     tile_ir.Scan: 4,
     tile_ir.MaskedLoad: 8,
+    tile_ir.Update: 2,
     graph_ir.Broadcast: 5,
     graph_ir.Reshape: 4,
     graph_ir.Transpose: 4,
@@ -92,10 +94,10 @@ def tile(
 
     `ops` are the ops that they are made of, besides those that make operands for them; `max_ops`
     how many of those there are at most; `dtypes` those of their data.  `masked`: with
-    `tile.masked_load`, for passes that run before `follow-masks`.
+    `tile.masked_load` and `tile.update`, for passes that run before `follow-masks`.
     """
-    chosen = [cls for cls in _known_ops(make_tile) if masked or cls is not tile_ir.MaskedLoad]
-    return _programs(partial(TileDraft, masked=masked), chosen, ops, max_ops, dtypes)
+    chosen = [cls for cls in _known_ops(make_tile) if masked or cls not in _MASKED]
+    return _programs(TileDraft, chosen, ops, max_ops, dtypes)
 
 
 def graph(

@@ -170,13 +170,10 @@ def expand_dims(cls: type[tile.ExpandDims], draft: TileDraft, choices: Choices) 
 
 @make_tile(tile.Reshape)
 def reshape(cls: type[tile.Reshape], draft: TileDraft, choices: Choices) -> None:
-    """Any shape of as many elements; of what is masked, which then could not be followed, only
-    ones that add a size of 1."""
+    """Any shape of as many elements."""
     x = draft.some_shaped(ALL, choices)
     type_ = element_type(x.type)
     shapes = _shapes(prod(type_.shape))
-    if x in draft.masked:
-        shapes = [type_.shape, (*type_.shape, 1)] if len(type_.shape) < 3 else [type_.shape]
     draft.add(tile.Reshape(x, Tile(choices.of(shapes), type_.element)))
 
 
@@ -250,6 +247,12 @@ def masked_load(cls: type[tile.MaskedLoad], draft: TileDraft, choices: Choices) 
     if mask is None:
         mask = draft.like(type_.with_element(bool_), choices)
     draft.add(tile.MaskedLoad(found.memory.pointer, found.offset, mask))
+
+
+@make_tile(tile.Update)
+def update(cls: type[tile.Update], draft: TileDraft, choices: Choices) -> None:
+    old = draft.some(ALL, choices)
+    draft.add(tile.Update(old, draft.other(old, choices)))
 
 
 def place_to_write(

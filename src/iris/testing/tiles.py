@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from iris.ir import math, tile
 from iris.ir.control import For, If, Return, Yield
-from iris.ir.core import Facet, Level, Module, Op, Region, Value
+from iris.ir.core import Facet, Level, Module, Region, Value
 from iris.ir.literal import encode
 from iris.ir.math import element_type
 from iris.ir.types import DTYPES, DType, ElementType, Ptr, Tile, bool_, i32
@@ -51,17 +51,13 @@ class TileDraft(Draft):
     deepest = 3
     moving = (tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose)
 
-    def __init__(
-        self, steps: Sequence[Step], choices: Choices, dtypes: Sequence[DType], *, masked: bool
-    ):
+    def __init__(self, steps: Sequence[Step], choices: Choices, dtypes: Sequence[DType]):
         super().__init__(steps, choices, dtypes)
         self.inputs: list[Memory] = []
         self.owned: list[Memory] = []
         self.counters: dict[tuple[DType, tile.AtomicKind], Memory] = {}
         self.places: list[Place] = []
         self.scalars: dict[DType, Value] = {}
-        self.masked: set[Value] = set()  # what may have elements that must not count
-        self.may_mask = masked
         x, y, z = (1 + choices.below(4), 1 + choices.below(3), 1 + choices.below(2))
         self.grid: Grid = (x, y, z) if choices.flag() else (x, 1, 1)
         self.dtypes = self.some_dtypes(choices)
@@ -85,21 +81,9 @@ class TileDraft(Draft):
                 number = self.put(math.Add(number, further))
         return number
 
-    def note(self, op: Op) -> None:
-        super().note(op)
-        if self.may_mask and (
-            isinstance(op, tile.MaskedLoad)
-            # What loops and branches carry may be masked before they are done, or after.
-            or op.regions
-            or any(v in self.masked for v in op.operands)
-        ):
-            self.masked.update(op.results)
-
     @contextmanager
     def inside(self, region: Region) -> Iterator[None]:
         places, self.places = self.places, list(self.places)
-        if self.may_mask:
-            self.masked.update(region.arguments)
         with super().inside(region):
             yield
         self.places = places

@@ -1,0 +1,55 @@
+"""What is made of a value element by element, as a variable is that a program updates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from iris.ir import math, tile
+from iris.ir.control import For, If, While
+from iris.ir.core import Value
+from iris.ir.math import element_type
+
+ELEMENTWISE = (
+    math.Unary,
+    math.Binary,
+    math.Fma,
+    math.Compare,
+    math.Select,
+    math.Cast,
+    math.Bitcast,
+    math.AssumeDivisible,
+    tile.Update,
+)
+
+
+def made_of(new: Value, is_old: Callable[[Value], bool]) -> bool:
+    """Whether a value is made, element by element, of one that `is_old` knows."""
+    todo, seen = [new], {new}
+    while todo:
+        value = todo.pop()
+        if is_old(value):
+            return True
+        sources = [v for v in _sources(value) if v not in seen]
+        todo += sources
+        seen.update(sources)
+    return False
+
+
+def _sources(value: Value) -> Sequence[Value]:
+    """What an element of a value is made of, where that is one element of each."""
+    op = value.op
+    if isinstance(op, math.Select):
+        return op.operands[1:]
+    if isinstance(op, ELEMENTWISE):
+        return op.operands
+    if isinstance(op, tile.Broadcast | tile.ExpandDims):
+        return () if element_type(op.x.type).shape else op.operands
+    if isinstance(op, tile.Dot):
+        return op.operands[2:]
+    if isinstance(op, If):
+        return [region.end.operands[value.index] for region in op.regions]
+    if isinstance(op, For | While):
+        inner = op.body.arguments[value.index - len(op.results)]
+        if made_of(op.body.end.operands[value.index], lambda v: v is inner):
+            return (op.initial[value.index],)
+    return ()
