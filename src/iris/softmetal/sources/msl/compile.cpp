@@ -214,9 +214,16 @@ size_t metal_in_contract(std::string_view directive) {
     return fp == "fp" && what.substr(0, 8) == "contract" ? place : std::string_view::npos;
 }
 
-// Metal's own headers are there already.  Blank lines stand for them.
-std::string in_terms_of_clang(std::string source) {
-    for (const Token &token : tokens_of(source)) {
+// Metal's own headers are there already, and memory is always coherent: `coherent(device)` says nothing.  Blanks
+// stand for both.
+std::string in_terms_of_clang(std::string source, unsigned version) {
+    const std::vector<Token> tokens = tokens_of(source);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+        const Token &token = tokens[i];
+        if (version >= 320 && token.is("coherent") && i + 3 < tokens.size() && tokens[i + 1].is("(") &&
+            tokens[i + 3].is(")")) {
+            std::fill(source.begin() + token.at, source.begin() + tokens[i + 3].end(), ' ');
+        }
         if (token.kind != Token::directive) continue;
         if (is_metals_own(token.text)) {
             std::fill(source.begin() + token.at, source.begin() + token.end(), ' ');
@@ -246,7 +253,7 @@ bool has_macros(const std::string &source, const Options &options) {
 
 // The text after its own macros and conditions, and before Metal's: what the translator can read.
 Outcome preprocess(std::string source, const Options &options, const Settings &with) {
-    source = in_terms_of_clang(std::move(source));
+    source = in_terms_of_clang(std::move(source), options.version);
     if (!has_macros(source, options)) return {true, source};
     const MemoryFile input(definitions(options) + "#line 1 \"" + program_source + "\"\n" + source), output;
     const Outcome outcome = run_program({with.compiler, "-E", "-x", "c++", "-std=c++17", "-w", "-nostdinc",

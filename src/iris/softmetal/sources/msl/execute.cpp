@@ -10,7 +10,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -140,20 +142,58 @@ private:
         }
     }
 
-    std::string help(Shared &shared, Member &member, Runner &runner) {
+    // Threadgroups that wait for others take turns, each with a runner of its own; all have started before
+    // one has its second turn.
+    std::string help(Shared &shared, Member &member, Runner &first) {
+        struct InTurn {
+            Runner *runner;
+            Clock::rep must_end_by;
+        };
         const auto allowed = std::chrono::duration_cast<Clock::duration>(
             std::chrono::duration<double>(shared.job->seconds));
-        for (;;) {
-            const unsigned long number = shared.next++;
-            if (number >= shared.threadgroups) return "";
-            member.must_end_by = (Clock::now() + allowed).time_since_epoch().count();
-            std::string error = runner.run(*shared.job, number);
+        const softmetal::Size most = shared.job->launch.threads_per_threadgroup;
+        std::vector<std::unique_ptr<Runner>> more;
+        std::vector<Runner *> idle = {&first};
+        std::deque<InTurn> waiting_for_others;
+        std::string error;
+        while (error.empty() && !shared.failed) {
+            const unsigned long number = shared.next < shared.threadgroups ? shared.next++ : shared.threadgroups;
+            InTurn now = {};
+            if (number < shared.threadgroups) {
+                if (idle.empty()) {
+                    try {
+                        more.push_back(std::make_unique<Runner>(most.x * most.y * most.z));
+                    } catch (const std::bad_alloc &) {
+                        error = "there is no memory for so many threadgroups that wait for others";
+                        break;
+                    }
+                    idle.push_back(more.back().get());
+                }
+                now = {idle.back(), (Clock::now() + allowed).time_since_epoch().count()};
+                idle.pop_back();
+                member.must_end_by = now.must_end_by;
+                error = now.runner->run(*shared.job, number);
+            } else if (!waiting_for_others.empty()) {
+                now = waiting_for_others.front();
+                waiting_for_others.pop_front();
+                member.must_end_by = now.must_end_by;
+                error = now.runner->resume();
+            } else {
+                break;
+            }
             member.must_end_by = 0;
-            if (!error.empty()) {
-                shared.next = shared.threadgroups;
-                return error;
+            if (now.runner->is_paused()) {
+                waiting_for_others.push_back(now);
+            } else {
+                idle.push_back(now.runner);
             }
         }
+        if (!error.empty()) {
+            shared.failed = true;
+            shared.next = shared.threadgroups;
+        }
+        for (const InTurn &left : waiting_for_others) left.runner->drop();
+        return error;
     }
 
     void watch() {

@@ -112,6 +112,15 @@ void Races::start_threadgroup(unsigned number, const char *arena) {
     threadgroup_passed(~0u);
 }
 
+Races::Standing Races::standing() const { return {group, regions[0].start, {since[0], since[1]}}; }
+
+void Races::resume(const Standing &left) {
+    ++now;
+    group = left.group;
+    regions[0].start = left.arena;
+    std::copy(left.since, left.since + 2, since);
+}
+
 void Races::threadgroup_passed(unsigned memory) {
     ++now;
     if (memory & softmetal::threadgroup_memory_flag) since[0].threadgroup = now;

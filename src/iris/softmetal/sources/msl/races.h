@@ -28,6 +28,11 @@ public:
     // Order that fences make, with atomics, is not followed: from here on, device memory is not looked at.
     void fence() { fenced = true; }
 
+    // Of a threadgroup that lets others go on: what brings it back.
+    struct Standing;
+    Standing standing() const;
+    void resume(const Standing &);
+
     // Called on a kernel's stack, which may be left at any time: so this takes no lock, as the heap would.
     enum class Outcome { in_order, race, no_room };
     Outcome touch(unsigned thread, const void *address, unsigned long bytes, softmetal::Use,
@@ -90,6 +95,12 @@ private:
     bool in_order(const Record &earlier, const Record &mine, bool is_device) const;
     void keep(Record *two, const Record &mine, bool is_device) const;
     std::string who(const Record &, bool with_group) const;
+};
+
+struct Races::Standing {
+    unsigned group = 0;
+    const char *arena = nullptr;
+    Since since[2] = {};
 };
 
 }  // namespace msl

@@ -20,6 +20,9 @@ using softmetal::simdgroup_width;
 
 const char race[] = "race";
 
+// How often each thread comes to a fence before its threadgroup is taken to wait for others.
+constexpr unsigned fences_before_pause = 16;
+
 // A thread that waits at a barrier, or has ended, waits for one of these.
 const Operation barrier_operation = {"threadgroup_barrier", nullptr, false};
 const Operation end_operation = {"the end", nullptr, false};
@@ -66,7 +69,10 @@ void touched(const void *address, unsigned long bytes, softmetal::Use use, const
     // Kernels that are only asked run nowhere.
     if (current_runner) current_runner->touched(address, bytes, use, (const char *)program_counter - 1);
 }
-void fence() { current_runner->running_job().races->fence(); }
+void fence() {
+    // Kernels that are only asked run nowhere.
+    if (current_runner) current_runner->fence();
+}
 
 }  // namespace
 
@@ -81,17 +87,16 @@ Runner *Runner::current() {
     return current_runner;
 }
 
-Runner::Runner() : fibers(new Fiber[most_threads]()), stacks(most_threads) {
+Runner::Runner(unsigned threads) : fibers(new Fiber[threads]()), stacks(threads) {
     void *made = mmap(nullptr, arena_bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (made == MAP_FAILED) throw std::bad_alloc();
     arena = static_cast<char *>(made);
     mprotect(arena + arena_bytes, 4096, PROT_NONE);
-    current_runner = this;
 }
 
 Runner::~Runner() {
     munmap(arena, arena_bytes + 4096);
-    current_runner = nullptr;
+    if (current_runner == this) current_runner = nullptr;
 }
 
 std::string Runner::run(const Job &job, unsigned long number) {
@@ -110,21 +115,42 @@ std::string Runner::run(const Job &job, unsigned long number) {
     place_memory();
     if (job.races) job.races->start_threadgroup(unsigned(number), arena);
     failure.clear();
+    fences_left = fences_before_pause * group.threads.x * group.threads.y * group.threads.z;
     start_round();
+    current_runner = this;
     running = next_simdgroup();
+    return go_on();
+}
+
+std::string Runner::go_on() {
     in_kernel = true;
     softmetal_switch(&scheduler, fibers[running].stack_pointer);
     in_kernel = false;
+    if (paused) {
+        if (job->races) left = job->races->standing();
+        return "";
+    }
     if (stopped.what) {
-        failure = stopped.text(job, stacks);
-        if (stopped.what == race) failure += ": " + job.races->conflict_text(job, memory_at(stopped.address));
+        failure = stopped.text(*job, stacks);
+        if (stopped.what == race) failure += ": " + job->races->conflict_text(*job, memory_at(stopped.address));
         stopped = {};
     }
-    if (!failure.empty()) {
-        prepared = 0;  // fibers are left where they were
-        if (shadow_in_use()) stacks.make_touchable();
-    }
+    if (!failure.empty()) drop();
     return failure;
+}
+
+std::string Runner::resume() {
+    paused = false;
+    current_runner = this;
+    if (job->races) job->races->resume(left);
+    return go_on();
+}
+
+// Fibers are left where they were.
+void Runner::drop() {
+    paused = false;
+    prepared = 0;
+    if (shadow_in_use()) stacks.make_touchable();
 }
 
 char Runner::space_of(const void *address) const {
@@ -270,6 +296,14 @@ void Runner::meet(const Operation *operation, Place place, void *with) {
 void Runner::barrier(Place place, unsigned memory) {
     ordered_memory &= memory;
     meet(&barrier_operation, place, nullptr);
+}
+
+void Runner::fence() {
+    if (job->races) job->races->fence();
+    if (fences_left--) return;
+    fences_left = group.threads.x * group.threads.y * group.threads.z;
+    paused = true;
+    softmetal_switch(&fibers[running].stack_pointer, scheduler);
 }
 
 void Runner::touched(const void *address, unsigned long bytes, softmetal::Use use, const void *program_counter) {

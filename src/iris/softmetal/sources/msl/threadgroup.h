@@ -7,21 +7,26 @@
 
 #include "execute.h"
 #include "fibers.h"
+#include "races.h"
 #include "threadgroup_limits.h"
 
 namespace msl {
 
 class Runner {
 public:
-    Runner();
+    explicit Runner(unsigned threads = most_threads);
     ~Runner();
 
-    // Runs one threadgroup.  Returns what went wrong, or nothing.
+    // Runs one threadgroup until it ends, or lets others go on.  Returns what went wrong, or nothing.
     std::string run(const Job &job, unsigned long number);
+    bool is_paused() const { return paused; }
+    std::string resume();
+    void drop();  // instead
 
     // What the threads call.
     void meet(const softmetal::Operation *, softmetal::Place, void *operands);
     void barrier(softmetal::Place, unsigned memory);
+    void fence();
     void touched(const void *address, unsigned long bytes, softmetal::Use, const void *program_counter);
     char *threadgroup_memory() const { return arena_start; }
     char space_of(const void *address) const;
@@ -69,6 +74,11 @@ private:
     std::string failure;
     Stop stopped;
 
+    // A threadgroup that comes to fences again and again may wait for others.
+    unsigned fences_left = 0;
+    bool paused = false;
+    Races::Standing left;
+
     // The simdgroups in the order of this round, which lasts from barrier to barrier.
     Simdgroup simdgroups[most_simdgroups];
     unsigned simdgroup_count = 0, round[most_simdgroups], round_at = 0;
@@ -109,6 +119,7 @@ private:
     unsigned operate(unsigned lanes, const softmetal::Operation &, softmetal::Place);
     void go_to(unsigned thread);
     [[noreturn]] void abandon();
+    std::string go_on();
 };
 
 }  // namespace msl
