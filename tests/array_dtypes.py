@@ -104,7 +104,7 @@ DIFFERENCES = (
         lambda name, given, numpy: I32 if name in COUNTS else numpy,
     ),
     Difference(
-        "bools and a Python int",
+        "bools and a Python int, and Python ints alone",
         "i32",
         "int64",
         lambda name, given, numpy: I32 if given == (BOOL,) and numpy == I64 else numpy,

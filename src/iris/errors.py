@@ -123,6 +123,10 @@ class DTypeError(UserError, TypeError):
     """A dtype that does not exist, or that does not go where it is used."""
 
 
+class RangeError(DTypeError, OverflowError):
+    """A number that its dtype does not hold."""
+
+
 class ShapeError(UserError, ValueError):
     """A shape that is not constant, not made of powers of two, or does not fit."""
 

@@ -16,7 +16,7 @@ from tracing_arrays import trace
 X = np.ones((4, 3), np.float32)
 I = np.array([0, 2], np.int32)  # noqa: E741
 B = X > 0
-BUILTIN = (TypeError, ValueError, IndexError)
+BUILTIN = (TypeError, ValueError, IndexError, OverflowError)
 
 
 def is_traced(x: Any) -> bool:
@@ -151,6 +151,14 @@ BAD: list[Callable[[Any, Any, Any], Any]] = [
     lambda x, i, b: list(x[0, 0] if is_traced(x) else np.array(1.0)),
     lambda x, i, b: operator.iadd(x[0], x),
     lambda x, i, b: operator.iadd(i, 1.5),
+    lambda x, i, b: i + 2**31,
+    lambda x, i, b: (i > 0).astype(np.uint8) - 300,
+    lambda x, i, b: np.full_like(i, 2**40),
+    lambda x, i, b: i.max(initial=2**40),
+    lambda x, i, b: i << 2**40,
+    lambda x, i, b: written(i, 0, 2**40),
+    lambda x, i, b: x + None,
+    lambda x, i, b: x + "a",
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.errors import DTypeError, ShapeError
+from iris.errors import DTypeError, RangeError, ShapeError
 from iris.frontend.arrays.trace import current
 from iris.frontend.tracing import error_here, rules_as
 from iris.ir import graph, literal, math
@@ -26,7 +26,7 @@ def constant(number: bool | int | float, dtype: DType, shape: tuple[int, ...] = 
     if isinstance(number, float) and dtype.is_integer and not number.is_integer():
         raise error_here(DTypeError, f"{number} is no {dtype}")
     if not dtype.is_float:
-        with rules_as(DTypeError):
+        with rules_as(RangeError):
             return current().emit(Constant(int(number), type_))
     try:
         bits = literal.encode(float(number), dtype)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from iris.errors import DTypeError
+from iris.errors import RangeError
 from iris.frontend.arrays.trees import Leaf
 from iris.frontend.tracing import error_here
 from iris.ir.core import Location, Value
@@ -40,7 +40,7 @@ class Narrowed(NamedTuple):
         what = names if self.value.op is None else f"a number that is made of {names}"
         where = "" if self.location is None else f" at {self.location}"
         raise error_here(
-            DTypeError,
+            RangeError,
             f"{what} is {number}, and does not fit arrays of {self.dtype}, which it meets{where}: "
             "use astype there, on these or on the number",
         )

@@ -15,7 +15,7 @@ from iris.frontend.arrays.protocol import implements, ufunc
 from iris.frontend.arrays.shapes import as_axes, as_axis, flat, transpose, with_axes
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.ufuncs import isnan
-from iris.frontend.arrays.values import cast, emit, operand, over_shape, spread, traced
+from iris.frontend.arrays.values import cast, emit, in_dtype, operand, over_shape, spread, traced
 from iris.frontend.tracing import error_here, rules_as
 from iris.ir import graph, math
 from iris.ir.tile import ReduceKind
@@ -54,7 +54,12 @@ def _chosen(x: TracedArray, where: Any, neutral: Any) -> TracedArray:
 
 
 def _with_initial(kind: type[math.Binary], found: TracedArray, initial: Any) -> TracedArray:
-    return binary(kind, found, initial) if _is_given(initial) else found
+    return binary(kind, found, _initial(found, initial)) if _is_given(initial) else found
+
+
+def _initial(x: TracedArray, initial: Any) -> TracedArray:
+    """What a reduction starts with, in the dtype that it has without."""
+    return in_dtype(operand(initial), x.element)
 
 
 # Sums and products.
@@ -268,7 +273,7 @@ def _extreme(
                 raise error_here(
                     LanguageError, f"where= of a {kind.value} needs initial=, for where none holds"
                 )
-            x = select(where, x, initial)
+            x = select(where, x, _initial(x, initial))
         axes = as_axes(axis, x.ndim)
         if _is_given(initial) and not x.size and 0 in [x.shape[i] for i in axes]:
             sizes = [1 if i in axes else size for i, size in enumerate(x.shape)]
