@@ -24,7 +24,6 @@ from iris.testing.levels import Disagreement, Expected
 from support import counts
 
 SIMDGROUPS = (4,) if counts(0, 1) == 0 else (1, 4)
-PROLOGUE = MSL.prologue + MSL.exact_pragma
 # What runs Metal here.
 METAL = "metal" if sys.platform == "darwin" else "softmetal"
 SEEDS = (0, 1, 2, 3, 4) if METAL == "softmetal" else (0,)
@@ -40,13 +39,15 @@ def library() -> ctypes.CDLL:
 
 
 def together(sources: Sequence[Source]) -> list[Source]:
-    """Kernels in one text, each in a namespace of its own."""
+    """Kernels in one text, each in a namespace of its own: all with fast math, or none."""
+    exact = MSL.prologue + MSL.exact_pragma
+    prologue = exact if sources[0].text.startswith(exact) else MSL.prologue
     parts = []
     for number, source in enumerate(sources):
-        assert source.text.startswith(PROLOGUE)
-        body = source.text.removeprefix(PROLOGUE)
+        assert source.text.startswith(exact) == (prologue is exact)
+        body = source.text.removeprefix(prologue)
         parts.append(f"namespace k{number} {{\n{body}}}\n")
-    text = PROLOGUE + "".join(parts)
+    text = prologue + "".join(parts)
     return [
         replace(source, text=text, entry=f"k{number}::{source.entry}")
         for number, source in enumerate(sources)

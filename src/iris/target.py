@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf, pi
 from types import MappingProxyType
 
 #: How far a math function of f32 may be from the truth, in units of the last place of that.
@@ -30,6 +31,41 @@ ULPS: Mapping[str, float] = MappingProxyType(
 #: The same for what Metal has not, expanded (`expand-math`), if all that it is expanded to is
 #: rounded correctly.
 EXPANSION_ULPS: Mapping[str, float] = MappingProxyType({"erf": 1, "sigmoid": 3})
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How far a function of f32 may be from the truth.
+
+    >>> FAST_MATH["exp"].ulps_per_unit
+    2
+    """
+
+    ulps: float = 0.0  # units in the last place of the truth
+    ulps_per_unit: float = 0.0  # as many more for each 1 that the argument is away from 0
+    distance: float = 0.0  # in place of units
+    domain: tuple[float, float] = (-inf, inf)  # nothing is promised for other arguments
+
+
+#: The same with fast math.  [Metal Shading Language Specification 4.1, table 8.2: single precision
+#: with fast math]  `sqrt` is `x * rsqrt(x)`, special cases handled.  Kernels call the precise forms
+#: of `log`, `log2`, `tanh` and `pow`: the fast ones have no value for some plain arguments.
+FAST_MATH: Mapping[str, Accuracy] = MappingProxyType(
+    {
+        "cos": Accuracy(distance=2.0**-13, domain=(-pi, pi)),
+        "exp": Accuracy(ulps=3, ulps_per_unit=2),
+        "exp2": Accuracy(ulps=3, ulps_per_unit=2),
+        **{name: Accuracy(ULPS[name]) for name in ("log", "log2", "pow", "tanh")},
+        "rsqrt": Accuracy(ulps=2),
+        "sin": Accuracy(distance=2.0**-13, domain=(-pi, pi)),
+        "sqrt": Accuracy(ulps=3),
+        "div": Accuracy(ulps=2.5),  # where the reciprocal of the divisor is a normal number, too
+        # Expanded: twice what `exp` may be off, as a unit of that may be two of these; and of the
+        # exponential that `sigmoid` divides by, what `div` promises nothing for.
+        "erf": Accuracy(ulps=6),
+        "sigmoid": Accuracy(ulps=14, ulps_per_unit=4, domain=(-87, inf)),
+    }
+)
 
 
 #: Elements in a cycle: `alu` does fused multiply-adds of floats of 16 or 32 bits, and sums of
@@ -145,6 +181,8 @@ class AppleGPU:
     language: tuple[int, int] = (3, 2)
     #: How far off each math function of f32 may be; see `ULPS`.
     ulps: Mapping[str, float] = field(default_factory=lambda: ULPS, hash=False)
+    #: The same with fast math; see `FAST_MATH`.
+    fast_math: Mapping[str, Accuracy] = field(default_factory=lambda: FAST_MATH, hash=False)
 
     @property
     def fences(self) -> bool:

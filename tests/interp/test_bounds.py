@@ -98,17 +98,17 @@ def test_the_values_are_those_of_the_interpreter(program: Program) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("exact_math", [True, False])
+@pytest.mark.parametrize("math", ["as interpreted", "as promised", "fast"])
 @pytest.mark.parametrize(
     "change", [lambda program: program, wild.inexact], ids=["as is", "inexact"]
 )
 def test_few_elements_are_undetermined(
-    change: Any, exact_math: bool, capsys: pytest.CaptureFixture[str]
+    change: Any, math: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     counted = Agreement()
 
     @settings(max_examples=counts(100, 2000))
-    @given(programs.tile())
+    @given(programs.tile(fast_math=math == "fast"))
     def count(drawn: Program) -> None:
         nonlocal counted
         program = change(drawn)
@@ -116,7 +116,7 @@ def test_few_elements_are_undetermined(
             program.function,
             program.grid,
             program.make_arguments(),
-            exact_math=exact_math,
+            exact_math=math == "as interpreted",
             output=lambda line: None,
         )
         for array in errors.values():
@@ -467,3 +467,113 @@ def test_the_interpreter_is_not_changed_by_what_runs_beside_it() -> None:
     run(HEAD, body, x, found, z, grid=5)
     interp.run(function(HEAD, body), (5, 1, 1), [x, expected, z])
     assert found == expected
+
+
+# Fast math.
+
+
+def fast(body: str, *inputs: Any) -> tuple[Array, Array]:
+    """What the interpreter makes of %x, %y and so on, and how far any order may be from that."""
+    arrays = [np.asarray(x, np.float32) for x in inputs]
+    size = len(arrays[0])
+    names = "xyzw"[: len(arrays)]
+    arguments = ", ".join(f"%{name.upper()}: ptr<f32>" for name in names)
+    loads = [f"  %{n}: tile<{size}xf32> = tile.load %{n.upper()}, %i" for n in names]
+    lines = [f"  {line.strip()}" for line in body.replace("T", f"tile<{size}xf32>").splitlines()]
+    text = [
+        f"func tile @f fast_math=true({arguments}, %Out: ptr<f32>) {{",
+        f"  %i: tile<{size}xi32> = tile.arange 0",
+        *loads,
+        *lines,
+        "  tile.store %Out, %i, %r",
+        "  return",
+        "}",
+    ]
+    (only,) = parse("\n".join(text))
+    assert isinstance(only, Func)
+    out = np.zeros(size, np.float32)
+    (errors,) = bounds.run(only, (1, 1, 1), [*arrays, out], exact_math=False).values()
+    return out, errors
+
+
+def test_terms_that_cancel_may_be_left_out() -> None:
+    """`(x + y) - x` may be y."""
+    x, y = [1e8, 3e6, 16.0, 1.0], [0.1, 0.3, 0.7, 0.1]
+    made, errors = fast("%s: T = add %x, %y\n%r: T = sub %s, %x", x, y)
+    assert (np.abs(made - np.float32(y)) <= errors).all()
+    assert (errors < 100 * ULP * np.float32(x)).all()
+
+
+def test_sums_of_products_may_be_products_of_sums() -> None:
+    chance = np.random.default_rng(0)
+    x, y, z = chance.normal(0, 1, (3, 64)).astype(np.float32)
+    made, errors = fast("%a: T = mul %x, %z\n%b: T = mul %y, %z\n%r: T = add %a, %b", x, y, z)
+    assert (np.abs(made - (x + y) * z) <= errors).all()
+    assert (np.abs(made - np.float32(x * np.float64(z) + y * np.float64(z))) <= errors).all()
+    assert (errors < 16 * ULP * (np.abs(x) + np.abs(y)) * np.abs(z)).all()
+
+
+def test_a_sum_made_by_a_loop_may_be_made_in_any_order() -> None:
+    body = """
+    %zero: i32 = constant 0
+    %one: i32 = constant 1
+    %many: i32 = constant 100
+    %start: T = constant 0.0
+    %r: T = for %zero, %many, %one (%k: i32, %sum: T = %start) {
+    %f: f32 = cast %k
+    %wide: T = tile.broadcast %f
+    %term: T = mul %wide, %x
+    %square: T = mul %term, %term
+    %next: T = add %sum, %square
+    yield %next
+    }
+    """
+    x = np.random.default_rng(0).normal(0, 1, 16).astype(np.float32)
+    made, errors = fast(body, x)
+    terms = (np.arange(100, dtype=np.float32)[:, None] * x) ** 2
+    for order in (terms, terms[::-1], np.sort(terms, 0)):
+        assert (np.abs(made - np.add.accumulate(order)[-1]) <= errors).all()
+    assert (errors < 100 * 300 * ULP * made).all()
+
+
+def test_sums_and_products_of_small_integers_are_exact_in_any_order() -> None:
+    x, y = np.arange(-8, 8), np.arange(16) % 5
+    made, errors = fast("%p: T = mul %x, %y\n%s: T = add %p, %x\n%r: T = sub %s, %y", x, y)
+    assert (errors[made != 0] == 0).all()
+    assert (errors[made == 0] == 5e-324).all()  # of a zero the sign is not kept
+
+
+def test_infinity_and_nan_stay_what_they_are() -> None:
+    made, errors = fast("%s: T = add %x, %y\n%r: T = exp %s", [-INF, INF, NAN, 0], [1, 2, 3, 1])
+    np.testing.assert_array_equal(made[:3], [0, INF, NAN])
+    assert (np.isfinite(errors)).all()
+    assert (errors[1:3] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs"),
+    [
+        ("%r: T = sub %x, %y", [[INF], [INF]]),
+        ("%a: T = mul %x, %y\n%r: T = mul %a, %x", [[1e30], [1e-30]]),
+        ("%r: T = div %x, %y", [[1], [0]]),
+        ("%r: T = div %x, %y", [[1], [1e-39]]),
+        ("%r: T = sin %x", [[3.2]]),
+        ("%r: T = cos %x", [[-INF]]),
+    ],
+)
+def test_what_fast_math_leaves_open(body: str, inputs: Any) -> None:
+    assert fast(body, *inputs)[1].tolist() == [INF]
+
+
+def test_functions_are_as_far_off_as_the_specification_of_fast_math_allows() -> None:
+    x = np.array([0.25, -3, 10, 80], np.float32)
+    made, errors = fast("%r: T = exp %x", x)
+    units = errors / np.spacing(made)
+    assert (units >= 3 + np.floor(np.abs(2 * x))).all()
+    assert (units <= 5 + 2 * np.abs(x)).all()
+    made, errors = fast("%r: T = sin %x", [0.5, 1.0, -3.0, 2.0])
+    assert (errors >= 2.0**-13).all() and (errors < 2.0**-12).all()
+    made, errors = fast("%r: T = div %x, %y", [1.0, 5.0], [3.0, 7.0])
+    assert (errors >= 2.5 * np.spacing(made)).all() and (errors < 9 * np.spacing(made)).all()
+    made, errors = fast("%r: T = floordiv %x, %y", [6.0, 7.5], [3.0, 2.5])
+    assert made.tolist() == [2, 3] and errors.tolist() == [0, 0]

@@ -76,17 +76,18 @@ def has_matrices(program: Program) -> bool:
 
 @pytest.mark.parametrize("change", [lambda p: p, wild.inexact], ids=["as is", "inexact"])
 @pytest.mark.parametrize("wanted", [lambda p: True, has_matrices], ids=["any", "with matrices"])
+@pytest.mark.parametrize("fast_math", [False, True])
 def test_random_programs(
-    change: Callable[[Program], Program], wanted: Callable[[Program], bool]
+    change: Callable[[Program], Program], wanted: Callable[[Program], bool], fast_math: bool
 ) -> None:
     drawn: list[Program] = []
 
     @settings(
-        max_examples=counts(50, 500),
+        max_examples=counts(25, 500),
         phases=[Phase.generate],
         suppress_health_check=[HealthCheck.filter_too_much],
     )
-    @given(programs.tile(masked=True).filter(wanted))
+    @given(programs.tile(masked=True, fast_math=fast_math).filter(wanted))
     def draw(program: Program) -> None:
         drawn.append(change(program))
 

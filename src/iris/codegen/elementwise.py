@@ -251,11 +251,11 @@ def _extremum(w: Writer, op: math.Binary) -> Expression:
         return call("max" if greater else "min", a, b, type_=a.type)
     plain = "fmax" if greater else "fmin"
     drops_nan = isinstance(op, (math.MaxNum, math.MinNum))
-    if w.fast or (drops_nan and (_is_no_zero(op.lhs) or _is_no_zero(op.rhs))):
+    if drops_nan and (w.fast or _is_no_zero(op.lhs) or _is_no_zero(op.rhs)):
         if dtype is bf16:
             return _rounded(w, dtype, call(plain, _wide(w, a), _wide(w, b), type_="float"))
         return call(plain, a, b, type_=a.type)
-    return helper(w, op.name, dtype, a, b)
+    return helper(w, f"fast_{op.name}" if w.fast else op.name, dtype, a, b)
 
 
 def _is_no_zero(value: Value) -> bool:

@@ -121,6 +121,7 @@ inline float floor_divide(float x, float y) {{
     float q = floor(x / y);
     float r = isinf(y) ? x : fma(-q, y, x);  // has not the sign of y if x / y was rounded up
     if (isinf(x) && y != 0.0f) return NAN;
+    if (abs(r) >= abs(y) && abs(q) < 0x1p23f) return q + 1.0f;  // x / y was less than it is
     return r != 0.0f && (r < 0.0f) != (y < 0.0f) ? q - 1.0f : q;
 }}
 """,
@@ -177,6 +178,26 @@ inline {T} maximum({T} x, {T} y) {{
 // The lesser; nan if either is.  -0 is less than +0.
 inline {T} minimum({T} x, {T} y) {{
     if (x == y) return as_type<{T}>({either});
+    return x < y || x != x ? x : y;
+}}
+""",
+    ),
+    "fast_maximum": Helper(
+        "maximum",
+        2,
+        """\
+// The greater; nan if either is.
+inline {T} maximum({T} x, {T} y) {{
+    return x > y || x != x ? x : y;
+}}
+""",
+    ),
+    "fast_minimum": Helper(
+        "minimum",
+        2,
+        """\
+// The lesser; nan if either is.
+inline {T} minimum({T} x, {T} y) {{
     return x < y || x != x ? x : y;
 }}
 """,
@@ -339,17 +360,15 @@ MSL = Language(
             for op in (
                 math.Exp,
                 math.Exp2,
-                math.Log,
-                math.Log2,
                 math.Sqrt,
                 math.Rsqrt,
                 math.Sin,
                 math.Cos,
             )
         },
-        # `fast::tanh` is nan from 44.4 on, `fast::pow` where the base is negative.
-        math.Tanh: _precise("tanh"),
-        math.Pow: _precise("pow"),
+        # `fast::tanh` is nan from 44.4 on, `fast::pow` where the base is negative, and what
+        # `fast::log` is of 0 is undefined.
+        **{op: _precise(op.name) for op in (math.Log, math.Log2, math.Tanh, math.Pow)},
         math.Floor: Intrinsic("floor", "floor"),
         math.Ceil: Intrinsic("ceil", "ceil"),
         math.Round: Intrinsic("rint", "rint"),

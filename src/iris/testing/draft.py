@@ -41,9 +41,16 @@ class Draft:
     moving: ClassVar[tuple[type[Op], ...]]
     dtypes: tuple[DType, ...]  # those that this program is mostly of
 
-    def __init__(self, steps: Sequence[Step], choices: Choices, dtypes: Sequence[DType]):
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        choices: Choices,
+        dtypes: Sequence[DType],
+        *,
+        fast_math: bool = False,
+    ):
         self.steps = list(steps)[::-1]
-        self.func = Func("program", self.level)
+        self.func = Func("program", self.level, fast_math=fast_math)
         self.builder = Builder(self.func.body)
         self.visible: list[Value] = []
         self.memo: dict[object, Value] = {}

@@ -30,8 +30,15 @@ class GraphDraft(Draft):
     deepest = 1
     moving = (graph.Broadcast, graph.Reshape, graph.Transpose, graph.Slice, graph.Gather)
 
-    def __init__(self, steps: Sequence[Step], choices: Choices, dtypes: Sequence[DType]):
-        super().__init__(steps, choices, dtypes)
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        choices: Choices,
+        dtypes: Sequence[DType],
+        *,
+        fast_math: bool = False,
+    ):
+        super().__init__(steps, choices, dtypes, fast_math=fast_math)
         self.dtypes = self.some_dtypes(choices)
         self.sizes = [*[choices.of((3, 2, 5, 4, 7, 8, 13)) for _ in range(3)], 1]
         self.shapes = [self._shape(choices) for _ in range(1 + choices.below(3))]

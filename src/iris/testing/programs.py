@@ -12,6 +12,7 @@ drawn as distances back, so any step can go without harm to the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from hypothesis import strategies as st
 
@@ -89,15 +90,17 @@ def tile(
     max_ops: int = 32,
     dtypes: Collection[DType | str] | None = None,
     masked: bool = False,
+    fast_math: bool = False,
 ) -> st.SearchStrategy[Program]:
     """Programs at the tile level.
 
     `ops` are the ops that they are made of, besides those that make operands for them; `max_ops`
     how many of those there are at most; `dtypes` those of their data.  `masked`: with
-    `tile.masked_load` and `tile.update`, for passes that run before `follow-masks`.
+    `tile.masked_load` and `tile.update`, for passes that run before `follow-masks`.  `fast_math`:
+    such as may be computed in any order.
     """
     chosen = [cls for cls in _known_ops(make_tile) if masked or cls not in _MASKED]
-    return _programs(TileDraft, chosen, ops, max_ops, dtypes)
+    return _programs(partial(TileDraft, fast_math=fast_math), chosen, ops, max_ops, dtypes)
 
 
 def graph(
@@ -105,13 +108,17 @@ def graph(
     ops: Collection[type[Op]] | None = None,
     max_ops: int = 24,
     dtypes: Collection[DType | str] | None = None,
+    fast_math: bool = False,
 ) -> st.SearchStrategy[Program]:
     """Programs at the graph level: functions of whole arrays, and such arrays.
 
     `ops` are the ops that they are made of, besides those that make operands for them; `max_ops`
-    how many of those there are at most; `dtypes` those of their data.
+    how many of those there are at most; `dtypes` those of their data.  `fast_math`: such as may
+    be computed in any order.
     """
-    return _programs(GraphDraft, _known_ops(make_graph), ops, max_ops, dtypes)
+    return _programs(
+        partial(GraphDraft, fast_math=fast_math), _known_ops(make_graph), ops, max_ops, dtypes
+    )
 
 
 def _programs(

@@ -51,8 +51,15 @@ class TileDraft(Draft):
     deepest = 3
     moving = (tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose)
 
-    def __init__(self, steps: Sequence[Step], choices: Choices, dtypes: Sequence[DType]):
-        super().__init__(steps, choices, dtypes)
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        choices: Choices,
+        dtypes: Sequence[DType],
+        *,
+        fast_math: bool = False,
+    ):
+        super().__init__(steps, choices, dtypes, fast_math=fast_math)
         self.inputs: list[Memory] = []
         self.owned: list[Memory] = []
         self.counters: dict[tuple[DType, tile.AtomicKind], Memory] = {}

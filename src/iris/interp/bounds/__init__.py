@@ -9,7 +9,8 @@ What makes errors out of none:
 
 - the math functions that no target rounds correctly, by the target's table (`target.py`);
 - sums, products and dots of floats, which may be made in any order, unless each order is exact;
-- float atomics, likewise.
+- float atomics, likewise;
+- with fast math every sum and product of floats, of which the order is anybody's (`reordered.py`).
 
 Every other op is the same everywhere, so it only passes errors on: as intervals around the values
 (`interval.py`), which are rounded as the op rounds.  A comparison of intervals that meet is not
@@ -26,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 # Each of these registers the rules of some ops.
-from iris.interp.bounds import access, arithmetic, atomics, combine
+from iris.interp.bounds import access, arithmetic, atomics, combine, reordered
 from iris.interp.bounds.frame import BoundedFrame, BoundedLaunch
 from iris.interp.frame import Frame, Grid, Launch
 from iris.interp.memory import Use, View
@@ -34,9 +35,9 @@ from iris.interp.tile import CHUNK_BYTES, run_chunks
 from iris.ir import tile
 from iris.ir.control import Func
 from iris.ir.core import Value
-from iris.target import EXPANSION_ULPS, AppleGPU
+from iris.target import EXPANSION_ULPS, Accuracy, AppleGPU
 
-__all__ = ["access", "arithmetic", "atomics", "combine", "run"]
+__all__ = ["access", "arithmetic", "atomics", "combine", "reordered", "run"]
 
 Array = npt.NDArray[Any]
 
@@ -54,12 +55,22 @@ def run(
     """Runs a function as `interp.tile.run` does, with the same outcome; gives the errors of each
     array that it writes to, by the position of the argument.
 
-    `exact_math`: for executions that share the interpreter's math functions and do not flush
-    subnormal numbers, as that of Metal IR.
+    `exact_math`: for executions that share the interpreter's math functions, do not flush
+    subnormal numbers, and compute in the order of the program, as that of Metal IR.
     """
     contended = _contended(function, grid, arguments, chunk_bytes)
+    fast = function.fast_math and not exact_math
     ulps = EXPANSION_ULPS if exact_math else target.ulps
-    launch = BoundedLaunch(function, grid, arguments, ulps, not exact_math, contended)
+    accuracy = target.fast_math if fast else {name: Accuracy(off) for name, off in ulps.items()}
+    launch = BoundedLaunch(
+        function,
+        grid,
+        arguments,
+        accuracy,
+        flushes=not exact_math,
+        reorder=reordered.reorder if fast else None,
+        contended=contended,
+    )
     for _ in run_chunks(launch, BoundedFrame, output=output, chunk_bytes=chunk_bytes):
         pass
     return {value.index: _errors(launch, launch.views[value]) for value in launch.written}

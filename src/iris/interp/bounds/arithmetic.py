@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,12 @@ from iris.ir import math, scalar
 from iris.ir.core import Op
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DType, Kind, f32
+from iris.target import Accuracy
 
 Array = npt.NDArray[Any]
 Found = Sequence[Array]
+
+EXACTLY = Accuracy()
 
 
 def dtype_of(op: Op, operand: int = 0) -> DType:
@@ -102,7 +106,9 @@ def _multiply_add(a: Interval, b: Interval, c: Interval) -> Interval:
 
 @_by(math.Sqrt)
 def _square_root(x: Interval) -> Interval:
-    return hull(*ends(np.sqrt, x))
+    # A zero of which the sign is not determined has a root.
+    low = np.where(beside_sign(np.abs(x[0])) == 0, 0.0, x[0])
+    return hull(*ends(np.sqrt, (low, x[1])))
 
 
 @propagation(math.Add, math.Sub, math.Mul, math.Div, math.FloorDiv, math.Mod, math.Fma, math.Sqrt)
@@ -157,31 +163,40 @@ def _power(of: Callable[..., Array], x: Interval, y: Interval) -> Interval:
 def transcendental(
     frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found
 ) -> Found:
-    dtype, ulps = dtype_of(op), frame.launch.ulps.get(op.name, 0)
+    dtype, accuracy = dtype_of(op), frame.launch.accuracy.get(op.name, EXACTLY)
     if dtype is not f32:  # it is rounded to f32 before
-        ulps = max(ulps, 0.5)
-    if not ulps and all(error is EXACT for error in errors):
+        accuracy = replace(accuracy, ulps=max(accuracy.ulps, 0.5))
+    inexact = accuracy != EXACTLY
+    if not inexact and all(error is EXACT for error in errors):
         return [EXACT]
     intervals = [interval(x, e) for x, e in zip(operands, errors, strict=True)]
     low, high = _INTERVALS[type(op)](scalar.TRANSCENDENTAL[type(op)], *intervals)
-    if ulps:
-        low, high = low - _reach(ulps, low), high + _reach(ulps, high)
+    if inexact:
+        low, high = low - off(accuracy, intervals[0], low), high + off(accuracy, intervals[0], high)
         if isinstance(op, math.Exp | math.Exp2 | math.Sigmoid):
             low = np.maximum(low, 0)
         if isinstance(op, math.Sigmoid):  # 1 / (1 + exp(-x)) is 0 where exp overflows
             low = np.where(low < 2.0**-126, 0, low)
     error = rounded(dtype, results[0], (low, high))
-    if not ulps:
+    if not inexact:
         return [settle(error, errors)]
     if len(operands) == 1:  # what a function is at infinity, it is everywhere
         error = np.where(np.isinf(operands[0]), 0.0, error)
-    return [np.where(sum(errors) == np.inf, np.inf, error)]
+    lost = (sum(errors) == np.inf) | outside(accuracy, intervals[0])
+    return [np.where(lost, np.inf, error)]
 
 
-def _reach(ulps: float, x: Array) -> Array:
-    """So many units in the last place of f32; infinities are what they are."""
-    spacing = np.spacing(np.abs(x).astype(np.float32)).astype(np.float64)
-    return np.where(np.isfinite(spacing), ulps * spacing, 0.0)
+def off(accuracy: Accuracy, x: Interval, result: Array) -> Array:
+    """How far a result of f32 may be off; infinities are what they are."""
+    spacing = np.spacing(np.abs(result).astype(np.float32)).astype(np.float64)
+    size = np.maximum(np.abs(x[0]), np.abs(x[1]))
+    units = accuracy.ulps + accuracy.ulps_per_unit * np.where(np.isfinite(size), size, 0.0)
+    return np.where(np.isfinite(spacing), units * spacing + accuracy.distance, 0.0)
+
+
+def outside(accuracy: Accuracy, x: Interval) -> Array:
+    """Where nothing is promised of what becomes of an argument."""
+    return np.asarray((x[0] < accuracy.domain[0]) | (x[1] > accuracy.domain[1]))
 
 
 # What is exact, if the operands are.

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from iris.interp.bounds.access import is_lost, places
 from iris.interp.bounds.arithmetic import settle, worst
-from iris.interp.bounds.combine import LARGEST, quantum, slack
+from iris.interp.bounds.combine import LARGEST, slack
 from iris.interp.bounds.frame import EXACT, BoundedFrame, origin
-from iris.interp.bounds.interval import interval, rounded
+from iris.interp.bounds.interval import interval, quantum, rounded
 from iris.interp.bounds.memory import units
 from iris.interp.memory import View
 from iris.ir import scalar, tile

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from iris.interp.bounds.arithmetic import dtype_of, settle, worst
 from iris.interp.bounds.frame import EXACT, BoundedFrame, origin, propagation
-from iris.interp.bounds.interval import TINY, distance, interval, rounded
+from iris.interp.bounds.interval import TINY, distance, interval, quantum, rounded
 from iris.interp.frame import held_by, interpretation
 from iris.ir import tile
 from iris.ir.core import Op, Value
@@ -188,14 +188,6 @@ def sums_exactly(x: Array, along: Along) -> Array:
     else:
         least = along(np.minimum, quantum(x))
     return np.where(least < np.inf, least, 0.0) * 2.0**BITS
-
-
-def quantum(x: Array) -> Array:
-    """The greatest power of two that a float is a multiple of; of 0, inf."""
-    fraction, exponent = np.frexp(x)
-    whole = (np.where(np.isfinite(fraction), fraction, 0.0) * 2.0**53).astype(np.int64)
-    found = np.ldexp((whole & -whole).astype(np.float64), exponent - 53)
-    return np.where(whole == 0, np.inf, found)
 
 
 @origin(tile.Dot)

@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.interp.bounds.memory import Memory
+from iris.interp.bounds.terms import Terms, one_term
 from iris.interp.frame import Frame, Grid, Launch, held_by, is_pointer, take
 from iris.interp.memory import View
 from iris.ir.control import For, Func, If, While
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.types import bf16, f16, f32
+from iris.target import Accuracy
 
 Array = npt.NDArray[Any]
 
@@ -28,7 +30,7 @@ origin = Facet("error origin")
 EXACT: Array = np.zeros(1)
 
 # The least normal number of each float dtype.
-_NORMAL = {f32: 2.0**-126, bf16: 2.0**-126, f16: 2.0**-14}
+NORMAL = {f32: 2.0**-126, bf16: 2.0**-126, f16: 2.0**-14}
 
 # How many operands of an op with regions decide what it runs; the others it carries.
 _STEERING: dict[type[Op], int] = {For: 3, While: 0, If: 1}
@@ -42,13 +44,17 @@ class BoundedLaunch(Launch):
         function: Func,
         grid: Grid,
         arguments: Sequence[Any],
-        ulps: Mapping[str, float],
+        accuracy: Mapping[str, Accuracy],
+        *,
         flushes: bool,
+        reorder: Callable[..., Array] | None,
         contended: Mapping[Value, Array],
     ):
         super().__init__(function, grid, arguments)
-        self.ulps = ulps
+        self.accuracy = accuracy
         self.flushes = flushes
+        self.reorder = reorder  # where floats may be computed in any order, the errors of that
+        self.operations = 0  # that were so, until now
         parameters = function.body.arguments
         views = zip(parameters, self.arguments, strict=True)
         self.views = {v: x for v, x in views if isinstance(x, View)}
@@ -81,12 +87,13 @@ class BoundedFrame(Frame):
     regions serve as they are.
     """
 
-    __slots__ = ("errors",)
+    __slots__ = ("errors", "terms")
     launch: BoundedLaunch
 
     def __init__(self, launch: Launch, programs: Array, origin: tuple[Frame, Array] | None = None):
         super().__init__(launch, programs, origin)
         self.errors: dict[Value, Array] = {}
+        self.terms: dict[Value, Terms] = {}
 
     def error(self, value: Value) -> Array:
         found = self.errors.get(value)
@@ -98,14 +105,48 @@ class BoundedFrame(Frame):
             found = self.errors[value] = take(frame.error(value), kept)
         return found
 
+    def terms_of(self, value: Value) -> Terms:
+        """What a value is the sum of, where sums may be made in any order."""
+        found = self.terms.get(value)
+        if found is None:
+            if value not in self.values and self.origin is not None:
+                frame, kept = self.origin
+                assert isinstance(frame, BoundedFrame)
+                found = Terms(*[take(x, kept) for x in frame.terms_of(value)])
+            else:
+                found = one_term(held_by(value).element, self[value], self.error(value))
+            self.terms[value] = found
+        return found
+
+    def beside(self, values: Sequence[Value]) -> list[Array]:
+        """What is kept beside values: the errors, and with fast math the parts of the terms."""
+        found = [self.error(v) for v in values]
+        if self.launch.reorder:
+            for parts in zip(*[self.terms_of(v) for v in values], strict=True):
+                found.extend(parts)
+        return found
+
+    def _keep(self, values: Sequence[Value], beside: Sequence[Array]) -> None:
+        """Notes what `beside` gave of as many values, which may come from several branches."""
+        if not values:
+            return
+        count = len(values)
+        parts = [beside[i : i + count] for i in range(0, len(beside), count)]
+        for value, error, *terms in zip(values, *parts, strict=True):
+            self.errors[value] = _by_program(value, error)
+            if terms:
+                *sizes, steps = terms
+                made = [_by_program(value, x) for x in sizes]
+                self.terms[value] = Terms._make([*made, steps.max(keepdims=True)])
+
     def run(self, region: Region, arguments: Sequence[Any]) -> list[Any]:
-        """What the terminator of a region carries, and after that the errors of all this."""
+        """What the terminator of a region carries, and after that what is kept beside all this."""
         count = len(region.arguments)
-        errors = arguments[count:]
-        # What comes without an error, such as the index of a loop, is first.
-        inexact = region.arguments[count - len(errors) :]
+        beside = arguments[count:]
+        each = 1 + len(Terms._fields) if self.launch.reorder else 1
         self.values.update(zip(region.arguments, arguments[:count], strict=True))
-        self.errors.update(zip(inexact, map(_by_program, inexact, errors), strict=True))
+        # What nothing is kept of, such as the index of a loop, is first.
+        self._keep(region.arguments[count - len(beside) // each :], beside)
         for op, rule, dying in self.launch.plan(region):
             operands = [self[v] for v in op.operands]
             if self.launch.addresses.overflowed:
@@ -119,10 +160,11 @@ class BoundedFrame(Frame):
             for value in dying:
                 self.values.pop(value, None)
                 self.errors.pop(value, None)
+                self.terms.pop(value, None)
         end = region.end.operands
         if isinstance(region.owner, While) and region is region.owner.condition:
             self._lose(self.error(end[0]))
-        return [*[self[v] for v in end], *[self.error(v) for v in end]]
+        return [*[self[v] for v in end], *self.beside(end)]
 
     def _run_op(
         self, op: Op, rule: Rule, operands: list[Any], errors: list[Array]
@@ -135,6 +177,9 @@ class BoundedFrame(Frame):
                 bound = propagation[type(op)]
             if bound is not None:
                 found = bound(self, op, results, operands, errors)
+            reorder = self.launch.reorder
+            if reorder and results and held_by(op.results[0]).element.is_float:
+                found = [reorder(self, op, results[0], operands, errors, found[0])]
             if self.launch.flushes:
                 found = [_flushed(*x) for x in zip(op.results, results, found, strict=True)]
         return results, found
@@ -148,9 +193,11 @@ class BoundedFrame(Frame):
         launch.lost.append(np.zeros(launch.count, np.bool_))
         for error in errors[:steering]:
             self._lose(error)
-        found = rule(self, op, *operands, *errors[steering:])
+        found = rule(self, op, *operands, *self.beside(op.operands[steering:]))
         count = len(op.results)
-        results, errors = list(found[:count]), list(map(_by_program, op.results, found[count:]))
+        results = list(found[:count])
+        self._keep(op.results, found[count:])
+        errors = [self.error(v) for v in op.results]
         lost = launch.lost.pop()[self.programs]
         if lost.any():
             for place in writes(effects_within(op)):
@@ -170,7 +217,7 @@ class BoundedFrame(Frame):
 
 def _flushed(value: Value, x: Array, error: Array) -> Array:
     """The error of a result of which a subnormal number may be made 0."""
-    normal = _NORMAL.get(held_by(value).element)
+    normal = NORMAL.get(held_by(value).element)
     if normal is None:
         return error
     size = np.abs(x.astype(np.float64))

@@ -96,3 +96,11 @@ def ends(function: Callable[..., Array], *operands: Interval) -> Interval:
     """The interval that a function that only grows with each operand makes."""
     low, high = zip(*operands, strict=True)
     return function(*low), function(*high)
+
+
+def quantum(x: Array) -> Array:
+    """The greatest power of two that a float is a multiple of; of 0, inf."""
+    fraction, exponent = np.frexp(x)
+    whole = (np.where(np.isfinite(fraction), fraction, 0.0) * 2.0**53).astype(np.int64)
+    found = np.ldexp((whole & -whole).astype(np.float64), exponent - 53)
+    return np.where(whole == 0, np.inf, found)
