@@ -301,9 +301,26 @@ kernel vertex fragment device constant threadgroup threadgroup_imageblock thread
 object_data half bfloat uchar ushort uint ulong size_t ptrdiff_t int8_t int16_t int32_t int64_t
 uint8_t uint16_t uint32_t uint64_t vec matrix packed_vec atomic atomic_int atomic_uint atomic_bool
 atomic_ulong atomic_float sampler texture array metal precise fast simd visible intersection
-stitchable depth2d texture1d texture2d texture3d texturecube patch_control_point as_type INFINITY
-NAN INT_MIN INT_MAX
+stitchable depth2d texture1d texture2d texture3d texturecube patch_control_point as_type
+NULL assert offsetof restrict llong ullong quad complex imaginary
+CHAR_BIT MAXFLOAT MAXHALF MAXBFLOAT MAXDOUBLE HUGE_VAL HUGE_VALF HUGE_VALH HUGE_VALBF INFINITY NAN
+FP_ILOGB0 FP_ILOGBNAN METAL_FUNC METAL_ALWAYS_INLINE METAL_CONST METAL_INTERNAL METAL_ASM
+METAL_VALID_ARGS METAL_CONST_ARG coherent is_function_constant_defined
 """
+# Macros that there are of many types.
+_INTEGERS = """
+CHAR SCHAR UCHAR SHRT USHRT INT UINT LONG ULONG LLONG ULLONG INT8 UINT8 INT16 UINT16 INT32 UINT32
+INT64 UINT64 SIZE PTRDIFF
+"""
+_FORMAT = """
+DIG DECIMAL_DIG MANT_DIG RADIX MAX MIN EPSILON MAX_EXP MIN_EXP MAX_10_EXP MIN_10_EXP TRUE_MIN
+"""
+_CONSTANTS = "E LOG2E LOG10E LN2 LN10 PI PI_2 PI_4 1_PI 2_PI 2_SQRTPI SQRT2 SQRT1_2"
+_MACROS = {
+    *[f"{kind}_{end}" for kind in _INTEGERS.split() for end in ("MAX", "MIN")],
+    *[f"{kind}_{what}" for kind in ("FLT", "HALF", "BFLT", "DBL") for what in _FORMAT.split()],
+    *[f"M_{what}{kind}" for kind in ("", "_F", "_H", "_BF") for what in _CONSTANTS.split()],
+}
 _FUNCTIONS = """
 abs absdiff addsat all any acos acosh asin asinh atan atan2 atanh bitselect ceil clamp clz
 copysign cos cosh cospi cross ctz degrees distance divide dot erf exp exp10 exp2 fabs fdim floor
@@ -384,6 +401,6 @@ MSL = Language(
         **{k: f"atomic_fetch_{k.value}_explicit" for k in AtomicKind},
         AtomicKind.EXCHANGE: "atomic_exchange_explicit",
     },
-    keywords=frozenset(_KEYWORDS.split()) | _VECTORS,
+    keywords=frozenset(_KEYWORDS.split()) | _VECTORS | _MACROS,
     functions=frozenset(_FUNCTIONS.split()),
 )

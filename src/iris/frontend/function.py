@@ -18,6 +18,7 @@ from iris.frontend.specs import ArraySpec, ScalarSpec
 from iris.frontend.tracing import column_of, current, error_at, error_here, is_users, trace_into
 from iris.frontend.values import Pointer, Traced, describe
 from iris.ir import math
+from iris.ir.attributes import legal_name
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Location, Module, Region, Value
@@ -128,7 +129,9 @@ class TileFunction:
         """The IR for arguments: an `ArraySpec`, a `ScalarSpec`, or what a constexpr is."""
         runtime = [p.name for p in self.parameters if not p.is_constexpr]
         types = [(name, arguments[name].type) for name in runtime]
-        func = Func(self.name, Level.TILE, types, fast_math=fast_math, location=self.location)
+        func = Func(
+            legal_name(self.name), Level.TILE, types, fast_math=fast_math, location=self.location
+        )
         passed = dict(arguments)
         start = Builder(func.body, location=self.location)
         for name, value in zip(runtime, func.body.arguments, strict=True):

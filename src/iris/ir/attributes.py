@@ -7,6 +7,7 @@ why a float constant is kept as its bits (0.0 and -0.0 differ, nan equals itself
 from __future__ import annotations
 
 import json
+import re
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -91,6 +92,14 @@ class String(AttributeKind[str]):
 
     def parse(self, cursor: Cursor, of: Type | None) -> str:
         return cursor.string()
+
+
+def legal_name(hint: str) -> str:
+    """The hint as a name that the text can have, which `größe`, `a b` and `1x` are not."""
+    if hint.isascii() and hint.isidentifier():
+        return hint
+    name = re.sub(r"\W", "_", hint, flags=re.ASCII)
+    return f"_{name}" if name[0].isdigit() else name
 
 
 class Symbol(AttributeKind[str]):

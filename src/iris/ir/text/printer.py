@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 
-from iris.ir.attributes import Symbol
+from iris.ir.attributes import Symbol, legal_name
 from iris.ir.core import Module, Op, Region, Value
 from iris.ir.declare import Spec
 
@@ -46,7 +46,7 @@ class Printer:
         if known is not None:
             return known
         hint = self.hint(value)
-        name = _legal(hint) if hint else self._numbered("")
+        name = legal_name(hint) if hint else self._numbered("")
         if name in self.taken:
             name = self._numbered(_SUFFIX.sub("", name) + "_")
         self.taken.add(name)
@@ -143,11 +143,3 @@ class Printer:
             start = self.name(value)
             items.append(f"{self.name(argument)}: {argument.type} = {start}")
         return f"{'' if hugs else ' '}({', '.join(items)})"
-
-
-def _legal(hint: str) -> str:
-    """The hint as a name that the text can have, which `größe`, `a b` and `1x` are not."""
-    if hint.isascii() and hint.isidentifier():
-        return hint
-    name = re.sub(r"\W", "_", hint, flags=re.ASCII)
-    return f"_{name}" if name[0].isdigit() else name

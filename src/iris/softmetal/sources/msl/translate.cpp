@@ -1,6 +1,7 @@
 #include "translate.h"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "declarations.h"
@@ -63,6 +64,25 @@ const std::set<std::string> values_of_a_thread = {
     "dispatch_quadgroups_per_threadgroup",
 };
 
+// The text's own names may be those of the machine, which its headers use: they are longer here.
+bool is_like_the_machines(std::string_view name) {
+    return name.substr(0, 9) == "softmetal" || name.substr(0, 9) == "SOFTMETAL";
+}
+
+std::string own(const std::string &name) {
+    if (!is_like_the_machines(name)) return name;
+    size_t end = 0;
+    while (end < name.size() && (std::isalnum((unsigned char)name[end]) || name[end] == '_')) ++end;
+    return name.substr(0, end) + "_of_the_text" + name.substr(end);
+}
+
+void rename_own(const Tokens &tokens, Edits &edits) {
+    for (const Token &token : tokens) {
+        if (token.kind != Token::word || !is_like_the_machines(token.text)) continue;
+        edits.replace(token.at, token.end(), own(std::string(token.text)));
+    }
+}
+
 std::string quoted(const std::string &text) { return '"' + text + '"'; }
 
 // The two suffixes that C++ has not.
@@ -122,9 +142,9 @@ void rewrite_variables(const Tokens &tokens, const Declarations &found, Edits &e
         for (const ThreadgroupVariable &variable : kernel.variables) {
             std::string made;
             for (const auto &one : variable.declarators) {
-                const std::string type = "softmetal_type_of_" + one.name;
+                const std::string type = "softmetal_type_of_" + own(one.name);
                 names += quoted(one.name) + ", ";
-                made += "typedef " + variable.type + " " + type + one.dimensions + "; auto &" + one.name +
+                made += "typedef " + variable.type + " " + type + one.dimensions + "; auto &" + own(one.name) +
                         " = softmetal::threadgroup_variable<softmetal_body, " + type + ", " +
                         std::to_string(number++) + ">();";
             }
@@ -146,7 +166,7 @@ void rewrite_constants(const Tokens &tokens, const Declarations &found, const Co
         edits.replace(tokens[constant.attribute.from].at, tokens[constant.attribute.to - 1].end(), made);
         const size_t after = tokens[constant.semicolon].end();
         edits.replace(after, after,
-                      " constexpr bool softmetal_given_" + constant.name + " = " + (given ? "true;" : "false;"));
+                      " constexpr bool softmetal_given_" + own(constant.name) + " = " + (given ? "true;" : "false;"));
     }
 }
 
@@ -238,7 +258,7 @@ std::string table(const Tokens &tokens, const Declarations &found) {
         }
         const std::string in = kernel.scope.empty() ? "::" : "::" + kernel.scope + "::";
         // Qualified, for a kernel may be called as a function of Metal's is.
-        const std::string function = kernel.is_instance && !kernel.scope.empty() ? kernel.name : in + kernel.name;
+        const std::string function = kernel.is_instance && !kernel.scope.empty() ? own(kernel.name) : in + own(kernel.name);
         if (!kernel.scope.empty()) made += "namespace " + kernel.scope + " { ";
         made += "static void softmetal_run_" + id + "(const softmetal::Thread &softmetal_thread) { softmetal::call(&" +
                 function + ", softmetal_thread" + objects + "); }\n";
@@ -256,7 +276,7 @@ std::string table(const Tokens &tokens, const Declarations &found) {
     for (const FunctionConstant &constant : found.constants) {
         const std::string in = constant.scope.empty() ? "::" : "::" + constant.scope + "::";
         constants += "    {" + quoted(constant.name) + ", " + quoted(constant.type) + ", unsigned(" + constant.index +
-                     "), " + in + "softmetal_given_" + constant.name + "},\n";
+                     "), " + in + "softmetal_given_" + own(constant.name) + "},\n";
     }
     made += "static const softmetal::Kernel softmetal_kernels[] = {\n" + list + "    {}};\n";
     made += "static const softmetal::FunctionConstant softmetal_constants[] = {\n" + constants + "    {}};\n";
@@ -276,6 +296,7 @@ Translation translate(const std::string &source, const ConstantValues &values) {
         const Declarations found = find_declarations(tokens);
         Edits edits(source);
         rewrite_literals(tokens, edits);
+        rename_own(tokens, edits);
         rewrite_variables(tokens, found, edits);
         rewrite_constants(tokens, found, values, edits);
         drop_instances(tokens, found, edits);
@@ -293,6 +314,7 @@ Translation translate_for_check(const std::string &source) {
         const Declarations found = find_declarations(tokens);
         Edits edits(source);
         rewrite_literals(tokens, edits);
+        rename_own(tokens, edits);
         drop_attributes(tokens, edits);
         rewrite_constructors(tokens, edits);
         for (const Kernel &kernel : found.kernels) {
