@@ -78,7 +78,7 @@ def in_turn(X, Out, N, B: iris.constexpr):
 
 @iris.kernel
 def add(s, x):
-    s = s + x
+    s += x
     return s
 
 

@@ -23,12 +23,17 @@ ELEMENTWISE = (
 
 
 def made_of(new: Value, is_old: Callable[[Value], bool]) -> bool:
-    """Whether a value is made, element by element, of one that `is_old` knows."""
+    """Whether a value is made, element by element, of one that `is_old` knows; of what branches
+    give, each is."""
     todo, seen = [new], {new}
     while todo:
         value = todo.pop()
         if is_old(value):
             return True
+        if isinstance(value.op, If):
+            given = [region.end.operands[value.index] for region in value.op.regions]
+            if all(made_of(v, is_old) for v in given):
+                return True
         sources = [v for v in _sources(value) if v not in seen]
         todo += sources
         seen.update(sources)
@@ -40,14 +45,14 @@ def _sources(value: Value) -> Sequence[Value]:
     op = value.op
     if isinstance(op, math.Select):
         return op.operands[1:]
+    if isinstance(op, tile.Update):
+        return (op.old,)  # a variable is made of what it held; what is assigned was another's
     if isinstance(op, ELEMENTWISE):
         return op.operands
     if isinstance(op, tile.Broadcast | tile.ExpandDims):
         return () if element_type(op.x.type).shape else op.operands
     if isinstance(op, tile.Dot):
         return op.operands[2:]
-    if isinstance(op, If):
-        return [region.end.operands[value.index] for region in op.regions]
     if isinstance(op, For | While):
         inner = op.body.arguments[value.index - len(op.results)]
         if made_of(op.body.end.operands[value.index], lambda v: v is inner):

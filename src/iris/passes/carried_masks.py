@@ -156,9 +156,12 @@ class _Assumed:
         self.starts = [masks[v] for v in op.initial]
         # Which keep their old elements at the end of the body.
         self.keeps = [_is_made_of(n, o) for n, o in zip(end.operands, olds, strict=True)]
-        # The updates in the body that may as well be one at its end, if they lose the same lanes.
-        self.chains = [_chain(end, i, old) for i, old in enumerate(olds)]
-        self.assigned: list[list[Value]] = []  # what these assign, in the copy
+        # The updates in the body that may as well be one at its end, for they lose the same lanes;
+        # of several, that has to turn out first.
+        chains = [_chain(end, i, old) for i, old in enumerate(olds)]
+        self.chains = [chain if len(chain) == 1 else [] for chain in chains]
+        self.candidates = {i: chain for i, chain in enumerate(chains) if len(chain) > 1}
+        self.results: dict[int, list[Value]] = {}  # of the candidates, in the copy
         self.updated: set[int] = set()  # which are updated by an op at the end of the body
 
     def copied(self, op: For | While) -> For | While:
@@ -166,7 +169,10 @@ class _Assumed:
         mapping: dict[Value, Value] = {}
         copy = op.clone(mapping)
         assert isinstance(copy, For | While)
-        self.assigned = [[_put_off(mapping[u.result]) for u in chain] for chain in self.chains]
+        for chain in self.chains:
+            for update in chain:
+                _put_off(mapping[update.result])
+        self.results = {i: [mapping[u.result] for u in c] for i, c in self.candidates.items()}
         end = copy.body.end
         values = list(end.operands)
         for index in self.updated:
@@ -179,14 +185,15 @@ class _Assumed:
         """Whether all is right for these masks of the new values; what is not is given up."""
         right = True
         for index, (keep, start) in enumerate(zip(self.keeps, self.starts, strict=True)):
-            lost = {frozenset(without(masks[v], start)) for v in self.assigned[index]}
             # What is masked at first, and not any more, no longer keeps what it was.
-            gained = keep and without(start, news[index])
-            if len(lost) > 1 or gained:
-                right, self.chains[index] = False, []
-            if gained:
-                self.keeps[index] = False
+            if keep and without(start, news[index]):
+                right, self.keeps[index], self.chains[index] = False, False, []
                 self.updated.add(index)
+                self.candidates.pop(index, None)
+        for index, results in self.results.items():
+            chain = self.candidates.pop(index, [])
+            if chain and len({masks.lost[v] for v in results}) == 1:
+                right, self.chains[index] = False, chain
         return right
 
 
@@ -206,14 +213,12 @@ def _chain(end: Op, index: int, old: Value) -> list[tile.Update]:
     return chain[::-1]
 
 
-def _put_off(result: Value) -> Value:
-    """Take an update away; what it assigns."""
+def _put_off(result: Value) -> None:
+    """Take an update away."""
     update = result.op
     assert isinstance(update, tile.Update)
-    new = update.new
-    result.replace_by(new)
+    result.replace_by(update.new)
     update.erase()
-    return new
 
 
 def _with_masks(op: For | While, assumed: _Assumed, ways: Ways, masks: Masks) -> For | While:

@@ -145,6 +145,7 @@ def update(op: tile.Update, masks: Masks) -> None:
     """Where the new value is masked and the old one is not, the old one stays."""
     old, new = masks[op.old], masks[op.new]
     lost, gained = without(new, old), without(old, new)
+    masks.lost[op.result] = frozenset(lost)
     value, mask = masks.select(lost, op.new, op.old), old if lost else new
     if lost and gained:
         mask = (*without(old, gained), *masks.either(lost, gained))

@@ -107,6 +107,7 @@ class Masks:
     def __init__(self) -> None:
         self.of: dict[Value, Mask] = {}  # only what is masked
         self.zeroed: set[Value] = set()  # what is 0 where it is masked
+        self.lost: dict[Value, frozenset[Factor]] = {}  # where updates keep what was there
         self._made: list[Op] = []
         self._scopes: list[dict[Hashable, Value]] = []  # made before, one for each region
         self._scope_of: dict[Region, dict[Hashable, Value]] = {}

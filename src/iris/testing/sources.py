@@ -1,0 +1,603 @@
+"""Random kernels as Python source, each written in several ways that mean the same.
+
+    @given(sources.kernels())
+    def test_loops(kernel):
+        kernel.check()
+
+A kernel goes over a row, or over rows, block by block, and updates some variables with what it
+loads.  Its loop is written as a `for` and a `while`, of a number known when the kernel runs and of
+one known while tracing, with its body in a helper, and without a loop, one iteration after the
+other.  All must store the same, and what a plain evaluation in NumPy says.
+
+In that evaluation every value is its elements with which of them count.  An element that does not
+count is in no reduction and is not stored, and what is made of it does not count either; but a
+variable that is assigned what is made of its old value, element by element, keeps its old element
+where the new one does not count.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+
+import iris
+from iris.testing.choices import Choices
+
+Array = npt.NDArray[Any]
+BYTES = 160
+SLOT = 64  # elements of the output for each result
+UNTOUCHED = 99.0  # in elements of the output that nothing is stored to
+_fresh = itertools.count()
+
+
+# What a kernel means.
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The elements of a value, which of them count, and what they are made of, one by one."""
+
+    data: Array
+    counts: Array
+    made: frozenset[int] = frozenset()
+
+    @staticmethod
+    def of(number: float) -> Cells:
+        return Cells(np.float64(number), np.bool_(True))  # type: ignore[arg-type]
+
+    def map(self, function: Callable[..., Array], *others: Cells) -> Cells:
+        every = (self, *others)
+        counts = np.logical_and.reduce(np.broadcast_arrays(*[x.counts for x in every]))
+        made = frozenset[int]().union(*[x.made for x in every])
+        return Cells(function(*[x.data for x in every]), counts, made)
+
+    def choose(self, on_true: Cells, on_false: Cells) -> Cells:
+        chosen = np.where(self.data, on_true.counts, on_false.counts)
+        data = np.where(self.data, on_true.data, on_false.data)
+        return Cells(data, self.counts & chosen, on_true.made | on_false.made)
+
+    def reduce(self, ufunc: np.ufunc, start: float, axis: int | None = None) -> Cells:
+        shape = np.broadcast_shapes(self.data.shape, self.counts.shape)
+        counts, data = (np.broadcast_to(x, shape) for x in (self.counts, self.data))
+        total = ufunc.reduce(np.where(counts, data, start), axis=axis)
+        return Cells(np.asarray(total), np.asarray(counts.any(axis=axis)))
+
+    def dot(self, b: Cells, acc: Cells) -> Cells:
+        both = self.counts[:, :, None] & b.counts[None]
+        product = np.where(both, self.data[:, :, None] * b.data[None], 0).sum(1)
+        return Cells(product + acc.data, both.any(1) & acc.counts, acc.made)
+
+    def transposed(self) -> Cells:
+        return replace(self, data=self.data.T, counts=self.counts.T)
+
+    def assigned(self, new: Cells) -> Cells:
+        """What a variable holds that held this and is assigned something."""
+        if self.made and self.made <= new.made:
+            data = np.where(new.counts, new.data, self.data)
+            new = Cells(data, new.counts | self.counts, self.made)
+        return replace(new, made=new.made | {next(_fresh)})
+
+
+def _whole(data: Array) -> Cells:
+    """Elements that all count."""
+    return Cells(data, np.full(data.shape, True))
+
+
+Scope = dict[str, Any]
+
+
+class Expression(NamedTuple):
+    """Python, and what it means."""
+
+    text: str
+    value: Callable[[Scope], Cells]
+
+
+class Condition(NamedTuple):
+    """Python that says which lanes of a block are there, and which these are."""
+
+    text: str
+    lanes: Callable[[Array, Array], Array]  # of rows and columns
+
+
+class Statement:
+    """A part of a kernel."""
+
+    def lines(self) -> Iterator[str]:
+        raise NotImplementedError
+
+    def run(self, scope: Scope) -> None:
+        raise NotImplementedError
+
+
+@dataclass
+class Assign(Statement):
+    """Variables are assigned values, all at once."""
+
+    names: tuple[str, ...]
+    values: tuple[Expression, ...]
+    augmented: str = ""  # the statement, where it is one like `+=`
+
+    def lines(self) -> Iterator[str]:
+        values = ", ".join(v.text for v in self.values)
+        yield self.augmented or f"{', '.join(self.names)} = {values}"
+
+    def run(self, scope: Scope) -> None:
+        values = [v.value(scope) for v in self.values]
+        for name, value in zip(self.names, values, strict=True):
+            old = scope.get(name)
+            scope[name] = value if old is None else old.assigned(value)
+
+
+@dataclass
+class Let(Statement):
+    """A name of one iteration: it holds nothing that could be updated."""
+
+    name: str
+    value: Expression
+
+    def lines(self) -> Iterator[str]:
+        yield f"{self.name} = {self.value.text}"
+
+    def run(self, scope: Scope) -> None:
+        scope[self.name] = self.value.value(scope)
+
+
+@dataclass
+class If(Statement):
+    condition: Expression
+    body: list[Statement]
+    otherwise: list[Statement] = field(default_factory=list)
+
+    def lines(self) -> Iterator[str]:
+        yield f"if {self.condition.text}:"
+        yield from _indented(self.body)
+        if self.otherwise:
+            yield "else:"
+            yield from _indented(self.otherwise)
+
+    def run(self, scope: Scope) -> None:
+        body = self.body if self.condition.value(scope).data else self.otherwise
+        for statement in body:
+            statement.run(scope)
+
+
+@dataclass
+class Repeat(Statement):
+    """A loop in the loop."""
+
+    name: str
+    bound: str
+    count: int
+    body: list[Statement]
+
+    def lines(self) -> Iterator[str]:
+        yield f"for {self.name} in range({self.bound}):"
+        yield from _indented(self.body)
+
+    def run(self, scope: Scope) -> None:
+        for number in range(self.count):
+            scope[self.name] = Cells.of(number)
+            for statement in self.body:
+                statement.run(scope)
+
+
+def _indented(body: Sequence[Statement]) -> Iterator[str]:
+    for statement in body:
+        for line in statement.lines():
+            yield f"    {line}"
+
+
+# Drawing one.
+
+
+@dataclass
+class Variable:
+    name: str
+    start: Expression
+    shape: tuple[int, ...]
+    update: str  # how it is updated
+
+
+class Result(NamedTuple):
+    """What a kernel stores, from some element of the output on."""
+
+    at: int
+    lanes: str
+    value: Expression
+
+    @property
+    def line(self) -> str:
+        where = f"Out + {self.at} + {self.lanes}" if self.lanes else f"Out + {self.at}"
+        return f"iris.store({where}, {self.value.text})"
+
+
+class Kernel:
+    """One kernel in all its spellings."""
+
+    def __init__(self, choices: Choices):
+        self.choices = choices
+        self.width = choices.of((4, 8))
+        self.rows = choices.of((0, 4, 2))
+        self.shape = (self.rows, self.width) if self.rows else (self.width,)
+        self.trips = 1 + choices.below(3)
+        self.pitch = (self.trips + 1) * self.width
+        self.sizes: Mapping[str, int] = {
+            "N": self.trips * self.width - choices.below(self.width),
+            "L": 1 + choices.below(self.trips * self.width),
+            "M": max(1, self.rows - choices.below(2)),
+            "FLAG": choices.below(2),
+            "K": choices.below(3),
+        }
+        seed = choices.below(256)
+        data = np.random.default_rng(seed).integers(-4, 5, (4, self.pitch))
+        self.data = data.astype(np.float32)
+        self.loads = [Let(f"x{n}", self.loaded()) for n in range(1 + choices.below(2))]
+        self.variables = [self.variable(f"v{n}") for n in range(1 + choices.below(3))]
+        self.body: list[Statement] = [*self.loads, *self.updates()]
+
+    # Loads.
+
+    def lanes(self, scope: Scope) -> tuple[Array, Array]:
+        """The rows and columns of a block."""
+        columns = int(scope["i"].data) + np.arange(self.width)
+        if not self.rows:
+            return np.zeros((), int), columns
+        return np.broadcast_arrays(np.arange(self.rows)[:, None], columns[None])  # type: ignore[return-value]
+
+    def mask(self) -> Condition:
+        """Which lanes of a block are there."""
+        n, m, length = (self.sizes[name] for name in "NML")
+        masks = [
+            Condition("c < N", lambda r, c: c < n),
+            Condition("c < L", lambda r, c: c < length),
+            Condition("c % 3 != 1", lambda r, c: c % 3 != 1),
+            Condition("(c < N) & (c >= 2)", lambda r, c: (c < n) & (c >= 2)),
+        ]
+        if self.rows:
+            masks += [
+                Condition("r < M", lambda r, c: r < m),
+                Condition("(r < M) & (c < N)", lambda r, c: (r < m) & (c < n)),
+            ]
+        return self.choices.of([masks[0], *masks])
+
+    def loaded(self) -> Expression:
+        mask, other = self.mask(), self.choices.of(("", "", "", ", other=2.0"))
+        at = f"r * {self.pitch} + c" if self.rows else "c"
+
+        def value(scope: Scope) -> Cells:
+            rows, columns = self.lanes(scope)
+            inside = np.broadcast_to(mask.lanes(rows, columns), self.shape)
+            data = np.where(inside, self.data[rows, columns].astype(np.float64), 2.0)
+            return Cells(data, inside | bool(other))
+
+        return Expression(f"iris.load(X + {at}, mask={mask.text}{other})", value)
+
+    def operand(self) -> Expression:
+        """What an update adds: something made of a load."""
+        name = self.choices.of([load.name for load in self.loads])
+        x = Expression(name, lambda s: s[name])
+        made = [
+            x,
+            x,
+            Expression(f"({name} * 2.0)", lambda s: s[name].map(lambda a: a * 2)),
+            Expression(f"({name} * {name})", lambda s: s[name].map(lambda a: a * a)),
+            Expression(f"({name} + i)", lambda s: s[name].map(np.add, s["i"])),
+            Expression(
+                f"({name} - iris.max({name}))",
+                lambda s: s[name].map(np.subtract, s[name].reduce(np.maximum, -np.inf)),
+            ),
+            Expression(
+                f"iris.where({name} > 0, {name}, 1.0)",
+                lambda s: s[name].map(lambda a: a > 0).choose(s[name], Cells.of(1)),
+            ),
+        ]
+        return self.choices.of(made)
+
+    # Variables.
+
+    def variable(self, name: str) -> Variable:
+        choices = self.choices
+        kinds = ("sum", "sum", "max", "scalar", "decay", "last", "either")
+        update = choices.of((*kinds, "dot", "dot") if self.rows else kinds)
+        numbers = (("0.0", 0), ("0", 0), ("-1e30", float(np.float32(-1e30))), ("2.5", 2.5))
+        text, number = choices.of(numbers[:2] if update in ("sum", "scalar") else numbers)
+        if update == "max":
+            text, number = numbers[2]
+        elif update in ("decay", "last", "either"):
+            text, number = choices.of((numbers[0], numbers[3]))
+        start = Expression(text, lambda s: Cells.of(number))
+        if update == "dot":
+            square = (self.rows, self.rows)
+            start = Expression(f"iris.zeros({square})", lambda s: _whole(np.zeros(square)))
+            return Variable(name, start, square, update)
+        if update != "scalar" and choices.flag():
+            start = Expression(
+                f"iris.full({self.shape}, {text})",
+                lambda s: _whole(np.full(self.shape, number)),
+            )
+        elif update != "scalar" and choices.flag(3):
+            loaded = self.loaded()
+            start = Expression(loaded.text, lambda s: loaded.value({**s, "i": Cells.of(0)}))
+        return Variable(name, start, () if update == "scalar" else self.shape, update)
+
+    def updates(self) -> list[Statement]:
+        """Each variable is updated, some in a branch or a loop, some twice."""
+        found: list[Statement] = []
+        several = [v for v in self.variables if v.update in ("sum", "max")]
+        for variable in self.variables:
+            for _ in range(1 + self.choices.flag(3)):
+                found.append(self.wrapped(self.update(variable)))
+        if len(several) > 1 and self.choices.flag():
+            found.append(self.together(several[:2]))
+        return found
+
+    def together(self, variables: Sequence[Variable]) -> Statement:
+        """Several variables are assigned at once."""
+        names = tuple([v.name for v in variables])
+        x = self.operand()
+
+        def value(name: str, function: Callable[..., Array]) -> Callable[[Scope], Cells]:
+            return lambda s: s[name].map(function, x.value(s))
+
+        values = [
+            Expression(f"{v.name} + {x.text}", value(v.name, np.add))
+            if v.update == "sum"
+            else Expression(f"iris.maximum({v.name}, {x.text})", value(v.name, np.maximum))
+            for v in variables
+        ]
+        return Assign(names, tuple(values))
+
+    def wrapped(self, body: list[Statement]) -> Statement:
+        sizes = self.sizes
+        ways: list[Callable[[], Statement]] = [
+            lambda: Block(body),
+            lambda: Block(body),
+            lambda: If(Expression("FLAG > 0", lambda s: Cells.of(sizes["FLAG"] > 0)), body),
+            lambda: If(Expression("CONST > 0", lambda s: Cells.of(sizes["FLAG"] > 0)), body),
+            lambda: If(
+                Expression(f"i >= {self.width}", lambda s: s["i"].map(lambda i: i >= self.width)),
+                body,
+            ),
+            lambda: Repeat("k", "K", sizes["K"], body),
+            lambda: Repeat("k", "2", 2, body),
+        ]
+        return self.choices.of(ways)()
+
+    def update(self, variable: Variable) -> list[Statement]:
+        name, x = variable.name, self.operand()
+
+        def old(scope: Scope) -> Cells:
+            return scope[name]  # type: ignore[no-any-return]
+
+        def assign(text: str, value: Callable[[Scope], Cells], augmented: str = "") -> Statement:
+            return Assign((name,), (Expression(text, value),), augmented)
+
+        def added(scope: Scope) -> Cells:
+            return old(scope).map(np.add, x.value(scope))
+
+        def greater(scope: Scope) -> Cells:
+            return old(scope).map(np.maximum, x.value(scope))
+
+        def through(text: str, value: Callable[[Scope], Cells]) -> list[Statement]:
+            return [Let("t", Expression(text, value)), assign("t", lambda s: s["t"])]
+
+        match variable.update:
+            case "sum":
+                ways = [
+                    [assign("", added, f"{name} += {x.text}")],
+                    [assign(f"{name} + {x.text}", added)],
+                    [assign(f"{x.text} + {name}", added)],
+                    [assign(f"plus({name}, {x.text})", added)],
+                    through(f"{name} + {x.text}", added),
+                ]
+            case "max":
+                ways = [
+                    [assign(f"iris.maximum({name}, {x.text})", greater)],
+                    through(f"iris.maximum({x.text}, {name})", greater),
+                    [
+                        assign(
+                            f"iris.where({x.text} > {name}, {x.text}, {name})",
+                            lambda s: x.value(s).map(np.greater, old(s)).choose(x.value(s), old(s)),
+                        )
+                    ],
+                ]
+            case "scalar":
+                ways = [
+                    [
+                        assign(
+                            f"{name} + iris.sum({x.text})",
+                            lambda s: old(s).map(np.add, x.value(s).reduce(np.add, 0)),
+                        )
+                    ]
+                ]
+            case "decay":
+                ways = [
+                    [
+                        assign(
+                            f"{name} * 0.5 + {x.text}",
+                            lambda s: old(s).map(lambda a: a * 0.5).map(np.add, x.value(s)),
+                        )
+                    ]
+                ]
+            case "dot":
+                y = self.operand()
+                ways = [
+                    [
+                        assign(
+                            f"iris.dot({x.text}, {y.text}.T, {name})",
+                            lambda s: x.value(s).dot(y.value(s).transposed(), old(s)),
+                        )
+                    ]
+                ]
+            case "last":
+                ways = [[assign(x.text, x.value)]]
+            case _:
+                ways = [
+                    [
+                        If(
+                            Expression("FLAG > 0", lambda s: Cells.of(self.sizes["FLAG"] > 0)),
+                            [assign(f"{name} + {x.text}", added)],
+                            [assign(f"{name} - 1.0", lambda s: old(s).map(lambda a: a - 1))],
+                        )
+                    ]
+                ]
+        return self.choices.of(ways)
+
+    # What is stored.
+
+    def results(self) -> Iterator[Result]:
+        for number, variable in enumerate(self.variables):
+            yield from self._results(variable, number * SLOT)
+
+    def _results(self, variable: Variable, at: int) -> Iterator[Result]:
+        """A variable as it is, and reductions of it."""
+        name, shape = variable.name, variable.shape
+        if not shape:
+            yield Result(at, "", Expression(name, lambda s: s[name]))
+            return
+
+        def whole(scope: Scope) -> Cells:
+            return scope[name].map(np.add, _whole(np.zeros(shape)))  # type: ignore[no-any-return]
+
+        lanes = f"iris.arange(0, {shape[-1]})"
+        if len(shape) > 1:
+            lanes = f"iris.arange(0, {shape[0]})[:, None] * {shape[1]} + {lanes}[None, :]"
+        wide = f"({name} + iris.zeros({shape}))"
+        yield Result(at, lanes, Expression(wide, whole))
+        total = Expression(f"iris.sum({wide})", lambda s: whole(s).reduce(np.add, 0))
+        most = Expression(f"iris.max({wide})", lambda s: whole(s).reduce(np.maximum, -np.inf))
+        yield Result(at + 40, "", total)
+        yield Result(at + 41, "", most)
+        if len(shape) > 1:
+            sums = Expression(f"iris.sum({wide}, axis=1)", lambda s: whole(s).reduce(np.add, 0, 1))
+            yield Result(at + 44, f"iris.arange(0, {shape[0]})", sums)
+
+    def expected(self) -> Array:
+        scope: Scope = {}
+        for variable in self.variables:
+            start = variable.start.value(scope)
+            scope[variable.name] = replace(start, made=frozenset([next(_fresh)]))
+        for first in range(0, self.sizes["N"], self.width):
+            scope["i"] = Cells.of(first)
+            for statement in self.body:
+                statement.run(scope)
+        out = np.full(len(self.variables) * SLOT, UNTOUCHED)
+        for result in self.results():
+            cells = result.value.value(scope)
+            shape = np.broadcast_shapes(cells.data.shape, cells.counts.shape)
+            at = result.at + np.arange(prod(shape)).reshape(shape)
+            counts = np.broadcast_to(cells.counts, shape)
+            out[at[counts]] = np.broadcast_to(cells.data, shape)[counts]
+        return out.astype(np.float32)
+
+    # Source.
+
+    def text(self, spelling: str) -> str:
+        """The kernel with its loop in one spelling."""
+        known = spelling in ("unrolled", "while unrolled", "helper", "tile_range")
+        n = "N: iris.constexpr" if known else "N"
+        head = f"def drawn(X, Out, {n}, L, M, FLAG, K, CONST: iris.constexpr):"
+        columns = f"i + iris.arange(0, {self.width})"
+        lines = [f"c = ({columns})[None, :]" if self.rows else f"c = {columns}"]
+        lines += [line for statement in self.body for line in statement.lines()]
+        names = [v.name for v in self.variables]
+        setup = [f"r = iris.arange(0, {self.rows})[:, None]"] if self.rows else []
+        setup += ["i = 0", f"c = ({columns})[None, :]" if self.rows else f"c = {columns}"]
+        setup += [f"{v.name} = {v.start.text}" for v in self.variables]
+        helper: list[str] = []
+        match spelling:
+            case "loop" | "unrolled":
+                loop = [f"for i in range(0, N, {self.width}):", *_deeper(lines)]
+            case "tile_range":
+                loop = [f"for i in iris.tile_range(0, N, {self.width}):", *_deeper(lines)]
+            case "while" | "while unrolled":
+                loop = ["while i < N:", *_deeper([*lines, f"i += {self.width}"])]
+            case "helper":
+                carried = ", ".join(names)
+                rest = "X, N, L, M, FLAG, K, CONST"
+                rest += ", r" if self.rows else ""
+                returned = f"return {carried}," if len(names) == 1 else f"return {carried}"
+                helper = ["@iris.kernel", f"def step(i, {carried}, {rest}):"]
+                helper += _deeper([*lines, returned])
+                left = f"{carried}," if len(names) == 1 else carried
+                loop = [f"for i in range(0, N, {self.width}):"]
+                loop += _deeper([f"{left} = step(i, {carried}, {rest})"])
+            case _:
+                loop = []
+                for start in range(0, self.sizes["N"], self.width):
+                    loop += [f"i = {start}", *lines]
+        stores = [result.line for result in self.results()]
+        plus = ["@iris.kernel", "def plus(a, b):", *_deeper(["a = a + b", "return a"])]
+        body = _deeper([*setup, *loop, *stores])
+        return "\n".join([*plus, *helper, "@iris.kernel", head, *body, ""])
+
+    def run(self, spelling: str, device: str | None = None) -> Array:
+        """What the kernel stores, with its loop in one spelling."""
+        drawn = _defined(self.text(spelling))
+        out = np.full(len(self.variables) * SLOT, UNTOUCHED, np.float32)
+        drawn[1](self.data, out, **self.sizes, CONST=self.sizes["FLAG"], device=device)
+        return out
+
+    def check(self, *, device: str | None = None) -> None:
+        """Assert that the kernel stores the same in every spelling, and what NumPy says."""
+        expected = self.expected()
+        for spelling in SPELLINGS:
+            found = self.run(spelling, device)
+            wrong = np.flatnonzero(found != expected)
+            if wrong.size:
+                at = int(wrong[0])
+                raise AssertionError(
+                    f"{spelling}: Out[{at}] is {found[at]}, not {expected[at]}, "
+                    f"with {dict(self.sizes)}:\n{self.text(spelling)}"
+                )
+
+
+@dataclass
+class Block(Statement):
+    body: list[Statement]
+
+    def lines(self) -> Iterator[str]:
+        for statement in self.body:
+            yield from statement.lines()
+
+    def run(self, scope: Scope) -> None:
+        for statement in self.body:
+            statement.run(scope)
+
+
+SPELLINGS = (
+    "loop",
+    "unrolled",
+    "tile_range",
+    "while",
+    "while unrolled",
+    "helper",
+    "one after the other",
+)
+
+
+def _deeper(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _defined(text: str) -> Any:
+    """The kernel that some source defines, which Python can show in errors."""
+    file = f"<drawn kernel {next(_fresh)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names: dict[str, Any] = {"iris": iris, "__name__": "drawn"}
+    exec(compile(text, file, "exec"), names)
+    return names["drawn"]
+
+
+def kernels() -> st.SearchStrategy[Kernel]:
+    """Kernels that go over rows block by block."""
+    return st.binary(min_size=BYTES, max_size=BYTES).map(lambda data: Kernel(Choices(data)))
