@@ -373,7 +373,52 @@ def restored_in_one_branch(get, put, n):
     put(1, mode[0])
 
 
+def window_of_the_last(get, put, n):
+    window = [0] * 10
+    for i in range(n):
+        window = [*window[1:], get(i)]
+    put(0, window[0] + window[9] * 2)
+
+
+def value_of_a_later_part(get, put, n):
+    if n > 1 and (y := n * 2) > 4:
+        put(0, y)
+    if 0 < n < (z := n + 1) < 10:
+        put(1, z)
+
+
+def chain_that_stops(get, put, n):
+    d = {"calls": 0}
+
+    def limit():
+        d["calls"] += 1
+        return get(1)
+
+    if 1 < n < limit():
+        put(0, 1.0)
+    put(1, d["calls"])
+
+
+def variable_of_a_lambda(get, put, n):
+    x = 1.0
+
+    def current():
+        return x
+
+    if n > 1:
+        x = 5.0
+    put(0, current())
+    for _ in range(n):
+        x = x + 1.0
+        put(1, current())
+    put(2, current())
+
+
 WORKING = [
+    window_of_the_last,
+    value_of_a_later_part,
+    chain_that_stops,
+    variable_of_a_lambda,
     counter_in_a_dict,
     item_of_a_list,
     attributes,
@@ -565,6 +610,32 @@ def deleted_variable(get, put, n):
     put(1, y)
 
 
+def iterator_that_goes_on(get, put, n):
+    it = iter([1, 2, 3])
+    if n > 1:
+        next(it)  # here
+    put(0, next(it))
+
+
+def generator_that_goes_on(get, put, n):
+    def values():
+        yield 1
+        yield 2
+        yield 3
+
+    it = values()
+    if n > 1:
+        put(1, next(it))  # here
+    put(0, next(it))
+
+
+def list_with_more(get, put, n):
+    a = [1.0]
+    if n > 1:
+        a += [2.0]  # here
+    put(0, len(a))
+
+
 REFUSED: list[tuple[Callable[..., None], type[UserError], str]] = [
     (append_in_a_loop, CarriedError, "found gets found[0] in a traced loop"),
     (append_in_a_branch, CarriedError, "found"),
@@ -583,6 +654,9 @@ REFUSED: list[tuple[Callable[..., None], type[UserError], str]] = [
     (condition_that_pops, CarriedError, "work loses work[2]"),
     (function_of_one_branch, ScopeError, "act is one function or another"),
     (walrus_in_a_while, ControlFlowError, "k is assigned in the condition of a traced while"),
+    (iterator_that_goes_on, CarriedError, "the iterator it goes on in one branch"),
+    (generator_that_goes_on, CarriedError, "the iterator it goes on in one branch"),
+    (list_with_more, CarriedError, "a gets a[1] in one branch"),
     (deleted_variable, ScopeError, "x has a value after only one of the branches"),
 ]
 

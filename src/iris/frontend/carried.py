@@ -124,7 +124,7 @@ def check_places(
     """Objects keep their structure: only what they hold may depend on a traced value."""
     if list(before) == list(now):
         return
-    changed = changed_to(before, now, watched.path)
+    changed = changed_to(before, now, watched)
     raise error_here(
         CarriedError,
         f"{changed} in {where}, and Python objects cannot change their structure there; make them "

@@ -260,9 +260,12 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if not self.in_part:
             return node
-        name = node.target.id
+        return _located(node, self._binding(node.target.id, node.value))
+
+    def _binding(self, name: str, value: ast.expr) -> ast.expr:
+        """`name := value` in a part of an expression."""
         self.bound[name] = None
-        return _located(node, _runtime("bind", [_lambda(_name(name)), node.value]))
+        return _runtime("bind", [_lambda(_name(name)), value])
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         self._parts(node)
@@ -281,20 +284,20 @@ class _Rewriter(ast.NodeTransformer):
         return _located(node, _runtime("choice", [node.test, *branches]))
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        self.generic_visit(node)
         if len(node.ops) == 1:
+            self.generic_visit(node)
             return node
-        # a < f() < b, where f is called once: all_of(lambda: a < (t := f()), lambda: t < b)
-        # would bind t inside the lambda, so the middle operands are handed to a lambda instead.
-        operands = [node.left, *node.comparators]
-        names = [f"{RUNTIME}{i}" for i in range(len(operands))]
-        pairs = [
-            _lambda(ast.Compare(left=_name(a), ops=[op], comparators=[_name(b)]))
-            for a, op, b in zip(names, node.ops, names[1:], strict=False)
-        ]
-        taken = [ast.arg(arg=n) for n in names]
-        chain = ast.Lambda(args=_arguments(taken), body=_runtime("all_of", pairs))
-        return _located(node, ast.Call(func=chain, args=operands, keywords=[]))
+        self._parts(node)
+        # a < f() < b calls f once: all_of(lambda: a < (t := f()), lambda: t < b).
+        parts: list[ast.expr] = []
+        left = node.left
+        for op, right in zip(node.ops, node.comparators, strict=True):
+            last = right is node.comparators[-1]
+            name = self._new("compared")
+            taken = right if last else self._binding(name, right)
+            parts.append(_lambda(ast.Compare(left=left, ops=[op], comparators=[taken])))
+            left = _name(name)
+        return _located(node, _runtime("all_of", parts))
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
         outer, self.in_part = self.in_part, False
@@ -310,7 +313,7 @@ def _noting(node: ast.stmt) -> list[ast.stmt]:
     """What follows a statement that may change objects."""
     for inner in ast.walk(node):
         changes = isinstance(inner, (ast.Subscript, ast.Attribute)) and not _loads(inner)
-        if changes or isinstance(inner, ast.Call):
+        if changes or isinstance(inner, (ast.Call, ast.AugAssign)):
             return [_do(_runtime("noted", []))]
     return []
 

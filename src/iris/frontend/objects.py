@@ -11,12 +11,21 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import re
 import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, singledispatch
-from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import (
+    CellType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,6 +104,25 @@ def _(x: CellType) -> dict[Any, Any]:
         return {...: x.cell_contents}
     except ValueError:  # no value yet
         return {}
+
+
+def _left(x: Any) -> dict[Any, Any]:
+    """How far an iterator is, told by its keys: it cannot be set back."""
+    return dict.fromkeys([x.__reduce__()[2:]])
+
+
+for _iterator in (iter([]), iter(()), iter(range(0)), reversed([])):
+    items.register(type(_iterator), _left)
+
+
+@items.register
+def _(x: GeneratorType) -> dict[Any, Any]:  # type: ignore[type-arg]
+    return dict.fromkeys([None if x.gi_frame is None else x.gi_frame.f_lasti])
+
+
+@items.register
+def _(x: itertools.count) -> dict[Any, Any]:  # type: ignore[type-arg]
+    return dict.fromkeys([repr(x)])
 
 
 @items.register
@@ -285,14 +313,14 @@ class Reach:
         self._seen: set[Any] = set()
         self._modules: dict[int, _Names] = {}
         self._variables = variables  # of the first frame: watched by the one who asks
-        self._work: list[tuple[Any, str]] = []
+        self._work = deque[tuple[Any, str]]()
         frames = list(_frames())
         self._own = frames[0].f_code if frames else None
         for frame in frames:
             self._frame(frame)
         self._work += [(x, "") for x in more]
         while self._work:
-            self._visit(*self._work.pop())
+            self._visit(*self._work.popleft())
         for module in self._modules.values():
             self.watched[id(module)] = Watched(module, "", contents(module) or {})
 
@@ -427,10 +455,17 @@ def identifier(path: str) -> str:
     return re.sub(r"\W+", "_", path, flags=re.ASCII).strip("_")
 
 
-def changed_to(before: Mapping[Place, Any], now: Mapping[Place, Any], path: str) -> str:
+def changed_to(before: Mapping[Place, Any], now: Mapping[Place, Any], watched: Watched) -> str:
     """How what an object holds came to have other places."""
+    path = watched.path
+    if items.dispatch(type(watched.object)) in _ITERATORS:
+        return f"the iterator {path} goes on"
     more = [p.within(path) for p in now if p not in before]
     less = [p.within(path) for p in before if p not in now]
     gained = [f"gets {', '.join(more)}"] if more else []
     lost = [f"loses {', '.join(less)}"] if less else []
-    return f"{path or 'a variable'} {' and '.join([*gained, *lost])}"
+    return f"{path or 'a variable'} {' and '.join([*gained, *lost]) or 'gets another order'}"
+
+
+_KINDS: tuple[type, ...] = (type(iter([])), GeneratorType, itertools.count)
+_ITERATORS = [items.dispatch(kind) for kind in _KINDS]

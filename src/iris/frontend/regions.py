@@ -11,6 +11,7 @@ import builtins
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
+from types import CellType
 from typing import Any
 
 from iris.errors import (
@@ -83,7 +84,7 @@ __all__ = [
     "values_of",
 ]
 
-MOST_ROUNDS = 8  # of tracing one body: each can only widen what is carried
+MOST_ROUNDS = 8  # of tracing one body, and one more for each value that is carried
 
 
 class TracedRange:
@@ -129,6 +130,7 @@ class _Loop:
         self.carried: dict[str | tuple[int, Place], Tree] = {}
         self.op: Op | None = None
         self.done = False
+        self.rounds = 0
         self.last: dict[str, object] = {}
         self.where = ""
 
@@ -237,6 +239,13 @@ class _Loop:
                 values.append(Missing(name, why))
         return tuple(values)
 
+    def another_round(self) -> bool:
+        """Count the rounds: in each, what is carried may widen, one after another."""
+        self.rounds += 1
+        if self.rounds > MOST_ROUNDS + len(self.slots):
+            raise error_here(CarriedError, "what this loop carries does not settle to one type")
+        return True
+
     def discard(self) -> None:
         """Drop what has been traced of the loop, to trace it again."""
         if self.op is not None:
@@ -264,7 +273,7 @@ class For(_Loop):
         builder = current().builder
         outer = builder.region
         bounds = [self.iterable.lower, self.iterable.upper, self.iterable.step]
-        for _ in range(MOST_ROUNDS):
+        while self.another_round():
             self.discard()
             initial = [slot.initial() for slot in self.slots]
             op = control.For(*[b.value for b in bounds], initial)
@@ -276,7 +285,6 @@ class For(_Loop):
                 builder.region = outer
             if self.done:
                 return
-        raise error_here(CarriedError, "what this loop carries does not settle to one type")
 
     def start(self) -> tuple[object, ...]:
         return self.variables(self.made.regions[0].arguments[1:])
@@ -307,7 +315,6 @@ class While(_Loop):
         self.condition = condition  # the variables that the condition assigns
         self.outer: Region | None = None
         self.mark: Op | None = None
-        self.rounds = 0
 
     def look(self, scope: Mapping[str, object]) -> None:
         """Called before the condition: as long as it is not traced, the loop may begin here."""
@@ -329,9 +336,7 @@ class While(_Loop):
     def start(self) -> tuple[object, ...]:
         if self.done:
             return tuple(self.last.get(n) for n in self.names)
-        self.rounds += 1
-        if self.rounds > MOST_ROUNDS:
-            raise error_here(CarriedError, "what this loop carries does not settle to one type")
+        self.another_round()
         self.discard()
         self.op = current().insert(control.While([s.initial() for s in self.slots]))
         current().builder.region = self.op.regions[0]
@@ -417,6 +422,10 @@ class _Sides:
             self.ends[-1].look()
         for watched in self.reach:
             watched.hold(watched.before)
+            now = watched.now()
+            if not alike(now, watched.before):  # it cannot be put back
+                with at_line(watched.changed):
+                    check_places(watched, watched.before, now, "one branch of a traced condition")
 
     def trace(self, function: Callable[[], object]) -> object:
         """Trace an expression as a branch."""
@@ -428,6 +437,17 @@ class _Sides:
     def changed(self) -> bool:
         """Whether the branch that was traced last changed objects."""
         return any(not alike(w.before, self.ends[-1].held[id(w.object)]) for w in self.reach)
+
+    def only_starts(self) -> bool:
+        """Whether the branch traced last did no more to objects than to give variables their first
+        values; these then have them."""
+        held = self.ends[-1].held
+        changed = [w for w in self.reach if not alike(w.before, held[id(w.object)])]
+        if any(w.before or not isinstance(w.object, CellType) for w in changed):
+            return False
+        for watched in changed:
+            watched.hold(held[id(watched.object)])
+        return True
 
     def swap(self) -> None:
         """Take what was traced first as the second branch."""
@@ -447,8 +467,15 @@ class _Sides:
         objects: list[tuple[Watched, dict[Place, Tree]]] = []
         for watched in self.reach:
             first, second = (end.held[id(watched.object)] for end in self.ends)
+            if isinstance(watched.object, CellType) and not (first and second):
+                why = "has a value on only one side of a traced condition; give it one before"
+                missing = Kept(Missing(watched.path, why))
+                objects.append((watched, dict.fromkeys([*first, *second], missing)))
+                continue
             with at_line(watched.changed):
-                check_places(watched, first, second, "one branch of a traced condition")
+                if list(first) != list(second):
+                    other = first if list(first) != list(watched.before) else second
+                    check_places(watched, watched.before, other, "one branch of a traced condition")
                 held = {
                     p: merge(p.within(watched.path), values=[v, second[p]])
                     for p, v in first.items()
@@ -561,7 +588,7 @@ def _short_circuit(parts: Sequence[Callable[[], object]], *, stop: bool) -> obje
     condition = as_condition(value)
     sides = _Sides(condition, Reach(parts))
     other: Any = sides.trace(lambda: as_condition(_short_circuit(rest, stop=stop)))
-    if _is_harmless(sides.regions[0]) and not sides.changed():
+    if _is_harmless(sides.regions[0]) and sides.only_starts():
         _unwrap(sides.regions[0])
         kind = math.Or if stop else math.And
         return emit(kind(condition.value, other.value))
