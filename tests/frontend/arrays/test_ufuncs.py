@@ -337,7 +337,7 @@ def test_operators() -> None:
 
 def test_in_place_operators_give_the_name_to_another_array() -> None:
     def function(x: Any, y: Any) -> Any:
-        before = x
+        before = x.copy()
         x += y
         x *= 2
         x -= 1.5

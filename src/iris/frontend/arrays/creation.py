@@ -90,8 +90,15 @@ def _like(make: Any) -> Any:
 _register_like()
 
 
-@implements("array", "asarray", "asanyarray", "ascontiguousarray")
-def array(a: Any, dtype: Any = None, *, copy: Any = None) -> TracedArray:
+@implements("array")
+def array(a: Any, dtype: Any = None, *, copy: Any = True) -> TracedArray:
+    """Made `like=` a traced array, with memory of its own."""
+    made = asarray(a, dtype)
+    return made.copied() if copy else made
+
+
+@implements("asarray", "asanyarray", "ascontiguousarray")
+def asarray(a: Any, dtype: Any = None, *, copy: Any = None) -> TracedArray:
     """Made `like=` a traced array: of nested lists, too, that have traced arrays in them."""
     made = _nested(a)
     return made if dtype is None else cast(made, as_dtype(dtype))
@@ -105,7 +112,7 @@ def _nested(x: Any) -> TracedArray:
 
 @implements("copy")
 def copy(a: Any, order: Any = "K", subok: bool = False) -> TracedArray:
-    return traced(a)
+    return traced(a).copied()
 
 
 @implements("astype")

@@ -19,10 +19,10 @@ from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.trees import Leaf, Tree, flatten
 from iris.frontend.arrays.values import traced
 from iris.frontend.plain import check_plain
-from iris.frontend.tracing import error_at, error_here, rules_as
+from iris.frontend.tracing import at_line, error_at, error_here, rules_as
 from iris.frontend.values import strong_dtype
 from iris.ir.control import Func, Return
-from iris.ir.core import Level, Location, Module
+from iris.ir.core import Level, Location, Module, Value
 from iris.ir.types import DType, Tensor
 
 Array = npt.NDArray[Any]
@@ -176,7 +176,11 @@ class ArrayFunction:
             ]
             results, tree = flatten(self._run(call, inputs), "")
             made = [self._result(leaf) for leaf in results]
-            values = [x.value for x in made]
+            values = []
+            for result in made:
+                with at_line(result.memory.line):
+                    values.append(result.value)
+            _check_kept(inputs, values)
             func.set_returns(tuple([v.type for v in values]))
             func.body.append(Return(values, location=self.location))
         return TracedFunction(Module([func]), trace.captured, tree, list(trace.narrowed.values()))
@@ -209,6 +213,25 @@ class ArrayFunction:
                 "numbers, and tuples, lists and dicts of them",
             )
         return traced(leaf.value)
+
+
+def _check_kept(inputs: Sequence[TracedArray], results: Sequence[Value]) -> None:
+    """Refuse to change an argument in place for the caller alone, whose array stays as it is."""
+    needed: set[Value] = set()
+    work = list(results)
+    while work:
+        value = work.pop()
+        if value not in needed:
+            needed.add(value)
+            work += value.op.operands if value.op is not None else ()
+    for argument in inputs:
+        memory = argument.memory
+        if memory.last is not None and memory.last not in needed:
+            with at_line(memory.line):
+                raise LanguageError(
+                    "this changes an argument in place, and nothing that is returned needs it: the "
+                    "caller's array stays as it is; return the new one"
+                )
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:

@@ -215,7 +215,20 @@ def getitem(x: TracedArray, key: Any) -> TracedArray:
     order = [axis for axis in index.layout[: index.block] if axis is not None]
     order += block
     order += [axis for axis in index.layout[index.block :] if axis is not None]
-    return reshaped(transpose(y, [kept.index(axis) for axis in order]), index.shape)
+    found = reshaped(transpose(y, [kept.index(axis) for axis in order]), index.shape)
+    # An element is a number, as NumPy's are, and in no memory.
+    return x.seen(found.value) if found.shape and _is_view(key) else found.copied()
+
+
+def _is_view(key: Any) -> bool:
+    """Whether NumPy gives a view for an index: there are but numbers, slices and new axes in it."""
+    return all(
+        k is None
+        or k is Ellipsis
+        or isinstance(k, (int, np.integer, slice))
+        or (isinstance(k, TracedArray) and not k.shape)
+        for k in (key if isinstance(key, tuple) else (key,))
+    )
 
 
 def common_places(places: Sequence[Operand], shape: tuple[int, ...]) -> list[TracedArray]:

@@ -84,9 +84,17 @@ def _matrix_transpose(self: TracedArray) -> Any:
     return np.swapaxes(self, -1, -2)
 
 
-def _same(self: TracedArray, *arguments: Any) -> TracedArray:
-    """No array changes, so that a copy is the array itself."""
+def _same(self: TracedArray) -> TracedArray:
     return self
+
+
+def _flatten(self: TracedArray, order: Any = "C") -> TracedArray:
+    flat: TracedArray = call_function(np.ravel, (self, order), {})
+    return flat.copied()
+
+
+def _copy(self: TracedArray, *arguments: Any) -> TracedArray:
+    return self.copied()
 
 
 def _iterate(self: TracedArray) -> Iterator[TracedArray]:
@@ -96,7 +104,8 @@ def _iterate(self: TracedArray) -> Iterator[TracedArray]:
 
 
 def _in_place(name: str) -> Callable[[TracedArray, Any], TracedArray]:
-    """`x += y`, which gives the name to another array, of the same shape and dtype. Without axes it
+    """`x += y`, which gives the name to another array, of the same shape and dtype; other names of
+    what NumPy would change are used no more. Without axes it
     is a number, as NumPy's reductions and elements are, and may become anything."""
     operate = getattr(operator, name)
 
@@ -114,7 +123,7 @@ def _in_place(name: str) -> Callable[[TracedArray, Any], TracedArray]:
                 f"{self} stays of its dtype; this would make it {found.element}: write "
                 "x = x + y instead of x += y, and so on",
             )
-        return cast(found, self.element)
+        return self.changed(cast(found, self.element).value)
 
     return operated
 
@@ -140,19 +149,19 @@ def define() -> None:
         word = f"{name}_" if name in ("and", "or") else name
         methods[f"__i{name}__"] = _in_place(word)
     methods |= {
-        "conj": _same,
-        "conjugate": _same,
+        "conj": _copy,
+        "conjugate": _copy,
         "imag": property(np.imag),
         "real": property(_same),
         "T": property(_transpose),
-        "__copy__": _same,
-        "__deepcopy__": _same,
+        "__copy__": _copy,
+        "__deepcopy__": _copy,
         "__getitem__": getitem,
         "__iter__": _iterate,
         "astype": _astype,
         "at": property(At),
-        "copy": _same,
-        "flatten": _of_numpy("ravel"),
+        "copy": _copy,
+        "flatten": _flatten,
         "mT": property(_matrix_transpose),
         "reshape": _reshape,
         "transpose": _transpose,

@@ -69,7 +69,8 @@ def call_function(function: Any, arguments: Sequence[Any], named: Mapping[str, A
     rule = FUNCTIONS.get(function)
     if rule is None:
         raise error_here(LanguageError, f"{name} {advice(name)}")
-    return _call(name, rule, arguments, named)
+    found = _call(name, rule, arguments, named)
+    return found if function in _VIEWS else _copied(found)
 
 
 def call_ufunc(function: Any, method: str, operands: Sequence[Any], named: dict[str, Any]) -> Any:
@@ -87,7 +88,30 @@ def call_ufunc(function: Any, method: str, operands: Sequence[Any], named: dict[
             f"{name}(...), other)",
         )
     skipped = ("out", "where") if method == "__call__" else ("out",)
-    return _call(name, rule, operands, {k: v for k, v in named.items() if k not in skipped})
+    options = {k: v for k, v in named.items() if k not in skipped}
+    return _copied(_call(name, rule, operands, options))
+
+
+# The functions whose results share memory with their operands; those of others have their own.
+_VIEWS = {
+    find(name)
+    for name in (
+        *("reshape", "ravel", "squeeze", "expand_dims", "atleast_1d", "atleast_2d", "atleast_3d"),
+        *("transpose", "permute_dims", "matrix_transpose", "swapaxes", "moveaxis", "rollaxis"),
+        *("flip", "fliplr", "flipud", "rot90", "diagonal", "broadcast_to", "broadcast_arrays"),
+        *("split", "array_split", "hsplit", "vsplit", "dsplit", "unstack", "linalg.diagonal"),
+        *("asarray", "asanyarray", "ascontiguousarray", "real", "linalg.matrix_transpose"),
+    )
+}
+
+
+def _copied(found: Any) -> Any:
+    """A result with memory of its own."""
+    if isinstance(found, (tuple, list)):
+        parts = [_copied(part) for part in found]
+        return type(found)(*parts) if hasattr(found, "_fields") else type(found)(parts)
+    copied = getattr(found, "copied", None)
+    return found if copied is None else copied()
 
 
 _NO_OUT = (

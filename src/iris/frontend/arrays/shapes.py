@@ -14,7 +14,7 @@ from iris.errors import ArgumentError, IndexingError, ShapeError
 from iris.frontend.arrays.constants import constant, constant_array
 from iris.frontend.arrays.trace import current
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import emit, over_shape, reshaped
+from iris.frontend.arrays.values import emit, over_shape, reshaped, view
 from iris.frontend.tracing import error_here, rules_as
 from iris.ir import graph
 from iris.ir.types import Tensor, f32, i32
@@ -103,7 +103,7 @@ def transpose(x: TracedArray, order: Sequence[int]) -> TracedArray:
     """The axes in another order: axis i of the result is axis `order[i]`."""
     if list(order) == list(range(x.ndim)):
         return x
-    return emit(graph.Transpose(tuple(order), x.value))
+    return view(x, graph.Transpose(tuple(order), x.value))
 
 
 def move_axes(x: TracedArray, source: Sequence[int], destination: Sequence[int]) -> TracedArray:
@@ -128,7 +128,7 @@ def cut(
     starts = [start if size else 0 for start, size in zip(starts, shape, strict=True)]
     steps = [step if size > 1 else 1 for step, size in zip(steps, shape, strict=True)]
     type_ = Tensor(tuple(shape), x.element)
-    return emit(graph.Slice(tuple(starts), tuple(steps), x.value, type_))
+    return view(x, graph.Slice(tuple(starts), tuple(steps), x.value, type_))
 
 
 def cut_axis(x: TracedArray, axis: int, start: int, size: int, step: int = 1) -> TracedArray:

@@ -16,10 +16,22 @@ from iris.frontend.arrays.dtypes import numpy_dtype
 from iris.frontend.arrays.names import running_call, uses_item
 from iris.frontend.arrays.protocol import FUNCTIONS, UFUNCS, call_function, call_ufunc, find
 from iris.frontend.arrays.trace import Trace
-from iris.frontend.tracing import error_here, user_frame
-from iris.ir.core import Value
+from iris.frontend.tracing import error_here, location, user_frame
+from iris.ir.core import Location, Value
 from iris.ir.math import element_type
 from iris.ir.types import DType
+
+
+class Memory:
+    """What NumPy would keep the elements of an array in, and of its views: `x += y` changes it for
+    all names at once, and here only for one, so that the others are used no more."""
+
+    __slots__ = ("last", "line", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.line: Location | None = None  # what changed it last
+        self.last: Value | None = None  # what it holds since
 
 
 class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
@@ -29,20 +41,54 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     its elements are not.
     """
 
-    __slots__ = ("owner", "value", "weak")
+    __slots__ = ("_value", "memory", "owner", "version", "weak")
     __array_priority__ = 1000
 
     def __init__(self, value: Value, owner: Trace, weak: bool = False):
-        self.value = value
+        self._value = value
         self.owner = owner  # the trace that it is part of
+        self.memory = Memory()
+        self.version = 0  # of the memory
         self.weak = weak  # like a Python number, it takes the dtype of what it meets
+
+    @property
+    def value(self) -> Value:
+        """The value of the graph that it stands for."""
+        if self.version != self.memory.version:
+            line = self.memory.line
+            where = "before" if line is None else f"at line {line.line}"
+            raise error_here(
+                LanguageError,
+                f"{self} was changed in place {where}, by another name or through a view: NumPy "
+                "would show the change here, but a traced array never changes; write x = x + y "
+                "there instead of x += y, or x = x.at[index].add(y)",
+            )
+        return self._value
+
+    def copied(self) -> TracedArray:
+        """The same elements, in memory of their own."""
+        return TracedArray(self.value, self.owner, self.weak)
+
+    def seen(self, value: Value) -> TracedArray:
+        """An array of some of the same memory."""
+        made = TracedArray(value, self.owner)
+        made.memory, made.version = self.memory, self.version
+        return made
+
+    def changed(self, value: Value) -> TracedArray:
+        """What has the name after `x += y`; no other name has it."""
+        self.memory.version += 1
+        self.memory.line, self.memory.last = location(), value
+        made = self.seen(value)
+        made.version = self.memory.version
+        return made
 
     # What is known of it.
 
     @property
     def element(self) -> DType:
         """The dtype, as Iris has it."""
-        return element_type(self.value.type).element
+        return element_type(self._value.type).element
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -50,7 +96,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return element_type(self.value.type).shape
+        return element_type(self._value.type).shape
 
     @shape.setter
     def shape(self, shape: object) -> NoReturn:
@@ -78,7 +124,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"a traced {self.value.type}"
+        return f"a traced {self._value.type}"
 
     # NumPy's protocols.
 

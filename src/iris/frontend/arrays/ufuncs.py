@@ -127,7 +127,7 @@ def positive(x: Any) -> TracedArray:
     value = traced(x)
     if value.element is bool_:
         raise error_here(DTypeError, "np.positive is for numbers, not bool")
-    return value
+    return value.copied()
 
 
 @ufunc("conjugate")

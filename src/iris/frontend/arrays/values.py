@@ -37,6 +37,11 @@ def emit(op: Op, weak: bool = False) -> TracedArray:
     return TracedArray(trace.emit(op), trace, weak)
 
 
+def view(x: TracedArray, op: Op) -> TracedArray:
+    """Put an op in place that gives elements of an array in its own memory, as NumPy does."""
+    return x.seen(current().emit(op))
+
+
 def operand(x: Any) -> Operand:
     """What can be computed with."""
     if isinstance(x, TracedArray):
@@ -159,11 +164,12 @@ def over_shape(x: TracedArray, shape: tuple[int, ...]) -> TracedArray:
     if isinstance(x.value.op, Constant):
         return emit(Constant.of_bits(x.value.op.bits, type_))
     x = reshaped(x, (1,) * (len(shape) - x.ndim) + x.shape)
-    return x if x.shape == shape else emit(graph.Broadcast(x.value, type_))
+    return x if x.shape == shape else view(x, graph.Broadcast(x.value, type_))
 
 
 def reshaped(x: TracedArray, shape: tuple[int, ...]) -> TracedArray:
     """The same elements, of which there are as many, in another shape."""
     if x.shape == shape:
         return x
-    return emit(graph.Reshape(x.value, Tensor(shape, x.element)))
+    op = graph.Reshape(x.value, Tensor(shape, x.element))
+    return view(x, op) if shape else emit(op)  # an element is a number, as NumPy's are
