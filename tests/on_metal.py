@@ -48,8 +48,9 @@ def together(sources: Sequence[Source]) -> list[Source]:
         body = source.text.removeprefix(prologue)
         parts.append(f"namespace k{number} {{\n{body}}}\n")
     text = prologue + "".join(parts)
+    version = max(source.version for source in sources)
     return [
-        replace(source, text=text, entry=f"k{number}::{source.entry}")
+        replace(source, text=text, version=version, entry=f"k{number}::{source.entry}")
         for number, source in enumerate(sources)
     ]
 

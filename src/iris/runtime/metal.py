@@ -172,7 +172,7 @@ class Metal(Device):
         key = source.text, mode
         found = self._libraries.get(key)
         if found is None:
-            kept = self._cache.key(source.text, mode.name)
+            kept = self._cache.key(source.text, mode.name, str(source.version))
             data = self._cache.get(kept)
             found = None if data is None else self._opened(data)
             if found is None:

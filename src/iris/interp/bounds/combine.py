@@ -52,6 +52,11 @@ def moved(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: 
     return found
 
 
+@propagation(tile.Update)
+def updated(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found) -> Found:
+    return [errors[1]]
+
+
 @origin(tile.Reduce)
 def reduced(
     frame: BoundedFrame, op: tile.Reduce, results: Found, operands: Found, errors: Found

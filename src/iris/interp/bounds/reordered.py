@@ -156,12 +156,17 @@ def _operations(frame: BoundedFrame, *terms: Terms) -> Array:
     return np.minimum(sum(x.steps for x in terms) + 1, frame.launch.operations)
 
 
-_UNROUNDED = (math.Neg, math.Abs, math.Select, *_MOVES)
+_UNROUNDED = (math.Neg, math.Abs, math.Select, tile.Update, *_MOVES)
 
 
 @combination(math.Neg, math.Abs)
 def same(frame: BoundedFrame, op: Op, x: Terms) -> Terms:
     return x
+
+
+@combination(tile.Update)
+def updated(frame: BoundedFrame, op: Op, old: Terms, new: Terms) -> Terms:
+    return new
 
 
 @combination(math.Select)
