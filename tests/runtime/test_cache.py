@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from iris.errors import SettingError
 from iris.runtime import cache
 from iris.runtime.cache import Cache
 
@@ -106,8 +107,66 @@ def test_files_of_others_stay(folder: Path) -> None:
     assert (folder / "partial-of-something").exists()
 
 
+def a_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def a_folder(path: Path) -> None:
+    path.mkdir()
+    (path / "something").touch()
+
+
+def a_link_to_nothing(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+def a_link_to_itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def of_others(path: Path) -> None:
+    path.touch()
+    path.chmod(0o666)
+
+
+@pytest.mark.parametrize(
+    "entry", [a_fifo, a_folder, a_link_to_nothing, a_link_to_itself, a_device, of_others]
+)
+def test_what_is_no_file_of_ours_is_no_entry(folder: Path, entry: Callable[[Path], None]) -> None:
+    kept = Cache("tools")
+    folder.mkdir(mode=0o700)
+    entry(folder / "key")
+    assert kept.get("key") is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kept.put("key", b"library")
+    assert kept.get("key") == (None if entry is a_folder else b"library")
+
+
+def test_an_entry_that_others_can_write_to_is_not_used(folder: Path) -> None:
+    kept = Cache("tools")
+    kept.put("key", b"library")
+    for mode in (0o620, 0o602, 0o666):
+        (folder / "key").chmod(mode)
+        assert kept.get("key") is None
+    (folder / "key").chmod(0o644)
+    assert kept.get("key") == b"library"
+
+
+def test_a_folder_that_others_can_write_to_is_refused(folder: Path) -> None:
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(SettingError, match="others can write to"):
+        Cache("tools")
+
+
 _WRITER = """
 import os, signal
+from iris.errors import SettingError
 from iris.runtime import cache
 os.replace = lambda source, target: os.kill(os.getpid(), signal.SIGKILL)
 cache.Cache("tools").put("key", b"library")

@@ -71,6 +71,7 @@ class Launch(c.Structure):
         ("threads_per_threadgroup", c.c_uint * 3),
         ("seed", c.c_ulong),
         ("seconds", c.c_double),
+        ("has_unbound", c.c_int),
     ]
 
 

@@ -112,6 +112,28 @@ def test_a_cache_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.M
         build.library()
 
 
+@pytest.mark.parametrize("place", ["", "libsoftmetal.so"])
+def test_a_library_that_others_can_write_to_is_refused(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IRIS_CACHE_DIR", str(tmp_path))
+    made = build._cache() / build._key()
+    made.mkdir(parents=True, mode=0o700)
+    (made / "libsoftmetal.so").touch()
+    (made / place).chmod(0o777)
+    with pytest.raises(SoftmetalError, match="not safe to use: others can write to"):
+        build.library()
+
+
+def test_a_library_that_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IRIS_CACHE_DIR", str(tmp_path))
+    made = build._cache() / build._key()
+    made.mkdir(parents=True, mode=0o700)
+    os.mkfifo(made / "libsoftmetal.so", 0o600)
+    with pytest.raises(SoftmetalError, match="is no file; remove it"):
+        build.library()
+
+
 def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("IRIS_CACHE_DIR", str(tmp_path / "cache"))

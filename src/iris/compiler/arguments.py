@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -157,7 +158,12 @@ def scalar_spec(name: str, value: object, divisors: tuple[int, ...]) -> ScalarSp
     """What a kernel may know of a number: its dtype, and which of some numbers divide it."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return _integer_spec(name, int(value), divisors)
-    return _interned(ScalarSpec(scalar_dtype(name, value)))
+    return _plain_spec(scalar_dtype(name, value))
+
+
+@lru_cache(maxsize=64)
+def _plain_spec(dtype: DType) -> ScalarSpec:
+    return _interned(ScalarSpec(dtype))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -172,12 +178,12 @@ def _integer_spec(name: str, number: int, divisors: tuple[int, ...]) -> ScalarSp
 
 
 _Spec = TypeVar("_Spec", ArraySpec, ScalarSpec)
-_SPECS: dict[Any, Any] = {}
+_SPECS: weakref.WeakValueDictionary[tuple[Any, ...], Any] = weakref.WeakValueDictionary()
 
 
 def _interned(spec: _Spec) -> _Spec:
     """The one object of all specs that are equal, so that they are told apart by identity."""
-    return _SPECS.setdefault(spec, spec)  # type: ignore[no-any-return]
+    return _SPECS.setdefault((type(spec), *vars(spec).values()), spec)  # type: ignore[no-any-return]
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from iris.compiler.arguments import as_array
 from iris.compiler.arrays import ArrayCompilation, KernelCompilation
 from iris.compiler.compilation import GRAPH_PIPELINE, optimize
 from iris.compiler.graph_program import GraphProgram, argument_spec
+from iris.compiler.kernel import MOST_SPECIALISATIONS
 from iris.errors import ArgumentError
 from iris.frontend.arrays import (
     ArrayFunction,
@@ -28,6 +29,7 @@ from iris.ir.core import Module
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Device
 from iris.runtime.devices import select
+from iris.runtime.recent import Recent
 
 
 def jit(
@@ -82,7 +84,7 @@ class Jit(Decorated):
                 f"{DEVICE}= of a call says where the function runs; give the parameter another "
                 "name",
             )
-        self._traces: dict[Any, _Traced] = {}
+        self._traces: Recent[Any, _Traced] = Recent(MOST_SPECIALISATIONS)
         self._tracing = threading.Lock()
         functools.update_wrapper(self, function.function)
 
@@ -138,7 +140,8 @@ class Jit(Decorated):
                     call, specs, fast_math=self.fast_math
                 )
                 program = GraphProgram(optimize(module, GRAPH_PIPELINE), captured)
-                found = self._traces[key] = _Traced(module, program, results, narrowed)
+                found = _Traced(module, program, results, narrowed)
+                self._traces.put(key, found)
             return found
 
 

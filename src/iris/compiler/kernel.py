@@ -29,6 +29,7 @@ from iris.ir.types import i32, i64
 from iris.passes.sample import Sizes
 from iris.runtime.device import ArrayArgument, Device, Grid, Program
 from iris.runtime.devices import select
+from iris.runtime.recent import Recent
 from iris.target import AppleGPU
 
 GridLike: TypeAlias = "int | Sequence[int] | Callable[[dict[str, Any]], int | Sequence[int]]"
@@ -55,6 +56,10 @@ def kernel(function: Callable[..., None] | None = None, **options: Any) -> Kerne
     return Kernel(function)
 
 
+# As many are kept of a kernel, and as many traces of a function of arrays.
+MOST_SPECIALISATIONS = 256
+
+
 @dataclass(frozen=True)
 class _Compiled:
     """A kernel for some facts about its arguments, on a device."""
@@ -63,6 +68,7 @@ class _Compiled:
     program: Program
     written: frozenset[str]  # the parameters it writes to
     extents: frozenset[tuple[str, int]]  # sizes that it asks for: of which parameter and axis
+    specs: tuple[Any, ...]  # the facts: as long as it is kept, no other object has the id of one
 
 
 class Kernel(Decorated):
@@ -70,7 +76,7 @@ class Kernel(Decorated):
 
     def __init__(self, function: FunctionType):
         self.function = TileFunction(function)
-        self._cache: dict[Any, _Compiled] = {}
+        self._cache: Recent[Any, _Compiled] = Recent(MOST_SPECIALISATIONS)
         self._compiling = threading.Lock()
         functools.update_wrapper(self, function)
 
@@ -192,7 +198,8 @@ class Kernel(Decorated):
             with self._compiling:
                 found = self._cache.get(key)
                 if found is None:
-                    found = self._cache[key] = self._compile(given, options, device)
+                    found = self._compile(given, options, device)
+                    self._cache.put(key, found)
         return found
 
     def _compile(self, given: Call, options: Options, device: Device) -> _Compiled:
@@ -207,7 +214,9 @@ class Kernel(Decorated):
             source = emit(entry, device.accepts)
         asked = [op for op in entry_of(traced).walk() if isinstance(op, Extent)]
         extents = frozenset([(op.base.name or "", op.axis) for op in asked])
-        return _Compiled(traced, device.compile(entry, source), frozenset(written), extents)
+        specs = tuple(given.specs.values())
+        program = device.compile(entry, source)
+        return _Compiled(traced, program, frozenset(written), extents, specs)
 
 
 def _level(device: Device) -> Level:

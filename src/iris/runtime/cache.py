@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import tempfile
 import warnings
 from contextlib import suppress
 from pathlib import Path
 
-from iris import knobs
+from iris.cache_folder import cache_folder, not_ours, why_not_ours
+from iris.errors import SettingError
 
 _PARTIAL = "partial-"  # then the process that writes it
 _MAGIC = b"iris library 1\n"
@@ -29,7 +31,10 @@ class Cache:
 
     def __init__(self, toolchain: str):
         self._toolchain = toolchain
-        self._folder = knobs.cache_dir() / "libraries"
+        self._folder = cache_folder() / "libraries"
+        why = not_ours(self._folder)
+        if why is not None:
+            raise SettingError(f"compiled kernels cannot be kept: {why}")
         with suppress(OSError):
             self._sweep()
 
@@ -43,9 +48,8 @@ class Cache:
 
     def get(self, key: str) -> bytes | None:
         """What was kept; None if there is nothing that is as it was written."""
-        path = self._folder / key
         try:
-            content = path.read_bytes()
+            content = _content(self._folder / key)
         except OSError:
             return None
         start = len(_MAGIC) + _DIGEST
@@ -58,15 +62,16 @@ class Cache:
     def put(self, key: str, content: bytes) -> None:
         """Keep something; a warning tells once if that cannot be."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, partial = tempfile.mkstemp(dir=self._folder, prefix=f"{_PARTIAL}{os.getpid()}-")
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(_MAGIC + _digest(key, content) + content)
                 os.replace(partial, self._folder / key)
-            except OSError:
-                Path(partial).unlink(missing_ok=True)
-                raise
+                partial = ""
+            finally:
+                if partial:
+                    Path(partial).unlink(missing_ok=True)
         except OSError as error:
             if str(self._folder) not in _WARNED:
                 _WARNED.add(str(self._folder))
@@ -92,6 +97,17 @@ class Cache:
                 os.kill(int(process), 0)
             except ProcessLookupError:
                 path.unlink(missing_ok=True)
+
+
+def _content(path: Path) -> bytes:
+    """What a file of this user holds; an `OSError` if it is none, without waiting for who would
+    write to what is no file."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or why_not_ours(path, found) is not None:
+            raise OSError(f"{path} is no file of this user")
+        return file.read()
 
 
 def _digest(key: str, content: bytes) -> bytes:

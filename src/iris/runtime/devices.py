@@ -43,7 +43,15 @@ def devices() -> tuple[Presence, ...]:
         print(device)
     """
     names = dict.fromkeys([*DEVICES, *[point.name for point in _entry_points()]])
-    return tuple([Presence(name, _class(name).missing()) for name in names])
+    return tuple([Presence(name, _missing(name)) for name in names])
+
+
+def _missing(name: str) -> str | None:
+    """Why a device is not there, which may be that nobody can tell."""
+    try:
+        return _class(name).missing()
+    except IrisError as error:
+        return str(error)
 
 
 def select(device: str | Device | None) -> Device:
@@ -64,6 +72,7 @@ def _open(name: str) -> Device:
     if why is not None:
         raise SettingError(f"the device {name!r} is not here: {why}")
     if not _opened:
+        knobs.warn_of_unknown()
         # What was launched and not waited for may still have to print, or to fail.
         atexit.register(synchronize)
     return chosen()
@@ -94,7 +103,7 @@ def stream(device: str | Device | None = None) -> Any:
 
 
 def _default() -> str:
-    return next(name for name in DEVICES if name in _opened or _class(name).missing() is None)
+    return next(name for name in DEVICES if name in _opened or _missing(name) is None)
 
 
 def _entry_points() -> EntryPoints:

@@ -55,7 +55,10 @@ from iris.runtime.messages import (
 )
 from iris.runtime.objc import Object, ObjectiveCError, Pointer, Runtime, UInteger
 from iris.runtime.queue import Batch, Launch, Stream
+from iris.runtime.recent import Recent
 
+# As many libraries are kept for texts that come again.
+_MOST_LIBRARIES = 256
 # As many failures, the last ones, are remembered for `synchronize` to tell.
 _MOST_FAILURES = 64
 # As compilers and softmetal say it.
@@ -108,7 +111,7 @@ class Metal(Device):
             self._device = Object(self.runtime, pointer)
             self._label = self.runtime.text(self.messages.name(self._device))
         self._cache = Cache(f"{self.toolchain()} {self._label}")
-        self._libraries: dict[tuple[str, MathMode], Object] = {}
+        self._libraries: Recent[tuple[str, MathMode], Object] = Recent(_MOST_LIBRARIES)
         self._pool = Pool(int(self.messages.working_set(self._device)) // 8)
         self._most_threadgroup = int(self.messages.most_threadgroup_memory(self._device))
         self._queue = self.new_stream()
@@ -180,7 +183,7 @@ class Metal(Device):
                 data = self._bytes_of(found)
                 if data is not None:
                     self._cache.put(kept, data)
-            self._libraries[key] = found
+            self._libraries.put(key, found)
         return found
 
     def _compiled(self, source: Source, mode: MathMode) -> Object:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from iris import knobs
+from iris.errors import SoftmetalError
 from iris.runtime.device import ArrayArgument, stored
 from iris.runtime.memory import Memory
 from iris.runtime.metal import Metal, data_maker, device_maker
@@ -31,7 +32,16 @@ class Softmetal(Metal):
         return f"install its compilers: apt-get install {' '.join(packages)}" if packages else None
 
     def open(self) -> tuple[Runtime, Callable[[], int | None]]:
-        library = ctypes.CDLL(str(build.library()))
+        for setting in (knobs.sanitize, knobs.seed, knobs.timeout):
+            setting()  # refused, if it means nothing
+        path = build.library()
+        try:
+            library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise SoftmetalError(
+                f"the library of softmetal cannot be loaded: {error}; remove {path.parent}, and it "
+                "is built again"
+            ) from None
         self._data = data_maker(library)
         self._make_gaps = library["msl_make_gaps"]
         self._make_gaps.restype, self._make_gaps.argtypes = None, (Pointer, UInteger, Pointer)

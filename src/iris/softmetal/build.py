@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from iris import knobs
+from iris.cache_folder import cache_folder, not_ours
 from iris.errors import SoftmetalError
 
 _HERE = Path(__file__).parent
@@ -69,6 +69,12 @@ def library() -> Path:
         with _locked(folder):
             if not made.exists():
                 _build(folder)
+    for path in (folder.parent, folder, made):
+        why = not_ours(path)
+        if why is not None:
+            raise SoftmetalError(f"the library of softmetal is not safe to use: {why}")
+    if not made.is_file():
+        raise SoftmetalError(f"{made} is no file; remove it, and it is built again")
     return made
 
 
@@ -90,7 +96,7 @@ def _works(command: Sequence[str], source: str) -> bool:
 
 
 def _cache() -> Path:
-    return knobs.cache_dir() / "softmetal"
+    return cache_folder() / "softmetal"
 
 
 @cache
@@ -115,7 +121,7 @@ def _version(compiler: str) -> bytes:
 def _locked(folder: Path) -> Iterator[None]:
     """While no other process builds into this folder."""
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise SoftmetalError(
@@ -141,6 +147,9 @@ def _build(folder: Path) -> None:
         made = Path(partial) / "made"
         shutil.copytree(_HEADERS, made / "include")
         _run([*_LINKER, *_compiled(Path(partial)), "-o", str(made / _NAME), *_LIBRARIES])
+        # Whatever files are made with here, others may not write to these.
+        for path in (made, *made.rglob("*")):
+            path.chmod(path.stat().st_mode & ~0o022)
         # Of an interrupted installation, or of files that were deleted.
         shutil.rmtree(folder, ignore_errors=True)
         made.rename(folder)

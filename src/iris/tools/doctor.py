@@ -1,11 +1,12 @@
 """`iris doctor`: what there is on this machine, and whether it works.
 
-    iris doctor                       the default device
-    iris doctor --device softmetal    another one
+    iris doctor                       every device, and the default one in full
+    iris doctor --device softmetal    another one in full
 
-Says which devices there are; on the one that is asked, runs what every device must do, checks how
-the lanes of a simdgroup hold a matrix, and runs kernels against NumPy. The exit code is 1 if
-anything was not as it must be. What it prints is what a report of a problem needs.
+Says which devices there are, and tries a launch on each that is here. On the default one, or the
+one that is asked for, it runs what every device must do, checks how the lanes of a simdgroup hold a
+matrix, and runs kernels against NumPy. The exit code is 1 if anything was not as it must be. What
+it prints is what a report of a problem needs.
 """
 
 from __future__ import annotations
@@ -51,16 +52,60 @@ def run_command(options: argparse.Namespace) -> None:
     mac = platform.mac_ver()[0]
     print(f"machine     {platform.machine()}, {f'macOS {mac}' if mac else platform.platform()}")
     print(f"python      {platform.python_version()}, NumPy {np.__version__}")
+    wrong = []
     for there in devices():
-        print(f"device      {there}")
-    device = select(options.device)
-    print(f"trying      {device.name}: {device.describe()}")
-    wrong = [*_conformance(device), *_kernels(device)]
-    if not isinstance(device.accepts, Level):
-        wrong += _lanes(device)
+        fault = None if there.missing is not None else _fault(there.name)
+        print(f"device      {there}" if fault is None else f"device      {there.name}: {fault}")
+        if fault is not None:
+            wrong.append(there.name)
+    device = _selected(options.device)
+    if device.name not in wrong:
+        print(f"trying      {device.name}: {device.describe()}")
+        wrong += [*_conformance(device), *_kernels(device)]
+        if not isinstance(device.accepts, Level):
+            wrong += _lanes(device)
     if wrong:
         raise IrisError(f"{len(wrong)} things are not as they must be: {', '.join(wrong)}")
     print("everything is as it must be")
+
+
+# What a device that does not work may raise.
+_FAULTS = (
+    AssertionError,
+    AttributeError,
+    IrisError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+def _fault(name: str) -> str | None:
+    """What goes wrong in a small launch on a device; None if nothing does."""
+    x = np.arange(100, dtype=np.float32)
+    try:
+        device = select(name)
+        buffer = iris.asarray(np.zeros(100, np.float32), device=device)
+        kernels.add[4](iris.asarray(x, device=device), x, buffer, 100, B=32, device=device)
+        is_right = bool((buffer.numpy() == 2 * x).all())
+    except _FAULTS as error:
+        return f"does not work: {_words(error)}"
+    return None if is_right else "does not work: a sum of two arrays is wrong"
+
+
+def _selected(name: str | None) -> Device:
+    try:
+        return select(name)
+    except _FAULTS as error:
+        raise IrisError(_words(error)) from None
+
+
+def _words(error: BaseException) -> str:
+    """An error of Iris as it is, another with its kind."""
+    return str(error) if isinstance(error, IrisError) else f"{type(error).__name__}: {error}"
 
 
 def _conformance(device: Device) -> list[str]:
@@ -69,9 +114,9 @@ def _conformance(device: Device) -> list[str]:
     for check in conformance.CHECKS:
         try:
             check(device)
-        except (AssertionError, IrisError) as error:
+        except _FAULTS as error:
             wrong.append(check.__name__)
-            print(f"conformance {check.__name__}: {error}")
+            print(f"conformance {check.__name__}: {_words(error)}")
     right = len(conformance.CHECKS) - len(wrong)
     print(f"conformance {right} of {len(conformance.CHECKS)} checks")
     return wrong
@@ -145,8 +190,8 @@ def _kernels(device: Device) -> list[str]:
         start = time.perf_counter()
         try:
             case.launch(device, out)
-        except IrisError as error:
-            print(f"kernel      {case.name}: {error}")
+        except _FAULTS as error:
+            print(f"kernel      {case.name}: {_words(error)}")
             wrong.append(case.name)
             continue
         seconds = time.perf_counter() - start

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "../settings.h"
+
 #import "device.h"
 #include "memory.h"
 #import "object.h"
@@ -72,6 +74,8 @@ BOOL overlap(msl_memory x, msl_memory y)
     if (damaged >= 0)
         report(@"before kernel '%s' ran, something wrote past the end of its buffer %d",
                msl_function_name(launch.function), damaged);
+    const char *unclear = settings_wrong();
+    if (unclear) return [NSString stringWithUTF8String:unclear];
     launch.seed = seed_now();
     launch.seconds = seconds_allowed();
     char *error = msl_run(&launch);

@@ -206,7 +206,10 @@ SMDispatch *new_dispatch(const struct bindings *bindings, MTLSize grid, MTLSize 
     NSString *wrong = nil;
     SMDispatch *made = new_dispatch(&bindings, grid, per, grid_is_threads, sizes, &wrong);
     if (wrong) [self refuse:selector format:@"%@", wrong];
-    if (made) [self add:made];
+    if (made) {
+        made->launch.has_unbound = NSCountHashTable(used) > 0;
+        [self add:made];
+    }
     [made release];
 }
 

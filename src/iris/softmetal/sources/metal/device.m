@@ -1,5 +1,7 @@
 #import "device.h"
 
+#include "../settings.h"
+
 #import <objc/runtime.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,7 +20,7 @@
 
 extern void *softmetal_answers_in_memory;
 
-enum { MOST_COMMAND_BUFFERS = 64, USUAL_SECONDS = 10 };
+enum { MOST_COMMAND_BUFFERS = 64 };
 
 #if defined(__x86_64__)
 // A method whose result lies in memory, with the address of that where the receiver usually is.  Who
@@ -307,8 +309,7 @@ static unsigned long seed;
 
 __attribute__((constructor)) static void read_seed(void)
 {
-    const char *text = getenv("IRIS_SOFTMETAL_SEED");
-    if (text) seed = strtoul(text, NULL, 0);
+    seed = setting_seed();
 }
 
 unsigned long seed_now(void)
@@ -318,9 +319,7 @@ unsigned long seed_now(void)
 
 double seconds_allowed(void)
 {
-    const char *text = getenv("IRIS_SOFTMETAL_TIMEOUT");
-    double seconds = text ? strtod(text, NULL) : 0;
-    return seconds > 0 ? seconds : USUAL_SECONDS;
+    return setting_seconds();
 }
 
 #pragma GCC visibility push(default)

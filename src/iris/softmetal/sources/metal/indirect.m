@@ -113,7 +113,9 @@ FLAG(inheritBuffers, setInheritBuffers)
                                             msl_function_name([all.pipeline function]), i];
         return nil;
     }
-    return new_dispatch(&all, one->grid, one->per, one->grid_is_threads, NULL, wrong);
+    SMDispatch *made = new_dispatch(&all, one->grid, one->per, one->grid_is_threads, NULL, wrong);
+    if (made) made->launch.has_unbound = YES;
+    return made;
 }
 
 - (NSString *)runWithSeed:(unsigned long)seed

@@ -42,12 +42,13 @@ int guarded_mend(void *end)
 }
 
 // Where memory starts that ends at `end`, but for what alignment costs; that is poisoned, for what is
-// done there to be noticed.
-static char *start_before(char *end, size_t size)
+// done there to be noticed.  Kernels that are checked may touch nothing else of the pages.
+static char *start_in(char *pages, char *end, size_t size)
 {
     size_t held = rounded_up(size, ALIGNMENT);
     guarded_mend(end - held + size);
     msl_make_untouchable(end - held + size, held - size);
+    msl_make_untouchable(pages, (size_t)(end - held - pages));
     return end - held;
 }
 
@@ -63,7 +64,7 @@ int guarded_map(struct guarded *memory, size_t size)
         munmap(mapping, mapped);
         return 0;
     }
-    *memory = (struct guarded){start_before(mapping + GUARD + usable, size), mapping, mapped};
+    *memory = (struct guarded){start_in(mapping + GUARD, mapping + GUARD + usable, size), mapping, mapped};
     return 1;
 }
 
@@ -77,7 +78,8 @@ void guarded_unmap(struct guarded *memory)
 {
     if (!memory->mapping) return;
     msl_close_gaps(memory->start);
-    msl_make_touchable((char *)memory->mapping + memory->mapped - GUARD - ALIGNMENT, ALIGNMENT);
+    char *pages = (char *)memory->mapping + GUARD;
+    msl_make_touchable(pages, memory->mapped - 2 * (size_t)GUARD);
     // Mapped anew, rather than protected: the memory itself is free at once.
     mmap(memory->mapping, memory->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     pthread_mutex_lock(&mutex);
@@ -104,13 +106,13 @@ void *guarded_few(size_t size)
         if (!guarded_map(&made, usable)) return NULL;
         pages = made.start;
     }
-    return start_before(pages + usable, size);
+    return start_in(pages, pages + usable, size);
 }
 
 void guarded_few_free(void *start)
 {
     char *pages = (char *)((uintptr_t)start & ~(uintptr_t)(page_size() - 1));
-    msl_make_touchable(pages + rounded_up(GUARDED_FEW, page_size()) - ALIGNMENT, ALIGNMENT);
+    msl_make_touchable(pages, rounded_up(GUARDED_FEW, page_size()));
     pthread_mutex_lock(&mutex);
     *(void **)pages = free_pages;
     free_pages = pages;

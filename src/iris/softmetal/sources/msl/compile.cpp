@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "../../include/softmetal_shadow"
+#include "../settings.h"
 #include "hash.h"
 #include "process.h"
 #include "tokens.h"
@@ -136,13 +137,15 @@ private:
 
 // In the cache; made there by one process, while others wait.  Empty if the cache cannot be used.
 std::string cached_header(const Settings &with, MathMode math, const std::string &version, std::string &error) {
+    if (with.cache_directory.empty()) return "";
     std::error_code failed;
     fs::create_directories(with.cache_directory, failed);
     const std::string made = with.cache_directory + "/metal_stdlib-" + header_key(with, math, version) + ".pch";
     const HeaderLock lock(made + ".lock");
     if (!lock.held()) return "";
-    if (fs::exists(made) && lock.vouches_for(contents(made))) return made;
+    if (fs::is_regular_file(made, failed) && lock.vouches_for(contents(made))) return made;
     const std::string partial = made + ".partial";  // of whoever holds the lock: a killed one leaves no other
+    fs::remove(partial, failed);
     error = make_header(with, math, partial);
     const std::string header = contents(partial);
     if (error.empty() && lock.vouch_for(header)) {
@@ -287,9 +290,9 @@ Settings &own_settings() {
 #else
         "",
 #endif
-        variable("XDG_CACHE_HOME", variable("HOME", "/tmp") + "/.cache") + "/iris/softmetal",
+        "",
         variable("IRIS_SOFTMETAL_COMPILER", installed_compiler()),
-        variable("IRIS_SOFTMETAL_SANITIZE", "0") == "1",
+        setting_sanitize() == 1,
     };
     return made;
 }
@@ -309,6 +312,7 @@ void configure(const char *include_directory, const char *cache_directory, const
 }
 
 Compilation compile(const std::string &source, const Options &options, const ConstantValues &values) {
+    if (const char *unclear = settings_wrong()) return {"", unclear};
     const Settings with = settings();
     const Header header = headers().get(with, options.math);
     if (!header.error.empty()) return {"", header.error};

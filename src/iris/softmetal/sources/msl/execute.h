@@ -18,6 +18,7 @@ struct Job {
     softmetal::Launch launch;
     unsigned long seed;  // 0: threads go in order
     double seconds;      // that one threadgroup may take
+    bool has_unbound;    // memory that it uses
     Races *races;        // null if nobody looks for them
 };
 

@@ -336,6 +336,7 @@ char *msl_run(const msl_launch *launch) {
                                (all[2] + per[2] - 1) / per[2]};
     job.seed = launch->seed;
     job.seconds = launch->seconds > 0 ? launch->seconds : 10;
+    job.has_unbound = launch->has_unbound;
     try {
         std::optional<msl::Races> races;
         if (function.library->recipe.options.sanitized) job.races = &races.emplace(job);

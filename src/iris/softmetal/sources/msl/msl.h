@@ -96,6 +96,7 @@ typedef struct {
     unsigned threads_per_threadgroup[3];
     unsigned long seed;  // of the order in which threads run; 0: as they are numbered
     double seconds;      // that a threadgroup may take; 0: ten
+    int has_unbound;     // it may use memory that is not bound, by addresses in memory
 } msl_launch;
 
 // Runs to the end.  Null, or what went wrong.

@@ -1,5 +1,6 @@
 #include "races.h"
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -69,7 +70,7 @@ bool Races::Region::divide(unsigned smaller) {
 }
 
 Races::Races(const Job &job)
-    : code(static_cast<const char *>(job.code)), groups(job.launch.threadgroups) {
+    : code(static_cast<const char *>(job.code)), groups(job.launch.threadgroups), has_unbound(job.has_unbound) {
     struct Part {
         const char *start, *end;
         bool written;
@@ -97,6 +98,7 @@ Races::Races(const Job &job)
     regions[0].is_device = false;
     unsigned count = 1;
     for (const Part &part : apart) {
+        bound.push_back({part.start, part.end});
         // What nobody writes, nobody has to note.
         if (!part.written) continue;
         Region &region = regions[count++];
@@ -144,6 +146,24 @@ Races::Region *Races::region_of(const void *address) {
     return nullptr;
 }
 
+// Near bound memory, but not in it: a wrong index, where no page and no shadow tells, as in a larger buffer
+// before the offset that it is bound at, or around memory that the client gave.
+bool Races::is_outside(const char *start, const char *end) {
+    constexpr long near = 4096;
+    if (has_unbound || bound.empty()) return false;
+    if (last_bound && start >= last_bound->start && end <= last_bound->end) return false;
+    bool is_near = false;
+    for (const Bound &one : bound) {
+        if (start >= one.start && end <= one.end) {
+            last_bound = &one;
+            return false;
+        }
+        is_near |= start < one.end + near && end > one.start - near;
+    }
+    Dl_info object;  // constants of the kernel may lie near, too
+    return is_near && !dladdr(start, &object);
+}
+
 bool Races::in_order(const Record &earlier, const Record &mine, bool is_device) const {
     if (!earlier.time) return true;
     // What another threadgroup had as threadgroup memory was another memory.
@@ -174,6 +194,8 @@ void Races::keep(Record *two, const Record &mine, bool is_device) const {
 Races::Outcome Races::touch(unsigned thread, const void *address, unsigned long bytes, Use use,
                             const void *program_counter) {
     Region *const region = region_of(address);
+    const auto *const first = static_cast<const char *>(address);
+    if ((!region || region->is_device) && is_outside(first, first + bytes)) return Outcome::outside;
     if (!region || (region->is_device && fenced)) return Outcome::in_order;
     const unsigned long at = (unsigned long)((const char *)address - region->start);
     const unsigned long end = std::min(at + bytes, region->bytes);

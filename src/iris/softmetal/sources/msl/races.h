@@ -34,7 +34,7 @@ public:
     void resume(const Standing &);
 
     // Called on a kernel's stack, which may be left at any time: so this takes no lock, as the heap would.
-    enum class Outcome { in_order, race, no_room };
+    enum class Outcome { in_order, race, no_room, outside };
     Outcome touch(unsigned thread, const void *address, unsigned long bytes, softmetal::Use,
                   const void *program_counter);
     // What is in no order with what, once there is a race.
@@ -73,6 +73,10 @@ private:
         bool divide(unsigned shift);
         unsigned long units() const { return (bytes >> shift) + 1; }
     };
+    // All memory that is bound, whether it is written or not.
+    struct Bound {
+        const char *start, *end;
+    };
     struct Since {
         unsigned long threadgroup, simdgroup[most_simdgroups];
     };
@@ -85,6 +89,9 @@ private:
     const softmetal::Size groups;
     std::vector<Region> regions;  // the first is threadgroup memory
     Region *last_found;
+    std::vector<Bound> bound;
+    const Bound *last_bound = nullptr;
+    const bool has_unbound;
     unsigned long now = 1;
     unsigned group = 0;
     Since since[2] = {};  // the last barriers, for threadgroup memory and for device memory
@@ -92,6 +99,7 @@ private:
     Conflict conflict = {};
 
     Region *region_of(const void *address);
+    bool is_outside(const char *start, const char *end);
     bool in_order(const Record &earlier, const Record &mine, bool is_device) const;
     void keep(Record *two, const Record &mine, bool is_device) const;
     std::string who(const Record &, bool with_group) const;

@@ -1,6 +1,7 @@
 #include "threadgroup.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,6 +20,7 @@ using softmetal::Size;
 using softmetal::simdgroup_width;
 
 const char race[] = "race";
+const size_t page = size_t(sysconf(_SC_PAGESIZE));
 
 // How often each thread comes to a fence before its threadgroup is taken to wait for others.
 constexpr unsigned fences_before_pause = 16;
@@ -88,14 +90,16 @@ Runner *Runner::current() {
 }
 
 Runner::Runner(unsigned threads) : fibers(new Fiber[threads]()), stacks(threads) {
-    void *made = mmap(nullptr, arena_bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (made == MAP_FAILED) throw std::bad_alloc();
-    arena = static_cast<char *>(made);
-    mprotect(arena + arena_bytes, 4096, PROT_NONE);
+    mapped = (arena_bytes + page - 1) / page * page + 2 * page;
+    mapping = mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED) throw std::bad_alloc();
+    arena_open = static_cast<char *>(mapping) + mapped - page;
+    arena = arena_open - arena_bytes;
 }
 
 Runner::~Runner() {
-    munmap(arena, arena_bytes + 4096);
+    if (shadow_in_use()) softmetal::make_touchable(arena, arena_bytes);
+    munmap(mapping, mapped);
     if (current_runner == this) current_runner = nullptr;
 }
 
@@ -205,11 +209,20 @@ void Runner::place_memory() {
         if (job->launch.threadgroup_bytes[i]) bytes += (job->launch.threadgroup_bytes[i] + 15) / 16 * 16 + gap;
     }
     arena_start = arena + arena_bytes - bytes;
+    open_arena();
     std::memset(arena_start, 0xff, bytes);
     for (unsigned i = 0; i < softmetal::max_buffers; ++i) {
         group.arguments[i] = job->launch.threadgroup_bytes[i] ? arena_start + at[i] : nullptr;
     }
-    if (gap) make_gaps_untouchable(at, bytes);
+    if (gap) make_gaps_untouchable(at);
+}
+
+// Of the pages those that are in use, and no others.
+void Runner::open_arena() {
+    char *const first = arena_start - (unsigned long)arena_start % page;
+    if (first < arena_open) mprotect(first, size_t(arena_open - first), PROT_READ | PROT_WRITE);
+    if (first > arena_open) mprotect(arena_open, size_t(first - arena_open), PROT_NONE);
+    arena_open = first;
 }
 
 // What a byte is part of, to people.
@@ -231,8 +244,8 @@ std::string Runner::memory_at(const void *address) const {
     return "threadgroup memory";
 }
 
-void Runner::make_gaps_untouchable(const unsigned *argument_at, unsigned bytes) {
-    softmetal::make_untouchable(arena_start, bytes, softmetal::untouchable_threadgroup);
+void Runner::make_gaps_untouchable(const unsigned *argument_at) {
+    softmetal::make_untouchable(arena, arena_bytes, softmetal::untouchable_threadgroup);
     for (const softmetal::Variable *one = job->layout ? job->layout->last : nullptr; one; one = one->before) {
         softmetal::make_touchable(arena_start + one->at, one->bytes);
     }
@@ -313,6 +326,7 @@ void Runner::touched(const void *address, unsigned long bytes, softmetal::Use us
     if (outcome == Races::Outcome::no_room) {
         stop("there is no memory to note in who accesses what", program_counter, nullptr);
     }
+    if (outcome == Races::Outcome::outside) stop("access to memory that is not there", program_counter, address);
     stop(race, program_counter, address);
 }
 

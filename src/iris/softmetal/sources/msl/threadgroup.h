@@ -70,7 +70,10 @@ private:
 
     const Job *job = nullptr;
     softmetal::Threadgroup group = {};
+    void *mapping;  // of the arena, with a page before it and behind it
+    size_t mapped;
     char *arena, *arena_start = nullptr;
+    char *arena_open;  // the first page that may be touched
     std::string failure;
     Stop stopped;
 
@@ -109,7 +112,8 @@ private:
     void place_threads();
     void place_memory();
     std::string memory_at(const void *address) const;
-    void make_gaps_untouchable(const unsigned *argument_at, unsigned bytes);
+    void open_arena();
+    void make_gaps_untouchable(const unsigned *argument_at);
     void start_round();
     unsigned begin_phase(unsigned lanes);
     unsigned next_thread();
