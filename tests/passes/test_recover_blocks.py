@@ -14,7 +14,7 @@ from iris.compiler.compilation import TILE_PIPELINE
 from iris.ir import Module, parse, tile, verify
 from iris.passes import run as run_passes
 from iris.passes.recover_blocks import RecoverBlocks
-from iris.testing import preserves, programs
+from iris.testing import all_preserve, programs
 from iris.tools.replay import Program
 from masked_programs import run
 from support import counts
@@ -295,10 +295,6 @@ def test_blocks_are_where_their_elements_were(seed: int) -> None:
     np.testing.assert_array_equal(*outcomes)
 
 
-@pytest.mark.parametrize("passes", ["recover-blocks", str(TILE_PIPELINE)])
-def test_programs_are_preserved(passes: str) -> None:
-    @given(programs.tile())
-    def holds(program: Program) -> None:
-        preserves(passes, program)
-
-    holds()
+@given(programs.tile())
+def test_programs_are_preserved(program: Program) -> None:
+    all_preserve(["recover-blocks", TILE_PIPELINE], program)

@@ -21,6 +21,8 @@ from iris.testing.choices import Choices
 from iris.tools.replay import Array, Program
 from support import counts
 
+SHRUNK = 10  # ops of a program that is shrunk: of more, shrinking takes minutes
+
 
 def is_compute(op: Op) -> bool:
     return not isinstance(op, Func | Return | Yield | math.Constant)
@@ -110,7 +112,7 @@ def test_a_simple_program_is_found() -> None:
         loads = [op for op in program.module.walk() if isinstance(op, tile.Load)]
         return any(isinstance(op.parent_op, For) for op in loads)
 
-    simplest = find(programs.tile(), has_loop_of_loads)
+    simplest = find(programs.tile(max_ops=SHRUNK), has_loop_of_loads)
     assert sum(map(is_compute, simplest.module.walk())) <= 12, str(simplest)
 
 

@@ -15,13 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from iris.testing.levels import agree
-from iris.testing.oracles import preserves, roundtrips
+from iris.testing.oracles import all_preserve, preserves, roundtrips
 
 if TYPE_CHECKING:
     from iris.testing import programs
     from iris.testing.programs import pipelines
 
-__all__ = ["agree", "pipelines", "preserves", "programs", "roundtrips"]
+__all__ = ["agree", "all_preserve", "pipelines", "preserves", "programs", "roundtrips"]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Sequence
 from difflib import unified_diff
 from pathlib import Path
 from types import TracebackType
@@ -36,23 +37,38 @@ def preserves(passes: Pass | Pipeline | str, program: Program) -> None:
 
     What has masked loads is run as `follow-masks` leaves it.
     """
-    if isinstance(passes, Pass):
-        pipeline = Pipeline((passes,))
-    else:
-        pipeline = Pipeline.parse(passes) if isinstance(passes, str) else passes
-    with _Report(program, pipeline) as report:
+    all_preserve([passes], program)
+
+
+def all_preserve(several: Sequence[Pass | Pipeline | str], program: Program) -> None:
+    """Asserts that each of several passes or pipelines, alone, keeps what a program does.
+
+    all_preserve(["cse", "dce"], program)
+
+    As `preserves` does of one, but the program is checked and run once for all of them.
+    """
+    pipelines = [_pipeline(passes) for passes in several]
+    with _Report(program, pipelines[0]) as report:
         report.doing = "the program is not valid before"
         roundtrips(program)
         expected = _outcome(program)
-        report.doing = "failed"
-        after = run_passes(program.module, pipeline, [Check(verify)])
-        report.after = after
-        report.doing = "made IR that is not read back as it was"
-        roundtrips(after)
-        report.doing = "made a program that fails"
-        found = _outcome(program.with_module(after))
-        report.doing = "changed what the program does"
-        _compare(expected, found)
+    for pipeline in pipelines:
+        with _Report(program, pipeline) as report:
+            report.doing = "failed"
+            after = run_passes(program.module, pipeline, [Check(verify)])
+            report.after = after
+            report.doing = "made IR that is not read back as it was"
+            roundtrips(after)
+            report.doing = "made a program that fails"
+            found = _outcome(program.with_module(after))
+            report.doing = "changed what the program does"
+            _compare(expected, found)
+
+
+def _pipeline(passes: Pass | Pipeline | str) -> Pipeline:
+    if isinstance(passes, Pass):
+        return Pipeline((passes,))
+    return Pipeline.parse(passes) if isinstance(passes, str) else passes
 
 
 def roundtrips(program: Program | Module) -> None:
