@@ -677,3 +677,28 @@ def test_what_cannot_be_followed_is_an_error_at_its_line(
     assert error.spot is not None
     assert "# here" in error.spot.source
     assert error.spot.file == __file__
+
+
+@iris.kernel
+def sums_in_objects(X, Out, N: iris.constexpr, B: iris.constexpr, RANGE: iris.constexpr):
+    items = [iris.zeros((B,)), 0.0]
+    state = SimpleNamespace(s=iris.zeros((B,)))
+    pair = (iris.zeros((B,)), 0)
+    fresh = [iris.zeros((B,))]
+    for i in RANGE(0, N, B):
+        cols = i + iris.arange(0, B)
+        x = iris.load(X + cols, mask=cols < N)
+        items[0] = items[0] + x
+        items[1] += x
+        state.s = state.s + x
+        pair = (pair[0] + x, pair[1])
+        fresh = [f + x for f in fresh]
+    for k, total in enumerate([*items, state.s, pair[0], *fresh]):
+        iris.store(Out + k, iris.sum(total))
+
+
+@pytest.mark.parametrize("loop", [range, iris.tile_range], ids=["unrolled", "traced"])
+def test_masked_elements_of_objects_keep_the_old_ones(loop: Any) -> None:
+    out = np.zeros(5, np.float32)
+    sums_in_objects[1](np.ones(100, np.float32), out, N=100, B=64, RANGE=loop)
+    assert out.tolist() == [100] * 5

@@ -11,8 +11,10 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from iris.errors import UserError
 from iris.frontend.carried import named
 from iris.frontend.numbers import VariableNumber, as_variable
+from iris.frontend.objects import contents, parts, rebuilt, refill
 from iris.frontend.tracing import current
 from iris.frontend.values import Traced, cast, emit, spread
 from iris.ir import tile
@@ -35,11 +37,41 @@ def assign(
 def updated(old: object, new: Any) -> Any:
     """What a variable holds that held one value and is assigned another."""
     if not isinstance(new, Traced):
-        return as_variable(new)
+        return _updated_parts(old, new) if old is not new else as_variable(new)
     if not _fits(old, new) or not made_of(new.value, _is(old)) or _is_updated(old, new):
         return new
     start = spread(cast(old, new.dtype), new.shape)
     return emit(tile.Update(start.value, new.value))
+
+
+def _updated_parts(old: object, new: Any) -> Any:
+    """The same of what a tuple, list or other object is made of, place by place."""
+    whole, before = parts(new), parts(old)
+    if whole is None:
+        whole, before = contents(new), contents(old)
+    if whole is None or before is None or type(old) is not type(new):
+        return as_variable(new)
+    held = {p: v if before.get(p) is v else _element(before.get(p), v) for p, v in whole.items()}
+    if all(held[p] is v for p, v in whole.items()):
+        return new
+    if parts(new) is not None:
+        return rebuilt(new, held)
+    refill(new, held)
+    return new
+
+
+def _element(old: object, new: Any) -> Any:
+    return updated(old, new) if isinstance(new, Traced) else _updated_parts(old, new)
+
+
+def updated_at(place: Callable[[], object], value: object) -> object:
+    """What an item or attribute holds that is assigned a value."""
+    if not isinstance(value, Traced):
+        return value
+    try:
+        return updated(place(), value)
+    except (LookupError, AttributeError, UserError):  # it holds nothing yet
+        return value
 
 
 def drop_updates(func: Func) -> None:

@@ -17,6 +17,7 @@ So where the iterable is an ordinary one, the statement is an ordinary one, too,
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Iterator, Sequence
 
 RUNTIME = "iris_"  # the name by which rewritten code reaches regions.py
@@ -118,7 +119,11 @@ class _Rewriter(ast.NodeTransformer):
     # Statements.
 
     def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
+        place = _place(node.targets)
         self.generic_visit(node)
+        if place is not None:
+            value = _runtime("updated_at", [_lambda(place), node.value])
+            node.value = _located(node.value, value)
         return self._naming(node, node.targets)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
@@ -316,6 +321,16 @@ def _noting(node: ast.stmt) -> list[ast.stmt]:
         if changes or isinstance(inner, (ast.Call, ast.AugAssign)):
             return [_do(_runtime("noted", []))]
     return []
+
+
+def _place(targets: Sequence[ast.expr]) -> ast.expr | None:
+    """An item or attribute that a statement assigns, to be read; None if reading it may do more."""
+    if len(targets) != 1 or not isinstance(targets[0], (ast.Subscript, ast.Attribute)):
+        return None
+    place = copy.deepcopy(targets[0])
+    place.ctx = ast.Load()
+    does_more = (ast.Call, ast.NamedExpr, ast.BoolOp, ast.IfExp, ast.Compare)
+    return None if any(isinstance(n, does_more) for n in ast.walk(place)) else place
 
 
 def _loads(node: ast.Subscript | ast.Attribute) -> bool:
