@@ -121,7 +121,8 @@ inline float floor_divide(float x, float y) {{
     float q = floor(x / y);
     float r = isinf(y) ? x : fma(-q, y, x);  // has not the sign of y if x / y was rounded up
     if (isinf(x) && y != 0.0f) return NAN;
-    if (abs(r) >= abs(y) && abs(q) < 0x1p23f) return q + 1.0f;  // x / y was less than it is
+    float s = fma(-q - 1.0f, y, x);  // has the sign of y if x / y was less than it is
+    if (abs(q) < 0x1p23f && (s == 0.0f || (s < 0.0f) == (y < 0.0f))) return q + 1.0f;
     return r != 0.0f && (r < 0.0f) != (y < 0.0f) ? q - 1.0f : q;
 }}
 """,
