@@ -280,7 +280,7 @@ WRONG = [
 ]
 
 
-SHRUNK = 10  # ops of a program that is shrunk: of more, shrinking takes minutes
+SHRUNK = 12  # ops of a program that is shrunk: of more, shrinking takes minutes
 
 
 def failure(
