@@ -502,7 +502,7 @@ def test_a_target_must_promise_that_others_go_on() -> None:
         run(parse(WAITS), "lower-to-metal")
     lowered = run(parse(WAITS), "lower-to-metal{forward-progress=true}")
     assert str(lowered).count("metal.fence") == 2
-    with pytest.raises(LanguageError, match="version 3.2"):
+    with pytest.raises(LanguageError, match=r"version 3\.2"):
         run(parse(WAITS), "lower-to-metal{forward-progress=true,fences=false}")
 
 
