@@ -178,3 +178,18 @@ def test_numbers_of_python_stay_numbers() -> None:
     out = np.zeros(8, np.float32)
     numbers[1](out, B=8)
     assert (out == 2.0**-4).all()
+
+
+def test_items_are_updated_as_variables_are() -> None:
+    @iris.kernel
+    def in_places(X, Out, N, B: iris.constexpr):
+        sums = [0.0, 0]
+        for k in (1, 0):  # the ragged block first
+            c = k * B + iris.arange(0, B)
+            x = iris.load(X + c, mask=c < N)
+            sums[0] += x
+            sums[1] += x * 2.0
+        iris.store(Out, iris.sum(sums[0]))
+        iris.store(Out + 1, iris.sum(sums[1]))
+
+    assert launch(in_places, 100)[:2] == [expected(100)[0], 2 * expected(100)[0]]

@@ -132,6 +132,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
         self.generic_visit(node)
+        if not isinstance(node.target, ast.Name) and _is_plain(node.target):
+            return self._in_place(node)
         return self._naming(node, [node.target])
 
     def _naming(self, node: ast.stmt, targets: Sequence[ast.expr]) -> list[ast.stmt]:
@@ -144,6 +146,20 @@ class _Rewriter(ast.NodeTransformer):
         values = ast.Tuple(elts=[_name(n) for n in names], ctx=ast.Load())
         after = _runtime("assign", [_strings(names), _name(before), values])
         return _at(node, [_assign_one(before, held), node, *_assign(names, after), *_noting(node)])
+
+    def _in_place(self, node: ast.AugAssign) -> list[ast.stmt]:
+        """An update of an item or an attribute, given what that held before."""
+        before, after = self._new("before"), self._new("after")
+        held = copy.deepcopy(node.target)
+        held.ctx = ast.Load()
+        result = ast.Name(id=after, ctx=ast.Store())
+        update = ast.AugAssign(target=result, op=node.op, value=node.value)
+        kept = ast.Assign(
+            targets=[node.target], value=_runtime("updated", [_name(before), _name(after)])
+        )
+        known = _runtime("as_variable", [held])
+        steps = [_assign_one(before, known), _assign_one(after, _name(before)), update, kept]
+        return _at(node, [*steps, *_noting(node)])
 
     def visit_Expr(self, node: ast.Expr) -> list[ast.stmt]:
         self.generic_visit(node)
@@ -335,6 +351,12 @@ def _place(targets: Sequence[ast.expr]) -> ast.expr | None:
 
 def _loads(node: ast.Subscript | ast.Attribute) -> bool:
     return isinstance(node.ctx, ast.Load)
+
+
+def _is_plain(node: ast.AST) -> bool:
+    """Whether an item or attribute may be looked at twice: nothing is called for it."""
+    kinds = (ast.Name, ast.Constant, ast.Attribute, ast.Subscript, ast.expr_context)
+    return all(isinstance(inner, kinds) for inner in ast.walk(node))
 
 
 def _name(name: str) -> ast.Name:

@@ -20,7 +20,7 @@ from iris.errors import (
     DTypeError,
     SourceSpot,
 )
-from iris.frontend.assignment import assign, updated_at
+from iris.frontend.assignment import assign, updated, updated_at
 from iris.frontend.carried import (
     Ends,
     Kept,
@@ -81,6 +81,7 @@ __all__ = [
     "negation",
     "noted",
     "range_of",
+    "updated",
     "updated_at",
     "values_of",
 ]
