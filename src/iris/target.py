@@ -169,6 +169,8 @@ class AppleGPU:
     bank_bytes: int = 4
     #: A cache line of device memory. [philipturner/metal-benchmarks, M1 and M2]
     line_bytes: int = 128
+    #: What setBytes:length:atIndex: takes: arguments that are in no buffer. [Apple: Metal]
+    constant_bytes: int = 4096
     #: Buffers that one kernel can bind. [MLX, tinygrad: source; mlx-vlm #1799]
     buffer_bindings: int = 31
     #: Bits of what an atomic operation changes. [Metal Shading Language Specification: atomic_int,

@@ -485,3 +485,15 @@ def test_text_parses_where_no_python_source_is() -> None:
         [sys.executable, "-c", program], input=text, capture_output=True, text=True, check=True
     )
     assert run.stdout == text
+
+
+def test_a_part_without_elements_is_none() -> None:
+    text = """func metal @f(%x: regs<4xf32>, %i: i32) {
+  %p: regs<0xf32> = metal.slice %x, %i
+  return
+}
+"""
+    with pytest.raises(ParseError, match="a register array has no size 0"):
+        parse(text)
+    with pytest.raises(ParseError, match="regs<4xf32> has no parts of 0"):
+        parse(text.replace("regs<0xf32>", "tensor<0xf32>"))

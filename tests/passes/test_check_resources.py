@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from iris.codegen import emit
 from iris.errors import OutOfResources, UserError
 from iris.ir import parse
 from iris.ir.control import Func
@@ -182,3 +184,36 @@ def test_the_pass_counts_and_changes_nothing() -> None:
     module = Module([given.clone({})])
     assert CheckResources().run(module) == {"threadgroup bytes": 16, "registers": 0}
     assert run(module, "check-resources") == module
+
+
+# Numbers.
+
+
+@pytest.mark.parametrize("dtypes", [["i32"], ["bool", "i64"], ["f16", "f32", "u8"], ["i8"]])
+def test_numbers_fit_one_struct_as_the_text_has_it(dtypes: list[str]) -> None:
+    """Of as many as fit, the text's struct is no bigger than may be, and one more is too many."""
+    body = "%m: i32 = metal.extent 0 %X\n%n: i32 = metal.extent 1 %X\n%k: i32 = add %m, %n"
+    body += "\nmetal.store %X, %k, %k"
+
+    def arguments(count: int) -> str:
+        given = [f"%a{n}: {dtypes[n % len(dtypes)]}" for n in range(count)]
+        return ", ".join(["%X: ptr<i32>", *given])
+
+    def fits(count: int) -> bool:
+        try:
+            check(function(body, arguments(count)), GPU)
+        except OutOfResources as error:
+            assert "bytes of numbers" in error.message
+            return False
+        return True
+
+    most = bisect_left(range(5000), True, key=lambda count: not fits(count)) - 1
+    sizes = [emit(function(body, arguments(n))).constants_bytes for n in (most, most + 1)]
+    assert sizes[0] <= GPU.constant_bytes < sizes[1]
+
+
+def test_too_many_numbers() -> None:
+    many = ", ".join(f"%a{n}: i64" for n in range(520))
+    assert refused("", many) == (
+        "@f takes 4160 bytes of numbers, 64 more than are passed without an array; pass some in one"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import subprocess
 import sys
@@ -159,3 +160,18 @@ def test_a_source_that_does_not_compile(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(SoftmetalError, match=r"(?s)cannot be built: gcc.*wrong\.c:1"):
         build._build(tmp_path / "cache/made")
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.parametrize("failing", ["shutil.copytree", "tempfile.mkdtemp", "pathlib.Path.rename"])
+def test_a_full_disk_is_told(failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setenv("IRIS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(build, "_compiled", lambda folder: [])
+    monkeypatch.setattr(build, "_run", lambda command: None)
+    monkeypatch.setattr(failing, full)
+    with pytest.raises(SoftmetalError, match=r"cannot be built into .*: No space left on device; "):
+        build.library()
+    left = [path.name for path in (tmp_path / "softmetal").iterdir()]
+    assert all(name.endswith(".lock") for name in left)

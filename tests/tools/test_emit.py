@@ -119,7 +119,7 @@ def test_standard_input_and_output_file(
     [
         (TILE + OTHER, [], "name one function with --entry; there are @double, @other"),
         (TILE, ["--entry", "@twice"], "no function is called @twice; there are @double"),
-        ("", [], "there are none"),
+        ("", [], "the text has no function"),
         (TILE, ["--passes", "dce"], "@double is at the tile level, after the passes 'dce'"),
         (TILE, ["--passes", "nope"], "no pass is called 'nope'"),
         ("func metal @f() {\n  return\n}\n", [], "how many simdgroups run the kernel"),

@@ -349,3 +349,13 @@ def test_help_shows_a_header(capsys: pytest.CaptureFixture[str]) -> None:
 def test_hypothesis_is_not_needed() -> None:
     code = "import sys, iris.tools.cli; sys.exit('hypothesis' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# grid: 1\n"])
+def test_a_text_without_functions(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "none.iris"
+    file.write_text(text)
+    assert main(["run", str(file)]) == 1
+    assert "the text has no function" in capsys.readouterr().err

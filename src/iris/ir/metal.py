@@ -244,7 +244,7 @@ class Slice(MetalOp):
     def check(self) -> None:
         _check_same_element(self, self.x, self.result, "result")
         whole, part = count_of(self.x.type), count_of(self.result.type)
-        if whole % part:
+        if not part or whole % part:
             raise self.invalid(f"{self.x.type} has no parts of {part}", at="result")
 
 

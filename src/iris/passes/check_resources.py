@@ -10,7 +10,7 @@ from iris.ir import metal
 from iris.ir.control import Func
 from iris.ir.core import Level, Module, Op, Region, Value
 from iris.ir.math import Constant
-from iris.ir.types import ElementType, Ptr, Threadgroup
+from iris.ir.types import DType, ElementType, Ptr, Threadgroup, i32
 from iris.passes.allocate_threadgroup import aligned
 from iris.passes.pipeline import Pass
 from iris.target import AppleGPU
@@ -65,6 +65,7 @@ def check(function: Func, target: AppleGPU) -> Needs:
     ops = list(function.walk())
     _check_threads(function, target)
     _check_buffers(function, ops, target)
+    _check_scalars(function, ops, target)
     arrays = {op.result: _bytes(op) for op in ops if isinstance(op, metal.Alloc)}
     memory = sum(arrays.values())
     if memory > target.threadgroup_bytes:
@@ -103,6 +104,22 @@ def _check_buffers(function: Func, ops: Sequence[Op], target: AppleGPU) -> None:
         raise _out_of(
             f"@{function.symbol} takes {arrays} arrays, {arrays - room} more than fit beside "
             f"{others}; pass several as one"
+        )
+
+
+def _check_scalars(function: Func, ops: Sequence[Op], target: AppleGPU) -> None:
+    """Numbers, and the sizes of arrays that are asked for, are the fields of one struct."""
+    types = [v.type for v in function.body.arguments if isinstance(v.type, DType)]
+    types += [i32 for _ in {(op.base, op.axis) for op in ops if isinstance(op, metal.Extent)}]
+    end = 0
+    for type_ in types:
+        size = max(1, type_.bits // 8)
+        end += -end % size + size
+    if aligned(end) > target.constant_bytes:
+        raise _out_of(
+            f"@{function.symbol} takes {aligned(end)} bytes of numbers, "
+            f"{aligned(end) - target.constant_bytes} more than are passed without an array; pass "
+            "some in one"
         )
 
 

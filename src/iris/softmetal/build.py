@@ -118,16 +118,25 @@ def _version(compiler: str) -> bytes:
 
 
 @contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """While something is written that a full disk, say, may not take."""
+    try:
+        yield
+    except OSError as error:
+        # What copies many files raises an error that lists those of each.
+        reason = error.strerror or str(error)
+        raise SoftmetalError(
+            f"softmetal cannot be built into {folder.parent}: {reason}; set IRIS_CACHE_DIR to a "
+            "folder that can be written to, on a disk that has room"
+        ) from None
+
+
+@contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """While no other process builds into this folder."""
-    try:
+    with _writing(folder):
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise SoftmetalError(
-            f"softmetal cannot be built into {folder.parent}: {error.strerror}; set IRIS_CACHE_DIR "
-            "to a folder that can be written to"
-        ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -143,7 +152,10 @@ def _build(folder: Path) -> None:
             "softmetal, the software Metal device, needs packages that are not here; as root: "
             f"apt-get install {' '.join(packages)}"
         )
-    with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as partial:
+    with (
+        _writing(folder),
+        tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as partial,
+    ):
         made = Path(partial) / "made"
         shutil.copytree(_HEADERS, made / "include")
         _run([*_LINKER, *_compiled(Path(partial)), "-o", str(made / _NAME), *_LIBRARIES])

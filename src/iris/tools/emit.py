@@ -107,6 +107,8 @@ def functions(module: Module) -> list[Func]:
 def choose(module: Module, name: str | None) -> Func:
     """The function called so, or the only one."""
     there = {f.symbol: f for f in functions(module)}
+    if not there:
+        raise SettingError("the text has no function")
     listed = ", ".join(f"@{symbol}" for symbol in there) or "none"
     if name is None:
         if len(there) != 1:

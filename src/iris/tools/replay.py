@@ -228,6 +228,8 @@ class _Header:
         self.recipes: dict[str, Recipe] = {}
 
     def program(self) -> Program:
+        if not any(isinstance(f, Func) for f in self.module):
+            raise ParseError("the text has no function", SourceSpot.at(self.text, 0, self.file))
         cursors: dict[str, list[Cursor]] = {"entry": [], "grid": [], "argument": []}
         for cursor in self._lines():
             word = cursor.advance()

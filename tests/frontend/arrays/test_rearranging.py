@@ -72,6 +72,10 @@ def test_repeated(shape: tuple[int, ...]) -> None:
     x, rank = numbers(shape), len(shape)
     for reps in (1, 3, 0, (2,), (2, 3), (1, 2, 1), (2, 1, 1, 1, 1, 3)):
         agrees(lambda x, r=reps: np.tile(x, r), x)
+    if not x.size:  # as many counts as elements: none
+        agrees(lambda x: np.repeat(x, []), x)
+        for axis in [a for a, n in enumerate(shape) if not n]:
+            agrees(lambda x, a=axis: np.repeat(x, [], axis=a), x)
     for repeats in (1, 3, 0, [2]):
         agrees(lambda x, r=repeats: np.repeat(x, r), x)
         for axis in range(-rank, rank):

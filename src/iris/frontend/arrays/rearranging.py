@@ -245,6 +245,8 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> TracedArray:
             ShapeError, "how often elements are repeated is known while tracing: it gives the shape"
         )
     counts = np.asarray(repeats)
+    if not counts.size:  # which NumPy takes for floats
+        counts = counts.astype(np.intp)
     if counts.size == 1:
         times = as_shape(int(counts.reshape(())))[0]
         apart = with_axes(x, [at + 1])
