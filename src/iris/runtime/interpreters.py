@@ -117,7 +117,7 @@ def _fail(entry: Func, arguments: Sequence[Any], error: IrisError) -> None:
     written = writes(effects_within(entry))
     failure = Failure(error)
     for parameter, argument in zip(entry.body.arguments, arguments, strict=True):
-        if parameter in written:
+        if parameter in written and isinstance(argument, ArrayArgument):
             argument.memory.failure = failure
 
 
