@@ -30,6 +30,8 @@ ON_DEVICE = "threadgroup_barrier(mem_flags::mem_device);"
 IN_SIMDGROUP = "simdgroup_barrier(mem_flags::mem_threadgroup);"
 MEMORY = "threadgroup float a[64]; threadgroup atomic_int n[2]; threadgroup uchar b[64];"
 RELAXED = ", memory_order_relaxed)"
+ALL = "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"
+FENCE = "atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst, thread_scope_device);"
 
 # Two threadgroups of 64 threads.  Y is the second half of X's memory; C is read alone.
 PROGRAM = """
@@ -181,6 +183,24 @@ RACES = {
         r"byte 0 of n in threadgroup memory",
         (1, 2),
     ),
+    "an atomic without a fence after it": Race(
+        f"if (lid == 0) {{ X[group] = 1; {FENCE} if (atomic_fetch_add_explicit(&A[0], 1{RELAXED} == 1) {{\nX[7] = X[0] + X[1]; }} }}",
+        r"byte \d+ of buffer 0 \(X\)",
+        (1, 2),
+        GROUPS,
+    ),
+    "an atomic without a fence before it": Race(
+        f"if (lid == 0) {{ X[group] = 1; if (atomic_fetch_add_explicit(&A[0], 1{RELAXED} == 1) {{ {FENCE}\nX[7] = X[0] + X[1]; }} }}",
+        r"byte \d+ of buffer 0 \(X\)",
+        (1, 2),
+        GROUPS,
+    ),
+    "a fence for other threads": Race(
+        f"threadgroup int last; X[i] = 1; if (lid == 0) {{ {FENCE} last = atomic_fetch_add_explicit(&A[0], 1{RELAXED}; {FENCE} }} {ALL} if (last == 1)\nX[i] = X[i ^ 65];",
+        r"byte \d+ of buffer 0 \(X\)",
+        (1, 2),
+        GROUPS,
+    ),
     "an atomic store and a read": Race(
         f"if (lid == 1) atomic_store_explicit(&A[group], 1{RELAXED};\nif (lid == 2) X[i] = *(device int*)&A[group];",
         r"byte \d of buffer 2 \(A\)",
@@ -211,7 +231,8 @@ NO_RACES = {
     "atomic reads and others": f"X[i] = atomic_load_explicit(&A[3]{RELAXED} + *(device int*)&A[3];",
     "memory of another threadgroup": "for (int k = 0; k < 2; ++k) a[lid] = k;",
     "variables of a thread": "float v[64]; for (int k = 0; k < 64; ++k) v[k] = k * i; X[i] = v[lid] + simd_sum(v[3]); Wide w; for (int k = 0; k < 9; ++k) w.x[k] = v[k + lane]; Wide u = w; X[i] += u.x[lane % 9];",
-    "after a fence": f"if (lid == 0) {{ X[group] = 1; atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst, thread_scope_device); if (atomic_fetch_add_explicit(&A[0], 1{RELAXED} == 1) X[7] = X[0] + X[1]; }}",
+    "fences": f"if (lid == 0) {{ X[group] = 1; {FENCE} if (atomic_fetch_add_explicit(&A[0], 1{RELAXED} == 1) {{ {FENCE} X[7] = X[0] + X[1]; }} }}",
+    "fences and barriers": f"threadgroup int last; X[i] = 1; {ON_DEVICE} if (lid == 0) {{ {FENCE} last = atomic_fetch_add_explicit(&A[0], 1{RELAXED}; {FENCE} }} {ALL} if (last == 1) X[i] = X[i ^ 64] + X[i];",
     "a matrix": f"a[lid] = i; {BARRIER} simdgroup_float8x8 m; simdgroup_load(m, a, 8); {BARRIER} if (simdgroup == 1) simdgroup_store(m, a, 8);",
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from waiting_programs import RIGHT, lock
+from waiting_programs import RACY, RIGHT, lock
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -41,3 +42,34 @@ STUCK["nobody sets it"][0].run("softmetal")
     )
     assert "a threadgroup did not end in time" in done.stderr
     assert "while iris.load(Flag + 2, volatile=True) == 0:" in done.stderr
+
+
+def test_races_are_told_from_what_atomics_order() -> None:
+    script = f"""
+import json, sys
+sys.path[:0] = [{str(Path(__file__).parents[1])!r}]
+import numpy as np
+from iris.errors import DeviceError
+from waiting_programs import RACY, RIGHT
+said = {{}}
+for name, case in (RIGHT | RACY).items():
+    try:
+        out = case.run("softmetal", num_simdgroups=2)
+        said[name] = "" if case.expected is None else str(np.array_equal(out, case.expected))
+    except DeviceError as error:
+        said[name] = str(error)
+json.dump(said, sys.stdout)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "IRIS_SOFTMETAL_SANITIZE": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    said = json.loads(done.stdout)
+    for name in RIGHT:
+        assert said[name] == "True", said[name]
+    for name in RACY:
+        assert ": race: " in said[name], (name, said[name])

@@ -14,6 +14,7 @@ from iris.ir.math import constant_bits
 from iris.ir.metal import count_of
 from iris.ir.tile import AtomicKind
 from iris.ir.types import DType, Ptr, Threadgroup, bool_, f32, u32
+from iris.ir.waiting import is_volatile
 
 
 @emit(metal.Alloc)
@@ -115,8 +116,12 @@ def _steady_offset(w: Writer, op: metal.Load | metal.Store) -> Expression:
 def _load(w: Writer, op: metal.Load) -> Expression | None:
     if not op.volatile:
         return _loaded(w, op)
-    w.flush()
-    found = _loaded(w, op)
+    found: Expression | None
+    if op.mask is None and dtype_of(op.result).bits == 32 and not element_of(op.result).shape:
+        found = _loaded_atomically(w, op)
+    else:
+        w.flush()
+        found = _loaded(w, op)
     if found is not None:
         w.declare(op.result, found)
     return None
@@ -232,10 +237,13 @@ _ATOMIC = {True: "atomic_int", False: "atomic_uint"}
 _RELAXED = "memory_order_relaxed"
 
 
-def _atomic_place(w: Writer, op: metal.AtomicLoad | metal.Atomic | metal.CompareExchange) -> str:
+def _atomic_place(
+    w: Writer, op: metal.AtomicLoad | metal.Atomic | metal.CompareExchange | metal.Load
+) -> str:
     w.written.add(op.base)
     dtype = _memory_dtype(op.base)
-    pointer = f"{w.qualifier(op.base)} {_ATOMIC[dtype.is_signed]}*"
+    qualifier = "volatile " * is_volatile(op) + w.qualifier(op.base)
+    pointer = f"{qualifier} {_ATOMIC[dtype.is_signed]}*"
     # The place is found first: the offset counts elements, which are of one size.
     address = _pointer(pointer, w.expressions[op.base])
     offset = w.number(op.offset)
@@ -262,10 +270,13 @@ def _from_bits(w: Writer, text: str, dtype: DType) -> Expression:
 
 @emit(metal.AtomicLoad)
 def _atomic_load(w: Writer, op: metal.AtomicLoad) -> None:
+    w.declare(op.result, _loaded_atomically(w, op))
+
+
+def _loaded_atomically(w: Writer, op: metal.AtomicLoad | metal.Load) -> Expression:
     place = _atomic_place(w, op)
     w.flush()
-    found = _from_bits(w, f"atomic_load_explicit({place}, {_RELAXED})", dtype_of(op.result))
-    w.declare(op.result, found)
+    return _from_bits(w, f"atomic_load_explicit({place}, {_RELAXED})", dtype_of(op.result))
 
 
 @emit(metal.Atomic)

@@ -176,8 +176,9 @@ private:
             } else if (!waiting_for_others.empty()) {
                 now = waiting_for_others.front();
                 waiting_for_others.pop_front();
-                member.must_end_by = now.must_end_by;
-                error = now.runner->resume();
+                const bool is_late = Clock::now().time_since_epoch().count() > now.must_end_by;
+                member.must_end_by = is_late ? 0 : now.must_end_by;
+                error = is_late ? now.runner->give_up() : now.runner->resume();
             } else {
                 break;
             }

@@ -24,6 +24,8 @@ constexpr unsigned clashes[softmetal::uses] = {
 };
 const char *const verbs[softmetal::uses] = {"reads", "writes", "atomically updates", "atomically reads"};
 
+unsigned threads_of(softmetal::Size size) { return size.x * size.y * size.z; }
+
 // Of the writes to a unit the last is kept: what is in no order with an earlier one is in none with the last
 // one either, or else those two were in none.  Of others there may be many, of which two are kept.
 unsigned kept(unsigned use) { return use == unsigned(Use::write) ? 1 : 2; }
@@ -70,7 +72,8 @@ bool Races::Region::divide(unsigned smaller) {
 }
 
 Races::Races(const Job &job)
-    : code(static_cast<const char *>(job.code)), groups(job.launch.threadgroups), has_unbound(job.has_unbound) {
+    : code(static_cast<const char *>(job.code)), groups(job.launch.threadgroups), has_unbound(job.has_unbound),
+      order((unsigned long)groups.x * groups.y * groups.z, threads_of(job.launch.threads_per_threadgroup)) {
     struct Part {
         const char *start, *end;
         bool written;
@@ -126,13 +129,21 @@ void Races::resume(const Standing &left) {
 void Races::threadgroup_passed(unsigned memory) {
     ++now;
     if (memory & softmetal::threadgroup_memory_flag) since[0].threadgroup = now;
-    if (memory & softmetal::device_memory_flag) since[1].threadgroup = now;
+    if (memory & softmetal::device_memory_flag) {
+        since[1].threadgroup = now;
+        order.meet(group);
+    }
 }
 
 void Races::simdgroup_passed(unsigned simdgroup, unsigned memory) {
     ++now;
     if (memory & softmetal::threadgroup_memory_flag) since[0].simdgroup[simdgroup] = now;
     if (memory & softmetal::device_memory_flag) since[1].simdgroup[simdgroup] = now;
+}
+
+void Races::fence(unsigned thread) {
+    order.fence(group, thread, ++now, since[1].threadgroup);
+    fenced |= !order.follows();
 }
 
 Races::Region *Races::region_of(const void *address) {
@@ -167,7 +178,9 @@ bool Races::is_outside(const char *start, const char *end) {
 bool Races::in_order(const Record &earlier, const Record &mine, bool is_device) const {
     if (!earlier.time) return true;
     // What another threadgroup had as threadgroup memory was another memory.
-    if (earlier.group != mine.group) return !is_device;
+    if (earlier.group != mine.group) {
+        return !is_device || earlier.time < order.since(mine.group, mine.thread, earlier.group, earlier.thread);
+    }
     if (earlier.thread == mine.thread || earlier.time < since[is_device].threadgroup) return true;
     const unsigned simdgroup = mine.thread / simdgroup_width;
     return earlier.thread / simdgroup_width == simdgroup && earlier.time < since[is_device].simdgroup[simdgroup];
@@ -201,6 +214,8 @@ Races::Outcome Races::touch(unsigned thread, const void *address, unsigned long 
     const unsigned long end = std::min(at + bytes, region->bytes);
     const unsigned shift = unsigned(__builtin_ctzl(at | bytes | 1ul << region->shift));
     if (shift < region->shift && !region->divide(shift)) return Outcome::no_room;
+    if (region->is_device && use >= Use::atomic_update) order.find(group, thread, address);
+    if (region->is_device && use == Use::atomic_update) order.leave(group, thread, address);
     const unsigned own = unsigned(use), count = kept(own);
     if (!region->tables[own] && !region->tables[own].make(region->units() * count)) return Outcome::no_room;
     region->used |= bit(use);

@@ -5,13 +5,14 @@
 // - its own earlier accesses;
 // - those of another thread of its simdgroup, if a simdgroup_barrier for this kind of memory came between;
 // - those of another thread of its threadgroup, if a threadgroup_barrier did.
-// No barrier orders threadgroups.  Nor does a simdgroup order its lanes: hardware may run them apart.
+// No barrier orders threadgroups; fences and atomics do (order.h).  Nor does a simdgroup order its lanes: hardware may run them apart.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "execute.h"
+#include "order.h"
 #include "threadgroup_limits.h"
 
 namespace msl {
@@ -25,8 +26,9 @@ public:
     // `memory`: of which the barrier was, in Metal's numbers.
     void threadgroup_passed(unsigned memory);
     void simdgroup_passed(unsigned simdgroup, unsigned memory);
-    // Order that fences make, with atomics, is not followed: from here on, device memory is not looked at.
-    void fence() { fenced = true; }
+    // With atomics, fences order threadgroups; of too many threads that is not followed: from here on, device
+    // memory is not looked at.
+    void fence(unsigned thread);
 
     // Of a threadgroup that lets others go on: what brings it back.
     struct Standing;
@@ -95,6 +97,7 @@ private:
     unsigned long now = 1;
     unsigned group = 0;
     Since since[2] = {};  // the last barriers, for threadgroup memory and for device memory
+    Order order;
     bool fenced = false;
     Conflict conflict = {};
 

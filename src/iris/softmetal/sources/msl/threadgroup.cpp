@@ -19,7 +19,7 @@ using softmetal::Place;
 using softmetal::Size;
 using softmetal::simdgroup_width;
 
-const char race[] = "race";
+const char race[] = "race", out_of_time[] = "a threadgroup did not end in time";
 const size_t page = size_t(sysconf(_SC_PAGESIZE));
 
 // How often each thread comes to a fence before its threadgroup is taken to wait for others.
@@ -71,9 +71,9 @@ void touched(const void *address, unsigned long bytes, softmetal::Use use, const
     // Kernels that are only asked run nowhere.
     if (current_runner) current_runner->touched(address, bytes, use, (const char *)program_counter - 1);
 }
-void fence() {
+void fence(Place place) {
     // Kernels that are only asked run nowhere.
-    if (current_runner) current_runner->fence();
+    if (current_runner) current_runner->fence(place);
 }
 
 }  // namespace
@@ -148,6 +148,11 @@ std::string Runner::resume() {
     current_runner = this;
     if (job->races) job->races->resume(left);
     return go_on();
+}
+
+std::string Runner::give_up() {
+    drop();
+    return "line " + std::to_string(paused_at.line) + ": " + out_of_time;
 }
 
 // Fibers are left where they were.
@@ -311,10 +316,12 @@ void Runner::barrier(Place place, unsigned memory) {
     meet(&barrier_operation, place, nullptr);
 }
 
-void Runner::fence() {
-    if (job->races) job->races->fence();
+void Runner::fence(Place place) {
+    if (job->races) job->races->fence(running);
     if (fences_left--) return;
     fences_left = group.threads.x * group.threads.y * group.threads.z;
+    in_kernel = false;  // which no signal is to stop from here on
+    paused_at = place;
     paused = true;
     softmetal_switch(&fibers[running].stack_pointer, scheduler);
 }

@@ -21,12 +21,13 @@ public:
     std::string run(const Job &job, unsigned long number);
     bool is_paused() const { return paused; }
     std::string resume();
-    void drop();  // instead
+    std::string give_up();  // instead, as it takes too long
+    void drop();
 
     // What the threads call.
     void meet(const softmetal::Operation *, softmetal::Place, void *operands);
     void barrier(softmetal::Place, unsigned memory);
-    void fence();
+    void fence(softmetal::Place);
     void touched(const void *address, unsigned long bytes, softmetal::Use, const void *program_counter);
     char *threadgroup_memory() const { return arena_start; }
     char space_of(const void *address) const;
@@ -80,6 +81,7 @@ private:
     // A threadgroup that comes to fences again and again may wait for others.
     unsigned fences_left = 0;
     bool paused = false;
+    softmetal::Place paused_at = {};
     Races::Standing left;
 
     // The simdgroups in the order of this round, which lasts from barrier to barrier.
