@@ -13,6 +13,10 @@ bar       barriers of a threadgroup: for each step along K (GEMM), or in all
 exp       exponentials for each element of the result
 mma       products of fragments over MNK/512; over those of all keys in attention
 
+The column `text` has the same, counted in the Metal text by softmetal, where that is here; and
+
+stack     loads of a thread from variables that a compiler cannot keep in registers
+
 `best` is the least of the peers' figures, and `over` what ours is above it; why, stands below the
 table.  `MLX merged` is with neighbouring accesses of a thread merged into one, where that differs.
 """
@@ -33,6 +37,7 @@ from iris.interp import metal
 from iris.interp.metal import Counters
 from iris.runtime.device import ArrayArgument, Grid, Program
 from iris.runtime.interpreters import MetalInterpreter
+from iris.runtime.softmetal import Count, Counted, CountingSoftmetal, Softmetal
 
 Array = npt.NDArray[Any]
 LINE = 128  # bytes
@@ -164,10 +169,10 @@ class Case:
     products: int = 0  # of elements
 
     def figures(self) -> dict[str, float]:
-        device, out = Counting(), np.zeros_like(self.expected)
-        self.kernel[self.grid](*self.inputs, out, *self.rest, device=device, **self.constants)
-        np.testing.assert_allclose(out, self.expected, rtol=1e-2, atol=1e-2)
+        device = Counting()
+        self.run(device)
         counted = device.counters
+        out = self.expected
         shared = (counted.threadgroup_loads, counted.threadgroup_stores)
         barriers = counted.barriers["threadgroup"]
         found = {
@@ -184,6 +189,42 @@ class Case:
             found["mma"] = counted.mmas / (self.products / 512)
         if "exp" in counted.transcendentals:
             found["exp"] = counted.transcendentals["exp"] / out.size
+        return found
+
+    def run(self, device: Any) -> None:
+        out = np.zeros_like(self.expected)
+        self.kernel[self.grid](*self.inputs, out, *self.rest, device=device, **self.constants)
+        np.testing.assert_allclose(out, self.expected, rtol=1e-2, atol=1e-2)
+
+    def figures_of_text(
+        self, text: CountingSoftmetal, stack: CountingSoftmetal
+    ) -> dict[str, float]:
+        self.run(text)
+        counts = text.counts()
+
+        def total(start: str) -> Count:
+            chosen = [figures for name, figures in counts.items() if name.startswith(start)]
+            return Count(*map(sum, zip((0, 0, 0), *chosen, strict=True)))
+
+        shared, mmas = total("threadgroup "), total("operation a matrix multiplication").times
+        programs = int(np.prod(self.grid))
+        found = {
+            "ld": total("device load").cost / sum(map(lines, self.inputs)),
+            "st": total("device store").cost / lines(self.expected),
+            "bar": total("barrier").times / programs / self.steps,
+        }
+        if shared.times:
+            found["cfl"] = shared.cost / shared.times
+        if mmas:
+            fragments = total("threadgroup load").bytes / (FRAGMENT * self.inputs[0].itemsize)
+            found |= {"frag": 16 * fragments / mmas, "B/mma": shared.bytes / mmas}
+            found["mma"] = mmas / (self.products / 512)
+        self.run(stack)
+        kept = stack.counts().get("stack load", Count(0, 0, 0)).times
+        lowered = self.kernel.lower(
+            *self.inputs, self.expected, *self.rest, grid=self.grid, **self.constants
+        )
+        found["stack"] = kept / (programs * 32 * lowered.estimate.simdgroups)
         return found
 
 
@@ -260,11 +301,20 @@ def attention_case(causal: bool, rng: np.random.Generator) -> Case:
 def main() -> None:
     rows: dict[str, dict[str, float]] = {}
     worse: list[str] = []
+    missing = Softmetal.missing()
+    if missing:
+        print(f"the text is not counted: {missing}")
+    counting = [] if missing else [CountingSoftmetal(what) for what in Counted]
     chosen = report.some(cases(), "gemm f16 256", "softmax 64x1000", "attention causal")
     for name, case in chosen.items():
         theirs = PEERS.get(name, {})
-        for figure, ours in case.figures().items():
-            row = rows[f"{name}: {figure}"] = {"ours": ours}
+        of_text = case.figures_of_text(*counting) if counting else {}
+        for figure, ours in (of_text | case.figures()).items():
+            row = rows[f"{name}: {figure}"] = {}
+            if figure != "stack":
+                row["ours"] = ours
+            if figure in of_text:
+                row["text"] = of_text[figure]
             peers = theirs.get(figure)
             if not peers:
                 continue

@@ -25,9 +25,9 @@ _LETTERS = "xyzw"
 
 @emit(metal.Splat)
 def _splat(w: Writer, op: metal.Splat) -> Expression | None:
-    # One lane stands for all.
-    users = op.result.users
-    if len(users) == 1 and all(user.parent is op.parent for user in users):
+    # One lane stands for all; what is used vector by vector is computed before.
+    users, is_whole = op.result.users, w.form(op.result).parts == 1
+    if is_whole and len(users) == 1 and all(user.parent is op.parent for user in users):
         return w.value(op.x)
     w.expressions[op.result] = w.simple(op.x)
     return None

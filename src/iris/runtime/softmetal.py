@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,6 +19,11 @@ from iris.runtime.metal import Metal, data_maker, device_maker
 from iris.runtime.objc import Pointer, Runtime, UInteger
 from iris.softmetal import build
 from iris.target import ON_CPU
+
+if TYPE_CHECKING:
+    from iris.codegen.source import Source
+    from iris.runtime.messages import MathMode
+    from iris.runtime.objc import Object
 
 
 class Softmetal(Metal):
@@ -60,3 +68,77 @@ class Softmetal(Metal):
         # The folder is named by all that the library is made of.
         checks = " sanitized" if knobs.sanitize() else ""
         return f"softmetal {build.library().parent.name}{checks}"
+
+
+class Count(NamedTuple):
+    """How often something was done: accesses by instructions of a simdgroup, those of the stack and
+    atomics by threads, operations by simdgroups, barriers by threadgroups."""
+
+    times: int
+    bytes: int
+    cost: int  # lines of device memory that are touched, or cycles of bank conflicts
+
+
+class Counted(Enum):
+    """What kernels count: what their text does with memory of the device and of threadgroups; or
+    accesses to variables that are left in memory once a compiler put in registers what it can."""
+
+    TEXT = 1
+    STACK = 2
+
+
+class CountingSoftmetal(Softmetal):
+    """Softmetal, where kernels count.
+
+    device = CountingSoftmetal()
+    kernel[grid](x, out, device=device)
+    device.counts()  # {"device load 16": Count(times=64, bytes=32768, cost=256), ...}
+
+    The names are `device load 16`, for loads of 16 bytes; `threadgroup store 8`; `device atomic`;
+    `operation a shuffle` and so on; `barrier`; and `stack load` and `stack store` of the others.
+    Constants of a launch are not counted.
+    """
+
+    name = "softmetal:counting"
+
+    def __init__(self, counted: Counted = Counted.TEXT) -> None:
+        self.counted = counted
+        super().__init__()
+
+    def open(self) -> tuple[Runtime, Callable[[], int | None]]:
+        opened = super().open()
+        library = ctypes.CDLL(str(build.library()))
+        self._count, self._counts, self._free = (
+            library[f"msl_{name}"] for name in ("count", "counts", "free")
+        )
+        self._counts.restype, self._free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+        return opened
+
+    def toolchain(self) -> str:
+        return f"{super().toolchain()} counts {self.counted.name}"
+
+    def counts(self) -> dict[str, Count]:
+        """What was done since this was last asked, on all such devices."""
+        self.synchronize()
+        text = self._counts()
+        lines = (ctypes.string_at(text) or b"").decode().splitlines()
+        self._free(text)
+        rows = [line.split("\t") for line in lines]
+        return {name: Count(*map(int, figures)) for name, *figures in rows}
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        """While this lasts, libraries that this thread makes are made to count."""
+        self._count(self.counted.value)
+        try:
+            yield
+        finally:
+            self._count(0)
+
+    def _compiled(self, source: Source, mode: MathMode) -> Object:
+        with self._counting():
+            return super()._compiled(source, mode)
+
+    def _opened(self, data: bytes) -> Object | None:
+        with self._counting():
+            return super()._opened(data)

@@ -62,8 +62,8 @@ kernel void memory(
     threadgroup_barrier(mem_flags::mem_threadgroup);
     uint4 bits_2 = *(threadgroup const uint4*)halves;
     half4 v_3[2] = {as_type<half4>(bits_2.xy), as_type<half4>(bits_2.zw)};
-    *(threadgroup uint4*)halves =
-            uint4(as_type<uint2>(v_3[0] * low[0]), as_type<uint2>(v_3[1] * low[0]));
+    half v_4 = low[0];
+    *(threadgroup uint4*)halves = uint4(as_type<uint2>(v_3[0] * v_4), as_type<uint2>(v_3[1] * v_4));
     F[0] = (flags[0] != 0) != (bits_1[0] != 0);
     threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);
     A[lane] = half(tile[lane]);

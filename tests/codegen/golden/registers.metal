@@ -42,7 +42,8 @@ kernel void registers(
     float odd[7] = {ones[0], ones[2], ones[4], ones[6], ones[8], ones[10], ones[12]};
     float odd2[21];
     for (int i = 0; i < 3; ++i) {
-        for (int j = 0; j < 7; ++j) odd2[i * 7 + j] = odd[j] * float(i);
+        float v = float(i);
+        for (int j = 0; j < 7; ++j) odd2[i * 7 + j] = odd[j] * v;
     }
     float2 single = float2(float(0));
     float4 mix_1 = float4(ones[15], ones[0], ones[1], ones[7]);

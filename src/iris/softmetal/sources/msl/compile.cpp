@@ -63,6 +63,23 @@ std::vector<std::string> sanitizer_flags(const Settings &with) {
                                            "-fsanitize-ignorelist=" + with.include_directory + "/softmetal_unchecked"};
 }
 
+// The same calls for every access.  Those of the text are told of before anything is optimized, which would make
+// several of one; those of the stack at the end, and what would keep a variable from a register there is left out.
+std::vector<std::string> counting_flags(Counting what) {
+    std::vector<std::string> made = {"-DSOFTMETAL_COUNT", "-fwrapv", "-fsanitize=kernel-address"};
+    std::vector<std::string> options = {"-asan-stack=0", "-asan-globals=0", "-asan-use-after-scope=0", "-asan-opt=0",
+                                        "-asan-kernel-mem-intrinsic-prefix=1", "-asan-instrument-atomics=0",
+                                        "-asan-instrumentation-with-call-threshold=0",
+                                        "-asan-instrument-dynamic-allocas=0"};
+    if (what == Counting::text) {
+        made = made + std::vector<std::string>{"-O0", "-Xclang", "-disable-O0-optnone"};
+    } else {
+        options.push_back("-asan-use-stack-safety=0");
+    }
+    for (const std::string &option : options) made.insert(made.end(), {"-mllvm", option});
+    return made;
+}
+
 // What the modes allow is what clang's options do.  A later one changes what those before it say of the same.
 std::vector<std::string> math_flags(MathMode math) {
     switch (math) {
@@ -85,6 +102,7 @@ std::vector<std::string> compiler_flags(const Settings &with, MathMode math) {
             "-fno-finite-loops", "-fno-strict-float-cast-overflow", "-fstack-clash-protection",
             "-gline-tables-only", "-fdeclspec", "-Xclang",
             "-ffloat16-excess-precision=none", "-Xclang", "-cl-single-precision-constant", "-ferror-limit=20"};
+    if (with.count != Counting::nothing) return made + math_flags(math) + counting_flags(with.count);
     return made + math_flags(math) + (with.sanitize ? sanitizer_flags(with) : std::vector<std::string>{"-fwrapv"});
 }
 
@@ -167,7 +185,8 @@ class Headers {
 public:
     Header get(const Settings &with, MathMode math) {
         std::lock_guard lock(mutex);
-        Header &header = known[{math, with.compiler + '\n' + with.include_directory + '\n' + with.cache_directory}];
+        Header &header = known[{math, with.compiler + '\n' + with.include_directory + '\n' + with.cache_directory +
+                                          "\n" + std::to_string(int(with.count))}];
         if (!header.path.empty() && fs::exists(header.path)) return header;
         header = {};
         const Outcome version = run_program({with.compiler, "--version"});
@@ -282,6 +301,7 @@ std::string installed_compiler() {
 }
 
 std::mutex settings_mutex;
+thread_local Counting counting = Counting::nothing;
 
 Settings &own_settings() {
     static Settings made = {
@@ -299,6 +319,9 @@ Settings &own_settings() {
 
 }  // namespace
 
+void count_from_here(Counting what) { counting = what; }
+Counting counting_here() { return counting; }
+
 Settings settings() {
     std::lock_guard lock(settings_mutex);
     return own_settings();
@@ -313,7 +336,9 @@ void configure(const char *include_directory, const char *cache_directory, const
 
 Compilation compile(const std::string &source, const Options &options, const ConstantValues &values) {
     if (const char *unclear = settings_wrong()) return {"", unclear};
-    const Settings with = settings();
+    Settings with = settings();
+    with.count = options.counting;
+    with.sanitize = options.sanitized;
     const Header header = headers().get(with, options.math);
     if (!header.error.empty()) return {"", header.error};
     const Outcome text = preprocess(source, options, with);
@@ -323,11 +348,19 @@ Compilation compile(const std::string &source, const Options &options, const Con
     const MemoryFile input(definitions(options) + translation.text), object, library;
     std::vector<const MemoryFile *> files = header.files;
     files.push_back(&input);
-    Outcome outcome = run_program(
-        std::vector<std::string>{with.compiler} + compiler_flags(with, options.math) +
-            std::vector<std::string>{"-I" + with.include_directory, "-include-pch", header.path, "-c", "-x", "c++",
-                                     input.path(), "-o", "-"},
-        files, &object);
+    const MemoryFile unoptimized;
+    const bool in_two_steps = with.count == Counting::text;
+    std::vector<std::string> command = std::vector<std::string>{with.compiler} + compiler_flags(with, options.math) +
+        std::vector<std::string>{"-I" + with.include_directory, "-include-pch", header.path, "-c", "-x", "c++",
+                                 input.path(), "-o", "-"};
+    if (in_two_steps) command.push_back("-emit-llvm");
+    Outcome outcome = run_program(command, files, in_two_steps ? &unoptimized : &object);
+    if (outcome.succeeded && in_two_steps) {
+        // Loops of few rounds are unrolled: so rounds that some lanes leave out are told apart.
+        outcome = run_program({with.compiler, "-O1", "-fPIC", "-w", "-mllvm", "-tail-dup-placement=0", "-c", "-x", "ir",
+                               unoptimized.path(), "-o", "-"},
+                              {&unoptimized}, &object);
+    }
     if (!outcome.succeeded) return {"", outcome.output};
     outcome = run_program({with.compiler, "-shared", "-nostdlib", object.path(), "-o", library.path(), "-lm", "-lgcc"},
                           {&object, &library});

@@ -131,8 +131,8 @@ private:
             something_to_do.wait(lock, [&] { return !waiting.empty(); });
             Shared &shared = *waiting.front();
             ++shared.workers;
-            // Of those that look for races one notes what all threadgroups do.
-            if (shared.job->races) waiting.pop_front();
+            // Of those that look for races, or count, one notes what all threadgroups do.
+            if (shared.job->races || shared.job->counts) waiting.pop_front();
             lock.unlock();
             std::string error = help(shared, member, runner);
             lock.lock();

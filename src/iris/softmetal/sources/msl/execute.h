@@ -7,6 +7,7 @@
 
 namespace msl {
 
+class Counts;
 class Races;
 
 struct Job {
@@ -20,6 +21,7 @@ struct Job {
     double seconds;      // that one threadgroup may take
     bool has_unbound;    // memory that it uses
     Races *races;        // null if nobody looks for them
+    Counts *counts;      // null if nobody counts
 };
 
 // Returns what went wrong, or nothing.

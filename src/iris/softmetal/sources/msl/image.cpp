@@ -65,6 +65,7 @@ std::string seal(std::string library, const Recipe &recipe) {
     put(library, std::to_string(recipe.options.version));
     put(library, std::to_string(int(recipe.options.math)));
     put(library, std::to_string(recipe.options.sanitized));
+    put(library, std::to_string(int(recipe.options.counting)));
     put(library, recipe.options.macros);
     put(library, recipe.values);
     Footer footer = {};
@@ -102,6 +103,7 @@ std::optional<Recipe> unseal(const std::string &image, std::string &wrong) {
         wrong = std::string("this library was made with") + (made.options.sanitized ? "out sanitizers" : " sanitizers");
         return {};
     }
+    made.options.counting = Counting(std::stoi(reader.text()));
     made.options.macros = reader.map();
     made.values = reader.map();
     return made;

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "compile.h"
+#include "counts.h"
 #include "execute.h"
 #include "image.h"
 #include "memory_file.h"
@@ -340,12 +341,19 @@ char *msl_run(const msl_launch *launch) {
     try {
         std::optional<msl::Races> races;
         if (function.library->recipe.options.sanitized) job.races = &races.emplace(job);
+        std::optional<msl::Counts> counts;
+        const msl::Counting counting = function.library->recipe.options.counting;
+        if (counting != msl::Counting::nothing) job.counts = &counts.emplace(job, counting);
         wrong = msl::execute(job);
+        if (counts) counts->finish();
     } catch (const std::exception &problem) {
         wrong = problem.what();
     }
     return wrong.empty() ? nullptr : copy(head + wrong);
 }
+
+void msl_count(int what) { msl::count_from_here(msl::Counting(what)); }
+char *msl_counts(void) { return copy(msl::take_counts()); }
 
 void msl_make_untouchable(const void *start, unsigned long bytes) {
     if (!msl::settings().sanitize) return;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include "process.h"
 #include "translate.h"
@@ -33,6 +34,26 @@ unsigned line_of(const Job &job, const void *program_counter) try {
     return 0;
 } catch (const std::exception &) {
     return 0;  // the error is told without its line
+}
+
+std::vector<bool> are_of_the_text(const Job &job, const std::vector<const void *> &places) {
+    Dl_info kernels;
+    if (places.empty() || !dladdr(job.code, &kernels)) return std::vector<bool>(places.size());
+    const MemoryFile file(*job.image);
+    std::vector<std::string> command = {"addr2line", "-e", file.path()};
+    for (const void *place : places) {
+        char text[32];
+        std::snprintf(text, sizeof text, "0x%lx", (unsigned long)place - (unsigned long)kernels.dli_fbase);
+        command.push_back(text);
+    }
+    std::istringstream lines(run_program(command, {&file}).output);
+    std::vector<bool> made;
+    const std::string mark = std::string(program_source) + ":";
+    for (std::string line; made.size() < places.size() && std::getline(lines, line);) {
+        made.push_back(line.find(mark) != std::string::npos);
+    }
+    made.resize(places.size());
+    return made;
 }
 
 std::string place_in_buffer(const Job &job, const void *address) {

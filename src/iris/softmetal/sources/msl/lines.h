@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "execute.h"
 
@@ -9,6 +10,9 @@ namespace msl {
 
 // The line of MSL that a kernel's code was made from, or 0.
 unsigned line_of(const Job &job, const void *program_counter);
+
+// Of each place in a kernel's code, whether its text says what is done there itself, and no function of Metal.
+std::vector<bool> are_of_the_text(const Job &job, const std::vector<const void *> &places);
 
 // How far an address is from the nearest of a launch's buffers.
 std::string near_buffer(const Job &job, const void *address);

@@ -102,6 +102,13 @@ typedef struct {
 // Runs to the end.  Null, or what went wrong.
 char *msl_run(const msl_launch *);
 
+// Libraries that the calling thread makes from here on count what their kernels do, instead of any checks: 0 nothing,
+// 1 what the text says, 2 accesses to variables that a compiler cannot keep in registers.
+void msl_count(int what);
+// What was counted since the last call: in each line a name, how often, bytes, and lines of device memory or cycles
+// of bank conflicts, with tabs between them.  The caller frees it.
+char *msl_counts(void);
+
 // Memory that kernels must leave alone, as behind the end of a buffer, and may use again; noticed where
 // IRIS_SOFTMETAL_SANITIZE=1 was set when the process began, else these do nothing.  What is touchable
 // starts at a multiple of eight; before memory is given back to the system it has to be made so.

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "counts.h"
 #include "lines.h"
 #include "races.h"
 #include "shadow.h"
@@ -327,6 +328,7 @@ void Runner::fence(Place place) {
 }
 
 void Runner::touched(const void *address, unsigned long bytes, softmetal::Use use, const void *program_counter) {
+    if (job->counts) return count(address, bytes, use, program_counter);
     if (stacks.contain(address)) return;
     const Races::Outcome outcome = job->races->touch(running, address, bytes, use, program_counter);
     if (outcome == Races::Outcome::in_order) return;
@@ -335,6 +337,19 @@ void Runner::touched(const void *address, unsigned long bytes, softmetal::Use us
     }
     if (outcome == Races::Outcome::outside) stop("access to memory that is not there", program_counter, address);
     stop(race, program_counter, address);
+}
+
+// What is counted is kept on the heap: nobody may stop the thread meanwhile.
+void Runner::count(const void *address, unsigned long bytes, softmetal::Use use, const void *program_counter) {
+    if (!in_kernel) return;  // Metal's own doing, for many lanes
+    in_kernel = false;
+    const unsigned long in_arena = (unsigned long)address - (unsigned long)arena_start;
+    const Counts::Space space = stacks.contain(address) ? Counts::Space::stack
+                                : in_arena < (unsigned long)(arena + arena_bytes - arena_start)
+                                    ? Counts::Space::threadgroup
+                                    : Counts::Space::device;
+    job->counts->access(running, address, bytes, use, space, program_counter);
+    in_kernel = true;
 }
 
 void Runner::thread_ends() { meet(&end_operation, {}, nullptr); }
@@ -348,6 +363,11 @@ void Runner::go_to(unsigned thread) {
 
 // All lanes of the phase wait.
 unsigned Runner::next_thread() {
+    if (job->counts) {
+        in_kernel = false;
+        job->counts->lanes_met();
+        in_kernel = true;
+    }
     if (mixed || phase_lanes != simdgroup->existing) return next_of_parted();
     parted = false;
     if (phase_operation == &barrier_operation) {
@@ -367,7 +387,13 @@ unsigned Runner::operate(unsigned lanes, const Operation &operation, Place place
         fail(std::string(operation.name) + " needs all lanes of a simdgroup, here come only " + lanes_text(lanes),
              place);
     }
-    if (const char *wrong = operation.run(operands, lanes)) {
+    if (job->counts) {
+        in_kernel = false;
+        job->counts->operation(operation);
+    }
+    const char *const wrong = operation.run(operands, lanes);
+    in_kernel = true;
+    if (wrong) {
         fail(std::string(operation.name) + " " + wrong + " (lanes " + lanes_text(lanes) + " do)", place);
     }
     if (operation.orders_memory && job->races) {
@@ -463,6 +489,11 @@ unsigned Runner::finish_round() {
                  std::to_string(existing) + " have ended", waiting->barrier);
     }
     if (job->races) job->races->threadgroup_passed(ordered_memory);
+    if (job->counts) {
+        in_kernel = false;
+        job->counts->barrier();
+        in_kernel = true;
+    }
     start_round();
     return next_simdgroup();
 }

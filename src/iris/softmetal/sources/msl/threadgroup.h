@@ -32,6 +32,7 @@ public:
     char *threadgroup_memory() const { return arena_start; }
     char space_of(const void *address) const;
     unsigned lane() const { return running % softmetal::simdgroup_width; }
+    void count(const void *address, unsigned long bytes, softmetal::Use, const void *program_counter);
     void thread_ends();
     const softmetal::Thread &running_thread() const { return fibers[running].thread; }
     const Job &running_job() const { return *job; }
