@@ -479,3 +479,15 @@ def test_a_library_is_kept_for_each_math_mode(device: Metal) -> None:
     with device.runtime.pool():
         found = [device._library(source, mode) for mode in MathMode]
     assert found[0] is not found[1]
+
+
+def test_a_buffer_that_cannot_be_made_is_told_with_how_many_there_are(
+    device: Metal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = [iris.empty(4, device=device) for _ in range(3)]
+    monkeypatch.setattr(device.messages, "new_buffer", lambda *arguments: None)
+    with pytest.raises(
+        DeviceError, match=r"a buffer of 999 bytes beside \d+ that are in use; free"
+    ):
+        device.allocate(999, persistent=True)
+    assert len(kept) == 3

@@ -82,6 +82,11 @@ class Pool:
         self._lent: set[Block] = set()
         self._lock = threading.RLock()
 
+    @property
+    def lent(self) -> int:
+        """How many blocks somebody has."""
+        return len(self._lent)
+
     def take(self, size: int) -> Block | None:
         """A block of a size, to be lent."""
         with self._lock:

@@ -248,7 +248,10 @@ class Metal(Device):
                     # What is kept for others may be what is missing.
                     self._pool.clear()
                     buffer = self.messages.new_buffer(self._device, size, SHARED)
-                buffer = self.made(buffer, f"a buffer of {size} bytes")
+                buffer = self.made(
+                    buffer,
+                    f"a buffer of {size} bytes beside {self._pool.lent} that are in use; free some",
+                )
                 contents = self.messages.contents(buffer)
                 if contents is None:
                     raise DeviceError(f"{self.name} has {size} bytes that the CPU cannot reach")
