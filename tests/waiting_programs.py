@@ -56,6 +56,22 @@ def lock_of_tiles(Lock, Total):
 
 
 @iris.kernel
+def lock_and_mark(X, Lock, Used, Sums):
+    row = iris.program_id(0)
+    which = row % 2
+    at = iris.arange(0, 64)
+    part = iris.load(X + row * 64 + at)
+    while iris.atomic_cas(Lock + which, 0, 1) != 0:
+        pass
+    if iris.load(Used + which) == 0:
+        iris.atomic_exchange(Used + which, 1)
+    else:
+        part += iris.load(Sums + which * 64 + at)
+    iris.store(Sums + which * 64 + at, part)
+    iris.atomic_exchange(Lock + which, 0)
+
+
+@iris.kernel
 def released_too_early(Lock, Total):
     while iris.atomic_cas(Lock, 0, 1) != 0:
         pass
@@ -184,6 +200,23 @@ def last_reduces(Ticket, Parts, Out, PROGRAMS: iris.constexpr):
 
 
 @iris.kernel
+def last_reads_what_atomics_wrote(Done, Bins, Out, PROGRAMS: iris.constexpr):
+    at = iris.arange(0, 64)
+    iris.atomic_add(Bins + at, at)
+    if iris.atomic_add(Done, 1) == PROGRAMS - 1:
+        iris.store(Out, iris.sum(iris.load(Bins + at)))
+
+
+@iris.kernel
+def last_writes_over(Done, Out, PROGRAMS: iris.constexpr):
+    at = iris.arange(0, 64)
+    iris.store(Out + iris.program_id(0) * 64 + at, at)
+    if iris.atomic_add(Done, 1) == PROGRAMS - 1:
+        for program in range(PROGRAMS):
+            iris.store(Out + program * 64 + at, PROGRAMS)
+
+
+@iris.kernel
 def last_but_one_reduces(Ticket, Parts, Out, PROGRAMS: iris.constexpr):
     program = iris.program_id(0)
     iris.store(Parts + program, program + 1)
@@ -244,15 +277,24 @@ def _scanned() -> list[Array]:
     return [np.arange(128, dtype=np.int32), *_zeros(4, 4, 4, 128)()]
 
 
+def _rows() -> list[Array]:
+    return [np.arange(256, dtype=np.int32), *_zeros(2, 2, 128)()]
+
+
 SCAN = {"BLOCK": 32}
 
 #: What ends, and how.
 RIGHT = {
     "lock": Case(lock, 6, _zeros(1, 1), [6]),
     "lock of tiles": Case(lock_of_tiles, 3, _zeros(1, 64), 3 * np.arange(64)),
+    "lock and mark": Case(lock_and_mark, 4, _rows, 2 * np.arange(128) + 128),
     "in turn": Case(in_turn, 4, _zeros(1, 32), np.full(32, ((0 * 2 + 1) * 2 + 2) * 2 + 3)),
     "producer": Case(producer, 3, _zeros(1, 64, 128), np.tile(189 - 3 * np.arange(64), 2)),
     "last reduces": Case(last_reduces, 8, _zeros(1, 8, 1), [36], {"PROGRAMS": 8}),
+    "last reads what atomics wrote": Case(
+        last_reads_what_atomics_wrote, 4, _zeros(1, 64, 1), [4 * 2016], {"PROGRAMS": 4}
+    ),
+    "last writes over": Case(last_writes_over, 4, _zeros(1, 256), 256 * [4], {"PROGRAMS": 4}),
     "look back": Case(look_back, 4, _scanned, np.cumsum(np.arange(128)), SCAN),
 }
 #: What programs use in no order.

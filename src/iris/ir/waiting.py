@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from iris.ir import metal
 from iris.ir.control import For, Func, While
 from iris.ir.core import Op, Value
-from iris.ir.effects import Access, asks_others, effects_within, may_alias, reads, writes
+from iris.ir.effects import Resource, asks_others, effects_within, may_alias, reads, writes
 from iris.ir.types import Ptr, Threadgroup
 
 
@@ -38,14 +38,23 @@ def waiting_loops(function: Func) -> list[While]:
 
 
 def shares_memory(function: Func) -> bool:
-    """Whether programs may give each other, by atomic ops or volatile loads, what they store."""
+    """Whether programs may give each other, by atomic ops or volatile loads, what they write: what
+    one op writes, another that is neither of these loads, or writes over."""
     if not any(map(asks_others, function.walk())):
         return False
-    stored = list(_accessed(function, Access.WRITE))
-    if not stored:
+    touching = [op for op in function.walk() if not op.touches_nothing]
+    written = [(op, v) for op in touching for v in _arrays(writes(op.effects()))]
+    if not written:
         return False
-    loaded = _accessed(function, Access.READ)
-    return any(may_alias(a, b) for a in loaded for b in stored) or bool(waiting_loops(function))
+    touched = [(op, v) for op in touching for v in _touched_plainly(op)]
+    return bool(waiting_loops(function)) or any(
+        a is not b and may_alias(v, w) for a, v in touched for b, w in written
+    )
+
+
+def _touched_plainly(op: Op) -> Iterator[Value]:
+    resources = [effect.resource for effect in op.effects()]
+    return _arrays(() if Resource.DEVICE in resources else resources)
 
 
 def stands_still(loop: While) -> bool:
@@ -124,15 +133,8 @@ def _tries_again(loop: While, deciding: set[Value]) -> bool:
     )
 
 
-def _accessed(function: Func, access: Access) -> Iterator[Value]:
-    """The arrays that are loaded, or stored to, and not by ops that ask."""
-    for op in function.walk():
-        if op.touches_nothing or _asks(op):
-            continue
-        for effect in op.effects():
-            value = effect.resource
-            if effect.access is access and isinstance(value, Value) and isinstance(value.type, Ptr):
-                yield value
+def _arrays(touched: Iterable[Value | Resource]) -> Iterator[Value]:
+    return (v for v in touched if isinstance(v, Value) and isinstance(v.type, Ptr))
 
 
 def _is_of(value: Value, loop: Op) -> bool:

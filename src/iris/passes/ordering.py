@@ -22,9 +22,10 @@ from dataclasses import dataclass, field, replace
 from iris.ir import metal
 from iris.ir.control import For, Func, If, While
 from iris.ir.core import Facet, Op, Region, Value
-from iris.ir.effects import Access, Resource, may_alias
+from iris.ir.effects import Access, Resource, effects_within, may_alias, writes
 from iris.ir.tile import AtomicKind
 from iris.ir.types import Ptr, Threadgroup
+from iris.ir.waiting import is_volatile
 from iris.passes.carried_memory import CarriedMemory, Part
 from iris.passes.windows import Window, Windows
 
@@ -96,6 +97,14 @@ def _of_one_thread(access: Touch, store: Touch) -> bool:
     )
 
 
+def _is_atomic(op: Op) -> bool:
+    return isinstance(op, ATOMICS | metal.Fence) or is_volatile(op)
+
+
+def _arrays(touched: Iterable[Value | Resource]) -> list[Value]:
+    return [v for v in touched if isinstance(v, Value) and isinstance(v.type, Ptr)]
+
+
 def _in_any_order(a: Touch, b: Touch) -> bool:
     """Whether two atomics come to the same in any order: what starts an exchange, which is checked
     by that; an op of all threads with itself, in one turn of the loops around it; and those that
@@ -142,11 +151,10 @@ class _Planner:
         self.numbers = _Numbers()
         self.windows = Windows(function)
         self.memories = CarriedMemory()
-        self.stored = [
-            op.base
-            for op in function.walk()
-            if isinstance(op, metal.Store) and isinstance(op.base.type, Ptr)
-        ]
+        # The arrays that are written, and those that are touched by what is no atomic.
+        self.written = _arrays(writes(effects_within(function)))
+        plain = [op for op in function.walk() if not (op.touches_nothing or _is_atomic(op))]
+        self.plain = _arrays(effect.resource for op in plain for effect in op.effects())
         self.flows: dict[Op, Flow | None] = {}  # what ops mean; None: nothing
 
     def region(self, region: Region, entry: Iterable[Touch] = ()) -> Flow:
@@ -195,7 +203,10 @@ class _Planner:
     def _is_shown(self, touch: Touch) -> bool:
         """Whether a fence, which is of one thread, is also for an access of another: one by which
         programs give each other something."""
-        return not touch.atomic and any(may_alias(touch.memory, base) for base in self.stored)
+        if touch.memory is Resource.DEVICE:
+            return False
+        others = self.plain if touch.atomic else self.written
+        return any(may_alias(touch.memory, other) for other in others)
 
     def window(self, touch: Touch) -> Window | None:
         """The part of its memory that an access touches, if that is known."""
@@ -280,8 +291,8 @@ class _Planner:
             memory, span = part
             if not self.memories.is_one(memory):
                 span = None
-            writes = Access.WRITE in access
-            yield Touch(op, memory, span, writes, isinstance(op, ATOMICS | metal.Fence), place)
+            is_written = Access.WRITE in access
+            yield Touch(op, memory, span, is_written, _is_atomic(op), place)
 
 
 def passing(touches: Iterable[Touch], strength: int) -> list[Touch]:
