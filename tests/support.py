@@ -6,14 +6,18 @@ import importlib.util
 import os
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 ARRAY_EXAMPLES = [path for path in EXAMPLES if "@iris.jit" in path.read_text(encoding="utf-8")]
 
 
-def counts(n_slice: int, n_full: int) -> int:
-    """How many cases to try: `n_slice` in `make test`, `n_full` in `make campaign`."""
+Cases = TypeVar("Cases")
+
+
+def counts(n_slice: Cases, n_full: Cases) -> Cases:
+    """How many cases to try, or which: `n_slice` in `make test`, `n_full` in `make campaign`."""
     return n_full if os.environ.get("IRIS_CAMPAIGN") == "1" else n_slice
 
 

@@ -53,7 +53,7 @@ def test_every_level_does_what_graphs_say(program: Program) -> None:
 def test_metal_does_what_graphs_say(fast_math: bool) -> None:
     drawn: list[Program] = []
 
-    @settings(max_examples=counts(10, 2000), phases=[Phase.generate])
+    @settings(max_examples=counts(10, 2500), phases=[Phase.generate])
     @given(programs.graph(fast_math=fast_math).filter(lambda program: not has_wide_sums(program)))
     def draw(program: Program) -> None:
         drawn.append(program)

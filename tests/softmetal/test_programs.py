@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,8 @@ from iris.tools.replay import Program
 from on_metal import order, together
 from support import counts
 
-SIMDGROUPS = (4,) if counts(0, 1) == 0 else (1, 4)
-SEEDS = range(counts(1, 5))
+# The number of simdgroups and the order of threads of a program: of many, each has one of these.
+WAYS = counts([(4, 0)], [(n, seed) for n in (1, 4) for seed in range(5)])
 TOGETHER = 25  # kernels in a text: a compiler takes long to start
 
 
@@ -48,26 +49,24 @@ def run(compiled: device.Program, program: Program) -> list[Any]:
 
 def check(chosen: Sequence[Program]) -> None:
     """Run programs as kernels of one text."""
-    lowered: list[tuple[Program, Func, Source]] = []
-    for program in chosen:
-        for count in SIMDGROUPS:
-            passes = with_simdgroups(METAL_PIPELINE, count)
-            function = program.with_module(run_passes(program.module, passes)).function
-            lowered.append((program, function, emit(function)))
-    joined = together([source for _, _, source in lowered])
-    for (program, function, own), source in zip(lowered, joined, strict=True):
+    lowered: list[tuple[Program, Func, Source, int]] = []
+    for program, (count, seed) in zip(chosen, cycle(WAYS)):
+        passes = with_simdgroups(METAL_PIPELINE, count)
+        function = program.with_module(run_passes(program.module, passes)).function
+        lowered.append((program, function, emit(function), seed))
+    joined = together([source for _, _, source, _ in lowered])
+    for (program, function, own, seed), source in zip(lowered, joined, strict=True):
         compiled = select("softmetal").compile(function, source)
         reference = program
         if any(isinstance(op, tile.MaskedLoad) for op in program.module.walk()):
             reference = program.with_module(run_passes(program.module, "follow-masks"))
         arguments = reference.make_arguments()
         expected = Expected(reference.function, reference.grid, arguments, exact_math=False)
-        for seed in SEEDS:
-            order(seed)
-            try:
-                expected.compare(run(compiled, program))
-            except (Disagreement, DeviceError) as error:
-                raise Disagreement(f"{error}\nwith seed {seed}\n\n{program}\n{own.text}") from None
+        order(seed)
+        try:
+            expected.compare(run(compiled, program))
+        except (Disagreement, DeviceError) as error:
+            raise Disagreement(f"{error}\nwith seed {seed}\n\n{program}\n{own.text}") from None
 
 
 def has_matrices(program: Program) -> bool:
@@ -83,7 +82,7 @@ def test_random_programs(
     drawn: list[Program] = []
 
     @settings(
-        max_examples=counts(25, 500),
+        max_examples=counts(25, 2500),
         phases=[Phase.generate],
         suppress_health_check=[HealthCheck.filter_too_much],
     )

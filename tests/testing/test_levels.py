@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import wild
 from iris.ir import math, tile
@@ -21,8 +22,8 @@ from iris.tools.replay import Program
 from support import counts
 
 INF, NAN = np.inf, np.nan
-SIMDGROUPS = (counts(1, 2), counts(4, 8))
-INTERLEAVINGS = range(2)
+# How each program is run: of many programs each in one way, which in turn is any of these.
+WAYS = counts([((1, 4), (0, 1))], [((n,), (seed,)) for n in (1, 2, 4, 8) for seed in range(5)])
 CHANGES = [
     pytest.param(lambda program: program, id="as is"),
     pytest.param(wild.inexact, id="inexact"),
@@ -35,17 +36,19 @@ def has_matrices(program: Program) -> bool:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@settings(max_examples=counts(30, 1000))
-@given(programs.tile(masked=True))
-def test_the_levels_agree(change: Any, program: Program) -> None:
-    agree(change(program), simdgroups=SIMDGROUPS, interleavings=INTERLEAVINGS)
+@settings(max_examples=counts(30, 5000))
+@given(programs.tile(masked=True), st.sampled_from(WAYS))
+def test_the_levels_agree(change: Any, program: Program, way: Any) -> None:
+    simdgroups, interleavings = way
+    agree(change(program), simdgroups=simdgroups, interleavings=interleavings)
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@settings(max_examples=counts(30, 1000), suppress_health_check=[HealthCheck.filter_too_much])
-@given(programs.tile(masked=True).filter(has_matrices))
-def test_the_levels_agree_on_matrices(change: Any, program: Program) -> None:
-    agree(change(program), simdgroups=SIMDGROUPS, interleavings=INTERLEAVINGS)
+@settings(max_examples=counts(30, 5000), suppress_health_check=[HealthCheck.filter_too_much])
+@given(programs.tile(masked=True).filter(has_matrices), st.sampled_from(WAYS))
+def test_the_levels_agree_on_matrices(change: Any, program: Program, way: Any) -> None:
+    simdgroups, interleavings = way
+    agree(change(program), simdgroups=simdgroups, interleavings=interleavings)
 
 
 SOFTMAX = """
