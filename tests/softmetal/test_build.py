@@ -87,6 +87,18 @@ def test_processes_that_build_at_once_share_one_library(tmp_path: Path) -> None:
     assert left == [path.parent.name, f"{path.parent.name}.lock"]
 
 
+def test_a_library_of_sources_that_changed_meanwhile_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / build._key()
+    monkeypatch.setattr(build, "_compiled", lambda partial: [])
+    monkeypatch.setattr(build, "_run", lambda command: None)
+    monkeypatch.setattr(build, "_state", lambda: "another")
+    with pytest.raises(SoftmetalError, match="changed while it was built; run it again"):
+        build._build(folder)
+    assert not folder.exists()
+
+
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [

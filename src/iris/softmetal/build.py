@@ -101,7 +101,11 @@ def _cache() -> Path:
 
 @cache
 def _key() -> str:
-    """Of all that the library depends on."""
+    """Of all that the library depends on, as it is when it is first asked for."""
+    return _state()
+
+
+def _state() -> str:
     state = hashlib.sha256()
     for path in sorted(p for p in _HERE.rglob("*") if p.is_file() and p.suffix != ".pyc"):
         state.update(str(path.relative_to(_HERE)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -159,6 +163,8 @@ def _build(folder: Path) -> None:
         made = Path(partial) / "made"
         shutil.copytree(_HEADERS, made / "include")
         _run([*_LINKER, *_compiled(Path(partial)), "-o", str(made / _NAME), *_LIBRARIES])
+        if _state() != folder.name:
+            raise SoftmetalError("softmetal's sources changed while it was built; run it again")
         # Whatever files are made with here, others may not write to these.
         for path in (made, *made.rglob("*")):
             path.chmod(path.stat().st_mode & ~0o022)
