@@ -126,7 +126,7 @@ def test_few_elements_are_undetermined(
     count()
     with capsys.disabled():
         print(f"\n{counted}")
-    assert counted.undetermined < 0.05 * counted.elements
+    assert counted.undetermined < 0.04 * counted.elements
 
 
 # Sums, products, dots.
@@ -541,6 +541,11 @@ def test_sums_and_products_of_small_integers_are_exact_in_any_order() -> None:
     made, errors = fast("%p: T = mul %x, %y\n%s: T = add %p, %x\n%r: T = sub %s, %y", x, y)
     assert (errors[made != 0] == 0).all()
     assert (errors[made == 0] == 5e-324).all()  # of a zero the sign is not kept
+
+
+def test_bits_of_what_stays_a_float_are_as_far_off_as_it() -> None:
+    made, errors = fast("%q: T = div %x, %y\n%r: T = bitcast %q", [1.0], [3.0])
+    assert 0 < errors[0] < 9 * np.spacing(made[0])
 
 
 def test_infinity_and_nan_stay_what_they_are() -> None:

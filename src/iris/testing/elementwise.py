@@ -7,6 +7,8 @@ be made in any order.
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 from iris.ir import math
 from iris.ir.core import Op, Value
 from iris.ir.declare import Constraint
@@ -29,6 +31,37 @@ def accepted(constraint: Constraint) -> tuple[DType, ...]:
 NUMBERS = tuple([d for d in ALL if d is not bool_])
 INTEGERS = tuple([d for d in ALL if d.is_integer])
 
+# Where fast math promises something of the results, for each operand: elsewhere, nothing of them
+# can be compared.
+_WITHIN: dict[type[Op], tuple[tuple[int, int] | None, ...]] = {
+    math.Sin: ((-3, 3),),
+    math.Cos: ((-3, 3),),
+    math.Sigmoid: ((-80, 80),),
+    math.Rsqrt: ((1, CONVERTED),),
+    math.Sqrt: ((0, CONVERTED),),
+    math.Pow: ((1, SUMMED), (-SUMMED, SUMMED)),
+    math.Div: (None, (1, CONVERTED)),
+    math.FloorDiv: ((-CONVERTED, CONVERTED), (1, CONVERTED)),
+    math.Mod: ((-CONVERTED, CONVERTED), (1, CONVERTED)),
+    math.Bitcast: ((1, CONVERTED),),
+    math.Cast: ((-CONVERTED, CONVERTED),),
+}
+# Of what is off by little, these give something else altogether, if it is not rounded before.
+_STEPS = (math.Bitcast, math.Cast)
+
+
+def promised(cls: type[Op], draft: Draft, choices: Choices, *operands: Value) -> list[Value]:
+    """The operands of an op; those of fast math mostly such that something is promised of it."""
+    floats = element_type(operands[0].type).element.is_float
+    if not floats or not draft.func.fast_math or choices.flag(8):
+        return [*operands]
+    found = []
+    for x, within in zip_longest(operands, _WITHIN.get(cls, ())):
+        if within is not None:
+            x = draft.clamped(draft.put(math.Round(x)) if cls in _STEPS else x, *within)
+        found.append(x)
+    return found
+
 
 @make(math.Constant)
 def constant(cls: type[math.Constant], draft: Draft, choices: Choices) -> None:
@@ -41,7 +74,7 @@ def elementwise(cls: type[Op], draft: Draft, choices: Choices) -> None:
     """Operands of one type, whatever they are."""
     first = draft.some(accepted(cls.spec.fixed[0].constraint), choices)
     others = [draft.other(first, choices) for _ in cls.spec.fixed[1:]]
-    draft.add(cls(first, *others))
+    draft.add(cls(*promised(cls, draft, choices, first, *others)))
 
 
 @make(math.AssumeDivisible)
@@ -64,7 +97,7 @@ def divide(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
     divisor = draft.other(x, choices)
     if type_.element.is_integer:
         divisor = draft.put(math.Or(divisor, draft.constant(1, type_)))
-    draft.add(cls(x, divisor))
+    draft.add(cls(*promised(cls, draft, choices, x, divisor)))
 
 
 @make(math.Shl, math.Shr)
@@ -94,6 +127,8 @@ def cast(cls: type[math.Cast], draft: Draft, choices: Choices) -> None:
     type_ = element_type(x.type)
     others = [d for d in draft.dtypes if d is not type_.element]
     target = choices.of(others or draft.all_dtypes)
+    if not target.is_float:
+        (x,) = promised(cls, draft, choices, x)
     if type_.element.is_float and target.is_integer:
         x = draft.clamped(x, max(target.low, -CONVERTED), CONVERTED)
     draft.add(math.Cast(x, type_.with_element(target)))
@@ -108,6 +143,8 @@ def bitcast(cls: type[math.Bitcast], draft: Draft, choices: Choices) -> None:
     if type_.element.is_float and not target.is_float:
         # Which bits a nan has is not defined, and so nothing may depend on it.
         x = draft.put(math.MaxNum(x, draft.constant(-1.0, type_)))
+    if target is not type_.element:
+        (x,) = promised(cls, draft, choices, x)
     draft.add(math.Bitcast(x, type_.with_element(target)))
 
 

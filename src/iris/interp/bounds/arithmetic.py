@@ -248,6 +248,8 @@ def mixing(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors:
 
 @propagation(math.Bitcast)
 def bits(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found) -> Found:
+    if element_type(op.results[0].type).element is dtype_of(op):
+        return errors
     return [worst(errors)]
 
 
