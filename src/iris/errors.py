@@ -127,6 +127,10 @@ class RangeError(DTypeError, OverflowError):
     """A number that its dtype does not hold."""
 
 
+class ExponentError(DTypeError, ValueError):
+    """An exponent to which integers are not raised."""
+
+
 class ShapeError(UserError, ValueError):
     """A shape that is not constant, not made of powers of two, or does not fit."""
 

@@ -17,7 +17,7 @@ import pytest
 from array_dtypes import ALL, DIFFERENCES, PRODUCTS, SUMS, DType, here
 from iris.errors import DTypeError
 from support import ROOT
-from tracing_arrays import compute, same
+from tracing_arrays import compute, same, trace
 
 Array = npt.NDArray[Any]
 Function = Callable[..., Any]
@@ -95,6 +95,22 @@ WEAK = {
     "where": lambda a, b: np.where(a > 1, a, b),
 }
 # Their operands are small: they would wrap in fewer bits than here, or be rounded.
+# Functions of an array and a dtype that their result is to have.
+ASKED: dict[str, Function] = {
+    "add": lambda x, dtype: np.add(x, x, dtype=dtype),
+    "add a number": lambda x, dtype: np.add(x, 5, dtype=dtype),
+    "add half": lambda x, dtype: np.add(x, 0.5, dtype=dtype),
+    "floor_divide": lambda x, dtype: np.floor_divide(x, 2, dtype=dtype),
+    "divide": lambda x, dtype: np.divide(x, x, dtype=dtype),
+    "power": lambda x, dtype: np.power(x, 2.5, dtype=dtype),
+    "sqrt": lambda x, dtype: np.sqrt(x, dtype=dtype),
+    "matmul": lambda x, dtype: np.matmul(x, x, dtype=dtype),
+    "concatenate": lambda x, dtype: np.concatenate([x, x], dtype=dtype),
+    "concatenate anyhow": lambda x, dtype: np.concatenate([x, x], dtype=dtype, casting="unsafe"),
+    "add.reduce": lambda x, dtype: np.add.reduce(x, dtype=dtype),
+    "maximum.reduce": lambda x, dtype: np.maximum.reduce(x, dtype=dtype),
+    "cumsum": lambda x, dtype: np.cumsum(x, dtype=dtype),
+}
 SMALL = (
     *PRODUCTS,
     *SUMS,
@@ -228,6 +244,26 @@ def test_in_place() -> None:
                     compute(operate, x, y)
             else:
                 same(compute(operate, x, y), wanted, dtype=a, ulps=1)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_dtypes_that_are_asked_for(name: str) -> None:
+    """Operands go into them where NumPy lets them: never a float into an integer, say."""
+    function, good = ASKED[name], []
+    for x, dtype in product([np.abs(operand(dtype, small=True)) for dtype in ALL], ALL):
+        try:
+            with quietly():
+                good.append((x, dtype, function(x, dtype)))
+        except TypeError:
+            with pytest.raises(DTypeError):
+                trace(function, x, dtype=dtype)
+
+    def batch(given: Any) -> Any:
+        return [function(x, dtype) for x, (_, dtype, _) in zip(given, good, strict=True)]
+
+    for found, (x, dtype, wanted) in zip(compute(batch, [c[0] for c in good]), good, strict=True):
+        assert found.dtype == wanted.dtype, (x.dtype, dtype)
+        np.testing.assert_allclose(found, wanted, rtol=1e-3)
 
 
 def test_the_docs_have_the_table() -> None:

@@ -157,6 +157,9 @@ BAD: list[Callable[[Any, Any, Any], Any]] = [
     lambda x, i, b: i.max(initial=2**40),
     lambda x, i, b: i << 2**40,
     lambda x, i, b: written(i, 0, 2**40),
+    lambda x, i, b: i**-1,
+    lambda x, i, b: np.power(i, 2.5, dtype=np.int32),
+    lambda x, i, b: np.stack([x, x], dtype=np.int32),
     lambda x, i, b: x + None,
     lambda x, i, b: x + "a",
 ]

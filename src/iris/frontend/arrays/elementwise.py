@@ -55,7 +55,7 @@ def binary(kind: type[math.Binary], a: Any, b: Any, dtype: DType | None = None) 
     lhs, rhs = unify(a, b, dtype=dtype)
     if lhs.element is bool_:
         kind = _OF_BOOLS.get(kind, kind)
-        if kind in _NUMBERS_OF_BOOLS:
+        if kind in _NUMBERS_OF_BOOLS and dtype is None:
             lhs, rhs = cast(lhs, i8), cast(rhs, i8)
     elif lhs.element.is_integer:
         kind = _OF_INTEGERS.get(kind, kind)
@@ -66,7 +66,7 @@ def binary(kind: type[math.Binary], a: Any, b: Any, dtype: DType | None = None) 
 def unary(kind: type[math.Unary], x: Any, dtype: DType | None = None) -> TracedArray:
     """An op of one operand; floats are made of integers where it needs them."""
     value = traced(x) if dtype is None else in_dtype(operand(x), dtype)
-    if issubclass(kind, math.FloatUnary):
+    if issubclass(kind, math.FloatUnary) and dtype is None:
         value = as_float(value)
     _check(kind, value)
     return emit(kind(value.value), value.weak)
@@ -101,6 +101,7 @@ def truth(x: Any) -> TracedArray:
 def divide(a: Any, b: Any, dtype: DType | None = None) -> TracedArray:
     """`/`: of integers, too, a float."""
     lhs, rhs = unify_floats(a, b, dtype=dtype)
+    _check(math.Div, lhs)
     return emit(math.Div(lhs.value, rhs.value), lhs.weak and rhs.weak)
 
 

@@ -7,23 +7,22 @@ from typing import Any
 
 from iris.errors import ArgumentError, ShapeError
 from iris.frontend.arrays import shapes
-from iris.frontend.arrays.dtypes import as_dtype
 from iris.frontend.arrays.protocol import implements
 from iris.frontend.arrays.rearranging import atleast_1d, atleast_2d, atleast_3d
 from iris.frontend.arrays.shapes import as_axis, concat, flat, with_axes
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import common_dtype, in_dtype, operand, traced
+from iris.frontend.arrays.values import asked_dtype, common_dtype, in_dtype, operand, traced
 from iris.frontend.tracing import error_here
 
 
-def _in_one_dtype(arrays: Any, dtype: Any) -> list[TracedArray]:
+def _in_one_dtype(arrays: Any, dtype: Any = None, casting: Any = "same_kind") -> list[TracedArray]:
     """Arrays in the dtype in which they meet, or in another."""
     if isinstance(arrays, TracedArray):
         arrays = list(arrays)
     given = [operand(x) for x in arrays]
     if not given:
         raise error_here(ArgumentError, "there are no arrays to put together")
-    common = common_dtype(given) if dtype is None else as_dtype(dtype)
+    common = common_dtype(given) if dtype is None else asked_dtype(dtype, given, casting)
     return [in_dtype(x, common) for x in given]
 
 
@@ -31,7 +30,7 @@ def _in_one_dtype(arrays: Any, dtype: Any) -> list[TracedArray]:
 def concatenate(
     arrays: Any, axis: Any = 0, out: None = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> TracedArray:
-    parts = _in_one_dtype(arrays, dtype)
+    parts = _in_one_dtype(arrays, dtype, casting)
     if axis is None:
         return concat([flat(x) for x in parts], 0)
     return _joined(parts, axis)
@@ -50,7 +49,7 @@ def _joined(parts: Sequence[TracedArray], axis: Any) -> TracedArray:
 def stack(
     arrays: Any, axis: Any = 0, out: None = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> TracedArray:
-    parts = _in_one_dtype(arrays, dtype)
+    parts = _in_one_dtype(arrays, dtype, casting)
     for part in parts:
         if part.shape != parts[0].shape:
             raise error_here(
@@ -62,23 +61,23 @@ def stack(
 
 @implements("vstack", "row_stack")
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> TracedArray:
-    return _joined([atleast_2d(x) for x in _in_one_dtype(tup, dtype)], 0)
+    return _joined([atleast_2d(x) for x in _in_one_dtype(tup, dtype, casting)], 0)
 
 
 @implements("hstack")
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> TracedArray:
-    parts = [atleast_1d(x) for x in _in_one_dtype(tup, dtype)]
+    parts = [atleast_1d(x) for x in _in_one_dtype(tup, dtype, casting)]
     return _joined(parts, 0 if parts[0].ndim == 1 else 1)
 
 
 @implements("dstack")
 def dstack(tup: Any) -> TracedArray:
-    return _joined([atleast_3d(x) for x in _in_one_dtype(tup, None)], 2)
+    return _joined([atleast_3d(x) for x in _in_one_dtype(tup)], 2)
 
 
 @implements("column_stack")
 def column_stack(tup: Any) -> TracedArray:
-    parts = _in_one_dtype(tup, None)
+    parts = _in_one_dtype(tup)
     return _joined([x if x.ndim > 1 else shapes.reshape(x, (-1, 1)) for x in parts], 1)
 
 

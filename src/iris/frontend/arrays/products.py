@@ -8,7 +8,6 @@ from math import prod
 from typing import Any
 
 from iris.errors import ArgumentError, ShapeError
-from iris.frontend.arrays.dtypes import as_dtype
 from iris.frontend.arrays.elementwise import binary, truth
 from iris.frontend.arrays.protocol import implements, ufunc
 from iris.frontend.arrays.shapes import (
@@ -19,6 +18,7 @@ from iris.frontend.arrays.shapes import (
 )
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.values import (
+    asked_dtype,
     cast,
     common_dtype,
     emit,
@@ -43,7 +43,7 @@ def multiplicands(*arrays: Any, dtype: Any = None) -> tuple[list[TracedArray], D
     """Arrays in one dtype, to be multiplied and summed, and the dtype of the result; of narrow
     integers it is wider, see `finished`."""
     given = [operand(x) for x in arrays]
-    common = common_dtype(given) if dtype is None else as_dtype(dtype)
+    common = common_dtype(given) if dtype is None else asked_dtype(dtype, given)
     # Bools are counted.
     return [in_dtype(x, i32 if common is bool_ else common) for x in given], common
 
@@ -149,7 +149,8 @@ def _elementwise(
 @ufunc("matmul")
 def matmul(x1: Any, x2: Any, dtype: Any = None) -> TracedArray:
     (a, b), common = multiplicands(x1, x2, dtype=dtype)
-    return finished(wide_product(a, b), common)
+    found = finished(wide_product(a, b), common)
+    return found if dtype is None else cast(found, common)
 
 
 def wide_product(a: TracedArray, b: TracedArray) -> TracedArray:

@@ -333,9 +333,9 @@ def all(
 
 
 def _register_methods() -> None:
+    for name, of_sums in (("add", sum), ("multiply", prod)):
+        ufunc(name, method="reduce")(_summed(of_sums))
     for name, of_all in (
-        ("add", sum),
-        ("multiply", prod),
         ("maximum", max),
         ("minimum", min),
         ("fmax", fmax),
@@ -344,6 +344,15 @@ def _register_methods() -> None:
         ("logical_or", any),
     ):
         ufunc(name, method="reduce")(_reduced(of_all))
+
+
+def _summed(of_sums: Callable[..., TracedArray]) -> Callable[..., TracedArray]:
+    def summed(
+        array: Any, axis: Any = 0, dtype: Any = None, out: None = None, **named: Any
+    ) -> TracedArray:
+        return of_sums(array, axis, dtype, **named)
+
+    return summed
 
 
 def _reduced(of_all: Callable[..., TracedArray]) -> Callable[..., TracedArray]:

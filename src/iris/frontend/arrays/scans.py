@@ -23,6 +23,8 @@ def scan(kind: ScanKind, x: TracedArray, axis: Any) -> TracedArray:
     """The reduction of the elements up to and with each one along an axis, or of all."""
     if axis is None or not x.ndim:
         x, axis = flat(x), 0
+    if x.element is bool_:
+        return cast(scan(kind, cast(x, i32), axis), bool_)
     return emit(graph.Scan(kind, as_axis(axis, x.ndim), x.value))
 
 
@@ -94,17 +96,14 @@ def _accumulated(kind: ScanKind) -> Callable[..., TracedArray]:
     def accumulated(array: Any, axis: Any = 0, dtype: Any = None, out: None = None) -> TracedArray:
         x = traced(array)
         sums = kind in (ScanKind.SUM, ScanKind.PROD)
-        x = summable(x, dtype) if sums or dtype is not None else x
-        if x.element is bool_:
-            return cast(scan(kind, cast(x, i32), axis), bool_)
-        return scan(kind, x, axis)
+        return scan(kind, summable(x, dtype) if sums or dtype is not None else x, axis)
 
     return accumulated
 
 
 def _accumulated_truth(kind: ScanKind) -> Callable[..., TracedArray]:
     def accumulated(array: Any, axis: Any = 0, dtype: Any = None, out: None = None) -> TracedArray:
-        return cast(scan(kind, cast(truth(array), i32), axis), bool_)
+        return scan(kind, truth(array), axis)
 
     return accumulated
 

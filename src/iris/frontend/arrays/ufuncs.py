@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from iris.errors import DTypeError
-from iris.frontend.arrays.dtypes import as_dtype
+from iris.errors import DTypeError, ExponentError
 from iris.frontend.arrays.elementwise import (
     as_float,
     binary,
@@ -21,6 +20,7 @@ from iris.frontend.arrays.elementwise import (
 from iris.frontend.arrays.protocol import ufunc
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.values import (
+    asked_dtype,
     cast,
     common_dtype,
     in_dtype,
@@ -79,8 +79,8 @@ _LOGICAL: dict[str, type[math.Binary]] = {
 }
 
 
-def _given(dtype: Any) -> DType | None:
-    return None if dtype is None else as_dtype(dtype)
+def _given(dtype: Any, *operands: Any) -> DType | None:
+    return None if dtype is None else asked_dtype(dtype, [operand(x) for x in operands])
 
 
 def _register(table: dict[str, Any], make: Callable[[Any], Callable[..., TracedArray]]) -> None:
@@ -89,9 +89,9 @@ def _register(table: dict[str, Any], make: Callable[[Any], Callable[..., TracedA
 
 
 _register(
-    _BINARY, lambda kind: lambda x1, x2, dtype=None: binary(kind, x1, x2, dtype=_given(dtype))
+    _BINARY, lambda kind: lambda a, b, dtype=None: binary(kind, a, b, dtype=_given(dtype, a, b))
 )
-_register(_UNARY, lambda kind: lambda x, dtype=None: unary(kind, x, dtype=_given(dtype)))
+_register(_UNARY, lambda kind: lambda x, dtype=None: unary(kind, x, dtype=_given(dtype, x)))
 _register(_COMPARE, lambda predicate: lambda x1, x2: compare(predicate, x1, x2))
 _register(_LOGICAL, lambda kind: lambda x1, x2: binary(kind, truth(x1), truth(x2)))
 
@@ -101,7 +101,7 @@ _register(_LOGICAL, lambda kind: lambda x1, x2: binary(kind, truth(x1), truth(x2
 
 @ufunc("divide")
 def true_divide(x1: Any, x2: Any, dtype: Any = None) -> TracedArray:
-    return divide(x1, x2, dtype=_given(dtype))
+    return divide(x1, x2, dtype=_given(dtype, x1, x2))
 
 
 @ufunc("divmod")
@@ -200,7 +200,7 @@ def heaviside(x1: Any, x2: Any) -> TracedArray:
 @ufunc("power")
 def power(x1: Any, x2: Any, dtype: Any = None) -> TracedArray:
     base, exponent = operand(x1), operand(x2)
-    meeting = _given(dtype) or common_dtype([base, exponent])
+    meeting = _given(dtype, base, exponent) or common_dtype([base, exponent])
     if isinstance(exponent, (bool, int, float)) and (
         exponent in (0, 1, 2, 3, 4) or (meeting.is_integer and exponent >= 0)
     ):
@@ -211,7 +211,7 @@ def power(x1: Any, x2: Any, dtype: Any = None) -> TracedArray:
         return divide(1.0, base, dtype=meeting)
     if not meeting.is_float:
         raise error_here(
-            DTypeError,
+            ExponentError,
             f"{meeting} ** {meeting} needs an exponent that is known while tracing, and not "
             "negative; x.astype(np.float32) ** y computes with floats",
         )

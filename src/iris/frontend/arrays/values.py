@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from iris.errors import DTypeError, LanguageError, ScopeError, ShapeError
 from iris.frontend.arrays.constants import constant, constant_array
-from iris.frontend.arrays.dtypes import meeting, nearest_dtype
+from iris.frontend.arrays.dtypes import as_dtype, meeting, nearest_dtype
 from iris.frontend.arrays.fitting import may_overflow
 from iris.frontend.arrays.trace import current
 from iris.frontend.arrays.traced import TracedArray
@@ -96,6 +96,28 @@ def common_dtype(operands: Sequence[Operand]) -> DType:
     return found
 
 
+def asked_dtype(dtype: Any, operands: Sequence[Operand], casting: Any = "same_kind") -> DType:
+    """The dtype that a call asks for, into which its operands go as NumPy lets them."""
+    asked = as_dtype(dtype)
+    if casting == "unsafe":
+        return asked
+    if casting != "same_kind":
+        raise error_here(LanguageError, f"casting={casting!r} is not supported for traced arrays")
+    for x in operands:
+        own = dtype_of(x)
+        weak_integer = is_weak(x) and own.is_integer and asked.is_integer
+        if _kind_order(own) > _kind_order(asked) and not weak_integer:
+            raise error_here(
+                DTypeError, f"{own} does not go into {asked} by itself; use astype first"
+            )
+    return asked
+
+
+def _kind_order(dtype: DType) -> int:
+    """A dtype is cast to one of a later kind, and not back, if nobody asks for it."""
+    return 3 if dtype.is_float else 2 if dtype.is_signed else int(dtype is not bool_)
+
+
 def _with_weak(found: DType, own: DType) -> DType:
     """The dtype in which arrays meet a number that would have a dtype on its own."""
     if own is bool_:
@@ -138,7 +160,7 @@ def unify_floats(*operands: Any, dtype: DType | None = None) -> list[TracedArray
     known = [operand(x) for x in operands]
     if dtype is None and any(dtype_of(x).is_float for x in known):
         dtype = common_dtype(known)
-    return unify(*known, dtype=f32 if dtype is None or not dtype.is_float else dtype)
+    return unify(*known, dtype=f32 if dtype is None else dtype)
 
 
 def spread(x: Operand, dtype: DType, shape: tuple[int, ...]) -> TracedArray:
