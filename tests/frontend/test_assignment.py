@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import iris
+from iris.testing import sources
 
 
 def launch(kernel: Any, n: int, **constants: Any) -> list[float]:
@@ -193,3 +197,109 @@ def test_items_are_updated_as_variables_are() -> None:
         iris.store(Out + 1, iris.sum(sums[1]))
 
     assert launch(in_places, 100)[:2] == [expected(100)[0], 2 * expected(100)[0]]
+
+
+@dataclass
+class Held:
+    sum: Any = 5.0
+
+    def add(self, x: Any) -> None:
+        self.sum = self.sum + x
+
+    def add_in_place(self, x: Any) -> None:
+        self.sum += x
+
+
+@dataclass(frozen=True)
+class Frozen:
+    sum: Any = 5.0
+
+    def plus(self, x: Any) -> Frozen:
+        return replace(self, sum=self.sum + x)
+
+
+def new() -> dict[str, Any]:
+    return {"sum": 5.0}
+
+
+def add_to(held: dict[str, Any], x: Any) -> None:
+    held["sum"] = held["sum"] + x
+
+
+def index(k: int) -> int:
+    return k
+
+
+# Where a sum is held, how that is made, an update of it, and how it is read: each is the same sum.
+CALLED: list[Any] = [Held, Frozen, new, add_to, index, partial, SimpleNamespace]
+PLACES = [
+    ("s = 5", "s += x", "s"),
+    ("s = 5.0", "0 if (s := s + x) is None else 1", "s"),
+    ("s = 5.0", "0 if F and (s := s + x) is None else 1", "s"),
+    ("a = [5.0]", "a[0] += x", "a[0]"),
+    ("a = [5.0] * 2", "a[0] = a[0] + x", "a[0]"),
+    ("a = [0, 5.0]", "a[2 - 1] = x + a[2 - 1]", "a[1]"),
+    ("a = [0, 5.0]", "a[index(1)] += x", "a[1]"),
+    ("a = [0.0, 5.0]", "t = a[index(1)] + x; a[index(1)] = t", "a[1]"),
+    ("a = [5.0, 5.0]", "a[0], *a[1:] = a[0] + x, a[1] + x", "a[1]"),
+    ("a = [5.0, 5.0]", "a[:] = [v + x for v in a]", "a[1]"),
+    ("a = [5.0, 5.0]", "a = [v + x for v in a]", "a[1]"),
+    ("a = (0, (5.0,))", "a = (0, (a[1][0] + x,))", "a[1][0]"),
+    ("a = new()", "a['sum'] = a['sum'] + x", "a['sum']"),
+    ("a = new()", "a.update(sum=a['sum'] + x)", "a['sum']"),
+    ("a = new()", "add_to(a, x)", "a['sum']"),
+    ("a = new(); add = partial(add_to, a)", "add(x)", "a['sum']"),
+    ("a = SimpleNamespace(sum=5.0)", "a.sum = a.sum + x", "a.sum"),
+    ("a = SimpleNamespace(sum=5.0)", "setattr(a, 'sum', a.sum + x)", "a.sum"),
+    ("a = Held()", "a.sum, t = a.sum + x, 1", "a.sum"),
+    ("a = Held()", "a.add(x)", "a.sum"),
+    ("a = [Held()]", "a[0].add_in_place(x)", "a[0].sum"),
+    ("a = Frozen()", "a = a.plus(x)", "a.sum"),
+    ("s = False", "s = s | (x > 3)", "iris.where(s, 5.0, 7.0)"),
+    ("s = True", "s &= x > 3", "iris.where(s, 5.0, 7.0)"),
+]
+
+
+def in_a_loop(loop: str, start: str, update: str, read: str) -> Any:
+    """A kernel that updates something with blocks that have masked lanes, the first block, too."""
+    known = ": iris.constexpr" if "traced" not in loop else ""
+    step = ["c = i + iris.arange(0, 4)", "x = iris.load(X + c, mask=(c < N) & (c % 3 != 1))"]
+    step += update.split("; ")
+    if loop == "none":
+        lines = [line for i in (0, 4, 8) for line in (f"i = {i}", *step)]
+    else:
+        over = "iris.tile_range" if loop == "traced by tile_range" else "range"
+        lines = [f"for i in {over}(0, N, 4):", *[f"    {line}" for line in step]]
+    body = [*start.split("; "), *lines, f"iris.store(Out + iris.arange(0, 4), {read})"]
+    head = ["@iris.kernel", f"def drawn(X, Out, N{known}, F):"]
+    text = "\n".join([*head, *[f"    {line}" for line in body], ""])
+    return sources.defined(text, **{x.__name__: x for x in CALLED})
+
+
+@pytest.mark.parametrize("place", PLACES, ids=[update for _, update, _ in PLACES])
+def test_what_is_updated_may_be_held_anywhere(place: tuple[str, str, str]) -> None:
+    x, out = np.arange(1, 13, dtype=np.float32), np.zeros(4, np.float32)
+    counts = (np.arange(12) < 10) & (np.arange(12) % 3 != 1)
+    expected = 5 + np.where(counts, x, 0).reshape(3, 4).sum(0)
+    if "s = True" in place[0] or "s = False" in place[0]:
+        over = np.where(counts, x > 3, "True" in place[0]).reshape(3, 4)
+        expected = np.where(over.all(0) if "True" in place[0] else over.any(0), 5.0, 7.0)
+    for loop in ("traced", "traced by tile_range", "unrolled", "none"):
+        out[:] = 99
+        in_a_loop(loop, *place)[1](x, out, 10, 1)
+        assert out.tolist() == expected.tolist(), loop
+
+
+def test_numbers_in_objects_of_the_user_are_plain_numbers_after_the_trace() -> None:
+    settings = {"scale": 2.0, "names": ["a", 1]}
+
+    @iris.kernel
+    def scaled(X, Out):
+        chosen = settings
+        iris.store(Out, iris.load(X) * chosen["scale"])
+
+    out = np.zeros(1, np.float32)
+    scaled[1](np.ones(1, np.float32), out)
+    assert out[0] == 2
+    assert type(settings["scale"]) is float
+    assert type(settings["names"][1]) is int

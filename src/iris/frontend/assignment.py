@@ -7,15 +7,27 @@ is traced, in one that runs while tracing, and without a loop.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 from iris.errors import UserError
 from iris.frontend.carried import named
 from iris.frontend.numbers import VariableNumber, as_variable
-from iris.frontend.objects import contents, parts, rebuilt, refill
-from iris.frontend.tracing import current
+from iris.frontend.objects import (
+    Contents,
+    Reach,
+    Watched,
+    alike,
+    contents,
+    is_of_users,
+    parts,
+    rebuilt,
+    refill,
+)
+from iris.frontend.tracing import Tracer, current
 from iris.frontend.values import Traced, cast, emit, spread
 from iris.ir import tile
 from iris.ir.control import Func
@@ -36,42 +48,106 @@ def assign(
 
 def updated(old: object, new: Any) -> Any:
     """What a variable holds that held one value and is assigned another."""
-    if not isinstance(new, Traced):
-        return _updated_parts(old, new) if old is not new else as_variable(new)
-    if not _fits(old, new) or not made_of(new.value, _is(old)) or _is_updated(old, new):
-        return new
-    start = spread(cast(old, new.dtype), new.shape)
-    return emit(tile.Update(start.value, new.value))
-
-
-def _updated_parts(old: object, new: Any) -> Any:
-    """The same of what a tuple, list or other object is made of, place by place."""
-    whole, before = parts(new), parts(old)
-    if whole is None:
-        whole, before = contents(new), contents(old)
-    if whole is None or before is None or type(old) is not type(new):
-        return as_variable(new)
-    held = {p: v if before.get(p) is v else _element(before.get(p), v) for p, v in whole.items()}
-    if all(held[p] is v for p, v in whole.items()):
-        return new
-    if parts(new) is not None:
-        return rebuilt(new, held)
-    refill(new, held)
-    return new
-
-
-def _element(old: object, new: Any) -> Any:
-    return updated(old, new) if isinstance(new, Traced) else _updated_parts(old, new)
+    return _Updating().updated(old, new)
 
 
 def updated_at(place: Callable[[], object], value: object) -> object:
     """What an item or attribute holds that is assigned a value."""
-    if not isinstance(value, Traced):
-        return value
     try:
-        return updated(place(), value)
-    except (LookupError, AttributeError, UserError):  # it holds nothing yet
-        return value
+        old = place()
+    except (LookupError, AttributeError, TypeError, UserError):  # it holds nothing yet
+        old = None
+    return updated(old, value)
+
+
+def called(function: Any) -> Any:
+    """What to call for a function in the text of a kernel: what it changes in objects, it assigns.
+
+    A function that the kernel's text calls is not rewritten itself.
+    """
+    if not _may_change_objects(function):
+        return function
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        reach = Reach((function, arguments, *named.values()))
+        result = function(*arguments, **named)
+        for watched in reach:
+            now = watched.now()
+            if not alike(now, watched.before):
+                _hold_updated(watched, now)
+        return result
+
+    return call
+
+
+def _may_change_objects(function: Any) -> bool:
+    """Whether a call may change objects: of the user's functions and methods, and of the methods
+    of containers."""
+    holder = getattr(function, "__self__", None)
+    if contents(holder) is not None or contents(function) is not None:
+        return True
+    if isinstance(function, FunctionType):
+        return is_of_users(function.__module__ or "")
+    return function is setattr or isinstance(function, functools.partial)
+
+
+def _hold_updated(watched: Watched, now: Contents) -> None:
+    """Let an object that holds something else hold what variables would."""
+    before, updating = watched.before, _Updating()
+    held = {
+        p: v if before.get(p) is v else updating.updated(before.get(p), v) for p, v in now.items()
+    }
+    _hold(watched.object, now, held)
+
+
+class _Updating:
+    """One assignment, of a value that may be made of parts."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()  # objects that are done
+
+    def updated(self, old: object, new: Any) -> Any:
+        if not isinstance(new, Traced):
+            return self._parts(old, new)
+        if not _fits(old, new) or not made_of(new.value, _is(old)) or _is_updated(old, new):
+            return new
+        start = spread(cast(old, new.dtype), new.shape)
+        return emit(tile.Update(start.value, new.value))
+
+    def _parts(self, old: object, new: Any) -> Any:
+        """The same of what a tuple, list or other object is made of, place by place; numbers are
+        known again."""
+        fixed = parts(new)
+        whole = contents(new) if fixed is None else fixed
+        if not whole or id(new) in self.seen:
+            return as_variable(new)
+        if fixed is None:
+            self.seen.add(id(new))
+        before: Contents = {}
+        if type(old) is type(new) and old is not new:
+            before = parts(old) or contents(old) or {}
+        held = {place: self.updated(before.get(place), v) for place, v in whole.items()}
+        if fixed is None:
+            _hold(new, whole, held)
+            return new
+        same = all(held[place] is v for place, v in whole.items())
+        return new if same else rebuilt(new, held)
+
+
+def _hold(holder: object, now: Contents, held: Contents) -> None:
+    """Let an object hold something else than it does now."""
+    if any(held[place] is not v for place, v in now.items()):
+        current().marked.append((holder, now, held))
+        refill(holder, held)
+
+
+def unmark(tracer: Tracer) -> None:
+    """Let objects that outlive a trace hold plain numbers again."""
+    for holder, before, marked in reversed(tracer.marked):
+        now = contents(holder) or {}
+        plain = {p: before[p] if p in marked and v is marked[p] else v for p, v in now.items()}
+        if any(plain[p] is not v for p, v in now.items()):
+            refill(holder, plain)
 
 
 def drop_updates(func: Func) -> None:
@@ -89,6 +165,8 @@ def _fits(old: object, new: Traced) -> bool:
         of_floats = old.dtype.is_float is new.dtype.is_float
         of_bools = (old.dtype is bool_) is (new.dtype is bool_)
         return of_floats and of_bools and old.shape in ((), new.shape)
+    if isinstance(old, bool):
+        return True
     if not isinstance(old, VariableNumber):
         return False
     return new.dtype.is_float or (isinstance(old, int) and new.dtype is not bool_)
@@ -102,7 +180,9 @@ def _is(old: object) -> Callable[[Value], bool]:
 
     def is_old(value: Value) -> bool:
         number = numbers.get(value)
-        return number is not None and isinstance(old, VariableNumber) and number.is_from(old)
+        if isinstance(old, VariableNumber) and isinstance(number, VariableNumber):
+            return number.is_from(old)
+        return isinstance(number, bool) and number is old
 
     return is_old
 

@@ -119,11 +119,7 @@ class _Rewriter(ast.NodeTransformer):
     # Statements.
 
     def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
-        place = _place(node.targets)
         self.generic_visit(node)
-        if place is not None:
-            value = _runtime("updated_at", [_lambda(place), node.value])
-            node.value = _located(node.value, value)
         return self._naming(node, node.targets)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
@@ -132,34 +128,58 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
         self.generic_visit(node)
-        if not isinstance(node.target, ast.Name) and _is_plain(node.target):
+        if not isinstance(node.target, ast.Name):
             return self._in_place(node)
         return self._naming(node, [node.target])
 
     def _naming(self, node: ast.stmt, targets: Sequence[ast.expr]) -> list[ast.stmt]:
         """A statement, and what its variables hold after it, given what they held before."""
         names = self._assigned(targets)
+        storing = self._store_places(node) or _noting(node)
         if not names:
-            return _at(node, [node, *_noting(node)])
+            return _at(node, [node, *storing])
         before = self._new("before")
         held = _runtime("values_of", [_strings(names), _call("locals", [])])
         values = ast.Tuple(elts=[_name(n) for n in names], ctx=ast.Load())
         after = _runtime("assign", [_strings(names), _name(before), values])
-        return _at(node, [_assign_one(before, held), node, *_assign(names, after), *_noting(node)])
+        return _at(node, [_assign_one(before, held), node, *_assign(names, after), *storing])
+
+    def _store_places(self, node: ast.stmt) -> list[ast.stmt]:
+        """Let a statement assign variables in the place of items and attributes; what then puts
+        these into their places, given what they held."""
+        storing: list[ast.stmt] = []
+        places = _places(node)
+        for target in places:
+            value = self._new("value")
+            place, steps = self._found(target)
+            updated = _runtime("updated_at", [_lambda(_read(place)), _name(value)])
+            storing += [*steps, ast.Assign(targets=[place], value=updated)]
+            _replace(node, target, ast.Name(id=value, ctx=ast.Store()))
+        return [*storing, _do(_runtime("noted", []))] if places else storing
+
+    def _found(self, place: ast.Attribute | ast.Subscript) -> tuple[ast.expr, list[ast.stmt]]:
+        """An item or attribute of variables of our own, and what gives these their values: it may
+        be looked at twice, and nothing is called for it again."""
+        holder = self._new("holder")
+        steps = [_assign_one(holder, place.value)]
+        if isinstance(place, ast.Attribute):
+            return ast.Attribute(value=_name(holder), attr=place.attr, ctx=ast.Store()), steps
+        key = self._new("key")
+        steps.append(_assign_one(key, _key(place.slice)))
+        return ast.Subscript(value=_name(holder), slice=_name(key), ctx=ast.Store()), steps
 
     def _in_place(self, node: ast.AugAssign) -> list[ast.stmt]:
         """An update of an item or an attribute, given what that held before."""
+        assert isinstance(node.target, (ast.Attribute, ast.Subscript))
         before, after = self._new("before"), self._new("after")
-        held = copy.deepcopy(node.target)
-        held.ctx = ast.Load()
-        result = ast.Name(id=after, ctx=ast.Store())
-        update = ast.AugAssign(target=result, op=node.op, value=node.value)
-        kept = ast.Assign(
-            targets=[node.target], value=_runtime("updated", [_name(before), _name(after)])
+        place, found = self._found(node.target)
+        known = _runtime("as_variable", [_read(place)])
+        update = ast.AugAssign(
+            target=ast.Name(id=after, ctx=ast.Store()), op=node.op, value=node.value
         )
-        known = _runtime("as_variable", [held])
+        kept = ast.Assign(targets=[place], value=_runtime("updated", [_name(before), _name(after)]))
         steps = [_assign_one(before, known), _assign_one(after, _name(before)), update, kept]
-        return _at(node, [*steps, *_noting(node)])
+        return _at(node, [*found, *steps, *_noting(node)])
 
     def visit_Expr(self, node: ast.Expr) -> list[ast.stmt]:
         self.generic_visit(node)
@@ -173,9 +193,10 @@ class _Rewriter(ast.NodeTransformer):
         name = self._new("loop")
         targets = self._assigned([node.target])
         carried = [n for n in self._assigned(node.body) if n not in targets]
+        is_range = isinstance(node.iter, ast.Call) and _is_name(node.iter.func, "range")
         iterable = self.visit(node.iter)
-        if isinstance(iterable, ast.Call) and _is_name(iterable.func, "range"):
-            iterable.func = _runtime("range_of", [iterable.func])
+        if is_range:
+            iterable.func = _runtime("range_of", [_name("range")])
         made = _runtime("For", [iterable, _strings(carried), _call("locals", [])])
         node.iter = _name(name)
         node.body = self._inside(name, node.body, loop=True)
@@ -277,14 +298,19 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         self.in_part = outer
 
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        node.func = _located(node.func, _runtime("called", [node.func]))
+        return node
+
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
         self.generic_visit(node)
-        if not self.in_part:
+        if node.target.id in self.globals:
             return node
         return _located(node, self._binding(node.target.id, node.value))
 
     def _binding(self, name: str, value: ast.expr) -> ast.expr:
-        """`name := value` in a part of an expression."""
+        """`name := value`, by a function that knows the variable."""
         self.bound[name] = None
         return _runtime("bind", [_lambda(_name(name)), value])
 
@@ -339,24 +365,60 @@ def _noting(node: ast.stmt) -> list[ast.stmt]:
     return []
 
 
-def _place(targets: Sequence[ast.expr]) -> ast.expr | None:
-    """An item or attribute that a statement assigns, to be read; None if reading it may do more."""
-    if len(targets) != 1 or not isinstance(targets[0], (ast.Subscript, ast.Attribute)):
-        return None
-    place = copy.deepcopy(targets[0])
-    place.ctx = ast.Load()
-    does_more = (ast.Call, ast.NamedExpr, ast.BoolOp, ast.IfExp, ast.Compare)
-    return None if any(isinstance(n, does_more) for n in ast.walk(place)) else place
+def _places(node: ast.stmt) -> list[ast.Attribute | ast.Subscript]:
+    """The items and attributes that a statement assigns, in order."""
+    found: list[ast.Attribute | ast.Subscript] = []
+
+    def look(target: ast.expr) -> None:
+        if isinstance(target, (ast.Attribute, ast.Subscript)):
+            found.append(target)
+        elif isinstance(target, ast.Starred):
+            look(target.value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for inner in target.elts:
+                look(inner)
+
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            look(target)
+    elif isinstance(node, ast.AnnAssign) and node.value is not None:
+        look(node.target)
+    return found
+
+
+class _Replacing(ast.NodeTransformer):
+    def __init__(self, old: ast.expr, new: ast.expr):
+        self.old, self.new = old, new
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        return self.new if node is self.old else self.generic_visit(node)
+
+
+def _replace(node: ast.stmt, old: ast.expr, new: ast.expr) -> None:
+    """Put an expression in the place of one in a statement."""
+    ast.copy_location(new, old)
+    _Replacing(old, new).visit(node)
+
+
+def _read(place: ast.expr) -> ast.expr:
+    """An expression that is assigned, to be read."""
+    read = copy.deepcopy(place)
+    read.ctx = ast.Load()  # type: ignore[attr-defined]
+    return read
+
+
+def _key(key: ast.expr) -> ast.expr:
+    """What is between brackets, as an expression that may stand anywhere."""
+    if isinstance(key, ast.Slice):
+        parts = [part or ast.Constant(value=None) for part in (key.lower, key.upper, key.step)]
+        return ast.copy_location(_runtime("slice", parts), key)
+    if isinstance(key, ast.Tuple):
+        return ast.copy_location(ast.Tuple(elts=[_key(k) for k in key.elts], ctx=ast.Load()), key)
+    return key
 
 
 def _loads(node: ast.Subscript | ast.Attribute) -> bool:
     return isinstance(node.ctx, ast.Load)
-
-
-def _is_plain(node: ast.AST) -> bool:
-    """Whether an item or attribute may be looked at twice: nothing is called for it."""
-    kinds = (ast.Name, ast.Constant, ast.Attribute, ast.Subscript, ast.expr_context)
-    return all(isinstance(inner, kinds) for inner in ast.walk(node))
 
 
 def _name(name: str) -> ast.Name:

@@ -12,7 +12,7 @@ from typing import Any
 
 from iris.errors import ArgumentError, LanguageError, ScopeError, SourceError, UserError
 from iris.frontend import control_flow, regions
-from iris.frontend.assignment import drop_updates
+from iris.frontend.assignment import drop_updates, unmark
 from iris.frontend.language import constexpr
 from iris.frontend.specs import ArraySpec, ScalarSpec
 from iris.frontend.tracing import column_of, current, error_at, error_here, is_users, trace_into
@@ -139,7 +139,10 @@ class TileFunction:
         with trace_into(func.body) as tracer:
             tracer.active.append(self)
             tracer.entry = TileFunction._run.__code__
-            result = self._run(passed)
+            try:
+                result = self._run(passed)
+            finally:
+                unmark(tracer)
             if result is not None:
                 raise self.error(
                     LanguageError,

@@ -356,7 +356,7 @@ class Reach:
         for name in names:
             if name in scope:
                 self._use(scope, name)
-                if isinstance(scope[name], ModuleType) and _is_users(scope[name].__name__):
+                if isinstance(scope[name], ModuleType) and is_of_users(scope[name].__name__):
                     module = vars(scope[name])
                     for attribute in names:
                         if attribute in module:
@@ -398,11 +398,11 @@ class Reach:
 
     def _methods(self, kind: type) -> None:
         for base in kind.__mro__:
-            if _is_users(base.__module__):
+            if is_of_users(base.__module__):
                 self._work += [(v, n) for n, v in vars(base).items() if callable(v)]
 
     def _function(self, function: FunctionType) -> None:
-        if not _is_users(function.__module__ or ""):
+        if not is_of_users(function.__module__ or ""):
             return
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
         self._work += [(v, function.__name__) for v in defaults]
@@ -444,7 +444,7 @@ def _names_in(code: CodeType) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_users(module: str) -> bool:
+def is_of_users(module: str) -> bool:
     """Whether a module is the user's: it is of no library."""
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     return module.split(".")[0] not in _OTHERS and "-packages" not in file

@@ -20,7 +20,7 @@ from iris.errors import (
     DTypeError,
     SourceSpot,
 )
-from iris.frontend.assignment import assign, updated, updated_at
+from iris.frontend.assignment import assign, called, updated, updated_at
 from iris.frontend.carried import (
     Ends,
     Kept,
@@ -44,7 +44,7 @@ from iris.frontend.carried import (
     values_of,
 )
 from iris.frontend.numbers import as_variable, carry
-from iris.frontend.objects import Place, Reach, Watched, alike
+from iris.frontend.objects import Place, Reach, Watched, alike, contents
 from iris.frontend.tracing import at_line, current, error_here, location
 from iris.frontend.values import (
     Traced,
@@ -75,12 +75,14 @@ __all__ = [
     "as_variable",
     "assign",
     "bind",
+    "called",
     "choice",
     "leaving",
     "named",
     "negation",
     "noted",
     "range_of",
+    "slice",
     "updated",
     "updated_at",
     "values_of",
@@ -117,6 +119,9 @@ def range_of(function: object) -> Any:
     if function is not builtins.range:
         return function
     return lambda *b: traced_range(*b) if any(isinstance(x, Traced) for x in b) else range(*b)
+
+
+slice = builtins.slice  # whatever the name means in the user's code
 
 
 # Statements.
@@ -634,6 +639,7 @@ def choice(condition: object, on_true: Callable[[], object], on_false: Callable[
 def bind(variable: Callable[[], object], value: object) -> object:
     """`x := value` in a part of an expression that is a function of its own."""
     (cell,) = variable.__closure__ or ()
+    value = updated((contents(cell) or {}).get(Place(True, ...)), value)
     cell.cell_contents = value
     return value
 

@@ -7,11 +7,11 @@ import inspect
 import linecache
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
@@ -52,7 +52,10 @@ class Tracer:
         self.watching: list[Watching] = []  # what the regions that are open watch
         # The lines that assigned variables in these regions.
         self.assigned: dict[tuple[CodeType | None, str], Location | None] = {}
-        self.numbers: dict[Value, VariableNumber] = {}  # which constants are made of
+        # Which constants are made of.
+        self.numbers: dict[Value, VariableNumber | bool] = {}
+        # Objects with what they held and what they hold since their numbers are known again.
+        self.marked: list[tuple[object, Mapping[Any, object], Mapping[Any, object]]] = []
 
     def emit(self, op: Op) -> Value:
         """Put an op of one result in place, with the user's line."""

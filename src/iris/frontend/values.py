@@ -39,9 +39,13 @@ class Traced:
 
     __slots__ = ("value",)
     __hash__ = None  # type: ignore[assignment]
+    value: Value
 
     def __init__(self, value: Value):
-        self.value = value
+        object.__setattr__(self, "value", value)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise error_here(LanguageError, "a tile is never changed; make another, as with iris.where")
 
     @property
     def dtype(self) -> DType:
@@ -292,7 +296,7 @@ def is_number(x: object) -> bool:
 
 def constant(number: Number, dtype: DType, shape: tuple[int, ...] = ()) -> Traced:
     made = _constant(number, dtype, shape)
-    if isinstance(number, VariableNumber):
+    if isinstance(number, VariableNumber | bool):
         current().numbers[made.value] = number
     return made
 
@@ -536,12 +540,17 @@ class Pointer:
 
     __slots__ = ("base", "name", "offset", "spec")
     __hash__ = None  # type: ignore[assignment]
+    base: Value
+    name: str
+    offset: Traced | None
+    spec: ArraySpec  # of the array
 
     def __init__(self, base: Value, name: str, spec: ArraySpec, offset: Traced | None = None):
-        self.base = base
-        self.name = name
-        self.spec = spec  # of the array
-        self.offset = offset
+        for slot, value in zip(self.__slots__, (base, name, offset, spec), strict=True):
+            object.__setattr__(self, slot, value)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise error_here(PointerError, "a pointer is never changed; add offsets to get another")
 
     def at(self, offset: Traced) -> Pointer:
         """Another element of the same array."""

@@ -542,7 +542,7 @@ class Kernel:
 
     def run(self, spelling: str, device: str | None = None) -> Array:
         """What the kernel stores, with its loop in one spelling."""
-        drawn = _defined(self.text(spelling))
+        drawn = defined(self.text(spelling))
         out = np.full(len(self.variables) * SLOT, UNTOUCHED, np.float32)
         drawn[1](self.data, out, **self.sizes, CONST=self.sizes["FLAG"], device=device)
         return out
@@ -589,13 +589,13 @@ def _deeper(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def _defined(text: str) -> Any:
-    """The kernel that some source defines, which Python can show in errors."""
+def defined(text: str, **names: Any) -> Any:
+    """The kernel that some source defines with what names mean in it; Python can show its lines."""
     file = f"<drawn kernel {next(_fresh)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    names: dict[str, Any] = {"iris": iris, "__name__": "drawn"}
-    exec(compile(text, file, "exec"), names)
-    return names["drawn"]
+    scope: dict[str, Any] = {**names, "iris": iris, "__name__": "drawn"}
+    exec(compile(text, file, "exec"), scope)
+    return scope["drawn"]
 
 
 def kernels() -> st.SearchStrategy[Kernel]:
