@@ -179,7 +179,8 @@ def test_numbers_that_no_f32_holds_are_refused(device: str) -> None:
 
     out = np.zeros(1, np.float32)
     wide = np.longdouble(0.5)
-    for number in (3.4028234e38, float("inf"), -float("inf"), 1e-60, wide, np.float16(2)):
+    whole = (np.bool_(True), np.uint8(200), np.int64(-(2**40)))
+    for number in (3.4028234e38, float("inf"), -float("inf"), 1e-60, wide, np.float16(2), *whole):
         put[1](out, number, device=device)
         assert out[0] == np.float32(number)
     for number in (1e300, -1e300, 3.4028236e38, np.float64(1e39), np.longdouble("1e400")):

@@ -145,6 +145,11 @@ def scalar_dtype(name: str, value: object) -> DType:
     raise error_here(ArgumentError, f"{name} is a {type(value).__name__}; {instead}")
 
 
+def _plain_number(value: np.generic) -> object:
+    """A number as one of Python's: longdouble is none even as an `.item()`."""
+    return float(value) if isinstance(value, np.floating) else value.item()
+
+
 def _fits_f32(value: float | np.floating[Any]) -> bool:
     number = float(value)
     try:
@@ -220,8 +225,7 @@ def call(function: TileFunction, positional: Sequence[Any], named: Mapping[str, 
         array = value.array if isinstance(value, Strided) else as_array(name, value)
         if array is None:
             specs[name] = scalar_spec(name, value, dividing)
-            # Also of longdouble, which is no float of Python even as an `.item()`.
-            passed[name] = float(value) if isinstance(value, np.floating) else value
+            passed[name] = _plain_number(value) if isinstance(value, np.generic) else value
         else:
             if not array.flags.c_contiguous:
                 _check_strides(name, array, asked=isinstance(value, Strided))

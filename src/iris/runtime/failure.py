@@ -17,7 +17,7 @@ class Failure:
     __slots__ = ("_error", "is_told")
 
     def __init__(self, error: IrisError):
-        self._error = error
+        self._error = copy(error)  # without its traceback, whose frames refer to the memory
         self.is_told = False
 
     def error(self) -> IrisError:
