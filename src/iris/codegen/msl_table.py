@@ -207,17 +207,22 @@ inline {T} minimum({T} x, {T} y) {{
         "fma_bfloat",
         3,
         """\
-// x * y + z, rounded once.  The product fits float; a sum that does not is rounded to odd there,
-// so that rounding it once more is right.
+// x * y + z, rounded once.  The product has the bits of a float; a sum that has not is rounded to
+// odd there, so that rounding it once more is right.
 inline bfloat fma_bfloat(bfloat x, bfloat y, bfloat z) {{
-    float product = float(x) * float(y), addend = float(z);
+    float a = float(x), b = float(y), product = a * b, addend = float(z), scale = 1.0f;
+    if (isinf(product) && !isinf(a) && !isinf(b)) {{  // the sum may fit: all is made smaller before
+        scale = 18446744073709551616.0f;
+        product = (a / scale) * (b / scale);
+        addend = addend / scale / scale;
+    }}
     float sum = product + addend;
     float back = sum - product;
     float lost = (product - (sum - back)) + (addend - back);
     int bits = as_type<int>(sum);
     bool inexact = lost != 0.0f && !isinf(sum) && (bits & 1) == 0;
     if (inexact) bits += (lost < 0.0f) != (sum < 0.0f) ? -1 : 1;
-    return bfloat(as_type<float>(bits));
+    return bfloat(as_type<float>(bits) * scale * scale);
 }}
 """,
     ),
