@@ -234,6 +234,23 @@ def changes_a_tile(X, n):
     x[0] = 1.0  # here
 
 
+def attribute_of_a_tile(X, n):
+    x = iris.zeros((4,))
+    x.value = 3  # here
+
+
+def attribute_of_a_pointer(X, n):
+    X.offset = n  # here
+
+
+def power_with_a_modulus(X, n):
+    iris.store(X, pow(n, 2, 5))  # here
+
+
+def power_of_a_pointer(X, n):
+    iris.store(X, X**2)  # here
+
+
 def misspelt_word(X, n):
     iris.stoer(X, 1.0)  # here
 
@@ -371,6 +388,10 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (matrix_operator, LanguageError, "write iris.dot(a, b)"),
     (numpy_function, LanguageError, "np.exp does not work on"),
     (changes_a_tile, LanguageError, "a tile is never changed"),
+    (attribute_of_a_tile, LanguageError, "a tile is never changed"),
+    (attribute_of_a_pointer, PointerError, "a pointer is never changed"),
+    (power_with_a_modulus, LanguageError, "write x ** n % m"),
+    (power_of_a_pointer, PointerError, "the pointer X is no number"),
     (misspelt_word, LanguageError, "iris has no 'stoer'; did you mean iris.store?"),
     (python_minimum, ControlFlowError, "iris.minimum"),
     (unknown_keyword, ArgumentError, "'cache_modifier'; write iris.load(pointer, mask=, other="),

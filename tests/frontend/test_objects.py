@@ -6,6 +6,8 @@ argument `n` is a number there and a traced value here, so each `if` and loop on
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections import deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -629,6 +631,47 @@ def generator_that_goes_on(get, put, n):
     put(0, next(it))
 
 
+def zip_that_goes_on(get, put, n):
+    pairs = zip([1, 2, 3], [4, 5, 6], strict=True)
+    if n > 1:
+        next(pairs)  # here
+    put(0, next(pairs)[1])
+
+
+def enumerate_that_goes_on(get, put, n):
+    pairs = enumerate([1, 2, 3])
+    for _ in range(n):
+        next(pairs)  # here
+    put(0, next(pairs)[1])
+
+
+def map_that_goes_on(get, put, n):
+    doubled = map(operator.neg, [1, 2, 3])
+    if n > 1:
+        put(1, next(doubled))  # here
+    put(0, next(doubled))
+
+
+def product_that_goes_on(get, put, n):
+    pairs = itertools.product([1, 2], repeat=2)
+    next(pairs)
+    if n > 1:
+        put(1, next(pairs)[0])  # here
+    put(0, next(pairs)[0])
+
+
+def generator_that_goes_round(get, put, n):
+    def values():
+        for v in [1, 1, 1]:
+            yield 2 * v
+
+    it = values()
+    next(it)
+    if n > 1:
+        next(it)  # here
+    put(0, next(it))
+
+
 def list_with_more(get, put, n):
     a = [1.0]
     if n > 1:
@@ -656,6 +699,11 @@ REFUSED: list[tuple[Callable[..., None], type[UserError], str]] = [
     (walrus_in_a_while, ControlFlowError, "k is assigned in the condition of a traced while"),
     (iterator_that_goes_on, CarriedError, "the iterator it goes on in one branch"),
     (generator_that_goes_on, CarriedError, "the iterator it goes on in one branch"),
+    (generator_that_goes_round, CarriedError, "the iterator it goes on in one branch"),
+    (zip_that_goes_on, CarriedError, "the iterator pairs goes on in one branch"),
+    (enumerate_that_goes_on, CarriedError, "the iterator pairs goes on in a traced loop"),
+    (map_that_goes_on, CarriedError, "the iterator doubled goes on in one branch"),
+    (product_that_goes_on, CarriedError, "the iterator pairs goes on in one branch"),
     (list_with_more, CarriedError, "a gets a[1] in one branch"),
     (deleted_variable, ScopeError, "x has a value after only one of the branches"),
 ]

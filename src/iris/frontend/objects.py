@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import copy
 import functools
-import itertools
+import gc
+import operator
 import re
 import sys
 from collections import Counter, deque
@@ -22,7 +23,6 @@ from types import (
     CodeType,
     FrameType,
     FunctionType,
-    GeneratorType,
     MethodType,
     ModuleType,
 )
@@ -116,13 +116,23 @@ for _iterator in (iter([]), iter(()), iter(range(0)), reversed([])):
 
 
 @items.register
-def _(x: GeneratorType) -> dict[Any, Any]:  # type: ignore[type-arg]
-    return dict.fromkeys([None if x.gi_frame is None else x.gi_frame.f_lasti])
+def _(x: Iterator) -> dict[Any, Any] | None:  # type: ignore[type-arg]
+    """Of an iterator of Python's, how much is left, and what it holds: other iterators too."""
+    if type(x).__module__ not in ("builtins", "itertools"):
+        return None
+    frame = getattr(x, "gi_frame", None)
+    left = operator.length_hint(x, -1), re.findall(r"^count\(.*", repr(x))
+    line = None if frame is None else frame.f_lasti
+    held = [y for y in _referred(x) if y is not frame]
+    inner = [y for y in held if isinstance(y, Iterator)]
+    state = str(left), line, *map(id, held), *[(*(items(y) or ()),) for y in inner]
+    return {state: None} | dict(enumerate(inner))
 
 
-@items.register
-def _(x: itertools.count) -> dict[Any, Any]:  # type: ignore[type-arg]
-    return dict.fromkeys([repr(x)])
+def _referred(x: object) -> Iterator[object]:
+    """What an object refers to, and what tuples of these hold."""
+    for y in gc.get_referents(x):
+        yield from y if isinstance(y, tuple) else [y]
 
 
 @items.register
@@ -458,14 +468,10 @@ def identifier(path: str) -> str:
 def changed_to(before: Mapping[Place, Any], now: Mapping[Place, Any], watched: Watched) -> str:
     """How what an object holds came to have other places."""
     path = watched.path
-    if items.dispatch(type(watched.object)) in _ITERATORS:
+    if isinstance(watched.object, Iterator):
         return f"the iterator {path} goes on"
     more = [p.within(path) for p in now if p not in before]
     less = [p.within(path) for p in before if p not in now]
     gained = [f"gets {', '.join(more)}"] if more else []
     lost = [f"loses {', '.join(less)}"] if less else []
     return f"{path or 'a variable'} {' and '.join([*gained, *lost]) or 'gets another order'}"
-
-
-_KINDS: tuple[type, ...] = (type(iter([])), GeneratorType, itertools.count)
-_ITERATORS = [items.dispatch(kind) for kind in _KINDS]

@@ -494,8 +494,10 @@ def compare(predicate: Predicate, a: object, b: object) -> Traced:
 
 
 def _define_operators() -> None:
-    def define(name: str, make: Callable[[Any, Any], Traced], *, reflected: bool = True) -> None:
-        def forward(self: Traced, other: object) -> Any:
+    def define(name: str, make: Callable[[Any, Any], Any], *, reflected: bool = True) -> None:
+        def forward(self: Traced, other: object, *modulus: object) -> Any:
+            if modulus:
+                raise error_here(LanguageError, "pow takes no modulus here; write x ** n % m")
             return NotImplemented if isinstance(other, Pointer) else make(self, other)
 
         def backward(self: Traced, other: object) -> Any:
@@ -521,6 +523,7 @@ def _define_operators() -> None:
         define(name, lambda a, b, kind=kind: binary(kind, a, b))  # type: ignore[misc]
     define("truediv", divide)
     define("pow", power)
+    define("divmod", lambda a, b: (binary(math.FloorDiv, a, b), binary(math.Mod, a, b)))
     for predicate in Predicate:
         define(
             predicate.value,
@@ -599,12 +602,26 @@ class Pointer:
             f"iris.load({self.name} + offsets)",
         )
 
-    __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __rsub__ = _reject
-    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __and__ = __or__ = __iter__ = _reject
-    __bool__ = __index__ = __float__ = _reject
-
     def __repr__(self) -> str:
         return f"the pointer {self.name}"
+
+
+_BINARY: tuple[str, ...] = (
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "divmod",
+    "pow",
+    "matmul",
+    "and",
+    "or",
+    "xor",
+)
+_BINARY += ("lshift", "rshift")
+_OTHERS = ("lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "bool", "index", "float", "int")
+for _word in (*_BINARY, *[f"r{word}" for word in _BINARY], "rsub", *_OTHERS, "iter", "len"):
+    setattr(Pointer, f"__{_word}__", Pointer._reject)
 
 
 def as_offset(x: object) -> Traced:
