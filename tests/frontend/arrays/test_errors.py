@@ -294,6 +294,20 @@ def added_at(x, i):
     return x
 
 
+def subtract_at(x, i):
+    np.subtract.at(x, i, 1)  # here
+    return x
+
+
+def multiply_at(x, i):
+    np.multiply.at(x, i, 2)  # here
+    return x
+
+
+def digitized(x, i):
+    return np.digitize(x, np.arange(3.0))  # here
+
+
 def in_place_of_another_dtype(x, i):
     i += 1.5  # here
     return i
@@ -619,6 +633,9 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (sorted_in_place, LanguageError, ".sort changes an array"),
     (put, LanguageError, "np.put changes an array"),
     (added_at, LanguageError, "write x.at[index].add(values)"),
+    (subtract_at, LanguageError, "write x.at[index].add(-values)"),
+    (multiply_at, LanguageError, "where no index repeats, x.at[index].set(...)"),
+    (digitized, LanguageError, "(edges <= x[..., None]).sum(-1)"),
     (in_place_of_another_dtype, DTypeError, "write x = x + y instead of x += y"),
     (in_place_of_another_shape, ShapeError, "stays of its shape"),
     (mask, LanguageError, "np.where(mask, x, other) keeps all elements"),

@@ -68,9 +68,19 @@ _ADVICE: list[tuple[tuple[str, ...], str]] = [
         "np.array_equal(a, b) give traced ones",
     ),
     (
-        ("add.at", "subtract.at", "multiply.at"),
+        ("add.at",),
         "changes an array, and no array changes while a function is traced; write "
         "x.at[index].add(values)",
+    ),
+    (
+        ("subtract.at",),
+        "changes an array, and no array changes while a function is traced; write "
+        "x.at[index].add(-values)",
+    ),
+    (
+        ("multiply.at", "divide.at", "maximum.at", "minimum.at"),
+        "changes an array, and no array changes while a function is traced; where no index "
+        "repeats, x.at[index].set(...) of what the function makes of x[index] and values does it",
     ),
     (
         ("bincount",),
@@ -79,9 +89,14 @@ _ADVICE: list[tuple[tuple[str, ...], str]] = [
         "like=x).at[x].add(1)",
     ),
     (
-        ("searchsorted", "digitize"),
+        ("searchsorted",),
         "is not supported for traced arrays; (edges < x[..., None]).sum(-1) counts the edges "
-        "below each element",
+        "below each element, and <= those of side='right'",
+    ),
+    (
+        ("digitize",),
+        "is not supported for traced arrays; (edges <= x[..., None]).sum(-1) counts the edges "
+        "up to each element, and < those of right=True",
     ),
     (
         ("interp", "piecewise"),
