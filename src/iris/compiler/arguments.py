@@ -262,20 +262,28 @@ def _rows_are_dense(array: Array) -> bool:
 
 def _check_strides(name: str, array: Array, *, asked: bool) -> None:
     """Refuse an array that is not contiguous, unless it is passed as one that need not be."""
-    strides = f"its shape is {array.shape}, and its strides, in bytes, are {array.strides}"
-    if not asked:
-        raise error_here(
-            ArgumentError,
-            f"{name} is not contiguous: {strides}; pass np.ascontiguousarray({name}), a copy in "
-            f"row-major order, or iris.strided({name}) if the kernel reckons with its strides",
-        )
-    for n, stride in zip(array.shape, array.strides, strict=True):
-        if n > 1 and (stride < 0 or stride % array.itemsize):
-            what = "negative" if stride < 0 else "no whole number of elements"
-            raise error_here(
-                ArgumentError,
-                f"{name} has a stride that is {what}: {strides}; pass np.ascontiguousarray({name})",
-            )
+    wrong = _wrong_strides(array)
+    if asked and wrong is None:
+        return
+    what = "is not contiguous" if wrong is None else f"has a stride that is {wrong}"
+    instead = (
+        f"np.ascontiguousarray({name}), a copy in row-major order, and copy back what is written"
+    )
+    if wrong is None:
+        instead += f"; or pass iris.strided({name}) if the kernel reckons with its strides"
+    raise error_here(
+        ArgumentError,
+        f"{name} {what}: its shape is {array.shape}, and its strides, in bytes, are "
+        f"{array.strides}; pass {instead}",
+    )
+
+
+def _wrong_strides(array: Array) -> str | None:
+    """What is wrong with strides that no kernel can reckon with; None if nothing is."""
+    strides = [stride for n, stride in zip(array.shape, array.strides, strict=True) if n > 1]
+    if any(stride < 0 for stride in strides):
+        return "negative"
+    return "no whole number of elements" if any(s % array.itemsize for s in strides) else None
 
 
 def check_written(name: str, array: Array) -> None:
