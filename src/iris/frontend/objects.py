@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from iris.frontend.decorated import Decorated
+from iris.frontend.numbers import VariableFloat, VariableInt
 from iris.frontend.tracing import current, is_users, location, user_frame
 from iris.ir.core import Location
 
@@ -313,6 +314,9 @@ class Watched:
         self.last = self.given = held
 
 
+_ATOMS = {bool, int, float, str, bytes, type(None), VariableInt, VariableFloat}
+
+
 class Reach:
     """What the names of the functions being traced reach, and how often each object is held."""
 
@@ -383,7 +387,7 @@ class Reach:
     def _visit(self, x: Any, path: str) -> None:
         whole = parts(x)
         if whole is not None:
-            self._work += [(v, place.within(path)) for place, v in whole.items()]
+            self._go_on(whole, path)
             return
         held = contents(x)
         if held is not None:
@@ -394,7 +398,7 @@ class Reach:
         self._kept.append(x)
         if held is not None:
             self.watched[id(x)] = Watched(x, path, held)
-            self._work += [(v, place.within(path)) for place, v in held.items()]
+            self._go_on(held, path)
             if _attributes(x) is not None:
                 self._methods(x if isinstance(x, type) else type(x))
         elif isinstance(x, Decorated):
@@ -405,6 +409,10 @@ class Reach:
             self._work += [(x.__self__, path), (x.__func__, path)]
         elif isinstance(x, functools.partial):
             self._work += [(v, path) for v in (x.func, *x.args, *x.keywords.values())]
+
+    def _go_on(self, held: Contents, path: str) -> None:
+        """Go on to what an object holds that may hold others."""
+        self._work += [(v, p.within(path)) for p, v in held.items() if type(v) not in _ATOMS]
 
     def _methods(self, kind: type) -> None:
         for base in kind.__mro__:

@@ -6,8 +6,9 @@
 
 A kernel goes over a row, or over rows, block by block, and updates some variables with what it
 loads.  Its loop is written as a `for` and a `while`, of a number known when the kernel runs and of
-one known while tracing, with its body in a helper, and without a loop, one iteration after the
-other.  All must store the same, and what a plain evaluation in NumPy says.
+one known while tracing, with its body in a helper, with its variables in a list, and without a
+loop, one iteration after the other.  All must store the same, and what a plain evaluation in NumPy
+says.
 
 In that evaluation every value is its elements with which of them count.  An element that does not
 count is in no reduction and is not stored, and what is made of it does not count either; but a
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -503,7 +505,7 @@ class Kernel:
 
     def text(self, spelling: str) -> str:
         """The kernel with its loop in one spelling."""
-        known = spelling in ("unrolled", "while unrolled", "helper", "tile_range")
+        known = spelling in ("unrolled", "while unrolled", "helper", "tile_range", "list unrolled")
         n = "N: iris.constexpr" if known else "N"
         head = f"def drawn(X, Out, {n}, L, M, FLAG, K, CONST: iris.constexpr):"
         columns = f"i + iris.arange(0, {self.width})"
@@ -515,7 +517,7 @@ class Kernel:
         setup += [f"{v.name} = {v.start.text}" for v in self.variables]
         helper: list[str] = []
         match spelling:
-            case "loop" | "unrolled":
+            case "loop" | "unrolled" | "list" | "list unrolled":
                 loop = [f"for i in range(0, N, {self.width}):", *_deeper(lines)]
             case "tile_range":
                 loop = [f"for i in iris.tile_range(0, N, {self.width}):", *_deeper(lines)]
@@ -536,8 +538,11 @@ class Kernel:
                 for start in range(0, self.sizes["N"], self.width):
                     loop += [f"i = {start}", *lines]
         stores = [result.line for result in self.results()]
-        plus = ["@iris.kernel", "def plus(a, b):", *_deeper(["a = a + b", "return a"])]
         body = _deeper([*setup, *loop, *stores])
+        if "list" in spelling:
+            held = f"    held = [{', '.join('0' for _ in names)}]"
+            body = [held, *[re.sub(r"\bv(\d)\b", r"held[\1]", line) for line in body]]
+        plus = ["@iris.kernel", "def plus(a, b):", *_deeper(["a = a + b", "return a"])]
         return "\n".join([*plus, *helper, "@iris.kernel", head, *body, ""])
 
     def run(self, spelling: str, device: str | None = None) -> Array:
@@ -581,6 +586,8 @@ SPELLINGS = (
     "while",
     "while unrolled",
     "helper",
+    "list",
+    "list unrolled",
     "one after the other",
 )
 
