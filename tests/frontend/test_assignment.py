@@ -218,6 +218,13 @@ class Frozen:
         return replace(self, sum=self.sum + x)
 
 
+class Inheriting:
+    sum: Any = 5.0
+
+    def add(self, x: Any) -> None:
+        self.sum = self.sum + x
+
+
 def new() -> dict[str, Any]:
     return {"sum": 5.0}
 
@@ -231,7 +238,7 @@ def index(k: int) -> int:
 
 
 # Where a sum is held, how that is made, an update of it, and how it is read: each is the same sum.
-CALLED: list[Any] = [Held, Frozen, new, add_to, index, partial, SimpleNamespace]
+CALLED: list[Any] = [Held, Frozen, Inheriting, new, add_to, index, partial, SimpleNamespace]
 PLACES = [
     ("s = 5", "s += x", "s"),
     ("s = 5.0", "0 if (s := s + x) is None else 1", "s"),
@@ -288,6 +295,16 @@ def test_what_is_updated_may_be_held_anywhere(place: tuple[str, str, str]) -> No
         out[:] = 99
         in_a_loop(loop, *place)[1](x, out, 10, 1)
         assert out.tolist() == expected.tolist(), loop
+
+
+@pytest.mark.parametrize("update", ["a.add(x)", "a.sum = a.sum + x", "a.sum += x"])
+def test_an_attribute_updates_what_the_class_has(update: str) -> None:
+    x, out = np.arange(1, 13, dtype=np.float32), np.zeros(4, np.float32)
+    counts = (np.arange(12) < 10) & (np.arange(12) % 3 != 1)
+    for loop in ("unrolled", "none"):
+        in_a_loop(loop, "a = Inheriting()", update, "a.sum")[1](x, out, 10, 1)
+        assert (out == 5 + np.where(counts, x, 0).reshape(3, 4).sum(0)).all()
+    assert type(Inheriting.sum) is float
 
 
 def test_numbers_in_objects_of_the_user_are_plain_numbers_after_the_trace() -> None:

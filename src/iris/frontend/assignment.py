@@ -93,7 +93,9 @@ def _may_change_objects(function: Any) -> bool:
 
 def _hold_updated(watched: Watched, now: Contents) -> None:
     """Let an object that holds something else hold what variables would."""
-    before, updating = watched.before, _Updating()
+    updating = _Updating()
+    inherited = contents(type(watched.object)) or {}
+    before = {**inherited, **watched.before}
     held = {
         p: v if before.get(p) is v else updating.updated(before.get(p), v) for p, v in now.items()
     }
@@ -119,10 +121,11 @@ class _Updating:
         known again."""
         fixed = parts(new)
         whole = contents(new) if fixed is None else fixed
-        if not whole or id(new) in self.seen:
+        if whole is None or id(new) in self.seen:
             return as_variable(new)
         if fixed is None:
             self.seen.add(id(new))
+            self._parts(None, type(new))
         before: Contents = {}
         if type(old) is type(new) and old is not new:
             before = parts(old) or contents(old) or {}
