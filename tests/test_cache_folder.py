@@ -117,6 +117,14 @@ def test_no_folder_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         cache_folder()
 
 
+def test_a_link_among_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/dev/null")
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "tmp" / f"iris-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SettingError, match=r"kept nowhere: .* is a link; set IRIS_CACHE_DIR"):
+        cache_folder()
+
+
 def test_the_devices_are_listed_all_the_same(tmp_path: Path) -> None:
     """Without a home, and with a folder that is refused."""
     (tmp_path / "open").mkdir()

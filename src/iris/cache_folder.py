@@ -37,7 +37,7 @@ def cache_folder() -> Path:
     if usual is not None and why is None:
         return usual
     instead = Path(tempfile.gettempdir()).absolute() / f"iris-{os.getuid()}"
-    failed = _make(instead) or not_ours(instead)
+    failed = _make(instead) or _is_link(instead) or not_ours(instead)
     if failed is not None:
         raise SettingError(
             f"compiled kernels can be kept nowhere: {why}, and {failed}; set IRIS_CACHE_DIR to a "
@@ -69,6 +69,11 @@ def why_not_ours(path: Path, found: os.stat_result) -> str | None:
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"others can write to {path}: chmod go-w {path}"
     return None
+
+
+def _is_link(path: Path) -> str | None:
+    """Why a path in a folder of everybody's may lead elsewhere tomorrow."""
+    return f"{path} is a link" if path.is_symlink() else None
 
 
 def _usual() -> Path | None:
