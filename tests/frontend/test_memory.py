@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -37,6 +40,20 @@ def test_a_volatile_load_goes_through_all_passes() -> None:
             assert stage.text.count("volatile=true") == loads, stage.name
             assert parse(stage.text) == stage.module
         assert found.msl.count("volatile ") == loads
+
+
+@iris.kernel
+def _copies(X, Out):  # type: ignore[no-untyped-def]
+    at = iris.arange(0, 64)
+    iris.store(Out + at, iris.load(X + at, volatile=True))
+
+
+@pytest.mark.softmetal
+@pytest.mark.parametrize("dtype", [*"?bhiqBHIQef", ml_dtypes.bfloat16])
+def test_a_volatile_load_of_every_dtype_compiles(dtype: Any) -> None:
+    x, out = np.arange(64).astype(dtype), np.zeros(64, dtype)
+    _copies[1](x, out, device="softmetal")
+    assert (x == out).all()
 
 
 def test_a_volatile_load_says_what_masked_elements_are() -> None:
