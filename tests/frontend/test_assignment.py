@@ -206,6 +206,10 @@ class Held:
     def add(self, x: Any) -> None:
         self.sum = self.sum + x
 
+    def __iadd__(self, x: Any) -> Held:
+        self.sum = self.sum + x
+        return self
+
     def add_in_place(self, x: Any) -> None:
         self.sum += x
 
@@ -261,6 +265,8 @@ PLACES = [
     ("a = Held()", "a.sum, t = a.sum + x, 1", "a.sum"),
     ("a = Held()", "a.add(x)", "a.sum"),
     ("a = [Held()]", "a[0].add_in_place(x)", "a[0].sum"),
+    ("a = Held()", "a += x", "a.sum"),
+    ("a = [Held()]", "a[0] += x", "a[0].sum"),
     ("a = Frozen()", "a = a.plus(x)", "a.sum"),
     ("s = False", "s = s | (x > 3)", "iris.where(s, 5.0, 7.0)"),
     ("s = True", "s &= x > 3", "iris.where(s, 5.0, 7.0)"),
@@ -283,7 +289,7 @@ def in_a_loop(loop: str, start: str, update: str, read: str) -> Any:
     return sources.defined(text, **{x.__name__: x for x in CALLED})
 
 
-@pytest.mark.parametrize("place", PLACES, ids=[update for _, update, _ in PLACES])
+@pytest.mark.parametrize("place", PLACES, ids=["; ".join(p[:2]) for p in PLACES])
 def test_what_is_updated_may_be_held_anywhere(place: tuple[str, str, str]) -> None:
     x, out = np.arange(1, 13, dtype=np.float32), np.zeros(4, np.float32)
     counts = (np.arange(12) < 10) & (np.arange(12) % 3 != 1)

@@ -71,13 +71,23 @@ def called(function: Any) -> Any:
     def call(*arguments: Any, **named: Any) -> Any:
         reach = Reach((function, arguments, *named.values()))
         result = function(*arguments, **named)
-        for watched in reach:
-            now = watched.now()
-            if not alike(now, watched.before):
-                _hold_updated(watched, now)
+        changed(reach)
         return result
 
     return call
+
+
+def reached(held: object) -> Reach | None:
+    """What an operator may change that is given an object; of what never changes, None."""
+    return None if contents(held) is None else Reach((held,))
+
+
+def changed(reach: Reach | None) -> None:
+    """Assign what has been changed in objects."""
+    for watched in reach or ():
+        now = watched.now()
+        if not alike(now, watched.before):
+            _hold_updated(watched, now)
 
 
 def _may_change_objects(function: Any) -> bool:

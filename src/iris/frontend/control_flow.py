@@ -130,7 +130,14 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if not isinstance(node.target, ast.Name):
             return self._in_place(node)
-        return self._naming(node, [node.target])
+        start, end = self._changing(_name(node.target.id))
+        return [*_at(node, [start]), *self._naming(node, [node.target]), *_at(node, [end])]
+
+    def _changing(self, held: ast.expr) -> tuple[ast.stmt, ast.stmt]:
+        """What stands around an operator that may change the object that it is given."""
+        reach = self._new("reach")
+        start = _assign_one(reach, _runtime("reached", [held]))
+        return start, _do(_runtime("changed", [_name(reach)]))
 
     def _naming(self, node: ast.stmt, targets: Sequence[ast.expr]) -> list[ast.stmt]:
         """A statement, and what its variables hold after it, given what they held before."""
@@ -178,8 +185,9 @@ class _Rewriter(ast.NodeTransformer):
             target=ast.Name(id=after, ctx=ast.Store()), op=node.op, value=node.value
         )
         kept = ast.Assign(targets=[place], value=_runtime("updated", [_name(before), _name(after)]))
-        steps = [_assign_one(before, known), _assign_one(after, _name(before)), update, kept]
-        return _at(node, [*found, *steps, *_noting(node)])
+        start, end = self._changing(_name(before))
+        steps = [_assign_one(before, known), _assign_one(after, _name(before)), start, update, end]
+        return _at(node, [*found, *steps, kept, *_noting(node)])
 
     def visit_Expr(self, node: ast.Expr) -> list[ast.stmt]:
         self.generic_visit(node)

@@ -20,7 +20,7 @@ from iris.errors import (
     DTypeError,
     SourceSpot,
 )
-from iris.frontend.assignment import assign, called, updated, updated_at
+from iris.frontend.assignment import assign, called, changed, reached, updated, updated_at
 from iris.frontend.carried import (
     Ends,
     Kept,
@@ -76,12 +76,14 @@ __all__ = [
     "assign",
     "bind",
     "called",
+    "changed",
     "choice",
     "leaving",
     "named",
     "negation",
     "noted",
     "range_of",
+    "reached",
     "slice",
     "updated",
     "updated_at",
