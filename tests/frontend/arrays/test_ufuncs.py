@@ -73,6 +73,17 @@ def test_shifts(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_shifts_by_more_than_the_width(dtype: Any) -> None:
+    """All bits are shifted out, on every device."""
+    x, width = special(dtype), dtype.itemsize * 8
+    least = 0 if dtype.kind == "u" else -2
+    by = np.resize(np.array([width - 1, width, width + 1, least, 100, 3]), len(x)).astype(dtype)
+    for function in (np.left_shift, np.right_shift):
+        same(compute(function, x, by), function(x, by), dtype=dtype)
+        same(compute(lambda x: function(x, width), x), function(x, width), dtype=dtype)  # noqa: B023
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_division_of_integers(dtype: Any) -> None:
     x, y = pairs(dtype)
     x, y = x[y != 0], y[y != 0]

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from iris.errors import DTypeError, ExponentError
 from iris.frontend.arrays.elementwise import (
     as_float,
@@ -48,8 +50,6 @@ _BINARY: dict[str, type[math.Binary]] = {
     "bitwise_and": math.And,
     "bitwise_or": math.Or,
     "bitwise_xor": math.Xor,
-    "left_shift": math.Shl,
-    "right_shift": math.Shr,
 }
 _UNARY: dict[str, type[math.Unary]] = {
     "negative": math.Neg,
@@ -235,6 +235,30 @@ def _whole_power(x: TracedArray, exponent: int) -> TracedArray:
 def float_power(x1: Any, x2: Any) -> TracedArray:
     base, exponent = unify(x1, x2, dtype=f32)
     return binary(math.Pow, base, exponent)
+
+
+# Bits.
+
+
+def _shift(kind: type[math.Binary]) -> Callable[..., TracedArray]:
+    """By the width or more, and by negative numbers, all bits are shifted out, as in NumPy."""
+
+    def shifted(x1: Any, x2: Any, dtype: Any = None) -> TracedArray:
+        asked, by = _given(dtype, x1, x2), operand(x2)
+        x, amount = unify(x1, by, dtype=asked)
+        width = x.element.bits
+        known = not isinstance(by, TracedArray) and np.all((np.asarray(by) >= 0) & (by < width))
+        if known or not x.element.is_integer:
+            return binary(kind, x1, by, dtype=asked)
+        fits = logical_and(compare(Predicate.GE, amount, 0), compare(Predicate.LT, amount, width))
+        rest = binary(math.Shr, x, width - 1) if kind is math.Shr and x.element.is_signed else 0
+        return select(fits, binary(kind, x, select(fits, amount, 0)), rest)
+
+    return shifted
+
+
+left_shift = ufunc("left_shift")(_shift(math.Shl))
+right_shift = ufunc("right_shift")(_shift(math.Shr))
 
 
 # Truth, and kinds of numbers.
