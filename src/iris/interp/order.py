@@ -47,13 +47,14 @@ class OrderedShadow(Shadow):
     none of the others.
     """
 
-    __slots__ = ("clocks", "columns", "left", "sites")
+    __slots__ = ("clocks", "left", "rows", "sites")
 
     def __init__(self, clocks: Clocks, size: int, programs: int, sites: int):
         super().__init__(size, programs, sites)
         self.clocks = clocks
         self.sites = sites
-        self.columns: dict[Use, list[Array]] = {use: [] for use in Use}
+        # For each way of using: rows, each of which has a note of every unit.
+        self.rows: dict[Use, Array] = {use: np.zeros((0, size), np.int64) for use in Use}
         self.left: dict[int, Array] = {}  # the clock that an atomic op left with a unit
 
     def stamps(self, site: int, programs: Array) -> Array:
@@ -74,12 +75,11 @@ class OrderedShadow(Shadow):
             for left in {id(x): x for x in found if x is not None}.values():
                 np.maximum(clock, left, out=clock)
         for earlier in _CLASHES[use]:
-            for column in self.columns[earlier]:
-                noted = column.take(units)
-                late = ~self._comes_after(noted, program, clock)
-                if late.any():
-                    lane = int(late.argmax())
-                    return Conflict(lane, earlier, int(noted[lane]))
+            noted = self.rows[earlier][:, units]
+            late = ~self._comes_after(noted, program, clock)
+            if late.any():
+                row, lane = np.unravel_index(late.argmax(), late.shape)
+                return Conflict(int(lane), earlier, int(noted[row, lane]))
         self._note(use, units, stamps, program, clock)
         return None
 
@@ -99,12 +99,11 @@ class OrderedShadow(Shadow):
         return after
 
     def _note(self, use: Use, units: Array, stamps: Array, program: int, clock: Array) -> None:
-        columns = self.columns[use]
-        for column in columns:
-            free = self._comes_after(column.take(units), program, clock)
-            column[units[free]] = stamps[free]
-            units, stamps = units[~free], stamps[~free]
-            if not len(units):
-                return
-        columns.append(np.zeros(self.size, np.int64))
-        columns[-1][units] = stamps
+        rows = self.rows[use]
+        free = self._comes_after(rows[:, units], program, clock)
+        if not free.any(axis=0).all():
+            # Twice as many, for this to be needed seldom.
+            more = np.zeros((max(len(rows), 1), self.size), np.int64)
+            rows = self.rows[use] = np.concatenate([rows, more])
+            free = np.concatenate([free, np.ones((len(more), len(units)), np.bool_)])
+        rows[free.argmax(axis=0), units] = stamps
