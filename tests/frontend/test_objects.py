@@ -19,6 +19,7 @@ import pytest
 
 import iris
 from iris.errors import CarriedError, ControlFlowError, ScopeError, UserError
+from iris.testing import kernels
 
 SIZE = 12
 SIZES = [0, 1, 2, 5]
@@ -750,3 +751,21 @@ def test_masked_elements_of_objects_keep_the_old_ones(loop: Any) -> None:
     out = np.zeros(5, np.float32)
     sums_in_objects[1](np.ones(100, np.float32), out, N=100, B=64, RANGE=loop)
     assert out.tolist() == [100] * 5
+
+
+def test_what_the_caller_of_a_kernel_holds_is_not_looked_at() -> None:
+    looked_at = []
+
+    class Private:
+        @property
+        def __dict__(self) -> dict[str, object]:  # type: ignore[override]
+            looked_at.append(self)
+            return {}
+
+    held = Private()
+    x, y, out = (np.ones((32, 32), np.float32) for _ in range(3))
+    sizes = {"BM": 32, "BN": 32, "BK": 32}
+    # A kernel of the package's own has a loop, and no frame of a user's between it and this one.
+    kernels.matmul.lower(x, y, out, 32, 32, 32, grid=(1, 1), **sizes)
+    assert held.__class__ is Private
+    assert not looked_at

@@ -32,7 +32,7 @@ import numpy as np
 
 from iris.frontend.decorated import Decorated
 from iris.frontend.numbers import VariableFloat, VariableInt
-from iris.frontend.tracing import current, is_users, location, user_frame
+from iris.frontend.tracing import current, is_users, location
 from iris.ir.core import Location
 
 
@@ -442,7 +442,7 @@ class Reach:
 def _frames() -> Iterator[FrameType]:
     """The frames of the functions being traced, the innermost first."""
     entry = current().entry
-    frame = user_frame()
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not entry:
         if is_users(frame):
             yield frame
