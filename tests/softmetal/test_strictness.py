@@ -69,7 +69,7 @@ BARRIER = "threadgroup_barrier(mem_flags::mem_threadgroup);"
             "which comes first depends on the hardware",
         ),
         ("X[i] = 7 / int(X[i]);", "line 4: an integer is divided by zero"),
-        ("X[i + (1ul << 40)] = 1;", "line 4: access to memory that is not there"),
+        ("X[i - (1ul << 40)] = 1;", "line 4: access to memory that is not there"),
         (
             "volatile int one = 1;\n*(device float4*)(X + one) += float4(X[i]);",
             "line 5: access to memory that is not aligned as its type needs",

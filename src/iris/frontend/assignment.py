@@ -41,7 +41,8 @@ def assign(
 ) -> tuple[object, ...]:
     """What variables hold that are assigned values, given what they held before."""
     held = tuple([updated(before.get(n), v) for n, v in zip(names, values, strict=True)])
-    for name, value in zip(names, held, strict=True):
+    for name, value, given in zip(names, held, values, strict=True):
+        named(name, given)
         named(name, value)
     return held
 

@@ -46,7 +46,8 @@ std::vector<std::string> operator+(std::vector<std::string> x, const std::vector
 std::vector<std::string> sanitizer_flags(const Settings &with) {
     char start[32];
     std::snprintf(start, sizeof start, "0x%lx", softmetal::shadow_start);
-    std::vector<std::string> made = {"-O0", "-DSOFTMETAL_SANITIZE", "-fsanitize=kernel-address"};
+    std::vector<std::string> made = {"-O0", "-DSOFTMETAL_SANITIZE", "-fsanitize=kernel-address",
+                                     "-Xclang", "-fsanitize-address-use-after-scope"};
     for (std::string option : {std::string("-asan-mapping-offset=") + start, std::string("-asan-stack=1"),
                                std::string("-asan-use-after-scope=1"),
                                std::string("-asan-globals=1"), std::string("-asan-kernel-mem-intrinsic-prefix=1"),

@@ -49,7 +49,7 @@ void on_signal(int signal, siginfo_t *info, void *context) {
         // The processor does not say which address it was that did not suit its instruction.
         const int misaligned = signal == SIGBUS ? int(BUS_ADRALN) : int(SI_KERNEL);
         if (info->si_code == misaligned) {
-            runner->stop("access to memory that is not aligned as its type needs", at, nullptr);
+            runner->stop("access to memory that is not aligned as its type needs, or beyond all addresses", at, nullptr);
         }
         runner->stop("access to memory that is not there", at, info->si_addr);
     }
