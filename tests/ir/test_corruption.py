@@ -267,7 +267,7 @@ def test_errors_point_at_the_token_that_was_changed(corpus: str, tokens: str) ->
     hits: Counter[str] = Counter()
     misses: Counter[str] = Counter()
     for text in texts:
-        each = counts(1200, 12000) // len(texts)
+        each = counts(2400, 12000) // len(texts)
         for mutation in islice(mutations(text, TOKENS[tokens], rng), each):
             try:
                 parse(mutation.text)
@@ -277,6 +277,6 @@ def test_errors_point_at_the_token_that_was_changed(corpus: str, tokens: str) ->
     rates = {kind: hits[kind] / (hits[kind] + misses[kind]) for kind in KINDS}
     rates["all"] = hits.total() / (hits.total() + misses.total())
     print(f"{corpus:7} {tokens:7}", *(f"{kind} {rate:.1%}  " for kind, rate in rates.items()))
-    assert hits.total() + misses.total() > counts(1100, 11000)
+    assert hits.total() + misses.total() > counts(2200, 11000)
     assert rates.pop("all") > 0.94
     assert min(rates.values()) > 0.86
