@@ -143,7 +143,7 @@ def test_every_size(tile: tuple[int, int, int], dtype: Any) -> None:
         a, b = whole((m, k), dtype, case), whole((k, n), dtype, case + 1)
         grid = iris.cdiv(m, tile[0]), iris.cdiv(n, tile[1])
         for on, named in devices(case):
-            # The argument has the matrix's elements alone: the interpreters tell of accesses outside.
+            # The argument has the matrix alone: the interpreters tell of accesses outside of it.
             c = Guarded(np.zeros((m, n), F32), (1, 2, 0, 0))
             gemm[grid](a, b, c.values, m, n, k, device=on, **blocks(*tile), **named)
             assert (c.values == product(a, b)).all(), (m, n, k, named)
