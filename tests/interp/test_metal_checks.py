@@ -511,6 +511,11 @@ def test_overlapping_arguments_are_one_memory() -> None:
         in caught.value.message
     )
     run(f, (1, 1, 1), [x[:32], x[32:]])
+    every_other = "%o: i32 = add %t, %t\n" + body.replace("%t,", "%o,").replace("%X, %t", "%X, %o")
+    views = function("%X: ptr<i32>, %Y: ptr<i32>", every_other)
+    x[:64] = range(64)
+    run(views, (1, 1, 1), [x[:64:2], x[1:65:2]])
+    assert x[1:65:2].tolist() == x[:64:2].tolist() == list(range(0, 64, 2))
     run(f, (1, 1, 1), [x, x])
     wide = np.zeros(64, np.int64)
     f = function(
