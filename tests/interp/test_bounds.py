@@ -11,6 +11,7 @@ from hypothesis import given, settings
 import wild
 from iris.interp import bounds
 from iris.interp import tile as interp
+from iris.interp.bounds.interval import TINY
 from iris.ir import parse
 from iris.ir.control import Func
 from iris.ir.types import Ptr
@@ -582,3 +583,9 @@ def test_functions_are_as_far_off_as_the_specification_of_fast_math_allows() -> 
     assert (errors >= 2.5 * np.spacing(made)).all() and (errors < 9 * np.spacing(made)).all()
     made, errors = fast("%r: T = floordiv %x, %y", [6.0, 7.5], [3.0, 2.5])
     assert made.tolist() == [2, 3] and errors.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(("kind", "bound"), [("add", TINY), ("min", TINY), ("exchange", 0.0)])
+def test_fast_math_keeps_no_sign_of_zero_in_memory(kind: str, bound: float) -> None:
+    body = f"%m: T = tile.atomic {kind} %Out, %i, %x\n%r: T = tile.load %Out, %i"
+    assert fast(body, [-0.0])[1].tolist() == [bound]

@@ -12,7 +12,7 @@ from iris.interp.bounds.access import is_lost, places
 from iris.interp.bounds.arithmetic import settle, worst
 from iris.interp.bounds.combine import LARGEST, slack
 from iris.interp.bounds.frame import EXACT, BoundedFrame, origin
-from iris.interp.bounds.interval import interval, quantum, rounded
+from iris.interp.bounds.interval import TINY, interval, quantum, rounded
 from iris.interp.bounds.memory import units
 from iris.interp.memory import View
 from iris.ir import scalar, tile
@@ -87,6 +87,10 @@ class _Lanes:
         found = self.memory.read(self.view, self.first(self.index)) if self.view.size else None
         return np.zeros(self.units.shape) if found is None else np.asarray(found)
 
+    def after(self) -> Array:
+        """What the elements are now."""
+        return self.view.read(self.first(self.index))
+
     def write(self, kind: int, errors: Array) -> None:
         """Notes the errors of the elements; those that programs update in different ways, in
         whatever order, have no bounds."""
@@ -123,6 +127,9 @@ def atomic(
         after, sums = _added(lanes, before)
     else:
         after = lanes.greatest(before, error)
+    if frame.launch.reorder and op.kind is not AtomicKind.EXCHANGE and lanes.view.dtype.is_float:
+        # Fast math keeps no sign of zero.
+        after = np.where(lanes.after() == 0, np.maximum(after, TINY), after)
     lanes.write(_NUMBERS[op.kind], after)
     if sums is not None:  # after the write, with which they start again
         for table, new in zip(lanes.memory.sums(lanes.view), sums, strict=True):
@@ -151,7 +158,7 @@ def _added(lanes: _Lanes, before: Array) -> tuple[Array, Sequence[Array]]:
     # What no other lane updates has an order.
     ordered = [interval(start, before), interval(lanes.first(x), lanes.first(error))]
     low, high = (a + b for a, b in zip(*ordered, strict=True))
-    alone = rounded(dtype, lanes.view.read(lanes.first(lanes.index)), (low, high))
+    alone = rounded(dtype, lanes.after(), (low, high))
     alone = settle(alone, [before, lanes.first(error)])
     count = np.where(lanes.contended, count, 0)
     return np.where(lanes.contended, after, alone), (count, gross, doubt, least)
