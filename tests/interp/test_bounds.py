@@ -237,6 +237,21 @@ def test_steps_are_determined_away_from_them() -> None:
     assert list(of("%y: tile<8xi32> = bitcast %x", 3.0, dtype="i32")) == [INF]
 
 
+def test_which_nan_it_is_nobody_knows() -> None:
+    body = """
+    %i: i32 = tile.program_id 0
+    %x: f32 = tile.load %X, %i
+    tile.store %Y, %i, %x
+    %bits: i32 = bitcast %x
+    tile.store %Z, %i, %bits
+    """
+    y = np.zeros(2, np.float32)
+    values = np.array([1.0, NAN], np.float32), y, np.zeros(2, np.int32), y.view(np.int32)
+    arguments = "%X: ptr<f32>, %Y: ptr<f32>, %Z: ptr<i32>, %W: ptr<i32>"
+    for found in run(arguments, body, *values, grid=2):
+        assert list(found) == [0, INF]
+
+
 def test_comparisons_are_determined_where_values_are_apart() -> None:
     half = "%h: tile<8xf32> = constant 3.0\n"
     for predicate in ("lt", "le", "gt", "ge", "eq", "ne"):

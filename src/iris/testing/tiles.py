@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_ELEMENTS = 1024  # of a tile
 MOST_TRIPS = 4
+MOST_ARRAYS = 29  # that a kernel takes beside its scalars and what it reports
 
 make_tile = Facet("random construction")
 
@@ -268,7 +269,9 @@ class TileDraft(Draft):
         while self.steps:
             self.step()
         unused = [v for v in self.visible if not v.users]
-        for value in unused[: -self.outputs - 1 : -1]:
+        arrays = sum(isinstance(r, Array) for r in self.recipes)
+        count = min(self.outputs, max(MOST_ARRAYS - arrays, 0))
+        for value in unused[: -count - 1 : -1]:
             self._store(value)
         self.builder.insert(Return([]))
         return Program(Module([self.func]), "program", self.grid, tuple(self.recipes))

@@ -69,8 +69,9 @@ def _load(
 def store(
     frame: BoundedFrame, op: tile.Store, results: Found, operands: Sequence[Any], errors: Found
 ) -> Found:
-    view, offset, _, *mask = operands
+    view, offset, value, *mask = operands
     _, doubt, error, *unmasked = errors
+    error = frame.launch.memory.seen_as_bits(view, value, error)
     shape = (len(frame.programs), *element_type(op.value.type).shape)
     active = mask[0] if mask else np.ones(1, np.bool_)
     _store(frame, view, shape, offset, doubt, active, unmasked[0] if unmasked else EXACT, error)
@@ -85,7 +86,8 @@ def store_tile(
     address, inside = block(shape, operands[2:])
     doubt = worst(errors[2:]).reshape(-1, *[1] * len(shape))
     whole = (len(frame.programs), *shape)
-    _store(frame, operands[0], whole, address, doubt, inside, EXACT, errors[1])
+    error = frame.launch.memory.seen_as_bits(operands[0], operands[1], errors[1])
+    _store(frame, operands[0], whole, address, doubt, inside, EXACT, error)
     return []
 
 

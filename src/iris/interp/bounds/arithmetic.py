@@ -246,11 +246,13 @@ def mixing(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors:
     return [worst(errors)]
 
 
-@propagation(math.Bitcast)
+@origin(math.Bitcast)
 def bits(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found) -> Found:
+    """Any nan is as good as another until it is seen as bits."""
     if element_type(op.results[0].type).element is dtype_of(op):
         return errors
-    return [worst(errors)]
+    error = worst(errors)
+    return [np.where(np.isnan(operands[0]), np.inf, error) if dtype_of(op).is_float else error]
 
 
 @propagation(math.Compare)

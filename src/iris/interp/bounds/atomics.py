@@ -98,7 +98,8 @@ class _Lanes:
         known = kinds[self.units]
         mixed = (known != 0) & (known != kind) & self.shared
         kinds[self.units] = np.where(mixed, -1, kind)
-        self.memory.write(self.view, self.first(self.index), np.where(mixed, np.inf, errors))
+        errors = np.where(mixed, np.inf, self.memory.seen_as_bits(self.view, self.after(), errors))
+        self.memory.write(self.view, self.first(self.index), errors)
 
     def result(self, before: Array) -> Array:
         """The errors of the old elements."""

@@ -72,6 +72,12 @@ class Memory:
         for part in range(view.width):
             table[first + part] = errors
 
+    def seen_as_bits(self, view: View, values: Array, errors: Array) -> Array:
+        """The errors of elements that may be read as another dtype: a nan may be any."""
+        if view.shadow not in self._mixed or not view.dtype.is_float:
+            return errors
+        return np.where(np.isnan(values), np.inf, errors)
+
     def is_exact(self, view: View) -> bool:
         """Whether nothing is noted that writing what is exact would change."""
         return view.shadow not in self._errors and view.shadow not in self._sums
