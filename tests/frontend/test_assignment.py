@@ -28,7 +28,7 @@ def expected(n: int) -> list[float]:
 
 
 def body(X: Any, c: Any, N: Any, s: Any, m: Any) -> Any:
-    """One iteration, in a helper that is not rewritten."""
+    """One iteration, in a helper."""
     x = iris.load(X + c, mask=c < N)
     return s + x, iris.maximum(m, x)
 

@@ -61,11 +61,8 @@ def updated_at(place: Callable[[], object], value: object) -> object:
     return updated(old, value)
 
 
-def called(function: Any) -> Any:
-    """What to call for a function in the text of a kernel: what it changes in objects, it assigns.
-
-    A function that the kernel's text calls is not rewritten itself.
-    """
+def assigning(function: Any) -> Any:
+    """A function that assigns what it changes in objects, however it does that."""
     if not _may_change_objects(function):
         return function
 
@@ -122,7 +119,7 @@ class _Updating:
     def updated(self, old: object, new: Any) -> Any:
         if not isinstance(new, Traced):
             return self._parts(old, new)
-        if not _fits(old, new) or not made_of(new.value, _is(old)) or _is_updated(old, new):
+        if _is_updated(old, new) or not _fits(old, new) or not made_of(new.value, _is(old)):
             return new
         start = spread(cast(old, new.dtype), new.shape)
         return emit(tile.Update(start.value, new.value))
@@ -205,8 +202,12 @@ def _is_updated(old: object, new: Traced) -> bool:
     """Whether `old` has been updated to `new`, or is `new`."""
     if not isinstance(old, Traced):
         return False
-    op = new.value.op
-    return new.value is old.value or (isinstance(op, tile.Update) and op.old is old.value)
+    value = new.value
+    while value is not old.value:
+        if not isinstance(value.op, tile.Update):
+            return False
+        value = value.op.old
+    return True
 
 
 def _updating(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

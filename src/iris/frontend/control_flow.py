@@ -23,9 +23,12 @@ from collections.abc import Iterator, Sequence
 RUNTIME = "iris_"  # the name by which rewritten code reaches regions.py
 
 
-def rewrite(function: ast.FunctionDef) -> None:
+def rewrite(function: ast.FunctionDef | ast.Lambda) -> None:
     """Rewrite a function in place; what is defined in it is rewritten, too."""
-    _Rewriter().visit_body(function)
+    if isinstance(function, ast.Lambda):
+        _Rewriter().visit_Lambda(function)
+    else:
+        _Rewriter().visit_body(function)
     ast.fix_missing_locations(function)
 
 

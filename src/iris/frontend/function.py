@@ -1,19 +1,19 @@
-"""A Python function as a kernel: its source, its parameters, its trace."""
+"""A Python function as a kernel: its parameters, its trace."""
 
 from __future__ import annotations
 
-import ast
 import inspect
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
-from iris.errors import ArgumentError, LanguageError, ScopeError, SourceError, UserError
-from iris.frontend import control_flow, regions
+from iris.errors import ArgumentError, LanguageError, ScopeError, UserError
+from iris.frontend import regions
 from iris.frontend.assignment import drop_updates, unmark
 from iris.frontend.language import constexpr
+from iris.frontend.rewriting import rewritten
 from iris.frontend.specs import ArraySpec, ScalarSpec
 from iris.frontend.tracing import column_of, current, error_at, error_here, is_users, trace_into
 from iris.frontend.values import Pointer, Traced, describe
@@ -72,56 +72,8 @@ class TileFunction:
     def body(self) -> FunctionType:
         with self._lock:
             if self._body is None:
-                self._body = self._rewritten()
+                self._body = rewritten(self.function, regions)
             return self._body
-
-    def _rewritten(self) -> FunctionType:
-        function = self.function
-        try:
-            lines, first = inspect.getsourcelines(function)
-        except (OSError, TypeError):
-            raise SourceError(
-                f"{self.name}: Python cannot give the source of this function, which a kernel "
-                "needs; write it in a file or a notebook cell, not in exec() or at a plain prompt"
-            ) from None
-        # Under an `if` the text keeps its indentation, and so its columns.
-        tree = ast.parse("if True:\n" + "".join(lines) if lines[0][0].isspace() else "".join(lines))
-        head = tree.body[0]
-        if isinstance(head, ast.If):
-            ast.increment_lineno(tree, -1)
-            head = head.body[0]
-        if not isinstance(head, ast.FunctionDef):
-            raise self.error(SourceError, "a kernel is a plain function, written with def")
-        ast.increment_lineno(tree, first - 1)
-        control_flow.rewrite(head)
-        head.decorator_list = []
-        return self._compiled(head)
-
-    def _compiled(self, head: ast.FunctionDef) -> FunctionType:
-        """The function made of rewritten syntax, with the globals, closure and defaults it had."""
-        function = self.function
-        names = [control_flow.RUNTIME, *function.__code__.co_freevars]
-        for argument in (*head.args.posonlyargs, *head.args.args, *head.args.kwonlyargs):
-            argument.annotation = None
-        head.returns = None
-        # Within another function, names of the closure are found as free variables.
-        outer = ast.parse(f"def outer({', '.join(names)}): pass").body[0]
-        assert isinstance(outer, ast.FunctionDef)
-        outer.body = [head]
-        module = ast.fix_missing_locations(ast.Module(body=[outer], type_ignores=[]))
-        code = _inner(_inner(compile(module, self.location.file, "exec"), "outer"), head.name)
-
-        def cell(value: Any) -> Any:
-            return (lambda: value).__closure__[0]  # type: ignore[index]
-
-        known = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-        known[control_flow.RUNTIME] = cell(regions)
-        closure = tuple(known[name] for name in code.co_freevars)
-        made = FunctionType(
-            code, function.__globals__, function.__name__, function.__defaults__, closure
-        )
-        made.__kwdefaults__ = function.__kwdefaults__
-        return made
 
     # Tracing.
 
@@ -139,6 +91,7 @@ class TileFunction:
         with trace_into(func.body) as tracer:
             tracer.active.append(self)
             tracer.entry = TileFunction._run.__code__
+            tracer.package = (self.function.__module__ or "").split(".")[0]
             try:
                 result = self._run(passed)
             finally:
@@ -197,11 +150,6 @@ def _wrap(
     if spec.divisor > 1:
         return Traced(start(math.AssumeDivisible(spec.divisor, value), name))
     return Traced(value)
-
-
-def _inner(code: CodeType, name: str) -> CodeType:
-    """The code of the function of a name that is defined in some code."""
-    return next(c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name)
 
 
 def _check_scopes(region: Region, visible: set[Value]) -> None:

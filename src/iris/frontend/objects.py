@@ -461,11 +461,15 @@ def _names_in(code: CodeType) -> tuple[str, ...]:
     return tuple(sorted({n for c in _codes_in(code) for n in c.co_names}))
 
 
-@functools.lru_cache(maxsize=1024)
 def is_of_users(module: str) -> bool:
-    """Whether a module is the user's: it is of no library."""
-    file = getattr(sys.modules.get(module), "__file__", None) or ""
-    return module.split(".")[0] not in _OTHERS and "-packages" not in file
+    """Whether a module is the user's: of no library, or of the package of the kernel itself."""
+    package = module.split(".")[0]
+    return package not in _OTHERS and (package == current().package or not _is_installed(module))
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_installed(module: str) -> bool:
+    return "-packages" in (getattr(sys.modules.get(module), "__file__", None) or "")
 
 
 def identifier(path: str) -> str:

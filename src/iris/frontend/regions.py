@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from types import CellType
@@ -20,7 +21,7 @@ from iris.errors import (
     DTypeError,
     SourceSpot,
 )
-from iris.frontend.assignment import assign, called, changed, reached, updated, updated_at
+from iris.frontend.assignment import assign, assigning, changed, reached, updated, updated_at
 from iris.frontend.carried import (
     Ends,
     Kept,
@@ -45,6 +46,7 @@ from iris.frontend.carried import (
 )
 from iris.frontend.numbers import as_variable, carry
 from iris.frontend.objects import Place, Reach, Watched, alike, contents
+from iris.frontend.rewriting import rewritten_callable
 from iris.frontend.tracing import at_line, current, error_here, location
 from iris.frontend.values import (
     Traced,
@@ -627,6 +629,12 @@ def negation(x: object) -> object:
     if x.shape:
         raise error_here(ControlFlowError, "not is for scalar conditions; for tiles write ~")
     return emit(math.Not(as_condition(x).value))
+
+
+def called(function: Any) -> Any:
+    """What to call for a function in the text of a kernel: one that is rewritten, too, and that
+    assigns what it changes in objects."""
+    return assigning(rewritten_callable(function, sys.modules[__name__]))
 
 
 def choice(condition: object, on_true: Callable[[], object], on_false: Callable[[], object]) -> Any:

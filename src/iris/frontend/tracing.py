@@ -49,6 +49,7 @@ class Tracer:
         self.builder = Builder(region)
         self.active: list[object] = []  # the kernels being traced, each called by the one before
         self.entry: CodeType | None = None  # what called the function that is traced
+        self.package = ""  # of which that is
         self.watching: list[Watching] = []  # what the regions that are open watch
         # The lines that assigned variables in these regions.
         self.assigned: dict[tuple[CodeType | None, str], Location | None] = {}

@@ -103,8 +103,8 @@ class Traced:
         raise error_here(
             ControlFlowError,
             f"{self} cannot be a condition here: only if, while, and, or, not and the like in the "
-            "text of a kernel take one (decorate a helper with @iris.kernel, too); for min, max, "
-            "assert there are iris.minimum, iris.maximum, iris.device_assert",
+            "text of a kernel and of the functions that it calls take one; for min, max, assert "
+            "there are iris.minimum, iris.maximum, iris.device_assert",
         )
 
     def __index__(self) -> int:

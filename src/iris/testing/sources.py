@@ -528,7 +528,7 @@ class Kernel:
                 rest = "X, N, L, M, FLAG, K, CONST"
                 rest += ", r" if self.rows else ""
                 returned = f"return {carried}," if len(names) == 1 else f"return {carried}"
-                helper = ["@iris.kernel", f"def step(i, {carried}, {rest}):"]
+                helper = [f"def step(i, {carried}, {rest}):"]
                 helper += _deeper([*lines, returned])
                 left = f"{carried}," if len(names) == 1 else carried
                 loop = [f"for i in range(0, N, {self.width}):"]

@@ -1,0 +1,190 @@
+"""Functions with their control flow rewritten: a kernel, and every function that its text calls.
+
+A rewritten function keeps its globals, closure and defaults.  Where Python cannot give the source
+of a function that a kernel calls, it may run as it is if it changes no variable of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import dis
+import functools
+import inspect
+import re
+from collections.abc import Sequence
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from iris.errors import SourceError
+from iris.frontend import control_flow
+from iris.frontend.objects import is_of_users
+from iris.frontend.tracing import error_here
+
+_Function = ast.FunctionDef | ast.Lambda
+
+
+def rewritten(function: FunctionType, runtime: ModuleType) -> FunctionType:
+    """A function whose control flow asks the functions of a module what to do."""
+    old = function.__code__
+    if control_flow.RUNTIME in old.co_freevars:  # defined in a function that is rewritten
+        return function
+    code = _rewritten(old, old.co_filename, _class_around(function.__qualname__))
+    known = dict(zip(old.co_freevars, function.__closure__ or (), strict=True))
+    known[control_flow.RUNTIME] = _cell(runtime)
+    closure = tuple([known[name] for name in code.co_freevars])
+    defaults = function.__defaults__
+    made = FunctionType(code, function.__globals__, function.__name__, defaults, closure)
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__module__, made.__qualname__ = function.__module__, function.__qualname__
+    return made
+
+
+def rewritten_callable(called: Any, runtime: ModuleType) -> Any:
+    """What calls a rewritten function, if what is called is a function of the user's."""
+    if isinstance(called, FunctionType):
+        return _of_users_rewritten(called, runtime)
+    if isinstance(called, MethodType):
+        function, holder = called.__func__, called.__self__
+    else:
+        function, holder = inspect.getattr_static(type(called), "__call__", None), called
+    if isinstance(function, FunctionType):
+        made = _of_users_rewritten(function, runtime)
+        return called if made is function else MethodType(made, holder)
+    if isinstance(called, functools.partial):
+        inner = rewritten_callable(called.func, runtime)
+        return functools.partial(inner, *called.args, **called.keywords)
+    return called
+
+
+def _of_users_rewritten(function: FunctionType, runtime: ModuleType) -> FunctionType:
+    if not is_of_users(function.__module__ or ""):
+        return function
+    try:
+        return rewritten(function, runtime)
+    except SourceError as error:
+        if _changes_variables(function.__code__):
+            raise error_here(SourceError, error.message) from None
+        return function
+
+
+@functools.lru_cache(maxsize=1024)
+def _rewritten(old: CodeType, file: str, class_around: str | None) -> CodeType:
+    """The rewritten code of some code; equal code may be of two files, or of two classes."""
+    head = _syntax(old, class_around)
+    if head is None:
+        raise SourceError(
+            f"{old.co_name}: Python cannot give the source of this function, which a kernel "
+            "needs; write it with def, in a file or a notebook cell, not in exec() or at a prompt"
+        )
+    names = [control_flow.RUNTIME, *old.co_freevars]
+    control_flow.rewrite(head)
+    return _compiled(head, names, file, class_around)
+
+
+def _syntax(code: CodeType, class_around: str | None) -> _Function | None:
+    """The definition of a function, at the lines and columns that it has in its file."""
+    try:
+        if code.co_name == "<lambda>":
+            return _lambda_of(code, class_around)
+        lines, first = inspect.getsourcelines(code)
+    except (OSError, TypeError):
+        return None
+    # Under an `if` the text keeps its indentation, and so its columns.
+    tree = ast.parse("if True:\n" + "".join(lines) if lines[0][0].isspace() else "".join(lines))
+    head = tree.body[0]
+    if isinstance(head, ast.If):
+        ast.increment_lineno(tree, -1)
+        head = head.body[0]
+    if not isinstance(head, ast.FunctionDef):
+        return None
+    ast.increment_lineno(tree, first - 1)
+    head.decorator_list = []
+    return head
+
+
+def _lambda_of(code: CodeType, class_around: str | None) -> ast.Lambda | None:
+    """The first lambda of a line that is compiled to this code; none that assigns variables."""
+    for node in ast.walk(_parsed("".join(inspect.findsource(code)[0]))):
+        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno:
+            if any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(node)):
+                continue
+            made = _compiled(copy.deepcopy(node), code.co_freevars, code.co_filename, class_around)
+            if _instructions(made) == _instructions(code):
+                return copy.deepcopy(node)
+    return None
+
+
+@functools.lru_cache(maxsize=16)
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def _instructions(code: CodeType) -> tuple[object, ...]:
+    constants = [c for c in code.co_consts if not isinstance(c, CodeType)]
+    return code.co_code, code.co_names, code.co_varnames, repr(constants)
+
+
+def _compiled(
+    head: _Function, names: Sequence[str], file: str, class_around: str | None
+) -> CodeType:
+    """The code of a function with free variables of some names, in a class or not."""
+    arguments = head.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    for argument in [*every, arguments.vararg, arguments.kwarg]:
+        if argument is not None:
+            argument.annotation = None
+    # Names are free where a function around has them, and `__name` is of the class around.
+    path, body = [_name_of(head)], _statements(head)
+    if class_around is not None:
+        path.insert(0, class_around)
+        body = [ast.ClassDef(class_around, bases=[], keywords=[], body=body, decorator_list=[])]
+    outer = ast.parse(f"def outer({', '.join(names)}): pass").body[0]
+    assert isinstance(outer, ast.FunctionDef)
+    outer.body = body
+    if path[0].isidentifier() and path[0] not in names:
+        # What the text calls by this name is not what is defined here.
+        outer.body.insert(0, ast.Global(names=path[:1]))
+    module = ast.fix_missing_locations(ast.Module(body=[outer], type_ignores=[]))
+    code = compile(module, file, "exec")
+    for name in ("outer", *path):
+        code = next(c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name)
+    return code
+
+
+def _statements(head: _Function) -> list[ast.stmt]:
+    if isinstance(head, ast.Lambda):
+        return [ast.Expr(value=head)]
+    head.returns = None
+    return [head]
+
+
+def _name_of(head: _Function) -> str:
+    return "<lambda>" if isinstance(head, ast.Lambda) else head.name
+
+
+def _class_around(path: str) -> str | None:
+    """The class in the text of which a function is, given its qualified name."""
+    rest = path.split(".")[:-1]
+    while rest:
+        name = rest.pop()
+        if name != "<locals>":
+            return name
+        rest.pop()
+    return None
+
+
+def _changes_variables(code: CodeType) -> bool:
+    """Whether code assigns a parameter, or a variable more than once."""
+    assigned = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    for instruction in dis.get_instructions(code):
+        # One instruction may be two: STORE_FAST_LOAD_FAST.
+        acts = re.findall("(STORE|LOAD)_(?:FAST|DEREF)", instruction.opname)
+        value = instruction.argval
+        names = value if isinstance(value, tuple) else (value,)
+        assigned += [n for act, n in zip(acts, names, strict=False) if act == "STORE"]
+    return len(set(assigned)) < len(assigned)
+
+
+def _cell(value: object) -> Any:
+    return (lambda: value).__closure__[0]  # type: ignore[index]
