@@ -5,8 +5,12 @@ Each case is a kernel with its mistake on the line marked `# here`.  `pytest -s`
 
 from __future__ import annotations
 
+import linecache
 import math
+import runpy
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -531,6 +535,52 @@ def test_a_kernel_as_a_method() -> None:
 
     with pytest.raises(ArgumentError, match="scaled is compiled, and no method of Layer"):
         Layer().scaled[1](X, 1)
+
+
+# Text that is deeper than functions usually recur.
+
+ELIFS = "if n == 0:\n        a = a\n" + "".join(
+    f"    elif n == {k}:\n        a = a + {k}\n" for k in range(1, 150)
+)
+
+
+def kernel_of(text: str, folder: Path, parameter: str = "n") -> Any:
+    """A kernel from a file, which changes the variable `a` by a text."""
+    path = folder / "kernel_of_text.py"
+    path.write_text(
+        f"import iris\n\n\n@iris.kernel\ndef f(X, {parameter}):\n"
+        f"    a = iris.load(X)\n    {text}\n    iris.store(X, a)\n"
+    )
+    linecache.checkcache(str(path))
+    return runpy.run_path(str(path))["f"]
+
+
+@pytest.mark.parametrize(
+    ("text", "parameter", "expected"),
+    [
+        ("a = " + " + ".join(["a"] * 900), "n", 900),
+        ("a = " + "-" * 500 + "a", "n", 1),
+        ("a = a" + ".to(iris.f32)" * 600, "n", 1),
+        (ELIFS, "n: iris.constexpr", 6),
+        ("a = " + "".join(["0 if n == 7 else "] * 100) + "2", "n", 2),
+    ],
+)
+def test_deep_syntax(text: str, parameter: str, expected: int, tmp_path: Path) -> None:
+    x = np.ones(1, np.float32)
+    limit = sys.getrecursionlimit()
+    kernel_of(text, tmp_path, parameter)[1](x, N, device="interp")
+    assert x[0] == expected
+    assert sys.getrecursionlimit() == limit
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [(ELIFS, 263), ("a = " + "".join(["0 if n == 7 else "] * 200) + "2", 7)]
+)
+def test_too_many_conditions_within_each_other(text: str, line: int, tmp_path: Path) -> None:
+    with pytest.raises(ControlFlowError, match="over 128 loops and branches") as caught:
+        kernel_of(text, tmp_path)[1](X.copy(), N)
+    assert caught.value.spot is not None
+    assert caught.value.spot.line == line
 
 
 def test_the_language_outside_a_kernel() -> None:

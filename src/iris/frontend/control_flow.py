@@ -63,16 +63,15 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def _walk_scope(node: ast.AST) -> Iterator[ast.AST]:
-    yield node
-    if isinstance(node, _SCOPES):
-        return
-    if isinstance(node, _COMPREHENSIONS):  # of these, only `:=` assigns outside
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.NamedExpr):
-                yield inner.target
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from _walk_scope(child)
+    """A piece of syntax and what is in it, in order, but not what functions within hold."""
+    left = [node]
+    while left:
+        node = left.pop()
+        yield node
+        if isinstance(node, _COMPREHENSIONS):  # of these, only `:=` assigns outside
+            yield from [n.target for n in ast.walk(node) if isinstance(n, ast.NamedExpr)]
+        elif not isinstance(node, _SCOPES):
+            left += reversed(list(ast.iter_child_nodes(node)))
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -503,8 +502,12 @@ def _located(node: ast.AST, new: ast.expr) -> ast.expr:
 def _at(node: ast.stmt, statements: list[ast.stmt]) -> list[ast.stmt]:
     """Give new statements the place of the one they stand for (its first line, not its body's)."""
     head = getattr(node, "test", None) or getattr(node, "iter", None) or node
-    for statement in statements:
-        for inner in ast.walk(statement):
-            if isinstance(inner, (ast.expr, ast.stmt)) and not hasattr(inner, "lineno"):
-                ast.copy_location(inner, head)
+    left: list[ast.AST] = [*statements]
+    for inner in left:  # which grows
+        is_new = isinstance(inner, (ast.expr, ast.stmt)) and not hasattr(inner, "lineno")
+        if is_new:
+            ast.copy_location(inner, head)
+        # What has a place already holds nothing of this statement's.
+        if is_new or inner in statements or not hasattr(inner, "lineno"):
+            left += ast.iter_child_nodes(inner)
     return statements

@@ -135,7 +135,7 @@ class TileFunction:
             raise
         except RecursionError as error:
             raise self.error(
-                LanguageError, "a function it calls calls itself without end"
+                LanguageError, "a function it calls calls itself without end, or calls are too deep"
             ) from error
 
 

@@ -180,7 +180,7 @@ class _Loop:
     def variables(self, arguments: Sequence[Value]) -> tuple[object, ...]:
         """The value of each variable at the start of a round."""
         carried = self.set(arguments)
-        current().watching.append(self.reach)
+        current().watch(self.reach)
         forget(self.names)
         values: list[object] = []
         for name in self.names:
@@ -420,7 +420,7 @@ class _Sides:
 
     def begin(self) -> None:
         current().builder.region = Region()
-        current().watching.append(self.reach)
+        current().watch(self.reach)
 
     def finish(self, *values: object) -> None:
         """Note how a branch ends, and put the objects back for the other one."""

@@ -12,16 +12,21 @@ import dis
 import functools
 import inspect
 import re
-from collections.abc import Sequence
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from iris.errors import SourceError
 from iris.frontend import control_flow
 from iris.frontend.objects import is_of_users
-from iris.frontend.tracing import error_here
+from iris.frontend.tracing import error_at, error_here
 
 _Function = ast.FunctionDef | ast.Lambda
+_DEEPEST = 20_000  # calls within calls: several for each level of syntax
+_recurring = threading.Lock()  # the limit is that of all threads
 
 
 def rewritten(function: FunctionType, runtime: ModuleType) -> FunctionType:
@@ -71,6 +76,31 @@ def _of_users_rewritten(function: FunctionType, runtime: ModuleType) -> Function
 @functools.lru_cache(maxsize=1024)
 def _rewritten(old: CodeType, file: str, class_around: str | None) -> CodeType:
     """The rewritten code of some code; equal code may be of two files, or of two classes."""
+    try:
+        with _deep_syntax():
+            return _compiled_anew(old, file, class_around)
+    except RecursionError:
+        raise error_at(
+            SourceError,
+            f"{old.co_name}: an expression is nested too deeply; divide it into statements",
+            file,
+            old.co_firstlineno,
+        ) from None
+
+
+@contextmanager
+def _deep_syntax() -> Iterator[None]:
+    """Let functions recur over syntax as deep as Python compiles, as of a sum of 1000 terms."""
+    with _recurring:
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _DEEPEST))
+        try:
+            yield
+        finally:
+            sys.setrecursionlimit(limit)
+
+
+def _compiled_anew(old: CodeType, file: str, class_around: str | None) -> CodeType:
     head = _syntax(old, class_around)
     if head is None:
         raise SourceError(

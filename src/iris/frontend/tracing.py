@@ -17,6 +17,7 @@ import numpy as np
 
 from iris.errors import (
     ArgumentError,
+    ControlFlowError,
     LanguageError,
     SourceSpot,
     TypeMistake,
@@ -34,6 +35,8 @@ Result = TypeVar("Result")
 # Where code is that the user has not written: NumPy's, too, calls what traces.
 _NOT_THE_USERS = (str(Path(__file__).resolve().parent.parent), str(Path(np.__file__).parent))
 _state = threading.local()
+
+_MOST_REGIONS = 128  # within each other: the Metal compiler takes 256 brackets
 
 
 class Watching(Protocol):
@@ -57,6 +60,17 @@ class Tracer:
         self.numbers: dict[Value, VariableNumber | bool] = {}
         # Objects with what they held and what they hold since their numbers are known again.
         self.marked: list[tuple[object, Mapping[Any, object], Mapping[Any, object]]] = []
+
+    def watch(self, watching: Watching) -> None:
+        """Open a region, which watches objects."""
+        if len(self.watching) == _MOST_REGIONS:
+            raise error_here(
+                ControlFlowError,
+                f"over {_MOST_REGIONS} loops and branches of traced conditions are within each "
+                "other, as each elif, and, or is within those before it; join conditions with & "
+                "and |, or choose with iris.where",
+            )
+        self.watching.append(watching)
 
     def emit(self, op: Op) -> Value:
         """Put an op of one result in place, with the user's line."""
