@@ -233,6 +233,57 @@ def ticket_before_part(Ticket, Parts, Out, PROGRAMS: iris.constexpr):
         iris.store(Out, iris.sum(iris.load(Parts + iris.arange(0, PROGRAMS))))
 
 
+# A lock that is tried; nobody waits.
+
+
+@iris.kernel
+def tried_in_a_loop(count, Lock, Out):
+    at = iris.arange(0, 64)
+    for i in range(count):
+        if i == iris.program_id(0) and iris.atomic_cas(Lock, 0, 1) == 0:
+            iris.store(Out + at, at)
+            iris.atomic_exchange(Lock, 0)
+
+
+@iris.kernel
+def tried_and_kept(count, Count, Out):
+    for i in range(count):
+        if iris.atomic_add(Count, 1) % 2 == 1:
+            iris.store(Out, i)
+
+
+# What stands before an atomic is in order with what stands after one that finds it, and is used.
+
+
+@iris.kernel
+def counter_reset_plainly(Done, PROGRAMS: iris.constexpr):
+    if iris.atomic_add(Done, 1) == PROGRAMS - 1:
+        iris.store(Done, 0)
+
+
+@iris.kernel
+def flag_taken_back_plainly(Flag, Out):
+    if iris.program_id(0) == 0:
+        iris.store(Out, 1)
+        iris.atomic_exchange(Flag, 1)
+    else:
+        while iris.load(Flag, volatile=True) == 0:
+            pass
+        iris.store(Flag, 0)
+
+
+@iris.kernel
+def nobody_looks(Count, Data, Out):
+    program = iris.program_id(0)
+    if program == 0:
+        iris.store(Data, 1)
+    iris.atomic_add(Count, 1)
+    if program == 2:
+        iris.store(Out, iris.load(Data))
+    if iris.atomic_add(Count, 1) == 5:
+        iris.store(Data, 2)
+
+
 # A scan in which each program looks back at those before it.
 
 
@@ -295,6 +346,7 @@ RIGHT = {
         last_reads_what_atomics_wrote, 4, _zeros(1, 64, 1), [4 * 2016], {"PROGRAMS": 4}
     ),
     "last writes over": Case(last_writes_over, 4, _zeros(1, 256), 256 * [4], {"PROGRAMS": 4}),
+    "tried in a loop": Case(tried_in_a_loop, 3, lambda: [4, *_zeros(1, 64)()], range(64)),
     "look back": Case(look_back, 4, _scanned, np.cumsum(np.arange(128)), SCAN),
 }
 #: What programs use in no order.
@@ -307,6 +359,10 @@ RACY = {
     "plain flag": Case(plain_flag, 3, _zeros(1, 1, 3)),
     "last but one reduces": Case(last_but_one_reduces, 4, _zeros(1, 4, 1), None, {"PROGRAMS": 4}),
     "ticket before part": Case(ticket_before_part, 4, _zeros(1, 4, 1), None, {"PROGRAMS": 4}),
+    "tried and kept": Case(tried_and_kept, 3, lambda: [4, *_zeros(1, 1)()]),
+    "counter reset plainly": Case(counter_reset_plainly, 3, _zeros(1), None, {"PROGRAMS": 3}),
+    "flag taken back plainly": Case(flag_taken_back_plainly, 2, _zeros(1, 1)),
+    "nobody looks": Case(nobody_looks, 3, _zeros(1, 1, 1)),
     "look back too early": Case(look_back_too_early, 4, _scanned, None, SCAN),
 }
 #: What waits for ever, and for which element.

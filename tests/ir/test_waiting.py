@@ -135,7 +135,28 @@ def test_programs_share_what_one_stores_and_another_asks_for() -> None:
     store, load = "tile.store %D, %n, %n\n", "%d: i32 = tile.load %D, %c0\n"
     counts = "%t: i32 = tile.atomic add %L, %c0, %c1\n"
     asks = counts + "tile.store %D, %t, %t\n"
-    assert shares_memory(function(asks + load))
+    assert shares_memory(function(store + counts + "tile.store %D, %n, %t\n"))
     assert shares_memory(function(dedent(LOCK) + store))
     assert not shares_memory(function(store + load + counts))  # whose result nobody uses
     assert not shares_memory(function(asks))
+    assert not shares_memory(function(asks + load))  # which nobody is told of
+    assert not shares_memory(
+        function(store + load + asks.replace("tile.store %D", "tile.store %L"))
+    )
+
+
+def test_an_op_that_runs_again_may_follow_itself() -> None:
+    asks = "%t: i32 = tile.atomic add %L, %c0, %c1\ntile.store %D, %n, %t\n"
+    free = "%free: bool = compare eq %t, %c0\n"
+    inside = "%t: i32 = tile.atomic_cas %L, %c0, %c0, %c1\n" + free
+
+    def branch(then: str, otherwise: str = "") -> str:
+        return f"if %free {{\n{then}  yield\n}} else {{\n{otherwise}  yield\n}}\n"
+
+    store, give = "tile.store %D, %c0, %c1\n", "%u: i32 = tile.atomic exchange %L, %c0, %c0\n"
+    assert not shares_memory(function(asks))
+    assert shares_memory(function(f"for %c0, %n, %c1 (%i: i32) {{\n{asks}  yield\n}}\n"))
+    assert shares_memory(function(inside + branch(store + give)))
+    assert shares_memory(function(inside + branch(store) + give))
+    assert not shares_memory(function(inside + branch(give + store)))
+    assert not shares_memory(function(inside + branch(store, give)))

@@ -76,6 +76,12 @@ class View:
                 return conflict
         return None
 
+    def find(self, index: Array, stamps: Array) -> None:
+        """Notes in the shadow which elements are asked for that atomic ops may have written."""
+        assert self.shadow is not None
+        for units in self._units(index):
+            self.shadow.find(units, stamps)
+
     def leave(self, index: Array, stamps: Array) -> None:
         """Notes in the shadow to which elements atomic ops have written."""
         assert self.shadow is not None
@@ -164,8 +170,11 @@ class Shadow:
             second[units[others]] = stamps[others]
         return None
 
+    def find(self, units: Array, stamps: Array) -> None:
+        """Notes that units are asked for: here, what that orders is not followed."""
+
     def leave(self, units: Array, stamps: Array) -> None:
-        """Notes that atomic ops have written to units: here, what that orders is not followed."""
+        """Notes that atomic ops have written to units."""
 
     def _differ(self, noted: Array, stamps: Array) -> Array | None:
         """Where two stamps are those of different programs."""

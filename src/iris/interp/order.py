@@ -1,12 +1,13 @@
 """What atomic ops order: who used each element, and what is in no order with what.
 
 Each program has a clock: up to which of the accesses of each program its own ones come after.  An
-atomic op that writes leaves the clock of its program with the element; one that finds what another
-wrote, or a volatile load, takes on the clock that is left there.
+atomic op that writes leaves the clock of its program with the element; one whose result is used, or
+a volatile load, takes on the clock that is left there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -70,10 +71,6 @@ class OrderedShadow(Shadow):
             return None
         program = self.site_and_program(int(stamps[0]))[1]
         clock = self.clocks.of(program, self.programs)
-        if use in (Use.ATOMIC, Use.ATOMIC_READ):
-            found = (self.left.get(unit) for unit in units.tolist())
-            for left in {id(x): x for x in found if x is not None}.values():
-                np.maximum(clock, left, out=clock)
         for earlier in _CLASHES[use]:
             noted = self.rows[earlier][:, units]
             late = ~self._comes_after(noted, program, clock)
@@ -83,14 +80,31 @@ class OrderedShadow(Shadow):
         self._note(use, units, stamps, program, clock)
         return None
 
+    def find(self, units: Array, stamps: Array) -> None:
+        """Notes that a program asks what atomic ops wrote to units."""
+        if not len(units):
+            return
+        program = self.site_and_program(int(stamps[0]))[1]
+        clock = self.clocks.of(program, self.programs)
+        for left in self._left_with(units):
+            np.maximum(clock, left, out=clock)
+
     def leave(self, units: Array, stamps: Array) -> None:
-        """Notes that atomic ops have written to units."""
+        """Notes that atomic ops have written to units: with what is before them, not with them."""
         if not len(units):
             return
         program = self.site_and_program(int(stamps[0]))[1]
         clock = self.clocks.of(program, self.programs).copy()
-        clock[program] = self.clocks.now + 1
+        clock[program] = self.clocks.now
+        # What others left stays: this is made of what they wrote.
+        for left in self._left_with(units):
+            np.maximum(clock, left, out=clock)
         self.left.update(dict.fromkeys(units.tolist(), clock))
+
+    def _left_with(self, units: Array) -> Iterable[Array]:
+        """The clocks, each once, that atomic ops left with units."""
+        found = (self.left.get(unit) for unit in units.tolist())
+        return {id(x): x for x in found if x is not None}.values()
 
     def _comes_after(self, noted: Array, program: int, clock: Array) -> Array:
         """Whether what a program does comes after uses that are noted."""

@@ -352,6 +352,8 @@ def _stamps(frame: Frame, op: Op, view: View, rank: int) -> Array:
 
 def _note(frame: Frame, op: Op, view: View, use: Use, index: Array, stamps: Array) -> None:
     """Notes accesses, and reports it if another program's are in their way."""
+    if use in (Use.ATOMIC, Use.ATOMIC_READ) and asks_others(op):
+        view.find(index, stamps)
     conflict = view.touch(use, index, stamps)
     if conflict is None:
         return

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 
 from iris.ir import metal
 from iris.ir.control import For, Func, While
-from iris.ir.core import Op, Value
+from iris.ir.core import Op, Region, Value
 from iris.ir.effects import Resource, asks_others, effects_within, may_alias, reads, writes
 from iris.ir.types import Ptr, Threadgroup
 
@@ -38,23 +38,68 @@ def waiting_loops(function: Func) -> list[While]:
 
 
 def shares_memory(function: Func) -> bool:
-    """Whether programs may give each other, by atomic ops or volatile loads, what they write: what
-    one op writes, another that is neither of these loads, or writes over."""
-    if not any(map(asks_others, function.walk())):
-        return False
+    """Whether atomic ops or volatile loads may order what programs do to memory: an access, an
+    atomic op that writes after it, and in another program an op that asks, then an access that
+    clashes with the first."""
     touching = [op for op in function.walk() if not op.touches_nothing]
+    asking = list(filter(asks_others, touching))
     written = [(op, v) for op in touching for v in _arrays(writes(op.effects()))]
-    if not written:
+    if not asking or not written:
         return False
+    if waiting_loops(function):
+        return True
+    order = _Order(function)
+    telling = [op for op, _ in written if _shows_memory(op)]
+    told = {op for op in touching if any(order.may_follow(x, op) for x in telling)}
+    learned = {op for op in touching if any(order.may_follow(op, x) for x in asking)}
     touched = [(op, v) for op in touching for v in _touched_plainly(op)]
-    return bool(waiting_loops(function)) or any(
-        a is not b and may_alias(v, w) for a, v in touched for b, w in written
+    return any(
+        may_alias(v, w)
+        for a, v in touched
+        for b, w in written
+        if (a in told and b in learned) or (b in told and a in learned)
     )
 
 
+def _shows_memory(op: Op) -> bool:
+    """Whether an op orders device memory for other programs: an atomic op, or a volatile load."""
+    return any(effect.resource is Resource.DEVICE for effect in op.effects())
+
+
 def _touched_plainly(op: Op) -> Iterator[Value]:
-    resources = [effect.resource for effect in op.effects()]
-    return _arrays(() if Resource.DEVICE in resources else resources)
+    if _shows_memory(op):
+        return iter(())
+    return _arrays(effect.resource for effect in op.effects())
+
+
+class _Order:
+    """Which ops of a function a program may come to after which."""
+
+    def __init__(self, function: Func):
+        self._numbers = {op: number for number, op in enumerate(function.walk())}
+
+    def may_follow(self, later: Op, earlier: Op) -> bool:
+        """Whether a program may come to an op after another, or to the same op again."""
+        around = [op for op in _around(later) if earlier.is_inside(op)]
+        if any(op.loops for op in around):
+            return True
+        return self._numbers[earlier] < self._numbers[later] and (
+            _branch(earlier, around[0]) is _branch(later, around[0])
+        )
+
+
+def _around(op: Op) -> Iterator[Op]:
+    """The ops around an op, the innermost first."""
+    while op.parent_op is not None:
+        op = op.parent_op
+        yield op
+
+
+def _branch(op: Op, around: Op) -> Region | None:
+    """The region, of an op around another op, that this is in."""
+    while op.parent_op is not None and op.parent_op is not around:
+        op = op.parent_op
+    return op.parent
 
 
 def stands_still(loop: While) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from iris.ir import math, metal, tile
 from iris.ir.control import If, While, Yield
 from iris.ir.core import Op, Region, Value
+from iris.ir.effects import asks_others
 from iris.ir.layout.linear import REGISTER, LinearLayout
 from iris.ir.math import Predicate, element_type
 from iris.ir.tile import AtomicKind
@@ -89,7 +90,8 @@ def _each(
 
     at.fence()
     old = at.each(count, 1, body)[0]
-    at.fence()
+    if asks_others(op):
+        at.fence()
     if not op.result.users:
         return [old]
     return [_to_all(at, old, layout)]
