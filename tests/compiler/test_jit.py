@@ -47,6 +47,20 @@ def test_buffers_in_buffers_out(device: str) -> None:
     np.testing.assert_array_equal(found.numpy(), X * 4)
 
 
+def test_the_text_is_the_same_each_time() -> None:
+    """A text that changed would find nothing of itself in the cache of compiled kernels."""
+
+    def smooth(x: Array) -> Array:
+        for _ in range(4):
+            around = np.pad(x, 1)
+            x = around[:-2] + x + around[2:]
+        return x
+
+    # Each on its own objects: what depends on their addresses differs.
+    texts = {compilation.msl for compilation in [iris.jit(smooth).lower(X[0]) for _ in range(3)]}
+    assert len(texts) == 1
+
+
 def test_trees() -> None:
     @iris.jit
     def function(pair: tuple[Array, dict[str, Array]], n: int) -> dict[str, Any]:

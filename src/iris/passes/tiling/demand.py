@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from iris.ir import graph
 from iris.ir.core import Value
@@ -34,8 +34,36 @@ class Within:
         return self.index.high < self.low or self.high <= self.index.low
 
 
-Guard: TypeAlias = frozenset[Within]
-ALWAYS: Guard = frozenset()
+class Guard(AbstractSet[Within]):
+    """Conditions that all hold.
+
+    They stay in the order in which they were required, so that compiling a function again gives the
+    same text; a guard equals another one of the same conditions in any order.
+    """
+
+    __slots__ = ("_conditions", "_hashed")
+
+    def __init__(self, conditions: Iterable[Within] = ()):
+        self._conditions = dict.fromkeys(conditions)
+        self._hashed = hash(frozenset(self._conditions))
+
+    def __contains__(self, condition: object) -> bool:
+        return condition in self._conditions
+
+    def __iter__(self) -> Iterator[Within]:
+        return iter(self._conditions)
+
+    def __len__(self) -> int:
+        return len(self._conditions)
+
+    def __hash__(self) -> int:
+        return self._hashed
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Guard) and self._conditions == other._conditions
+
+
+ALWAYS = Guard()
 
 
 class Demand:
@@ -70,15 +98,15 @@ class Demand:
 
     def where(self, *conditions: Within) -> Demand:
         """The same element, needed only where some conditions hold, too."""
-        guard = self.guard | {c for c in conditions if not c.is_certain}
-        return Demand(self.value, self.at, guard)
+        guard = [*self.guard, *(c for c in conditions if not c.is_certain)]
+        return Demand(self.value, self.at, Guard(guard))
 
     def alone(self) -> Demand:
         """The same element without what says of other axes where it is needed."""
         own = axes_of(self.at).keys()
         conditions = [(c, axes_of([c.index])) for c in self.guard]
         guard = [c for c, axes in conditions if not axes or not own.isdisjoint(axes)]
-        return Demand(self.value, self.at, frozenset(guard))
+        return Demand(self.value, self.at, Guard(guard))
 
     def of(self, value: Value, at: tuple[Index, ...] | None = None) -> Demand:
         """An element of another tensor, needed where this one is."""

@@ -213,7 +213,7 @@ class Substitution:
         return Within(self.index(old.index), old.low, old.high)
 
     def guard(self, old: Guard) -> Guard:
-        return frozenset(map(self.within, old)) if old else old
+        return Guard(map(self.within, old)) if old else old
 
     def axes(self, old: Iterable[Axis]) -> tuple[Axis, ...]:
         return tuple(axes_of([self._formulas.get(axis) or Index.of(axis) for axis in old]))

@@ -11,7 +11,16 @@ from iris.ir.core import OPS, Op, Value
 from iris.ir.literal import encode
 from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind
-from iris.passes.tiling.demand import Demand, Unfit, Within, address, axes_of, indices_of, places
+from iris.passes.tiling.demand import (
+    Demand,
+    Guard,
+    Unfit,
+    Within,
+    address,
+    axes_of,
+    indices_of,
+    places,
+)
 from iris.passes.tiling.demands import Demands, rules
 from iris.passes.tiling.index import Axis, Index, divide
 from iris.passes.tiling.recipes import (
@@ -151,7 +160,7 @@ def scan(op: graph.Scan, demand: Demand, demands: Demands) -> Recipe:
     # What comes before is needed, too, wherever one element is.
     elsewhere = [c for c in demand.guard if not axes_of([c.index]).keys() & {*axes}]
     bounds = zip(demand.at, demand.shape, strict=True)
-    inner = Demand(op.x, demand.at, frozenset(elsewhere)).where(
+    inner = Demand(op.x, demand.at, Guard(elsewhere)).where(
         *[Within(i, 0, size) for i, size in bounds]
     )
     return Running(axes, op.kind, inner)
