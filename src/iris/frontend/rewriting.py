@@ -34,7 +34,9 @@ def rewritten(function: FunctionType, runtime: ModuleType) -> FunctionType:
     old = function.__code__
     if control_flow.RUNTIME in old.co_freevars:  # defined in a function that is rewritten
         return function
-    code = _rewritten(old, old.co_filename, _class_around(function.__qualname__))
+    # From 3.11 on, code has a path of its own: that of a function may be of one that it wraps.
+    path = getattr(old, "co_qualname", function.__qualname__)
+    code = _rewritten(old, old.co_filename, _class_around(path))
     known = dict(zip(old.co_freevars, function.__closure__ or (), strict=True))
     known[control_flow.RUNTIME] = _cell(runtime)
     closure = tuple([known[name] for name in code.co_freevars])
