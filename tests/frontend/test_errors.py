@@ -5,8 +5,11 @@ Each case is a kernel with its mistake on the line marked `# here`.  `pytest -s`
 
 from __future__ import annotations
 
+import copy
 import linecache
 import math
+import pickle
+import random
 import runpy
 import sys
 from collections.abc import Callable
@@ -350,6 +353,78 @@ def formatted(X, n):
     print(f"{n:.2f}")  # here
 
 
+def key_of_a_dict(X, n):
+    iris.store(X, {n: 1}[n])  # here
+
+
+def pointer_as_a_key(X, n):
+    iris.store(X, {X: 1})  # here
+
+
+def pointer_in_a_tuple(X, n):
+    iris.store(X, 1.0 if X in (1, 2) else 2.0)  # here
+
+
+def value_in_a_tuple(X, n):
+    iris.store(X, 1.0 if n in (1, 2) else 2.0)  # here
+
+
+def pointer_rounded(X, n):
+    iris.store(X, round(X))  # here
+
+
+def pointer_formatted(X, n):
+    print(f"{X:.3}")  # here
+
+
+def power_of_a_number_with_a_modulus(X, n):
+    iris.store(X, pow(2, n, 5))  # here
+
+
+def complex_of_a_traced_value(X, n):
+    iris.store(X, complex(n))  # here
+
+
+def array_of_numpy(X, n):
+    iris.store(X, np.array([n, 1]))  # here
+
+
+def choice_of_numpy(X, n):
+    iris.store(X, np.where(n > 1, n, 1))  # here
+
+
+def array_plus_a_tile(X, n):
+    iris.store(X, np.zeros(3) + n)  # here
+
+
+def numpy_function_of_a_pointer(X, n):
+    iris.store(X, np.sqrt(X))  # here
+
+
+def call_of_a_value(X, n):
+    iris.store(X, n(1))  # here
+
+
+def text_of_values(X, n):
+    print("".join([n]))  # here
+
+
+def in_pythons_library(X, n):
+    iris.store(X, random.randint(0, n))  # here
+
+
+def deleted_element(X, n):
+    del n[0]  # here
+
+
+def deleted_attribute(X, n):
+    del n.value  # here
+
+
+def written_away(X, n):
+    pickle.dumps(n)  # here
+
+
 CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (f64_dtype, DTypeError, "Apple GPUs have no f64; use f32"),
     (unknown_dtype, DTypeError, "no dtype is called 'f31'"),
@@ -417,6 +492,24 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (rounded_by_python, LanguageError, "write iris.round(x)"),
     (floor_of_math, LanguageError, "write iris.floor(x)"),
     (formatted, LanguageError, "print it with iris.device_print"),
+    (key_of_a_dict, LanguageError, "a traced i32 is no key of a dict or set"),
+    (pointer_as_a_key, PointerError, "the pointer X is no number"),
+    (pointer_in_a_tuple, PointerError, "the pointer X is no number"),
+    (value_in_a_tuple, ControlFlowError, "(x == a) | (x == b)"),
+    (pointer_rounded, PointerError, "the pointer X is no number"),
+    (pointer_formatted, LanguageError, "unsupported format string passed to Pointer"),
+    (power_of_a_number_with_a_modulus, LanguageError, "for ** or pow(): 'int', 'Traced', 'int'"),
+    (complex_of_a_traced_value, ControlFlowError, "complex() needs a number"),
+    (array_of_numpy, LanguageError, "NumPy makes no array of a traced i32"),
+    (choice_of_numpy, LanguageError, "NumPy makes no array of a traced bool"),
+    (array_plus_a_tile, LanguageError, "a ndarray cannot be computed with in a kernel"),
+    (numpy_function_of_a_pointer, LanguageError, "np.sqrt does not work on the pointer X"),
+    (call_of_a_value, LanguageError, "'Traced' object is not callable"),
+    (text_of_values, LanguageError, "compute with operators and iris's words"),
+    (in_pythons_library, ControlFlowError, "needs a number while the kernel is traced"),
+    (deleted_element, LanguageError, "a tile is never changed"),
+    (deleted_attribute, LanguageError, "a tile is never changed"),
+    (written_away, LanguageError, "cannot be written or sent away"),
     (zero_step, ControlFlowError, "the step of a range must not be 0"),
 ]
 
@@ -600,6 +693,16 @@ def test_names_that_do_not_exist_stay_attribute_errors() -> None:
     out = np.zeros(1, np.float32)
     probes[1](out, 1)
     assert out[0] == 2
+
+
+def test_what_never_changes_is_its_own_copy() -> None:
+    @iris.kernel
+    def copies(X, n):
+        iris.store(copy.copy(X) + np.int32(1), copy.deepcopy([n])[0])
+
+    out = np.zeros(2, np.float32)
+    copies[1](out, 4)
+    assert out.tolist() == [0, 4]
 
 
 def test_a_grid_may_be_a_list() -> None:

@@ -15,7 +15,7 @@ from iris.frontend.assignment import drop_updates, unmark
 from iris.frontend.language import constexpr
 from iris.frontend.rewriting import rewritten
 from iris.frontend.specs import ArraySpec, ScalarSpec
-from iris.frontend.tracing import column_of, current, error_at, error_here, is_users, trace_into
+from iris.frontend.tracing import current, error_at, error_from, error_here, refusal, trace_into
 from iris.frontend.values import Pointer, Traced, describe
 from iris.ir import math
 from iris.ir.attributes import legal_name
@@ -127,12 +127,15 @@ class TileFunction:
         try:
             return body(**passed)
         except NameError as error:
-            raise _name_error(error) from error
-        except AttributeError as error:
-            ours = getattr(error.obj, "__name__", None) == __package__.split(".")[0]
-            if ours or isinstance(error.obj, (Traced, Pointer)):
-                raise _name_error(error) from error
-            raise
+            raise error_from(error, str(error)) from error
+        except (AttributeError, TypeError, ValueError) as error:
+            ours = getattr(getattr(error, "obj", None), "__name__", None)
+            if ours == __package__.split(".")[0]:
+                raise error_from(error, str(error)) from error
+            refused = refusal(error, (Traced, Pointer), "compute with operators and iris's words")
+            if refused is None:
+                raise
+            raise refused from error
         except RecursionError as error:
             raise self.error(
                 LanguageError, "a function it calls calls itself without end, or calls are too deep"
@@ -171,21 +174,6 @@ def _check_scopes(region: Region, visible: set[Value]) -> None:
         visible.update(op.results)
         here.extend(op.results)
     visible.difference_update(here)
-
-
-def _name_error(error: NameError | AttributeError) -> UserError:
-    """A name that does not exist, at the user's line."""
-    frame = None
-    trace = error.__traceback__
-    while trace is not None:
-        if is_users(trace.tb_frame):
-            frame, line, instruction = trace.tb_frame, trace.tb_lineno, trace.tb_lasti
-        trace = trace.tb_next
-    message = str(error)
-    if frame is None:
-        return LanguageError(message)
-    column = column_of(frame.f_code, instruction)
-    return error_at(LanguageError, message, frame.f_code.co_filename, line, column)
 
 
 def _call_error(error: TypeError, function: TileFunction) -> Exception:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import linecache
+import re
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,6 +36,7 @@ Result = TypeVar("Result")
 
 # Where code is that the user has not written: NumPy's, too, calls what traces.
 _NOT_THE_USERS = (str(Path(__file__).resolve().parent.parent), str(Path(np.__file__).parent))
+_LIBRARY = sysconfig.get_path("stdlib")
 _state = threading.local()
 
 _MOST_REGIONS = 128  # within each other: the Metal compiler takes 256 brackets
@@ -166,8 +169,11 @@ class at_line:
 
 
 def is_users(frame: FrameType) -> bool:
-    """Whether a frame is not of Iris or of NumPy."""
-    return not frame.f_code.co_filename.startswith(_NOT_THE_USERS)
+    """Whether a frame is not of Iris, of NumPy, or of Python's own library."""
+    file = frame.f_code.co_filename
+    if file.startswith(_NOT_THE_USERS):
+        return False
+    return not file.startswith(_LIBRARY) or "-packages" in file
 
 
 def user_frame() -> FrameType | None:
@@ -197,6 +203,32 @@ def error_at(
 ) -> Error:
     """An error at a line; without a column, at its first character."""
     return kind(message, SourceSpot.of_line(file, line, column))
+
+
+def refusal(error: Exception, kinds: tuple[type, ...], instead: str) -> UserError | None:
+    """What Python says of values of these kinds, as an error at the user's line; None if it is
+    about something else."""
+    is_theirs = isinstance(getattr(error, "obj", None), kinds)
+    if is_theirs:
+        return error_from(error, str(error))
+    names = "|".join([kind.__name__ for kind in kinds])
+    if not re.search(rf"\b({names})\b", str(error)):
+        return None
+    return error_from(error, f"Python cannot do this with what is traced: {error}; {instead}")
+
+
+def error_from(error: Exception, message: str) -> UserError:
+    """An error at the line of the user's at which one of Python's was raised."""
+    frame = None
+    trace = error.__traceback__
+    while trace is not None:
+        if is_users(trace.tb_frame):
+            frame, line, instruction = trace.tb_frame, trace.tb_lineno, trace.tb_lasti
+        trace = trace.tb_next
+    if frame is None:
+        return LanguageError(message)
+    column = column_of(frame.f_code, instruction)
+    return error_at(LanguageError, message, frame.f_code.co_filename, line, column)
 
 
 def running_text() -> str:

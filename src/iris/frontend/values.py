@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn, TypeAlias
 
@@ -38,14 +38,15 @@ class Traced:
     """A tile or a scalar of the program being traced."""
 
     __slots__ = ("value",)
-    __hash__ = None  # type: ignore[assignment]
     value: Value
 
     def __init__(self, value: Value):
         object.__setattr__(self, "value", value)
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
+    def _reject_change(self, *change: object) -> NoReturn:
         raise error_here(LanguageError, "a tile is never changed; make another, as with iris.where")
+
+    __setattr__ = __delattr__ = __setitem__ = __delitem__ = _reject_change
 
     @property
     def dtype(self) -> DType:
@@ -103,12 +104,16 @@ class Traced:
         raise error_here(
             ControlFlowError,
             f"{self} cannot be a condition here: only if, while, and, or, not and the like in the "
-            "text of a kernel and of the functions that it calls take one; for min, max, assert "
-            "there are iris.minimum, iris.maximum, iris.device_assert",
+            "text of a kernel and of the functions that it calls take one; for min, max, assert, "
+            "x in (a, b) there are iris.minimum, iris.maximum, iris.device_assert, "
+            "(x == a) | (x == b)",
         )
 
     def __index__(self) -> int:
         self._no_number("this")
+
+    def __complex__(self) -> complex:
+        self._no_number("complex()")
 
     def __int__(self) -> int:
         self._no_number("int()")
@@ -142,21 +147,37 @@ class Traced:
     def __len__(self) -> int:
         raise error_here(LanguageError, f"{self} has no len(); its shape is {self.shape}")
 
-    def __setitem__(self, key: object, value: object) -> None:
-        raise error_here(LanguageError, "a tile is never changed; make another, as with iris.where")
+    def __copy__(self, seen: object = None) -> Traced:
+        return self
+
+    __deepcopy__ = __copy__
+
+    def __hash__(self) -> int:
+        raise error_here(
+            LanguageError,
+            f"{self} is no key of a dict or set: its value is known only when the kernel runs",
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise error_here(
+            LanguageError,
+            f"{self} cannot be written or sent away: its value is known only when the kernel runs",
+        )
 
     def __matmul__(self, other: object) -> NoReturn:
         raise error_here(LanguageError, "for the product of matrices write iris.dot(a, b)")
 
     __rmatmul__ = __matmul__
 
+    def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
+        raise error_here(
+            LanguageError,
+            f"NumPy makes no array of {self}, which is known only when the kernel runs; compute "
+            "with operators and iris's words",
+        )
+
     def __array_ufunc__(self, function: Any, method: str, *operands: Any, **options: Any) -> Any:
-        """NumPy's functions: those that are operators work, so that `np.float32(2) * x` does."""
-        name = function.__name__
-        apply = getattr(operator, _NUMPY_OPERATORS.get(name, name), None)
-        if apply is None or method != "__call__" or options or len(operands) != 2:
-            raise error_here(LanguageError, f"np.{name} does not work on {self}{_instead(name)}")
-        return apply(*[x.item() if isinstance(x, np.generic) else x for x in operands])
+        return _call_ufunc(self, function, method, operands, options)
 
     # Operators, added below.
 
@@ -173,6 +194,22 @@ class Traced:
         if self.dtype.is_float:
             raise error_here(DTypeError, f"~ is for integers and bools, not {self.dtype}")
         return emit(math.Not(self.value))
+
+
+def _call_ufunc(
+    x: Traced | Pointer, function: Any, method: str, operands: Sequence[Any], options: Any
+) -> Any:
+    """NumPy's functions: those that are operators work, so that `np.float32(2) * x` does."""
+    name = function.__name__
+    apply = getattr(operator, _NUMPY_OPERATORS.get(name, name), None)
+    if apply is None or method != "__call__" or options or len(operands) != 2:
+        raise error_here(LanguageError, f"np.{name} does not work on {x}{_instead(name)}")
+    # An array would ask NumPy again.
+    return apply(*[as_traced(y) if isinstance(y, np.ndarray) else _item(y) for y in operands])
+
+
+def _item(x: Any) -> Any:
+    return x.item() if isinstance(x, np.generic) else x
 
 
 _NUMPY_OPERATORS = {
@@ -542,7 +579,6 @@ class Pointer:
     """An array argument, maybe with an offset: `X + offsets`.  There are no pointer tiles."""
 
     __slots__ = ("base", "name", "offset", "spec")
-    __hash__ = None  # type: ignore[assignment]
     base: Value
     name: str
     offset: Traced | None
@@ -552,8 +588,10 @@ class Pointer:
         for slot, value in zip(self.__slots__, (base, name, offset, spec), strict=True):
             object.__setattr__(self, slot, value)
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
+    def _reject_change(self, *change: object) -> NoReturn:
         raise error_here(PointerError, "a pointer is never changed; add offsets to get another")
+
+    __setattr__ = __delattr__ = _reject_change
 
     def at(self, offset: Traced) -> Pointer:
         """Another element of the same array."""
@@ -595,12 +633,20 @@ class Pointer:
             PointerError, f"a pointer is not indexed; use iris.store({self.name} + offsets, value)"
         )
 
-    def _reject(self, *other: object) -> NoReturn:
+    def _reject(self, *other: object, **options: object) -> NoReturn:
         raise error_here(
             PointerError,
             f"the pointer {self.name} is no number: only offsets are added to it; its elements are "
             f"iris.load({self.name} + offsets)",
         )
+
+    def __array_ufunc__(self, function: Any, method: str, *operands: Any, **options: Any) -> Any:
+        return _call_ufunc(self, function, method, operands, options)
+
+    def __copy__(self, seen: object = None) -> Pointer:
+        return self
+
+    __deepcopy__ = __copy__
 
     def __repr__(self) -> str:
         return f"the pointer {self.name}"
@@ -619,8 +665,12 @@ _BINARY: tuple[str, ...] = (
     "xor",
 )
 _BINARY += ("lshift", "rshift")
-_OTHERS = ("lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "bool", "index", "float", "int")
-for _word in (*_BINARY, *[f"r{word}" for word in _BINARY], "rsub", *_OTHERS, "iter", "len"):
+_OTHERS: tuple[str, ...] = (
+    *("lt", "le", "eq", "ne", "gt", "ge", "neg", "pos", "abs", "invert", "bool", "index", "float"),
+    *("int", "complex", "round", "trunc", "floor", "ceil", "iter", "len", "hash", "array"),
+    *("reduce", "delitem"),
+)
+for _word in (*_BINARY, *[f"r{word}" for word in _BINARY], "rsub", *_OTHERS):
     setattr(Pointer, f"__{_word}__", Pointer._reject)
 
 

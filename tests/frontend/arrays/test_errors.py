@@ -6,6 +6,7 @@ messages.
 
 from __future__ import annotations
 
+import collections
 import math
 import pickle
 from collections.abc import Callable
@@ -742,8 +743,38 @@ def test_a_traced_array_after_its_trace() -> None:
     assert kept[0].shape == (4, 3)
 
 
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda x: pow(x, 2, 5), "pow takes no modulus here; write x ** n % m"),
+        (lambda x: pow(2, x, 5), "unsupported operand type(s) for ** or pow()"),
+        (lambda x: next(x), "'TracedArray' object is not an iterator; compute with operators"),
+        (lambda x: ord(x), "ord() expected string of length 1"),
+        (lambda x: x(), "'TracedArray' object is not callable"),
+        (lambda x: "".join([x]), "expected str instance, TracedArray found"),
+        (lambda x: x.__delitem__(0), "np.delete makes another"),
+        (lambda x: setattr(x, "foo", 1), "has no attribute 'foo'"),
+        (lambda x: collections.Counter([x]), "is no key of a dict or set"),
+    ],
+)
+def test_what_python_refuses(use: Callable[..., Any], message: str) -> None:
+    with pytest.raises(LanguageError) as caught:
+        trace(use, X)
+    assert message in caught.value.message
+    assert caught.value.spot is not None and caught.value.spot.file == __file__
+
+
+def test_errors_of_the_users_own_stay_as_they_are() -> None:
+    def refuses(x: Any) -> Any:
+        raise TypeError("of the user's own")
+
+    with pytest.raises(TypeError, match="of the user's own") as caught:
+        trace(refuses, X)
+    assert not isinstance(caught.value, UserError)
+
+
 def test_attributes_that_no_array_has() -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'foo'"):
+    with pytest.raises(LanguageError, match="has no attribute 'foo'"):
         trace(lambda x: x.foo, X)
 
 
@@ -759,6 +790,6 @@ def test_attributes_that_no_array_has() -> None:
     ],
 )
 def test_names_that_arrays_do_not_have(name: str, instead: str) -> None:
-    with pytest.raises(AttributeError, match=f"no attribute '{name}'") as error:
+    with pytest.raises(LanguageError, match=f"no attribute '{name}'") as error:
         trace(lambda x: getattr(x, name), X)
     assert instead in str(error.value)

@@ -19,7 +19,7 @@ from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.trees import Leaf, Tree, flatten
 from iris.frontend.arrays.values import traced
 from iris.frontend.plain import check_plain
-from iris.frontend.tracing import at_line, error_at, error_here, rules_as
+from iris.frontend.tracing import at_line, error_at, error_here, refusal, rules_as
 from iris.frontend.values import strong_dtype
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Location, Module, Value
@@ -198,11 +198,14 @@ class ArrayFunction:
                 left = left[count:]
         try:
             return self.function(*bound.args, **bound.kwargs)
-        except (TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             # Of what a traced array says, NumPy makes the cause of an error of its own.
             if isinstance(error.__cause__, UserError):
                 raise error.__cause__ from None
-            raise
+            refused = refusal(error, (TracedArray,), "compute with operators and NumPy's functions")
+            if refused is None:
+                raise
+            raise refused from error
 
     def _result(self, leaf: Leaf) -> TracedArray:
         """A result as a value of the graph, whatever it is in Python."""

@@ -204,6 +204,11 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __complex__(self) -> complex:
         self._no_number("complex()")
 
+    def __pow__(self, exponent: object, *modulus: object) -> Any:
+        if modulus:
+            raise error_here(LanguageError, "pow takes no modulus here; write x ** n % m")
+        return super().__pow__(exponent)
+
     def reject_use(self) -> NoReturn:
         raise error_here(
             LanguageError,
@@ -221,6 +226,11 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             LanguageError,
             "no array changes while a function is traced; x = x.at[index].set(values) makes "
             "another, and .add adds",
+        )
+
+    def __delitem__(self, key: object) -> None:
+        raise error_here(
+            LanguageError, "no array changes while a function is traced; np.delete makes another"
         )
 
     # Indexing and the methods of NumPy's arrays are in methods.py.
