@@ -533,7 +533,7 @@ def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     double[1](x, out, 8, device="interp")
     double[1](x, out, 8, device=Interpreter())
     assert (out == 2).all()
-    with pytest.raises(SettingError, match="there is no device 'gpu'; there are metal, interp, "):
+    with pytest.raises(ArgumentError, match="there is no device 'gpu'; there are metal, interp, "):
         double[1](x, out, 8, device="gpu")
     monkeypatch.setenv("IRIS_DEVICE", "gpu")
     with pytest.raises(SettingError, match="there is no device 'gpu'"):

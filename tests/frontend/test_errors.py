@@ -425,6 +425,14 @@ def written_away(X, n):
     pickle.dumps(n)  # here
 
 
+def greatest_of_two_numbers(X, n):
+    iris.store(X, iris.max(1, 2))  # here
+
+
+def greatest_of_three_numbers(X, n):
+    iris.store(X, iris.max(1, 2, 3))  # here
+
+
 CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (f64_dtype, DTypeError, "Apple GPUs have no f64; use f32"),
     (unknown_dtype, DTypeError, "no dtype is called 'f31'"),
@@ -510,6 +518,8 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (deleted_element, LanguageError, "a tile is never changed"),
     (deleted_attribute, LanguageError, "a tile is never changed"),
     (written_away, LanguageError, "cannot be written or sent away"),
+    (greatest_of_two_numbers, ShapeError, "1 has no axes; for max of two values, element by"),
+    (greatest_of_three_numbers, ShapeError, "write iris.maximum(a, b)"),
     (zero_step, ControlFlowError, "the step of a range must not be 0"),
 ]
 
@@ -579,6 +589,10 @@ def function_of_arrays(x):
         (lambda: plain[1](X, iris.f32, B=1), ArgumentError, "as n: iris.constexpr"),
         (lambda: plain[1](X, np.float32, B=1), ArgumentError, "as n: iris.constexpr"),
         (lambda: function_of_arrays[1](X), ArgumentError, "made with @iris.kernel"),
+        (lambda: plain.lower(X, 3, B=1), ArgumentError, "say grid= to lower and prepare"),
+        (lambda: plain.prepare(X, 3, B=1), ArgumentError, "say grid= to lower and prepare"),
+        (lambda: plain[1](X, 3, B=1, grid=2), ArgumentError, "the grid goes in brackets"),
+        (lambda: plain.warmup(X, 3, B=1, grid=2), ArgumentError, "the grid goes in brackets"),
         (lambda: iris.kernel(), ArgumentError, "write @iris.kernel without parentheses"),
         (lambda: iris.kernel(num_warps=2), ArgumentError, "write @iris.kernel without parenth"),
     ],
@@ -703,6 +717,53 @@ def test_what_never_changes_is_its_own_copy() -> None:
     out = np.zeros(2, np.float32)
     copies[1](out, 4)
     assert out.tolist() == [0, 4]
+
+
+def unknown_constant(constants: dict[str, Any]) -> Any:
+    return constants["M"]  # here
+
+
+def no_argument() -> int:
+    return 1
+
+
+def grid_of(sizes: Any) -> Callable[[dict[str, Any]], Any]:
+    def grid(constants: dict[str, Any]) -> Any:  # here
+        return sizes
+
+    return grid
+
+
+@pytest.mark.parametrize(
+    "use", [lambda g: plain[g](X, 3, B=1), lambda g: plain.lower(X, 3, B=1, grid=g)]
+)
+def test_a_grid_function_that_fails(use: Callable[..., Any]) -> None:
+    message = "the grid function unknown_constant failed: KeyError: 'M'; it is given .*{'B': 1}"
+    with pytest.raises(ArgumentError, match=message) as caught:
+        use(unknown_constant)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert caught.value.spot is not None
+    assert caught.value.spot.line == marked_line(unknown_constant)
+    with pytest.raises(ArgumentError, match="no_argument failed: TypeError") as caught:
+        use(no_argument)
+    assert caught.value.spot is not None and caught.value.spot.file == __file__
+
+
+@pytest.mark.parametrize(
+    "sizes", ["3", 2.0, (1, 2, 3, 4), -1, None, True, (), (1.0,), {1, 2}, np.array([1, 2]), 2**40]
+)
+def test_a_grid_function_of_no_grid(sizes: Any) -> None:
+    with pytest.raises(ArgumentError, match="the grid function grid: a grid ") as caught:
+        plain[grid_of(sizes)](X, 3, B=1)
+    assert caught.value.spot is not None
+    assert caught.value.spot.line == marked_line(grid_of)
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [(0, 0), (np.int64(1), 3), ((np.int32(1), 1), 3)])
+def test_a_grid_function_of_numpys_integers(sizes: Any, expected: int) -> None:
+    out = np.zeros(1, np.float32)
+    plain[grid_of(sizes)](out, 3, B=1)
+    assert out[0] == expected
 
 
 def test_a_grid_may_be_a_list() -> None:

@@ -200,14 +200,21 @@ def test_sizes_that_cannot_be_counted_are_refused(device: str, dtype: Any) -> No
         select(device).allocate(2**64 + 64)
 
 
-@pytest.mark.parametrize("shape", [1.5, "4", None, (1.5,), (2, "a"), np.array(2.0), -1, (2, -3)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *(1.5, "4", None, (1.5,), (2, "a"), np.array(2.0), -1, (2, -3)),
+        *({2, 3}, {2: 3}, b"ab", bytearray(b"ab"), iter([2, 3]), True, (2, True), frozenset([2])),
+    ],
+    ids=str,
+)
 def test_what_is_no_shape_is_told(shape: Any) -> None:
     with pytest.raises(ArgumentError, match=r"a shape is an int or|no size of a shape is negative"):
         iris.empty(shape)
 
 
 def test_what_is_a_shape() -> None:
-    for shape in (3, np.int8(3), (3,), [3], np.array([3]), np.array(3)):
+    for shape in (3, np.int8(3), (3,), [3], np.array([3]), np.array(3), range(3, 4)):
         assert iris.empty(shape).shape == (3,)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import iris
-from iris.errors import SettingError
+from iris.errors import ArgumentError, SettingError
 from iris.runtime import devices
 from iris.runtime.interpreters import Interpreter
 
@@ -53,10 +53,18 @@ def test_devices_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or _this_module())
     assert devices.Presence("absent", "buy one") in iris.devices()
     assert iris.empty(3, device="mine").device.name == "mine"
-    with pytest.raises(SettingError, match="the device 'absent' is not here: buy one"):
+    with pytest.raises(ArgumentError, match="the device 'absent' is not here: buy one"):
         iris.empty(3, device="absent")
-    with pytest.raises(SettingError, match=r"no device 'gpu'; there are .*interp, .*mine, absent"):
+    with pytest.raises(ArgumentError, match=r"no device 'gpu'; there are .*interp, .*mine, absent"):
         iris.empty(3, device="gpu")
+    with pytest.raises(ArgumentError, match="a device is given by its name, or is one; not 3"):
+        iris.empty(3, device=3)  # type: ignore[arg-type]
+
+
+def test_a_device_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IRIS_DEVICE", "gpu")
+    with pytest.raises(SettingError, match="no device 'gpu'; there are metal, interp"):
+        iris.empty(3)
 
 
 def test_threads_open_one_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from iris.compiler.compilation import Compilation, Options, dumps, entry_of, opt
 from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.decorated import Decorated
 from iris.frontend.function import TileFunction
-from iris.frontend.tracing import error_here, is_tracing
+from iris.frontend.tracing import error_at, error_from, error_here, is_tracing
 from iris.frontend.values import Traced
 from iris.ir.core import Level, Module, Value
 from iris.ir.effects import effects_within, writes
@@ -90,15 +90,16 @@ class Kernel(Decorated):
         name = self.function.name
         raise error_here(ArgumentError, f"launch the kernel with a grid: {name}[grid](...)")
 
-    def lower(self, *arguments: Any, grid: GridLike, **named: Any) -> Compilation:
+    def lower(self, *arguments: Any, grid: GridLike | None = None, **named: Any) -> Compilation:
         """What the kernel becomes for some arguments, without running it."""
         device = named.pop("device", None)
         options = _options(named)
         given = call(self.function, arguments, named)
+        programs = _grid(grid, given)
         traced = self._traced(given, options)
         launch = functools.partial(self._launch, grid, device=device, **asdict(options))
         shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
-        sizes = Sizes.of(_grid(grid, given), {**given.passed, **shapes})
+        sizes = Sizes.of(programs, {**given.passed, **shapes})
         target = AppleGPU() if device is None else select(device).target
         return Compilation(traced, options, launch, sizes, target)
 
@@ -128,7 +129,7 @@ class Kernel(Decorated):
     def prepare(
         self,
         *arguments: Any,
-        grid: GridLike,
+        grid: GridLike | None = None,
         device: str | Device | None = None,
         stream: Any = None,
         **named: Any,
@@ -141,6 +142,7 @@ class Kernel(Decorated):
         """
         options = _options(named)
         given = call(self.function, arguments, named)
+        programs = _grid(grid, given)
         for name in given.arrays:
             raise error_here(
                 ArgumentError,
@@ -149,11 +151,12 @@ class Kernel(Decorated):
         on = _device(device, given)
         compiled = self._compiled(given, options, on)
         _check_extents(compiled, given)
-        return on.prepare(compiled.program, _grid(grid, given), _given(given, {}), stream)
+        return on.prepare(compiled.program, programs, _given(given, {}), stream)
 
     def _launch(
         self,
-        grid: GridLike,
+        grid: GridLike | None,
+        /,
         *arguments: Any,
         device: str | Device | None = None,
         stream: Any = None,
@@ -268,24 +271,54 @@ def _exactly(value: Any) -> Any:
     return type(value), value
 
 
-def _grid(grid: GridLike, given: Call) -> Grid:
+def _grid(grid: GridLike | None, given: Call) -> Grid:
     """The numbers of programs along the three axes."""
     if type(grid) is int and 0 <= grid <= i32.high:
         return grid, 1, 1
-    if callable(grid):
-        grid = grid(dict(given.constants))
+    if grid is None:
+        raise error_here(
+            ArgumentError, "how many programs are there? say grid= to lower and prepare, as grid=8"
+        )
+    if not callable(grid):
+        return _sizes(grid, error_here)
+    constants = dict(given.constants)
+    name = getattr(grid, "__name__", type(grid).__name__)
+    try:
+        sizes = grid(dict(constants))
+    except IrisError:
+        raise
+    except Exception as error:
+        message = f"the grid function {name} failed: {type(error).__name__}: {error}"
+        given_it = f"; it is given the constexprs, {constants}"
+        raise error_from(ArgumentError, error, message + given_it) from error
+
+    def wrong(kind: type[ArgumentError], message: str) -> ArgumentError:
+        code = getattr(grid, "__code__", None)
+        message = f"the grid function {name}: {message}"
+        if code is None:
+            return error_here(kind, message)
+        return error_at(kind, message, code.co_filename, code.co_firstlineno)
+
+    return _sizes(sizes, wrong)
+
+
+def _sizes(
+    grid: int | Sequence[int],
+    wrong: Callable[[type[ArgumentError], str], ArgumentError],
+) -> Grid:
+    """The three sizes of a grid that is no function."""
     sizes = grid if isinstance(grid, (tuple, list)) else (grid,)
     whole = all(
         isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in sizes
     )
     if not 1 <= len(sizes) <= 3 or not whole or any(isinstance(n, Traced) for n in sizes):
-        raise error_here(
+        raise wrong(
             ArgumentError,
             f"a grid is an int or a tuple of up to three, none negative; not {grid!r}",
         )
     padded = (*[int(n) for n in sizes], 1, 1)[:3]
     if max(padded) > i32.high or prod(padded) > i64.high:
-        raise error_here(
+        raise wrong(
             ArgumentError,
             "a grid has at most 2**31 - 1 programs along an axis, and 2**63 - 1 in all; not "
             f"{grid!r}",

@@ -127,11 +127,11 @@ class TileFunction:
         try:
             return body(**passed)
         except NameError as error:
-            raise error_from(error, str(error)) from error
+            raise error_from(LanguageError, error, str(error)) from error
         except (AttributeError, TypeError, ValueError) as error:
             ours = getattr(getattr(error, "obj", None), "__name__", None)
             if ours == __package__.split(".")[0]:
-                raise error_from(error, str(error)) from error
+                raise error_from(LanguageError, error, str(error)) from error
             refused = refusal(error, (Traced, Pointer), "compute with operators and iris's words")
             if refused is None:
                 raise

@@ -300,12 +300,12 @@ def _reduce(
         traced = compare(Predicate.NE, traced, 0)
     elif not truth and traced.dtype is bool_:
         traced = cast(traced, i32)
+    rank = len(traced.shape)
+    at = None if axis is None else _reduced_axis(word, axis, traced, x)
     if not isinstance(keepdims, bool):
         raise error_here(
             ArgumentError, f"keepdims of {word} is True or False, not {shown(keepdims)}"
         )
-    rank = len(traced.shape)
-    at = None if axis is None else _reduced_axis(word, axis, traced)
     if not rank:
         places = kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
         return constant(0, i32) if places else traced
@@ -333,14 +333,14 @@ def _sum_dtype(word: str, dtype: DType, wanted: object) -> DType:
     return u32 if dtype.kind is Kind.UNSIGNED else i32
 
 
-def _reduced_axis(word: str, axis: object, x: Traced) -> int:
+def _reduced_axis(word: str, axis: object, x: Traced, given: object) -> int:
     """An axis of a tile, counted from its first; what is none may be meant as a second operand."""
     rank = len(x.shape)
     known = isinstance(axis, int) and not isinstance(axis, bool)
     if known and -rank <= axis < rank:  # type: ignore[operator]
         return axis % rank  # type: ignore[operator]
     if not rank:
-        problem = f"{x} has no axes"
+        problem = f"{shown(given)} has no axes"
     elif isinstance(axis, (tuple, list)):
         problem = f"{word} goes along one axis or over all elements, not along {axis!r}"
     else:
@@ -417,7 +417,7 @@ def cumsum(x: Operand, axis: int = 0, dtype: DType | str | None = None) -> Trace
     traced = cast(traced, _sum_dtype("cumsum", traced.dtype, dtype))
     if not traced.shape and type(axis) is int and axis == 0:
         return traced
-    at = _reduced_axis("cumsum", axis, traced)
+    at = _reduced_axis("cumsum", axis, traced, x)
     return emit(tile.Scan(ScanKind.SUM, at, traced.value))
 
 

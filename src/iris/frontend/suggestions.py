@@ -93,6 +93,8 @@ def _words() -> list[str]:
 
 def option_instead(name: str, *parameters: str) -> str:
     """The same for an argument of a launch."""
+    if name == "grid":
+        return "; the grid goes in brackets, kernel[grid](...), or to lower and prepare"
     if name == "num_warps":
         return "; write num_simdgroups=: a simdgroup has 32 threads, as a warp has"
     if name in ("num_stages", "num_ctas", "maxnreg", "waves_per_eu"):

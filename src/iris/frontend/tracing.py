@@ -210,14 +210,16 @@ def refusal(error: Exception, kinds: tuple[type, ...], instead: str) -> UserErro
     about something else."""
     is_theirs = isinstance(getattr(error, "obj", None), kinds)
     if is_theirs:
-        return error_from(error, str(error))
+        return error_from(LanguageError, error, str(error))
     names = "|".join([kind.__name__ for kind in kinds])
     if not re.search(rf"\b({names})\b", str(error)):
         return None
-    return error_from(error, f"Python cannot do this with what is traced: {error}; {instead}")
+    return error_from(
+        LanguageError, error, f"Python cannot do this with what is traced: {error}; {instead}"
+    )
 
 
-def error_from(error: Exception, message: str) -> UserError:
+def error_from(kind: type[Error], error: Exception, message: str) -> Error:
     """An error at the line of the user's at which one of Python's was raised."""
     frame = None
     trace = error.__traceback__
@@ -226,9 +228,9 @@ def error_from(error: Exception, message: str) -> UserError:
             frame, line, instruction = trace.tb_frame, trace.tb_lineno, trace.tb_lasti
         trace = trace.tb_next
     if frame is None:
-        return LanguageError(message)
+        return error_here(kind, message)
     column = column_of(frame.f_code, instruction)
-    return error_at(LanguageError, message, frame.f_code.co_filename, line, column)
+    return error_at(kind, message, frame.f_code.co_filename, line, column)
 
 
 def running_text() -> str:

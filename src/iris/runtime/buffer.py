@@ -160,14 +160,15 @@ def empty(
 
 def _lengths(shape: int | Sequence[int], itemsize: int) -> tuple[int, ...]:
     """A shape whose elements can be counted, and their bytes, as NumPy does."""
-    try:
-        sizes: Sequence[Any] = tuple(shape)  # type: ignore[arg-type]
-    except TypeError:
-        sizes = (shape,)
+    is_array = isinstance(shape, np.ndarray) and shape.ndim > 0
+    is_sequence = isinstance(shape, Sequence) and not isinstance(shape, (str, bytes, bytearray))
+    sizes: Sequence[Any] = tuple(shape) if is_array or is_sequence else (shape,)  # type: ignore[arg-type]
     try:
         lengths = tuple([operator.index(n) for n in sizes])
     except TypeError:
-        raise ArgumentError(f"a shape is an int or a sequence of ints, not {shape!r}") from None
+        lengths = None
+    if lengths is None or any(isinstance(n, (bool, np.bool_)) for n in sizes):
+        raise ArgumentError(f"a shape is an int or a sequence of ints, not {shape!r}")
     if any(n < 0 for n in lengths):
         raise ArgumentError(f"no size of a shape is negative: {shape}")
     # An axis without elements does not make the others any shorter.

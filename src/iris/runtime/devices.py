@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from iris import knobs
-from iris.errors import IrisError, SettingError
+from iris.errors import ArgumentError, IrisError, SettingError
 from iris.runtime.device import Device
 
 if TYPE_CHECKING:
@@ -58,19 +58,26 @@ def select(device: str | Device | None) -> Device:
     """The device that a launch names, or the environment does, or the default one."""
     if isinstance(device, Device):
         return device
-    name = device or knobs.device() or _default()
+    if device is not None:
+        return _named(device, ArgumentError)
+    return _named(knobs.device() or _default(), SettingError)
+
+
+def _named(name: str, wrong: type[IrisError]) -> Device:
+    if not isinstance(name, str):
+        raise wrong(f"a device is given by its name, or is one; not {name!r}")
     if name not in _opened:
         with _opening:
             if name not in _opened:
-                _opened[name] = _open(name)
+                _opened[name] = _open(name, wrong)
     return _opened[name]
 
 
-def _open(name: str) -> Device:
-    chosen = _class(name)
+def _open(name: str, wrong: type[IrisError]) -> Device:
+    chosen = _class(name, wrong)
     why = chosen.missing()
     if why is not None:
-        raise SettingError(f"the device {name!r} is not here: {why}")
+        raise wrong(f"the device {name!r} is not here: {why}")
     if not _opened:
         knobs.warn_of_unknown()
         # What was launched and not waited for may still have to print, or to fail.
@@ -112,13 +119,13 @@ def _entry_points() -> EntryPoints:
     return metadata.entry_points(group=GROUP)
 
 
-def _class(name: str) -> type[Device]:
+def _class(name: str, wrong: type[IrisError] = SettingError) -> type[Device]:
     found = DEVICES.get(name)
     if found is None:
         others = {point.name: point.value for point in _entry_points()}
         if name not in others:
             names = ", ".join([*DEVICES, *others])
-            raise SettingError(f"there is no device {name!r}; there are {names}")
+            raise wrong(f"there is no device {name!r}; there are {names}")
         found = others[name]
     loaded = pkgutil.resolve_name(found) if isinstance(found, str) else found
     assert isinstance(loaded, type) and issubclass(loaded, Device)

@@ -764,6 +764,27 @@ def test_what_python_refuses(use: Callable[..., Any], message: str) -> None:
     assert caught.value.spot is not None and caught.value.spot.file == __file__
 
 
+@pytest.mark.parametrize("shape", [{12}, "12", 12.0, (4, 3.0), (12, True), None, -12])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x, shape: np.full(shape, 1.0, like=x),
+        lambda x, shape: x.reshape(shape),
+        lambda x, shape: np.broadcast_to(x, shape),
+    ],
+)
+def test_shapes_that_are_none(make: Callable[..., Any], shape: Any) -> None:
+    with pytest.raises((ArgumentError, ShapeError)) as caught:
+        trace(lambda x: make(x, shape), X)
+    assert caught.value.spot is not None and caught.value.spot.file == __file__
+
+
+def test_shapes_as_numpy_takes_them() -> None:
+    for shape in ((3, 4), [3, 4], range(3, 5), np.array([3, 4]), (np.int64(3), 4)):
+        assert trace(lambda x, s=shape: x.reshape(s), X)
+        assert trace(lambda x, s=shape: np.reshape(x, s, order="F"), X)
+
+
 def test_errors_of_the_users_own_stay_as_they_are() -> None:
     def refuses(x: Any) -> Any:
         raise TypeError("of the user's own")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from iris.errors import ArgumentError, ShapeError
+from iris.errors import ArgumentError, ShapeError, UserError
 from iris.frontend.arrays.dtypes import as_dtype, numpy_dtype
 from iris.frontend.arrays.elementwise import binary, select
 from iris.frontend.arrays.joining import stack
@@ -31,7 +31,7 @@ from iris.frontend.arrays.values import (
     traced,
     unify_floats,
 )
-from iris.frontend.tracing import error_here
+from iris.frontend.tracing import error_from, error_here
 from iris.frontend.values import broadcast_shapes
 from iris.ir import math
 
@@ -82,7 +82,12 @@ def _register_like() -> None:
 
 def _like(make: Any) -> Any:
     def like(*arguments: Any, **named: Any) -> TracedArray:
-        return traced(make(*arguments, **named))
+        try:
+            return traced(make(*arguments, **named))
+        except (TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, UserError):
+                raise
+            raise error_from(ArgumentError, error, f"np.{make.__name__}: {error}") from error
 
     return like
 

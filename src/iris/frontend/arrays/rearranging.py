@@ -43,8 +43,7 @@ def reshape(a: Any, shape: Any, order: Any = "C", *, copy: Any = None) -> Traced
     x = traced(a)
     if not _is_by_columns(order):
         return shapes.reshape(x, shape)
-    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
-    return transpose(shapes.reshape(transpose(x), sizes[::-1]))
+    return transpose(shapes.reshape(transpose(x), shapes.sizes_in(shape)[::-1]))
 
 
 @implements("ravel")

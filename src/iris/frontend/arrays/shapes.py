@@ -35,13 +35,18 @@ def as_int(x: Any, what: str) -> int:
 
 def as_shape(shape: Any) -> tuple[int, ...]:
     """A shape, given as sizes or as one."""
-    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
-    if isinstance(shape, np.ndarray):
-        sizes = shape.ravel().tolist()
-    made = tuple([as_int(size, "a size") for size in sizes])
+    made = tuple([as_int(size, "a size") for size in sizes_in(shape)])
     with rules_as(ShapeError):
         Tensor(made, f32)
     return made
+
+
+def sizes_in(shape: Any) -> list[Any]:
+    """The sizes of a shape, which is a sequence of them or one."""
+    if isinstance(shape, np.ndarray):
+        return shape.ravel().tolist()  # type: ignore[no-any-return]
+    is_sequence = isinstance(shape, Sequence) and not isinstance(shape, (str, bytes))
+    return list(shape) if is_sequence else [shape]
 
 
 def as_axis(axis: Any, rank: int) -> int:
@@ -69,7 +74,7 @@ def as_axes(axes: Any, rank: int) -> tuple[int, ...]:
 
 def reshape(x: TracedArray, shape: Any) -> TracedArray:
     """The same elements, in row-major order; a size of -1 is what is left."""
-    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = sizes_in(shape)
     wanted = [as_int(size, "a size") for size in sizes]
     if wanted.count(-1) == 1:
         known = -prod(wanted)
