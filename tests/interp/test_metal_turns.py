@@ -12,7 +12,7 @@ from iris.compiler.compilation import entry_of
 from iris.errors import DeadlockError, RaceError
 from iris.interp.metal import Counters, run
 from iris.ir import parse
-from waiting_programs import RACY, RIGHT, STUCK, Array, Case
+from waiting_programs import RACY, RIGHT, STUCK, Array, Case, lock
 
 
 def metal_text(case: Case, simdgroups: int) -> str:
@@ -39,6 +39,12 @@ def test_programs_that_wait_end(name: str, simdgroups: int) -> None:
     text = metal_text(case, simdgroups)
     assert np.array_equal(run_text(text, case), case.expected)
     assert np.array_equal(run_text(text, case, interleave=7), case.expected)
+
+
+def test_many_programs_may_take_a_lock() -> None:
+    total = np.zeros(1, np.int32)
+    lock[40](np.zeros(1, np.int32), total, device="interp:metal", num_simdgroups=1)
+    assert total.tolist() == [40]
 
 
 @pytest.mark.parametrize("name", RACY)

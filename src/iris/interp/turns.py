@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.errors import DeadlockError
 from iris.interp.frame import Frame, Launch
 from iris.interp.memory import View
-from iris.interp.watch import Turn, Watch
+from iris.interp.watch import Asked, Turn, take_turns
 from iris.ir.control import For, If, While
 from iris.ir.core import Facet, Op, Region
 from iris.ir.effects import asks_others
@@ -92,36 +91,14 @@ def run_by_turns(launch: Launch) -> Iterator[tuple[Frame, Sequence[Any]]]:
     """Runs all programs of a launch: in their order, the frame of each and what it returns."""
     waiting: frozenset[Op] = frozenset(waiting_loops(launch.function))
     frames = [TurnFrame(launch, np.array([n]), waiting) for n in range(launch.count)]
-    runs = {n: f.steps(launch.function.body, launch.arguments) for n, f in enumerate(frames)}
-    returned: dict[int, Sequence[Any]] = {}
-    watch = Watch(lambda: [x.flat for x in launch.arguments if isinstance(x, View)])
-    while runs:
-        turns: dict[int, Turn] = {}
-        for number, run in list(runs.items()):
-            try:
-                turns[number] = next(run)
-            except StopIteration as end:
-                returned[number] = end.value
-                del runs[number]
-        if watch.stands_still(turns):
-            _report([frames[n] for n in runs])
-    return ((frame, returned[n]) for n, frame in enumerate(frames))
+    runs = [frame.steps(launch.function.body, launch.arguments) for frame in frames]
+    arrays = [x.flat for x in launch.arguments if isinstance(x, View)]
+    returned = take_turns(runs, arrays, lambda number: _asked(frames[number]))
+    return zip(frames, returned, strict=True)
 
 
-def _report(frames: Sequence[TurnFrame]) -> None:
-    parts, locations = [], []
-    for frame in frames:
-        assert frame.asked is not None
-        op, view, index = frame.asked
-        program = frame.launch.program(int(frame.programs[0]))
-        parts.append(f"program {program} waits for element {int(index.flat[0])} of {view.name}")
-        locations += [] if op.location is None else [op.location]
-    assert frames[0].asked is not None
-    _, view, index = frames[0].asked
-    raise DeadlockError.of(
-        parts,
-        program=frames[0].launch.program(int(frames[0].programs[0])),
-        array=view.name,
-        index=int(index.flat[0]),
-        locations=list(dict.fromkeys(locations)),
-    )
+def _asked(frame: TurnFrame) -> Asked:
+    assert frame.asked is not None
+    op, view, index = frame.asked
+    program = frame.launch.program(int(frame.programs[0]))
+    return Asked(program, view.name, int(index.flat[0]), op.location)

@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from iris.errors import DeadlockError, RaceError
+from iris.errors import RaceError
 
 # Each of these registers the rules of some ops.
 from iris.interp.metal import (
@@ -39,11 +39,11 @@ from iris.interp.metal import (
     threads,
 )
 from iris.interp.metal.counters import Counters
-from iris.interp.metal.frame import Frame, locations
+from iris.interp.metal.frame import Frame
 from iris.interp.metal.launch import Chunk, Grid, Launch
 from iris.interp.metal.memory import Device
 from iris.interp.metal.schedule import Program, alone, by_turns, in_lockstep
-from iris.interp.watch import Turn, Watch
+from iris.interp.watch import Asked, take_turns
 from iris.ir import metal, scalar
 from iris.ir.control import Func
 from iris.ir.core import Value
@@ -132,38 +132,20 @@ def _run_all(launch: Launch, chunk_bytes: int, output: Callable[[str], object]) 
 def _take_turns(launch: Launch, output: Callable[[str], object]) -> list[Array]:
     """Runs programs that may wait for each other: each by itself, up to its next turn."""
     chunks = [Chunk(launch, number, number + 1) for number in range(launch.count)]
-    runs = {n: _program(launch, chunk) for n, chunk in enumerate(chunks)}
-    ends: dict[int, list[list[Any]]] = {}
-    watch = Watch(lambda: [x.flat for x in launch.arguments if isinstance(x, Device)])
+    runs = [_program(launch, chunk) for chunk in chunks]
+    arrays = [x.flat for x in launch.arguments if isinstance(x, Device)]
     try:
-        while runs:
-            turns: dict[int, Turn] = {}
-            for number, run in list(runs.items()):
-                try:
-                    turns[number] = next(run)
-                except StopIteration as end:
-                    ends[number] = end.value
-                    del runs[number]
-            if watch.stands_still(turns):
-                _report_deadlock([chunks[n] for n in runs])
+        ends = take_turns(runs, arrays, lambda number: _asked(chunks[number]))
         launch.reports.finish()
     finally:
         launch.reports.write(output)
-    return _finished(launch, [_gathered(launch, c, ends[n]) for n, c in enumerate(chunks)])
+    return _finished(launch, [_gathered(launch, c, e) for c, e in zip(chunks, ends, strict=True)])
 
 
-def _report_deadlock(chunks: Sequence[Chunk]) -> NoReturn:
-    waits, asked = [], [chunk.asked for chunk in chunks if chunk.asked is not None]
-    for chunk, (_, memory, index) in zip(chunks, asked, strict=True):
-        program = chunk.launch.program(chunk.start)
-        waits.append(f"program {program} waits for element {index} of {memory.name}")
-    raise DeadlockError.of(
-        waits,
-        program=chunks[0].launch.program(chunks[0].start),
-        array=asked[0][1].name,
-        index=asked[0][2],
-        locations=locations(*[op for op, _, _ in asked]),
-    )
+def _asked(chunk: Chunk) -> Asked:
+    assert chunk.asked is not None
+    op, memory, index = chunk.asked
+    return Asked(chunk.launch.program(chunk.start), memory.name, index, op.location)
 
 
 def _finished(launch: Launch, parts: Sequence[list[Array]]) -> list[Array]:

@@ -8,6 +8,7 @@ others of its program do at the next barrier for device memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,21 +107,26 @@ class OrderedShadow(Shadow):
 
     __slots__ = ()
 
+    def _noted(self, use: Use, units: Array) -> Iterable[Array]:
+        rows = self.tables.get(use)
+        return () if rows is None else (rows.take(units, axis=1),)
+
     def _note_others(self, use: Use, units: Array, stamps: Stamps) -> None:
-        columns = self.tables.get(use, ())
-        shape = units.shape
-        own = np.broadcast_to(stamps.own, shape).reshape(-1)
-        units = units.reshape(-1)
+        own = np.broadcast_to(stamps.own, units.shape).reshape(-1)
+        rows = self.tables.get(use, np.zeros((1, self.size), np.int64))
+        noted = rows.take(units, axis=1)
+        free = ~self._late(noted, stamps).reshape(len(rows), -1)
+        units, noted = units.reshape(-1), noted.reshape(len(rows), -1)
         left = np.arange(units.size)
-        for column in columns:
-            late = self._late(column.take(units).reshape(shape), stamps).reshape(-1)
-            # Threads that come to a unit at once are told by whose stamp stays.
-            free = left[~late[left]]
-            column[units[free]] = own[free]
-            left = left[column.take(units[left]) != own[left]]
         while left.size:
-            column = np.zeros(self.size, np.int64)
-            column[units[left]] = own[left]
-            columns = (*columns, column)
-            left = left[column.take(units[left]) != own[left]]
-        self.tables[use] = columns
+            if not free[:, left].any(axis=0).all():
+                # Twice as many, for this to be needed seldom.
+                more = np.zeros_like(rows)
+                rows, noted = np.concatenate([rows, more]), np.concatenate([noted, more[:, units]])
+                free = np.concatenate([free, np.ones((len(more), units.size), np.bool_)])
+            chosen = free[:, left].argmax(axis=0)
+            rows[chosen, units[left]] = own[left]
+            # Threads that come to a unit at once are told by whose stamp stays.
+            left = left[rows[chosen, units[left]] != own[left]]
+            free[:, left] &= rows[:, units[left]] == noted[:, left]
+        self.tables[use] = rows

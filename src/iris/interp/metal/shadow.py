@@ -14,7 +14,7 @@ and no barrier is for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -83,7 +83,8 @@ class Shadow:
         self.size = size
         self.group_bits = group_bits
         self.thread_bits = thread_bits
-        self.tables: dict[Use, tuple[Array, ...]] = {}
+        # For each way of using: rows, each of which has a note of every unit.
+        self.tables: dict[Use, Array] = {}
 
     def written_since(self, units: Array, since: Array) -> Array:
         """Which units were written at some time or later."""
@@ -95,30 +96,26 @@ class Shadow:
     def touch(self, use: Use, units: Array, stamps: Stamps) -> Conflict | None:
         """Notes the accesses of one instruction, unless one clashes with what is noted."""
         for earlier in _CLASHES[use]:
-            for table in self.tables.get(earlier, ()):
-                conflict = self._clash(earlier, table.take(units), stamps)
-                if conflict is not None:
-                    return conflict
+            for noted in self._noted(earlier, units):
+                late = self._late(noted, stamps)
+                if late.any():
+                    first = int(late.argmax())
+                    return Conflict(first % units.size, earlier, int(noted.reshape(-1)[first]))
         if use is Use.WRITE:
             return self._note_write(units, stamps.own)
         self._note_others(use, units, stamps)
         return None
 
-    def _table(self, use: Use) -> tuple[Array, ...]:
-        tables = self.tables.get(use)
-        if tables is None:
+    def _table(self, use: Use) -> Array:
+        table = self.tables.get(use)
+        if table is None:
             copies = 1 if use is Use.WRITE else 2
-            tables = tuple([np.zeros(self.size, np.int64) for _ in range(copies)])
-            self.tables[use] = tables
-        return tables
+            table = self.tables[use] = np.zeros((copies, self.size), np.int64)
+        return table
 
-    def _clash(self, earlier: Use, noted: Array, stamps: Stamps) -> Conflict | None:
-        """The first of the accesses that is not in order with one that is noted."""
-        late = self._late(noted, stamps)
-        if not late.any():
-            return None
-        where = int(late.argmax())
-        return Conflict(where, earlier, int(noted.reshape(-1)[where]))
+    def _noted(self, use: Use, units: Array) -> Iterable[Array]:
+        """The notes of units; each array has one of every unit, or several rows of these."""
+        return (row.take(units) for row in self.tables.get(use, ()))
 
     def _late(self, noted: Array, stamps: Stamps) -> Array:
         """Which accesses that are noted are not in order with those that have these stamps."""
