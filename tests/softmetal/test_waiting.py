@@ -40,7 +40,12 @@ STUCK["nobody sets it"][0].run("softmetal")
         text=True,
         timeout=100,
     )
-    assert "a threadgroup did not end in time" in done.stderr
+    assert "the kernel nobody_sets_it failed" in done.stderr
+    assert (
+        "a threadgroup did not end in time: it had 1 s, which IRIS_SOFTMETAL_TIMEOUT sets; a loop "
+        "may wait for what another threadgroup does not do: the device interp tells which program "
+        "waits for what"
+    ) in done.stderr
     assert "while iris.load(Flag + 2, volatile=True) == 0:" in done.stderr
 
 

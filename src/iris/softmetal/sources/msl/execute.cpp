@@ -42,7 +42,7 @@ void on_signal(int signal, siginfo_t *info, void *context) {
     Runner *runner = Runner::current();
     if (runner && runner->in_kernel) {
         const void *at = program_counter(context);
-        if (signal == watchdog_signal) runner->stop("a threadgroup did not end in time", at, nullptr);
+        if (signal == watchdog_signal) runner->stop(out_of_time, at, nullptr);
         // Sent by a handler that was called before this one: the fault itself comes again.
         if (info->si_code <= 0) return;
         if (signal == SIGFPE) runner->stop("an integer is divided by zero", at, nullptr);

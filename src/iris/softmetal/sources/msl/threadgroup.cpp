@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <new>
 
@@ -20,7 +21,7 @@ using softmetal::Place;
 using softmetal::Size;
 using softmetal::simdgroup_width;
 
-const char race[] = "race", out_of_time[] = "a threadgroup did not end in time";
+const char race[] = "race";
 const size_t page = size_t(sysconf(_SC_PAGESIZE));
 
 // How often each thread comes to a fence before its threadgroup is taken to wait for others.
@@ -79,6 +80,8 @@ void fence(Place place) {
 
 }  // namespace
 
+const char out_of_time[] = "a threadgroup did not end in time";
+
 softmetal::Machine machine_for_kernels() {
     return {meet, barrier, threadgroup_memory, lane, space, untouchable, is_in_no_gap,
             undefined, touched, fence, false, nullptr};
@@ -120,6 +123,7 @@ std::string Runner::run(const Job &job, unsigned long number) {
     place_memory();
     if (job.races) job.races->start_threadgroup(unsigned(number), arena);
     failure.clear();
+    has_paused = false;
     fences_left = fences_before_pause * group.threads.x * group.threads.y * group.threads.z;
     start_round();
     current_runner = this;
@@ -137,6 +141,7 @@ std::string Runner::go_on() {
     }
     if (stopped.what) {
         failure = stopped.text(*job, stacks);
+        if (stopped.what == out_of_time) failure += time_text();
         if (stopped.what == race) failure += ": " + job->races->conflict_text(*job, memory_at(stopped.address));
         stopped = {};
     }
@@ -153,7 +158,16 @@ std::string Runner::resume() {
 
 std::string Runner::give_up() {
     drop();
-    return "line " + std::to_string(paused_at.line) + ": " + out_of_time;
+    return "line " + std::to_string(paused_at.line) + ": " + out_of_time + time_text();
+}
+
+// What to do about it.
+std::string Runner::time_text() const {
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%g", job->seconds);
+    return std::string(": it had ") + seconds + " s, which IRIS_SOFTMETAL_TIMEOUT sets" +
+           (has_paused ? "; a loop may wait for what another threadgroup does not do: the device interp "
+                         "tells which program waits for what" : "");
 }
 
 // Fibers are left where they were.
@@ -323,7 +337,7 @@ void Runner::fence(Place place) {
     fences_left = group.threads.x * group.threads.y * group.threads.z;
     in_kernel = false;  // which no signal is to stop from here on
     paused_at = place;
-    paused = true;
+    paused = has_paused = true;
     softmetal_switch(&fibers[running].stack_pointer, scheduler);
 }
 

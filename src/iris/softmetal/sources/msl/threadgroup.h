@@ -12,6 +12,9 @@
 
 namespace msl {
 
+// What a threadgroup is stopped for that takes too long.
+extern const char out_of_time[];
+
 class Runner {
 public:
     explicit Runner(unsigned threads = most_threads);
@@ -81,7 +84,7 @@ private:
 
     // A threadgroup that comes to fences again and again may wait for others.
     unsigned fences_left = 0;
-    bool paused = false;
+    bool paused = false, has_paused = false;
     softmetal::Place paused_at = {};
     Races::Standing left;
 
@@ -114,6 +117,7 @@ private:
     void make_orders();
     void place_threads();
     void place_memory();
+    std::string time_text() const;
     std::string memory_at(const void *address) const;
     void open_arena();
     void make_gaps_untouchable(const unsigned *argument_at);
