@@ -673,6 +673,63 @@ def generator_that_goes_round(get, put, n):
     put(0, next(it))
 
 
+def tee_that_goes_on(get, put, n):
+    it, _ = itertools.tee([1, 2, 3])
+    if n > 1:
+        next(it)  # here
+    put(0, next(it))
+
+
+def tee_in_a_zip(get, put, n):
+    it, _ = itertools.tee([1, 2, 3])
+    if n > 1:
+        for a, _b in zip(it, [1, 2], strict=False):
+            put(1, a)  # here
+    put(0, next(it))
+
+
+def memory_that_goes_on(get, put, n):
+    it = iter(memoryview(b"abc"))
+    for _ in range(n):
+        put(1, next(it))  # here
+    put(0, next(it))
+
+
+def map_of_memory_that_goes_on(get, put, n):
+    it = map(operator.neg, iter(memoryview(b"abc")))
+    if n > 1:
+        next(it)  # here
+    put(0, next(it))
+
+
+def flat_array_that_goes_on(get, put, n):
+    it = np.arange(3).flat
+    if n > 1:
+        put(1, sum([int(x) for x in it]))  # here
+    put(0, it.index)
+
+
+def deque_that_goes_on(get, put, n):
+    it = iter(deque([1, 2, 3]))
+    if n > 1:
+        put(1, next(it))  # here
+    put(0, next(it))
+
+
+def long_range_that_goes_on(get, put, n):
+    it = iter(range(2**70))
+    if n > 1:
+        put(1, next(it))  # here
+    put(0, next(it))
+
+
+def attribute_that_goes(get, put, n):
+    s = SimpleNamespace(value=1, other=2)
+    if n > 1:
+        delattr(s, "value")  # here
+    put(0, s.other)
+
+
 def list_with_more(get, put, n):
     a = [1.0]
     if n > 1:
@@ -705,6 +762,14 @@ REFUSED: list[tuple[Callable[..., None], type[UserError], str]] = [
     (enumerate_that_goes_on, CarriedError, "the iterator pairs goes on in a traced loop"),
     (map_that_goes_on, CarriedError, "the iterator doubled goes on in one branch"),
     (product_that_goes_on, CarriedError, "the iterator pairs goes on in one branch"),
+    (tee_that_goes_on, CarriedError, "the iterator it goes on in one branch"),
+    (tee_in_a_zip, CarriedError, "the iterator it goes on in one branch"),
+    (memory_that_goes_on, CarriedError, "the iterator it goes on in a traced loop"),
+    (map_of_memory_that_goes_on, CarriedError, "the iterator it goes on in one branch"),
+    (flat_array_that_goes_on, CarriedError, "the iterator it goes on in one branch"),
+    (deque_that_goes_on, CarriedError, "the iterator it goes on in one branch"),
+    (long_range_that_goes_on, CarriedError, "the iterator it goes on in one branch"),
+    (attribute_that_goes, CarriedError, "s loses s.value in one branch"),
     (list_with_more, CarriedError, "a gets a[1] in one branch"),
     (deleted_variable, ScopeError, "x has a value after only one of the branches"),
 ]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from iris.codegen.msl_table import MSL
 from iris.codegen.source import Source
 from iris.ir.control import Func
 from iris.runtime import devices
@@ -33,7 +34,13 @@ def test_a_device_that_works(device: str, capsys: pytest.CaptureFixture[str]) ->
     assert f"{count} of {count} checks" in said
     assert "interp: here" in said and "interp:metal: here" in said
     assert said.count("right, off by") == 8
+    assert ("3.1, and 3.2 for kernels with fences" in said) == (device != "interp")
     assert ("a matrix lies in a simdgroup as it must" in said) == (device != "interp")
+
+
+def test_versions_of_the_language() -> None:
+    assert MSL.versions((3, 2)) == "the Metal Shading Language 3.1, and 3.2 for kernels with fences"
+    assert MSL.versions((3, 1)).endswith("3.2 for kernels with fences, which it does not take")
 
 
 class Twisted(Softmetal):

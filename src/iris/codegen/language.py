@@ -73,3 +73,9 @@ class Language:
     atomics: Mapping[AtomicKind, str]
     keywords: frozenset[str]  # which nothing may be called
     functions: frozenset[str]  # which a variable would hide
+
+    def versions(self, most: tuple[int, int]) -> str:
+        """Which versions kernels need, of a device that takes them up to one."""
+        base, fences = (".".join(map(str, v)) for v in (self.version, self.fence_version))
+        refused = "" if most >= self.fence_version else ", which it does not take"
+        return f"{self.name} {base}, and {fences} for kernels with fences{refused}"

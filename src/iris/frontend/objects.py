@@ -116,18 +116,42 @@ for _iterator in (iter([]), iter(()), iter(range(0)), reversed([])):
     items.register(type(_iterator), _left)
 
 
+@items.register(type(iter(range(2**64))))
+def _(x: Any) -> dict[Any, Any]:
+    return {str(x.__reduce__()): None}
+
+
+@items.register
+def _(x: np.flatiter) -> dict[Any, Any]:
+    return {x.index: None}
+
+
 @items.register
 def _(x: Iterator) -> dict[Any, Any] | None:  # type: ignore[type-arg]
-    """Of an iterator of Python's, how much is left, and what it holds: other iterators too."""
-    if type(x).__module__ not in ("builtins", "itertools"):
+    """Of an iterator of Python's, how much is left, and what it holds: other iterators too.
+
+    Some do not tell how far they are: then it is how often the kernel has asked for more.
+    """
+    if type(x).__module__ not in ("array", "builtins", "_collections", "itertools"):
         return None
     frame = getattr(x, "gi_frame", None)
     left = operator.length_hint(x, -1), re.findall(r"^count\(.*", repr(x))
     line = None if frame is None else frame.f_lasti
     held = [y for y in _referred(x) if y is not frame]
     inner = [y for y in held if isinstance(y, Iterator)]
-    state = str(left), line, *map(id, held), *[(*(items(y) or ()),) for y in inner]
+    _, asked = current().asked.get(id(x), (x, 0))
+    state = str(left), line, asked, *map(id, held), *[(*(items(y) or ()),) for y in inner]
     return {state: None} | dict(enumerate(inner))
+
+
+def ask(x: object) -> None:
+    """Note that an iterator is asked for more, and so are those in it."""
+    if isinstance(x, Iterator):
+        asked = current().asked
+        asked[id(x)] = x, asked.get(id(x), (x, 0))[1] + 1
+        for y in _referred(x):
+            if y is not x and items(y) is not None:
+                ask(y)
 
 
 def _referred(x: object) -> Iterator[object]:
@@ -246,8 +270,10 @@ def refill(x: Any, held: Contents) -> None:
     wanted = {place.key: v for place, v in held.items() if not place.is_item}
     assign = type.__setattr__ if isinstance(x, type) else object.__setattr__
     remove = type.__delattr__ if isinstance(x, type) else object.__delattr__
-    for name in now.keys() - wanted.keys():
-        remove(x, name)
+    if now.keys() != wanted.keys():  # all anew, in their order
+        for name in now:
+            remove(x, name)
+        now = {}
     for name, value in wanted.items():
         if name not in now or now[name] is not value:
             assign(x, name, value)

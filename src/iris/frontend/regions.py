@@ -45,7 +45,7 @@ from iris.frontend.carried import (
     values_of,
 )
 from iris.frontend.numbers import as_variable, carry
-from iris.frontend.objects import Place, Reach, Watched, alike, contents
+from iris.frontend.objects import Place, Reach, Watched, alike, ask, contents
 from iris.frontend.rewriting import rewritten_callable
 from iris.frontend.tracing import at_line, current, error_here, location
 from iris.frontend.values import (
@@ -274,6 +274,7 @@ class For(_Loop):
             self.begin(Reach(variables=names))
         else:
             carry(self.before.values())
+            ask(iterable)
             if isinstance(iterable, (Traced, Missing)):
                 iter(iterable)
 
@@ -634,7 +635,15 @@ def negation(x: object) -> object:
 def called(function: Any) -> Any:
     """What to call for a function in the text of a kernel: one that is rewritten, too, and that
     assigns what it changes in objects."""
+    if function is builtins.next:
+        return _next
     return assigning(rewritten_callable(function, sys.modules[__name__]))
+
+
+def _next(*arguments: Any) -> Any:
+    for x in arguments[:1]:
+        ask(x)
+    return next(*arguments)
 
 
 def choice(condition: object, on_true: Callable[[], object], on_false: Callable[[], object]) -> Any:

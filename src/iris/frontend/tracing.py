@@ -59,6 +59,7 @@ class Tracer:
         self.watching: list[Watching] = []  # what the regions that are open watch
         # The lines that assigned variables in these regions.
         self.assigned: dict[tuple[CodeType | None, str], Location | None] = {}
+        self.asked: dict[int, tuple[object, int]] = {}  # iterators, and how often for more
         # Which constants are made of.
         self.numbers: dict[Value, VariableNumber | bool] = {}
         # Objects with what they held and what they hold since their numbers are known again.

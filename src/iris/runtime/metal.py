@@ -129,7 +129,8 @@ class Metal(Device):
         return f"macOS {platform.mac_ver()[0]} {platform.machine()}"
 
     def describe(self) -> str:
-        return f"{self._label}, Metal Shading Language 3.1, {self.toolchain()}"
+        language = self.accepts.versions(self.target.language)
+        return f"{self._label}, {language}, {self.toolchain()}"
 
     def made(self, value: Object | None, what: str) -> Object:
         """What Metal has made, which is nil if it could not."""
