@@ -7,7 +7,6 @@ import inspect
 import linecache
 import re
 import sys
-import sysconfig
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,7 +35,7 @@ Result = TypeVar("Result")
 
 # Where code is that the user has not written: NumPy's, too, calls what traces.
 _NOT_THE_USERS = (str(Path(__file__).resolve().parent.parent), str(Path(np.__file__).parent))
-_LIBRARY = sysconfig.get_path("stdlib")
+_LIBRARY = str(Path(linecache.__file__).parent)
 _state = threading.local()
 
 _MOST_REGIONS = 128  # within each other: the Metal compiler takes 256 brackets
