@@ -3,6 +3,7 @@ Metal with."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from functools import cache
@@ -23,6 +24,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("iris")
+
+# Thousands of collected tests stay in memory. At its own threshold, Python takes about 15 % of the
+# time to look through them for garbage.
+gc.set_threshold(50_000)
 
 
 @cache
