@@ -40,8 +40,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "iris": ALL - {"testing", "tools"},
 }
 THIRD_PARTY = {"testing": {"numpy", "hypothesis"}, "runtime": {"numpy", "ml_dtypes"}}
-# The reporter, which writes a reproducer and raises again.
-MAY_CATCH_ALL = {"passes/manager.py": 1}
+# The reporter, which writes a reproducer and raises again; a call of the user's grid function.
+MAY_CATCH_ALL = {"passes/manager.py": 1, "compiler/kernel.py": 1}
 
 
 def room_of(module: tuple[str, ...]) -> str:
