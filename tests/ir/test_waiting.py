@@ -6,7 +6,7 @@ from textwrap import dedent, indent
 
 from iris.ir import parse
 from iris.ir.control import Func, While
-from iris.ir.waiting import shares_memory, stands_still, waiting_loops
+from iris.ir.waiting import gives_up, shares_memory, stands_still, waiting_loops
 
 HEAD = "%L: ptr<i32, noalias>, %D: ptr<i32, noalias>, %n: i32"
 START = "%c0: i32 = constant 0\n%c1: i32 = constant 1\n"
@@ -71,6 +71,38 @@ def function(body: str, level: str = "tile") -> Func:
 
 def loop(body: str) -> While:
     return next(op for op in function(body).walk() if isinstance(op, While))
+
+
+TRIES = """
+    %tries: i32 = while (%i: i32 = %c0) {
+      %more: bool = compare lt %i, %n
+      %found: bool = if %more {
+        %x: i32 = tile.atomic_cas %L, %c0, %c0, %c1
+        %taken: bool = compare ne %x, %c0
+        yield %taken
+      } else {
+        %no: bool = constant false
+        yield %no
+      }
+      yield %found
+    } do (%j: i32) {
+      %next: i32 = add %j, %c1
+      yield %next
+    }
+"""
+
+
+def test_a_loop_that_counts_its_tries_gives_up() -> None:
+    assert gives_up(loop(TRIES)) and len(waiting_loops(function(TRIES))) == 1
+    for old, new in [
+        ("add %j, %c1", "sub %j, %c1"),
+        ("compare lt %i", "compare ne %i"),
+        ("constant false", "constant true"),
+        ("add %j, %c1", "add %j, %n"),
+    ]:
+        assert not gives_up(loop(TRIES.replace(old, new)))
+    for body in (SPIN, LOCK, CARRIED):
+        assert not gives_up(loop(body))
 
 
 def test_a_loop_waits_if_what_others_write_decides() -> None:

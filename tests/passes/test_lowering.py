@@ -497,6 +497,15 @@ WAITS = """func tile @f simdgroups=1(%L: ptr<i32, noalias>, %D: ptr<i32, noalias
 """
 
 
+LIMITED = """%few: bool = compare lt %n, %c1
+    %taken: bool = compare ne %old, %c0
+    %more: bool = and %few, %taken"""
+COUNTED = """    %next: i32 = add %m, %c1
+    yield %next
+  }
+  tile"""
+
+
 def test_a_target_must_promise_that_others_go_on() -> None:
     with pytest.raises(LanguageError, match="do not promise"):
         run(parse(WAITS), "lower-to-metal")
@@ -504,6 +513,13 @@ def test_a_target_must_promise_that_others_go_on() -> None:
     assert str(lowered).count("metal.fence") == 2
     with pytest.raises(LanguageError, match=r"version 3\.2"):
         run(parse(WAITS), "lower-to-metal{forward-progress=true,fences=false}")
+
+
+def test_a_loop_that_gives_up_needs_no_promise() -> None:
+    tries = WAITS.replace("while {", "%i: i32 = while (%n: i32 = %c0) {")
+    tries = tries.replace("%more: bool = compare ne %old, %c0", LIMITED)
+    tries = tries.replace("do {", "do (%m: i32) {").replace("    yield\n  }\n  tile", COUNTED)
+    assert "metal.fence" in str(run(parse(tries), "lower-to-metal"))
 
 
 def test_the_target_says_what_it_promises() -> None:

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from iris.ir import metal
-from iris.ir.control import For, Func, While
+from iris.ir import math, metal
+from iris.ir.control import For, Func, If, While
 from iris.ir.core import Op, Region, Value
 from iris.ir.effects import Resource, asks_others, effects_within, may_alias, reads, writes
+from iris.ir.math import Predicate
 from iris.ir.types import Ptr, Threadgroup
 
 
@@ -35,6 +36,49 @@ def waiting_loops(function: Func) -> list[While]:
     if not any(isinstance(op, While) for op in function.walk()):
         return []
     return [op for op in function.walk() if isinstance(op, While) and asked_by(op)]
+
+
+def gives_up(loop: While) -> bool:
+    """Whether a loop is sure to end, whatever others do: it counts its iterations up to a limit."""
+    return any(
+        _is_limit(condition, loop) for condition in _conjuncts(loop.condition.end.operands[0])
+    )
+
+
+def _conjuncts(condition: Value) -> Iterator[Value]:
+    """What must all hold for a condition to hold."""
+    op = condition.op
+    if isinstance(op, math.And):
+        for part in op.operands:
+            yield from _conjuncts(part)
+    elif isinstance(op, If):
+        then, otherwise = (region.end.operands[condition.index] for region in op.regions)
+        if isinstance(otherwise.op, math.Constant) and not otherwise.op.value:
+            yield from _conjuncts(op.condition)
+            yield from _conjuncts(then)
+    yield condition
+
+
+def _is_limit(condition: Value, loop: While) -> bool:
+    """Whether a condition is `%i < %limit`, of a number that is one more in each iteration."""
+    op = condition.op
+    if not isinstance(op, math.Compare) or op.predicate is not Predicate.LT:
+        return False
+    count, limit = op.operands
+    if count not in loop.condition.arguments:
+        return False
+    if _is_of(limit, loop) and not _is_constant(limit):
+        return False
+    following = loop.body.end.operands[count.index].op
+    counted = loop.body.arguments[count.index]
+    if not isinstance(following, math.Add) or counted not in following.operands:
+        return False
+    return any(_is_constant(v, 1) for v in following.operands)
+
+
+def _is_constant(value: Value, number: int | None = None) -> bool:
+    op = value.op
+    return isinstance(op, math.Constant) and number in (None, op.value)
 
 
 def shares_memory(function: Func) -> bool:

@@ -9,7 +9,7 @@ from iris.ir.control import Func
 from iris.ir.core import Level, Module, Op
 from iris.ir.effects import asks_others
 from iris.ir.tile import TileOp
-from iris.ir.waiting import shares_memory, waiting_loops
+from iris.ir.waiting import gives_up, shares_memory, waiting_loops
 from iris.passes.lowering.context import Lowering
 from iris.passes.lowering.replicas import check
 from iris.passes.pipeline import Pass
@@ -77,7 +77,7 @@ class LowerToMetal(Pass):
 
     def _check_waiting(self, function: Func) -> None:
         """Refuse what needs a promise of the target that it does not make."""
-        loops = waiting_loops(function)
+        loops = [loop for loop in waiting_loops(function) if not gives_up(loop)]
         if loops and not self.forward_progress:
             raise LanguageError(
                 "this loop waits for other programs, and Apple GPUs do not promise that these go "
