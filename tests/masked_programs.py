@@ -20,14 +20,18 @@ SLOT = 64  # elements of the output for each value stored
 
 
 def outcome(text: str, arguments: list[Any]) -> None:
-    """Run a program once its masks have been followed."""
+    """Run a program as it is, and once its masks have been followed."""
     module = parse(text)
     verify(module)
+    before = [x.copy() for x in arguments]
+    run(module, arguments)
     FollowMasks().run(module)
     verify(module)
     assert parse(str(module)) == module
     assert "masked_load" not in str(module)
-    run(module, arguments)
+    run(module, before)
+    for one, other in zip(arguments, before, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def run(module: Module, arguments: list[Any], grid: tuple[int, int, int] = (1, 1, 1)) -> None:

@@ -891,7 +891,6 @@ def test_every_access_is_checked(op: str, index: int) -> None:
             "a for loop with a step of zero, in program (0, 0, 0)",
         ),
         ('tile.assert "p > {0}" %some', "assertion failed: p > {0}, in program (0, 0, 0)"),
-        ("%y: tile<1xi32> = tile.masked_load %X, %o, %m", "run follow-masks first"),
     ],
 )
 def test_program_errors(op: str, message: str) -> None:

@@ -57,11 +57,7 @@ def check(chosen: Sequence[Program]) -> None:
     joined = together([source for _, _, source, _ in lowered])
     for (program, function, own, seed), source in zip(lowered, joined, strict=True):
         compiled = select("softmetal").compile(function, source)
-        reference = program
-        if any(isinstance(op, tile.MaskedLoad) for op in program.module.walk()):
-            reference = program.with_module(run_passes(program.module, "follow-masks"))
-        arguments = reference.make_arguments()
-        expected = Expected(reference.function, reference.grid, arguments, exact_math=False)
+        expected = Expected.of(program, exact_math=False)
         order(seed)
         try:
             expected.compare(run(compiled, program))

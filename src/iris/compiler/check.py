@@ -1,7 +1,7 @@
 """The differential check of IRIS_CHECK=1: every stage of a kernel must do the same.
 
-The stages from `follow-masks` on, which gives masked elements their meaning, run in the
-interpreter on copies of the arguments; the first pass after which an array differs is named.
+Each stage runs in the interpreter, on copies of the arguments; the first pass after which an array
+differs is named.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def check_stages(
     """Raise `PassError` for the first pass that changes what a launch writes."""
     snapshots = Snapshots()
     run(traced, TILE_PIPELINE, [snapshots])
-    _, first, *others = snapshots.stages
+    first, *others = snapshots.stages
     expected = _outcome(first.module, grid, passed, written)
     for stage in others:
         if not stage.changed:

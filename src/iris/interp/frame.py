@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
+from operator import is_
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -20,11 +22,21 @@ from iris.ir.effects import effects_within, writes
 from iris.ir.literal import encode
 from iris.ir.math import element_type
 from iris.ir.types import ElementType, Ptr, Staged, Tile
+from iris.ir.updates import made_of
 
 Array = npt.NDArray[Any]
 Grid = tuple[int, int, int]
 
 interpretation = Facet("interpretation")
+# What becomes of elements that do not count: `rule(frame, op, run, operands)`; see masked.py.
+masking = Facet("rule for masked elements")
+
+
+class Masked(NamedTuple):
+    """A value, and which of its elements count."""
+
+    data: Array
+    counts: Array
 
 
 class Step(NamedTuple):
@@ -52,9 +64,11 @@ class Launch:
         self.addresses = AddressArithmetic(function)
         self.printed: list[tuple[int, str]] = []
         self.plans: dict[Region, list[Step]] = {}
+        self._updates: dict[Op, list[bool]] = {}
         for op in function.walk():
             if any(is_pointer(v) for v in op.results):
                 raise op.invalid("a pointer can only be an argument of the function")
+        self.has_masks = any(isinstance(op, tile.MaskedLoad) for op in function.walk())
         self.accesses = [op for op in function.walk() if any(is_pointer(v) for v in op.operands)]
         self.sites = {op: site for site, op in enumerate(self.accesses)}
         parameters = function.body.arguments
@@ -82,6 +96,16 @@ class Launch:
         """Where in the grid a program is."""
         x, y, _ = self.grid
         return number % x, number // x % y, number // (x * y)
+
+    def updates(self, op: For | While) -> list[bool]:
+        """Which of the values that a loop carries it makes of themselves, element by element."""
+        found = self._updates.get(op)
+        if found is None:
+            ends = op.body.end.operands
+            olds = op.body.arguments[len(op.body.arguments) - len(ends) :]
+            pairs = zip(ends, olds, strict=True)
+            found = self._updates[op] = [made_of(new, partial(is_, old)) for new, old in pairs]
+        return found
 
     def plan(self, region: Region) -> list[Step]:
         steps = self.plans.get(region)
@@ -145,17 +169,28 @@ class Frame:
         values = self.values
         values.update(zip(region.arguments, arguments, strict=True))
         for op, rule, dying in self.launch.plan(region):
-            operands = self.operands(op)
-            values.update(zip(op.results, rule(self, op, *operands), strict=True))
+            values.update(zip(op.results, self.results(op, rule), strict=True))
             for value in dying:
                 values.pop(value, None)
         return [self[v] for v in region.end.operands]
 
-    def operands(self, op: Op) -> list[Any]:
+    def results(self, op: Op, rule: Callable[..., Sequence[Any]]) -> Sequence[Any]:
+        """What an op gives, run by a rule."""
         operands = [self[v] for v in op.operands]
+        if not self.launch.has_masks or not _has_masks(op, operands):
+            return rule(self, op, *self.settled(op, operands))
+
+        def run(*data: Any, **more: Any) -> Sequence[Any]:
+            return rule(self, op, *self.settled(op, data), **more)
+
+        found: Sequence[Any] = masking[type(op)](self, op, run, operands)
+        return found
+
+    def settled(self, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+        """The operands as the op takes them."""
         return self._settle(op, operands) if self.launch.addresses.overflowed else operands
 
-    def _settle(self, op: Op, operands: list[Any]) -> list[Any]:
+    def _settle(self, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
         """The operands, an i32 that is kept with more bits cut down to its own unless the op
         is one of those that may yet make it fit."""
         addresses = self.launch.addresses
@@ -163,6 +198,9 @@ class Frame:
             return operands
         settled = []
         for position, (value, x) in enumerate(zip(op.operands, operands, strict=True)):
+            if isinstance(x, Masked):  # what a region carries
+                settled.append(x)
+                continue
             if is_beyond(value, x) and not _keeps_bits(op, position):
                 if op in addresses.exact or value in address_parts(op) or isinstance(op, For):
                     self.check_fits(op, value, x, None)
@@ -213,6 +251,13 @@ class Frame:
         )
 
 
+def _has_masks(op: Op, operands: Sequence[Any]) -> bool:
+    """Whether not all elements that an op makes or takes count; regions see to theirs."""
+    if op.regions:
+        return False
+    return isinstance(op, tile.MaskedLoad) or any(isinstance(x, Masked) for x in operands)
+
+
 def _keeps_bits(op: Op, position: int) -> bool:
     if isinstance(op, For):
         return position >= 3  # what it carries
@@ -249,14 +294,61 @@ def join(frame: Frame, parts: Sequence[tuple[Array, Sequence[Any]]]) -> Sequence
     """The values of programs that had parted; each part is some programs and their values."""
     if len(parts) == 1:
         return parts[0][1]
-    joined = []
+    joined: list[Any] = []
+    places = [kept for kept, _ in parts]
     for values in zip(*[values for _, values in parts], strict=True):
-        shape = np.broadcast_shapes(*[x.shape[1:] for x in values])
-        whole = np.empty((len(frame.programs), *shape), np.result_type(*values))
-        for (kept, _), x in zip(parts, values, strict=True):
-            whole[kept] = x
-        joined.append(whole)
+        if any(isinstance(x, Masked) for x in values):
+            data = _whole(frame, places, [data_of(x) for x in values])
+            joined.append(Masked(data, _whole(frame, places, [counts_of(x) for x in values])))
+        else:
+            joined.append(_whole(frame, places, values))
     return joined
+
+
+def _whole(frame: Frame, places: Sequence[Array], parts: Sequence[Array]) -> Array:
+    shape = np.broadcast_shapes(*[x.shape[1:] for x in parts])
+    whole = np.empty((len(frame.programs), *shape), np.result_type(*parts))
+    for kept, x in zip(places, parts, strict=True):
+        whole[kept] = x
+    return whole
+
+
+def data_of(x: Any) -> Any:
+    return x.data if isinstance(x, Masked) else x
+
+
+def counts_of(x: Any) -> Array:
+    """Which elements of a value count, with as many axes as it has."""
+    return x.counts if isinstance(x, Masked) else np.ones((1,) * x.ndim, np.bool_)
+
+
+def holds(condition: Any) -> Array:
+    """Where a condition holds: nowhere that it does not count."""
+    return condition.data & condition.counts if isinstance(condition, Masked) else condition
+
+
+def bounds_of(lower: Any, upper: Any, step: Any) -> tuple[Array, Array, Array]:
+    """What a loop goes over: nothing if one of its bounds does not count."""
+    if not any(isinstance(x, Masked) for x in (lower, upper, step)):
+        return lower, upper, step
+    counts = counts_of(lower) & counts_of(upper) & counts_of(step)
+    lower, upper, step = (data_of(x) for x in (lower, upper, step))
+    one = step.dtype.type(1)
+    return lower, np.where(counts, upper, lower), np.where(counts, step, one)
+
+
+def kept(launch: Launch, op: For | While, olds: Sequence[Any], news: Sequence[Any]) -> list[Any]:
+    """What the next round of a loop is given: where a new element does not count, the old one, of
+    what is made of it."""
+    if not launch.has_masks:
+        return list(news)
+    found = []
+    for own, old, new in zip(launch.updates(op), olds, news, strict=True):
+        if own and isinstance(new, Masked):
+            data = np.where(new.counts, new.data, data_of(old))
+            new = Masked(data, new.counts | counts_of(old))
+        found.append(new)
+    return found
 
 
 def held_by(value: Value) -> ElementType:
@@ -267,4 +359,6 @@ def held_by(value: Value) -> ElementType:
 
 def take(x: Any, kept: Array) -> Any:
     """A value for some of the programs."""
+    if isinstance(x, Masked):
+        return Masked(take(x.data, kept), take(x.counts, kept))
     return x if isinstance(x, View) or len(x) == 1 else x[kept]

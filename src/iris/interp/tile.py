@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import iris.interp.masked  # noqa: F401  registers what becomes of masked elements
 from iris.errors import RaceError
 from iris.interp import atomics, reductions
 from iris.interp.address import is_beyond
@@ -27,10 +28,14 @@ from iris.interp.frame import (
     Frame,
     Grid,
     Launch,
+    bounds_of,
+    data_of,
     held_by,
+    holds,
     interpretation,
     is_pointer,
     join,
+    kept,
     loop,
     take,
 )
@@ -110,7 +115,7 @@ def _gathered(launch: Launch, parts: Iterable[tuple[Frame, Sequence[Any]]]) -> l
     """What programs return, for each value an array with a row for each of them."""
     returns = launch.function.returns
     rows = [
-        [_rows(t, x, frame.programs) for t, x in zip(returns, results, strict=True)]
+        [_rows(t, data_of(x), frame.programs) for t, x in zip(returns, results, strict=True)]
         for frame, results in parts
     ]
     return [np.concatenate(column) for column in zip(*rows, strict=True)]
@@ -200,7 +205,8 @@ def select(
 
 
 @interpretation(If)
-def branch(frame: Frame, op: If, condition: Array) -> Sequence[Any]:
+def branch(frame: Frame, op: If, condition: Any) -> Sequence[Any]:
+    condition = holds(condition)
     if condition.all():
         return frame.run(op.then, ())
     if not condition.any():
@@ -213,9 +219,8 @@ def branch(frame: Frame, op: If, condition: Array) -> Sequence[Any]:
 
 
 @interpretation(For)
-def count(
-    frame: Frame, op: For, lower: Array, upper: Array, step: Array, *carried: Any
-) -> Sequence[Any]:
+def count(frame: Frame, op: For, lower: Any, upper: Any, step: Any, *carried: Any) -> Sequence[Any]:
+    lower, upper, step = bounds_of(lower, upper, step)
     if (step == 0).any():
         frame.fail(op, step == 0, "a for loop with a step of zero")
     trips = np.asarray(_trips(lower, upper, step), np.int64)
@@ -224,13 +229,13 @@ def count(
     def again(inner: Frame, kept: Array, values: Sequence[Any]) -> Array:
         return np.asarray(take(trips, kept) > done)
 
-    def once(inner: Frame, kept: Array, values: Sequence[Any]) -> Sequence[Any]:
+    def once(inner: Frame, which: Array, values: Sequence[Any]) -> Sequence[Any]:
         nonlocal done
         # With wrapping this is right for u64 too.
-        first, stride = (take(x, kept).astype(np.int64) for x in (lower, step))
+        first, stride = (take(x, which).astype(np.int64) for x in (lower, step))
         index = (first + done * stride).astype(lower.dtype)
         done += 1
-        return inner.run(op.body, (index, *values))
+        return kept(inner.launch, op, values, inner.run(op.body, (index, *values)))
 
     return loop(frame, carried, again, once)
 
@@ -243,8 +248,8 @@ def repeat(frame: Frame, op: While, *carried: Any) -> Sequence[Any]:
     return loop(
         frame,
         carried,
-        lambda inner, kept, values: inner.run(op.condition, values)[0],
-        lambda inner, kept, values: inner.run(op.body, values),
+        lambda inner, kept, values: holds(inner.run(op.condition, values)[0]),
+        lambda inner, _, values: kept(inner.launch, op, values, inner.run(op.body, values)),
     )
 
 
@@ -451,15 +456,18 @@ def _nothing(view: View, offset: Array) -> Array:
 
 
 @interpretation(tile.MaskedLoad)
-def masked_load(frame: Frame, op: tile.MaskedLoad, *operands: Any) -> Sequence[Array]:
-    frame.fail(
-        op, np.ones(1, bool), "a masked_load has no value of its own: run follow-masks first"
-    )
+def masked_load(
+    frame: Frame, op: tile.MaskedLoad, view: View, offset: Array, mask: Array
+) -> Sequence[Array]:
+    """What does not count is read as 0; see `masked.py`."""
+    if is_beyond(op.offset, offset):
+        frame.check_fits(op, op.offset, offset, mask)
+    return [_load(frame, op, view, offset, mask, _nothing(view, offset))]
 
 
 @interpretation(tile.Update)
 def update(frame: Frame, op: tile.Update, old: Array, new: Array) -> Sequence[Array]:
-    return [new]  # what runs has no masked elements
+    return [new]  # all of it counts
 
 
 @interpretation(tile.Store)
@@ -502,10 +510,15 @@ def load_tile(frame: Frame, op: tile.LoadTile, view: View, *operands: Array) -> 
 
 @interpretation(tile.StoreTile)
 def store_tile(
-    frame: Frame, op: tile.StoreTile, view: View, x: Array, *operands: Array
+    frame: Frame,
+    op: tile.StoreTile,
+    view: View,
+    x: Array,
+    *operands: Array,
+    active: Array = np.ones(1, np.bool_),  # noqa: B008
 ) -> Sequence[Array]:
     address, inside = block(element_type(op.value.type).shape, operands)
-    _store(frame, op, view, address, inside, op.value, x)
+    _store(frame, op, view, address, inside & active, op.value, x)
     return []
 
 
@@ -606,12 +619,16 @@ def check(frame: Frame, op: tile.Assert, condition: Array) -> Sequence[Array]:
 
 
 @interpretation(tile.Print)
-def report(frame: Frame, op: tile.Print, *values: Array) -> Sequence[Array]:
+def report(
+    frame: Frame, op: tile.Print, *values: Array, there: Array | None = None
+) -> Sequence[Array]:
     columns = []
     for value, x in zip(op.values, values, strict=True):
         whole = np.broadcast_to(x, (len(frame.programs), *element_type(value.type).shape))
         columns.append((element_type(value.type).element, whole))
     for row, number in enumerate(frame.programs.tolist()):
+        if there is not None and not there[row]:
+            continue
         place = ",".join(map(str, frame.launch.program(number)))
         words = [f"{op.prefix}[program ({place})]"]
         words += [_text(dtype, whole[row]) for dtype, whole in columns]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.interp.frame import Frame, Launch
+from iris.interp.frame import Frame, Launch, bounds_of, data_of, holds, kept
 from iris.interp.memory import View
 from iris.interp.watch import Asked, Turn, take_turns
 from iris.ir.control import For, If, While
@@ -43,13 +43,14 @@ class TurnFrame(Frame):
         values = self.values
         values.update(zip(region.arguments, arguments, strict=True))
         for op, rule, dying in self.launch.plan(region):
-            operands = self.operands(op)
             if op.regions:
+                operands = self.settled(op, [self[v] for v in op.operands])
                 found = yield from flow[type(op)](self, op, *operands)
             else:
                 if asks_others(op):
-                    self.asked = op, operands[0], operands[1]
-                found = rule(self, op, *operands)
+                    view, index, *_ = [self[v] for v in op.operands]
+                    self.asked = op, view, data_of(index)
+                found = self.results(op, rule)
             values.update(zip(op.results, found, strict=True))
             for value in dying:
                 values.pop(value, None)
@@ -60,17 +61,19 @@ flow = Facet("flow of one program")
 
 
 @flow(If)
-def _if(frame: TurnFrame, op: If, condition: Array) -> Flow:
-    return (yield from frame.steps(op.then if condition[0] else op.otherwise, ()))
+def _if(frame: TurnFrame, op: If, condition: Any) -> Flow:
+    return (yield from frame.steps(op.then if holds(condition)[0] else op.otherwise, ()))
 
 
 @flow(For)
-def _for(frame: TurnFrame, op: For, lower: Array, upper: Array, step: Array, *carried: Any) -> Flow:
+def _for(frame: TurnFrame, op: For, lower: Any, upper: Any, step: Any, *carried: Any) -> Flow:
+    lower, upper, step = bounds_of(lower, upper, step)
     if not step[0]:
         frame.fail(op, step == 0, "a for loop with a step of zero")
     values: Sequence[Any] = carried
     for index in range(int(lower[0]), int(upper[0]), int(step[0])):
-        values = yield from frame.steps(op.body, (np.array([index], lower.dtype), *values))
+        news = yield from frame.steps(op.body, (np.array([index], lower.dtype), *values))
+        values = kept(frame.launch, op, values, news)
     return values
 
 
@@ -79,12 +82,14 @@ def _while(frame: TurnFrame, op: While, *carried: Any) -> Flow:
     values: Sequence[Any] = carried
     run = object() if op in frame.waiting else None
     while True:
-        (more,) = yield from frame.steps(op.condition, values)
+        (found,) = yield from frame.steps(op.condition, values)
+        more = bool(holds(found)[0])
         if run is not None:
-            yield Turn(run, values, bool(more[0]))
-        if not more[0]:
+            yield Turn(run, [data_of(x) for x in values], more)
+        if not more:
             return values
-        values = yield from frame.steps(op.body, values)
+        news = yield from frame.steps(op.body, values)
+        values = kept(frame.launch, op, values, news)
 
 
 def run_by_turns(launch: Launch) -> Iterator[tuple[Frame, Sequence[Any]]]:

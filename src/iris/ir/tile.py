@@ -275,7 +275,8 @@ class MaskedLoad(TileOp):
 
     %x: tile<64xf32> = tile.masked_load %X, %offsets, %inside
 
-    `follow-masks` makes loads of it, and of what must not count, selects.
+    The table in docs/language.md says what becomes of them.  `follow-masks` makes loads of it, and
+    of what must not count, selects.
     """
 
     name = "tile.masked_load"

@@ -130,7 +130,7 @@ def loop(op: For | While, masks: Masks) -> None:
                 if not asked and _is_private(olds[index], end, index):
                     after[index] = tuple(f for f in lost if not _is_within(f.value, copy))
                     lost = without(lost, after[index])
-                values[index] = masks.select(lost, values[index], olds[index])
+                values[index] = masks.update(lost, values[index], olds[index])
         end.set_operands((*values, *_bools(ways, news, op.results, masks)))
     if isinstance(copy, While):
         with masks.at_end(copy.condition) as end:

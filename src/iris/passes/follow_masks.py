@@ -146,7 +146,7 @@ def update(op: tile.Update, masks: Masks) -> None:
     old, new = masks[op.old], masks[op.new]
     lost, gained = without(new, old), without(old, new)
     masks.lost[op.result] = frozenset(lost)
-    value, mask = masks.select(lost, op.new, op.old), old if lost else new
+    value, mask = masks.update(lost, op.new, op.old), old if lost else new
     if lost and gained:
         mask = (*without(old, gained), *masks.either(lost, gained))
     value.name = value.name or op.result.name
@@ -159,9 +159,13 @@ def update(op: tile.Update, masks: Masks) -> None:
 
 
 def _moved(op: Op, mask: Mask, masks: Masks) -> None:
+    """Gives the result the mask of the operand, factor by factor, as it is after the op."""
     masks[op.results[0]] = mask
-    if op.operands[0] in masks.zeroed:
-        masks.zeroed.add(op.results[0])
+    x = op.operands[0]
+    if x in masks.zeroed:
+        pairs = zip(masks[x], mask, strict=True)
+        zeroed = tuple(after for before, after in pairs if before in masks.zeroed[x])
+        masks.zeroed[op.results[0]] = zeroed
 
 
 @follow(tile.Broadcast)
@@ -283,26 +287,36 @@ def scan(op: tile.Scan, masks: Masks) -> None:
 
 @follow(tile.Dot)
 def dot(op: tile.Dot, masks: Masks) -> None:
-    """What is masked along the contracted axis is 0, in both operands: 0 times inf is nan."""
+    """What is masked along the contracted axis is 0, in both operands: 0 times inf is nan.  Where
+    all of a row or column is, so is what is made of it."""
     a, b = op.a, op.b
     along_a = tuple(f for f in masks[a] if 1 in f.axes)
     along_b = tuple(f for f in masks[b] if 0 in f.axes)
-    # A factor along a kept axis, too, zeroes the other operand where it holds nowhere.
-    across_a = tuple(
-        f if f.axes == (1,) else masks.any_along((f,), 0, shape_of(a)) for f in along_a
-    )
-    across_b = tuple(
-        f if f.axes == (0,) else masks.any_along((f,), 1, shape_of(b)) for f in along_b
-    )
+    # What holds nowhere along a kept axis zeroes the other operand.
+    across_a = _across(masks[a], 0, shape_of(a), masks)
+    across_b = _across(masks[b], 1, shape_of(b), masks)
     zeroed_a = masks.select(join(along_a, _on_axis(1, across_b)), a, 0)
     zeroed_b = masks.select(join(along_b, _on_axis(0, across_a)), b, 0)
     op.set_operands((zeroed_a, zeroed_b, *op.operands[2:]))
-    result = (*without(masks[a], along_a), *without(masks[b], along_b))
-    if axes_of(along_a) == (0, 1):
-        result = (*result, masks.any_along(along_a, 1, shape_of(a)))
-    if axes_of(along_b) == (0, 1):
-        result = (*result, masks.any_along(along_b, 0, shape_of(b)))
+    some: Mask = ()
+    if along_a:
+        some = (*some, masks.any_along(along_a, 1, shape_of(a)))
+    if along_b:
+        some = (*some, masks.any_along(along_b, 0, shape_of(b)))
+    result = (*without(masks[a], along_a), *without(masks[b], along_b), *some)
     masks[op.result] = join(result, masks[op.acc] if op.acc is not None else ())
+    nothing = tuple(f for f in some if not f.axes)
+    if op.acc is None:
+        masks.zeroed[op.result] = nothing
+    else:
+        masks.unadded[op.result] = nothing
+
+
+def _across(mask: Mask, kept: int, shape: tuple[int, ...], masks: Masks) -> Mask:
+    """Where, along the contracted axis, a mask holds for something along the kept one."""
+    within = tuple(f for f in mask if kept in f.axes)
+    found = tuple(f for f in mask if f.axes and kept not in f.axes)
+    return (*found, masks.any_along(within, kept, shape)) if axes_of(within) == (0, 1) else found
 
 
 def _on_axis(axis: int, mask: Mask) -> Mask:
@@ -320,7 +334,7 @@ def masked_load(op: tile.MaskedLoad, masks: Masks) -> None:
     zero = masks.constant(0, element_type(op.result.type))
     result = masks.replace(op, tile.Load(op.base, op.offset, where, zero))
     masks[result] = mask
-    masks.zeroed.add(result)
+    masks.zeroed[result] = mask
 
 
 @follow(tile.Load)
@@ -423,7 +437,7 @@ def assert_(op: tile.Assert, masks: Masks) -> None:
 @follow(tile.Print)
 def print_(op: tile.Print, masks: Masks) -> None:
     """Masked lanes print as 0; nothing is printed where a whole value is masked."""
-    whole = tuple(f for f in masks.all_of(op.operands) if not f.axes)
+    whole = join(*[masks.anywhere(v) for v in op.operands])
     op.set_operands(tuple(masks.select(masks[v], v, 0) for v in op.operands))
     if whole:
         guard = If(masks.holds(whole, (), ()))

@@ -9,6 +9,7 @@ from itertools import chain
 from math import copysign
 
 from iris.ir import math, tile
+from iris.ir.accumulation import stays_if_zero_is_added
 from iris.ir.builder import Builder
 from iris.ir.core import Facet, Location, Op, Region, Value
 from iris.ir.math import Constant, element_type
@@ -106,7 +107,8 @@ class Masks:
 
     def __init__(self) -> None:
         self.of: dict[Value, Mask] = {}  # only what is masked
-        self.zeroed: set[Value] = set()  # what is 0 where it is masked
+        self.zeroed: dict[Value, Mask] = {}  # by which factors what they mask is 0
+        self.unadded: dict[Value, Mask] = {}  # where a dot adds nothing but 0 to what it is given
         self.lost: dict[Value, frozenset[Factor]] = {}  # where updates keep what was there
         self._made: list[Op] = []
         self._scopes: list[dict[Hashable, Value]] = []  # made before, one for each region
@@ -230,7 +232,7 @@ class Masks:
     def select(self, mask: Mask, x: Value, other: Value | float) -> Value:
         """A value where a mask holds, another elsewhere."""
         if x in self.zeroed and _is_zero(other):
-            mask = without(mask, self[x])
+            mask = without(mask, self.zeroed[x])
         if not mask:
             return x
         if not isinstance(other, Value):
@@ -239,6 +241,25 @@ class Masks:
         scalar = not axes_of(mask)
         where = self.holds(mask, (), ()) if scalar else self.holds_in(mask, shape)
         return self.make(math.Select(where, x, other))
+
+    def update(self, mask: Mask, new: Value, old: Value) -> Value:
+        """A new value where a mask holds, the old one elsewhere."""
+        return self.select(tuple(f for f in mask if not self._is_old(f, new, old)), new, old)
+
+    def _is_old(self, factor: Factor, new: Value, old: Value) -> bool:
+        """Whether, where a factor does not hold, only zeros have been added to a value."""
+        if new is old:
+            return True
+        start = None  # what the zeros are added to
+        if isinstance(new.op, tile.Dot) and factor in self.unadded.get(new, ()):
+            start = new.op.acc
+        elif isinstance(new.op, math.Add):
+            for one, other in (new.op.operands, reversed(new.op.operands)):
+                if factor in self.zeroed.get(other, ()):
+                    start = one
+        return (
+            start is not None and stays_if_zero_is_added(start) and self._is_old(factor, start, old)
+        )
 
     def either(self, one: Mask, other: Mask) -> Mask:
         """Where one of two masks holds."""
@@ -261,6 +282,14 @@ class Masks:
         )
         left = axes[:position] + axes[position + 1 :]
         return Factor(value, left, origin_of(mask), witness)
+
+    def anywhere(self, value: Value) -> Mask:
+        """Where something of a value counts."""
+        mask = self[value]
+        while axes := axes_of(mask):
+            within = tuple(f for f in mask if axes[-1] in f.axes)
+            mask = (*without(mask, within), self.any_along(within, axes[-1], shape_of(value)))
+        return mask
 
     # The factors of a bool.
 

@@ -27,6 +27,7 @@ from iris.ir.scalar import from_bits, to_bits
 from iris.ir.types import DType, Ptr, bf16
 from iris.passes import Pipeline
 from iris.passes import run as run_passes
+from iris.passes.follow_masks import FollowMasks
 from iris.passes.instruments import Check
 from iris.passes.layouts import ChooseSimdgroups
 from iris.tools.replay import Program
@@ -78,10 +79,7 @@ def agree(
     interleaving for each of some seeds.  The result counts the elements that were compared.
     """
     lower = Pipeline.parse(pipeline) if isinstance(pipeline, str) else pipeline
-    reference = program
-    if any(isinstance(op, tile.MaskedLoad) for op in program.module.walk()):
-        reference = program.with_module(run_passes(program.module, "follow-masks"))
-    expected = Expected(reference.function, reference.grid, reference.make_arguments())
+    expected = Expected.of(program)
     counted = Agreement()
     for count in simdgroups:
         passes = with_simdgroups(lower, count)
@@ -132,6 +130,30 @@ class Expected:
         )
         self.arrays = list(arguments)
         self.parameters = function.body.arguments
+
+    @classmethod
+    def of(cls, program: Program, *, exact_math: bool = True) -> Expected:
+        """What a program writes.
+
+        Bounds are of programs all elements of which count, so of one with masked loads they are
+        those that it has once `follow-masks` has been over it: which must write the very same.
+        """
+        if not any(isinstance(op, tile.MaskedLoad) for op in program.module.walk()):
+            arguments = program.make_arguments()
+            return cls(program.function, program.grid, arguments, exact_math=exact_math)
+        followed = program.with_module(run_passes(program.module, Pipeline((FollowMasks(),))))
+        expected = cls.of(followed, exact_math=exact_math)
+        arguments = program.make_arguments()
+        program.run(arguments, output=lambda line: None)
+        try:
+            for parameter, was in zip(expected.parameters, arguments, strict=True):
+                if isinstance(parameter.type, Ptr):
+                    now, exact = expected.arrays[parameter.index], np.zeros(was.shape)
+                    compare(f"%{parameter.name}", parameter.type.element, was, exact, now)
+        except Disagreement as error:
+            how = f"after {FollowMasks.name}\n\n{program}\n{followed.module}"
+            raise Disagreement(f"{error}\n{how}") from None
+        return expected
 
     def compare(self, found: Sequence[Any]) -> Agreement:
         """Raises `Disagreement` for the first element that is not as it must be."""

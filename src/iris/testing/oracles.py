@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iris.ir import Module, parse, tile, to_text, verify
+from iris.ir import Module, parse, to_text, verify
 from iris.ir.literal import text
 from iris.ir.math import element_type
 from iris.ir.types import DType, Ptr
@@ -34,8 +34,6 @@ def preserves(passes: Pass | Pipeline | str, program: Program) -> None:
     interpreter must end with the same bits in every array, return the same bits (one nan is like
     another), and print the same.  An exception of any kind is a failure, too.  The error shows the
     program, what the passes made of it, and how to run both.
-
-    What has masked loads is run as `follow-masks` leaves it.
     """
     all_preserve([passes], program)
 
@@ -98,8 +96,6 @@ class Outcome(NamedTuple):
 
 
 def _outcome(program: Program) -> Outcome:
-    if any(isinstance(op, tile.MaskedLoad) for op in program.module.walk()):
-        program = program.with_module(run_passes(program.module, "follow-masks", [Check(verify)]))
     arguments = program.make_arguments()
     lines: list[str] = []
     returned = program.run(arguments, output=lines.append)

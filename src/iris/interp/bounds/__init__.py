@@ -26,6 +26,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from iris.errors import ArgumentError
+
 # Each of these registers the rules of some ops.
 from iris.interp.bounds import access, arithmetic, atomics, combine, reordered
 from iris.interp.bounds.frame import BoundedFrame, BoundedLaunch
@@ -58,6 +60,10 @@ def run(
     `exact_math`: for executions that share the interpreter's math functions, do not flush
     subnormal numbers, and compute in the order of the program, as that of Metal IR.
     """
+    if any(isinstance(op, tile.MaskedLoad) for op in function.walk()):
+        raise ArgumentError(
+            f"{function.symbol} has masked loads, which have no bounds: run follow-masks first"
+        )
     contended = _contended(function, grid, arguments, chunk_bytes)
     fast = function.fast_math and not exact_math
     ulps = EXPANSION_ULPS if exact_math else target.ulps

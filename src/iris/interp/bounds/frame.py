@@ -150,7 +150,7 @@ class BoundedFrame(Frame):
         for op, rule, dying in self.launch.plan(region):
             operands = [self[v] for v in op.operands]
             if self.launch.addresses.overflowed:
-                operands = self._settle(op, operands)
+                operands = list(self._settle(op, operands))
             found = [self.error(v) for v in op.operands]
             act = self._run_regions if op.regions else self._run_op
             results, errors = act(op, rule, operands, found)
