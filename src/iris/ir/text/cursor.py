@@ -17,14 +17,16 @@ T = TypeVar("T")
 
 _TOKEN = re.compile(
     r"""\s+ | \#[^\n]*
-    | (?P<value>%(?:[A-Za-z_]\w*|\d+))
-    | (?P<symbol>@[A-Za-z_]\w*)
-    | (?P<string>"(?:[^"\\\n]|\\.)*")
-    | (?P<shaped>\d+(?:x\d+)*x[A-Za-z]\w*)
-    | (?P<sizes>\d+(?:x\d+)+)
-    | (?P<number>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)
-    | (?P<word>-?[A-Za-z_][\w.\-]*)
-    | (?P<mark>[{}()\[\]<>,:=])
+    | (?: (?P<value>%(?:[A-Za-z_]\w*|\d+))
+        | (?P<symbol>@[A-Za-z_]\w*)
+        | (?P<string>"(?:[^"\\\n]|\\.)*")
+        | (?P<shaped>\d+(?:x\d+)*x[A-Za-z]\w*)
+        | (?P<sizes>\d+(?:x\d+)+)
+        | (?P<number>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)
+        | (?P<word>-?[A-Za-z_][\w.\-]*)
+        | (?P<mark>[{}()\[\]<>,:=])
+        | (?P<wrong>.)
+      ) \s*
     """,
     re.VERBOSE | re.ASCII,
 )
@@ -55,19 +57,16 @@ class Cursor:
         texts: list[str] = []
         kinds: list[str] = []
         offsets: list[int] = []
-        position = 0
-        match = _TOKEN.match
-        while (found := match(source, position)) is not None:
+        for found in _TOKEN.finditer(source):
             kind = found.lastgroup
             if kind is not None:
-                texts.append(found.group())
+                texts.append(found[kind])
                 kinds.append(kind)
-                offsets.append(position)
-            position = found.end()
-        if position < len(source):
-            if source[position] == '"':
-                raise self.error_at(position, "the string does not end on its line")
-            raise self.error_at(position, f"no token starts with {source[position]!r}")
+                offsets.append(found.start())
+                if kind == "wrong":
+                    if texts[-1] == '"':
+                        raise self.error_at(offsets[-1], "the string does not end on its line")
+                    raise self.error_at(offsets[-1], f"no token starts with {texts[-1]!r}")
         texts.append(END)
         kinds.append("end")
         offsets.append(len(source.rstrip()))
@@ -139,6 +138,16 @@ class Cursor:
     def following(self, distance: int = 1) -> str:
         """The token after the one under the cursor, or further on."""
         return self._texts[min(self._position + distance, len(self._texts) - 1)]
+
+    def ahead(self, count: int) -> tuple[str, ...]:
+        """So many tokens from the one under the cursor on, or all that are left."""
+        return tuple(self._texts[self._position : self._position + count])
+
+    def skip(self, count: int) -> None:
+        """Step over so many tokens, which must be there."""
+        position = self._position = self._position + count
+        self.text = self._texts[position]
+        self.kind = self._kinds[position]
 
     @property
     def mark(self) -> int:

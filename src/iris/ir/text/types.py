@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 DEEPEST_LAYOUT = 16
 LONGEST_SIZE = 10  # digits
+# Most types are of so many tokens, as `tile<64x32xf16>`: those that were read, kept like all types.
+_SHORT = 4
+_KNOWN: dict[tuple[str, ...], Type] = {}
 
 
 def at_type(token: str) -> bool:
@@ -42,6 +45,12 @@ def read_type(cursor: Cursor) -> Type:
     if scalar is not None:
         cursor.advance()
         return scalar
+    words = cursor.ahead(_SHORT)
+    known = _KNOWN.get(words)
+    if known is not None:
+        cursor.skip(_SHORT)
+        return known
+    start = cursor.mark
     if cursor.text not in _READERS:
         what = f"a type: a dtype, or {', '.join(f'{k}<...>' for k in _READERS)}"
         cursor.fail(what, (*DTYPES, *_READERS))
@@ -49,6 +58,8 @@ def read_type(cursor: Cursor) -> Type:
     cursor.expect("<")
     type_ = read(cursor)
     cursor.expect(">")
+    if cursor.mark == start + _SHORT:
+        _KNOWN[words] = type_
     return type_
 
 
