@@ -7,12 +7,17 @@ import gc
 import os
 import sys
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from iris.runtime.devices import devices
 from support import counts
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import WorkStealingScheduling
 
 settings.register_profile(
     "iris",
@@ -60,3 +65,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("IRIS_TEST_ALL") == "1" and reporter and reporter.stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WorkStealingScheduling:
+    """Tests of a file go to one worker, which keeps what they share."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
