@@ -138,3 +138,43 @@ def test_what_is_the_same() -> None:
     assert differs("i8", 1, 2)
     assert not differs("i8", 1, 2, INF)
     assert differs("bool", False, True)
+
+
+RACING = """
+# grid: 2
+# argument %X: f32[1]
+
+func tile @racing(%X: ptr<f32>) {
+  %c0: i32 = constant 0
+  %p: i32 = tile.program_id 0
+  %x: f32 = cast %p
+  tile.store %X, %c0, %x
+  return
+}
+"""
+
+
+@dataclass(frozen=True)
+class Far(Pass):
+    """Moves the first store far away."""
+
+    name = "far-away"
+    level = tile.TileOp.level
+
+    def run(self, module: Module) -> None:
+        store = next(op for op in module.walk() if isinstance(op, tile.Store))
+        far = math.Constant(1 << 20, store.offset.type)  # type: ignore[arg-type]
+        store.insert_before(far)
+        moved = math.Add(store.offset, far.result)
+        store.insert_before(moved)
+        store.set_operands((store.base, moved.result, *store.operands[2:]))
+
+
+def test_whatever_fails_shows_the_program() -> None:
+    with pytest.raises(Disagreement, match="the program fails: RaceError: race") as caught:
+        agree(Program.parse(RACING))
+    assert "func tile @racing" in str(caught.value)
+    lowering = f"{Far.name},choose-simdgroups,assign-layouts,lower-to-metal,insert-barriers"
+    with pytest.raises(Disagreement, match=r"made a program that fails, in lockstep") as caught:
+        agree(Program.parse(SOFTMAX), pipeline=lowering)
+    assert "func tile @softmax" in str(caught.value) and "iris run" in str(caught.value)

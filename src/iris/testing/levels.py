@@ -30,6 +30,7 @@ from iris.passes import run as run_passes
 from iris.passes.follow_masks import FollowMasks
 from iris.passes.instruments import Check
 from iris.passes.layouts import ChooseSimdgroups
+from iris.testing.report import Report
 from iris.tools.replay import Program
 
 Array = npt.NDArray[Any]
@@ -83,17 +84,17 @@ def agree(
     counted = Agreement()
     for count in simdgroups:
         passes = with_simdgroups(lower, count)
-        lowered = program.with_module(run_passes(program.module, passes, [Check(verify)]))
-        for seed in (None, *interleavings):
-            arguments = lowered.make_arguments()
-            found = launch(lowered.function, lowered.grid, arguments, interleave=seed)
-            how = "in lockstep" if seed is None else f"interleave={seed}"
-            try:
+        with Report(program, passes, Disagreement) as report:
+            report.after = run_passes(program.module, passes, [Check(verify)])
+            lowered = program.with_module(report.after)
+            for seed in (None, *interleavings):
+                how = "in lockstep" if seed is None else f"with interleave={seed}"
+                report.doing = f"made a program that fails, {how}"
+                found = launch(
+                    lowered.function, lowered.grid, lowered.make_arguments(), interleave=seed
+                )
+                report.doing = f"changed what the program does, {how}"
                 counted += expected.compare(found)
-            except Disagreement as error:
-                raise Disagreement(
-                    f"{error}\nafter {passes}, {how}\n\n{program}\n{lowered.module}"
-                ) from None
     return counted
 
 
@@ -139,20 +140,21 @@ class Expected:
         those that it has once `follow-masks` has been over it: which must write the very same.
         """
         if not any(isinstance(op, tile.MaskedLoad) for op in program.module.walk()):
+            with Report(program, Pipeline(()), Disagreement) as report:
+                report.doing = "the program fails"
+                arguments = program.make_arguments()
+                return cls(program.function, program.grid, arguments, exact_math=exact_math)
+        follow = Pipeline((FollowMasks(),))
+        with Report(program, follow, Disagreement) as report:
+            report.after = run_passes(program.module, follow)
+            expected = cls.of(program.with_module(report.after), exact_math=exact_math)
             arguments = program.make_arguments()
-            return cls(program.function, program.grid, arguments, exact_math=exact_math)
-        followed = program.with_module(run_passes(program.module, Pipeline((FollowMasks(),))))
-        expected = cls.of(followed, exact_math=exact_math)
-        arguments = program.make_arguments()
-        program.run(arguments, output=lambda line: None)
-        try:
+            program.run(arguments, output=lambda line: None)
+            report.doing = "changed what the program does"
             for parameter, was in zip(expected.parameters, arguments, strict=True):
                 if isinstance(parameter.type, Ptr):
                     now, exact = expected.arrays[parameter.index], np.zeros(was.shape)
                     compare(f"%{parameter.name}", parameter.type.element, was, exact, now)
-        except Disagreement as error:
-            how = f"after {FollowMasks.name}\n\n{program}\n{followed.module}"
-            raise Disagreement(f"{error}\n{how}") from None
         return expected
 
     def compare(self, found: Sequence[Any]) -> Agreement:

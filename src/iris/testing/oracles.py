@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Sequence
-from difflib import unified_diff
-from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +15,7 @@ from iris.ir.types import DType, Ptr
 from iris.passes import Pass, Pipeline
 from iris.passes import run as run_passes
 from iris.passes.instruments import Check
+from iris.testing.report import Report
 from iris.tools.replay import Program, Values
 from iris.tools.run import bits_of
 
@@ -46,13 +42,12 @@ def all_preserve(several: Sequence[Pass | Pipeline | str], program: Program) -> 
     As `preserves` does of one, but the program is checked and run once for all of them.
     """
     pipelines = [_pipeline(passes) for passes in several]
-    with _Report(program, pipelines[0]) as report:
+    with Report(program, pipelines[0]) as report:
         report.doing = "the program is not valid before"
         roundtrips(program)
         expected = _outcome(program)
     for pipeline in pipelines:
-        with _Report(program, pipeline) as report:
-            report.doing = "failed"
+        with Report(program, pipeline) as report:
             after = run_passes(program.module, pipeline, [Check(verify)])
             report.after = after
             report.doing = "made IR that is not read back as it was"
@@ -129,56 +124,3 @@ def _compare(expected: Outcome, found: Outcome) -> None:
     assert len(expected.lines) == len(found.lines), (
         f"it printed {len(expected.lines)} lines and prints {len(found.lines)}"
     )
-
-
-class _Report:
-    """Turns any exception within it into a failure that shows the program.
-
-    A context manager, as the exception is not caught to go on but to be told better.
-    """
-
-    def __init__(self, program: Program, pipeline: Pipeline):
-        self.program = program
-        self.pipeline = pipeline
-        self.after: Module | None = None
-        self.doing = ""
-
-    def __enter__(self) -> _Report:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if isinstance(error, Exception):
-            raise AssertionError(self._message(error)) from error
-
-    def _message(self, error: Exception) -> str:
-        what = str(error)
-        if not isinstance(error, AssertionError):
-            what = f"{type(error).__name__}: {what}"
-        lines = [f"{self.pipeline} {self.doing}: {what}", *self._replay(), "", str(self.program)]
-        if self.after is not None:
-            before, after = (str(m).splitlines() for m in (self.program.module, self.after))
-            lines += unified_diff(before, after, "before", "after", lineterm="", n=2)
-        return "\n".join(lines)
-
-    def _replay(self) -> list[str]:
-        """Writes the program to a file; how to run it.
-
-        One file for a pipeline and a process, so that shrinking does not leave hundreds: the
-        last one written is the smallest.
-        """
-        folder = Path(tempfile.gettempdir()) / "iris-failures"
-        name = re.sub(r"[^a-z0-9-]+", "-", str(self.pipeline))[:40].strip("-")
-        file = folder / f"{name}-{os.getpid()}.iris"
-        commands = [f"iris run {file}", f'iris run --passes "{self.pipeline}" {file}']
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            heading = "".join(f"# {command}\n" for command in commands)
-            file.write_text(f"{heading}{self.program}", encoding="utf-8")
-        except OSError as problem:
-            return [f"no file to replay it could be written: {problem}"]
-        return ["before and after:", *[f"    {command}" for command in commands]]
