@@ -206,7 +206,7 @@ def test_sizes_that_cannot_be_counted_are_refused(device: str, dtype: Any) -> No
         *(1.5, "4", None, (1.5,), (2, "a"), np.array(2.0), -1, (2, -3)),
         *({2, 3}, {2: 3}, b"ab", bytearray(b"ab"), iter([2, 3]), True, (2, True), frozenset([2])),
     ],
-    ids=str,
+    ids=lambda shape: type(shape).__name__,
 )
 def test_what_is_no_shape_is_told(shape: Any) -> None:
     with pytest.raises(ArgumentError, match=r"a shape is an int or|no size of a shape is negative"):
