@@ -72,7 +72,8 @@ def complaints_of_all(texts: Sequence[str]) -> list[str]:
 
 
 def _as_cpp(text: str) -> str:
-    """The text without what classes and C++ literals cannot do."""
+    """The text without what classes and C++ literals cannot do, and C++ has no word for."""
+    text = text.replace("coherent(device) ", "")
     text = re.sub(r"(?<![\w.])(\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)h\b", r"half(\1f)", text)
     # What an arm of a ternary names or constructs is somewhere in memory, what it computes is not:
     # built-in vectors do not mind.

@@ -12,6 +12,7 @@ from hypothesis import given
 import masked_programs
 from iris.compiler.compilation import TILE_PIPELINE
 from iris.ir import Module, parse, verify
+from iris.passes import run as run_passes
 from iris.passes.follow_masks import FollowMasks
 from iris.testing import preserves, programs
 from iris.tools.replay import Program
@@ -633,3 +634,40 @@ def test_what_is_not_masked_stays_as_it_was(program: Program) -> None:
 @given(programs.tile(masked=True))
 def test_the_pipeline_preserves_masked_programs(program: Program) -> None:
     preserves(TILE_PIPELINE, program)
+
+
+ADDED = """
+# grid: 1
+# argument %X: f32[16] seed=1 range=[-4.0, 4.0]
+# argument %Y: f32[3]
+# argument %n: 5
+
+func tile @added(%X: ptr<f32>, %Y: ptr<f32>, %n: i32) {
+  %lane: tile<16xi32> = tile.arange 0
+  %nn: tile<16xi32> = tile.broadcast %n
+  %inside: tile<16xbool> = compare lt %lane, %nn
+  %zero: tile<16xf32> = constant START
+  %full: tile<16xf32> = tile.load %X, %lane
+  %x: tile<16xf32> = tile.masked_load %X, %lane, %inside
+  %first: tile<16xf32> = add %zero, %full
+  %s: tile<16xf32> = tile.update %zero, %first
+  %t: tile<16xf32> = add %s, %x
+  %u: tile<16xf32> = tile.update %s, %t
+  %all: f32 = tile.reduce maxnum 0 %u
+  %c0: i32 = constant 0
+  tile.store %Y, %c0, %all
+  %own: f32 = tile.reduce maxnum 0 USED
+  %c1: i32 = constant 1
+  tile.store %Y, %c1, %own
+  return
+}
+"""
+
+
+@pytest.mark.parametrize("start", ["0.0", "-0.0", "1.0"])
+@pytest.mark.parametrize("used", ["%t", "%u"])
+def test_a_sum_that_zeros_are_added_to_stays(start: str, used: str) -> None:
+    program = Program.parse(ADDED.replace("START", start).replace("USED", used))
+    preserves("follow-masks", program)
+    after = str(run_passes(program.module, "follow-masks"))
+    assert ("select" not in after) is (used == "%u" and start != "-0.0")

@@ -146,7 +146,9 @@ def update(op: tile.Update, masks: Masks) -> None:
     old, new = masks[op.old], masks[op.new]
     lost, gained = without(new, old), without(old, new)
     masks.lost[op.result] = frozenset(lost)
-    value, mask = masks.update(lost, op.new, op.old), old if lost else new
+    # What is used under a name of its own, too, keeps its mask there.
+    choose = masks.update if list(op.new.users) == [op] else masks.select
+    value, mask = choose(lost, op.new, op.old), old if lost else new
     if lost and gained:
         mask = (*without(old, gained), *masks.either(lost, gained))
     value.name = value.name or op.result.name

@@ -161,6 +161,8 @@ class Masks:
     def __setitem__(self, value: Value, mask: Mask) -> None:
         if mask:
             self.of[value] = mask
+        else:
+            self.of.pop(value, None)
 
     def all_of(self, values: Iterable[Value]) -> Mask:
         return join(*(self[v] for v in values))
