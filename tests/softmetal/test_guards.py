@@ -15,7 +15,7 @@ import pytest
 
 TESTS = Path(__file__).parent.parent
 PROGRAM = r'''
-import ctypes, json, mmap
+import ctypes, json, mmap, os
 import numpy as np
 import iris
 from iris.runtime.devices import select
@@ -88,8 +88,9 @@ cases.append(("threadgroup", ("shared",), lambda encoder: None, 64))
 answers = {}
 for name, kernels, bind, size in cases:
     for kernel in kernels:
-        # A write far off may hit anything of this process, and not be seen.
-        far = (-(1 << 20), size + (1 << 20)) if kernel == "reads" else ()
+        # Where there are no pages that cannot be touched, a write far off may hit anything here.
+        paged = os.environ["IRIS_SOFTMETAL_SANITIZE"] == "0" and name not in ("no copy", "threadgroup")
+        far = (-(1 << 20), size + (1 << 20)) if paged or kernel == "reads" else ()
         for at in (0, size - 1, -1, -16, -4096, size, size + 3000, *far):
             answers[f"{name} {kernel} {at - size if at > size - 2 else at} {at >= size - 1}"] = launch(kernel, at, bind)
 print(json.dumps(answers))

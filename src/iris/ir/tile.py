@@ -275,8 +275,8 @@ class MaskedLoad(TileOp):
 
     %x: tile<64xf32> = tile.masked_load %X, %offsets, %inside
 
-    The table in docs/language.md says what becomes of them.  `follow-masks` makes loads of it, and
-    of what must not count, selects.
+    The table in docs/language.md says what each op does with them.  `follow-masks` replaces it by a
+    load, and adds selects where masked elements must not count.
     """
 
     name = "tile.masked_load"
