@@ -54,6 +54,14 @@ class Layout:
         object.__setattr__(self, "stride", stride)
 
     @classmethod
+    def _of(cls, shape: IntTuple, stride: IntTuple) -> Layout:
+        """What is made of parts of layouts, and so is one."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "shape", shape)
+        object.__setattr__(made, "stride", stride)
+        return made
+
+    @classmethod
     def row_major(cls, shape: IntTuple) -> Layout:
         """The compact layout whose rightmost mode runs fastest.
 
@@ -75,14 +83,14 @@ class Layout:
         """
         if isinstance(self.shape, int):
             return self
-        return Layout(tuple(_leaves(self.shape)), tuple(_leaves(self.stride)))
+        return Layout._of(tuple(_leaves(self.shape)), tuple(_leaves(self.stride)))
 
     @property
     def modes(self) -> tuple[Layout, ...]:
         """The top-level modes; a layout of a single integer is its own only mode."""
         if isinstance(self.shape, int) or isinstance(self.stride, int):
             return (self,)
-        return tuple(map(Layout, self.shape, self.stride))
+        return tuple(map(Layout._of, self.shape, self.stride))
 
     def __getitem__(self, mode: int) -> Layout:
         if not -self.rank <= mode < self.rank:
@@ -151,7 +159,9 @@ def join(*modes: Layout) -> Layout:
     >>> str(join(Layout(4), Layout((2, 3), (8, 4))))
     '(4,(2,3)):(1,(8,4))'
     """
-    return Layout(tuple(mode.shape for mode in modes), tuple(mode.stride for mode in modes))
+    if not modes:
+        raise LayoutError("a layout needs at least one mode, not ()")
+    return Layout._of(tuple([mode.shape for mode in modes]), tuple([mode.stride for mode in modes]))
 
 
 def compact_strides(shape: IntTuple) -> IntTuple:
@@ -185,10 +195,12 @@ def checked_index(index: Any, size: int, what: object) -> int | NDArray[np.int64
 
 
 def _checked(tree: Any, least: int, what: str) -> IntTuple:
+    if type(tree) is int and tree >= least:
+        return tree
     if isinstance(tree, tuple):
         if not tree:
             raise LayoutError("a layout needs at least one mode, not ()")
-        return tuple(_checked(branch, least, what) for branch in tree)
+        return tuple([_checked(branch, least, what) for branch in tree])
     if not isinstance(tree, int | np.integer):
         raise LayoutError(f"a {what} is an integer or a tuple of them, not {tree!r}")
     if tree < least:
@@ -205,7 +217,13 @@ def _congruent(a: IntTuple, b: IntTuple) -> bool:
 def _leaves(tree: IntTuple) -> list[int]:
     if isinstance(tree, int):
         return [tree]
-    return [leaf for branch in tree for leaf in _leaves(branch)]
+    leaves: list[int] = []
+    for branch in tree:
+        if isinstance(branch, int):
+            leaves.append(branch)
+        else:
+            leaves += _leaves(branch)
+    return leaves
 
 
 def _depth(tree: IntTuple) -> int:
