@@ -63,6 +63,8 @@ class Writer:
         self.expressions: dict[Value, Expression] = {}
         self.waiting: dict[Value, Expression] = {}  # those that an effect would spoil
         self.variables: dict[Value, str] = {}  # of those that have one
+        # In each block that is open: what its variables are called instead of, to be put back.
+        self._hidden: list[list[tuple[Value, Expression, str | None]]] = []
         self.carried: set[str] = set()  # the variables that loops carry
         self.awaited: dict[Value, str] = {}  # in which variable a value is wanted where it is made
         self.opening: list[str] = []  # statements at the top
@@ -168,12 +170,12 @@ class Writer:
         self.line(head + " {")
         self.indent += STEP
         self.names.enter()
+        self._hidden.append([])
         return len(self.lines)
 
     def close(self, start: int) -> None:
         """End a block; around one statement it needs no braces."""
-        self.names.leave()
-        self.indent = self.indent[: -len(STEP)]
+        self._leave()
         if len(self.lines) == start + 1:
             head, (inner, location) = self.lines[start - 1].text[:-2], self.lines[start]
             body = inner.lstrip()
@@ -189,9 +191,19 @@ class Writer:
 
     def reopen(self, head: str) -> int:
         """End a block and begin the next of the same statement."""
+        self._leave()
+        return self.open("} " + head)
+
+    def _leave(self) -> None:
+        """Forget the variables of a block: an outer value is what it was before."""
         self.names.leave()
         self.indent = self.indent[: -len(STEP)]
-        return self.open("} " + head)
+        for value, expression, variable in reversed(self._hidden.pop()):
+            self.expressions[value] = expression
+            if variable is None:
+                del self.variables[value]
+            else:
+                self.variables[value] = variable
 
     def loop(self, count: int, *, unrolled: bool = False) -> tuple[str, int]:
         """Begin a loop over the numbers below a count: its variable, and what `close` wants."""
@@ -283,6 +295,8 @@ class Writer:
         text = self.place(value, name)
         scalar = self.language.types[type_.element]
         expression = Expression(text, Precedence.POSTFIX, scalar, self.form(value).lanes)
+        if self._hidden and value in self.expressions:
+            self._hidden[-1].append((value, self.expressions[value], self.variables.get(value)))
         self.expressions[value] = expression
         self.variables[value] = name
         return expression
