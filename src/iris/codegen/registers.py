@@ -121,7 +121,9 @@ def _repeated(
     if value not in w.variables or any(len(v) > 1 or v[0][2] != every for v in runs):
         return None
     numbers = [vector[0][1] for vector in runs]
-    count = w.form(value).parts
+    size, count = w.form(value)
+    if size != lanes:
+        return None
     if count == 1 and not all(_goes_by_vectors(w, user, lanes) for user in result.users):
         return None  # one vector stands for all, but has not the elements of all
     if numbers == [i % count for i in range(parts)]:
