@@ -110,7 +110,7 @@ class Op(metaclass=OpMeta):
     A subclass with a `name` is an op.  It may define, each used by both the constructor and
     the verifier:
 
-    - `infer(self)`: the types of the results, from operands and attributes;
+    - `infer(self)`: the types of the results, from those of the operands, and attributes;
     - `region_arguments(self)`: for each region, the types of its arguments;
     - `expects(self, region)`: the types that the terminator of a region must carry;
     - `check(self)`: any further rule; it raises `self.invalid(...)`.

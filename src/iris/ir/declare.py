@@ -233,12 +233,15 @@ class Spec:
         "results",
         "results_vary",
         "touched",
+        "valid",
         "variadics",
     )
 
     def __init__(self, op_name: str, fields: Sequence[Field], inferred: bool):
         self.op_name = op_name
         self._groups: dict[int, int] = {}
+        # Types of operands and results, with attributes, that the verifier has accepted.
+        self.valid: set[tuple[object, ...]] = set()
         self._calls: dict[tuple[int | str, ...], _Call] = {}  # by how many arguments, which names
         self.fields = tuple(fields)
         self.inferred = inferred

@@ -18,6 +18,7 @@ from iris.ir.uniformity import Uniformity, diverging, needed, uniformity
 
 NEIGHBOURS = 5  # lines of IR shown before and after the op at fault
 DEEPEST = 48  # regions within regions
+MOST_KNOWN = 4096  # combinations of types and attributes that are kept, of an op
 
 
 def verify(module: Module) -> None:
@@ -166,6 +167,29 @@ def verify_end(op: Op, region: Region) -> None:
 
 def verify_header(op: Op) -> None:
     """Check one op but for what is in its regions."""
+    operands, attributes = op.operands, op.attributes
+    if attributes or op.spec.attributes:
+        _verify_attributes(op)
+    types = [v.type for v in operands]
+    types += [v.type for v in op.results]
+    try:
+        key = (len(operands), attributes, *types)
+        known = key in op.spec.valid
+    except TypeError:  # what has no hash is no type, which is said below
+        _verify_types(op)
+    else:
+        if not known:
+            _verify_types(op)
+            if len(op.spec.valid) == MOST_KNOWN:
+                op.spec.valid.clear()
+            op.spec.valid.add(key)
+    if op.terminator and op.next is not None:
+        raise op.invalid("a terminator must come last in its region")
+    op.check()
+
+
+def _verify_types(op: Op) -> None:
+    """Check the operands and results, of which only the types count."""
     spec = op.spec
     operands = op.operands
     count = len(operands)
@@ -182,12 +206,7 @@ def verify_header(op: Op) -> None:
         for field, value in zip(spec.fixed, operands, strict=True):
             if value.type not in field.constraint:
                 raise VerifyError(operand_mistake(op.name, field, value.type), field=field.name)
-    if op.attributes or spec.attributes:
-        _verify_attributes(op)
     _verify_results(op)
-    if op.terminator and op.next is not None:
-        raise op.invalid("a terminator must come last in its region")
-    op.check()
 
 
 def operand_mistake(op_name: str, field: OperandField, type_: Type) -> str:
