@@ -1,0 +1,141 @@
+"""Planting a bug: the package with some code of one function exchanged."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from planted import Bug, Misplanted
+from support import ROOT
+
+PACKAGE = ROOT / "src" / "iris"
+
+
+class Place(NamedTuple):
+    """Code of a module: some statements of a block, or one expression of a node."""
+
+    path: Path
+    block: list[ast.stmt] | ast.AST
+    at: int | str  # the number of the first statement, or the field of the expression
+    item: int | None = None  # of a field that is a list, which
+
+    def put(self, new: Sequence[ast.stmt], count: int) -> None:
+        """Exchange so many statements, or the expression."""
+        if isinstance(self.block, list):
+            self.block[self.at : self.at + count] = new  # type: ignore[operator]
+            return
+        (statement,) = new
+        assert isinstance(statement, ast.Expr) and isinstance(self.at, str)
+        if self.item is None:
+            setattr(self.block, self.at, statement.value)
+        else:
+            getattr(self.block, self.at)[self.item] = statement.value
+
+
+class Garden:
+    """The package, as it is: which code each name stands for."""
+
+    def __init__(self, package: Path = PACKAGE):
+        self.package = package
+
+    @cached_property
+    def modules(self) -> dict[Path, str]:
+        return {path: path.read_text(encoding="utf-8") for path in self.package.rglob("*.py")}
+
+    @cached_property
+    def names(self) -> dict[str, list[Path]]:
+        """The modules that have something of a name."""
+        found: dict[str, list[Path]] = {}
+        for path, text in self.modules.items():
+            for name in {name for name, _ in _named(ast.parse(text))}:
+                found.setdefault(name, []).append(path)
+        return found
+
+    def plant(self, bug: Bug) -> tuple[Path, str]:
+        """The module that has the place of a bug, and its text with the bug."""
+        before, after = (_statements(bug, code) for code in (bug.before, bug.after))
+        trees = {p: ast.parse(self.modules[p]) for p in self.names.get(bug.place, ())}
+        if not trees:
+            raise Misplanted(f"{bug}: nothing is called {bug.place}")
+        scopes = [(p, s) for p, tree in trees.items() for n, s in _named(tree) if n == bug.place]
+        if all(len(x) == 1 and isinstance(x[0], ast.Expr) for x in (before, after)):
+            places = [
+                place for path, scope in scopes for place in _expressions(path, scope, before)
+            ]
+        else:
+            places = [place for path, scope in scopes for place in _blocks(path, scope, before)]
+        if len(places) != 1:
+            here = ", ".join(sorted(str(p.relative_to(self.package)) for p in trees))
+            raise Misplanted(
+                f"{bug}: in {bug.place} ({here}) this occurs {len(places)} times:\n{bug.before}"
+            )
+        (place,) = places
+        place.put(after, len(before))
+        return place.path, ast.unparse(trees[place.path]) + "\n"
+
+    @contextmanager
+    def planted(self, bug: Bug) -> Iterator[Path]:
+        """A folder with a copy of the package that has a bug, for `PYTHONPATH`."""
+        path, text = self.plant(bug)
+        with TemporaryDirectory(prefix="planted-") as folder:
+            copy = Path(folder) / self.package.name
+            shutil.copytree(self.package, copy)
+            (copy / path.relative_to(self.package)).write_text(text, encoding="utf-8")
+            yield Path(folder)
+
+
+def _named(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """Functions, methods and tables, by the names that a list calls them."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, node
+        elif isinstance(node, ast.ClassDef):
+            for inner in node.body:
+                if isinstance(inner, ast.FunctionDef):
+                    yield f"{node.name}.{inner.name}", inner
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, node
+
+
+def _statements(bug: Bug, code: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(code).body
+    except SyntaxError as error:
+        raise Misplanted(f"{bug}: {error}:\n{code}") from None
+
+
+def _expressions(path: Path, scope: ast.AST, wanted: Sequence[ast.stmt]) -> Iterator[Place]:
+    """Where an expression is in some code."""
+    (statement,) = wanted
+    assert isinstance(statement, ast.Expr)
+    for parent in ast.walk(scope):
+        for field, value in ast.iter_fields(parent):
+            if isinstance(value, list):
+                for item, node in enumerate(value):
+                    if _alike(node, statement.value):
+                        yield Place(path, parent, field, item)
+            elif _alike(value, statement.value):
+                yield Place(path, parent, field)
+
+
+def _blocks(path: Path, scope: ast.AST, wanted: Sequence[ast.stmt]) -> Iterator[Place]:
+    """Where statements, one after the other, are in some code."""
+    for parent in ast.walk(scope):
+        for _, block in ast.iter_fields(parent):
+            if isinstance(block, list):
+                for at in range(len(block) - len(wanted) + 1):
+                    if all(map(_alike, block[at:], wanted)):
+                        yield Place(path, block, at)
+
+
+def _alike(node: object, wanted: ast.AST) -> bool:
+    return type(node) is type(wanted) and ast.unparse(node) == ast.unparse(wanted)  # type: ignore[arg-type]

@@ -1,0 +1,78 @@
+"""The list of bugs to plant: every one of them has its place in the package as it is."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+
+import pytest
+
+from planted import Bug, Misplanted, bugs, parse
+from planted.garden import Garden
+
+ROOMS = (
+    "masks",
+    "folds",
+    "cse",
+    "licm",
+    "split-interior",
+    "recover-blocks",
+    "layouts",
+    "reductions",
+    "scans",
+    "conversions",
+    "staging",
+    "pipelining",
+    "barriers",
+    "allocation",
+    "register-loops",
+    "expansions",
+    "codegen",
+    "tiling",
+    "fusion",
+    "schedules",
+    "simplify",
+    "packing",
+    "cache-keys",
+    "waits",
+)
+GARDEN = Garden()
+
+
+def test_every_room_has_bugs() -> None:
+    found = bugs()
+    counts = Counter(bug.room for bug in found)
+    assert len(found) >= 110
+    assert {*ROOMS} <= {*counts}
+    assert min(counts.values()) >= 3, counts
+    assert len({bug.name for bug in found}) == len(found)
+
+
+@pytest.mark.parametrize("bug", bugs(), ids=str)
+def test_a_bug_has_its_place(bug: Bug) -> None:
+    path, text = GARDEN.plant(bug)
+    assert text != ast.unparse(ast.parse(GARDEN.modules[path])) + "\n"
+    compile(text, str(path), "exec")
+
+
+def bug(place: str, before: str, after: str = "pass") -> Bug:
+    return Bug("cse", "some", "nothing", place, before, after, "tile")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (bug("_Available.nowhere", "x"), "nothing is called _Available.nowhere"),
+        (bug("_Available._nested", "self.remember(written)"), r"\(passes/cse.py\) .* occurs 0"),
+        (bug("_Available._nested", "self._forget(written)"), "occurs 2 times"),
+        (bug("_Available._nested", "self._forget("), "was never closed"),
+    ],
+)
+def test_a_bug_without_a_place(wrong: Bug, message: str) -> None:
+    with pytest.raises(Misplanted, match=message):
+        GARDEN.plant(wrong)
+
+
+def test_a_bug_that_is_not_told() -> None:
+    with pytest.raises(Misplanted, match="not a bug of a room"):
+        list(parse("[cse]\n\nname: slip\nin _key\n- op.attributes\n", "tile"))
