@@ -13,7 +13,7 @@ BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py,$(so
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench campaign clean softmetal
+.PHONY: help demo test lint bench campaign planted clean softmetal
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,9 @@ campaign: softmetal  ## Run the property tests at full counts; the table goes to
 	@mkdir -p benchmarks
 	@IRIS_CAMPAIGN=1 $(PYTEST) --hypothesis-show-statistics > benchmarks/campaign.txt; \
 	status=$$?; cat benchmarks/campaign.txt; exit $$status
+
+planted: softmetal  ## Plant bugs, one at a time, and tabulate what finds each
+	@PYTHONPATH=tests $(BIN)/python -m planted
 
 # On a Mac there is Metal itself.
 softmetal: $(INSTALLED)  ## Build the software Metal device; as root, install what it needs

@@ -10,7 +10,7 @@ import pytest
 
 from support import ROOT
 
-TARGETS = ("help", "demo", "test", "lint", "bench", "campaign", "softmetal", "clean")
+TARGETS = ("help", "demo", "test", "lint", "bench", "campaign", "planted", "softmetal", "clean")
 
 
 def test_make_help_lists_every_target() -> None:

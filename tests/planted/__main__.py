@@ -1,0 +1,119 @@
+"""Plants bugs one at a time, and tabulates what finds each.
+
+    python -m planted                           # all of them: `make planted`
+    python -m planted cse/ pipelining/ --seeds 5
+    python -m planted --oracles agree,texts --examples 100 --seconds 20
+
+A bug is looked for with the oracles of its level, in turn, until one fails that does not fail
+without the bug.  What exits otherwise than it should, or not in time, has failed, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from planted import Bug, bugs
+from planted.garden import PACKAGE, Garden
+from planted.oracles import ORACLES, ORDER, Result
+from support import ROOT
+
+GRACE = 30  # seconds beyond those that an oracle has, before it is taken to hang
+
+
+class Limits(NamedTuple):
+    examples: int
+    seconds: float
+
+
+def hunt(package: Path, oracle: str, seed: int, limits: Limits) -> Result:
+    """What an oracle says of the package in a folder."""
+    options = [f"--{name}={value}" for name, value in limits._asdict().items()]
+    path = os.pathsep.join([str(package), str(ROOT / "tests")])
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "planted.oracles", oracle, f"--seed={seed}", *options],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=limits.seconds + GRACE,
+        )
+    except subprocess.TimeoutExpired:
+        return Result(True, 0, limits.seconds + GRACE, "it does not end")
+    if done.returncode:
+        last = (done.stderr.strip() or "nothing").splitlines()[-1]
+        return Result(True, 0, 0, f"it exits with {done.returncode}: {last}")
+    return Result(*json.loads(done.stdout.splitlines()[-1]))
+
+
+@cache
+def is_quiet(oracle: str, seed: int, limits: Limits) -> bool:
+    """Whether an oracle finds nothing where there is no bug."""
+    return not hunt(PACKAGE.parent, oracle, seed, limits).found
+
+
+class Find(NamedTuple):
+    """What became of a bug, for one seed: which oracle found it, if any did."""
+
+    oracle: str
+    result: Result
+
+
+def search(garden: Garden, oracles: Sequence[str], limits: Limits, bug: Bug, seed: int) -> Find:
+    with garden.planted(bug) as package:
+        for oracle in [name for name in ORDER[bug.level] if name in oracles]:
+            result = hunt(package, oracle, seed, limits)
+            if result.found and is_quiet(oracle, seed, limits):
+                return Find(oracle, result)
+    return Find("", Result(False, 0, 0, ""))
+
+
+def rows(bug: Bug, finds: Sequence[Find]) -> Iterator[str]:
+    """A line of the table; and what was said first."""
+    found = [find for find in finds if find.oracle]
+    names = ",".join(dict.fromkeys(find.oracle for find in found))
+    counts = [find.result.examples for find in found]
+    seconds = [find.result.seconds for find in found]
+    row = f"{bug!s:52} {len(found)}/{len(finds)} {names or 'nothing':14}"
+    if found:
+        row += f" {median(counts):6g} {max(counts):6} {median(seconds):6.1f} {max(seconds):6.1f}"
+        said = found[0].result.message.splitlines()
+        row += f"  {said[0][:80] if said else ''}"
+    yield row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m planted")
+    parser.add_argument("wanted", nargs="*", help="bugs, by how room/name begins; default: all")
+    parser.add_argument("--oracles", default=",".join(ORACLES))
+    parser.add_argument("--examples", type=int, default=500)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args()
+    garden, limits = Garden(), Limits(given.examples, given.seconds)
+    chosen = [b for b in bugs() if str(b).startswith(tuple(given.wanted) or "")]
+    one = partial(search, garden, given.oracles.split(","), limits)
+    print(f"{'bug':52} found by{'examples':>22}{'seconds':>16}")
+    survivors = 0
+    with ThreadPoolExecutor(given.jobs) as pool:
+        pending = [[pool.submit(one, b, seed) for seed in range(given.seeds)] for b in chosen]
+        for bug, futures in zip(chosen, pending, strict=True):
+            finds = [future.result() for future in futures]
+            survivors += not all(find.oracle for find in finds)
+            print(*rows(bug, finds), sep="\n", flush=True)
+    print(f"{len(chosen)} bugs, of which {survivors} survive")
+    sys.exit(survivors > 0)
+
+
+if __name__ == "__main__":
+    main()
