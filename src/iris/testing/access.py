@@ -153,9 +153,12 @@ def block(draft: TileDraft, memory: Memory, shape: tuple[int, ...], choices: Cho
     larger than the tile in any but its first dimension."""
     sizes: list[int] = []
     rest = memory.size
+    # What is a program's own starts with one of the rows.
+    divisor = memory.stride & -memory.stride or rest
     for size in shape[:0:-1]:
-        sizes.insert(0, min(rest, size))
+        sizes.insert(0, min(rest, size, divisor))
         rest //= sizes[0]
+        divisor //= sizes[0]
     inner = prod(sizes)
     first = draft.small(choices, rest) if choices.flag() else draft.constant(0, i32)
     end = draft.constant(rest, i32)

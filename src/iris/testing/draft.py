@@ -179,9 +179,15 @@ class Draft:
         return self.leaf(element_type(type_)) if value is None else value
 
     def other(self, value: Value, choices: Choices) -> Value:
-        """A value of the type of another: seldom the same, of which too much is no news, like a
-        difference of 0."""
-        return value if choices.flag(8) else self.like(value.type, choices, besides=value)
+        """A value of the type of another, or a number: seldom the same value, of which too much is
+        no news, like a difference of 0."""
+        style = choices.below(8)
+        if style == 7:
+            return value
+        if style in (3, 5):
+            type_ = element_type(value.type)
+            return self.constant(choices.of(special_numbers(type_.element)), type_)
+        return self.like(value.type, choices, besides=value)
 
     def some_shaped(self, dtypes: Collection[DType], choices: Choices) -> Value:
         """A value of one of some dtypes that has axes."""
@@ -236,6 +242,18 @@ def odd_numbers(dtype: DType) -> list[Number]:
     if dtype.is_float:
         return [0.0, -0.0, 1.0, inf, -2.5, nan, -inf, 0.5, -1.0, 3.0]
     return [0, 1, dtype.high, dtype.low, 2, dtype.high - 1, 7]
+
+
+def special_numbers(dtype: DType) -> list[Number]:
+    """Numbers that folds and simplifications know, and those next to them."""
+    if dtype is bool_:
+        return [True, False]
+    if dtype.is_float:
+        powers = [0.5, 2.0, 4.0, 0.25, -2.0, 2.0**-14]
+        return [1.0, 0.0, -1.0, *powers, -0.0, 3.0, inf, -inf, nan]
+    limits = [dtype.high, dtype.low, dtype.high - 1, dtype.low + 1]
+    powers = [2, 4, 8, 16, 1 << dtype.bits - 2]
+    return [1, 0, *([-1, -2] if dtype.is_signed else []), *powers, 3, 7, *limits]
 
 
 _SAME_BOUND = (math.Neg, math.Abs, math.Floor, math.Ceil, math.Round)

@@ -35,7 +35,7 @@ from iris.tools.replay import Program
 __all__ = ["elementwise", "graph", "graph_makers", "pipelines", "tile", "tile_makers"]
 
 STEP_BYTES = 16
-CONFIG_BYTES = 120
+CONFIG_BYTES = 160
 GENERIC = ("canonicalize", "cse", "dce", "fold", "licm")
 
 # What `follow-masks` leaves nothing of.
@@ -87,7 +87,7 @@ _WEIGHTS: dict[type[Op], int] = {
 def tile(
     *,
     ops: Collection[type[Op]] | None = None,
-    max_ops: int = 32,
+    max_ops: int = 20,
     dtypes: Collection[DType | str] | None = None,
     masked: bool = False,
     fast_math: bool = False,
@@ -100,7 +100,8 @@ def tile(
     such as may be computed in any order.
     """
     chosen = [cls for cls in _known_ops(make_tile) if masked or cls not in _MASKED]
-    return _programs(partial(TileDraft, fast_math=fast_math), chosen, ops, max_ops, dtypes)
+    draft = partial(TileDraft, fast_math=fast_math, masked=masked)
+    return _programs(draft, chosen, ops, max_ops, dtypes)
 
 
 def graph(

@@ -16,6 +16,13 @@ from iris.ir.types import DType, ElementType, Tile, Type, bool_, f32, i32
 from iris.testing.access import Place, block, other_name, place, revisit
 from iris.testing.choices import Choices
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
+from iris.testing.idioms import (
+    go_over_rows,
+    load_rows,
+    long_row,
+    multiply_blocks,
+    store_rows,
+)
 from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, Memory, TileDraft, make_tile
 
 ATOMIC = tuple([d for d in ALL if d.bits == 32])  # on every device
@@ -70,11 +77,15 @@ def finish(draft: TileDraft, op: Op) -> None:
 
 @make_tile(For)
 def count(cls: type[For], draft: TileDraft, choices: Choices) -> None:
-    """Few rounds, of a number that is a constant, a parameter, or each program's own."""
+    """Few iterations, of a number that is a constant, a parameter, or each program's own; or over
+    the blocks of rows."""
+    if choices.flag(3):
+        finish(draft, go_over_rows(draft, choices))
+        return
     dtype = choices.of([d for d in (i32, *draft.all_dtypes) if d.is_integer])
     lower = bound(draft, dtype, choices, (0, 0, 1, 0, 2))
     upper = bound(draft, dtype, choices, (2, 3, 1, 4, 3, 0))
-    step = draft.constant(1 + choices.below(2), dtype)
+    step = draft.constant(choices.of((1, 2, 1, 3, 5)), dtype)
     if choices.flag(4):
         step = draft.put(math.Or(draft.wrapped(lower, 2), draft.constant(1, dtype)))
     if dtype.is_signed and choices.flag(4):
@@ -94,6 +105,8 @@ def bound(draft: TileDraft, dtype: DType, choices: Choices, constants: Sequence[
         return own if dtype is i32 else draft.put(math.Cast(own, dtype))
     if style == 1:
         return draft.wrapped(draft.scalar(dtype), MOST_TRIPS)
+    if style == 4 and dtype is i32:
+        return draft.parameter(choices.of(constants))
     return draft.constant(choices.of(constants), dtype)
 
 
@@ -219,8 +232,12 @@ def place_to_read(draft: TileDraft, choices: Choices) -> tuple[Place, ElementTyp
 
 @make_tile(tile.Load)
 def load(cls: type[tile.Load], draft: TileDraft, choices: Choices) -> None:
-    if choices.flag(8):
+    style = choices.below(8)
+    if style == 7:
         load_in_loop(draft, choices)
+        return
+    if style in (3, 4, 5):
+        load_rows(draft, choices)
         return
     found, type_ = place_to_read(draft, choices)
     other = None if found.mask is None else draft.like(type_, choices)
@@ -270,7 +287,10 @@ def place_to_write(
 
 @make_tile(tile.Store)
 def store(cls: type[tile.Store], draft: TileDraft, choices: Choices) -> None:
-    style = choices.below(4)
+    style = choices.below(6)
+    if style > 3:
+        store_rows(draft, choices)
+        return
     found, value = place_to_write(draft, choices, ALL)
     if style == 3:
         store_in_loop(draft, found, value, choices)
@@ -372,6 +392,9 @@ def atomic_cas(cls: type[tile.AtomicCas], draft: TileDraft, choices: Choices) ->
 
 @make_tile(tile.Dot)
 def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
+    if draft.depth < draft.deepest and choices.flag():
+        finish(draft, multiply_blocks(draft, choices))
+        return
     a = draft.find(lambda t: len(t.shape) == 2 and t.element is not bool_, choices)
     if a is None or choices.flag():
         numbers = [d for d in draft.dtypes if d is not bool_] or [i32]
@@ -409,7 +432,7 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
 
 @make_tile(tile.Reduce)
 def reduce(cls: type[tile.Reduce], draft: TileDraft, choices: Choices) -> None:
-    x = draft.some_shaped(ALL, choices)
+    x = long_row(draft, choices) if choices.flag(5) else draft.some_shaped(ALL, choices)
     type_ = element_type(x.type)
     truth = (ReduceKind.ANY, ReduceKind.ALL)
     of_bools = type_.element is bool_
@@ -421,7 +444,7 @@ def reduce(cls: type[tile.Reduce], draft: TileDraft, choices: Choices) -> None:
 
 @make_tile(tile.Scan)
 def scan(cls: type[tile.Scan], draft: TileDraft, choices: Choices) -> None:
-    x = draft.some_shaped(NUMBERS, choices)
+    x = long_row(draft, choices) if choices.flag(5) else draft.some_shaped(NUMBERS, choices)
     kind = choices.of(list(ScanKind))
     shape = element_type(x.type).shape
     axis = choices.below(len(shape))

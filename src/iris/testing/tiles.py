@@ -20,9 +20,11 @@ from iris.tools.replay import Array, Grid, Program, Scalar
 
 if TYPE_CHECKING:
     from iris.testing.access import Place
+    from iris.testing.tables import Table
 
 MOST_ELEMENTS = 1024  # of a tile
 MOST_TRIPS = 4
+ALIGNMENT = 16  # bytes, of an aligned pointer
 MOST_ARRAYS = 29  # that a kernel takes beside its scalars and what it reports
 
 make_tile = Facet("random construction")
@@ -59,12 +61,17 @@ class TileDraft(Draft):
         dtypes: Sequence[DType],
         *,
         fast_math: bool = False,
+        masked: bool = False,
     ):
         super().__init__(steps, choices, dtypes, fast_math=fast_math)
+        self.masked = masked  # whether it may have what `follow-masks` leaves nothing of
         self.inputs: list[Memory] = []
         self.owned: list[Memory] = []
         self.counters: dict[tuple[DType, tile.AtomicKind], Memory] = {}
         self.places: list[Place] = []
+        self.table: Table | None = None  # once something is cut by it
+        self.matrices: list[Memory] = []  # of that cut, only read
+        self.sizes: dict[int, Value] = {}
         self.scalars: dict[DType, Value] = {}
         x, y, z = (1 + choices.below(4), 1 + choices.below(3), 1 + choices.below(2))
         self.grid: Grid = (x, y, z) if choices.flag() else (x, 1, 1)
@@ -130,6 +137,14 @@ class TileDraft(Draft):
             known = self.scalars[dtype] = self.func.body.add_argument(dtype, f"n_{dtype}")
             if dtype.is_float:
                 self.bounds[known] = abs(number)
+        return known
+
+    def parameter(self, number: int) -> Value:
+        """A parameter that is a size or the like."""
+        known = self.sizes.get(number)
+        if known is None:
+            self.recipes.append(Scalar(i32, encode(number, i32)))
+            known = self.sizes[number] = self.func.body.add_argument(i32, f"size_{len(self.sizes)}")
         return known
 
     def lanes(self, shape: tuple[int, ...]) -> Value:
@@ -201,7 +216,11 @@ class TileDraft(Draft):
         """A parameter that is an array."""
         names = sum(isinstance(r, Array) for r in self.recipes)
         self.recipes.append(recipe)
-        return self.func.body.add_argument(Ptr(recipe.dtype, noalias), f"{prefix}{names}")
+        is_aligned = (
+            recipe.at * max(1, recipe.dtype.bits // 8) % ALIGNMENT == 0 and self.choices.flag()
+        )
+        type_ = Ptr(recipe.dtype, noalias, is_aligned)
+        return self.func.body.add_argument(type_, f"{prefix}{names}")
 
     def input(self, dtype: DType, choices: Choices | None = None) -> Memory:
         """An array that is only read."""

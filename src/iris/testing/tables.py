@@ -1,0 +1,188 @@
+"""Matrices as kernels use them: rows and blocks of sizes that are known when the kernel runs.
+
+Sizes lie around multiples of a block, so that some blocks are full, one is cut, or none is.  They
+are parameters or constants, rows may be padded, and a mask has one of the forms that users write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from iris.ir import math, tile
+from iris.ir.core import Value
+from iris.ir.math import Predicate, element_type
+from iris.ir.types import DType, Tile, i32
+from iris.testing.access import Place
+from iris.testing.choices import Choices
+from iris.testing.tiles import Memory, TileDraft
+
+MOST_BLOCKS = 3  # that a row has
+
+
+@dataclass(frozen=True)
+class Table:
+    """How a program cuts matrices: each program has `rows` rows, in blocks of `columns`.
+
+    `width` is how many columns there are, `pitch` how far a row is from the next, and `height` how
+    many rows all programs have together, of which the last may be missing.
+    """
+
+    rows: int
+    columns: int
+    width: int
+    pitch: int
+    height: int
+    is_flat: bool  # a block of one row has one axis
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.columns,) if self.is_flat else (self.rows, self.columns)
+
+    @property
+    def elements(self) -> int:
+        return (self.height - 1) * self.pitch + self.width
+
+    def is_whole(self, programs: int) -> bool:
+        """Whether every program has all of its rows."""
+        return self.height == self.rows * programs
+
+
+def around(block: int, choices: Choices) -> int:
+    """A size near a multiple of a block, and at least 1."""
+    blocks = 1 + choices.below(MOST_BLOCKS)
+    return max(1, blocks * block + choices.of((0, -1, 1, 0, -(block // 2), 3)))
+
+
+def table(draft: TileDraft, choices: Choices) -> Table:
+    """The cut of this program, which is drawn once, so that its blocks fit one another."""
+    if draft.table is None:
+        columns = choices.of((16, 32, 8, 64, 128, 256))
+        rows = choices.of((1, 4, 2, 8)) if columns <= 64 else 1
+        is_flat = rows == 1 and not choices.flag(4)
+        width = around(columns, choices)
+        pitch = choices.of((width, width + 1, -(-width // 8) * 8, -(-width // 16) * 16))
+        height = rows * draft.programs
+        if choices.flag(3):
+            height -= choices.below(rows * draft.programs)
+        draft.table = Table(rows, columns, width, pitch, height, is_flat)
+    return draft.table
+
+
+def size(draft: TileDraft, number: int, choices: Choices) -> Value:
+    """A size as a constant or, more often, as a parameter that a divisor may be known of."""
+    if choices.flag(3):
+        return draft.constant(number, i32)
+    value = draft.parameter(number)
+    if number % 16 == 0 and number and choices.flag():
+        key = (value, 16)
+        if key not in draft.memo:
+            draft.memo[key] = draft.put(math.AssumeDivisible(16, value))
+        value = draft.memo[key]
+    return value
+
+
+def matrix(draft: TileDraft, dtype: DType, choices: Choices) -> Memory:
+    """A matrix that is only read."""
+    cut = table(draft, choices)
+    known = [m for m in draft.matrices if m.dtype is dtype]
+    if known and not choices.flag(3):
+        return choices.of(known)
+    recipe = draft.filled(dtype, (cut.elements,), choices)
+    pointer = draft.argument("matrix", recipe, noalias=choices.flag())
+    draft.matrices.append(Memory(pointer, recipe, 0, _power_below(cut.elements)))
+    return draft.matrices[-1]
+
+
+def own_matrix(draft: TileDraft, dtype: DType, choices: Choices) -> Memory:
+    """A matrix of which each program has rows of its own."""
+    cut = table(draft, choices)
+    stride = cut.rows * cut.pitch
+    known = [
+        m
+        for m in draft.owned
+        if m.dtype is dtype and m.stride == stride and prod(m.recipe.shape) == cut.elements
+    ]
+    if known and not choices.flag(3):
+        return choices.of(known)
+    recipe = draft.filled(dtype, (cut.elements,), choices)
+    pointer = draft.argument("rows", recipe, noalias=choices.flag(3))
+    ragged = not cut.is_whole(draft.programs)
+    draft.owned.append(Memory(pointer, recipe, stride, _power_below(cut.width), ragged))
+    return draft.owned[-1]
+
+
+def _power_below(count: int) -> int:
+    return 1 << (count.bit_length() - 1)
+
+
+def place(draft: TileDraft, memory: Memory, start: Value | None, choices: Choices) -> Place:
+    """The block of the program's rows from a column on, or from the first."""
+    cut = table(draft, choices)
+    shape = cut.shape
+    row = draft.number
+    if cut.rows > 1:
+        row = draft.put(math.Mul(row, draft.constant(cut.rows, i32)))
+    rows = row
+    if not cut.is_flat:
+        rows = draft.spread(row, (cut.rows, 1))
+        if cut.rows > 1:
+            down = draft.put(tile.ExpandDims(1, draft.lanes((cut.rows,))))
+            rows = draft.put(math.Add(rows, down))
+    columns = draft.lanes((cut.columns,))
+    if not cut.is_flat:
+        columns = draft.put(tile.ExpandDims(0, columns))
+    if start is not None:
+        across = element_type(columns.type).shape
+        columns = draft.put(math.Add(draft.spread(start, across), columns))
+    inside = None
+    is_full = start is None and cut.columns <= cut.width
+    if not is_full or choices.flag(3):
+        wide = below(draft, columns, cut.width, choices)
+        inside = _over(draft, wide, shape)
+    if not cut.is_whole(draft.programs):
+        there = _over(draft, below(draft, rows, cut.height, choices), shape)
+        inside = there if inside is None else draft.put(math.And(inside, there))
+    if inside is not None and choices.flag(5):  # or no element at all
+        inside = draft.put(math.And(inside, draft.like(element_type(inside.type), choices)))
+    pitch = size(draft, cut.pitch, choices)
+    first = draft.put(math.Mul(rows, draft.spread(pitch, element_type(rows.type).shape)))
+    offset = draft.put(math.Add(_over(draft, first, shape), _over(draft, columns, shape)))
+    found = Place(memory, shape, offset, inside, distinct=True)
+    if start is None:
+        draft.places.append(found)
+    return found
+
+
+def _over(draft: TileDraft, value: Value, shape: tuple[int, ...]) -> Value:
+    """A value along some axes of a shape, or none, along all of them."""
+    type_ = element_type(value.type)
+    if type_.shape == shape:
+        return value
+    return draft.put(tile.Broadcast(value, Tile(shape, type_.element)))
+
+
+def below(draft: TileDraft, index: Value, count: int, choices: Choices) -> Value:
+    """Which indices, none of which is negative, are below a size: said in one of many ways."""
+    shape = element_type(index.type).shape
+
+    def compare(predicate: Predicate, number: int) -> Value:
+        limit = draft.spread(size(draft, number, choices), shape)
+        return draft.put(math.Compare(predicate, index, limit))
+
+    style = choices.below(6)
+    if style == 1:
+        return compare(Predicate.LE, count - 1)
+    if style == 2:
+        limit = draft.spread(size(draft, count, choices), shape)
+        return draft.put(math.Compare(Predicate.GT, limit, index))
+    if style == 3:  # from a number on
+        first = compare(Predicate.GE, choices.of((0, 1, count // 2)))
+        return draft.put(math.And(first, compare(Predicate.LT, count)))
+    if style == 4:  # all but a few
+        hole = choices.below(count + 1)
+        apart = draft.put(math.Or(compare(Predicate.LT, hole), compare(Predicate.GT, hole)))
+        return draft.put(math.And(apart, compare(Predicate.LT, count)))
+    if style == 5:
+        return draft.put(math.Not(compare(Predicate.GE, count)))
+    return compare(Predicate.LT, count)
