@@ -93,6 +93,10 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
         x = read(draft, found, choices, neutral)
         for _ in range(choices.below(4)):
             draft.step()
+        if found.mask is not None and choices.flag(3):
+            filler = draft.constant(neutral, block)
+            draft.add(math.Select(found.mask, x, filler))
+            x = draft.visible[-1]
         value = draft.like(block, choices) if choices.flag() else x
         if choices.flag(3):
             target = own_matrix(draft, memory.dtype, choices)

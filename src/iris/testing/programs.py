@@ -34,7 +34,7 @@ from iris.tools.replay import Program
 
 __all__ = ["elementwise", "graph", "graph_makers", "pipelines", "tile", "tile_makers"]
 
-STEP_BYTES = 16
+STEP_BYTES = 48
 CONFIG_BYTES = 160
 GENERIC = ("canonicalize", "cse", "dce", "fold", "licm")
 
