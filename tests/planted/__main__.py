@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -56,9 +57,10 @@ def hunt(package: Path, oracle: str, seed: int, limits: Limits) -> Result:
 
 
 @cache
-def is_quiet(oracle: str, seed: int, limits: Limits) -> bool:
-    """Whether an oracle finds nothing where there is no bug."""
-    return not hunt(PACKAGE.parent, oracle, seed, limits).found
+def false_alarm(oracle: str, seed: int, limits: Limits) -> float:
+    """After how many examples an oracle fails where there is no bug; never, if it does not."""
+    result = hunt(PACKAGE.parent, oracle, seed, limits._replace(seconds=10 * limits.seconds))
+    return result.examples if result.found else inf
 
 
 class Find(NamedTuple):
@@ -72,7 +74,7 @@ def search(garden: Garden, oracles: Sequence[str], limits: Limits, bug: Bug, see
     with garden.planted(bug) as package:
         for oracle in [name for name in ORDER[bug.level] if name in oracles]:
             result = hunt(package, oracle, seed, limits)
-            if result.found and is_quiet(oracle, seed, limits):
+            if result.found and result.examples < false_alarm(oracle, seed, limits):
                 return Find(oracle, result)
     return Find("", Result(False, 0, 0, ""))
 
