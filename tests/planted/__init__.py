@@ -2,7 +2,7 @@
 
     [cse]
 
-    loads-survive-a-loop: what a loop writes is forgotten before it, and not after it
+    loads-survive-a-branch: what a branch writes is not forgotten after it
     in _Available._nested
     - for inner in op.regions:
     -     self.region(inner)

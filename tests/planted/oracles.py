@@ -39,7 +39,7 @@ class Result(NamedTuple):
 
 
 class _End(BaseException):
-    """Ends the drawing of programs."""
+    """Ends the drawing of programs, at once: there have been enough, or one has failed."""
 
 
 class Hunt:
@@ -63,7 +63,10 @@ class Hunt:
         @given(programs)
         def one(program: Any) -> None:
             self.step()
-            check(program)
+            try:
+                check(program)
+            except Exception as error:
+                raise _End from error
 
         one()
 
@@ -177,14 +180,15 @@ ORACLES: dict[str, Callable[[Hunt], None]] = {
 def run(oracle: str, number: int, examples: int, seconds: float) -> Result:
     start = time.monotonic()
     hunt = Hunt(number, examples, seconds)
-    message, found = "", False
+    failure: BaseException | None = None
     try:
         ORACLES[oracle](hunt)
-    except _End:
-        pass
-    except Exception as error:  # noqa: BLE001 -- whatever is wrong, in whatever way
-        found, message = True, f"{type(error).__name__}: {error}"
-    return Result(found, hunt.done, round(time.monotonic() - start, 1), message[:2000])
+    except _End as end:
+        failure = end.__cause__
+    except Exception as error:  # noqa: BLE001 -- drawing may fail, too
+        failure = error
+    message = "" if failure is None else f"{type(failure).__name__}: {failure}"[:2000]
+    return Result(failure is not None, hunt.done, round(time.monotonic() - start, 1), message)
 
 
 def main() -> None:
