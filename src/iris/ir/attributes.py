@@ -54,18 +54,22 @@ class Integer(AttributeKind[int]):
 
 
 class Integers(AttributeKind[tuple[int, ...]]):
-    """A list of small integers, in brackets."""
+    """A list of integers of some dtype, in brackets."""
 
     what = "a list of integers"
+    least = -(2**63)
+    most = 2**64 - 1
 
     def accepts(self, value: object) -> bool:
-        return type(value) is tuple and all(type(i) is int for i in value)
+        return type(value) is tuple and all(
+            type(i) is int and self.least <= i <= self.most for i in value
+        )
 
     def text(self, value: tuple[int, ...], of: Type | None) -> str:
         return f"[{', '.join(map(str, value))}]"
 
     def parse(self, cursor: Cursor, of: Type | None) -> tuple[int, ...]:
-        return tuple(cursor.listed("[", "]", lambda: cursor.integer(-(2**31), 2**31 - 1)))
+        return tuple(cursor.listed("[", "]", lambda: cursor.integer(self.least, self.most)))
 
 
 class Boolean(AttributeKind[bool]):

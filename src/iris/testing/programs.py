@@ -19,20 +19,32 @@ from hypothesis import strategies as st
 from iris.errors import DeclarationError
 from iris.ir import control, math
 from iris.ir import graph as graph_ir
+from iris.ir import metal as metal_ir
 from iris.ir import tile as tile_ir
 from iris.ir.core import OPS, Facet, Op
 from iris.ir.types import DType, bool_, i32
 from iris.passes import Pipeline
 
 # Each of these says how some ops are made.
-from iris.testing import elementwise, graph_makers, tile_makers
+from iris.testing import elementwise, graph_makers, metal_makers, metal_memory_makers, tile_makers
 from iris.testing.choices import Choices
 from iris.testing.draft import Draft, Step, make
 from iris.testing.graphs import GraphDraft, make_graph
+from iris.testing.metals import MetalDraft, make_metal
 from iris.testing.tiles import TileDraft, make_tile
 from iris.tools.replay import Program
 
-__all__ = ["elementwise", "graph", "graph_makers", "pipelines", "tile", "tile_makers"]
+__all__ = [
+    "elementwise",
+    "graph",
+    "graph_makers",
+    "metal",
+    "metal_makers",
+    "metal_memory_makers",
+    "pipelines",
+    "tile",
+    "tile_makers",
+]
 
 STEP_BYTES = 48
 CONFIG_BYTES = 160
@@ -81,6 +93,19 @@ _WEIGHTS: dict[type[Op], int] = {
     graph_ir.Gather: 3,
     graph_ir.Scatter: 4,
     graph_ir.Kernel: 3,
+    metal_ir.Load: 10,
+    metal_ir.Store: 8,
+    metal_ir.Alloc: 5,
+    metal_ir.View: 2,
+    metal_ir.Atomic: 3,
+    metal_ir.CompareExchange: 2,
+    metal_ir.ShuffleXor: 3,
+    metal_ir.Shuffle: 3,
+    metal_ir.Mma: 3,
+    metal_ir.Foreach: 6,
+    metal_ir.Slice: 3,
+    metal_ir.Take: 3,
+    metal_ir.Join: 3,
 }
 
 
@@ -120,6 +145,25 @@ def graph(
     return _programs(
         partial(GraphDraft, fast_math=fast_math), _known_ops(make_graph), ops, max_ops, dtypes
     )
+
+
+def metal(
+    *,
+    ops: Collection[type[Op]] | None = None,
+    max_ops: int = 28,
+    dtypes: Collection[DType | str] | None = None,
+) -> st.SearchStrategy[Program]:
+    """Programs at the metal level: what the threads of 1 to 8 simdgroups do, together or apart.
+
+    @given(programs.metal(dtypes=["f32"]))
+    def test_my_pass(program):
+        preserves(MyPass(), program)
+
+    They are free of races, with barriers where they need them, and do the same in whichever order
+    simdgroups go.  `ops` are the ops that they are made of, besides those that make operands for
+    them; `max_ops` how many of those there are at most; `dtypes` those of their data.
+    """
+    return _programs(MetalDraft, _known_ops(make_metal), ops, max_ops, dtypes)
 
 
 def _programs(

@@ -1,0 +1,418 @@
+"""How each op of Metal IR that touches memory is made in a random program: where no two threads
+meet, unless they may, with a barrier before it where one is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from iris.ir import math, metal
+from iris.ir.control import While, Yield
+from iris.ir.core import Value
+from iris.ir.math import Predicate, element_type
+from iris.ir.metal import Scope, count_of, registers
+from iris.ir.tile import AtomicKind
+from iris.ir.types import DType, Threadgroup, bool_, i32, i64, u8, u32
+from iris.ir.uniformity import THREADGROUP, VARYING
+from iris.testing.choices import Choices
+from iris.testing.elementwise import ALL, SUMMED
+from iris.testing.hazards import Pattern, Touch, Use, permits
+from iris.testing.metals import (
+    COUNTERS,
+    OWN,
+    PARTS,
+    Memory,
+    MetalDraft,
+    Place,
+    make_metal,
+    widths,
+)
+from iris.tools.replay import Array
+
+NUMERIC = (AtomicKind.ADD, AtomicKind.MAX, AtomicKind.MIN)
+ATOMIC = tuple([d for d in ALL if d.bits == 32])
+EITHER_WAY = {
+    AtomicKind.ADD: math.Add,
+    AtomicKind.MAX: math.MaxNum,
+    AtomicKind.MIN: math.MinNum,
+    AtomicKind.AND: math.And,
+    AtomicKind.OR: math.Or,
+    AtomicKind.XOR: math.Xor,
+}
+
+
+# Places.
+
+
+def masked(draft: MetalDraft, place: Place, choices: Choices) -> Place:
+    """The place, seldom for some threads only; and its offset maybe of 64 bits."""
+    if choices.flag(4):
+        place = place._replace(offset=draft.put(math.Cast(place.offset, i64)))
+    if choices.flag(4):
+        mask = draft.like(bool_, choices)
+        if place.mask is not None:
+            mask = draft.put(math.And(mask, place.mask))
+        place = place._replace(mask=mask)
+    return place
+
+
+def input_place(draft: MetalDraft, choices: Choices) -> Place:
+    """Anywhere in an array that is only read, or past its end."""
+    dtype = choices.of(draft.dtypes)
+    pointer, recipe = draft.input(dtype, choices)
+    width = choices.of(widths(dtype))
+    count = prod(recipe.shape) // width
+    mask = None
+    style = choices.below(4)
+    if style == 0:
+        at = draft.wrapped(draft.number, count)
+    elif style == 1:
+        at = draft.small(choices, count)
+    elif style == 2:
+        at = draft.wrapped(draft.like_most(i32, THREADGROUP, choices), count)
+    else:
+        at = draft.small(choices, 2 * count)
+        end = draft.constant(choices.of((count, count - 1, count // 2)), i32)
+        mask = draft.put(math.Compare(Predicate.LT, at, end))
+    return Place(pointer, registers(width, dtype), draft.times(at, width), mask)
+
+
+def own_place(draft: MetalDraft, dtype: DType, width: int, choices: Choices) -> Place:
+    """Some of a thread's own elements."""
+    base = draft.own(dtype, choices)
+    style = choices.below(3)
+    if style == 2:
+        part = draft.small(choices, OWN // width)
+    else:
+        part = draft.constant(choices.below(OWN // width), i32)
+    start = draft.times(draft.number, OWN)
+    offset = draft.put(math.Add(start, draft.times(part, width)))
+    return Place(base, registers(width, dtype), offset)
+
+
+def shared_memory(draft: MetalDraft, dtypes: Sequence[DType], choices: Choices) -> Memory | None:
+    """Memory of some dtypes that threads share; an array, seldom, that was not there before."""
+    arrays = [m for m in draft.shared if m.start is not None]
+    mine = [d for d in draft.dtypes if d in dtypes]
+    if mine and len(arrays) < 2 and choices.flag(6):
+        return draft.exchanged(choices.of(mine))
+    known = [m for m in draft.shared if m.dtype in dtypes]
+    return choices.of(known[::-1]) if known else None
+
+
+def shared_place(
+    draft: MetalDraft,
+    memory: Memory,
+    use: Use,
+    width: int,
+    choices: Choices,
+    part: Value | None = None,
+) -> Place | None:
+    """Elements of shared memory, if there is a way for threads to touch them here: those of a
+    pattern, or any, to read."""
+    anywhere = use is Use.READ and part is None and choices.flag()
+    pattern = None if anywhere else some_pattern(draft, width, choices)
+    if not draft.access(memory, Touch(use, pattern), choices):
+        return None
+    if pattern is None:
+        at = draft.small(choices, memory.size // width)
+        offset = draft.offset(memory, at, width)
+        return Place(memory.base, registers(width, memory.dtype), offset, None, memory)
+    if part is None:
+        number = choices.below(PARTS // width)
+        part = draft.constant(number, i32)
+        if choices.flag(3):
+            part = draft.small(choices, PARTS // width)
+    return draft.place(memory, pattern, part)
+
+
+def some_pattern(draft: MetalDraft, width: int, choices: Choices) -> Pattern:
+    flip = choices.of((0, 1, 0, 31, 16, draft.threads - 1, draft.threads // 2))
+    shift = choices.of((0, 0, 0, 1, 32, draft.threads // 2))
+    return Pattern(flip, shift % draft.threads, width)
+
+
+def revisit(draft: MetalDraft, use: Use, choices: Choices) -> Place | None:
+    """A place where threads have been before, if they may be there again: what is read again after
+    a write, or only seems to be, is what passes go wrong about."""
+    if draft.quiet or not draft.places or not choices.flag():
+        return None
+    place = draft.places[-1 - choices.below(len(draft.places))]
+    if place.memory is None:
+        return place
+    allowed = use is Use.READ or place.pattern is not None
+    touch = Touch(use, place.pattern)
+    return place if allowed and draft.access(place.memory, touch, choices) else None
+
+
+# Loads and stores.
+
+
+@make_metal(metal.Load)
+def load(cls: type[metal.Load], draft: MetalDraft, choices: Choices) -> None:
+    style = choices.below(6)
+    place = revisit(draft, Use.READ, choices)
+    if place is None and style >= 3:
+        memory = None if draft.quiet else shared_memory(draft, draft.dtypes, choices)
+        if memory is not None:
+            if style == 5 and load_parts(draft, memory, choices):
+                return
+            width = choices.of([w for w in widths(memory.dtype) if w <= PARTS])
+            place = shared_place(draft, memory, Use.READ, width, choices)
+    if place is None and style == 2 and not draft.quiet:
+        dtype = choices.of(draft.dtypes)
+        width = choices.of([w for w in widths(dtype) if w <= OWN])
+        place = own_place(draft, dtype, width, choices)
+    if place is None:
+        place = masked(draft, input_place(draft, choices), choices)
+    else:
+        place = masked(draft, place, choices)
+    draft.places.append(place)
+    other = None if place.mask is None else draft.like(place.type, choices)
+    volatile = choices.flag(8)
+    op = metal.Load(
+        place.base, place.offset, place.mask, other, volatile=volatile, result=place.type
+    )
+    draft.add(op)
+
+
+def load_parts(draft: MetalDraft, memory: Memory, choices: Choices) -> bool:
+    """What each thread finds in each part of shared memory, if it may look."""
+    width = choices.of([w for w in widths(memory.dtype) if w < PARTS])
+    number = PARTS // width
+    pattern = some_pattern(draft, width, choices)
+    if not draft.access(memory, Touch(Use.READ, pattern), choices):
+        return False
+    op = metal.Foreach(number, [registers(PARTS, memory.dtype)])
+    draft.builder.insert(op)
+    with draft.under(op.body, THREADGROUP):
+        place = draft.place(memory, pattern, op.body.arguments[0])
+        part = draft.put(metal.Load(place.base, place.offset, result=place.type))
+        draft.builder.insert(Yield([part]))
+    draft.carry_out(op, VARYING)
+    return True
+
+
+@make_metal(metal.Store)
+def store(cls: type[metal.Store], draft: MetalDraft, choices: Choices) -> None:
+    if draft.quiet:
+        return
+    style = choices.below(5)
+    place = revisit(draft, Use.WRITE, choices)
+    if place is not None and is_written(draft, place):
+        write(draft, place, draft.like(place.type, choices), choices)
+        return
+    memory = shared_memory(draft, draft.dtypes, choices) if style >= 1 else None
+    if memory is not None:
+        if style == 4 and store_parts(draft, memory, choices):
+            return
+        width = choices.of([w for w in widths(memory.dtype) if w <= PARTS])
+        value = draft.like(registers(width, memory.dtype), choices)
+        place = shared_place(draft, memory, Use.WRITE, width, choices)
+        if place is not None:
+            write(draft, place, value, choices)
+            return
+    value = draft.some(ALL, choices, lambda t: fits_own(t.element, t.shape))
+    type_ = element_type(value.type)
+    place = own_place(draft, type_.element, count_of(type_), choices)
+    write(draft, place._replace(type=type_), value, choices)
+
+
+def fits_own(dtype: DType, shape: tuple[int, ...]) -> bool:
+    count = prod(shape)
+    return count in widths(dtype) and count <= OWN
+
+
+def is_written(draft: MetalDraft, place: Place) -> bool:
+    """Whether threads may write at a place: it is shared, or of one thread."""
+    return place.memory is not None or place.base in draft.owned
+
+
+def write(draft: MetalDraft, place: Place, value: Value, choices: Choices) -> None:
+    place = masked(draft, place, choices)
+    draft.places.append(place)
+    draft.builder.insert(metal.Store(place.base, place.offset, value, place.mask))
+
+
+def store_parts(draft: MetalDraft, memory: Memory, choices: Choices) -> bool:
+    """Writes to each part of shared memory, if threads may."""
+    width = choices.of([w for w in widths(memory.dtype) if w < PARTS])
+    number = PARTS // width
+    pattern = some_pattern(draft, width, choices)
+    value = draft.like(registers(PARTS, memory.dtype), choices)
+    if not draft.access(memory, Touch(Use.WRITE, pattern), choices):
+        return False
+    op = draft.builder.insert(metal.Foreach(number, []))
+    with draft.under(op.body, THREADGROUP):
+        index = op.body.arguments[0]
+        place = draft.place(memory, pattern, index)
+        part = draft.put(metal.Slice(value, index, place.type))
+        draft.builder.insert(metal.Store(place.base, place.offset, part))
+        draft.builder.insert(Yield([]))
+    return True
+
+
+# The memory of a threadgroup.
+
+
+@make_metal(metal.Alloc)
+def allocate(cls: type[metal.Alloc], draft: MetalDraft, choices: Choices) -> None:
+    if draft.barrier is not Scope.DEVICE:
+        return
+    dtype = choices.of(draft.dtypes)
+    base = draft.builder(metal.Alloc(Threadgroup(PARTS * draft.threads, dtype)))
+    draft.allocated(base, base, 0, choices)
+
+
+@make_metal(metal.View)
+def view(cls: type[metal.View], draft: MetalDraft, choices: Choices) -> None:
+    """Two views of an allocation of bytes, apart; or, later, the one where the other was."""
+    if draft.barrier is not Scope.DEVICE:
+        return
+    one, other = (choices.of(draft.dtypes) for _ in range(2))
+    sizes = [PARTS * draft.threads * max(1, d.bits // 8) for d in (one, other)]
+    apart = choices.flag()
+    bytes_ = sum(sizes) if apart else max(sizes)
+    root = draft.builder(metal.Alloc(Threadgroup(bytes_, u8)))
+    starts = (0, sizes[0]) if apart else (0, 0)
+    for dtype, start in zip((one, other), starts, strict=True):
+        if not apart:
+            draft.shared = [m for m in draft.shared if root not in m.roots]
+        type_ = Threadgroup(PARTS * draft.threads, dtype)
+        base = draft.builder(metal.View(start, root, type_))
+        draft.allocated(base, root, start, choices)
+
+
+@make_metal(metal.Barrier)
+def barrier(cls: type[metal.Barrier], draft: MetalDraft, choices: Choices) -> None:
+    """One that nothing needs."""
+    if draft.barrier is not None:
+        draft.meet(choices.of([s for s in Scope if permits(draft.barrier, s)]))
+
+
+# Atomic ops.
+
+
+@make_metal(metal.AtomicLoad)
+def atomic_load(cls: type[metal.AtomicLoad], draft: MetalDraft, choices: Choices) -> None:
+    if draft.quiet:
+        return
+    memory = shared_memory(draft, ATOMIC, choices)
+    place = None if memory is None else shared_place(draft, memory, Use.READ, 1, choices)
+    if place is None:
+        place = own_place(draft, atomic_dtype(draft, choices), 1, choices)
+    draft.add(metal.AtomicLoad(place.base, place.offset))
+
+
+def atomic_dtype(draft: MetalDraft, choices: Choices) -> DType:
+    return choices.of([d for d in draft.dtypes if d in ATOMIC] or [i32])
+
+
+@make_metal(metal.Atomic)
+def atomic(cls: type[metal.Atomic], draft: MetalDraft, choices: Choices) -> None:
+    """Of a thread's own elements; or of any, in one way, so that their order does not matter."""
+    if draft.quiet:
+        return
+    style = choices.below(4)
+    dtype = atomic_dtype(draft, choices)
+    value = draft.like(dtype, choices)
+    commuting = [] if dtype.is_float else list(EITHER_WAY)
+    if style == 0 and commuting:
+        kind = choices.of(commuting)
+        base = draft.counter(dtype, kind)
+        offset = draft.small(choices, COUNTERS)
+        draft.put(metal.Atomic(kind, base, offset, value))
+        return
+    memory = shared_memory(draft, (dtype,), choices) if style >= 2 else None
+    if memory is not None and style == 2 and commuting:
+        kind = choices.of(commuting)
+        if draft.access(memory, Touch(kind, None), choices):
+            at = draft.offset(memory, draft.small(choices, memory.size), 1)
+            draft.put(metal.Atomic(kind, memory.base, at, value))
+            return
+    place = None if memory is None else shared_place(draft, memory, Use.WRITE, 1, choices)
+    if place is None:
+        place = own_place(draft, dtype, 1, choices)
+    kind = choices.of([*commuting, AtomicKind.EXCHANGE])
+    draft.add(metal.Atomic(kind, place.base, place.offset, value))
+
+
+@make_metal(metal.CompareExchange)
+def compare_exchange(cls: type[metal.CompareExchange], draft: MetalDraft, choices: Choices) -> None:
+    """Tried again where it fails for no reason: to update what all programs do, or to replace an
+    element of the thread's own if it is as expected."""
+    if draft.quiet:
+        return
+    dtype = atomic_dtype(draft, choices)
+    value = draft.like(dtype, choices)
+    if choices.flag():
+        kind = choices.of([k for k in EITHER_WAY if not dtype.is_float or k in NUMERIC])
+        value = draft.exact(value, SUMMED, SUMMED)
+        base, offset = draft.counter(dtype, kind), draft.small(choices, COUNTERS)
+        first = draft.put(metal.AtomicLoad(base, offset))
+
+        def updated(old: Value) -> Value:
+            return draft.put(EITHER_WAY[kind](old, value))
+
+        retry(draft, base, offset, first, updated, always=True)
+        return
+    place = own_place(draft, dtype, 1, choices)
+    expected = draft.like(dtype, choices)
+    if dtype.is_float:  # bits are compared, and those of a nan are not defined
+        expected = draft.put(math.MaxNum(expected, draft.constant(-1.0, dtype)))
+    op = retry(draft, place.base, place.offset, expected, lambda old: value, always=False)
+    draft.carry_out(op, VARYING)
+
+
+def retry(
+    draft: MetalDraft,
+    base: Value,
+    offset: Value,
+    first: Value,
+    new: Callable[[Value], Value],
+    *,
+    always: bool,
+) -> While:
+    """Exchange the element that is expected, at first this one: until it is done or, unless
+    `always`, something else is there."""
+    op = While([draft.constant(True, bool_), first])
+    draft.builder.insert(op)
+    with draft.under(op.condition, VARYING):
+        draft.builder.insert(Yield([op.condition.arguments[0]]))
+    with draft.under(op.body, VARYING):
+        expected = op.body.arguments[1] if always else first
+        exchange = metal.CompareExchange(base, offset, expected, new(expected))
+        draft.builder.insert(exchange)
+        more = draft.put(math.Not(exchange.done))
+        if not always:
+            bits = [draft.put(math.Bitcast(v, u32)) for v in (exchange.old, first)]
+            more = draft.put(math.And(more, draft.put(math.Compare(Predicate.EQ, *bits))))
+        draft.builder.insert(Yield([more, exchange.old]))
+    return op
+
+
+@make_metal(metal.Fence)
+def publish(cls: type[metal.Fence], draft: MetalDraft, choices: Choices) -> None:
+    """Each program leaves a number, and the last to do so adds up all of them."""
+    dtype = choices.of([d for d in draft.dtypes if d.is_integer] or [i32])
+    if draft.quiet or draft.depth:
+        draft.builder.insert(metal.Fence())
+        return
+    tickets = draft.argument("tickets", Array(i32, (1,)), noalias=False)
+    parts = draft.argument("parts", Array(dtype, (draft.programs,)), noalias=choices.flag())
+    total = draft.argument("total", Array(dtype, (1,)), noalias=choices.flag())
+    value = draft.like(dtype, choices)
+    zero, one = draft.constant(0, i32), draft.constant(1, i32)
+    with draft.only_where(draft.thread, zero):
+        draft.builder.insert(metal.Store(parts, draft.program, value))
+        draft.builder.insert(metal.Fence())
+        ticket = draft.put(metal.Atomic(AtomicKind.ADD, tickets, zero, one))
+        with draft.only_where(ticket, draft.constant(draft.programs - 1, i32)):
+            draft.builder.insert(metal.Fence())
+            found = [
+                draft.put(metal.Load(parts, draft.constant(n, i32), result=dtype))
+                for n in range(draft.programs)
+            ]
+            while len(found) > 1:
+                found.append(draft.put(math.Add(found.pop(), found.pop())))
+            draft.builder.insert(metal.Store(total, draft.constant(0, i32), found[0]))
