@@ -20,6 +20,7 @@ from iris.ir.layout.swizzle import Swizzle
 from iris.ir.math import Predicate
 from iris.ir.text.cursor import Cursor
 from iris.ir.types import (
+    DType,
     ElementType,
     Ptr,
     Registers,
@@ -31,6 +32,8 @@ from iris.ir.types import (
     f16,
     f32,
     i32,
+    i64,
+    u64,
 )
 from random_ir import random_module
 from support import counts
@@ -162,6 +165,16 @@ def test_special_floats(bits: int, text: str, type_: ElementType) -> None:
 
 
 # Names and locations.
+
+
+@pytest.mark.parametrize("type_", [i64, u64])
+def test_literals_of_64_bits_come_back(type_: DType) -> None:
+    function = Func("f", Level.METAL, simdgroups=1)
+    b = Builder(function.body)
+    b.insert(metal.Literal((type_.low, type_.high), Registers(2, type_)))
+    b.insert(Return([]))
+    module = Module([function])
+    assert parse(str(module)) == module
 
 
 @pytest.mark.parametrize(

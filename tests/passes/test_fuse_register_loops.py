@@ -226,6 +226,64 @@ def test_what_needs_more_than_its_own_part_stays_behind() -> None:
     assert fused(load("x") + dedent(other)).count("metal.foreach") == 2
 
 
+def test_arrays_that_are_no_number_of_vectors_are_done_in_equal_parts() -> None:
+    becomes(
+        """
+        %r: regs<2xf32> = metal.load %X, %n
+        %a: regs<6xf32> = metal.join %r, %r, %r
+        %b: regs<6xf32> = exp %a
+        %c: regs<6xf32> = sqrt %b
+        %d: f32 = metal.take [5] %c
+        metal.store %Y, %n, %d
+        """,
+        """
+        %r: regs<2xf32> = metal.load %X, %n
+        %a: regs<6xf32> = metal.join %r, %r, %r
+        %c: regs<6xf32> = metal.foreach 3 (%i: i32) {
+          %a_1: regs<2xf32> = metal.slice %a, %i
+          %b: regs<2xf32> = exp %a_1
+          %c_1: regs<2xf32> = sqrt %b
+          yield %c_1
+        }
+        %d: f32 = metal.take [5] %c
+        metal.store %Y, %n, %d
+        """,
+    )
+
+
+def test_what_a_loop_uses_as_a_whole_it_has_as_a_whole() -> None:
+    becomes(
+        """
+        %r: regs<4xf32> = metal.load %X, %n
+        %x: regs<8xf32> = metal.join %r, %r
+        %y: regs<8xf32> = exp %x
+        metal.foreach 2 (%i: i32) {
+          %p: regs<4xf32> = metal.slice %y, %i
+          %q: f32 = metal.slice %x, %i
+          %last: f32 = metal.take [7] %x
+          metal.store %Y, %i, %p
+          metal.store %Y, %n, %q
+          metal.store %Y, %n, %last
+          yield
+        }
+        """,
+        """
+        %r: regs<4xf32> = metal.load %X, %n
+        %x: regs<8xf32> = metal.join %r, %r
+        metal.foreach 2 (%i: i32) {
+          %x_1: regs<4xf32> = metal.slice %x, %i
+          %y: regs<4xf32> = exp %x_1
+          %q: f32 = metal.slice %x, %i
+          %last: f32 = metal.take [7] %x
+          metal.store %Y, %i, %y
+          metal.store %Y, %n, %q
+          metal.store %Y, %n, %last
+          yield
+        }
+        """,
+    )
+
+
 def test_a_barrier_keeps_loads_and_stores_apart() -> None:
     stays(load("x") + "metal.barrier device\n" + store("x"))
 

@@ -33,6 +33,9 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
         ("%r: regs<4xf32> = metal.take [0, 1, 2, 3] %a", "%a"),
         ("%r: regs<4xf32> = metal.take [3, 2, 1, 0] %a", None),
         ("%r: regs<2xf32> = metal.take [0, 1] %a", None),
+        # One element is a scalar, also of an array of one.
+        ("%c: regs<1xf32> = metal.splat %x\n%d: regs<1xf32> = exp %c\n"
+         "%r: f32 = metal.take [0] %d", None),
         # Constants.
         ("%c: regs<4xf32> = constant 2.0\n%r: regs<2xf32> = metal.take [1, 3] %c",
          "%r: regs<2xf32> = constant 2.0"),

@@ -14,11 +14,10 @@ from hypothesis import Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
 from iris.compiler.compilation import METAL_PIPELINE
-from iris.ir import tile
+from iris.ir import metal, tile
 from iris.ir.attributes import OneOf
 from iris.ir.core import OPS, Op
-from iris.ir.math import element_type
-from iris.ir.types import DTYPES, DType
+from iris.ir.types import DTYPES, DType, ElementType
 from iris.passes import Pipeline
 from iris.passes import run as run_passes
 from iris.passes.lowering.lower import LowerToMetal
@@ -34,7 +33,21 @@ STEPS = {"for", "while", "if"}
 OF_PASSES = {"tile.stage", "tile.convert_layout"}
 # No pass makes it: it is for programs that are written with layouts.
 WRITTEN = {"tile.unstage"}
-EFFECTS = (tile.Store, tile.StoreTile, tile.Atomic, tile.AtomicCas, tile.Assert, tile.Print)
+EFFECTS = (
+    tile.Store,
+    tile.StoreTile,
+    tile.Atomic,
+    tile.AtomicCas,
+    tile.Assert,
+    tile.Print,
+    metal.Store,
+    metal.Atomic,
+    metal.CompareExchange,
+    metal.Barrier,
+    metal.Fence,
+    metal.Assert,
+    metal.Print,
+)
 
 
 def listed(*levels: str) -> set[str]:
@@ -112,6 +125,12 @@ LEVELS = [
         listed("Shared by all levels", "The graph level") - FRAME - STEPS,
         id="graph",
     ),
+    pytest.param(
+        [programs.metal()],
+        having_effects,
+        listed("Shared by all levels", "The metal level") - FRAME,
+        id="metal",
+    ),
 ]
 
 
@@ -129,7 +148,8 @@ def test_every_op_takes_part_in_what_programs_compute(
             occurring |= {op.name for op in program.module.walk()}
             reached = taking_part(program)
             found.update({kind for op in reached for kind in kinds_in(op)})
-            dtypes.update({element_type(v.type).element for op in reached for v in op.results})
+            types = {v.type for op in reached for v in op.results}
+            dtypes.update({t.element for t in types if isinstance(t, ElementType)})
     wanted = {kind for name in ops for kind in kinds_of(OPS[name])}
     print(f"\nof {number} programs, those in which an op takes part in what is computed:")
     for name in sorted(wanted, key=lambda name: (found[name], name)):

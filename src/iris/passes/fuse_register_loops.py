@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import gcd
 
 from iris.ir import math, metal
 from iris.ir.builder import Builder
@@ -134,11 +135,7 @@ class _Cluster:
             return False
         # It must need of each array no more than the part that it is the turn of.
         return all(
-            isinstance(inner, Slice)
-            and inner.index is op.body.arguments[0]
-            and count_of(inner.result.type) * op.count == self.size
-            for inner in op.body
-            if not self.own.isdisjoint(inner.operands)
+            _is_turn(inner, op) for inner in op.body if not self.own.isdisjoint(inner.operands)
         )
 
     def add(self, op: Op) -> None:
@@ -147,7 +144,7 @@ class _Cluster:
         self.effects += effects_within(op)
         if isinstance(op, Foreach):
             self.parts = op.count
-            sliced = [o.x for o in op.body if isinstance(o, Slice)]
+            sliced = [inner.operands[0] for inner in op.body if _is_turn(inner, op)]
             self.size = self.size or max(
                 [count_of(v.type) for v in (*op.results, *sliced)], default=0
             )
@@ -169,7 +166,7 @@ class _Cluster:
         """Put the loop in place of the members, before an op; gives how many loops were made."""
         if not self.members or (all(map(self._is_done, self.members)) and len(self.members) == 1):
             return 0
-        _Loop(self, self.parts or self.size // VECTOR, before).build()
+        _Loop(self, self.parts or self.size // gcd(self.size, VECTOR), before).build()
         return 1
 
     def _is_done(self, op: Op) -> bool:
@@ -224,16 +221,17 @@ class _Loop(Numbers):
 
     def _take_over(self, loop: Foreach) -> None:
         """The body of a loop that there was."""
-        index = loop.body.arguments[0]
-        self.inside[index] = self.index
+        own: dict[Value, Value] = {loop.body.arguments[0]: self.index}  # of what it has itself
         for op in loop.body:
             if op.terminator:
                 for old, value in zip(loop.results, op.operands, strict=True):
-                    self._now(old, self.inside.get(value, value))
-            elif isinstance(op, Slice) and op.index is index:
-                self._now(op.result, self._part(op.x, count_of(op.result.type)))
+                    self._now(old, own.get(value, value))
+            elif _is_turn(op, loop):
+                (part,) = op.results
+                own[part] = self._part(op.operands[0], count_of(part.type))
+                own[part].name = own[part].name or part.name
             else:
-                self.b.insert(op.clone(self.inside))
+                self.b.insert(op.clone(own))
 
     def _part(self, value: Value, width: int) -> Value:
         """The part of an array that it is the turn of."""
@@ -279,6 +277,14 @@ _CHEAP = _ELEMENTWISE - {math.FloorDiv, math.Mod}
 
 def _is_array(value: Value) -> bool:
     return bool(element_type(value.type).shape)
+
+
+def _is_turn(op: Op, loop: Foreach) -> bool:
+    """Whether an op takes the part of an array that it is the turn of, and no other."""
+    if not isinstance(op, Slice) or op.index is not loop.body.arguments[0]:
+        return False
+    width, rest = divmod(count_of(op.x.type), loop.count)
+    return rest == 0 and op.result.type is registers(width, element_type(op.x.type).element)
 
 
 def _size(op: Op) -> int:

@@ -18,7 +18,7 @@ def take_from_the_source(op: Take, rewriter: Rewriter) -> None:
     """What is taken of a splat is the scalar, of a sum the sum of what is taken."""
     source = op.x.op
     rule = None if source is None else taken.get(type(source))
-    if op.indices == tuple(range(count_of(op.x.type))):
+    if op.result.type is op.x.type and op.indices == tuple(range(count_of(op.x.type))):
         rewriter.replace(op, op.x)
     elif rule is not None:
         found = rule(source, op, rewriter)

@@ -16,12 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 from iris.testing.levels import agree
 from iris.testing.oracles import all_preserve, preserves, roundtrips
+from iris.testing.simdgroups import interleaves, orders
 
 if TYPE_CHECKING:
     from iris.testing import programs
     from iris.testing.programs import pipelines
 
-__all__ = ["agree", "all_preserve", "pipelines", "preserves", "programs", "roundtrips"]
+__all__ = [
+    "agree",
+    "all_preserve",
+    "interleaves",
+    "orders",
+    "pipelines",
+    "preserves",
+    "programs",
+    "roundtrips",
+]
 
 
 def __getattr__(name: str) -> Any:

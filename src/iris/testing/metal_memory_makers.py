@@ -259,9 +259,13 @@ def store_parts(draft: MetalDraft, memory: Memory, choices: Choices) -> bool:
 def allocate(cls: type[metal.Alloc], draft: MetalDraft, choices: Choices) -> None:
     if draft.barrier is not Scope.DEVICE:
         return
-    dtype = choices.of(draft.dtypes)
+    dtype = atomic_dtype(draft, choices) if choices.flag(3) else choices.of(draft.dtypes)
+    allocated(draft, dtype, choices)
+
+
+def allocated(draft: MetalDraft, dtype: DType, choices: Choices) -> Memory:
     base = draft.builder(metal.Alloc(Threadgroup(PARTS * draft.threads, dtype)))
-    draft.allocated(base, base, 0, choices)
+    return draft.filled_memory(base, base, 0, choices)
 
 
 @make_metal(metal.View)
@@ -280,7 +284,7 @@ def view(cls: type[metal.View], draft: MetalDraft, choices: Choices) -> None:
             draft.shared = [m for m in draft.shared if root not in m.roots]
         type_ = Threadgroup(PARTS * draft.threads, dtype)
         base = draft.builder(metal.View(start, root, type_))
-        draft.allocated(base, root, start, choices)
+        draft.filled_memory(base, root, start, choices)
 
 
 @make_metal(metal.Barrier)
@@ -313,8 +317,11 @@ def atomic(cls: type[metal.Atomic], draft: MetalDraft, choices: Choices) -> None
     """Of a thread's own elements; or of any, in one way, so that their order does not matter."""
     if draft.quiet:
         return
-    style = choices.below(4)
-    dtype = atomic_dtype(draft, choices)
+    style = choices.below(5)
+    memory = shared_memory(draft, ATOMIC, choices) if style >= 2 else None
+    if style == 4 and memory is None and draft.barrier is Scope.DEVICE:
+        memory = allocated(draft, atomic_dtype(draft, choices), choices)
+    dtype = atomic_dtype(draft, choices) if memory is None else memory.dtype
     value = draft.like(dtype, choices)
     commuting = [] if dtype.is_float else list(EITHER_WAY)
     if style == 0 and commuting:
@@ -323,8 +330,7 @@ def atomic(cls: type[metal.Atomic], draft: MetalDraft, choices: Choices) -> None
         offset = draft.small(choices, COUNTERS)
         draft.put(metal.Atomic(kind, base, offset, value))
         return
-    memory = shared_memory(draft, (dtype,), choices) if style >= 2 else None
-    if memory is not None and style == 2 and commuting:
+    if memory is not None and style > 2 and commuting:
         kind = choices.of(commuting)
         if draft.access(memory, Touch(kind, None), choices):
             at = draft.offset(memory, draft.small(choices, memory.size), 1)
@@ -348,7 +354,10 @@ def compare_exchange(cls: type[metal.CompareExchange], draft: MetalDraft, choice
     if choices.flag():
         kind = choices.of([k for k in EITHER_WAY if not dtype.is_float or k in NUMERIC])
         value = draft.exact(value, SUMMED, SUMMED)
-        base, offset = draft.counter(dtype, kind), draft.small(choices, COUNTERS)
+        base = draft.counter(dtype, kind)
+        # As many turns of the loop as threads meet at one element: so few do.
+        further = draft.constant(choices.below(COUNTERS), i32)
+        offset = draft.wrapped(draft.put(math.Add(draft.thread, further)), COUNTERS)
         first = draft.put(metal.AtomicLoad(base, offset))
 
         def updated(old: Value) -> Value:
@@ -395,7 +404,9 @@ def retry(
 def publish(cls: type[metal.Fence], draft: MetalDraft, choices: Choices) -> None:
     """Each program leaves a number, and the last to do so adds up all of them."""
     dtype = choices.of([d for d in draft.dtypes if d.is_integer] or [i32])
-    if draft.quiet or draft.depth:
+    if draft.quiet:
+        return
+    if draft.depth or not draft.divergent:
         draft.builder.insert(metal.Fence())
         return
     tickets = draft.argument("tickets", Array(i32, (1,)), noalias=False)

@@ -97,8 +97,16 @@ class MetalDraft(Draft):
         metal.Broadcast,
     )
 
-    def __init__(self, steps: Sequence[Step], choices: Choices, dtypes: Sequence[DType]):
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        choices: Choices,
+        dtypes: Sequence[DType],
+        *,
+        divergent: bool = True,
+    ):
         super().__init__(steps, choices, dtypes)
+        self.divergent = divergent  # whether threads that parted ways use what is written
         self.simdgroups = choices.of((2, 1, 4, 2, 8))
         self.func.set_simdgroups(self.simdgroups)
         x, y, z = (1 + choices.below(3), 1 + choices.below(2), 1 + choices.below(2))
@@ -202,12 +210,14 @@ class MetalDraft(Draft):
     @contextmanager
     def under(self, region: Region, guard: Uniformity) -> Iterator[None]:
         """Build in a region that threads come to by a guard that may differ between some."""
-        flow, self.flow = self.flow, max(self.flow, guard)
+        flow, quiet = self.flow, self.quiet
+        self.flow = max(flow, guard)
+        self.quiet = quiet or not (self.divergent or self.flow is THREADGROUP)
         for argument in region.arguments:
             self.levels.setdefault(argument, VARYING)
         with self.inside(region):
             yield
-        self.flow = flow
+        self.flow, self.quiet = flow, quiet
 
     @contextmanager
     def quietly(self) -> Iterator[None]:
@@ -368,7 +378,8 @@ class MetalDraft(Draft):
         size = self.choices.of((256, 64, 1024, 32))
         shape = (size // 8, 8) if self.choices.flag(3) else (size,)
         recipe = self.filled(dtype, shape, self.choices)
-        pointer = self.argument("in", recipe, noalias=self.choices.flag())
+        noalias = self.choices.flag() or not self.divergent
+        pointer = self.argument("in", recipe, noalias=noalias)
         self.inputs.append((pointer, recipe))
         return self.inputs[-1]
 
@@ -414,7 +425,7 @@ class MetalDraft(Draft):
         start = self.put(math.Mul(self.program, self.constant(size, i32)))
         return self.share(Memory(base, dtype, size, start, frozenset((base,))))
 
-    def allocated(self, base: Value, root: Value, first: int, choices: Choices) -> None:
+    def filled_memory(self, base: Value, root: Value, first: int, choices: Choices) -> Memory:
         """Let threads share memory of the threadgroup, once they have filled it."""
         dtype = self.dtype_of(base)
         memory = Memory(base, dtype, PARTS * self.threads, None, frozenset((root,)), first)
@@ -425,6 +436,7 @@ class MetalDraft(Draft):
             place = self.place(memory, Pattern(width=width), self.constant(part, i32))
             if self.access(memory, Touch(Use.WRITE, place.pattern), choices):
                 self.builder.insert(metal.Store(base, place.offset, value))
+        return memory
 
     def share(self, memory: Memory) -> Memory:
         """Make memory known to the steps that follow."""

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import NamedTuple
-
-import numpy as np
 
 from iris.ir import Module, parse, to_text, verify
-from iris.ir.literal import text
-from iris.ir.math import element_type
-from iris.ir.types import DType, Ptr
 from iris.passes import Pass, Pipeline
 from iris.passes import run as run_passes
 from iris.passes.instruments import Check
+from iris.testing.outcomes import Outcome
 from iris.testing.report import Report
-from iris.tools.replay import Program, Values
-from iris.tools.run import bits_of
+from iris.tools.replay import Program
 
 
 def preserves(passes: Pass | Pipeline | str, program: Program) -> None:
@@ -41,12 +34,12 @@ def all_preserve(several: Sequence[Pass | Pipeline | str], program: Program) -> 
 
     As `preserves` does of one, but the program is checked and run once for all of them.
     """
-    pipelines = [_pipeline(passes) for passes in several]
+    pipelines = [pipeline_of(passes) for passes in several]
     with Report(program, pipelines[0]) as report:
         report.doing = "the program is not valid before"
         verify(program.module)
         before = _comes_back(program.module)
-        expected = _outcome(program)
+        expected = Outcome.of(program)
     for pipeline in pipelines:
         with Report(program, pipeline) as report:
             after = run_passes(program.module, pipeline, [Check(verify)])
@@ -55,12 +48,13 @@ def all_preserve(several: Sequence[Pass | Pipeline | str], program: Program) -> 
             if _comes_back(after) == before:
                 continue
             report.doing = "made a program that fails"
-            found = _outcome(program.with_module(after))
+            found = Outcome.of(program.with_module(after))
             report.doing = "changed what the program does"
-            _compare(expected, found)
+            expected.compare(found)
 
 
-def _pipeline(passes: Pass | Pipeline | str) -> Pipeline:
+def pipeline_of(passes: Pass | Pipeline | str) -> Pipeline:
+    """A pass, or the text of some, as a pipeline."""
     if isinstance(passes, Pass):
         return Pipeline((passes,))
     return Pipeline.parse(passes) if isinstance(passes, str) else passes
@@ -88,46 +82,3 @@ def _comes_back(module: Module) -> str:
         assert to_text(again, locations=True) == shown, f"printed otherwise once read:\n{shown}"
         raise AssertionError(f"a copy is printed otherwise:\n{shown}")
     return shown
-
-
-class Outcome(NamedTuple):
-    """What a run came to: arrays, each by what it is called, as bits, and lines."""
-
-    arrays: list[tuple[str, DType, Values]]
-    lines: list[str]
-
-
-def _outcome(program: Program) -> Outcome:
-    arguments = program.make_arguments()
-    lines: list[str] = []
-    returned = program.run(arguments, output=lines.append)
-    function = program.function
-    arrays = [
-        (f"%{v.name}", v.type.element, arguments[v.index])
-        for v in function.body.arguments
-        if isinstance(v.type, Ptr)
-    ]
-    for index, (type_, values) in enumerate(zip(function.returns, returned, strict=True)):
-        arrays.append((f"returned[{index}]", element_type(type_).element, values))
-    # Which bits a nan has is not defined; `nan(...)` shows them.
-    return Outcome(
-        [(name, dtype, bits_of(dtype, values)) for name, dtype, values in arrays],
-        [re.sub(r"nan\(\d+\)", "nan", line) for line in lines],
-    )
-
-
-def _compare(expected: Outcome, found: Outcome) -> None:
-    for (name, dtype, before), (_, _, after) in zip(expected.arrays, found.arrays, strict=True):
-        wrong = np.flatnonzero(before != after)
-        if wrong.size:
-            at = int(wrong[0])
-            was, now = (text(int(x[at]), dtype) for x in (before, after))
-            raise AssertionError(
-                f"{name}[{at}] was {was} and is {now} "
-                f"({wrong.size} of {before.size} elements differ)"
-            )
-    for number, (was, now) in enumerate(zip(expected.lines, found.lines, strict=False)):
-        assert was == now, f"line {number} that it prints was {was!r} and is {now!r}"
-    assert len(expected.lines) == len(found.lines), (
-        f"it printed {len(expected.lines)} lines and prints {len(found.lines)}"
-    )

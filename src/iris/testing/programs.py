@@ -95,9 +95,9 @@ _WEIGHTS: dict[type[Op], int] = {
     graph_ir.Kernel: 3,
     metal_ir.Load: 10,
     metal_ir.Store: 8,
-    metal_ir.Alloc: 5,
+    metal_ir.Alloc: 7,
     metal_ir.View: 2,
-    metal_ir.Atomic: 3,
+    metal_ir.Atomic: 5,
     metal_ir.CompareExchange: 2,
     metal_ir.ShuffleXor: 3,
     metal_ir.Shuffle: 3,
@@ -152,6 +152,7 @@ def metal(
     ops: Collection[type[Op]] | None = None,
     max_ops: int = 28,
     dtypes: Collection[DType | str] | None = None,
+    divergent: bool = True,
 ) -> st.SearchStrategy[Program]:
     """Programs at the metal level: what the threads of 1 to 8 simdgroups do, together or apart.
 
@@ -161,9 +162,13 @@ def metal(
 
     They are free of races, with barriers where they need them, and do the same in whichever order
     simdgroups go.  `ops` are the ops that they are made of, besides those that make operands for
-    them; `max_ops` how many of those there are at most; `dtypes` those of their data.
+    them; `max_ops` how many of those there are at most; `dtypes` those of their data.  Unless they
+    are `divergent`, threads that have parted ways use no memory that is written: a barrier may
+    stand before each access.
     """
-    return _programs(MetalDraft, _known_ops(make_metal), ops, max_ops, dtypes)
+    return _programs(
+        partial(MetalDraft, divergent=divergent), _known_ops(make_metal), ops, max_ops, dtypes
+    )
 
 
 def _programs(
