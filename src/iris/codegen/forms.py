@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from iris.codegen.expression import LANES, Form, form_of
+from iris.codegen.liveness import is_unused
 from iris.ir import metal
 from iris.ir.control import For, If, While
 from iris.ir.core import Op, Region, Value
@@ -57,7 +58,9 @@ class _Classes:
 
 
 class Forms:
-    def __init__(self, body: Region):
+    def __init__(self, body: Region, dead: frozenset[Value]):
+        """How what is in a body is held, but for what is made in vain."""
+        self._dead = dead
         self._alike = _Classes()
         self._carried = _Classes()
         self._by_element: set[Value] = set()
@@ -128,6 +131,8 @@ class Forms:
 
     def _op(self, op: Op) -> None:
         kind = type(op)
+        if op.results and not op.regions and is_unused(op, self._dead):
+            return
         if kind in _CARRY:
             self._carry(op)
         elif isinstance(op, metal.Foreach):

@@ -21,6 +21,13 @@ def dead_values(body: Region) -> frozenset[Value]:
     return frozenset({v for op in _all(body) for v in op.results if v not in needed})
 
 
+def is_unused(op: Op, dead: frozenset[Value]) -> bool:
+    """Whether nobody misses an op: no result is used, and it does nothing else."""
+    if any(value.users and value not in dead for value in op.results):
+        return False
+    return not must_run(op)
+
+
 def _is_odd(op: Op) -> bool:
     return isinstance(op, _JOINS) and not all(v.users for v in op.results)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from iris.codegen.expression import INDEX, LANES, Expression, Precedence, Touch, is_number
 from iris.codegen.forms import Forms
 from iris.codegen.language import Language
-from iris.codegen.liveness import dead_values
+from iris.codegen.liveness import dead_values, is_unused
 from iris.codegen.names import Names
 from iris.codegen.ranges import Ranges
 from iris.codegen.source import Site
@@ -21,7 +21,7 @@ from iris.codegen.usual_names import usual_name
 from iris.errors import VerifyError
 from iris.ir.control import Func, While
 from iris.ir.core import Facet, Location, Op, Region, Value
-from iris.ir.effects import Resource, effects_within, must_run, writes
+from iris.ir.effects import Resource, effects_within, writes
 from iris.ir.math import element_type
 from iris.ir.types import DType, ElementType, Ptr
 
@@ -52,11 +52,11 @@ class Writer:
         self.names = Names(language.keywords | language.functions)
         self.fields = Names(language.keywords)  # of the constant struct
         self.ranges = Ranges(function.body, function.simdgroups)
-        forms = Forms(function.body)
+        self._dead = dead_values(function.body)
+        forms = Forms(function.body, self._dead)
         self.form = forms.of
         self.is_matrix = forms.is_matrix
         self.meets_matrices = forms.meets_matrices
-        self._dead = dead_values(function.body)
         self.lines: list[Line] = []
         self.location: Location | None = None  # of the op that writes
         self.indent = STEP
@@ -93,7 +93,7 @@ class Writer:
 
     def op(self, op: Op) -> None:
         results = op.results
-        if results and not op.regions and self._is_unused(op):
+        if results and not op.regions and is_unused(op, self._dead):
             return
         self.ranges.learn(op)
         self.location = op.location
@@ -131,13 +131,6 @@ class Writer:
                     self.waiting[value] = expression
                 return
         self.declare(value, expression)
-
-    def _is_unused(self, op: Op) -> bool:
-        """Whether nobody misses an op: no result is used, and it does nothing else."""
-        for value in op.results:
-            if value.users and value not in self._dead:
-                return False
-        return not must_run(op)
 
     def flush(self) -> None:
         """Give names to what waits and must not be evaluated after what comes now."""

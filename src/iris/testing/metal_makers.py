@@ -286,12 +286,12 @@ def part(cls: type[metal.Slice], draft: MetalDraft, choices: Choices) -> None:
 @make_metal(metal.ShuffleXor)
 def shuffle_xor(cls: type[metal.ShuffleXor], draft: MetalDraft, choices: Choices) -> None:
     mask = choices.of((1, 16, 2, 8, 4, 31, 5))
-    draft.add(metal.ShuffleXor(mask, draft.some(ALL, choices)))
+    draft.add(metal.ShuffleXor(mask, draft.some(draft.exchanged_dtypes, choices)))
 
 
 @make_metal(metal.Shuffle)
 def shuffle(cls: type[metal.Shuffle], draft: MetalDraft, choices: Choices) -> None:
-    x = draft.some(ALL, choices)
+    x = draft.some(draft.exchanged_dtypes, choices)
     lane = draft.some((i32, *INTEGERS), choices, lambda t: not t.shape)
     if choices.flag(3):
         turned = draft.put(math.Add(draft.lane, draft.constant(1 + choices.below(31), i32)))
@@ -303,7 +303,8 @@ def shuffle(cls: type[metal.Shuffle], draft: MetalDraft, choices: Choices) -> No
 
 @make_metal(metal.Broadcast)
 def broadcast(cls: type[metal.Broadcast], draft: MetalDraft, choices: Choices) -> None:
-    draft.add(metal.Broadcast(choices.below(SIMDGROUP_WIDTH), draft.some(ALL, choices)))
+    lane = choices.below(SIMDGROUP_WIDTH)
+    draft.add(metal.Broadcast(lane, draft.some(draft.exchanged_dtypes, choices)))
 
 
 @make_metal(metal.Mma)

@@ -20,10 +20,22 @@ from iris.ir.literal import encode
 from iris.ir.math import Predicate, element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, VECTOR_BYTES, Scope, count_of, registers
 from iris.ir.tile import AtomicKind
-from iris.ir.types import DTYPES, DType, ElementType, Ptr, Registers, Threadgroup, Type, bool_, i32
+from iris.ir.types import (
+    DTYPES,
+    DType,
+    ElementType,
+    Ptr,
+    Registers,
+    Threadgroup,
+    Type,
+    bf16,
+    bool_,
+    i32,
+)
 from iris.ir.uniformity import SIMDGROUP, THREADGROUP, VARYING, Uniformity
 from iris.testing.choices import Choices
 from iris.testing.draft import Draft, Step
+from iris.testing.elementwise import ALL
 from iris.testing.hazards import ANY, Hazards, Pattern, Roots, Touch, Use, permits
 from iris.tools.replay import Array, Grid, Program, Scalar
 
@@ -35,6 +47,9 @@ COUNTERS = 64  # elements that all programs update
 MOST_ARRAYS = 29  # that a kernel takes beside its scalars and what it reports
 
 make_metal = Facet("random construction")
+
+# What the lanes of any GPU give each other.
+PORTABLE = tuple([d for d in ALL if d.bits <= 32 and d not in (bool_, bf16)])
 
 # Ops that are made anew each time, as where they stand decides whether they may.
 _PLACED = (
@@ -104,8 +119,11 @@ class MetalDraft(Draft):
         dtypes: Sequence[DType],
         *,
         divergent: bool = True,
+        portable: bool = False,
     ):
         super().__init__(steps, choices, dtypes)
+        # What lanes give each other.
+        self.exchanged_dtypes = PORTABLE if portable else ALL
         self.divergent = divergent  # whether threads that parted ways use what is written
         self.simdgroups = choices.of((2, 1, 4, 2, 8))
         self.func.set_simdgroups(self.simdgroups)

@@ -46,9 +46,10 @@ class Outcome(NamedTuple):
         for index, (type_, values) in enumerate(zip(function.returns, returned, strict=True)):
             arrays.append((f"returned[{index}]", element_type(type_).element, values))
         # Which bits a nan has is not defined; `nan(...)` shows them.
+        printed = re.sub(r"nan\(\d+\)", "nan", "\n".join(lines))
         return Outcome(
             [(name, dtype, bits_of(dtype, values)) for name, dtype, values in arrays],
-            [re.sub(r"nan\(\d+\)", "nan", line) for line in lines],
+            printed.splitlines(),
         )
 
     def compare(self, found: Outcome) -> None:

@@ -17,7 +17,7 @@ from functools import partial
 from hypothesis import strategies as st
 
 from iris.errors import DeclarationError
-from iris.ir import control, math
+from iris.ir import control, math, scalar
 from iris.ir import graph as graph_ir
 from iris.ir import metal as metal_ir
 from iris.ir import tile as tile_ir
@@ -153,6 +153,7 @@ def metal(
     max_ops: int = 28,
     dtypes: Collection[DType | str] | None = None,
     divergent: bool = True,
+    portable: bool = False,
 ) -> st.SearchStrategy[Program]:
     """Programs at the metal level: what the threads of 1 to 8 simdgroups do, together or apart.
 
@@ -164,11 +165,14 @@ def metal(
     simdgroups go.  `ops` are the ops that they are made of, besides those that make operands for
     them; `max_ops` how many of those there are at most; `dtypes` those of their data.  Unless they
     are `divergent`, threads that have parted ways use no memory that is written: a barrier may
-    stand before each access.
+    stand before each access.  `portable`: such as all GPUs run alike, without functions that they
+    may round otherwise, and with lanes that exchange only what theirs can.
     """
-    return _programs(
-        partial(MetalDraft, divergent=divergent), _known_ops(make_metal), ops, max_ops, dtypes
-    )
+    known = _known_ops(make_metal)
+    if portable:
+        known = [cls for cls in known if cls not in scalar.TRANSCENDENTAL]
+    draft = partial(MetalDraft, divergent=divergent, portable=portable)
+    return _programs(draft, known, ops, max_ops, dtypes)
 
 
 def _programs(
