@@ -14,13 +14,12 @@ from typing import Any
 
 from every_level import EveryLevel, each_lowered
 from iris.codegen import emit
-from iris.codegen.msl_table import MSL
-from iris.codegen.source import Source
 from iris.ir.control import Func
 from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program
 from iris.runtime.devices import select
 from iris.softmetal import build
 from iris.testing.levels import Disagreement, Expected
+from iris.testing.texts import together
 from support import counts
 
 SIMDGROUPS = (4,) if counts(0, 1) == 0 else (1, 4)
@@ -36,23 +35,6 @@ def library() -> ctypes.CDLL:
     made.softmetal_set_seed.argtypes = [ctypes.c_ulong]
     made.softmetal_reports.restype = ctypes.c_char_p
     return made
-
-
-def together(sources: Sequence[Source]) -> list[Source]:
-    """Kernels in one text, each in a namespace of its own: all with fast math, or none."""
-    exact = MSL.prologue + MSL.exact_pragma
-    prologue = exact if sources[0].text.startswith(exact) else MSL.prologue
-    parts = []
-    for number, source in enumerate(sources):
-        assert source.text.startswith(exact) == (prologue is exact)
-        body = source.text.removeprefix(prologue)
-        parts.append(f"namespace k{number} {{\n{body}}}\n")
-    text = prologue + "".join(parts)
-    version = max(source.version for source in sources)
-    return [
-        replace(source, text=text, version=version, entry=f"k{number}::{source.entry}")
-        for number, source in enumerate(sources)
-    ]
 
 
 def order(number: int) -> None:

@@ -24,8 +24,9 @@ from iris.runtime import device
 from iris.runtime.devices import select
 from iris.testing import programs
 from iris.testing.levels import Disagreement, Expected, with_simdgroups
+from iris.testing.texts import runs_alike, together
 from iris.tools.replay import Program
-from on_metal import order, together
+from on_metal import order
 from support import counts
 
 # The number of simdgroups and the order of threads of a program: of many, each has one of these.
@@ -89,6 +90,20 @@ def test_random_programs(
     draw()
     for start in range(0, len(drawn), TOGETHER):
         check(drawn[start : start + TOGETHER])
+
+
+def test_random_thread_programs() -> None:
+    drawn: list[Program] = []
+
+    @settings(max_examples=counts(25, 2500), phases=[Phase.generate])
+    @given(programs.metal(portable=True))
+    def draw(program: Program) -> None:
+        drawn.append(program)
+
+    draw()
+    for start in range(0, len(drawn), TOGETHER):
+        order(start // TOGETHER % 5)
+        runs_alike(drawn[start : start + TOGETHER], "softmetal")
 
 
 def test_a_variable_of_a_block_is_not_used_after_it() -> None:

@@ -146,6 +146,8 @@ class Forms:
             self._alike.join([op.acc, op.result])
         elif isinstance(op, metal.Load | metal.Store):
             self._access(op)
+            if isinstance(op, metal.Load) and op.other is not None:
+                self._alike.join(_arrays([op.result, op.other]))
         elif not op.terminator:
             arrays = _arrays([*op.operands, *op.results])
             self._computed.update(arrays)
@@ -178,6 +180,9 @@ class Forms:
                 self._meets_constants(values)
 
     def _part(self, whole: Value, part: Value) -> None:
+        if whole.type is part.type:  # of a loop of one turn
+            self._alike.join(_arrays([whole, part]))
+            return
         if not _is_long(whole.type):
             return
         count = count_of(part.type)

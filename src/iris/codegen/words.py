@@ -10,6 +10,8 @@ and put into words again, `uint4(as_type<uint2>(y[0]), as_type<uint2>(y[1]))`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iris.codegen.expression import INDEX, LANES, Expression, Precedence
 from iris.codegen.writer import COLUMNS, MARGIN, Writer, element_of
 from iris.ir.core import Value
@@ -63,28 +65,39 @@ def to_words(w: Writer, value: Value, x: Expression) -> str:
         word = sum(known << at for at in range(0, _WORD, _size(dtype)))
         return f"{type_}({f'{word:#010x}u' if word else 0})"
     lanes, parts = w.form(value)
+    joined = max(1, _WORD // (lanes * _size(dtype)))  # parts that make a word
 
-    def whole(x: Expression) -> str:
-        return f"{type_}({', '.join([_words_of(w, x.at(i), dtype, lanes) for i in range(parts)])})"
+    def words(numbers: Sequence[int | str]) -> str:
+        return _words_of(w, [x.at(number) for number in numbers], dtype, lanes)
+
+    def whole() -> str:
+        made = [words(range(i, i + joined)) for i in range(0, parts, joined)]
+        return f"{type_}({', '.join(made)})"
 
     room = COLUMNS - MARGIN - len(w.indent)
-    if not x.is_indexed or len(whole(x)) <= room:
-        return whole(x)
+    if not x.is_indexed or len(whole()) <= room:
+        return whole()
     if lanes * _size(dtype) > _WORD:
-        return whole(w.declare(value, x))
+        x = w.declare(value, x)
+        return whole()
     bits = _new_words(w, value, "")
-    i, start = w.loop(parts, unrolled=w.meets_matrices(value))
-    w.line(f"{bits}[{i}] = {_words_of(w, x.at(i), dtype, lanes)};")
+    i, start = w.loop(parts // joined, unrolled=w.meets_matrices(value))
+    numbers = [i] if joined == 1 else [f"{i} * {joined} + {j}" for j in range(joined)]
+    w.line(f"{bits}[{i}] = {words(numbers)};")
     w.close(start)
     return bits
 
 
-def _words_of(w: Writer, x: Expression, dtype: DType, lanes: int) -> str:
-    """The word, or the two, of a vector of so many elements."""
-    element = w.language.memory_types[dtype]
-    text = f"{element}{lanes}({x.text})" if dtype is bool_ else w.content(x, dtype, lanes)
-    count = lanes * _size(dtype) // _WORD
-    word = f"{w.language.word}{count}" if count > 1 else w.language.word
+def _words_of(w: Writer, vectors: Sequence[Expression], dtype: DType, lanes: int) -> str:
+    """The word, or the two, of vectors of so many elements."""
+    element, count = w.language.memory_types[dtype], lanes * len(vectors)
+    if dtype is bool_:
+        text = f"{element}{count}({', '.join([x.text for x in vectors])})"
+    else:
+        text = ", ".join([w.content(x, dtype, lanes) for x in vectors])
+        text = text if len(vectors) == 1 else f"{element}{count}({text})"
+    size = count * _size(dtype) // _WORD
+    word = f"{w.language.word}{size}" if size > 1 else w.language.word
     return f"{w.language.bitcast.format(type=word)}({text})"
 
 

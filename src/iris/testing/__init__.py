@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from iris.testing.levels import agree
 from iris.testing.oracles import all_preserve, preserves, roundtrips
 from iris.testing.simdgroups import interleaves, orders
+from iris.testing.texts import runs_alike
 
 if TYPE_CHECKING:
     from iris.testing import programs
@@ -31,6 +32,7 @@ __all__ = [
     "preserves",
     "programs",
     "roundtrips",
+    "runs_alike",
 ]
 
 

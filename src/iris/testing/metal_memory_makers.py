@@ -169,7 +169,7 @@ def load(cls: type[metal.Load], draft: MetalDraft, choices: Choices) -> None:
         place = masked(draft, place, choices)
     draft.places.append(place)
     other = None if place.mask is None else draft.like(place.type, choices)
-    volatile = choices.flag(8)
+    volatile = choices.flag(8) and not place.type.shape
     op = metal.Load(
         place.base, place.offset, place.mask, other, volatile=volatile, result=place.type
     )
@@ -257,27 +257,36 @@ def store_parts(draft: MetalDraft, memory: Memory, choices: Choices) -> bool:
 
 @make_metal(metal.Alloc)
 def allocate(cls: type[metal.Alloc], draft: MetalDraft, choices: Choices) -> None:
-    if draft.barrier is not Scope.DEVICE:
-        return
-    dtype = atomic_dtype(draft, choices) if choices.flag(3) else choices.of(draft.dtypes)
-    allocated(draft, dtype, choices)
+    if may_allocate(draft):
+        dtype = atomic_dtype(draft, choices) if choices.flag(3) else choices.of(draft.dtypes)
+        allocated(draft, dtype, choices)
+
+
+def may_allocate(draft: MetalDraft) -> bool:
+    """Whether all threads are here to fill new memory, of which there is enough for two."""
+    return draft.barrier is Scope.DEVICE and draft.room >= 2 * 8 * PARTS * draft.threads
 
 
 def allocated(draft: MetalDraft, dtype: DType, choices: Choices) -> Memory:
-    base = draft.builder(metal.Alloc(Threadgroup(PARTS * draft.threads, dtype)))
+    base = allocation(draft, Threadgroup(PARTS * draft.threads, dtype))
     return draft.filled_memory(base, base, 0, choices)
+
+
+def allocation(draft: MetalDraft, type_: Threadgroup) -> Value:
+    draft.room -= type_.bytes
+    return draft.builder(metal.Alloc(type_))
 
 
 @make_metal(metal.View)
 def view(cls: type[metal.View], draft: MetalDraft, choices: Choices) -> None:
     """Two views of an allocation of bytes, apart; or, later, the one where the other was."""
-    if draft.barrier is not Scope.DEVICE:
+    if not may_allocate(draft):
         return
     one, other = (choices.of(draft.dtypes) for _ in range(2))
     sizes = [PARTS * draft.threads * max(1, d.bits // 8) for d in (one, other)]
     apart = choices.flag()
     bytes_ = sum(sizes) if apart else max(sizes)
-    root = draft.builder(metal.Alloc(Threadgroup(bytes_, u8)))
+    root = allocation(draft, Threadgroup(bytes_, u8))
     starts = (0, sizes[0]) if apart else (0, 0)
     for dtype, start in zip((one, other), starts, strict=True):
         if not apart:
@@ -319,7 +328,7 @@ def atomic(cls: type[metal.Atomic], draft: MetalDraft, choices: Choices) -> None
         return
     style = choices.below(5)
     memory = shared_memory(draft, ATOMIC, choices) if style >= 2 else None
-    if style == 4 and memory is None and draft.barrier is Scope.DEVICE:
+    if style == 4 and memory is None and may_allocate(draft):
         memory = allocated(draft, atomic_dtype(draft, choices), choices)
     dtype = atomic_dtype(draft, choices) if memory is None else memory.dtype
     value = draft.like(dtype, choices)

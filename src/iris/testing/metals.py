@@ -43,6 +43,7 @@ OWN = 8  # elements of an array that a thread has for itself
 PARTS = 4  # of memory that threads share: each as many elements as there are threads
 MOST_TRIPS = 4
 MOST_REGISTERS = 16
+SHARED_BYTES = 32768  # that a threadgroup has on every GPU
 COUNTERS = 64  # elements that all programs update
 MOST_ARRAYS = 29  # that a kernel takes beside its scalars and what it reports
 
@@ -142,6 +143,7 @@ class MetalDraft(Draft):
         self.scalars: dict[DType, Value] = {}
         self.levels: dict[Value, Uniformity] = {}
         self.hazards = Hazards(self.simdgroups)
+        self.room = SHARED_BYTES  # that no allocation has taken
         self.flow = THREADGROUP  # the threads that are here together
         self.forgetful = False  # whether a turn of a loop may leave anything to the next
         self.quiet = False  # whether memory that is written is out of reach
