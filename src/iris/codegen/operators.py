@@ -94,6 +94,9 @@ def cast_to(w: Writer, x: Expression, type_: str) -> Expression:
     """The expression as another C type; a plain number takes its suffix instead."""
     if x.type == type_:
         return x._replace(wraps=False)
+    unpacked = x.type.removeprefix("packed_")
+    if unpacked not in (x.type, type_):  # a packed vector becomes only one of its own elements
+        x = cast_to(w, x, unpacked)
     name = f"{type_}{x.lanes}" if x.lanes > 1 else type_
     if x.text.isdecimal() and x.type == "int" and type_ == "uint":
         return x._replace(text=x.text + "u", type=type_)
