@@ -762,3 +762,35 @@ def test_prints_before_an_error_come_out() -> None:
     with pytest.raises(ProgramError, match="stop"):
         run(function("", body), (2, 1, 1), [], output=lines.append)
     assert lines == ["before[program (0,0,0)] 0", "before[program (1,0,0)] 1"]
+
+
+# Barriers that are yet to come.
+
+
+def test_implied_barriers_order_the_threads_of_a_program() -> None:
+    reversed_ = """
+    %shared: threadgroup<64xi32> = metal.alloc
+    %c63: i32 = constant 63
+    metal.store %shared, %t, %t
+    %other: i32 = sub %c63, %t
+    %x: i32 = metal.load %shared, %other
+    metal.store %X, %t, %x
+    """
+    array = np.zeros(64, np.int32)
+    with pytest.raises(ProgramError, match="no barrier between them orders that"):
+        run(function("%X: ptr<i32>", reversed_, 2), (1, 1, 1), [array])
+    run(function("%X: ptr<i32>", reversed_, 2), (1, 1, 1), [array], implied_barriers=True)
+    np.testing.assert_array_equal(array, np.arange(64)[::-1])
+
+
+@pytest.mark.parametrize(
+    ("body", "grid", "why"),
+    [
+        ("metal.store %X, %c0, %t", 1, "both at once"),
+        (when("eq %t, %c0", "metal.store %X, %c0, %p"), 2, "program"),
+    ],
+)
+def test_implied_barriers_order_nothing_else(body: str, grid: int, why: str) -> None:
+    """Two threads in one instruction, or two programs."""
+    with pytest.raises(ProgramError, match=f"^race: .*{why}"):
+        run(function("%X: ptr<i32>", body, 2), (grid, 1, 1), [zeros(1)], implied_barriers=True)

@@ -80,6 +80,7 @@ def run(
     counters: Counters | None = None,
     interleave: int | None = None,
     chunk_bytes: int = CHUNK_BYTES,
+    implied_barriers: bool = False,
 ) -> list[Array]:
     """Runs a function in a threadgroup for every program of a grid.
 
@@ -91,10 +92,21 @@ def run(
     With `interleave`, a seed, the simdgroups of a threadgroup advance by turns in a random order,
     and `compare_exchange` sometimes fails for no reason.  `counters` gathers what was done.
 
+    With `implied_barriers`, IR into which `insert-barriers` has yet to put its barriers runs in
+    lockstep as if one stood before each access.  Races that no barrier mends are still reported.
+
     The result is what the function returns: for each value an array with a row per program, of a
     row per thread.
     """
-    start = partial(Launch, function, grid, arguments, counters, interleave)
+    start = partial(
+        Launch,
+        function,
+        grid,
+        arguments,
+        counters,
+        interleave,
+        implied_barriers=implied_barriers,
+    )
     fences = any(isinstance(op, metal.Fence) for op in function.walk())
     if waiting_loops(function) or (fences and counters is not None):
         return _take_turns(start(ordered=True), output)

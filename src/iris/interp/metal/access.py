@@ -13,6 +13,7 @@ from iris.interp.metal.frame import Frame, lift, locations, thread_text
 from iris.interp.metal.memory import ALIGNMENT, Device, Memory
 from iris.interp.metal.shadow import Conflict, Stamps, Use
 from iris.ir.core import Op
+from iris.ir.metal import Scope
 
 Array = npt.NDArray[Any]
 
@@ -141,6 +142,8 @@ def _each(frame: Frame, places: Array, active: Array | None) -> Iterator[tuple[i
 def _stamps(frame: Frame, op: Op) -> Array:
     """The stamp of an access by each of the programs and threads."""
     launch = frame.launch
+    if launch.implied_barriers:
+        frame.chunk.passed(Scope.DEVICE, frame.rows)
     now = launch.now()
     launch.log.append(op)
     programs = (frame.rows + frame.chunk.start) << launch.thread_bits

@@ -42,9 +42,11 @@ class Launch:
         seed: int | None,
         *,
         ordered: bool = False,
+        implied_barriers: bool = False,
     ):
         """`ordered`: programs run one at a time, by turns, and what they do is in the order that
-        atomic ops and fences make."""
+        atomic ops and fences make.  `implied_barriers`: a program passes a barrier before each
+        access."""
         if not function.simdgroups:
             raise ArgumentError(
                 f"{function.symbol} does not say how many simdgroups run it; choose a number, as "
@@ -55,6 +57,7 @@ class Launch:
         self.count = prod(grid)
         self.threads = function.simdgroups * SIMDGROUP_WIDTH
         self.counters = counters
+        self.implied_barriers = implied_barriers
         self.chance = None if seed is None else np.random.default_rng(seed)
         self.reports = Reports(self)
         self.log: list[Op] = []  # the accesses made so far
