@@ -49,7 +49,7 @@ def run(
     position = 0
     try:
         for position, pass_ in enumerate(pipeline):
-            _check_level(pass_, work)
+            check_level(pass_, work)
             start = time.perf_counter()
             counts = pass_.run(work) or {}
             seconds = time.perf_counter() - start
@@ -62,7 +62,7 @@ def run(
     return work
 
 
-def _check_level(pass_: Pass, module: Module) -> None:
+def check_level(pass_: Pass, module: Module) -> None:
     if pass_.level is None:
         return
     for function in module:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from iris.compiler.compilation import METAL_PIPELINE
 from iris.interp import bounds, metal
 from iris.interp.frame import Grid
-from iris.ir import tile, verify
+from iris.ir import Level, tile
 from iris.ir.control import Func
 from iris.ir.literal import text
 from iris.ir.scalar import from_bits, to_bits
@@ -28,9 +29,11 @@ from iris.ir.types import DType, Ptr, bf16
 from iris.passes import Pipeline
 from iris.passes import run as run_passes
 from iris.passes.follow_masks import FollowMasks
-from iris.passes.instruments import Check
 from iris.passes.layouts import ChooseSimdgroups
-from iris.testing.report import Report
+from iris.testing.elements import around
+from iris.testing.faults import Judge, doing, is_unordered, stage_options
+from iris.testing.reduce import SECONDS
+from iris.testing.report import check
 from iris.tools.replay import Program
 
 Array = npt.NDArray[Any]
@@ -73,29 +76,48 @@ def agree(
     simdgroups: Sequence[int] = (1, 4),
     interleavings: Sequence[int] = (0, 1),
     pipeline: Pipeline | str = METAL_PIPELINE,
+    seconds: float = SECONDS,
 ) -> Agreement:
     """Asserts that a tile program and its Metal IR write the same.
 
     It is lowered for each number of `simdgroups`, and run with all threads in lockstep and in an
-    interleaving for each of some seeds.  The result counts the elements that were compared.
+    interleaving for each of some seeds.  The result counts the elements that were compared.  The
+    error names the first pass after which something is wrong and shows what it changed, for the
+    smallest program found in some `seconds`.
     """
+    __tracebackhide__ = True
     lower = Pipeline.parse(pipeline) if isinstance(pipeline, str) else pipeline
-    expected = Expected.of(program)
-    counted = Agreement()
-    for count in simdgroups:
-        passes = with_simdgroups(lower, count)
-        with Report(program, passes, Disagreement) as report:
-            report.after = run_passes(program.module, passes, [Check(verify)])
-            lowered = program.with_module(report.after)
-            for seed in (None, *interleavings):
-                how = "in lockstep" if seed is None else f"with interleave={seed}"
-                report.doing = f"made a program that fails, {how}"
-                found = launch(
-                    lowered.function, lowered.grid, lowered.make_arguments(), interleave=seed
-                )
-                report.doing = f"changed what the program does, {how}"
-                counted += expected.compare(found)
-    return counted
+    pipelines = [with_simdgroups(lower, count) for count in simdgroups]
+    oracle = WithinBounds(interleavings)
+    check(program, pipelines, oracle, error=Disagreement, seconds=seconds)
+    return oracle.counted
+
+
+class WithinBounds:
+    """The oracle of `agree`: what passes make of a tile program must do the same within bounds.
+
+    Finished Metal IR runs in lockstep and in an interleaving for each of some seeds.
+    """
+
+    def __init__(self, interleavings: Sequence[int] = (0, 1)):
+        self.interleavings = interleavings
+        self.counted = Agreement()
+
+    def __call__(self, program: Program) -> Judge:
+        return partial(self._judge, Expected.of(program))
+
+    def _judge(self, expected: Expected, made: Program, rest: Pipeline) -> None:
+        self._run(expected, made, "in lockstep", stage_options(made, rest))
+        if made.function.function_level is Level.METAL and not is_unordered(made, rest):
+            for seed in self.interleavings:
+                self._run(expected, made, f"with interleave={seed}", {"interleave": seed})
+
+    def _run(self, expected: Expected, made: Program, how: str, options: Mapping[str, Any]) -> None:
+        arguments = made.make_arguments()
+        with doing("made a program that fails", how):
+            made.run(arguments, output=lambda line: None, **options)
+        with doing("changed what the program does", how):
+            self.counted += expected.compare(arguments)
 
 
 def with_simdgroups(pipeline: Pipeline, count: int) -> Pipeline:
@@ -139,22 +161,17 @@ class Expected:
         Bounds are of programs all elements of which count, so of one with masked loads they are
         those that it has once `follow-masks` has been over it: which must write the very same.
         """
+        arguments = program.make_arguments()
         if not any(isinstance(op, tile.MaskedLoad) for op in program.module.walk()):
-            with Report(program, Pipeline(()), Disagreement) as report:
-                report.doing = "the program fails"
-                arguments = program.make_arguments()
-                return cls(program.function, program.grid, arguments, exact_math=exact_math)
-        follow = Pipeline((FollowMasks(),))
-        with Report(program, follow, Disagreement) as report:
-            report.after = run_passes(program.module, follow)
-            expected = cls.of(program.with_module(report.after), exact_math=exact_math)
-            arguments = program.make_arguments()
-            program.run(arguments, output=lambda line: None)
-            report.doing = "changed what the program does"
-            for parameter, was in zip(expected.parameters, arguments, strict=True):
-                if isinstance(parameter.type, Ptr):
-                    now, exact = expected.arrays[parameter.index], np.zeros(was.shape)
-                    compare(f"%{parameter.name}", parameter.type.element, was, exact, now)
+            return cls(program.function, program.grid, arguments, exact_math=exact_math)
+        followed = program.with_module(run_passes(program.module, Pipeline((FollowMasks(),))))
+        expected = cls.of(followed, exact_math=exact_math)
+        program.run(arguments, output=lambda line: None)
+        for parameter, was in zip(expected.parameters, arguments, strict=True):
+            if isinstance(parameter.type, Ptr):
+                now, exact = expected.arrays[parameter.index], np.zeros(was.shape)
+                name = f"follow-masks changed what the program does: %{parameter.name}"
+                compare(name, parameter.type.element, was, exact, now)
         return expected
 
     def compare(self, found: Sequence[Any]) -> Agreement:
@@ -194,7 +211,8 @@ def compare(name: str, dtype: DType, expected: Array, errors: Array, found: Arra
         allowed = f"it may be off by {bound:.3g}" if bound else "it is exact"
         raise Disagreement(
             f"{name}[{place}] is {other} where it must be {one}; {allowed} "
-            f"({wrong.size} of {expected.size} elements are wrong)"
+            f"({wrong.size} of {expected.size} elements are wrong); "
+            f"{around(dtype, to_bits(dtype, was), to_bits(dtype, now), at)}"
         )
     exact = int((errors == 0).sum())
     undetermined = int(unknown.sum())

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from iris.ir import Module, parse, to_text, verify
 from iris.passes import Pass, Pipeline
-from iris.passes import run as run_passes
-from iris.passes.instruments import Check
+from iris.testing.faults import Judge, doing, stage_options
 from iris.testing.outcomes import Outcome
-from iris.testing.report import Report
+from iris.testing.reduce import SECONDS
+from iris.testing.report import check
 from iris.tools.replay import Program
 
 
-def preserves(passes: Pass | Pipeline | str, program: Program) -> None:
+def preserves(passes: Pass | Pipeline | str, program: Program, *, seconds: float = SECONDS) -> None:
     """Asserts that passes keep what a program does.
 
         preserves(MyPass(), program)
@@ -21,36 +21,43 @@ def preserves(passes: Pass | Pipeline | str, program: Program) -> None:
 
     The IR must be valid, and equal to what is read back from its text, before and after; the
     interpreter must end with the same bits in every array, return the same bits (one nan is like
-    another), and print the same.  An exception of any kind is a failure, too.  The error shows the
-    program, what the passes made of it, and how to run both.
+    another), and print the same.  An exception of any kind is a failure, too.  The error names the
+    first pass after which something is wrong and shows what it changed, for the smallest program
+    found in some `seconds`, and how to run that.
     """
-    all_preserve([passes], program)
+    __tracebackhide__ = True
+    all_preserve([passes], program, seconds=seconds)
 
 
-def all_preserve(several: Sequence[Pass | Pipeline | str], program: Program) -> None:
+def all_preserve(
+    several: Sequence[Pass | Pipeline | str], program: Program, *, seconds: float = SECONDS
+) -> None:
     """Asserts that each of several passes or pipelines, alone, keeps what a program does.
 
-    all_preserve(["cse", "dce"], program)
+        all_preserve(["cse", "dce"], program)
 
     As `preserves` does of one, but the program is checked and run once for all of them.
     """
-    pipelines = [pipeline_of(passes) for passes in several]
-    with Report(program, pipelines[0]) as report:
-        report.doing = "the program is not valid before"
-        verify(program.module)
-        before = _comes_back(program.module)
-        expected = Outcome.of(program)
-    for pipeline in pipelines:
-        with Report(program, pipeline) as report:
-            after = run_passes(program.module, pipeline, [Check(verify)])
-            report.after = after
-            report.doing = "made IR that is not read back as it was"
-            if _comes_back(after) == before:
-                continue
-            report.doing = "made a program that fails"
-            found = Outcome.of(program.with_module(after))
-            report.doing = "changed what the program does"
+    __tracebackhide__ = True
+    check(program, [pipeline_of(passes) for passes in several], same_bits, seconds=seconds)
+
+
+def same_bits(program: Program) -> Judge:
+    """The oracle of `preserves`: what passes make of a program must do the very same."""
+    verify(program.module)
+    before = _comes_back(program.module)
+    expected = Outcome.of(program)
+
+    def judge(made: Program, rest: Pipeline) -> None:
+        with doing("made IR that is not read back as it was"):
+            if _comes_back(made.module) == before:
+                return
+        with doing("made a program that fails"):
+            found = Outcome.of(made, **stage_options(made, rest))
+        with doing("changed what the program does"):
             expected.compare(found)
+
+    return judge
 
 
 def pipeline_of(passes: Pass | Pipeline | str) -> Pipeline:

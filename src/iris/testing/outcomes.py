@@ -12,6 +12,7 @@ from iris.ir.control import Func
 from iris.ir.literal import text
 from iris.ir.math import element_type
 from iris.ir.types import DType, Ptr
+from iris.testing.elements import around
 from iris.tools.replay import Program, Values
 from iris.tools.run import bits_of
 
@@ -61,7 +62,8 @@ class Outcome(NamedTuple):
                 was, now = (text(int(x[at]), dtype) for x in (before, after))
                 raise AssertionError(
                     f"{name}[{at}] was {was} and is {now} "
-                    f"({wrong.size} of {before.size} elements differ)"
+                    f"({wrong.size} of {before.size} elements differ); "
+                    f"{around(dtype, before, after, at)}"
                 )
         for number, (was, now) in enumerate(zip(self.lines, found.lines, strict=False)):
             assert was == now, f"line {number} that it prints was {was!r} and is {now!r}"

@@ -1,81 +1,123 @@
-"""Failures that show the program, and how to run it again."""
+"""Failures that show a small program, the pass that is guilty, and how to see it again."""
 
 from __future__ import annotations
 
 import os
 import re
 import tempfile
-from difflib import unified_diff
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
-from iris.ir import Module
+from iris.ir import to_text
+from iris.ir.text.diff import diff
 from iris.passes import Pipeline
+from iris.testing.changed_values import changed_value
+from iris.testing.edits import ops_of
+from iris.testing.faults import LIMIT, Fault, Oracle, find_fault, smallest
+from iris.testing.reduce import SECONDS
 from iris.tools.replay import Program
 
 
-class Report:
-    """Turns any exception within it into a failure that shows the program.
+def check(
+    program: Program,
+    pipelines: Sequence[Pipeline],
+    oracle: Oracle,
+    *,
+    error: type[AssertionError] = AssertionError,
+    seconds: float = SECONDS,
+    limit: float = LIMIT,
+) -> None:
+    """Raises `error` if one of several pipelines, each alone, has a fault.
 
-    A context manager, as the exception is not caught to go on but to be told better.  `doing` is
-    what the pipeline does, `after` what it has made of the program.
+        check(program, [Pipeline.parse("fold,cse")], same_bits)
+
+    The error shows the smallest program found in some seconds that has the same fault.  In a test
+    of hypothesis it ends the test: hypothesis looks for no smaller one.
     """
+    __tracebackhide__ = True
+    fault = find_fault(program, pipelines, oracle, limit=limit)
+    if fault is None:
+        return
+    file = ReplayFile(fault)
+    file.keep(program)
+    fault = smallest(fault, oracle, seconds=seconds, limit=limit, kept=file.keep)
+    cause = fault.wrong.error
+    # Where values differ, the message says all.
+    hidden = isinstance(cause, AssertionError)
+    raise _ending_test(error)(f"{describe(fault)}\n\n{file}") from (None if hidden else cause)
 
-    def __init__(
-        self, program: Program, pipeline: Pipeline, kind: type[AssertionError] = AssertionError
-    ):
-        self.program = program
-        self.pipeline = pipeline
-        self.kind = kind
-        self.after: Module | None = None
-        self.doing = "failed"
 
-    def __enter__(self) -> Report:
-        return self
+def describe(fault: Fault) -> str:
+    """What is wrong, the program, and what the guilty pass changed."""
+    wrong, error = fault.wrong, fault.wrong.error
+    what = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+    doing = f"{wrong.doing}, {wrong.how}" if wrong.how else wrong.doing
+    if fault.step is None:
+        return f"{doing}: {what}\n\n{fault.program}"
+    name = str(fault.guilty)
+    lines = [f"{name} {doing}: {what}"]
+    if len(fault.pipeline) > 1:
+        lines.append(f"{name} is pass {fault.step.position + 1} of {fault.pipeline}")
+    value = changed_value(fault)
+    if value is not None:
+        lines.append(value)
+    before, after = to_text(fault.step.before), to_text(fault.step.after)
+    changes = diff(before, after, f"before {name}", f"after {name}") if before != after else before
+    return "\n".join([*lines, "", str(fault.program), changes]).rstrip()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if isinstance(error, Exception):
-            raise self.kind(self._message(error)) from error
 
-    def _message(self, error: Exception) -> str:
-        what = str(error)
-        if not isinstance(error, AssertionError):
-            what = f"{type(error).__name__}: {what}"
-        lines = [
-            f"{self.pipeline} {self.doing}: {what}".lstrip(),
-            *self._replay(),
-            "",
-            str(self.program),
-        ]
-        if self.after is not None:
-            before, after = (str(m).splitlines() for m in (self.program.module, self.after))
-            lines += unified_diff(before, after, "before", "after", lineterm="", n=2)
-        return "\n".join(lines)
+class ReplayFile:
+    """Keeps the smallest program so far that has a fault in a file; `str` says how to run it."""
 
-    def _replay(self) -> list[str]:
-        """Writes the program to a file; how to run it.
-
-        One file for a pipeline and a process, so that shrinking does not leave hundreds: the
-        last one written is the smallest.
-        """
+    def __init__(self, fault: Fault):
         folder = Path(tempfile.gettempdir()) / "iris-failures"
-        name = re.sub(r"[^a-z0-9-]+", "-", str(self.pipeline))[:40].strip("-") or "program"
-        file = folder / f"{name}-{os.getpid()}.iris"
-        commands = [f"iris run {file}"]
-        if self.pipeline.passes:
-            commands.append(f'iris run --passes "{self.pipeline}" {file}')
+        passes = str(fault.pipeline)
+        name = re.sub(r"[^a-z0-9-]+", "-", passes)[:40].strip("-") or "program"
+        # The same failure is always in the same file.
+        number = zlib.crc32(f"{passes}{fault.program}".encode())
+        self.path = folder / f"{name}-{number:08x}.iris"
+        self.commands = [f"iris run {self.path}"]
+        if len(fault.pipeline) == 1:
+            self.commands.append(f'iris run --passes "{passes}" {self.path}')
+        if passes:
+            self.commands.append(f'iris bisect --passes "{passes}" {self.path}')
+        self.smallest: tuple[int, int] | None = None
+        self.problem: OSError | None = None
+
+    def keep(self, program: Program) -> None:
+        """Replaces the file if a program is smaller; an interrupt leaves the one or the other."""
+        text = str(program)
+        size = len(ops_of(program)), len(text)
+        if self.smallest is not None and self.smallest <= size:
+            return
+        self.smallest = size
+        head = "".join(f"# {command}\n" for command in self.commands)
+        part = self.path.with_suffix(f".{os.getpid()}")
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            head = "".join(f"# {command}\n" for command in commands)
-            file.write_text(f"{head}{self.program}", encoding="utf-8")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_text(f"{head}{text}", encoding="utf-8")
+            part.replace(self.path)
         except OSError as problem:
-            return [f"no file to replay it could be written: {problem}"]
-        return [
-            "to run it:" if len(commands) == 1 else "before and after:",
-            *[f"    {command}" for command in commands],
-        ]
+            self.problem = problem
+
+    def __str__(self) -> str:
+        if self.problem is not None:
+            return f"no file to replay it could be written: {self.problem}"
+        return "\n".join(["to see it again:", *[f"    {command}" for command in self.commands]])
+
+
+def _ending_test(error: type[AssertionError]) -> type[AssertionError]:
+    """The error; within a test of hypothesis, as one that ends the test at once.
+
+    What hypothesis does after a failure, shrinking the choices that a program was drawn from, takes
+    minutes, and the program is small already.
+    """
+    try:
+        import hypothesis
+    except ModuleNotFoundError:
+        return error
+    if not hypothesis.currently_in_test_context():
+        return error
+    fatal = hypothesis.errors.FailedHealthCheck
+    return type(error.__name__, (error, fatal), {"__module__": error.__module__})

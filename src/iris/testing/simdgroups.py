@@ -4,20 +4,24 @@ passes place the barriers which see to that."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
-from iris.ir import metal, verify
+from iris.ir import Level, Module, metal
 from iris.passes import Pass, Pipeline
-from iris.passes import run as run_passes
-from iris.passes.instruments import Check
+from iris.testing.faults import Judge, doing, is_unordered, stage_options
 from iris.testing.oracles import pipeline_of
 from iris.testing.outcomes import Outcome
-from iris.testing.report import Report
+from iris.testing.reduce import SECONDS
+from iris.testing.report import check
 from iris.tools.replay import Program
 
 SEEDS = (0, 1)
 
 
-def interleaves(program: Program, *, seeds: Sequence[int] = SEEDS) -> None:
+def interleaves(
+    program: Program, *, seeds: Sequence[int] = SEEDS, seconds: float = SECONDS
+) -> None:
     """Asserts that a Metal program does by turns what it does in lockstep.
 
         @given(programs.metal())
@@ -26,14 +30,16 @@ def interleaves(program: Program, *, seeds: Sequence[int] = SEEDS) -> None:
 
     Each of the seeds stands for an order in which the simdgroups of a threadgroup go on.
     """
-    with Report(program, Pipeline(())) as report:
-        report.doing = "the program fails in lockstep"
-        expected = Outcome.of(program)
-        _by_turns(program, expected, seeds, report)
+    __tracebackhide__ = True
+    check(program, [], partial(_same_by_turns, seeds), seconds=seconds)
 
 
 def orders(
-    passes: Pass | Pipeline | str, program: Program, *, seeds: Sequence[int] = SEEDS
+    passes: Pass | Pipeline | str,
+    program: Program,
+    *,
+    seeds: Sequence[int] = SEEDS,
+    seconds: float = SECONDS,
 ) -> None:
     """Asserts that passes order what a Metal program does, once its barriers are taken out.
 
@@ -44,30 +50,43 @@ def orders(
     What they make of it must be free of races, and do what the program with its own barriers does,
     in lockstep and by turns.
     """
-    pipeline = pipeline_of(passes)
-    expected = Outcome.of(program)
-    bare = without_barriers(program)
-    with Report(bare, pipeline) as report:
-        report.after = run_passes(bare.module, pipeline, [Check(verify)])
-        ordered = bare.with_module(report.after)
-        report.doing = "made a program that fails in lockstep"
-        found = Outcome.of(ordered)
-        report.doing = "changed what the program does"
-        expected.compare(found)
-        _by_turns(ordered, expected, seeds, report)
+    __tracebackhide__ = True
+    pipeline = Pipeline((DropBarriers(), *pipeline_of(passes)))
+    check(program, [pipeline], partial(_same_by_turns, seeds), seconds=seconds)
+
+
+@dataclass(frozen=True)
+class DropBarriers(Pass):
+    """Remove every barrier, for other passes to place them anew."""
+
+    name = "drop-barriers"
+    level = Level.METAL
+
+    def run(self, module: Module) -> None:
+        for op in [op for op in module.walk() if isinstance(op, metal.Barrier)]:
+            op.erase()
 
 
 def without_barriers(program: Program) -> Program:
     """A Metal program that races where it had a barrier for something."""
     module = program.module.clone()
-    for op in [op for op in module.walk() if isinstance(op, metal.Barrier)]:
-        op.erase()
+    DropBarriers().run(module)
     return program.with_module(module)
 
 
-def _by_turns(program: Program, expected: Outcome, seeds: Sequence[int], report: Report) -> None:
-    for seed in seeds:
-        report.doing = f"made a program that fails with interleave={seed}"
-        found = Outcome.of(program, interleave=seed)
-        report.doing = f"changed what the program does with interleave={seed}"
-        expected.compare(found)
+def _same_by_turns(seeds: Sequence[int], program: Program) -> Judge:
+    """The oracle of both: what a program does in lockstep, passes must keep, also by turns."""
+    expected = Outcome.of(program)
+
+    def judge(made: Program, rest: Pipeline) -> None:
+        ways = {"in lockstep": stage_options(made, rest)}
+        if not is_unordered(made, rest):
+            ways |= {f"with interleave={seed}": {"interleave": seed} for seed in seeds}
+        for how, options in ways.items():
+            with doing("made a program that fails", how):
+                found = Outcome.of(made, **options)
+            with doing("changed what the program does", how):
+                expected.compare(found)
+
+    judge(program, Pipeline())
+    return judge

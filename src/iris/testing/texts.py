@@ -8,9 +8,10 @@ def test_my_device(drawn):
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from contextlib import redirect_stdout
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,15 @@ from iris.codegen.msl_table import MSL
 from iris.codegen.source import Source
 from iris.compiler.arguments import place
 from iris.errors import IrisError
-from iris.passes import Pipeline
 from iris.runtime import device as runtime
 from iris.runtime.device import Device
 from iris.runtime.devices import select
+from iris.testing.faults import Judge, doing
 from iris.testing.outcomes import Outcome
-from iris.testing.report import Report
+from iris.testing.report import check
 from iris.tools.replay import Program
+
+COMPILING = 60.0  # seconds that a compiler may take
 
 
 def runs_alike(several: Sequence[Program], device: Device | str) -> None:
@@ -43,28 +46,32 @@ def runs_alike(several: Sequence[Program], device: Device | str) -> None:
     language = on.accepts
     if not isinstance(language, Language):
         raise TypeError(f"{on.name} takes no text, but IR of the {language.value} level")
-    texts = []
+    # Where one of them has no text, or does not compile, each is looked at alone.
+    compiled: dict[Program, runtime.Program] = {}
+    with suppress(IrisError):
+        texts = together([emit(p.function, language) for p in several], language)
+        sources = zip(several, texts, strict=True)
+        compiled = {program: on.compile(program.function, text) for program, text in sources}
     for program in several:
-        with Report(program, Pipeline(())) as report:
-            report.doing = "the program has no text"
-            texts.append(emit(program.function, language))
-    try:
-        compiled = [
-            on.compile(program.function, source)
-            for program, source in zip(several, together(texts, language), strict=True)
-        ]
-    except IrisError:
-        compiled = [_alone(on, *both) for both in zip(several, texts, strict=True)]
-    for program, text, code in zip(several, texts, compiled, strict=True):
-        with Report(program, Pipeline(())) as report:
-            report.doing = f"does otherwise on {on.name}\n{text.text}\n"
-            Outcome.of(program).compare(launched(on, code, program))
+        check(program, [], partial(_runs_alike, on, language, compiled), limit=COMPILING)
 
 
-def _alone(on: Device, program: Program, source: Source) -> runtime.Program:
-    with Report(program, Pipeline(())) as report:
-        report.doing = f"does not compile for {on.name}\n{source.text}\n"
-        return on.compile(program.function, source)
+def _runs_alike(
+    on: Device,
+    language: Language,
+    compiled: Mapping[Program, runtime.Program],
+    program: Program,
+) -> Judge:
+    """The oracle: a program as text, which may have been compiled already."""
+    with doing("the program has no text"):
+        source = emit(program.function, language)
+    how = f"whose text is\n\n{source.text}\n"
+    with doing(f"the program does not compile for {on.name}", how):
+        code = compiled.get(program) or on.compile(program.function, source)
+    expected = Outcome.of(program)
+    with doing(f"the program does otherwise on {on.name}", how):
+        expected.compare(launched(on, code, program))
+    return lambda made, rest: None
 
 
 def launched(on: Device, code: runtime.Program, program: Program) -> Outcome:

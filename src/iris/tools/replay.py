@@ -195,7 +195,11 @@ class Program:
             lines.append(f"# argument %{name}: {recipe.text(names)}")
         return "\n".join([*lines, "", text])
 
-    __repr__ = __str__  # what a failing property test shows
+    __repr__ = __str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What hypothesis shows of a failing test, and not the choices that it was drawn from."""
+        printer.text(str(self))
 
     @staticmethod
     def parse(text: str, file: str = "<text>") -> Program:

@@ -1,0 +1,337 @@
+"""Small changes that make a program simpler: what `reduce` tries one after the other.
+
+    simpler = drop(range(3, 5))(program)     # without two of its ops, or None
+
+An edit gives a new program, which need not be valid, or None where there is nothing to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import takewhile
+from math import prod
+from typing import TypeVar
+
+from iris.ir import literal
+from iris.ir.control import Func
+from iris.ir.core import Op, Region, Value
+from iris.ir.effects import has_side_effects
+from iris.ir.math import Constant
+from iris.ir.rewriter import Rewriter
+from iris.ir.types import DType, ElementType, Tensor, Tile, Type
+from iris.tools.replay import Array, Program, Recipe, Scalar
+
+Edit = Callable[[Program], Program | None]
+T = TypeVar("T")
+
+ALIKE = 4  # values that are tried in place of another one
+
+
+def ops_of(program: Program) -> list[Op]:
+    """The ops of the function that is launched, outer before inner."""
+    return list(program.function.body.walk())
+
+
+def drop(positions: Sequence[int]) -> Edit:
+    """Leave out some of the ops of `ops_of`.
+
+    A value of the same type, or else zero, takes the place of a result that is used.  With several
+    ops goes what is then unused; after one it stays, for it may be what matters.
+    """
+
+    def change(function: Func) -> bool:
+        ops = list(function.body.walk())
+        return sum(_drop(ops[position]) for position in reversed(positions)) > 0
+
+    return _on_function(change, sweep=len(positions) > 1)
+
+
+def inline(op: Op, position: int) -> Iterator[Edit]:
+    """Run a region of an op, which is at a position of `ops_of`, once and where the op is."""
+    for number in range(len(op.regions)):
+        yield _on_op(position, partial(_inline, number=number))
+
+
+def of_op(op: Op, position: int) -> Iterator[Edit]:
+    """The other edits of an op, which is at a position of `ops_of`."""
+    at = partial(_on_op, position)
+    for result in op.results:
+        for number in range(min(ALIKE, len(_alike(op, result.type)))):
+            yield at(partial(_use_alike, index=result.index, number=number))
+        if not isinstance(op, Constant):
+            for number in (0, 1):
+                yield at(partial(_use_number, index=result.index, number=number))
+    if op.operands and not op.terminator:
+        yield at(_drop_last_operand)
+    if isinstance(op, Constant):
+        for bits in _simpler_bits(op.bits, op.dtype):
+            yield at(partial(_set_attributes, attributes=(bits,)))
+
+
+def of_launch(program: Program) -> Iterator[Edit]:
+    """The edits of the grid, the arguments and the sizes of tiles and tensors."""
+    for axis, size in enumerate(program.grid):
+        for smaller in _smaller(size):
+            grid = [smaller if i == axis else n for i, n in enumerate(program.grid)]
+            yield partial(replace, grid=tuple(grid))
+    for index in range(len(program.function.returns)):
+        yield partial(_without_return, index=index)
+        yield partial(_return_operand, index=index)
+    for size in sorted({n for v in _values(program.function) for n in _shape(v.type)}):
+        for smaller in _smaller(size):
+            yield partial(_resized, old=size, new=smaller)
+    for index, recipe in enumerate(program.arguments):
+        yield partial(_without_parameter, index=index)
+        for simpler in _simpler_recipes(recipe):
+            yield partial(_with_recipe, index=index, recipe=simpler)
+
+
+def _on_op(position: int, change: Callable[[Op], bool]) -> Edit:
+    return _on_function(lambda function: change(list(function.body.walk())[position]))
+
+
+def _on_function(change: Callable[[Func], bool], *, sweep: bool = True) -> Edit:
+    def edit(program: Program) -> Program | None:
+        edited = program.with_module(program.module.clone())
+        unused = set(_unused(edited.function))
+        if not change(edited.function):
+            return None
+        # No pass does this: one may be what is tested.  What was unused before may be, too.
+        for op in _unused(edited.function):
+            if sweep and op not in unused:
+                op.erase()
+        return edited
+
+    return edit
+
+
+def _unused(function: Func) -> Iterator[Op]:
+    """The ops that compute something for nothing, from the last to the first; each may be erased
+    before the next one is asked for."""
+    for op in reversed(list(function.body.walk())):
+        if op.results and not any(v.users for v in op.results) and not has_side_effects(op):
+            yield op
+
+
+# Ops.
+
+
+def _drop(op: Op) -> bool:
+    if op.terminator:
+        return False
+    used = [v for v in op.results if v.users]
+    alike = [next((o for o in op.operands if o.type is v.type), None) for v in used]
+    makeable = [isinstance(v.type, ElementType) and not isinstance(op, Constant) for v in used]
+    if not all(other or can for other, can in zip(alike, makeable, strict=True)):
+        return False
+    for value, other in zip(used, alike, strict=True):
+        value.replace_by(other or _number(op, value.type, 0))
+    op.erase()
+    return True
+
+
+def _alike(op: Op, type_: Type) -> list[Value]:
+    """Values of a type that are there before an op: its operands, and what its region has."""
+    region = op.parent
+    assert region is not None
+    earlier = takewhile(lambda other: other is not op, region)
+    there = [*op.operands, *region.arguments, *[v for other in earlier for v in other.results]]
+    return [v for v in dict.fromkeys(there) if v.type is type_]
+
+
+def _use_alike(op: Op, index: int, number: int) -> bool:
+    return _use(op, index, _alike(op, op.results[index].type)[number])
+
+
+def _use(op: Op, index: int, other: Value) -> bool:
+    value = op.results[index]
+    used = bool(value.users)
+    value.replace_by(other)
+    return used
+
+
+def _use_number(op: Op, index: int, number: int) -> bool:
+    type_ = op.results[index].type
+    return isinstance(type_, ElementType) and _use(op, index, _number(op, type_, number))
+
+
+def _number(op: Op, type_: Type, number: int) -> Value:
+    """A constant, before an op."""
+    assert isinstance(type_, ElementType)
+    constant = Constant(number, type_)
+    op.insert_before(constant)
+    return constant.result
+
+
+def _inline(op: Op, number: int) -> bool:
+    """Runs a region once, where the op is: what a loop begins with goes in."""
+    region = op.regions[number]
+    given = _arguments(op, region)
+    carried = region.end.operands
+    if given is None or [v.type for v in carried] != [v.type for v in op.results]:
+        return False
+    rewriter = Rewriter()
+    for result, value in zip(op.results, rewriter.inline(region, given, op), strict=True):
+        rewriter.replace_value(result, value)
+    op.erase()
+    return True
+
+
+def _arguments(op: Op, region: Region) -> list[Value] | None:
+    """Values for the arguments of a region: the last operands of its op, as far as the types are
+    theirs, and zeros."""
+    count = len(region.arguments)
+    last = [None] * count + list(op.operands)
+    given: list[Value] = []
+    for argument, operand in zip(region.arguments, last[len(last) - count :], strict=True):
+        if operand is not None and operand.type is argument.type:
+            given.append(operand)
+        elif isinstance(argument.type, ElementType):
+            given.append(_number(op, argument.type, 0))
+        else:
+            return None
+    return given
+
+
+def _drop_last_operand(op: Op) -> bool:
+    op.set_operands(op.operands[:-1])
+    return True
+
+
+def _set_attributes(op: Op, attributes: tuple[object, ...]) -> bool:
+    op.attributes = attributes
+    return True
+
+
+def _simpler_bits(bits: int, dtype: DType) -> Iterator[int]:
+    """The bits of simpler numbers: nearer to zero, or of fewer digits."""
+    value = literal.decode(bits, dtype)
+    for number in (0, 1, *_halves(value)):
+        simpler = literal.encode(number, dtype)
+        if simpler == bits:
+            return
+        yield simpler
+
+
+def _halves(value: literal.Number) -> Iterator[int]:
+    """The whole number that is half of another one; none of what has no such."""
+    if abs(value) < 2**31 and value == value:
+        yield int(value / 2)
+
+
+# The launch.
+
+
+def _smaller(size: int) -> list[int]:
+    return sorted({1, size // 2} - {size, 0})
+
+
+def _values(function: Func) -> Iterator[Value]:
+    yield from function.body.arguments
+    for op in function.body.walk():
+        yield from op.results
+        for region in op.regions:
+            yield from region.arguments
+
+
+def _shape(type_: Type) -> tuple[int, ...]:
+    """The sizes of a type that can be other ones: not those that a layout is for."""
+    if type(type_) is Tile:
+        return type_.shape if type_.layout is None else ()
+    return type_.shape if type(type_) is Tensor else ()
+
+
+def _resized(program: Program, old: int, new: int) -> Program:
+    """Tiles and tensors with another size wherever they have one size; a square of it, which may
+    be reshaped to one, becomes one of the other."""
+    sizes = {old**2: new**2, old: new}
+
+    def changed(type_: Type) -> Type:
+        shape = tuple([sizes.get(n, n) for n in _shape(type_)])
+        return type(type_)(shape, type_.element) if shape else type_  # type: ignore[call-arg, attr-defined]
+
+    edited = program.with_module(program.module.clone())
+    function = edited.function
+    for value in _values(function):
+        value.type = changed(value.type)
+    function.set_returns(tuple(map(changed, function.returns)))
+    recipes = [
+        replace(r, shape=v.type.shape) if isinstance(v.type, Tensor) and isinstance(r, Array) else r
+        for v, r in zip(function.body.arguments, program.arguments, strict=True)
+    ]
+    return replace(edited, arguments=tuple(recipes))
+
+
+def _without_return(program: Program, index: int) -> Program:
+    """Without one of the values that the function returns."""
+    edited = program.with_module(program.module.clone())
+    function = edited.function
+    end = function.body.end
+    end.set_operands(_without(end.operands, index))
+    function.set_returns(_without(function.returns, index))
+    return edited
+
+
+def _return_operand(program: Program, index: int) -> Program | None:
+    """What a returned value is made of, in its place."""
+    edited = program.with_module(program.module.clone())
+    function = edited.function
+    end = function.body.end
+    source = end.operands[index].op
+    if source is None or not source.operands:
+        return None
+    values = [source.operands[0] if i == index else v for i, v in enumerate(end.operands)]
+    end.set_operands(tuple(values))
+    function.set_returns(tuple([v.type for v in values]))
+    if not any(v.users for v in source.results):
+        source.erase()
+    return edited
+
+
+def _without(items: tuple[T, ...], index: int) -> tuple[T, ...]:
+    return items[:index] + items[index + 1 :]
+
+
+def _without_parameter(program: Program, index: int) -> Program | None:
+    """Without an argument that is not used, in whose memory no other one lies."""
+    edited = program.with_module(program.module.clone())
+    parameters = edited.function.body.arguments
+    recipes = list(program.arguments)
+    aliases = [r.alias for r in recipes if isinstance(r, Array)]
+    if parameters[index].users or index in aliases:
+        return None
+    del parameters[index], recipes[index]
+    for number, parameter in enumerate(parameters):
+        parameter.index = number
+    moved = [
+        replace(r, alias=r.alias - 1)
+        if isinstance(r, Array) and r.alias is not None and r.alias > index
+        else r
+        for r in recipes
+    ]
+    return replace(edited, arguments=tuple(moved))
+
+
+def _with_recipe(program: Program, index: int, recipe: Recipe) -> Program:
+    recipes = [recipe if i == index else r for i, r in enumerate(program.arguments)]
+    return replace(program, arguments=tuple(recipes))
+
+
+def _simpler_recipes(recipe: Recipe) -> Iterator[Recipe]:
+    if isinstance(recipe, Scalar):
+        for bits in _simpler_bits(recipe.bits, recipe.dtype):
+            yield Scalar(recipe.dtype, bits)
+        return
+    if recipe.alias is not None:
+        yield replace(recipe, alias=None, at=0)
+    if recipe.seed is not None or recipe.data:
+        plain = Array(recipe.dtype, recipe.shape)
+        if recipe.alias is None:
+            yield plain
+            if recipe.data != (one := (literal.encode(1, recipe.dtype),)):
+                yield replace(plain, data=one)
+    size = prod(recipe.shape)
+    for smaller in _smaller(size):
+        yield replace(recipe, shape=(smaller,))

@@ -1,0 +1,207 @@
+"""Where a pipeline goes wrong: the first pass after which a program does something else.
+
+    fault = find_fault(program, [Pipeline.parse("fold,cse,dce")], same_bits)
+    fault.guilty        # the pass, or None if the program fails by itself
+
+An *oracle* runs a program and gives a *judge* of what passes make of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from iris.ir import Level, Module, verify
+from iris.ir.core import Region, Value
+from iris.passes import Pass, Pipeline
+from iris.passes.insert_barriers import InsertBarriers
+from iris.passes.manager import check_level
+from iris.testing.limit import TimeLimitError, limited
+from iris.testing.reduce import SECONDS, reduce
+from iris.tools.replay import Program
+
+LIMIT = 5.0  # seconds that a pass or a run may take: of those in tests, all but a few take 0.1
+
+#: Raises `Wrong` if a program, given with the passes that are yet to come, is not as it must be.
+Judge = Callable[[Program, Pipeline], None]
+#: What a program does, as a judge of others.
+Oracle = Callable[[Program], Judge]
+
+
+class Wrong(Exception):
+    """What went wrong, and at what; `how` says in which of several runs."""
+
+    def __init__(self, doing: str, how: str, error: Exception):
+        super().__init__(doing, how, error)
+        self.doing = doing
+        self.how = how
+        self.error = error
+
+
+class doing:
+    """Turns any exception within it into `Wrong`.
+
+    with doing("made a program that fails"):
+        run(program)
+
+    A context manager, as the exception is not caught to go on but to be told better.
+    """
+
+    def __init__(self, what: str, how: str = ""):
+        self.what = what
+        self.how = how
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, Wrong):
+            raise Wrong(self.what, self.how, error) from error
+
+
+@dataclass(frozen=True)
+class Step:
+    """A pass of a pipeline, and the IR before it and after it."""
+
+    position: int
+    before: Module
+    after: Module
+    kept: dict[Value, Value]  # by each value of `after` that the pass left, that of `before`
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with a program or with what a pipeline makes of it.
+
+    The step is the first that was found wrong of those that were judged; None: the program fails
+    by itself.
+    """
+
+    program: Program
+    pipeline: Pipeline
+    wrong: Wrong
+    step: Step | None = None
+
+    @property
+    def guilty(self) -> Pass | None:
+        return None if self.step is None else self.pipeline.passes[self.step.position]
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What stays the same as the program shrinks."""
+        return self.guilty, self.wrong.doing, type(self.wrong.error)
+
+
+def find_fault(
+    program: Program,
+    pipelines: Sequence[Pipeline],
+    oracle: Oracle,
+    positions: Sequence[int] | None = None,
+    *,
+    limit: float = LIMIT,
+) -> Fault | None:
+    """The first fault of several pipelines, each alone, or None.
+
+    What a pipeline makes is judged after the passes at some positions, or at the end.  The program,
+    each pass and what it makes have each a `limit` of seconds.
+    """
+    try:
+        with doing("the program fails"), limited(limit):
+            judge = oracle(program)
+    except Wrong as wrong:
+        return Fault(program, Pipeline(), wrong)
+    faults = (_fault_of(program, pipeline, judge, positions, limit) for pipeline in pipelines)
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def _fault_of(
+    program: Program,
+    pipeline: Pipeline,
+    judge: Judge,
+    positions: Sequence[int] | None,
+    limit: float,
+) -> Fault | None:
+    judged = [len(pipeline) - 1] if positions is None else positions
+    work = program.module.clone()
+    for position, pass_ in enumerate(pipeline.passes[: max(judged, default=-1) + 1]):
+        before, kept = copied(work)
+        try:
+            with doing("failed"), limited(limit):
+                check_level(pass_, work)
+                pass_.run(work)
+                verify(work)
+            if position in judged:
+                with doing("made a program that cannot be judged"), limited(limit):
+                    judge(program.with_module(work), pipeline.after(position + 1))
+        except Wrong as wrong:
+            return Fault(program, pipeline, wrong, Step(position, before, work, kept))
+    return None
+
+
+def copied(module: Module) -> tuple[Module, dict[Value, Value]]:
+    """A copy, and by each value that of the copy."""
+    copy, values = Module(), dict[Value, Value]()
+    copy.body = Region.like(module.body, values)
+    return copy, values
+
+
+def bisect(
+    program: Program, pipeline: Pipeline, oracle: Oracle, *, limit: float = LIMIT
+) -> Fault | None:
+    """The fault of the first pass after which the program is not as it must be."""
+    return find_fault(program, [pipeline], oracle, range(len(pipeline)), limit=limit)
+
+
+def smallest(
+    fault: Fault,
+    oracle: Oracle,
+    *,
+    seconds: float = SECONDS,
+    limit: float = LIMIT,
+    kept: Callable[[Program], object] = lambda program: None,
+) -> Fault:
+    """The same fault, of the guilty pass and of the smallest program found in some seconds."""
+    start = time.monotonic()
+    fault = bisect(fault.program, fault.pipeline, oracle, limit=limit) or fault
+    # What the pass is given must stay right.
+    last = -1 if fault.step is None else fault.step.position
+    positions = range(max(0, last - 1), last + 1)
+    took = time.monotonic() - start
+    # Many programs are tried, some of which never end: each has little more time than the best one
+    # takes.
+    endless = isinstance(fault.wrong.error, TimeLimitError)
+    each = limit / 10 if endless else limit
+
+    def fails(program: Program) -> bool:
+        nonlocal each
+        before = time.monotonic()
+        found = find_fault(program, [fault.pipeline], oracle, positions, limit=each)
+        same = found is not None and found.kind == fault.kind
+        if same and not endless:
+            each = min(each, limit / 50 + 10 * (time.monotonic() - before))
+        return same
+
+    small = reduce(fault.program, fails, seconds=seconds - took, kept=kept)
+    return bisect(small, fault.pipeline, oracle, limit=limit) or fault
+
+
+def stage_options(program: Program, rest: Pipeline) -> dict[str, Any]:
+    """How the interpreter runs what a pipeline has made so far; the `rest` of it is yet to come.
+
+    Metal IR that has yet to get its barriers runs as if they were there.
+    """
+    return {"implied_barriers": True} if is_unordered(program, rest) else {}
+
+
+def is_unordered(program: Program, rest: Pipeline) -> bool:
+    """Whether a program is Metal IR into which a pipeline has yet to put barriers."""
+    is_metal = program.function.function_level is Level.METAL
+    return is_metal and any(isinstance(pass_, InsertBarriers) for pass_ in rest)

@@ -1,0 +1,117 @@
+"""Makes a program that shows a failure as small as it gets, whatever drew or wrote it.
+
+    small = reduce(program, lambda p: fails(p))
+
+The program is changed as IR: ops are left out or replaced by an operand or a number, regions are
+run once, and the grid, sizes, numbers and arrays shrink.  This takes seconds, and minutes if
+hypothesis shrinks the choices that the program was drawn from.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from iris.errors import IrisError
+from iris.ir import Op, verify
+from iris.testing.edits import Edit, drop, inline, of_launch, of_op, ops_of
+from iris.tools.replay import Program
+
+SECONDS = 15.0
+
+
+def reduce(
+    program: Program,
+    fails: Callable[[Program], bool],
+    *,
+    seconds: float = SECONDS,
+    kept: Callable[[Program], object] = lambda program: None,
+) -> Program:
+    """The smallest program found in some seconds that still `fails`.
+
+        reduce(program, lambda p: "race" in outcome(p), seconds=5)
+
+    Only valid IR is tried.  `kept` is called with each smaller program, so that an interrupted
+    run leaves the last one.
+    """
+    search = _Search(program, fails, time.monotonic() + seconds, kept)
+    while search.round():
+        pass
+    return search.best
+
+
+class _Search:
+    """The best program so far, and what is tried of it."""
+
+    def __init__(
+        self,
+        program: Program,
+        fails: Callable[[Program], bool],
+        end: float,
+        kept: Callable[[Program], object],
+    ):
+        self.best = program
+        self.fails = fails
+        self.end = end
+        self.kept = kept
+
+    def round(self) -> bool:
+        """Tries every edit; whether one was good."""
+        # Loops go first, for what leaves out a part of one may run for ever.
+        steps = (
+            partial(self._edit_ops, inline),
+            self._drop_windows,
+            self._edit_launch,
+            partial(self._edit_ops, of_op),
+        )
+        return sum(step() for step in steps) > 0
+
+    def _drop_windows(self) -> bool:
+        """Leaves out ops that follow each other, first many of them, in the end each one."""
+        better = False
+        size = len(ops_of(self.best))
+        while size:
+            end = len(ops_of(self.best))
+            while end > 0:
+                better |= self._attempt(drop(range(max(0, end - size), end)))
+                end = min(end - size, len(ops_of(self.best)))
+            size //= 2
+        return better
+
+    def _edit_launch(self) -> bool:
+        better = False
+        while any(map(self._attempt, of_launch(self.best))):
+            better = True
+        return better
+
+    def _edit_ops(self, edits: Callable[[Op, int], Iterator[Edit]]) -> bool:
+        """Tries edits of each op, from the last to the first."""
+        better = False
+        position = len(ops_of(self.best)) - 1
+        while position >= 0:
+            ops = ops_of(self.best)
+            if position < len(ops) and any(map(self._attempt, edits(ops[position], position))):
+                better = True
+            else:
+                position -= 1
+        return better
+
+    def _attempt(self, edit: Edit) -> bool:
+        """Whether an edit makes a program that still fails, which then is the best."""
+        if time.monotonic() > self.end:
+            return False
+        candidate = edit(self.best)
+        if candidate is None or not _is_valid(candidate) or not self.fails(candidate):
+            return False
+        self.best = candidate
+        self.kept(candidate)
+        return True
+
+
+def _is_valid(program: Program) -> bool:
+    try:
+        verify(program.module)
+    except IrisError:
+        return False
+    return True

@@ -1,0 +1,216 @@
+"""Which pass is guilty, and what the failure says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from iris.compiler.compilation import METAL_PIPELINE
+from iris.errors import RaceError
+from iris.ir import Level, Module, Op, math, metal, tile
+from iris.ir.control import While
+from iris.passes import Pass, Pipeline
+from iris.testing import agree, preserves
+from iris.testing.faults import bisect, smallest
+from iris.testing.levels import Disagreement, WithinBounds, with_simdgroups
+from iris.testing.limit import TimeLimitError
+from iris.testing.oracles import same_bits
+from iris.tools.replay import Program
+
+SUM = """\
+# grid: 1
+# argument %X: f32[64] seed=1 range=[1, 8]
+# argument %Y: f32[64]
+
+func tile @f(%X: ptr<f32>, %Y: ptr<f32>) {
+  %i: tile<64xi32> = tile.arange 0
+  %x: tile<64xf32> = tile.load %X, %i
+  %y: tile<64xf32> = add %x, %x
+  %s: f32 = tile.reduce sum 0 %y
+  %t: tile<64xf32> = tile.broadcast %s
+  %z: tile<64xf32> = sub %y, %t
+  tile.store %Y, %i, %z
+  return
+}
+"""
+
+
+@dataclass(frozen=True)
+class Guilty(Pass):
+    """Does something to every op."""
+
+    name = "guilty"
+    change: Callable[[Op], object]
+
+    def run(self, module: Module) -> None:
+        for op in list(module.walk()):
+            self.change(op)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def swap_operands(op: Op) -> None:
+    if isinstance(op, math.Sub):
+        op.set_operands(op.operands[::-1])
+
+
+def drop_operands(op: Op) -> None:
+    if isinstance(op, math.Sub):
+        op.set_operands(op.operands[:1])
+
+
+def crash(op: Op) -> None:
+    raise KeyError(op.name)
+
+
+def drop_barrier(op: Op) -> None:
+    if isinstance(op, metal.Barrier):
+        op.erase()
+
+
+def go_outside(op: Op) -> None:
+    if isinstance(op, tile.Load | metal.Load):
+        far = math.Constant(1 << 20, op.offset.type)  # type: ignore[arg-type]
+        op.insert_before(far)
+        op.set_operands((op.operands[0], far.result, *op.operands[2:]))
+
+
+def among(pipeline: Pipeline, name: str, change: Callable[[Op], object]) -> Pipeline:
+    """A pipeline with a wrong pass after the last pass of a name."""
+    position = max(i for i, pass_ in enumerate(pipeline) if pass_.name == name)
+    passes = list(pipeline)
+    return Pipeline((*passes[: position + 1], Guilty(change), *passes[position + 1 :]))
+
+
+LOWERING = with_simdgroups(METAL_PIPELINE, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "doing"),
+    [
+        ("follow-masks", swap_operands, "changed what the program does"),
+        ("assign-layouts", swap_operands, "changed what the program does"),
+        ("lower-to-metal", swap_operands, "changed what the program does"),
+        ("fuse-register-loops", swap_operands, "changed what the program does"),
+        ("check-resources", swap_operands, "changed what the program does"),
+        ("insert-barriers", drop_barrier, "made a program that fails"),
+        ("lower-to-metal", go_outside, "made a program that fails"),
+        ("cse", drop_operands, "failed"),
+        ("expand-math", crash, "failed"),
+    ],
+)
+def test_the_guilty_pass_is_named(name: str, change: Callable[[Op], object], doing: str) -> None:
+    pipeline = among(LOWERING, name, change)
+    fault = bisect(Program.parse(SUM), pipeline, WithinBounds())
+    assert fault is not None
+    assert fault.guilty == Guilty(change)
+    assert fault.wrong.doing == doing
+    assert fault.step is not None and fault.step.position == list(pipeline).index(Guilty(change))
+
+
+def test_right_pipelines_have_no_fault() -> None:
+    program = Program.parse(SUM)
+    assert bisect(program, LOWERING, WithinBounds()) is None
+    assert bisect(program, Pipeline.parse("fold,canonicalize,cse,dce"), same_bits) is None
+
+
+def test_a_missing_barrier_is_a_race() -> None:
+    fault = bisect(
+        Program.parse(SUM), among(LOWERING, "insert-barriers", drop_barrier), WithinBounds()
+    )
+    assert fault is not None and isinstance(fault.wrong.error, RaceError)
+
+
+def test_the_failure_of_a_pipeline_shows_one_pass() -> None:
+    pipeline = among(LOWERING, "lower-to-metal", swap_operands)
+    with pytest.raises(Disagreement) as caught:
+        agree(Program.parse(SUM), pipeline=pipeline, seconds=0)
+    message = str(caught.value)
+    assert message.startswith("guilty changed what the program does, in lockstep: Y[0] is ")
+    assert f"guilty is pass {list(pipeline).index(Guilty(swap_operands)) + 1} of " in message
+    assert "the first value that differs is %z: regs<2xf32> = sub " in message
+    _, _, changes = message.partition("--- before guilty\n+++ after guilty\n")
+    changed = [line for line in changes.splitlines() if line[0:1] in ("-", "+")]
+    assert changed and all(" = sub " in line for line in changed)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "kind"),
+    [
+        ("follow-masks", swap_operands, Disagreement),
+        ("fuse-register-loops", swap_operands, Disagreement),
+        ("insert-barriers", drop_barrier, RaceError),
+        ("expand-math", crash, KeyError),
+    ],
+)
+def test_any_failure_is_shown_in_few_ops(
+    name: str, change: Callable[[Op], object], kind: type[Exception]
+) -> None:
+    oracle = WithinBounds()
+    fault = bisect(Program.parse(SUM), among(LOWERING, name, change), oracle)
+    assert fault is not None
+    small = smallest(fault, oracle)
+    assert small.guilty == fault.guilty
+    assert isinstance(small.wrong.error, kind)
+    assert len(list(small.program.function.body.walk())) <= 7
+
+
+def never_end(op: Op) -> None:
+    """Makes loops endless."""
+    if isinstance(op, While):
+        end = op.condition.end
+        true = math.Constant(1, end.operands[0].type)  # type: ignore[arg-type]
+        end.insert_before(true)
+        end.set_operands((true.result,))
+
+
+WAIT = """\
+# grid: 1
+# argument %X: i32[1]
+
+func tile @f(%X: ptr<i32>) {
+  %c0: i32 = constant 0
+  %c1: i32 = constant 1
+  %c3: i32 = constant 3
+  %x: i32 = while (%i: i32 = %c0) {
+    %more: bool = compare lt %i, %c3
+    yield %more
+  } do (%i: i32) {
+    %next: i32 = add %i, %c1
+    yield %next
+  }
+  tile.store %X, %c0, %x
+  return
+}
+"""
+
+
+def test_a_program_that_never_ends_is_a_failure() -> None:
+    fault = bisect(Program.parse(WAIT), Pipeline((Guilty(never_end),)), same_bits, limit=0.5)
+    assert fault is not None and isinstance(fault.wrong.error, TimeLimitError)
+    assert fault.wrong.doing == "made a program that fails"
+
+
+def test_what_is_shown_where_the_level_changes() -> None:
+    """No value is the same before and after, so none is shown."""
+
+    @dataclass(frozen=True)
+    class Lower(Pass):
+        """Lowers, and does it wrong."""
+
+        name = "lower-wrong"
+        level = Level.TILE
+
+        def run(self, module: Module) -> None:
+            for pass_ in Pipeline.parse("choose-simdgroups,assign-layouts,lower-to-metal"):
+                pass_.run(module)
+            Guilty(swap_operands).run(module)
+
+    with pytest.raises(AssertionError) as caught:
+        preserves(Pipeline((Lower(), *Pipeline.parse("insert-barriers"))), Program.parse(SUM))
+    message = str(caught.value)
+    assert "lower-wrong changed what the program does" in message
+    assert "the first value" not in message

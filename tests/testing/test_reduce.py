@@ -1,0 +1,134 @@
+"""Programs become as small as they get, and stay valid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from iris.ir import verify
+from iris.ir.core import OPS
+from iris.passes import Pipeline
+from iris.testing import preserves, programs
+from iris.testing.edits import ops_of
+from iris.testing.faults import Fault, Wrong
+from iris.testing.reduce import reduce
+from iris.testing.report import ReplayFile
+from iris.tools.replay import Program
+
+NESTED = """\
+# grid: 4, 2, 1
+# argument %X: f32[128] seed=3
+# argument %Y: f32[128] alias=%X
+# argument %Z: f32[256] seed=4
+# argument %n: 9
+
+func tile @f(%X: ptr<f32>, %Y: ptr<f32>, %Z: ptr<f32>, %n: i32) {
+  %c0: i32 = constant 0
+  %c1: i32 = constant 1
+  %i: tile<64xi32> = tile.arange 0
+  %yes: bool = compare lt %c0, %n
+  %zero: tile<64xf32> = constant 0.0
+  %sum: tile<64xf32> = for %c0, %n, %c1 (%k: i32, %s: tile<64xf32> = %zero) {
+    %x: tile<64xf32> = tile.load %X, %i
+    %e: tile<64xf32> = if %yes {
+      %a: tile<64xf32> = exp %x
+      yield %a
+    } else {
+      yield %x
+    }
+    %t: tile<64xf32> = add %s, %e
+    yield %t
+  }
+  tile.store %Z, %i, %sum
+  return
+}
+"""
+
+
+def has(program: Program, name: str) -> bool:
+    return any(isinstance(op, OPS[name]) for op in ops_of(program))
+
+
+@pytest.mark.parametrize(("name", "most"), [("exp", 3), ("for", 6), ("if", 6), ("tile.load", 4)])
+def test_what_matters_stays(name: str, most: int) -> None:
+    small = reduce(Program.parse(NESTED), lambda p: has(p, name))
+    verify(small.module)
+    assert has(small, name)
+    assert len(ops_of(small)) <= most, str(small)
+    assert small.grid == (1, 1, 1)
+    again = Program.parse(str(small))
+    assert again.module == small.module
+
+
+def test_the_launch_shrinks() -> None:
+    small = reduce(Program.parse(NESTED), lambda p: has(p, "tile.load"))
+    text = str(small)
+    assert "tile<1xf32>" in text and "64" not in text
+    assert "seed" not in text and "%n" not in text
+    (parameter,) = small.function.body.arguments
+    assert parameter.name == "X" and parameter.index == 0
+
+
+def test_no_second_more_than_given() -> None:
+    program = Program.parse(NESTED)
+    assert reduce(program, lambda p: True, seconds=-1) is program
+
+
+def test_each_smaller_program_is_told() -> None:
+    told: list[Program] = []
+    small = reduce(Program.parse(NESTED), lambda p: has(p, "exp"), kept=told.append)
+    assert told[-1] is small
+    assert all(has(p, "exp") for p in told)
+
+
+@settings(max_examples=10)
+@given(programs.tile())
+def test_only_valid_programs_are_tried(program: Program) -> None:
+    def fails(candidate: Program) -> bool:
+        verify(candidate.module)
+        return len(ops_of(candidate)) > 12
+
+    assert len(ops_of(reduce(program, fails, seconds=0.5))) > 12
+
+
+@settings(max_examples=10)
+@given(programs.graph())
+def test_graphs_shrink_to_nothing(program: Program) -> None:
+    assert len(ops_of(reduce(program, lambda p: True))) == 1
+
+
+def test_the_file_is_replaced_by_smaller_programs_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    program = Program.parse(NESTED)
+    small = reduce(program, lambda p: has(p, "exp"))
+    wrong = Wrong("failed", "", ValueError())
+    file = ReplayFile(Fault(program, Pipeline.parse("cse"), wrong))
+    file.keep(small)
+    file.keep(program)
+    assert Program.parse(file.path.read_text()).module == small.module
+    assert [path.name for path in file.path.parent.iterdir()] == [file.path.name]
+    assert str(file).splitlines()[0] == "to see it again:"
+
+
+def test_an_interrupt_leaves_the_smallest_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    real, told = ReplayFile.keep, list[Program]()
+
+    def keep(file: ReplayFile, program: Program) -> None:
+        real(file, program)
+        told.append(program)
+        if len(told) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ReplayFile, "keep", keep)
+    wrong_order = NESTED.replace("grid: 4, 2, 1", "grid: 200, 2, 1")  # a race
+    with pytest.raises(KeyboardInterrupt):
+        preserves("cse", Program.parse(wrong_order))
+    (file,) = (tmp_path / "iris-failures").iterdir()
+    assert Program.parse(file.read_text()).module == told[-1].module
