@@ -54,7 +54,7 @@ def describe(fault: Fault) -> str:
     what = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
     doing = f"{wrong.doing}, {wrong.how}" if wrong.how else wrong.doing
     if fault.step is None:
-        return f"{doing}: {what}\n\n{fault.program}"
+        return f"{doing}: {what}\n\n{fault.program}".rstrip()
     name = str(fault.guilty)
     lines = [f"{name} {doing}: {what}"]
     if len(fault.pipeline) > 1:

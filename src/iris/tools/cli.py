@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 from iris import __version__
 from iris.errors import IrisError
-from iris.tools import doctor, emit, opt, run, softmetal
+from iris.tools import bisect, doctor, emit, opt, run, softmetal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit code is 0, 1 for an error of Iris, 2 for wrong usage."""
+    """Run the command; the exit code is 0, 1 for an error of Iris or what a command finds wrong, 2
+    for wrong usage."""
     parser = argparse.ArgumentParser(
         prog="iris", description="Read, check, transform and run Iris IR.", allow_abbrev=False
     )
@@ -20,19 +21,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(metavar="command", required=True)
     opt.add_command(commands)
     run.add_command(commands)
+    bisect.add_command(commands)
     emit.add_command(commands)
     softmetal.add_command(commands)
     doctor.add_command(commands)
     options = parser.parse_args(arguments)
     try:
-        options.run(options)
+        found: int | None = options.run(options)
+        return found or 0
     except IrisError as error:
         print(f"iris: error: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         sys.stderr.close()
         return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ def run_command(options: argparse.Namespace) -> None:
             raise SettingError(
                 f"only interpreters have --counters and --interleave, and {device.name} is none"
             )
-        results = _launch(device, device.accepts, program, arguments)
+        results = launch_text(device, device.accepts, program, arguments)
     else:
         results = program.run(arguments, **watching)
     for name, parameter in arrays.items():
@@ -155,7 +155,7 @@ def run_command(options: argparse.Namespace) -> None:
         print(watching["counters"])
 
 
-def _launch(
+def launch_text(
     device: Device, language: Language, program: Program, arguments: list[Any]
 ) -> list[Values]:
     """Run a program as text on a device, where it returns nothing."""

@@ -1,0 +1,114 @@
+"""`iris bisect`: which pass makes a program do something else.
+
+    iris bisect kernel.iris                         the passes that lower it to Metal IR
+    iris bisect kernel.iris --passes "fold,cse"     these passes
+    iris bisect kernel.iris --simdgroups 4          lowered for as many simdgroups
+    iris bisect kernel.iris --device softmetal      if no pass is wrong, the Metal text
+    iris bisect kernel.iris --seconds 0             the program as it is, not reduced
+
+The program runs in the interpreter of its level as it is, then after each pass. What becomes of
+Tile IR is compared within the error bounds of its operations, of other IR bit by bit. The first
+pass after which something is wrong is named, with what it changed, for the smallest program found
+in some seconds. Comments in the file say how to launch it; see iris run --help.
+
+The exit status is 0 if no pass is wrong, 1 if one is or the program fails by itself, and 2 for
+wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from iris.codegen.language import Language
+from iris.compiler.compilation import GRAPH_PIPELINE, METAL_PIPELINE
+from iris.errors import SettingError
+from iris.ir import Level, verify
+from iris.passes import Pipeline
+from iris.passes import run as run_passes
+from iris.runtime.devices import DEVICES, select
+from iris.testing.faults import Judge, Oracle, bisect, doing, find_fault, smallest
+from iris.testing.levels import Expected, WithinBounds, with_simdgroups
+from iris.testing.oracles import same_bits
+from iris.testing.reduce import SECONDS
+from iris.testing.report import describe
+from iris.tools.opt import read
+from iris.tools.replay import Program
+from iris.tools.run import launch_text
+
+PIPELINES = {
+    Level.GRAPH: GRAPH_PIPELINE,
+    Level.TILE: METAL_PIPELINE,
+    Level.METAL: Pipeline.parse("canonicalize,fold,cse,licm,dce"),
+}
+ORACLES: dict[Level, Oracle] = {
+    Level.GRAPH: same_bits,
+    Level.TILE: WithinBounds(),
+    Level.METAL: same_bits,
+}
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "bisect",
+        help="find the pass that changes what a program does",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
+    parser.add_argument(
+        "--passes", metavar="PIPELINE", help="these passes (default: those of the level)"
+    )
+    parser.add_argument(
+        "--simdgroups", type=int, default=0, metavar="N", help="that run a program together"
+    )
+    parser.add_argument(
+        "--device", choices=list(DEVICES), help="where the Metal text is to run, too"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=SECONDS,
+        metavar="S",
+        help="for how long to look for a smaller program (default: %(default)g)",
+    )
+    parser.set_defaults(run=run_command)
+
+
+def run_command(options: argparse.Namespace) -> int:
+    program = Program.parse(read(options.file), options.file)
+    verify(program.module)
+    level = program.function.function_level
+    given = options.passes is not None
+    pipeline = Pipeline.parse(options.passes) if given else PIPELINES[level]
+    if options.simdgroups:
+        pipeline = with_simdgroups(pipeline, options.simdgroups)
+    oracle = ORACLES[level]
+    fault = bisect(program, pipeline, oracle)
+    if fault is None and options.device is not None:
+        oracle = _on_device(options.device, pipeline, level)
+        fault = find_fault(program, [], oracle)
+    if fault is None:
+        print(f"no pass is wrong of {pipeline}" if len(pipeline) else "the program runs")
+        return 0
+    print(describe(smallest(fault, oracle, seconds=options.seconds)))
+    return 1
+
+
+def _on_device(name: str, pipeline: Pipeline, level: Level) -> Oracle:
+    """An oracle that runs the text of what a pipeline makes on a device."""
+    device = select(name)
+    language = device.accepts
+    if not isinstance(language, Language) or level is not Level.TILE:
+        raise SettingError("--device is one that takes text, and the file holds a tile program")
+
+    def oracle(program: Program) -> Judge:
+        expected = Expected.of(program, exact_math=False)
+        made = program.with_module(run_passes(program.module, pipeline))
+        arguments = made.make_arguments()
+        with doing(f"no pass is wrong, but the text does something else on {name}"):
+            launch_text(device, language, made, arguments)
+            expected.compare(arguments)
+        return lambda made, rest: None
+
+    return oracle
