@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -131,19 +132,33 @@ def _fault_of(
 ) -> Fault | None:
     judged = [len(pipeline) - 1] if positions is None else positions
     work = program.module.clone()
-    for position, pass_ in enumerate(pipeline.passes[: max(judged, default=-1) + 1]):
-        before, kept = copied(work)
-        try:
-            with doing("failed"), limited(limit):
-                check_level(pass_, work)
-                pass_.run(work)
-                verify(work)
-            if position in judged:
-                with doing("made a program that cannot be judged"), limited(limit):
-                    judge(program.with_module(work), pipeline.after(position + 1))
-        except Wrong as wrong:
-            return Fault(program, pipeline, wrong, Step(position, before, work, kept))
+    position = 0
+    try:
+        with limited(limit) as clock:
+            for position, pass_ in enumerate(pipeline.passes[: max(judged, default=-1) + 1]):
+                clock.restart()
+                with doing("failed"):
+                    check_level(pass_, work)
+                    pass_.run(work)
+                    verify(work)
+                if position in judged:
+                    clock.restart()
+                    with doing("made a program that cannot be judged"):
+                        judge(program.with_module(work), pipeline.after(position + 1))
+    except Wrong as wrong:
+        return Fault(program, pipeline, wrong, _step(program, pipeline, position, limit))
     return None
+
+
+def _step(program: Program, pipeline: Pipeline, position: int, limit: float) -> Step:
+    """A step of a pipeline, which is run once more: most pipelines have no fault to copy IR for."""
+    work = program.module.clone()
+    for pass_ in pipeline.passes[:position]:
+        pass_.run(work)
+    before, kept = copied(work)
+    with suppress(Wrong), doing("failed"), limited(limit):
+        pipeline.passes[position].run(work)
+    return Step(position, before, work, kept)
 
 
 def copied(module: Module) -> tuple[Module, dict[Value, Value]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import threading
+import time
 from types import TracebackType
 
 
@@ -18,8 +19,10 @@ class TimeLimitError(Exception):
 class limited:
     """Raises `TimeLimitError` in the code within it once some seconds have passed.
 
-    with limited(5):
+    with limited(5) as clock:
         run(program)
+        clock.restart()  # which has as long
+        run(other)
 
     It works in every thread and on every system, unlike an alarm.  A single call of NumPy is not
     interrupted.
@@ -30,12 +33,19 @@ class limited:
         self.thread = threading.get_ident()
         self.ended = threading.Event()
         self.lock = threading.Lock()
+        self.restart()
 
-    def __enter__(self) -> None:
+    def restart(self) -> None:
+        """Starts to count the seconds again: a thread for each stretch of code would cost more."""
+        self.deadline = time.monotonic() + self.seconds
+
+    def __enter__(self) -> limited:
+        self.restart()
         # What is raised in a callback of the garbage collector is lost.
         self.collects = gc.isenabled()
         gc.disable()
         threading.Thread(target=self._watch, daemon=True).start()
+        return self
 
     def __exit__(
         self,
@@ -49,10 +59,11 @@ class limited:
             gc.enable()
 
     def _watch(self) -> None:
-        # More than once, for code that is interrupted may go on all the same.
-        while not self.ended.wait(self.seconds):
+        while not self.ended.wait(max(0.0, self.deadline - time.monotonic())):
             with self.lock:
-                if not self.ended.is_set():
+                if not self.ended.is_set() and time.monotonic() >= self.deadline:
+                    # Code that is interrupted may go on all the same, for as long again.
+                    self.restart()
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(
                         ctypes.c_ulong(self.thread), ctypes.py_object(TimeLimitError)
                     )
