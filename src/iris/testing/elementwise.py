@@ -95,7 +95,9 @@ def divide(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
     x = draft.some(NUMBERS, choices)
     type_ = element_type(x.type)
     divisor = draft.other(x, choices)
-    if type_.element.is_integer:
+    if type_.element.is_integer and choices.flag(3):
+        divisor = draft.constant(choices.of((2, 3, 16, 8, 7, 64, 1, 5)), type_)
+    elif type_.element.is_integer:
         divisor = draft.put(math.Or(divisor, draft.constant(1, type_)))
     draft.add(cls(*promised(cls, draft, choices, x, divisor)))
 

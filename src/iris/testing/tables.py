@@ -120,18 +120,7 @@ def place(draft: TileDraft, memory: Memory, start: Value | None, choices: Choice
     """The block of the program's rows from a column on, or from the first."""
     cut = table(draft, choices)
     shape = cut.shape
-    row = draft.number
-    if cut.rows > 1:
-        row = draft.put(math.Mul(row, draft.constant(cut.rows, i32)))
-    rows = row
-    if not cut.is_flat:
-        rows = draft.spread(row, (cut.rows, 1))
-        if cut.rows > 1:
-            down = draft.put(tile.ExpandDims(1, draft.lanes((cut.rows,))))
-            rows = draft.put(math.Add(rows, down))
-    columns = draft.lanes((cut.columns,))
-    if not cut.is_flat:
-        columns = draft.put(tile.ExpandDims(0, columns))
+    rows, columns = _indices(draft, cut, choices)
     if start is not None:
         across = element_type(columns.type).shape
         columns = draft.put(math.Add(draft.spread(start, across), columns))
@@ -152,6 +141,33 @@ def place(draft: TileDraft, memory: Memory, start: Value | None, choices: Choice
     if start is None:
         draft.places.append(found)
     return found
+
+
+def _indices(draft: TileDraft, cut: Table, choices: Choices) -> tuple[Value, Value]:
+    """The rows and columns of a block: each along its own axis, or both out of the numbers of all
+    elements, by division or by the bits."""
+    first = draft.number
+    if cut.rows > 1:
+        first = draft.put(math.Mul(first, draft.constant(cut.rows, i32)))
+    if cut.is_flat:
+        return first, draft.lanes(cut.shape)
+    style = choices.below(4)
+    if style < 2:
+        rows = draft.spread(first, (cut.rows, 1))
+        if cut.rows > 1:
+            down = draft.put(tile.ExpandDims(1, draft.lanes((cut.rows,))))
+            rows = draft.put(math.Add(rows, down))
+        return rows, draft.put(tile.ExpandDims(0, draft.lanes((cut.columns,))))
+    numbers = draft.lanes(cut.shape)
+    width = draft.constant(cut.columns, element_type(numbers.type))
+    if style == 2:
+        down = draft.put(math.FloorDiv(numbers, width))
+        columns = draft.put(math.Mod(numbers, width))
+    else:
+        bits = draft.constant(cut.columns.bit_length() - 1, element_type(numbers.type))
+        down = draft.put(math.Shr(numbers, bits))
+        columns = draft.put(math.Sub(numbers, draft.put(math.Shl(down, bits))))
+    return draft.put(math.Add(draft.spread(first, cut.shape), down)), columns
 
 
 def _over(draft: TileDraft, value: Value, shape: tuple[int, ...]) -> Value:

@@ -15,6 +15,7 @@ from iris.ir.tile import AtomicKind, ReduceKind, ScanKind
 from iris.ir.types import DType, ElementType, Tile, Type, bool_, f32, i32
 from iris.testing.access import Place, block, other_name, place, revisit
 from iris.testing.choices import Choices
+from iris.testing.draft import special_numbers
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
 from iris.testing.idioms import (
     go_over_rows,
@@ -434,6 +435,8 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
 def reduce(cls: type[tile.Reduce], draft: TileDraft, choices: Choices) -> None:
     x = long_row(draft, choices) if choices.flag(5) else draft.some_shaped(ALL, choices)
     type_ = element_type(x.type)
+    if choices.flag(16):
+        x = draft.constant(choices.of(special_numbers(type_.element)), type_)
     truth = (ReduceKind.ANY, ReduceKind.ALL)
     of_bools = type_.element is bool_
     kind = choices.of([k for k in ReduceKind if (k in truth) is of_bools])
@@ -464,5 +467,8 @@ def check(cls: type[tile.Assert], draft: TileDraft, choices: Choices) -> None:
 
 @make_tile(tile.Print)
 def report(cls: type[tile.Print], draft: TileDraft, choices: Choices) -> None:
-    few = [draft.some(ALL, choices, lambda t: prod(t.shape) <= 8) for _ in range(choices.below(3))]
+    most = choices.of((8, 128))
+    few = [
+        draft.some(ALL, choices, lambda t: prod(t.shape) <= most) for _ in range(choices.below(3))
+    ]
     draft.builder.insert(tile.Print("here", few))

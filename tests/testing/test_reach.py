@@ -1,0 +1,149 @@
+"""Random programs reach the whole compiler: they call every function of the passes that lower Tile
+IR, and of codegen, or the table here says why they cannot.
+
+The test prints the lines that no program reached of each function that is called.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import coverage
+from hypothesis import Phase, given, settings
+from hypothesis.strategies import SearchStrategy
+
+from iris.codegen import emit
+from iris.compiler.compilation import METAL_PIPELINE
+from iris.errors import OutOfResources
+from iris.ir import math, tile
+from iris.ir.control import For
+from iris.passes import run as run_passes
+from iris.testing import programs
+from iris.testing.levels import with_simdgroups
+from iris.tools.replay import Program
+from support import ROOT, counts
+
+SOURCE = ROOT / "src" / "iris"
+SIMDGROUPS = (0, 1, 2, 4, 8)  # 0: as many as the pass chooses
+BLOCKS = [For, math.Add, math.FloorDiv, math.Select, tile.Load, tile.Dot, tile.Reduce, tile.Store]
+# What is not called to lower and print tile programs at all.
+OTHERS = (
+    "passes/__init__.py",
+    "passes/cost.py",
+    "passes/expand_scatter.py",
+    "passes/fuse.py",
+    "passes/graph_to_tile.py",
+    "passes/instruments.py",
+    "passes/manager.py",
+    "passes/pipeline.py",
+    "passes/sample.py",
+    "passes/simplify/",
+    "passes/tiling/",
+)
+WHEN_IMPORTED = "called when its module is imported"
+EXPANDED = "expand-math leaves none of it"
+TOO_LARGE = "is of programs that do not fit, which are errors"
+SWIZZLED = "tiles are swizzled where padded ones do not fit: of more than 32 KiB"
+# Why no random program that is right, and was written without layouts, gets there.
+CANNOT = {
+    "codegen.elementwise._erf": EXPANDED,
+    "codegen.elementwise._sigmoid": EXPANDED,
+    "codegen.msl_table._both": WHEN_IMPORTED,
+    "codegen.msl_table._precise": WHEN_IMPORTED,
+    "codegen.writer.unsupported": "check-target refuses it before",
+    "passes.axis.along_each": WHEN_IMPORTED,
+    "passes.axis.divisibility": "shows what is known; passes ask axis by axis",
+    "passes.check_resources._named": TOO_LARGE,
+    "passes.check_resources._out_of": TOO_LARGE,
+    "passes.fold.reduce": "is of graphs",
+    "passes.layouts.staged.swizzled": SWIZZLED,
+    "passes.lowering.combine._more_extreme": WHEN_IMPORTED,
+    "passes.lowering.lower._line_of": "is of programs with lines",
+    "passes.lowering.staging._combined": SWIZZLED,
+    "passes.lowering.staging.address": SWIZZLED,
+    "passes.lowering.staging.images": SWIZZLED,
+    "passes.lowering.staging.unstage": "no pass makes tile.unstage",
+    "passes.ordering._orders": "is of programs that have barriers already",
+    "passes.uniform_conditions.run": "lowering does what the pass does",
+}
+# What only some of thousands of programs get to, as `make campaign` draws them.
+RARE = {
+    "codegen.ranges._literal",
+    "codegen.registers._literal",
+    "passes.axis.negate",
+    "passes.follow_masks.assert_",
+    "passes.follow_masks.load_tile",
+    "passes.pipeline_loads.following",
+    "passes.registers.of_literal",
+    "passes.split_interior._relax_comparison",
+}
+
+
+def functions(path: Path) -> Iterator[tuple[str, list[int]]]:
+    """The functions of a module, each with the lines of its statements that raise nothing."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        lines: list[int] = []
+        pending: list[ast.AST] = [*node.body]
+        while pending:
+            statement = pending.pop()
+            if isinstance(statement, ast.FunctionDef | ast.Raise):
+                continue
+            is_docstring = isinstance(statement, ast.Expr) and isinstance(
+                statement.value, ast.Constant
+            )
+            if isinstance(statement, ast.stmt) and not is_docstring:
+                lines.append(statement.lineno)
+            pending += [x for x in ast.iter_child_nodes(statement) if isinstance(x, ast.stmt)]
+        if lines:
+            yield node.name, sorted(lines)
+
+
+def compile_all(strategy: SearchStrategy[Program], number: int) -> None:
+    drawn: list[Program] = []
+
+    @settings(max_examples=number, phases=[Phase.generate])
+    @given(strategy)
+    def draw(program: Program) -> None:
+        drawn.append(program)
+
+    draw()
+    for index, program in enumerate(drawn):
+        pipeline = with_simdgroups(METAL_PIPELINE, SIMDGROUPS[index % len(SIMDGROUPS)])
+        try:
+            (function,) = run_passes(program.module, pipeline)
+        except OutOfResources:
+            continue
+        emit(function)
+
+
+def test_every_function_is_called_for_some_program() -> None:
+    watch = coverage.Coverage(data_file=None, config_file=False, include=[f"{SOURCE}/*"])
+    watch.start()
+    try:
+        compile_all(programs.tile(masked=True), counts(150, 2500))
+        compile_all(programs.tile(fast_math=True), counts(30, 1000))
+        compile_all(programs.tile(ops=BLOCKS), counts(50, 1000))
+    finally:
+        watch.stop()
+    data = watch.get_data()
+    never: set[str] = set()
+    for name in sorted(data.measured_files()):
+        path = Path(name)
+        module = path.relative_to(SOURCE).as_posix()
+        if not module.startswith(("passes/", "codegen/")) or module.startswith(OTHERS):
+            continue
+        reached = set(data.lines(name) or ())
+        for function, lines in functions(path):
+            missing = [line for line in lines if line not in reached]
+            where = f"{module[:-3].replace('/', '.')}.{function}"
+            if len(missing) == len(lines):
+                never.add(where)
+            elif missing:
+                print(f"{where}: {', '.join(map(str, missing))}")
+    unreached = never - set(CANNOT) - counts(RARE, set())
+    assert not unreached, f"never called: {sorted(unreached)}"
+    assert set(CANNOT) <= never, f"called, after all: {sorted(set(CANNOT) - never)}"
