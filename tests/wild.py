@@ -22,6 +22,8 @@ from iris.tools.replay import Program
 
 Array = np.ndarray[Any, Any]
 
+MOST_SUMS = 64  # of a scan that are made in orders of their own
+
 otherwise = Facet("other execution")
 
 
@@ -82,18 +84,17 @@ def transcendental(frame: Any, op: Op, *operands: Array) -> Sequence[Array]:
 
 def _shuffled(chance: np.random.Generator, x: Array, ufunc: np.ufunc) -> Array:
     """The reduction of the elements along the first axis, in some order."""
-    rest = list(x[chance.permutation(len(x))])
+    rest = x[chance.permutation(len(x))]
     style = chance.integers(3)
+    if style == 0:  # one after the other
+        return np.asarray(ufunc.accumulate(rest, axis=0, dtype=rest.dtype)[-1])
     while len(rest) > 1:
-        if style == 0:  # one after the other
-            rest = [ufunc(rest[0], rest[1]), *rest[2:]]
-        elif style == 1:  # halves
-            half = len(rest) // 2
-            pairs = zip(rest[:half], rest[half:], strict=False)
-            rest = [ufunc(a, b) for a, b in pairs] + rest[2 * half :]
-        else:
-            i, j = chance.choice(len(rest), 2, replace=False)
-            rest = [r for k, r in enumerate(rest) if k not in (i, j)] + [ufunc(rest[i], rest[j])]
+        pairs = len(rest) // 2  # halves
+        if style == 2:  # any
+            rest = rest[chance.permutation(len(rest))]
+            pairs = int(chance.integers(1, pairs + 1))
+        combined = ufunc(rest[:pairs], rest[pairs : 2 * pairs])
+        rest = np.concatenate([combined, rest[2 * pairs :]])
     return np.asarray(rest[0])
 
 
@@ -130,8 +131,10 @@ def scan(frame: Any, op: tile.Scan, x: Array) -> Sequence[Array]:
     chance = frame.launch.chance
 
     def apply(ufunc: np.ufunc, rows: Array) -> Array:
-        each = [_shuffled(chance, rows[: n + 1], ufunc) for n in range(len(rows))]
-        return np.moveaxis(np.stack(each), 0, 1 + op.axis)
+        total = ufunc.accumulate(rows, axis=0, dtype=rows.dtype)
+        for n in chance.permutation(len(rows))[:MOST_SUMS]:
+            total[n] = _shuffled(chance, rows[: n + 1], ufunc)
+        return np.moveaxis(total, 0, 1 + op.axis)
 
     return [_along(op, x, apply)]
 
