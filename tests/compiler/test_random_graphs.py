@@ -10,11 +10,12 @@ from hypothesis import Phase, given, settings
 from array_graphs import check_kernels, fused
 from every_level import EveryLevel
 from iris.compiler.compilation import GRAPH_PIPELINE
+from iris.compiler.graph_program import Places
 from iris.ir import graph
 from iris.ir.graph import ScatterKind
 from iris.ir.math import element_type
 from iris.runtime.interpreters import Interpreter
-from iris.testing import preserves, programs
+from iris.testing import fuses, preserves, programs
 from iris.tools.replay import Program
 from on_metal import OnMetal
 from support import counts
@@ -40,6 +41,32 @@ def test_the_passes_keep_what_a_graph_returns(program: Program) -> None:
 @given(programs.graph().filter(lambda program: not has_wide_sums(program)))
 def test_tile_programs_do_what_their_graphs_say(program: Program) -> None:
     check_kernels(fused(program.module), Interpreter(), program.make_arguments())
+
+
+@settings(max_examples=counts(100, 2000))
+@given(programs.graph().filter(lambda program: not has_wide_sums(program)))
+def test_the_kernels_return_what_graphs_do(program: Program) -> None:
+    fuses(program)
+
+
+def test_memory_that_is_taken_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a kernel reads and what it writes are in the same place, which is not right."""
+
+    def in_one_place(self: Places, size: int, free: list[int], is_result: bool) -> int:
+        self.sizes[:] = [max(size, *self.sizes, 0)]
+        return 0
+
+    monkeypatch.setattr(Places, "_place", in_one_place)
+    program = Program.parse("""
+# argument %x: f32[8, 8] seed=1
+func graph @sums returns=[tensor<8x8xf32>, tensor<8x8xf32>](%x: tensor<8x8xf32>) {
+  %y: tensor<8x8xf32> = graph.scan sum 0 %x
+  %z: tensor<8x8xf32> = graph.scan sum 1 %y
+  return %y, %z
+}
+""")
+    with pytest.raises(AssertionError, match="the kernels"):
+        fuses(program)
 
 
 @settings(max_examples=counts(40, 2000))

@@ -14,7 +14,6 @@ import wild
 from iris.codegen import emit
 from iris.codegen.source import Source
 from iris.compiler.arguments import place
-from iris.compiler.compilation import METAL_PIPELINE
 from iris.errors import DeviceError
 from iris.ir import tile
 from iris.ir.control import Func
@@ -23,7 +22,7 @@ from iris.passes.layouts.fragments import is_of_fragments
 from iris.runtime import device
 from iris.runtime.devices import select
 from iris.testing import programs
-from iris.testing.levels import Disagreement, Expected, with_simdgroups
+from iris.testing.levels import LOWERING, Disagreement, Expected, with_simdgroups
 from iris.testing.texts import runs_alike, together
 from iris.tools.replay import Program
 from on_metal import order
@@ -52,7 +51,7 @@ def check(chosen: Sequence[Program]) -> None:
     """Run programs as kernels of one text."""
     lowered: list[tuple[Program, Func, Source, int]] = []
     for program, (count, seed) in zip(chosen, cycle(WAYS)):
-        passes = with_simdgroups(METAL_PIPELINE, count)
+        passes = with_simdgroups(LOWERING, count)
         function = program.with_module(run_passes(program.module, passes)).function
         lowered.append((program, function, emit(function), seed))
     joined = together([source for _, _, source, _ in lowered])

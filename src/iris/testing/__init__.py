@@ -14,6 +14,7 @@ Random programs need hypothesis: `pip install "iris-metal[testing]"`. What devic
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from iris.testing.fusing import fuses
 from iris.testing.levels import agree
 from iris.testing.oracles import all_preserve, preserves, roundtrips
 from iris.testing.simdgroups import interleaves, orders
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "agree",
     "all_preserve",
+    "fuses",
     "interleaves",
     "orders",
     "pipelines",

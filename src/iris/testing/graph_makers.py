@@ -15,7 +15,7 @@ from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import DType, ElementType, Tensor, bool_, i32, i64
 from iris.testing.choices import Choices
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
-from iris.testing.graphs import MOST_AXES, MOST_ELEMENTS, GraphDraft, fitting, make_graph
+from iris.testing.graphs import MOST_AXES, GraphDraft, fitting, make_graph
 
 PLACES = (i32, i64)
 MANY = 100  # factors of 2, more of which are too great for f32
@@ -54,7 +54,7 @@ def broadcast(cls: type[graph.Broadcast], draft: GraphDraft, choices: Choices) -
     ]
     if not shapes or choices.flag():
         larger = [choices.of(draft.sizes) if n == 1 else n for n in shape]
-        shapes = [tuple(larger) if prod(larger) <= MOST_ELEMENTS else shape]
+        shapes = [tuple(larger) if prod(larger) <= draft.most else shape]
     draft.add(graph.Broadcast(x, Tensor(choices.of(shapes), dtype_of(x))))
 
 
@@ -97,7 +97,7 @@ def transpose(cls: type[graph.Transpose], draft: GraphDraft, choices: Choices) -
     )
     if x is None:
         sizes = draft.sizes[: 1 if cube else 2]
-        shape = fitting([choices.of(sizes) for _ in range(least)])
+        shape = fitting([choices.of(sizes) for _ in range(least)], draft.most)
         x = draft.leaf(Tensor(shape, choices.of(draft.dtypes)))
     axes = len(shape_of(x))
     of_matrices = (*range(axes - 2), axes - 1, axes - 2)
@@ -126,7 +126,7 @@ def _part(size: int, choices: Choices) -> tuple[int, int, int]:
     step, left_out = choices.of((1, -1, 2, 1, -1, 3, -2)), choices.of((0, 1, 0, 2)) % size
     start = left_out if step > 0 else size - 1 - left_out
     most = (size - 1 - left_out) // abs(step) + 1
-    return start, step, max(most - choices.of((0, 0, 1, 0, 0, 2, 0, MOST_ELEMENTS)), 0)
+    return start, step, max(most - choices.of((0, 0, 1, 0, 0, 2, 0, most)), 0)
 
 
 @make_graph(graph.Pad)
@@ -135,7 +135,7 @@ def pad(cls: type[graph.Pad], draft: GraphDraft, choices: Choices) -> None:
     shape, dtype = shape_of(x), dtype_of(x)
     low, high = ([choices.of((0, 1, 2, 0)) for _ in shape] for _ in range(2))
     to = [a + n + b for a, n, b in zip(low, shape, high, strict=True)]
-    if prod(to) > MOST_ELEMENTS:
+    if prod(to) > draft.most:
         low, to = [0 for _ in shape], list(shape)
     value = draft.constant(choices.of((0, 1)), Tensor((), dtype))
     if choices.flag():
@@ -164,9 +164,9 @@ def concat(cls: type[graph.Concat], draft: GraphDraft, choices: Choices) -> None
         if other is None:
             size = choices.of([*draft.sizes, 0])
             to = (*shape[:axis], size, *shape[axis + 1 :])
-            other = draft.leaf(Tensor(to if prod(to) <= MOST_ELEMENTS else shape, dtype_of(first)))
+            other = draft.leaf(Tensor(to if prod(to) <= draft.most else shape, dtype_of(first)))
         total += prod(shape_of(other))
-        if total <= MOST_ELEMENTS:
+        if total <= draft.most:
             values.append(other)
     draft.add(graph.Concat(axis, values))
 
@@ -218,20 +218,20 @@ def matmul(cls: type[graph.Matmul], draft: GraphDraft, choices: Choices) -> None
     if a is None or choices.flag(3):
         batch = choices.of([(), (), (draft.sizes[0],), (2, 1)])
         shape = (*batch, choices.of(draft.sizes), choices.of(draft.sizes))
-        a = draft.leaf(Tensor(fitting(shape), _number(draft, choices)))
+        a = draft.leaf(Tensor(fitting(shape, draft.most), _number(draft, choices)))
     dtype, (*outer, rows, depth) = dtype_of(a), shape_of(a)
 
     def fits(type_: ElementType) -> bool:
         return (
             type_.element is dtype
             and type_.shape[:-1] == (*outer, depth)
-            and prod([*outer, rows, type_.shape[-1]]) <= MOST_ELEMENTS
+            and prod([*outer, rows, type_.shape[-1]]) <= draft.most
         )
 
     b = draft.find(fits, choices, besides=a)
     if b is None:
         columns = choices.of([*draft.sizes, depth])
-        if prod([*outer, max(rows, depth), columns]) > MOST_ELEMENTS:
+        if prod([*outer, max(rows, depth), columns]) > draft.most:
             columns = 1
         b = draft.leaf(Tensor((*outer, depth, columns), dtype))
     if any_uniform:
@@ -276,7 +276,7 @@ def conv2d(cls: type[graph.Conv2d], draft: GraphDraft, choices: Choices) -> None
             and type_.element is dtype
             and type_.shape[1] == seen
             and type_.shape[0] % groups == 0
-            and prod(type_.shape[1:]) <= MOST_ELEMENTS
+            and prod(type_.shape[1:]) <= draft.most
         )
 
     w = draft.find(fits, choices, besides=x)
@@ -288,7 +288,7 @@ def conv2d(cls: type[graph.Conv2d], draft: GraphDraft, choices: Choices) -> None
     padding = tuple([choices.of((0, 1, 0, 2)) for _ in range(4)])
     x, w = (draft.exact(v, SUMMED, SUMMED) for v in (x, w))
     op = graph.Conv2d(strides, padding, dilation, groups, x, w)
-    if prod(shape_of(op.result)) <= MOST_ELEMENTS:
+    if prod(shape_of(op.result)) <= draft.most:
         draft.add(op)
     else:
         op.erase()
@@ -308,7 +308,7 @@ def gather(cls: type[graph.Gather], draft: GraphDraft, choices: Choices) -> None
         return (
             type_.element in PLACES
             and len(type_.shape) + len(rest) <= MOST_AXES
-            and prod([*type_.shape, *rest]) <= MOST_ELEMENTS
+            and prod([*type_.shape, *rest]) <= draft.most
             and (0 in type_.shape or not empty)
         )
 

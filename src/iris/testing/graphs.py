@@ -16,7 +16,10 @@ from iris.testing.choices import Choices
 from iris.testing.draft import Draft, Step, odd_numbers
 from iris.tools.replay import ONE_PROGRAM, Array, Program
 
-MOST_ELEMENTS = 512  # of a tensor
+MOST_ELEMENTS = 512  # of most tensors,
+MOST_OF_LARGE = 8192  # and of those of a program in which some are large
+SIZES = (3, 2, 5, 4, 7, 8, 13)
+LARGE_SIZES = (64, 33, 8, 100, 2, 17, 1000, 256, 5000)
 MOST_AXES = 5
 
 make_graph = Facet("random construction")
@@ -40,7 +43,9 @@ class GraphDraft(Draft):
     ):
         super().__init__(steps, choices, dtypes, fast_math=fast_math)
         self.dtypes = self.some_dtypes(choices)
-        self.sizes = [*[choices.of((3, 2, 5, 4, 7, 8, 13)) for _ in range(3)], 1]
+        self.most = choices.of((MOST_ELEMENTS, MOST_ELEMENTS, MOST_ELEMENTS, MOST_OF_LARGE))
+        some = SIZES if self.most == MOST_ELEMENTS else LARGE_SIZES
+        self.sizes = [*[choices.of(some) for _ in range(3)], 1]
         self.shapes = [self._shape(choices) for _ in range(1 + choices.below(3))]
         self.outputs = choices.of((1, 24, 24, 24, 24, 3))
         self.seed = choices.below(256)
@@ -54,7 +59,7 @@ class GraphDraft(Draft):
             shape = shape[:1] * rank
         if shape and choices.flag(8):
             shape[choices.below(rank)] = 0
-        return fitting(shape)
+        return fitting(shape, self.most)
 
     def bound(self, op: Op) -> int | None:
         bounds = self.bounds
@@ -152,10 +157,10 @@ class GraphDraft(Draft):
         return Program(Module([function]), function.symbol, ONE_PROGRAM, tuple(self.recipes))
 
 
-def fitting(shape: Sequence[int]) -> tuple[int, ...]:
+def fitting(shape: Sequence[int], most: int) -> tuple[int, ...]:
     """A shape, made smaller if it has too many elements."""
     sizes = list(shape)
-    while prod(sizes) > MOST_ELEMENTS:
+    while prod(sizes) > most:
         sizes[sizes.index(max(sizes))] //= 2
     return tuple(sizes)
 
