@@ -248,7 +248,7 @@ def test_a_wrong_rule_is_found(kind: str, classes: tuple[type[Op], ...], rule: o
         def run(self, module: Module) -> None:
             wrong.apply(module)
 
-    @settings(max_examples=200, phases=[Phase.generate])
+    @settings(max_examples=2000, phases=[Phase.generate])
     @given(KINDS[kind])
     def holds(program: Program) -> None:
         preserves(Wrong(), program)
