@@ -14,6 +14,8 @@ Random programs need hypothesis: `pip install "iris-metal[testing]"`. What devic
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from iris.testing.equivalence import equivalent
+from iris.testing.fixpoint import idempotent, terminates
 from iris.testing.fusing import fuses
 from iris.testing.levels import agree
 from iris.testing.oracles import all_preserve, preserves, roundtrips
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = [
     "agree",
     "all_preserve",
+    "equivalent",
     "fuses",
+    "idempotent",
     "interleaves",
     "orders",
     "pipelines",
@@ -35,6 +39,7 @@ __all__ = [
     "programs",
     "roundtrips",
     "runs_alike",
+    "terminates",
 ]
 
 

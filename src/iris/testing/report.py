@@ -15,6 +15,8 @@ from iris.passes import Pipeline
 from iris.testing.changed_values import changed_value
 from iris.testing.edits import ops_of
 from iris.testing.faults import LIMIT, Fault, Oracle, find_fault, smallest
+from iris.testing.growth import growth
+from iris.testing.limit import TimeLimitError
 from iris.testing.reduce import SECONDS
 from iris.tools.replay import Program
 
@@ -62,7 +64,12 @@ def describe(fault: Fault) -> str:
     value = changed_value(fault)
     if value is not None:
         lines.append(value)
-    before, after = to_text(fault.step.before), to_text(fault.step.after)
+    grown = growth([fault.step.before, fault.step.after])
+    endless = isinstance(error, TimeLimitError) and grown
+    if endless:
+        lines[0] += grown  # and what there is by now is long
+    before = to_text(fault.step.before)
+    after = before if endless else to_text(fault.step.after)
     changes = diff(before, after, f"before {name}", f"after {name}") if before != after else before
     return "\n".join([*lines, "", str(fault.program), changes]).rstrip()
 
