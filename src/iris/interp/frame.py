@@ -15,6 +15,7 @@ from iris.errors import ArgumentError, ProgramError
 from iris.interp.address import AddressArithmetic, address_parts, beyond, is_beyond
 from iris.interp.lifetimes import last_uses
 from iris.interp.memory import Shadow, View, memory_dtype, share_shadows
+from iris.interp.operands import Masked, Operands
 from iris.ir import scalar, tile
 from iris.ir.control import For, Func, While
 from iris.ir.core import Facet, Op, Region, Value
@@ -28,15 +29,8 @@ Array = npt.NDArray[Any]
 Grid = tuple[int, int, int]
 
 interpretation = Facet("interpretation")
-# What becomes of elements that do not count: `rule(frame, op, run, operands)`; see masked.py.
+# What becomes of elements that do not count: `rule(frame, op, operands)`; see masked.py.
 masking = Facet("rule for masked elements")
-
-
-class Masked(NamedTuple):
-    """A value, and which of its elements count."""
-
-    data: Array
-    counts: Array
 
 
 class Step(NamedTuple):
@@ -177,13 +171,32 @@ class Frame:
     def results(self, op: Op, rule: Callable[..., Sequence[Any]]) -> Sequence[Any]:
         """What an op gives, run by a rule."""
         operands = [self[v] for v in op.operands]
-        if not self.launch.has_masks or not _has_masks(op, operands):
+        if not self.has_masks(op, operands):
             return rule(self, op, *self.settled(op, operands))
 
         def run(*data: Any, **more: Any) -> Sequence[Any]:
             return rule(self, op, *self.settled(op, data), **more)
 
-        found: Sequence[Any] = masking[type(op)](self, op, run, operands)
+        found: Sequence[Any] = masking[type(op)](self, op, Operands(operands, run))
+        return found
+
+    def has_masks(self, op: Op, operands: Sequence[Any]) -> bool:
+        """Whether not all elements that an op makes or takes count; regions see to theirs."""
+        if not self.launch.has_masks or op.regions:
+            return False
+        return isinstance(op, tile.MaskedLoad) or any(isinstance(x, Masked) for x in operands)
+
+    def kept(self, op: For | While, olds: Sequence[Any], news: Sequence[Any]) -> Sequence[Any]:
+        """What the next iteration of a loop is given: where a new element does not count, the old
+        one, of what is made of it."""
+        if not self.launch.has_masks:
+            return news
+        found = []
+        for own, old, new in zip(self.launch.updates(op), olds, news, strict=True):
+            if own and isinstance(new, Masked):
+                data = np.where(new.counts, new.data, data_of(old))
+                new = Masked(data, new.counts | counts_of(old))
+            found.append(new)
         return found
 
     def settled(self, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
@@ -197,7 +210,7 @@ class Frame:
         if op in addresses.wrapping or op in addresses.moving:
             return operands
         settled = []
-        for position, (value, x) in enumerate(zip(op.operands, operands, strict=True)):
+        for position, (value, x) in enumerate(zip(op.operands, operands, strict=False)):
             if isinstance(x, Masked):  # what a region carries
                 settled.append(x)
                 continue
@@ -206,7 +219,7 @@ class Frame:
                     self.check_fits(op, value, x, None)
                 x = x.astype(np.int32)
             settled.append(x)
-        return settled
+        return [*settled, *operands[len(settled) :]]
 
     # Reporting.
 
@@ -249,13 +262,6 @@ class Frame:
             index=at,
             locations=[o.location for o in dict.fromkeys((op, *others)) if o.location is not None],
         )
-
-
-def _has_masks(op: Op, operands: Sequence[Any]) -> bool:
-    """Whether not all elements that an op makes or takes count; regions see to theirs."""
-    if op.regions:
-        return False
-    return isinstance(op, tile.MaskedLoad) or any(isinstance(x, Masked) for x in operands)
 
 
 def _keeps_bits(op: Op, position: int) -> bool:
@@ -335,20 +341,6 @@ def bounds_of(lower: Any, upper: Any, step: Any) -> tuple[Array, Array, Array]:
     lower, upper, step = (data_of(x) for x in (lower, upper, step))
     one = step.dtype.type(1)
     return lower, np.where(counts, upper, lower), np.where(counts, step, one)
-
-
-def kept(launch: Launch, op: For | While, olds: Sequence[Any], news: Sequence[Any]) -> list[Any]:
-    """What the next round of a loop is given: where a new element does not count, the old one, of
-    what is made of it."""
-    if not launch.has_masks:
-        return list(news)
-    found = []
-    for own, old, new in zip(launch.updates(op), olds, news, strict=True):
-        if own and isinstance(new, Masked):
-            data = np.where(new.counts, new.data, data_of(old))
-            new = Masked(data, new.counts | counts_of(old))
-        found.append(new)
-    return found
 
 
 def held_by(value: Value) -> ElementType:

@@ -35,7 +35,6 @@ from iris.interp.frame import (
     interpretation,
     is_pointer,
     join,
-    kept,
     loop,
     take,
 )
@@ -235,7 +234,7 @@ def count(frame: Frame, op: For, lower: Any, upper: Any, step: Any, *carried: An
         first, stride = (take(x, which).astype(np.int64) for x in (lower, step))
         index = (first + done * stride).astype(lower.dtype)
         done += 1
-        return kept(inner.launch, op, values, inner.run(op.body, (index, *values)))
+        return inner.kept(op, values, inner.run(op.body, (index, *values)))
 
     return loop(frame, carried, again, once)
 
@@ -249,7 +248,7 @@ def repeat(frame: Frame, op: While, *carried: Any) -> Sequence[Any]:
         frame,
         carried,
         lambda inner, kept, values: holds(inner.run(op.condition, values)[0]),
-        lambda inner, _, values: kept(inner.launch, op, values, inner.run(op.body, values)),
+        lambda inner, _, values: inner.kept(op, values, inner.run(op.body, values)),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.interp.frame import Frame, Launch, bounds_of, data_of, holds, kept
+from iris.interp.frame import Frame, Launch, bounds_of, data_of, holds
 from iris.interp.memory import View
 from iris.interp.watch import Asked, Turn, take_turns
 from iris.ir.control import For, If, While
@@ -73,7 +73,7 @@ def _for(frame: TurnFrame, op: For, lower: Any, upper: Any, step: Any, *carried:
     values: Sequence[Any] = carried
     for index in range(int(lower[0]), int(upper[0]), int(step[0])):
         news = yield from frame.steps(op.body, (np.array([index], lower.dtype), *values))
-        values = kept(frame.launch, op, values, news)
+        values = frame.kept(op, values, news)
     return values
 
 
@@ -89,7 +89,7 @@ def _while(frame: TurnFrame, op: While, *carried: Any) -> Flow:
         if not more:
             return values
         news = yield from frame.steps(op.body, values)
-        values = kept(frame.launch, op, values, news)
+        values = frame.kept(op, values, news)
 
 
 def run_by_turns(launch: Launch) -> Iterator[tuple[Frame, Sequence[Any]]]:

@@ -21,15 +21,13 @@ import numpy.typing as npt
 from iris.compiler.compilation import METAL_PIPELINE
 from iris.interp import bounds, metal
 from iris.interp.frame import Grid
-from iris.ir import Level, tile
+from iris.ir import Level
 from iris.ir.control import Func
 from iris.ir.literal import text
 from iris.ir.scalar import from_bits, to_bits
 from iris.ir.types import DType, Ptr, bf16
 from iris.passes import Pipeline
-from iris.passes import run as run_passes
 from iris.passes.check_resources import CheckResources
-from iris.passes.follow_masks import FollowMasks
 from iris.passes.layouts import ChooseSimdgroups
 from iris.testing.elements import around
 from iris.testing.faults import Judge, doing, is_unordered, stage_options
@@ -161,23 +159,8 @@ class Expected:
 
     @classmethod
     def of(cls, program: Program, *, exact_math: bool = True) -> Expected:
-        """What a program writes.
-
-        Bounds are of programs all elements of which count, so of one with masked loads they are
-        those that it has once `follow-masks` has been over it: which must write the very same.
-        """
-        arguments = program.make_arguments()
-        if not any(isinstance(op, tile.MaskedLoad) for op in program.module.walk()):
-            return cls(program.function, program.grid, arguments, exact_math=exact_math)
-        followed = program.with_module(run_passes(program.module, Pipeline((FollowMasks(),))))
-        expected = cls.of(followed, exact_math=exact_math)
-        program.run(arguments, output=lambda line: None)
-        for parameter, was in zip(expected.parameters, arguments, strict=True):
-            if isinstance(parameter.type, Ptr):
-                now, exact = expected.arrays[parameter.index], np.zeros(was.shape)
-                name = f"follow-masks changed what the program does: %{parameter.name}"
-                compare(name, parameter.type.element, was, exact, now)
-        return expected
+        """What a program writes."""
+        return cls(program.function, program.grid, program.make_arguments(), exact_math=exact_math)
 
     def compare(self, found: Sequence[Any]) -> Agreement:
         """Raises `Disagreement` for the first element that is not as it must be."""

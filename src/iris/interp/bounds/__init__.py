@@ -15,7 +15,8 @@ What makes errors out of none:
 Every other op is the same everywhere, so it only passes errors on: as intervals around the values
 (`interval.py`), which are rounded as the op rounds.  A comparison of intervals that meet is not
 determined; nor is, of a program that takes its condition from there, what it carries out of the
-branch or loop, nor anything in the arrays to which it may write there.
+branch or loop, nor anything in the arrays to which it may write there.  Elements that do not count,
+as what a masked load leaves out, are left out here, too (`masked.py`).
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from iris.errors import ArgumentError
 
 # Each of these registers the rules of some ops.
 from iris.interp.bounds import access, arithmetic, atomics, combine, reordered
@@ -60,10 +59,6 @@ def run(
     `exact_math`: for executions that share the interpreter's math functions, do not flush
     subnormal numbers, and compute in the order of the program, as that of Metal IR.
     """
-    if any(isinstance(op, tile.MaskedLoad) for op in function.walk()):
-        raise ArgumentError(
-            f"{function.symbol} has masked loads, which have no bounds: run follow-masks first"
-        )
     contended = _contended(function, grid, arguments, chunk_bytes)
     fast = function.fast_math and not exact_math
     ulps = EXPANSION_ULPS if exact_math else target.ulps
@@ -83,6 +78,8 @@ def run(
 
 
 def _errors(launch: BoundedLaunch, view: View) -> Array:
+    if launch.is_doubted:
+        return np.full(view.array.shape, np.inf)
     found = launch.memory.read(view, np.arange(view.size))
     return np.zeros(view.array.shape) if found is None else view.elements.shaped(found)
 

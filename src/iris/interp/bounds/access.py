@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.interp.bounds.arithmetic import worst
-from iris.interp.bounds.frame import EXACT, BoundedFrame, origin
+from iris.interp.bounds.frame import BoundedFrame, origin
+from iris.interp.bounds.interval import EXACT
 from iris.interp.memory import View
 from iris.interp.tile import block
 from iris.ir import tile
@@ -28,14 +29,17 @@ def places(view: View, offset: Array) -> Array:
 # Reading and writing.
 
 
-@origin(tile.Load)
+@origin(tile.Load, tile.MaskedLoad)
 def load(
-    frame: BoundedFrame, op: tile.Load, results: Found, operands: Sequence[Any], errors: Found
+    frame: BoundedFrame,
+    op: tile.Load | tile.MaskedLoad,
+    results: Found,
+    operands: Sequence[Any],
+    errors: Found,
 ) -> Found:
     view, offset, *masked = operands
-    _, doubt, *masked_errors = errors
+    _, doubt, unmasked, other = (*errors, EXACT, EXACT)[:4]
     mask = masked[0] if masked else np.ones(1, np.bool_)
-    unmasked, other = masked_errors or (EXACT, EXACT)
     return [_load(frame, view, offset, doubt, mask, unmasked, other)]
 
 
@@ -80,14 +84,19 @@ def store(
 
 @origin(tile.StoreTile)
 def store_tile(
-    frame: BoundedFrame, op: tile.StoreTile, results: Found, operands: Sequence[Any], errors: Found
+    frame: BoundedFrame,
+    op: tile.StoreTile,
+    results: Found,
+    operands: Sequence[Any],
+    errors: Found,
+    active: Array = np.ones(1, np.bool_),  # noqa: B008
 ) -> Found:
     shape = element_type(op.value.type).shape
     address, inside = block(shape, operands[2:])
     doubt = worst(errors[2:]).reshape(-1, *[1] * len(shape))
     whole = (len(frame.programs), *shape)
     error = frame.launch.memory.seen_as_bits(operands[0], operands[1], errors[1])
-    _store(frame, operands[0], whole, address, doubt, inside, EXACT, error)
+    _store(frame, operands[0], whole, address, doubt, inside & active, EXACT, error)
     return []
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.interp.bounds.frame import EXACT, BoundedFrame, origin, propagation
+from iris.interp.bounds.frame import BoundedFrame, origin, propagation
 from iris.interp.bounds.interval import (
+    EXACT,
     Interval,
     beside_sign,
     distance,

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from iris.interp.bounds.access import is_lost, places
 from iris.interp.bounds.arithmetic import settle, worst
 from iris.interp.bounds.combine import LARGEST, slack
-from iris.interp.bounds.frame import EXACT, BoundedFrame, origin
-from iris.interp.bounds.interval import TINY, interval, quantum, rounded
+from iris.interp.bounds.frame import BoundedFrame, origin
+from iris.interp.bounds.interval import EXACT, TINY, interval, quantum, rounded
 from iris.interp.bounds.memory import units
 from iris.interp.memory import View
 from iris.ir import scalar, tile

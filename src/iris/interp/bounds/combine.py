@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.interp.bounds.arithmetic import dtype_of, settle, worst
-from iris.interp.bounds.frame import EXACT, BoundedFrame, origin, propagation
-from iris.interp.bounds.interval import TINY, distance, interval, quantum, rounded
+from iris.interp.bounds.frame import BoundedFrame, origin, propagation
+from iris.interp.bounds.interval import EXACT, TINY, distance, interval, quantum, rounded
 from iris.interp.frame import held_by, interpretation
 from iris.ir import tile
 from iris.ir.core import Op, Value

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from iris.interp.bounds.interval import EXACT
+from iris.interp.bounds.masked import BoundedOperands
 from iris.interp.bounds.memory import Memory
-from iris.interp.bounds.terms import Terms, one_term
-from iris.interp.frame import Frame, Grid, Launch, held_by, is_pointer, take
+from iris.interp.bounds.terms import NONE, Terms, one_term
+from iris.interp.frame import Frame, Grid, Launch, data_of, held_by, is_pointer, masking, take
 from iris.interp.memory import View
+from iris.interp.operands import Masked, with_axes
 from iris.ir.control import For, Func, If, While
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.effects import effects_within, writes
@@ -25,9 +28,6 @@ Array = npt.NDArray[Any]
 Rule = Callable[..., Sequence[Array]]
 propagation = Facet("error propagation")
 origin = Facet("error origin")
-
-# The error of what is exact.  Others have as many axes as the value.
-EXACT: Array = np.zeros(1)
 
 # The least normal number of each float dtype.
 NORMAL = {f32: 2.0**-126, bf16: 2.0**-126, f16: 2.0**-14}
@@ -63,6 +63,8 @@ class BoundedLaunch(Launch):
         # For each op with regions that is being run, of which programs it is not determined what
         # they do in it.
         self.lost: list[Array] = []
+        # Whether it is not determined which elements of some value count: then nothing is.
+        self.is_doubted = False
 
     @property
     def written(self) -> list[Value]:
@@ -108,13 +110,15 @@ class BoundedFrame(Frame):
     def terms_of(self, value: Value) -> Terms:
         """What a value is the sum of, where sums may be made in any order."""
         found = self.terms.get(value)
+        if is_pointer(value):
+            return NONE
         if found is None:
             if value not in self.values and self.origin is not None:
                 frame, kept = self.origin
                 assert isinstance(frame, BoundedFrame)
                 found = Terms(*[take(x, kept) for x in frame.terms_of(value)])
             else:
-                found = one_term(held_by(value).element, self[value], self.error(value))
+                found = one_term(data_of(self[value]), self.error(value))
             self.terms[value] = found
         return found
 
@@ -148,15 +152,7 @@ class BoundedFrame(Frame):
         # What nothing is kept of, such as the index of a loop, is first.
         self._keep(region.arguments[count - len(beside) // each :], beside)
         for op, rule, dying in self.launch.plan(region):
-            operands = [self[v] for v in op.operands]
-            if self.launch.addresses.overflowed:
-                operands = list(self._settle(op, operands))
-            found = [self.error(v) for v in op.operands]
-            act = self._run_regions if op.regions else self._run_op
-            results, errors = act(op, rule, operands, found)
-            self.values.update(zip(op.results, results, strict=True))
-            for value, error in zip(op.results, errors, strict=True):
-                self.errors[value] = error if error.any() else EXACT
+            self.values.update(zip(op.results, self.results(op, rule), strict=True))
             for value in dying:
                 self.values.pop(value, None)
                 self.errors.pop(value, None)
@@ -166,32 +162,78 @@ class BoundedFrame(Frame):
             self._lose(self.error(end[0]))
         return [*[self[v] for v in end], *self.beside(end)]
 
-    def _run_op(
-        self, op: Op, rule: Rule, operands: list[Any], errors: list[Array]
+    def results(self, op: Op, rule: Callable[..., Sequence[Any]]) -> Sequence[Any]:
+        """What an op gives, run by a rule; notes the errors of that."""
+        operands = [self[v] for v in op.operands]
+        beside = [self.beside([v]) for v in op.operands]
+        if self.has_masks(op, operands):
+            results, errors = self._run_masked(op, rule, operands, beside)
+        else:
+            act = self._run_regions if op.regions else self._run_op
+            results, errors = act(op, rule, self.settled(op, operands), beside)
+        self.errors.update(zip(op.results, map(_plain, errors), strict=True))
+        return results
+
+    def _run_masked(
+        self, op: Op, rule: Rule, operands: Sequence[Any], beside: Sequence[Sequence[Array]]
     ) -> tuple[Sequence[Any], Sequence[Array]]:
-        results = rule(self, op, *operands)
+        """Runs an op of which not all elements count; the error of those that do not is 0."""
+        errors: Sequence[Array] = ()
+
+        def run(*data: Any, **named: Any) -> Sequence[Any]:
+            nonlocal errors
+            results, errors = self._run_op(op, rule, self.settled(op, data), given.beside, **named)
+            return results
+
+        given = BoundedOperands(operands, run, beside)
+        results = masking[type(op)](self, op, given)
+        self.launch.is_doubted |= given.is_doubted
+        return results, [_where_counted(*x) for x in zip(results, errors, strict=True)]
+
+    def kept(self, op: For | While, olds: Sequence[Any], news: Sequence[Any]) -> Sequence[Any]:
+        """What the next iteration is given, and what is kept beside it."""
+        count = len(op.results)
+        values, beside = super().kept(op, olds[:count], news[:count]), list(news[count:])
+        for place, old in enumerate(olds[count:]):
+            new = news[place % count]
+            if self.launch.updates(op)[place % count] and isinstance(new, Masked):
+                beside[place] = np.where(with_axes(new.counts, old), beside[place], old)
+        return [*values, *beside]
+
+    def _run_op(
+        self,
+        op: Op,
+        rule: Rule,
+        operands: Sequence[Any],
+        beside: Sequence[Sequence[Array]],
+        **named: Any,
+    ) -> tuple[Sequence[Any], Sequence[Array]]:
+        results = rule(self, op, *operands, **named)
+        errors = [_plain(error) for error, *_ in beside]
+        errors += [EXACT] * (len(operands) - len(errors))
         bound: Rule | None = origin.get(type(op))
         found: Sequence[Array] = [EXACT] * len(op.results)
         with np.errstate(all="ignore"):
             if bound is None and any(error is not EXACT for error in errors) and op.results:
                 bound = propagation[type(op)]
             if bound is not None:
-                found = bound(self, op, results, operands, errors)
+                found = bound(self, op, results, operands, errors, **named)
             reorder = self.launch.reorder
             if reorder and results and held_by(op.results[0]).element.is_float:
-                found = [reorder(self, op, results[0], operands, errors, found[0])]
+                terms = [Terms._make(parts) for _, *parts in beside]
+                found = [reorder(self, op, results[0], operands, errors, terms, found[0])]
             if self.launch.flushes:
                 found = [_flushed(*x) for x in zip(op.results, results, found, strict=True)]
         return results, found
 
     def _run_regions(
-        self, op: Op, rule: Rule, operands: list[Any], errors: list[Array]
+        self, op: Op, rule: Rule, operands: Sequence[Any], beside: Sequence[Sequence[Array]]
     ) -> tuple[Sequence[Any], Sequence[Array]]:
         """Runs an op with regions.  Of a program of which it is not determined what it runs there,
         neither is what it carries out, nor anything in the arrays that it may write to."""
         launch, steering = self.launch, _STEERING[type(op)]
         launch.lost.append(np.zeros(launch.count, np.bool_))
-        for error in errors[:steering]:
+        for error, *_ in beside[:steering]:
             self._lose(error)
         found = rule(self, op, *operands, *self.beside(op.operands[steering:]))
         count = len(op.results)
@@ -206,6 +248,7 @@ class BoundedFrame(Frame):
             for i, value in enumerate(op.results):
                 rank = len(held_by(value).shape)
                 errors[i] = np.where(lost.reshape(-1, *[1] * rank), np.inf, errors[i])
+            launch.is_doubted |= any(isinstance(x, Masked) for x in results)
         return results, errors
 
     def _lose(self, error: Array) -> None:
@@ -213,6 +256,17 @@ class BoundedFrame(Frame):
         if error.any():
             lost = np.broadcast_to(error > 0, self.programs.shape)
             self.launch.lost[-1][self.programs[lost]] = True
+
+
+def _plain(error: Array) -> Array:
+    return error if error is EXACT or error.any() else EXACT
+
+
+def _where_counted(x: Any, error: Array) -> Array:
+    """The error of a result, 0 for elements that do not count."""
+    if error is EXACT or not isinstance(x, Masked):
+        return error
+    return np.where(with_axes(x.counts, error), error, 0.0)
 
 
 def _flushed(value: Value, x: Array, error: Array) -> Array:

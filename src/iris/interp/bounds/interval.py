@@ -20,6 +20,8 @@ from iris.ir.types import DType
 Array = npt.NDArray[Any]
 Interval = tuple[Array, Array]
 
+# The error of what is exact.  Others have as many axes as the value.
+EXACT: Array = np.zeros(1)
 # The error of a zero of which the sign is not determined.
 TINY = 5e-324
 _ALMOST_NOTHING = 1e-300

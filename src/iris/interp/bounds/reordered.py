@@ -39,8 +39,8 @@ _MOVES = (
 )
 _ELEMENTWISE = (math.Add, math.Sub, math.Mul, math.Div, math.Fma)
 
-# `rule(frame, op, *terms of the operands)` gives those of the result; without a rule the result is
-# a term itself.
+# `rule(frame, op, operands, *terms of the operands)` gives those of the result; without a rule the
+# result is a term itself.
 combination = Facet("terms of a sum")
 # `rule(op, results, operands, errors)` gives by how much more a result may be off.
 approximation = Facet("error of fast math")
@@ -52,24 +52,25 @@ def reorder(
     result: Array,
     operands: Sequence[Any],
     errors: Sequence[Array],
+    terms: Sequence[Terms],
     error: Array,
 ) -> Array:
     """The error of a float, given that in the order of the program; notes its terms."""
     value, dtype = op.results[0], held_by(op.results[0]).element
     if isinstance(op, _KEEPS):
         if error.any():
-            frame.terms[value] = _stored(dtype, one_term(dtype, result, error), error)
+            frame.terms[value] = _stored(dtype, one_term(result, error), error)
         return error
     near = approximation.get(type(op))
     if near is not None:
         error = error + near(frame, op, result, operands, errors)
     rule = combination.get(type(op))
     if rule is not None:
-        terms: Terms | None = rule(frame, op, *[frame.terms_of(v) for v in op.operands])
-        if terms is not None:
-            frame.terms[value] = terms
+        made: Terms | None = rule(frame, op, operands, *terms)
+        if made is not None:
+            frame.terms[value] = made
             if not isinstance(op, _UNROUNDED):
-                error = _in_any_order(op, dtype, result, operands, terms, error)
+                error = _in_any_order(op, dtype, result, operands, made, error)
     # No sign of zero is kept.
     return (
         error if isinstance(op, _MOVES) else np.where(result == 0, np.maximum(error, TINY), error)
@@ -118,7 +119,7 @@ def _surely_nan(op: Op, operands: Sequence[Any], terms: Terms) -> Array:
 
 
 @combination(math.Add, math.Sub)
-def total(frame: BoundedFrame, op: Op, a: Terms, b: Terms) -> Terms:
+def total(frame: BoundedFrame, op: Op, operands: Sequence[Any], a: Terms, b: Terms) -> Terms:
     return Terms(
         a.gross + b.gross,
         a.most + b.most,
@@ -129,25 +130,29 @@ def total(frame: BoundedFrame, op: Op, a: Terms, b: Terms) -> Terms:
 
 
 @combination(math.Mul)
-def product(frame: BoundedFrame, op: Op, a: Terms, b: Terms) -> Terms:
+def product(frame: BoundedFrame, op: Op, operands: Sequence[Any], a: Terms, b: Terms) -> Terms:
     made = [x * y for x, y in zip(a[:-1], b[:-1], strict=True)]
     return Terms._make([*made, _operations(frame, a, b)])
 
 
 @combination(math.Fma)
-def product_and_sum(frame: BoundedFrame, op: Op, a: Terms, b: Terms, c: Terms) -> Terms:
-    return total(frame, op, product(frame, op, a, b), c)
+def product_and_sum(
+    frame: BoundedFrame, op: Op, operands: Sequence[Any], a: Terms, b: Terms, c: Terms
+) -> Terms:
+    return total(frame, op, operands, product(frame, op, operands, a, b), c)
 
 
 @combination(math.Div)
-def quotient(frame: BoundedFrame, op: math.Div, a: Terms, b: Terms) -> Terms:
+def quotient(
+    frame: BoundedFrame, op: math.Div, operands: Sequence[Any], a: Terms, b: Terms
+) -> Terms:
     """A product with the reciprocal, of which the parts are as great as those of it are small."""
-    size = np.abs(np.asarray(frame[op.rhs], np.float64))
+    size = np.abs(np.asarray(operands[1], np.float64))
     with np.errstate(divide="ignore"):
         inverse = np.where((size > 0) & np.isfinite(size), 1 / size, 1.0)
         # Where terms of the divisor cancel, its own error says so.
         other = Terms(inverse, 1 / b.least, 1 / b.most, np.zeros(1), b.steps)
-    return product(frame, op, a, other)
+    return product(frame, op, operands, a, other)
 
 
 def _operations(frame: BoundedFrame, *terms: Terms) -> Array:
@@ -160,17 +165,19 @@ _UNROUNDED = (math.Neg, math.Abs, math.Select, tile.Update, *_MOVES)
 
 
 @combination(math.Neg, math.Abs)
-def same(frame: BoundedFrame, op: Op, x: Terms) -> Terms:
+def same(frame: BoundedFrame, op: Op, operands: Sequence[Any], x: Terms) -> Terms:
     return x
 
 
 @combination(tile.Update)
-def updated(frame: BoundedFrame, op: Op, old: Terms, new: Terms) -> Terms:
+def updated(frame: BoundedFrame, op: Op, operands: Sequence[Any], old: Terms, new: Terms) -> Terms:
     return new
 
 
 @combination(math.Select)
-def either(frame: BoundedFrame, op: Op, condition: Terms, a: Terms, b: Terms) -> Terms:
+def either(
+    frame: BoundedFrame, op: Op, operands: Sequence[Any], condition: Terms, a: Terms, b: Terms
+) -> Terms:
     """Whatever is done with what is chosen may be done before that."""
     return Terms(
         np.maximum(a.gross, b.gross),
@@ -182,13 +189,15 @@ def either(frame: BoundedFrame, op: Op, condition: Terms, a: Terms, b: Terms) ->
 
 
 @combination(*_MOVES)
-def moved(frame: BoundedFrame, op: Op, x: Terms) -> Terms:
+def moved(frame: BoundedFrame, op: Op, operands: Sequence[Any], x: Terms) -> Terms:
     rule = interpretation[type(op)]
     return Terms._make([*[rule(frame, op, part)[0] for part in x[:-1]], x.steps])
 
 
 @combination(tile.Reduce)
-def reduced(frame: BoundedFrame, op: tile.Reduce, x: Terms) -> Terms | None:
+def reduced(
+    frame: BoundedFrame, op: tile.Reduce, operands: Sequence[Any], x: Terms
+) -> Terms | None:
     if op.kind not in (ReduceKind.SUM, ReduceKind.PROD):
         return None
     axis = 1 + op.axis
@@ -196,7 +205,7 @@ def reduced(frame: BoundedFrame, op: tile.Reduce, x: Terms) -> Terms | None:
 
 
 @combination(tile.Scan)
-def scanned(frame: BoundedFrame, op: tile.Scan, x: Terms) -> Terms | None:
+def scanned(frame: BoundedFrame, op: tile.Scan, operands: Sequence[Any], x: Terms) -> Terms | None:
     if op.kind not in (ScanKind.SUM, ScanKind.PROD):
         return None
     axis = 1 + op.axis
@@ -219,7 +228,9 @@ def _along(
 
 
 @combination(tile.Dot)
-def dotted(frame: BoundedFrame, op: tile.Dot, a: Terms, b: Terms, *acc: Terms) -> Terms:
+def dotted(
+    frame: BoundedFrame, op: tile.Dot, operands: Sequence[Any], a: Terms, b: Terms, *acc: Terms
+) -> Terms:
     left, right = (
         [np.broadcast_to(part, (len(part), *held_by(v).shape)) for part in x[:-1]]
         for v, x in ((op.a, a), (op.b, b))
@@ -231,7 +242,7 @@ def dotted(frame: BoundedFrame, op: tile.Dot, a: Terms, b: Terms, *acc: Terms) -
         )
     count = _many(frame, held_by(op.a).shape[1], a, b)
     made = Terms(gross, most, least, grain, count)
-    return total(frame, op, made, *acc) if acc else made
+    return total(frame, op, operands, made, *acc) if acc else made
 
 
 def _many(frame: BoundedFrame, more: int, *terms: Terms) -> Array:

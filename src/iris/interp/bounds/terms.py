@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.interp.bounds.interval import beside_sign, quantum
-from iris.ir.types import DType
 
 Array = npt.NDArray[Any]
 
@@ -37,9 +36,9 @@ _ONE: Array = np.ones(1)
 NONE = Terms(_NOTHING, _ONE, _ONE, _ONE, _NOTHING)
 
 
-def one_term(dtype: DType, x: Array, error: Array) -> Terms:
+def one_term(x: Array, error: Array) -> Terms:
     """A value that is a term itself.  Infinities and nan add nothing to what may be lost."""
-    if not dtype.is_float:
+    if x.dtype.kind != "f":
         return NONE
     size = np.abs(x.astype(np.float64))
     known = np.isfinite(size)
