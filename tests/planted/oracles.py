@@ -24,7 +24,7 @@ ORDER = {
     "metal": ("agree", "texts"),
     "text": ("texts", "graph-texts"),
     "graph": ("graph-passes", "graph-kernels"),
-    "runtime": ("conformance",),
+    "runtime": ("launches", "conformance"),
 }
 TOGETHER = 10  # programs in one text: a compiler takes long to start
 
@@ -153,6 +153,13 @@ def graph_texts(hunt: Hunt) -> None:
     hunt.batches(narrow, check_on_metal)
 
 
+def launches(hunt: Hunt) -> None:
+    from iris.testing import launches
+    from iris.testing.scripts import conforms
+
+    hunt.each(launches.scripts(), partial(conforms, "softmetal", seconds=10))
+
+
 def conformance(hunt: Hunt) -> None:
     from iris.runtime.devices import select
     from iris.testing.conformance import CHECKS
@@ -173,6 +180,7 @@ ORACLES: dict[str, Callable[[Hunt], None]] = {
     "graph-passes": graph_passes,
     "graph-kernels": graph_kernels,
     "graph-texts": graph_texts,
+    "launches": launches,
     "conformance": conformance,
 }
 

@@ -155,6 +155,12 @@ class Device:
     def synchronize(self, memory: Any = None) -> None:
         """Wait until all launches are done, or those that use some memory."""
 
+    def shuffle(self, seed: int | None) -> None:
+        """Choose another order, for tests, of what has none; 0 is as numbered, None as at first.
+
+        A device that has no choice does nothing.
+        """
+
     def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
         """Tell of every launch from now on, once it is done, when it ran; None to end that."""
         raise NotImplementedError

@@ -51,6 +51,8 @@ class Softmetal(Metal):
                 "is built again"
             ) from None
         self._data = data_maker(library)
+        self._set_seed = library["softmetal_set_seed"]
+        self._set_seed.restype, self._set_seed.argtypes = None, (UInteger,)
         self._make_gaps = library["msl_make_gaps"]
         self._make_gaps.restype, self._make_gaps.argtypes = None, (Pointer, UInteger, Pointer)
         return Runtime(library), device_maker(library)
@@ -63,6 +65,9 @@ class Softmetal(Metal):
             bits = np.ndarray(one.shape, stored(one.dtype), touchable, one.offset, one.byte_strides)
             bits.view(f"u{bits.itemsize}")[...] = np.iinfo(f"u{bits.itemsize}").max
         self._make_gaps(memory.block.contents, touchable.nbytes, touchable.ctypes.data)
+
+    def shuffle(self, seed: int | None) -> None:
+        self._set_seed(knobs.seed() if seed is None else seed)
 
     def toolchain(self) -> str:
         # The folder is named by all that the library is made of.

@@ -47,7 +47,7 @@ def check(
     cause = fault.wrong.error
     # Where values differ, the message says all.
     hidden = isinstance(cause, AssertionError)
-    raise _ending_test(error)(f"{describe(fault)}\n\n{file}") from (None if hidden else cause)
+    raise ending_test(error)(f"{describe(fault)}\n\n{file}") from (None if hidden else cause)
 
 
 def describe(fault: Fault) -> str:
@@ -114,7 +114,7 @@ class ReplayFile:
         return "\n".join(["to see it again:", *[f"    {command}" for command in self.commands]])
 
 
-def _ending_test(error: type[AssertionError]) -> type[AssertionError]:
+def ending_test(error: type[AssertionError]) -> type[AssertionError]:
     """The error; within a test of hypothesis, as one that ends the test at once.
 
     What hypothesis does after a failure, shrinking the choices that a program was drawn from, takes

@@ -1,0 +1,137 @@
+"""What arrays hold, and which launches have failed, if each line of a script runs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from iris.runtime.buffer import dtype_of
+from iris.runtime.device import Array
+from iris.testing import launched
+from iris.testing.elements import around
+from iris.tools.run import bits_of
+
+Failures: TypeAlias = frozenset[int]
+NONE: Failures = frozenset()
+
+
+@dataclass
+class Cell:
+    """The memory of a Buffer: its elements, and which failed launches were to write it.
+
+    `surfaced`: a read has raised the failure, so that every launch must.  `doubtful`: a launch
+    that was to write it raised the failure of another, and may have run all the same.
+    """
+
+    data: Array
+    failures: Failures = NONE
+    surfaced: bool = False
+    doubtful: bool = False
+
+    def fail(self, failures: Failures, *, doubtful: bool = False) -> None:
+        self.failures, self.doubtful = failures, doubtful
+
+    def mend(self) -> None:
+        """It has been written as a whole."""
+        self.failures, self.surfaced, self.doubtful = NONE, False, False
+
+
+class Outcome(NamedTuple):
+    """What a line came to: the arrays that it showed, and the failed launch that it told of."""
+
+    shown: list[Array]
+    failure: int | None
+
+
+class Call(NamedTuple):
+    """A launch of a kernel; its arguments are Cells, arrays of the host, and numbers."""
+
+    kernel: launched.Tried
+    arguments: Sequence[Any]
+    constants: dict[str, Any]
+    own: Failures  # its number, if it fails
+
+    @property
+    def cells(self) -> list[Cell]:
+        return [value for value in self.arguments if isinstance(value, Cell)]
+
+    @property
+    def written(self) -> list[Cell]:
+        written = [self.arguments[index] for index in self.kernel.writes]
+        return [value for value in written if isinstance(value, Cell)]
+
+    @property
+    def waits(self) -> bool:
+        """Launches that are given arrays wait, and raise what is wrong."""
+        return any(isinstance(value, np.ndarray) for value in self.arguments)
+
+    def run(self) -> None:
+        arrays = [value.data if isinstance(value, Cell) else value for value in self.arguments]
+        with np.errstate(all="ignore"):
+            self.kernel.meaning(*arrays, **self.constants)
+
+
+class InOrder:
+    """The state of a script after some of its lines."""
+
+    def __init__(self) -> None:
+        self.cells = {name: Cell(array) for name, array in launched.arrays().items()}
+        self.host = launched.host()
+        self.prepared: Call | None = None
+        self.untold: set[int] = set()  # failed launches that nobody was told of
+
+    def launch(self, call: Call, failure: int | None = None, times: int = 1) -> None:
+        """Does what a kernel does; or checks the failure that it raised."""
+        given = failures_of(call.cells)
+        if failure is not None:
+            self.tell(failure, given | call.own)
+            for cell in call.written:
+                if failure in call.own:
+                    cell.fail(call.own)
+                elif call.waits or times > 1:
+                    cell.fail(given, doubtful=True)
+            return
+        failures = call.own or given
+        doubtful = not call.own and any(cell.doubtful for cell in call.cells)
+        must_raise = call.waits or any(cell.surfaced for cell in call.cells)
+        assert not failures or doubtful or not must_raise, "it raises no error, and had to"
+        if failures:
+            self.untold |= call.own
+            for cell in call.written:
+                cell.fail(failures, doubtful=doubtful)
+            return
+        for _ in range(times):
+            call.run()
+
+    def read(self, cell: Cell, outcome: Outcome, expected: Array | None = None) -> None:
+        """Checks what a read of memory showed, all of it or what is expected, or raised."""
+        if outcome.failure is not None:
+            self.tell(outcome.failure, cell.failures)
+            cell.surfaced, cell.doubtful = True, False
+        elif cell.failures:
+            assert cell.doubtful, "it raises no error, and a launch that was to write it has failed"
+        else:
+            for shown in outcome.shown:
+                compare(cell.data if expected is None else expected, shown)
+
+    def tell(self, failure: int, failures: Failures | set[int]) -> None:
+        """Checks that a launch which failed is one that somebody may be told of here."""
+        assert failure in failures, f"it raises the failure of another launch, {failure}"
+        self.untold.discard(failure)
+
+
+def failures_of(cells: Sequence[Cell]) -> Failures:
+    return NONE.union(*[cell.failures for cell in cells])
+
+
+def compare(expected: Array, shown: Array) -> None:
+    """Raises `AssertionError` for the first element that has other bits."""
+    dtype = dtype_of(expected.dtype)
+    assert dtype is not None
+    was, now = bits_of(dtype, expected), bits_of(dtype, shown)
+    wrong = np.flatnonzero(was != now)
+    if wrong.size:
+        raise AssertionError(f"in order, {around(dtype, was, now, int(wrong[0]))}")

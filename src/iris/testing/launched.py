@@ -1,0 +1,193 @@
+# mypy: ignore-errors
+"""Kernels that scripts of launches run, and what each of them does in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import iris
+from iris.compiler.kernel import Kernel
+from iris.runtime.device import ArrayArgument, Device
+
+Array = npt.NDArray[Any]
+
+SIZE = 160  # elements of an array
+REFUSED = "refused"  # what a launch that fails says
+ROWS = 12  # arrays that as many streams write at a time
+
+
+@iris.kernel
+def shift(X, Out, n, number, B: iris.constexpr):
+    at = iris.program_id(0) * B + iris.arange(0, B)
+    iris.store(Out + at, iris.load(X + at, mask=at < n) + number, mask=at < n)
+
+
+def _shift(x, out, n, number, B):
+    out[:n] = x[:n] + np.float32(number)
+
+
+@iris.kernel
+def add(X, Y, Out, n, B: iris.constexpr):
+    at = iris.program_id(0) * B + iris.arange(0, B)
+    some = at < n
+    iris.store(Out + at, iris.load(X + at, mask=some) + iris.load(Y + at, mask=some), mask=some)
+
+
+def _add(x, y, out, n, B):
+    out[:n] = x[:n] + y[:n]
+
+
+@iris.kernel
+def reverse(X, Out, n, B: iris.constexpr):
+    at = iris.arange(0, B)
+    iris.store(Out + n - 1 - at, iris.load(X + at, mask=at < n), mask=at < n)
+
+
+def _reverse(x, out, n, B):
+    out[:n] = x[:n][::-1].copy()
+
+
+@iris.kernel
+def reload(X, Y, Out, n, B: iris.constexpr):
+    at = iris.program_id(0) * B + iris.arange(0, B)
+    iris.store(X + at, iris.load(Y + at, mask=at < n) + 1, mask=at < n)
+    iris.store(Out + at, iris.load(Y + at, mask=at < n), mask=at < n)
+
+
+def _reload(x, y, out, n, B):
+    x[:n] = y[:n] + 1
+    out[:n] = y[:n].copy()
+
+
+@iris.kernel
+def scale(X, Out, n, C: iris.constexpr, B: iris.constexpr):
+    at = iris.program_id(0) * B + iris.arange(0, B)
+    x = iris.load(X + at, mask=at < n) * C
+    iris.store(Out + at, x if isinstance(C, float) else -x, mask=at < n)
+
+
+def _scale(x, out, n, C, B):
+    out[:n] = x[:n] * np.float32(C if isinstance(C, float) else -C)
+
+
+@iris.kernel
+def window(X, Out, number):
+    x = iris.tile_load(X, 0, 0, 16, (16, 16))
+    iris.tile_store(Out, 0, 0, 16, x + number, (16, 16))
+
+
+def _window(x, out, number):
+    out[...] = x + np.float32(number)
+
+
+@iris.kernel
+def tally(Out, n, B: iris.constexpr):
+    at = iris.program_id(0) * B + iris.arange(0, B)
+    iris.atomic_add(Out + at % 8, 1, mask=at < n)
+
+
+def _tally(out, n, B):
+    np.add.at(out, np.arange(n) % 8, 1)
+
+
+@iris.kernel
+def numbers(Out, a, b, c, d):
+    iris.store(Out, a)
+    iris.store(Out + 1, b)
+    iris.store(Out + 2, c)
+    iris.store(Out + 3, d)
+
+
+def _numbers(out, *given):
+    out[:4] = [np.uint64(int(x) % 2**64).astype(np.int64) for x in given]
+
+
+@iris.kernel
+def refuse(Out, number):
+    program = iris.program_id(0)
+    iris.store(Out + program, -1.0)
+    iris.device_assert(program != number, REFUSED)
+
+
+def _refuse(out, number):
+    raise NotImplementedError("it fails")
+
+
+@iris.jit(static_argnames="number")
+def plus(x, number):
+    return x + np.float32(number)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A kernel, what it does in NumPy, and which of its parameters it writes."""
+
+    kernel: Kernel
+    meaning: Callable[..., None]
+    writes: tuple[int, ...]
+
+
+TRIED = {
+    one.kernel.function.name: one
+    for one in (
+        Tried(shift, _shift, (1,)),
+        Tried(add, _add, (2,)),
+        Tried(reverse, _reverse, (1,)),
+        Tried(reload, _reload, (0, 2)),
+        Tried(scale, _scale, (1,)),
+        Tried(window, _window, (1,)),
+        Tried(tally, _tally, (0,)),
+        Tried(numbers, _numbers, (0,)),
+        Tried(refuse, _refuse, (0,)),
+    )
+}
+
+
+def fresh() -> dict[str, Any]:
+    """The functions by their names, none of which has been compiled."""
+    kernels = {name: iris.kernel(one.kernel.function.function) for name, one in TRIED.items()}
+    return {**kernels, "plus": iris.jit(plus.function.function, static_argnames="number")}
+
+
+def arrays() -> dict[str, Array]:
+    """What is in arrays at first: floats, counts, numbers of 64 bits, and many of floats."""
+    floats = np.arange(SIZE, dtype=np.float32) % 13 - 3
+    return {
+        **{name: floats + number for number, name in enumerate("abcdef")},
+        "counts": np.zeros(8, np.int32),
+        "wide": np.zeros(4, np.int64),
+        **{f"rows[{number}]": np.zeros(SIZE, np.float32) for number in range(ROWS)},
+    }
+
+
+def host() -> Array:
+    """An array that stays on the host, of which launches are given slices."""
+    return np.arange(2 * SIZE, dtype=np.float32)
+
+
+def part(x: iris.Buffer, start: int, stop: int) -> ArrayArgument:
+    """Some elements of a Buffer of floats, as `copy_in` takes them."""
+    return replace(x.argument, offset=4 * start, shape=(stop - start,))
+
+
+def wait(stream: Any) -> None:
+    """Wait for a stream; launches of a device without streams are done."""
+    if stream is not None:
+        stream.synchronize()
+
+
+def buffers(device: Device) -> list[iris.Buffer]:
+    """`arrays` on a device."""
+    return [iris.asarray(array, device=device) for array in arrays().values()]
+
+
+def copied(x: iris.Buffer) -> Array:
+    """A copy by the device alone, which nothing has waited for."""
+    array = np.zeros(x.shape, np.float32)
+    x.device.copy_out(x.argument, array)
+    return array

@@ -1,0 +1,196 @@
+"""Random scripts of launches, as a hypothesis strategy.
+
+@given(launches.scripts())
+def test_my_device(script):
+    conforms(MyDevice(), script)
+
+A script is made of steps, each drawn from its own bytes: any may go without harm to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from iris.testing import steps
+from iris.testing.choices import Choices
+from iris.testing.launched import ROWS, SIZE
+from iris.testing.scripts import Script
+from iris.testing.steps import Argument, Buffer, Launch, Number, Slice, Step
+
+STEP_BYTES = 24
+SEEDS = 1 << 16
+
+# Kernels that steps launch on any arrays; and on one of their own.
+_KERNELS = ("shift", "add", "add", "reverse", "reload", "scale", "scale", "window")
+_SIZES = (SIZE, 100, 128, 20)
+_WIDTHS = (64, 256)
+_NUMBERS = (2.5, -1.0, 3, -0.0, -7)
+_CONSTANTS = ((0.0, -0.0), (1, 1.0), (1, True), (1.0, True))
+_OPTIONS = ((), (("num_simdgroups", 1),), (("num_simdgroups", 4),), (("fast_math", True),))
+_WIDE = (
+    (-3.0, True, 2**63 + 5, -7),
+    (True, -(2**40) - 1, False, 5.0),
+    (7, False, -9.0, 2**64 - 1),
+)
+_READS = ("{}.numpy()", "iris.to_numpy({})", "copied({})")
+
+
+def scripts(*, max_steps: int = 16) -> st.SearchStrategy[Script]:
+    """Scripts of some steps, and of reads of every array in the end.
+
+    @given(launches.scripts(max_steps=10))
+    def test_my_device(script):
+        conforms(MyDevice(), script)
+    """
+    step = st.binary(min_size=STEP_BYTES, max_size=STEP_BYTES)
+    # As steps of programs: hypothesis is not to try variants of a script.
+    drawn = st.lists(step, min_size=max_steps, max_size=max_steps, unique_by=lambda step: object())
+    return st.builds(_script, drawn, step, st.integers(0, SEEDS))
+
+
+def _script(drawn: Sequence[bytes], config: bytes, seed: int) -> Script:
+    few = _Few.drawn(Choices(config))
+    made = [
+        step
+        for number, data in enumerate(drawn)
+        for step in _Drawing(Choices(data), number, few).steps()
+    ]
+    names = [*"abcdef", "counts", "wide"]
+    if any(isinstance(step, steps.Spread) for step in made):
+        names += [f"rows[{number}]" for number in range(ROWS)]
+    first = seed % len(names)
+    reads = [steps.Read(Buffer(name)) for name in names[first:] + names[:first]]
+    return Script((*made, *reads, steps.ReadHost()), seed)
+
+
+@dataclass(frozen=True)
+class _Few:
+    """What the steps of a script choose from: of few things, they do more to each other, and more
+    of their kernels are compiled already."""
+
+    buffers: Sequence[Buffer]
+    streams: Sequence[int]
+    kernels: Sequence[str]
+    sizes: Sequence[int]
+    options: Sequence[Any]
+    constants: Sequence[Any]
+
+    @staticmethod
+    def drawn(choices: Choices) -> _Few:
+        return _Few(
+            [Buffer(name) for name in "abcdef"[: 2 + choices.below(5)]],
+            range(1 + choices.below(3)),
+            [choices.of(_KERNELS) for _ in range(4)],
+            [choices.of(_SIZES) for _ in range(2)],
+            [(), (), (), choices.of(_OPTIONS)],
+            choices.of(_CONSTANTS),
+        )
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """The steps that some bytes choose; their number is that of their failure, too."""
+
+    choices: Choices
+    number: int
+    few: _Few
+
+    def steps(self) -> Sequence[Step]:
+        kind = self.choices.below(32)
+        if kind < 15:
+            return [self.launch([self.buffer() for _ in "123"])]
+        if kind < 18:
+            return self.on_host()
+        return [self.other(kind)]
+
+    def other(self, kind: int) -> Step:
+        choices, buffer = self.choices, self.buffer()
+        match kind:
+            case 18 | 19:
+                return self.refuse()
+            case 20:
+                plus = steps.Plus(buffer, 2 + choices.below(2))
+                given = (plus, self.buffer(), Number(SIZE), Number(0.5))
+                return Launch("shift", given, 3, (("B", 64),))
+            case 21:
+                return steps.Prepare(self.launch([self.buffer() for _ in "123"]))
+            case 22:
+                return steps.Again(choices.of((1, 45)))
+            case 23:
+                return steps.Spread(buffer)
+            case 24 | 25:
+                return steps.CopyIn(buffer, self.number)
+            case 26:
+                return steps.CopyIn(buffer, self.number, 4, 20)
+            case 27:
+                return steps.Renew(buffer, self.number)
+            case 28:
+                return steps.Peek(buffer, choices.of((0, 5, SIZE - 1)))
+            case 29:
+                return steps.Synchronize() if choices.flag() else steps.WaitFor(buffer)
+            case 30:
+                return steps.Wait(choices.of(self.few.streams))
+            case _:
+                return steps.Read(buffer, choices.of(_READS))
+
+    def buffer(self) -> Buffer:
+        return self.choices.of(self.few.buffers)
+
+    def stream(self) -> int | None:
+        return self.choices.of((None, *self.few.streams))
+
+    def on_host(self) -> Sequence[Step]:
+        """A launch on slices of the array on the host, seldom on another device, too."""
+        arrays = [
+            Slice(self.choices.of((0, 3, 4, 24, 150)), self.choices.of((130, 20))) for _ in "123"
+        ]
+        launch = self.launch(arrays)
+        other = replace(launch, device="other", stream=None)
+        return self.choices.of(([launch], [launch, other], [other, launch]))
+
+    def launch(self, arrays: Sequence[Buffer] | Sequence[Slice]) -> Launch:
+        choices = self.choices
+        lengths = [array.size for array in arrays if isinstance(array, Slice)]
+        n = Number(min(*lengths, choices.of(self.few.sizes), SIZE))
+        # Programs of one grid run in no order, and arrays that overlap need one.
+        width = 256 if lengths else choices.of(_WIDTHS)
+        number, stream = Number(choices.of(_NUMBERS)), self.stream()
+        options = choices.of(self.few.options)
+        x, y, out = arrays
+        block = ("B", width)
+        grid = -(-SIZE // width)
+
+        def of(
+            kernel: str, *given: Argument, grid: int = grid, constants: Any = (block,)
+        ) -> Launch:
+            return Launch(kernel, given, grid, constants, options, stream)
+
+        if choices.below(10) == 9 and not lengths:
+            if choices.flag():
+                return of("tally", Buffer("counts"), n)
+            wide = [Number(value) for value in choices.of(_WIDE)]
+            return of("numbers", Buffer("wide"), *wide, grid=1, constants=())
+        match choices.of(self.few.kernels):
+            case "shift":
+                return of("shift", x, out, n, number)
+            case "add":
+                return of("add", x, y, out, n)
+            case "reverse":
+                return of("reverse", x, out, n, grid=1, constants=(("B", 256),))
+            case "reload":
+                return of("reload", x, y, out, n)
+            case "scale":
+                constant = choices.of(self.few.constants)
+                return of("scale", x, out, n, constants=(("C", constant), block))
+            case _:
+                whole = [replace(a, size=130) if isinstance(a, Slice) else a for a in (x, out)]
+                return of("window", *whole, number, grid=1, constants=())
+
+    def refuse(self) -> Launch:
+        out: Argument = Slice(0, SIZE) if self.choices.flag(4) else self.buffer()
+        given = (out, Number(self.number))
+        return Launch("refuse", given, 64, stream=self.stream(), number=self.number)

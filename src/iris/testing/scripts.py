@@ -1,0 +1,227 @@
+"""Scripts of what users do with a device, held against the same lines run one after the other.
+
+    conforms(device, script)
+
+What a script reads must be the same, to the bit; a launch that fails must be an error where the
+contract of `Device` says so, and nowhere else; and each launch must run what its kernel is compiled
+to when nothing has been compiled before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from iris.compiler.compilation import Compilation, entry_of, optimize
+from iris.errors import IrisError, ProgramError
+from iris.ir import to_text
+from iris.ir.core import Level
+from iris.runtime.device import Array, Device, Program
+from iris.runtime.devices import select
+from iris.testing import launched
+from iris.testing.faults import Wrong, doing
+from iris.testing.in_order import InOrder, Outcome
+from iris.testing.launched import ROWS
+from iris.testing.limit import limited
+from iris.testing.reduce import SECONDS
+from iris.testing.report import ending_test
+from iris.testing.steps import Step
+
+LIMIT = 20.0  # seconds that a script may take: most take 0.1
+
+_HEAD = """\
+import numpy as np
+import iris
+from iris.runtime.devices import select
+from iris.testing.launched import *
+
+device, other = select({device!r}), select({other!r})
+"""
+_ARRAYS = """\
+a, b, c, d, e, f, counts, wide, *rows = buffers(device)
+h = host()
+"""
+_START = f"""\
+{_ARRAYS}streams = [iris.stream(device) for _ in range({ROWS})]
+prepared = lambda: None
+device.shuffle({{seed}})
+"""
+
+
+def conforms(device: Device | str, script: Script, *, seconds: float = SECONDS) -> None:
+    """Asserts that a device does what the lines of a script do one after the other.
+
+        @given(launches.scripts())
+        def test_my_device(script):
+            conforms(MyDevice(), script)
+
+    The error shows the smallest script found in some seconds that goes wrong in the same way.
+    """
+    __tracebackhide__ = True
+    on = select(device)
+    wrong = fault(script, on)
+    if wrong is None:
+        return
+    kind = type(wrong.error)
+
+    def fails(smaller: Script) -> bool:
+        found = fault(smaller, on)
+        return found is not None and type(found.error) is kind
+
+    script = smallest(script, fails, seconds)
+    wrong = fault(script, on) or wrong
+    what = "" if kind is AssertionError else f"{kind.__name__}: "
+    raise ending_test(AssertionError)(
+        f"{wrong.doing}: {what}{wrong.error}\n\n{script.text(on)}"
+    ) from wrong.error
+
+
+def fault(script: Script, device: Device) -> Wrong | None:
+    """What goes wrong first."""
+    try:
+        with doing("the script"), limited(LIMIT):
+            script.run(device)
+    except Wrong as wrong:
+        return wrong
+    return None
+
+
+@dataclass(frozen=True)
+class Script:
+    """Steps, and a number that chooses an order where the device has a choice.
+
+    print(script.text(device))
+    """
+
+    steps: tuple[Step, ...]
+    seed: int = 0
+
+    @property
+    def start(self) -> str:
+        return _START.format(seed=self.seed)
+
+    def text(self, device: Device) -> str:
+        """Python that does on a device what the script does."""
+        head = _HEAD.format(device=device.name, other=_other(device).name)
+        return "\n".join([head + self.start, *[step.line for step in self.steps], ""])
+
+    def run(self, device: Device) -> None:
+        """Run the lines on a device; raises `Wrong` where one does what it does not in order."""
+        try:
+            with watched(device) as programs:
+                self._run(device, programs)
+        finally:
+            with suppress(IrisError):
+                device.synchronize()
+            device.shuffle(None)
+
+    def _run(self, device: Device, programs: list[Program]) -> None:
+        shown: list[Array] = []
+        names = {
+            **vars(launched),
+            **launched.fresh(),
+            "device": device,
+            "other": _other(device),
+            "print": lambda array: shown.append(np.array(array)),
+        }
+        exec(_code(self.start), names)
+        order = InOrder()
+        for number, step in enumerate(self.steps, start=1):
+            with doing(f"line {number}, {step.line}"):
+                shown.clear()
+                failure = _executed(step.line, names)
+                step.expect(order, Outcome(shown, failure))
+                if failure is None and step.lowered is not None:
+                    found, wanted = to_text(programs[-1].entry), _compiled(step.lowered, device)
+                    assert found == wanted, f"it runs what others are compiled to:\n\n{found}"
+
+
+@contextmanager
+def watched(device: Device) -> Iterator[list[Program]]:
+    """What a device is given to run, the latest last."""
+    programs: list[Program] = []
+
+    def noting(method: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(program: Program, *arguments: Any) -> Any:
+            programs.append(program)
+            return method(program, *arguments)
+
+        return noted
+
+    methods = {name: noting(getattr(device, name)) for name in ("launch", "run", "prepare")}
+    vars(device).update(methods)
+    try:
+        yield programs
+    finally:
+        for name in methods:
+            del vars(device)[name]
+
+
+@lru_cache(maxsize=1 << 12)
+def _compiled(lowered: str, device: Device) -> str:
+    """What a kernel is compiled to for a device if nothing was before: as text, of the line that
+    lowers it on Buffers and arrays as they are at first."""
+    names: dict[str, Any] = {**vars(launched), **launched.fresh(), "device": device}
+    exec(_code(_ARRAYS), names)
+    made = eval(_code(lowered, "eval"), names)
+    assert isinstance(made, Compilation)
+    level = device.accepts if isinstance(device.accepts, Level) else Level.METAL
+    return to_text(entry_of(optimize(made.traced, made.options.pipeline(level, device.target))))
+
+
+def _other(device: Device) -> Device:
+    """A device besides."""
+    return select("interp:metal" if device.name == "interp" else "interp")
+
+
+@lru_cache(maxsize=1 << 12)
+def _code(text: str, mode: str = "exec") -> CodeType:
+    return compile(text, "<script>", mode)
+
+
+def _executed(line: str, names: dict[str, Any]) -> int | None:
+    """Run a line; the number of the launch that has failed, if it raises that."""
+    try:
+        exec(_code(line), names)
+    except ProgramError as error:
+        if error.program is None or launched.REFUSED not in str(error):
+            raise
+        return error.program[0]
+    return None
+
+
+def smallest(script: Script, fails: Callable[[Script], bool], seconds: float) -> Script:
+    """The smallest script found in some seconds that still `fails`."""
+    end = time.monotonic() + seconds
+    better = True
+    while better:
+        better = False
+        for candidate in _smaller(script):
+            if time.monotonic() > end:
+                return script
+            if fails(candidate):
+                script, better = candidate, True
+                break
+    return script
+
+
+def _smaller(script: Script) -> Iterator[Script]:
+    """Scripts without some steps, first many of them, and with simpler ones."""
+    steps = script.steps
+    size = len(steps)
+    while size:
+        for start in range(0, len(steps), size):
+            yield replace(script, steps=steps[:start] + steps[start + size :])
+        size //= 2
+    if script.seed:
+        yield replace(script, seed=0)
+    for at, step in enumerate(steps):
+        for simpler in step.simpler():
+            yield replace(script, steps=(*steps[:at], simpler, *steps[at + 1 :]))

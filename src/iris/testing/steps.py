@@ -1,0 +1,347 @@
+"""Steps of a script: each is a line of Python, and what that does if all lines run in order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from iris.testing.in_order import NONE, Call, Cell, InOrder, Outcome, compare, failures_of
+from iris.testing.launched import ROWS, SIZE, TRIED
+
+
+class Argument:
+    """What a kernel is given: as Python, and as what it is in order."""
+
+    @property
+    def text(self) -> str:
+        raise NotImplementedError
+
+    def value(self, order: InOrder) -> Any:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Number(Argument):
+    number: float
+
+    @property
+    def text(self) -> str:
+        return repr(self.number)
+
+    def value(self, order: InOrder) -> Any:
+        return self.number
+
+
+@dataclass(frozen=True)
+class Buffer(Argument):
+    name: str
+
+    @property
+    def text(self) -> str:
+        return self.name
+
+    def value(self, order: InOrder) -> Cell:
+        return order.cells[self.name]
+
+
+@dataclass(frozen=True)
+class Slice(Argument):
+    """Elements of the array on the host."""
+
+    start: int
+    size: int
+
+    @property
+    def text(self) -> str:
+        return f"h[{self.start}:{self.start + self.size}]"
+
+    def value(self, order: InOrder) -> Any:
+        return order.host[self.start : self.start + self.size]
+
+
+@dataclass(frozen=True)
+class Plus(Argument):
+    """What a function of arrays returns."""
+
+    buffer: Buffer
+    number: int
+
+    @property
+    def text(self) -> str:
+        return f"plus({self.buffer.text}, {self.number})"
+
+    def value(self, order: InOrder) -> Cell:
+        cell = self.buffer.value(order)
+        return replace(cell, data=cell.data + np.float32(self.number))
+
+
+class Step:
+    """A line of a script."""
+
+    #: What lowers the kernel that the line has launched, as Python.
+    lowered: str | None = None
+
+    @property
+    def line(self) -> str:
+        raise NotImplementedError
+
+    def expect(self, order: InOrder, outcome: Outcome) -> None:
+        """Do in order what the line does, and check what came of it."""
+        raise NotImplementedError
+
+    def simpler(self) -> Iterator[Step]:
+        """Steps to try in place of this one."""
+        return iter(())
+
+
+class Quiet(Step):
+    """A step that shows nothing and raises nothing."""
+
+    def expect(self, order: InOrder, outcome: Outcome) -> None:
+        assert outcome.failure is None, "it raises the failure of a launch, which others ask for"
+        self.change(order)
+
+    def change(self, order: InOrder) -> None:
+        """Do in order what the line does."""
+
+
+@dataclass(frozen=True)
+class Launch(Step):
+    """`options` are those of the compiler; `number` is that of a launch that fails."""
+
+    kernel: str
+    arguments: tuple[Argument, ...]
+    grid: int
+    constants: tuple[tuple[str, Any], ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
+    stream: int | None = None
+    device: str = "device"
+    number: int | None = None
+
+    @property
+    def line(self) -> str:
+        return f"{self.kernel}[{self.grid}]({self.given}{self.where})"
+
+    @property
+    def given(self) -> str:
+        named = [f"{name}={value!r}" for name, value in (*self.constants, *self.options)]
+        return ", ".join([*[argument.text for argument in self.arguments], *named])
+
+    @property
+    def where(self) -> str:
+        stream = "" if self.stream is None else f", stream=streams[{self.stream}]"
+        return f", device={self.device}{stream}"
+
+    @property
+    def lowered(self) -> str | None:  # type: ignore[override]
+        is_plain = not any(isinstance(argument, Plus) for argument in self.arguments)
+        if self.device != Launch.device or not is_plain:
+            return None
+        # Which Buffers of a kind they are makes no difference: so there are fewer texts.
+        names: dict[str, str] = {}
+        given = re.sub(
+            r"\b[a-f]\b", lambda m: names.setdefault(m[0], "abcdef"[len(names)]), self.given
+        )
+        return f"{self.kernel}.lower({given}, grid={self.grid}, device=device)"
+
+    def call(self, order: InOrder) -> Call:
+        values = [argument.value(order) for argument in self.arguments]
+        own = NONE if self.number is None else frozenset([self.number])
+        return Call(TRIED[self.kernel], values, dict(self.constants), own)
+
+    def expect(self, order: InOrder, outcome: Outcome) -> None:
+        order.launch(self.call(order), outcome.failure)
+
+    def simpler(self) -> Iterator[Step]:
+        if self.options:
+            yield replace(self, options=())
+        if self.stream is not None:
+            yield replace(self, stream=None)
+
+
+@dataclass(frozen=True)
+class Prepare(Quiet):
+    launch: Launch
+
+    @property
+    def line(self) -> str:
+        one = self.launch
+        return f"prepared = {one.kernel}.prepare({one.given}, grid={one.grid}{one.where})"
+
+    def change(self, order: InOrder) -> None:
+        order.prepared = self.launch.call(order)
+
+
+@dataclass(frozen=True)
+class Again(Step):
+    """Run the prepared launch, if there is one."""
+
+    times: int
+
+    @property
+    def line(self) -> str:
+        return "prepared()" if self.times == 1 else f"for _ in range({self.times}): prepared()"
+
+    def expect(self, order: InOrder, outcome: Outcome) -> None:
+        if order.prepared is not None:
+            order.launch(order.prepared, outcome.failure, self.times)
+
+    def simpler(self) -> Iterator[Step]:
+        if self.times > 1:
+            yield Again(1)
+
+
+@dataclass(frozen=True)
+class Spread(Step):
+    """Many streams read a Buffer."""
+
+    buffer: Buffer
+
+    @property
+    def line(self) -> str:
+        launch = f"shift[3]({self.buffer.text}, row, {SIZE}, 1.0, B=64, stream=stream)"
+        return f"for stream, row in zip(streams, rows): {launch}"
+
+    def expect(self, order: InOrder, outcome: Outcome) -> None:
+        rows = [Buffer(f"rows[{number}]") for number in range(ROWS)]
+        if outcome.failure is None:
+            for row in rows:
+                arguments = (self.buffer, row, Number(SIZE), Number(1.0))
+                Launch("shift", arguments, 3, (("B", 64),)).expect(order, outcome)
+            return
+        written = [row.value(order) for row in rows]
+        given = failures_of([self.buffer.value(order), *written])
+        order.tell(outcome.failure, given)
+        for cell in written:
+            cell.fail(given, doubtful=True)
+
+
+@dataclass(frozen=True)
+class CopyIn(Quiet):
+    """Write some elements of a Buffer, or all."""
+
+    buffer: Buffer
+    number: int
+    start: int = 0
+    size: int = SIZE
+
+    @property
+    def line(self) -> str:
+        to = f"part({self.buffer.text}, {self.start}, {self.start + self.size})"
+        return f"device.copy_in({to}, np.full({self.size}, {self.number}, np.float32))"
+
+    def change(self, order: InOrder) -> None:
+        cell = self.buffer.value(order)
+        cell.data[self.start : self.start + self.size] = self.number
+        if self.size == SIZE:
+            cell.mend()
+
+
+@dataclass(frozen=True)
+class Renew(Quiet):
+    """Put another Buffer in place of one that launches may still use."""
+
+    buffer: Buffer
+    number: int
+
+    @property
+    def line(self) -> str:
+        array = f"np.full({SIZE}, {self.number}, np.float32)"
+        return f"{self.buffer.text} = iris.asarray({array}, device=device)"
+
+    def change(self, order: InOrder) -> None:
+        order.cells[self.buffer.name] = Cell(np.full(SIZE, self.number, np.float32))
+
+
+@dataclass(frozen=True)
+class Read(Step):
+    """Show a Buffer, by a function or method of it."""
+
+    buffer: Buffer
+    how: str = "{}.numpy()"
+
+    @property
+    def line(self) -> str:
+        return f"print({self.how.format(self.buffer.text)})"
+
+    def expect(self, order: InOrder, outcome: Outcome) -> None:
+        order.read(self.buffer.value(order), outcome)
+
+    def simpler(self) -> Iterator[Step]:
+        if self.how != Read.how:
+            yield Read(self.buffer)
+
+
+@dataclass(frozen=True)
+class Peek(Step):
+    """Show one element of a Buffer."""
+
+    buffer: Buffer
+    index: int
+
+    @property
+    def line(self) -> str:
+        return f"print({self.buffer.text}.peek({self.index}))"
+
+    def expect(self, order: InOrder, outcome: Outcome) -> None:
+        cell = self.buffer.value(order)
+        order.read(cell, outcome, cell.data[self.index : self.index + 1])
+
+
+@dataclass(frozen=True)
+class ReadHost(Quiet):
+    """Show the array on the host."""
+
+    @property
+    def line(self) -> str:
+        return "print(h)"
+
+    def expect(self, order: InOrder, outcome: Outcome) -> None:
+        super().expect(order, outcome)
+        for shown in outcome.shown:
+            compare(order.host, shown)
+
+
+@dataclass(frozen=True)
+class WaitFor(Step):
+    """Wait for what uses a Buffer."""
+
+    buffer: Buffer
+
+    @property
+    def line(self) -> str:
+        return f"device.synchronize({self.buffer.text}.argument.memory)"
+
+    def expect(self, order: InOrder, outcome: Outcome) -> None:
+        order.read(self.buffer.value(order), outcome)
+
+
+@dataclass(frozen=True)
+class Wait(Quiet):
+    """Wait for a stream."""
+
+    stream: int
+
+    @property
+    def line(self) -> str:
+        return f"wait(streams[{self.stream}])"
+
+
+@dataclass(frozen=True)
+class Synchronize(Step):
+    """Wait for everything."""
+
+    @property
+    def line(self) -> str:
+        return "device.synchronize()"
+
+    def expect(self, order: InOrder, outcome: Outcome) -> None:
+        if outcome.failure is None:
+            assert not order.untold, "it raises no error, and nobody was told of a failed launch"
+        else:
+            order.tell(outcome.failure, order.untold)
+        order.untold.clear()
