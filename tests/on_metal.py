@@ -32,15 +32,13 @@ SEEDS = (0, 1, 2, 3, 4) if METAL == "softmetal" else (0,)
 def library() -> ctypes.CDLL:
     """The functions of softmetal that are not Metal's."""
     made = ctypes.CDLL(str(build.library()))
-    made.softmetal_set_seed.argtypes = [ctypes.c_ulong]
     made.softmetal_reports.restype = ctypes.c_char_p
     return made
 
 
 def order(number: int) -> None:
     """Choose the order of threads; a real GPU has its own."""
-    if METAL == "softmetal":
-        library().softmetal_set_seed(number)
+    select(METAL).shuffle(number)
 
 
 class OnMetal(EveryLevel):

@@ -19,20 +19,23 @@ from iris.testing.fixpoint import idempotent, terminates
 from iris.testing.fusing import fuses
 from iris.testing.levels import agree
 from iris.testing.oracles import all_preserve, preserves, roundtrips
+from iris.testing.scripts import conforms
 from iris.testing.simdgroups import interleaves, orders
 from iris.testing.texts import runs_alike
 
 if TYPE_CHECKING:
-    from iris.testing import programs
+    from iris.testing import launches, programs
     from iris.testing.programs import pipelines
 
 __all__ = [
     "agree",
     "all_preserve",
+    "conforms",
     "equivalent",
     "fuses",
     "idempotent",
     "interleaves",
+    "launches",
     "orders",
     "pipelines",
     "preserves",
@@ -47,6 +50,6 @@ def __getattr__(name: str) -> Any:
     # Opened when first used, for hypothesis may not be there.
     if name == "pipelines":
         return import_module("iris.testing.programs").pipelines
-    if name == "programs":
-        return import_module("iris.testing.programs")
+    if name in ("launches", "programs"):
+        return import_module(f"iris.testing.{name}")
     raise AttributeError(f"module 'iris.testing' has no attribute {name!r}")

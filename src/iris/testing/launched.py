@@ -82,7 +82,9 @@ def window(X, Out, number):
 
 
 def _window(x, out, number):
-    out[...] = x + np.float32(number)
+    tile = np.zeros(256, np.float32)
+    tile[: x.size] = x
+    out[...] = tile[: out.size] + np.float32(number)
 
 
 @iris.kernel

@@ -35,6 +35,7 @@ _WIDE = (
     (-3.0, True, 2**63 + 5, -7),
     (True, -(2**40) - 1, False, 5.0),
     (7, False, -9.0, 2**64 - 1),
+    (False, True, True, -11),
 )
 _READS = ("{}.numpy()", "iris.to_numpy({})", "copied({})")
 
@@ -144,15 +145,18 @@ class _Drawing:
         return self.choices.of((None, *self.few.streams))
 
     def on_host(self) -> Sequence[Step]:
-        """A launch on slices of the array on the host, seldom on another device, too."""
-        arrays = [
-            Slice(self.choices.of((0, 3, 4, 24, 150)), self.choices.of((130, 20))) for _ in "123"
-        ]
-        launch = self.launch(arrays)
+        """A launch on slices of the array on the host, seldom with a Buffer, or on another device,
+        too."""
+        starts, lengths = (0, 3, 4, 24, 150), (130, 20)
+        slices = [Slice(self.choices.of(starts), self.choices.of(lengths)) for _ in "123"]
+        which = self.choices.below(8)
+        if which < 3:
+            return [self.launch([*slices[:which], self.buffer(), *slices[which + 1 :]])]
+        launch = self.launch(slices)
         other = replace(launch, device="other", stream=None)
         return self.choices.of(([launch], [launch, other], [other, launch]))
 
-    def launch(self, arrays: Sequence[Buffer] | Sequence[Slice]) -> Launch:
+    def launch(self, arrays: Sequence[Buffer | Slice]) -> Launch:
         choices = self.choices
         lengths = [array.size for array in arrays if isinstance(array, Slice)]
         n = Number(min(*lengths, choices.of(self.few.sizes), SIZE))
@@ -187,8 +191,7 @@ class _Drawing:
                 constant = choices.of(self.few.constants)
                 return of("scale", x, out, n, constants=(("C", constant), block))
             case _:
-                whole = [replace(a, size=130) if isinstance(a, Slice) else a for a in (x, out)]
-                return of("window", *whole, number, grid=1, constants=())
+                return of("window", x, out, number, grid=1, constants=())
 
     def refuse(self) -> Launch:
         out: Argument = Slice(0, SIZE) if self.choices.flag(4) else self.buffer()

@@ -10,9 +10,9 @@ to when nothing has been compiled before.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import Any
@@ -77,9 +77,9 @@ def conforms(device: Device | str, script: Script, *, seconds: float = SECONDS) 
 
     script = smallest(script, fails, seconds)
     wrong = fault(script, on) or wrong
-    what = "" if kind is AssertionError else f"{kind.__name__}: "
+    error = "" if kind is AssertionError else f"{kind.__name__}: "
     raise ending_test(AssertionError)(
-        f"{wrong.doing}: {what}{wrong.error}\n\n{script.text(on)}"
+        f"{wrong.doing}: {error}{wrong.error}\n\n{script.text(on)}"
     ) from wrong.error
 
 
@@ -198,30 +198,32 @@ def _executed(line: str, names: dict[str, Any]) -> int | None:
 
 
 def smallest(script: Script, fails: Callable[[Script], bool], seconds: float) -> Script:
-    """The smallest script found in some seconds that still `fails`."""
+    """The smallest script found in some seconds that still `fails`: steps are left out, first many
+    at a time, and made simpler."""
     end = time.monotonic() + seconds
-    better = True
-    while better:
-        better = False
-        for candidate in _smaller(script):
-            if time.monotonic() > end:
-                return script
-            if fails(candidate):
-                script, better = candidate, True
-                break
-    return script
 
+    def attempt(steps: Sequence[Step], seed: int) -> bool:
+        """Whether the script still fails with some steps, which then are its own."""
+        nonlocal script
+        candidate = Script(tuple(steps), seed)
+        if candidate == script or time.monotonic() > end or not fails(candidate):
+            return False
+        script = candidate
+        return True
 
-def _smaller(script: Script) -> Iterator[Script]:
-    """Scripts without some steps, first many of them, and with simpler ones."""
-    steps = script.steps
-    size = len(steps)
+    size = len(script.steps)
     while size:
-        for start in range(0, len(steps), size):
-            yield replace(script, steps=steps[:start] + steps[start + size :])
+        start = 0
+        while start < len(script.steps):
+            before, after = script.steps[:start], script.steps[start + size :]
+            if not attempt([*before, *after], script.seed):
+                start += size
         size //= 2
-    if script.seed:
-        yield replace(script, seed=0)
-    for at, step in enumerate(steps):
-        for simpler in step.simpler():
-            yield replace(script, steps=(*steps[:at], simpler, *steps[at + 1 :]))
+    attempt(script.steps, 0)
+    for at in range(len(script.steps)):
+        while any(
+            attempt([*script.steps[:at], simpler, *script.steps[at + 1 :]], script.seed)
+            for simpler in script.steps[at].simpler()
+        ):
+            pass
+    return script

@@ -1,0 +1,214 @@
+"""Scripts of launches: devices do what the lines do one after the other, and wrong ones do not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from iris.compiler import kernel
+from iris.errors import IrisError
+from iris.runtime.device import ArrayArgument, Grid, Program
+from iris.runtime.devices import select
+from iris.runtime.interpreters import Interpreter
+from iris.runtime.metal import Metal
+from iris.testing import conforms, launched, launches, steps
+from iris.testing.scripts import Script, fault
+from iris.testing.steps import Buffer, Launch, Number, Read, Slice, Step
+from on_metal import METAL, library
+from support import counts
+
+a, b, c = (Buffer(name) for name in "abc")
+BLOCK = (("B", 256),)
+
+
+def shift(x: steps.Argument, out: steps.Argument, number: float = 5.0, **named: Any) -> Launch:
+    return Launch("shift", (x, out, Number(20), Number(number)), 1, BLOCK, **named)
+
+
+def refuse(out: Buffer, number: int) -> Launch:
+    return Launch("refuse", (out, Number(number)), 64, number=number)
+
+
+# Devices that do what they must.
+
+
+@settings(max_examples=counts(40, 1000))
+@given(launches.scripts())
+def test_the_interpreter_conforms(script: Script) -> None:
+    conforms("interp", script)
+
+
+@settings(max_examples=counts(10, 300))
+@given(launches.scripts())
+def test_the_interpreter_of_metal_ir_conforms(script: Script) -> None:
+    conforms("interp:metal", script)
+
+
+@pytest.mark.metal
+@settings(max_examples=counts(60, 10_000))
+@given(launches.scripts())
+def test_metal_conforms(script: Script) -> None:
+    conforms(METAL, script)
+    if METAL == "softmetal":
+        reports = library().softmetal_reports()
+        assert not reports, reports.decode()
+
+
+@pytest.mark.parametrize("name", sorted({*launched.TRIED} - {"refuse"}))
+def test_a_kernel_means_what_it_does(name: str) -> None:
+    named = {"X": "a", "Y": "b", "Out": "c", "n": 100, "number": 2.5, "B": 256, "C": -0.0}
+    named |= {"a": -3.0, "b": True, "c": 2**63 + 5, "d": -7}
+    tried = launched.TRIED[name]
+    parameters = tried.kernel.function.names
+    arrays = launched.arrays()
+    if name in ("tally", "numbers"):
+        named["Out"] = "counts" if name == "tally" else "wide"
+    found = [arrays[named[p]].copy() if p in ("X", "Y", "Out") else named[p] for p in parameters]
+    expected = [value.copy() if isinstance(value, np.ndarray) else value for value in found]
+    tried.kernel[1](*found, device="interp")
+    tried.meaning(*expected)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# What is drawn.
+
+
+def test_every_step_and_kernel_is_drawn() -> None:
+    kinds: Counter[str] = Counter()
+
+    @settings(max_examples=150)
+    @given(launches.scripts())
+    def draw(script: Script) -> None:
+        for step in script.steps:
+            kinds[type(step).__name__] += 1
+            if isinstance(step, Launch):
+                kinds.update([step.kernel, step.device, *[n for n, _ in step.options]])
+                kinds.update([type(argument).__name__ for argument in step.arguments])
+
+    draw()
+    known = [one for one in vars(steps).values() if isinstance(one, type)]
+    wanted = {one.__name__ for one in known if issubclass(one, (Step, steps.Argument))}
+    wanted -= {"Step", "Argument", "Quiet"}
+    wanted |= {*launched.TRIED, "other", "num_simdgroups", "fast_math"}
+    assert {name for name in wanted if kinds[name] < 5} == set()
+
+
+def test_a_script_can_be_run_as_python(capsys: pytest.CaptureFixture[str]) -> None:
+    device = select("interp")
+    script = Script((shift(a, b, 0.25), steps.Peek(b, 0), steps.Spread(b), steps.Wait(1)))
+    exec(script.text(device), {})
+    assert capsys.readouterr().out == "-2.75\n"
+    script.run(device)
+
+
+# Devices that do not.
+
+
+class Wrong(Interpreter):
+    """The interpreter with something wrong: what it is given, or when it runs."""
+
+    def launch(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None
+    ) -> None:
+        super().launch(program, grid, [self.changed(one) for one in arguments], stream)
+
+    def changed(self, argument: Any) -> Any:
+        return argument
+
+
+class FromTheStart(Wrong):
+    def changed(self, argument: Any) -> Any:
+        return replace(argument, offset=0) if isinstance(argument, ArrayArgument) else argument
+
+
+class WithoutErrors(Interpreter):
+    def launch(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Any = None
+    ) -> None:
+        try:
+            super().launch(program, grid, arguments, stream)
+        except IrisError:
+            for argument in arguments:
+                if isinstance(argument, ArrayArgument):
+                    argument.memory.failure = None
+
+
+NOISE = (
+    steps.CopyIn(c, 7),
+    shift(c, c, options=(("num_simdgroups", 4),)),
+    steps.WaitFor(c),
+    Read(c),
+)
+
+
+@pytest.mark.parametrize(
+    ("device", "script", "message", "lines"),
+    [
+        (
+            FromTheStart(),
+            (shift(Slice(0, 130), Slice(24, 20)), steps.ReadHost()),
+            r"line 2, print\(h\): in order, elements 22 to 26 were 22.0, 23.0, 5.0, 6.0, 7.0 and",
+            ["shift[1](h[0:130], h[24:44], 20, 5.0, B=256, device=device)", "print(h)"],
+        ),
+        (
+            WithoutErrors(),
+            (refuse(a, 5), shift(a, b), Read(b, "iris.to_numpy({})")),
+            r"line 3, print\(b.numpy\(\)\): it raises no error",
+            [
+                "refuse[64](a, 5, device=device)",
+                "shift[1](a, b, 20, 5.0, B=256, device=device)",
+                "print(b.numpy())",
+            ],
+        ),
+        (
+            WithoutErrors(),
+            (refuse(a, 5), steps.Synchronize()),
+            r"line 2, device.synchronize\(\): it raises no error",
+            ["refuse[64](a, 5, device=device)", "device.synchronize()"],
+        ),
+    ],
+    ids=["offset", "error", "untold"],
+)
+def test_a_wrong_device_is_shown_by_few_lines(
+    device: Interpreter, script: Sequence[Step], message: str, lines: list[str]
+) -> None:
+    with pytest.raises(AssertionError, match=message) as caught:
+        conforms(device, Script((*NOISE, *script, *NOISE), 3))
+    shown = str(caught.value).split("device.shuffle(0)\n")[1].splitlines()[1:]
+    assert shown == lines
+
+
+def test_what_another_constant_was_compiled_to_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "_exactly", lambda value: value)
+    scales = [Launch("scale", (a, b, Number(20)), 1, (("C", zero), *BLOCK)) for zero in (0.0, -0.0)]
+    with pytest.raises(AssertionError, match=r"line 2, scale.*it runs what others are compiled to"):
+        conforms("interp", Script((*NOISE, *scales)))
+
+
+@pytest.mark.softmetal
+def test_a_missing_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_once(self: Metal, source: ArrayArgument, array: Any) -> None:
+        array[...] = self.view(source)
+
+    monkeypatch.setattr(Metal, "copy_out", at_once)
+    script = Script((*NOISE, shift(a, b), Read(b, "copied({})"), *NOISE))
+    with pytest.raises(AssertionError, match=r"line 2, print\(copied\(b\)\): in order, "):
+        conforms("softmetal", script)
+
+
+@pytest.mark.softmetal
+def test_launches_that_nothing_orders_are_shuffled(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = select("softmetal")
+    assert isinstance(device, Metal)
+    monkeypatch.setattr(device.messages, "barrier", lambda encoder, scope: None)
+    script = Script((shift(a, b), shift(b, c), Read(c)))
+    found = [fault(replace(script, seed=seed), device) for seed in range(8)]
+    assert found[0] is None  # in the order of the lines
+    assert any(found)
