@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": ALL,
     "iris": ALL - {"testing", "tools"},
 }
-THIRD_PARTY = {"testing": {"numpy", "hypothesis"}, "runtime": {"numpy", "ml_dtypes"}}
+THIRD_PARTY = {"testing": {"numpy", "hypothesis", "z3"}, "runtime": {"numpy", "ml_dtypes"}}
 # The reporter, which writes a reproducer and raises again; a call of the user's grid function.
 MAY_CATCH_ALL = {"passes/manager.py": 1, "compiler/kernel.py": 1}
 

@@ -19,11 +19,11 @@ from hypothesis.strategies import SearchStrategy, integers
 
 # What a level's own bugs are looked for with, the quickest first.
 ORDER = {
-    "tile": ("passes", "masks", "agree", "sources"),
+    "tile": ("passes", "masks", "agree", "sources", "proofs"),
     "lowering": ("agree", "texts"),
     "metal": ("agree", "texts"),
     "text": ("texts", "graph-texts"),
-    "graph": ("graph-passes", "graph-kernels"),
+    "graph": ("graph-passes", "graph-kernels", "proofs"),
     "runtime": ("launches", "conformance"),
 }
 TOGETHER = 10  # programs in one text: a compiler takes long to start
@@ -171,6 +171,18 @@ def conformance(hunt: Hunt) -> None:
     hunt.each(integers(), check)
 
 
+def proofs(hunt: Hunt) -> None:
+    from iris.ir.types import DTYPES
+    from iris.passes import PASSES
+    from iris.testing import proves_rewrites
+
+    passes = [PASSES[name]() for name in ("fold", "canonicalize", "simplify")]
+    dtypes = [DTYPES[name] for name in ("bool", "i8", "u8", "f16", "bf16", "i16", "i32", "u32")]
+    pairs = [(pass_, dtype) for dtype in dtypes for pass_ in passes]
+    hunt.examples = min(hunt.examples, len(pairs))
+    hunt.each(integers(), lambda number: proves_rewrites(*pairs[hunt.done - 1]))
+
+
 ORACLES: dict[str, Callable[[Hunt], None]] = {
     "passes": passes,
     "masks": masks,
@@ -182,6 +194,7 @@ ORACLES: dict[str, Callable[[Hunt], None]] = {
     "graph-texts": graph_texts,
     "launches": launches,
     "conformance": conformance,
+    "proofs": proofs,
 }
 
 

@@ -7,8 +7,9 @@
     def test_my_pass(program):
         preserves(MyPass(), program)
 
-Random programs need hypothesis: `pip install "iris-metal[testing]"`. What devices must do is in
-`iris.testing.conformance`, which does not.
+Random programs need hypothesis: `pip install "iris-metal[testing]"`. Proofs of
+more than 18 bits need z3: `pip install z3-solver`. What devices must do is in
+`iris.testing.conformance`, which needs neither.
 """
 
 from importlib import import_module
@@ -19,6 +20,8 @@ from iris.testing.fixpoint import idempotent, terminates
 from iris.testing.fusing import fuses
 from iris.testing.levels import agree
 from iris.testing.oracles import all_preserve, preserves, roundtrips
+from iris.testing.proofs import proves
+from iris.testing.rewrites import proves_rewrites
 from iris.testing.scripts import conforms
 from iris.testing.simdgroups import interleaves, orders
 from iris.testing.texts import runs_alike
@@ -40,6 +43,8 @@ __all__ = [
     "pipelines",
     "preserves",
     "programs",
+    "proves",
+    "proves_rewrites",
     "roundtrips",
     "runs_alike",
     "terminates",
