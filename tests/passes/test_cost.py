@@ -448,3 +448,11 @@ def test_lowered_kernels_are_what_is_estimated() -> None:
     lowered = kernel.lower(*arguments, grid=grid, **named)
     sizes = Sizes((8, 1, 1), {"X": (8, 1024), "Out": (8, 1024), "N": 1024})
     assert lowered.estimate == estimate(entry_of(lowered.stages[-1].module), sizes)
+
+
+def test_a_launch_of_no_programs_takes_no_time() -> None:
+    kernel, _, arguments, named = LAUNCHES["softmax"]
+    lowered = kernel.lower(*arguments, grid=8, **named)
+    function = entry_of(lowered.stages[-1].module)
+    for chip in estimate(function, Sizes((0, 1, 1))).chips:
+        assert chip.milliseconds == 0

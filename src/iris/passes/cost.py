@@ -521,7 +521,8 @@ def _on_chip(
 ) -> OnChip:
     core, line = chip.core, GPU.line_bytes
     each = ceil(sizes.programs / chip.cores)  # programs that a core runs, one after the other
-    together = min(held, each * simdgroups)  # simdgroups
+    # Simdgroups; a launch of no programs takes no time, but each would be on a core.
+    together = min(held, max(each, 1) * simdgroups)
     spent = {
         "alu": sum(n / core.rates[part] for part, n in counts.work.items()),
         "matrix": counts.mmas * core.mma_cycles / core.schedulers,

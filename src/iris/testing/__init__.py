@@ -21,6 +21,7 @@ from iris.testing.fusing import fuses
 from iris.testing.levels import agree
 from iris.testing.oracles import all_preserve, preserves, roundtrips
 from iris.testing.proofs import proves
+from iris.testing.quality import cheaper, keeps
 from iris.testing.rewrites import proves_rewrites
 from iris.testing.scripts import conforms
 from iris.testing.simdgroups import interleaves, orders
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
 __all__ = [
     "agree",
     "all_preserve",
+    "cheaper",
     "conforms",
     "equivalent",
     "fuses",
     "idempotent",
     "interleaves",
+    "keeps",
     "launches",
     "orders",
     "pipelines",
