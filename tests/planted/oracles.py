@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis.strategies import SearchStrategy, integers
+from hypothesis.strategies import SearchStrategy, integers, one_of, sampled_from, tuples
 
 # What a level's own bugs are looked for with, the quickest first.
 ORDER = {
@@ -95,21 +95,26 @@ def passes(hunt: Hunt) -> None:
     from iris.testing import all_preserve, programs
 
     several = [*programs.GENERIC, "recover-blocks", f"{TILE_PIPELINE},split-interior,licm,dce"]
-    hunt.each(programs.tile(), partial(all_preserve, several))
+    hunt.each(programs.tile(), partial(all_preserve, several, seconds=0))
 
 
 def masks(hunt: Hunt) -> None:
     from iris.compiler.compilation import TILE_PIPELINE
     from iris.testing import preserves, programs
 
-    hunt.each(programs.tile(masked=True), partial(preserves, TILE_PIPELINE))
+    hunt.each(programs.tile(masked=True), partial(preserves, TILE_PIPELINE, seconds=0))
 
 
 def agree(hunt: Hunt) -> None:
     from iris.testing import programs
     from iris.testing.levels import agree
 
-    hunt.each(programs.tile(masked=True), agree)
+    def check(drawn: tuple[Any, int, int]) -> None:
+        program, simdgroups, interleaving = drawn
+        agree(program, simdgroups=[simdgroups], interleavings=[interleaving], seconds=0)
+
+    drawn = one_of(programs.tile(masked=True), programs.tile(masked=True, rounding=True))
+    hunt.each(tuples(drawn, sampled_from((1, 4, 2, 8)), integers(0, 3)), check)
 
 
 def sources(hunt: Hunt) -> None:
@@ -130,7 +135,7 @@ def graph_passes(hunt: Hunt) -> None:
     from iris.testing import all_preserve, programs
 
     several = [*programs.GENERIC, "simplify", GRAPH_PIPELINE]
-    hunt.each(programs.graph(), partial(all_preserve, several))
+    hunt.each(programs.graph(), partial(all_preserve, several, seconds=0))
 
 
 def graph_kernels(hunt: Hunt) -> None:

@@ -6,7 +6,8 @@ from math import prod
 from typing import NamedTuple
 
 from iris.ir import math, tile
-from iris.ir.core import Value
+from iris.ir.core import Op, Value
+from iris.ir.literal import Number
 from iris.ir.math import Predicate
 from iris.ir.types import ElementType, Tile, bool_, i32, i64
 from iris.testing.choices import Choices
@@ -45,6 +46,26 @@ def place(
     found = Place(memory, shape, *_place(draft, memory, shape, choices, distinct), distinct)
     draft.places.append(found)
     return found
+
+
+def read(draft: TileDraft, found: Place, choices: Choices, other: Number | None = None) -> Value:
+    """What stands at a place, with a number or anything else where the mask is off."""
+    pointer, offset, mask = found.memory.pointer, found.offset, found.mask
+    op: Op
+    if mask is not None and draft.masked and choices.flag():
+        op = tile.MaskedLoad(pointer, offset, mask)
+    elif mask is None:
+        op = tile.Load(pointer, offset)
+    else:
+        type_ = found.type
+        filler = draft.like(type_, choices) if other is None else draft.constant(other, type_)
+        op = tile.Load(pointer, offset, mask, filler)
+    draft.add(op)
+    return op.results[0]
+
+
+def write(draft: TileDraft, found: Place, value: Value) -> None:
+    draft.builder.insert(tile.Store(found.memory.pointer, found.offset, value, found.mask))
 
 
 def revisit(draft: TileDraft, choices: Choices, *, distinct: bool) -> Place | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from math import inf, nan
+from math import inf, nan, prod
 from typing import ClassVar
 
 from iris.ir import math
@@ -48,6 +48,7 @@ class Draft:
         dtypes: Sequence[DType],
         *,
         fast_math: bool = False,
+        rounding: bool = False,
     ):
         self.steps = list(steps)[::-1]
         self.func = Func("program", self.level, fast_math=fast_math)
@@ -56,6 +57,7 @@ class Draft:
         self.memo: dict[object, Value] = {}
         self.recipes: list[Recipe] = []
         self.bounds: Bounds = {}
+        self.rounding = rounding  # whether sums of floats may be rounded
         self.depth = 0
         self.choices = choices
         self.all_dtypes = tuple(dtypes)
@@ -214,9 +216,11 @@ class Draft:
 
     def exact(self, value: Value, most: int, needed: int) -> Value:
         """Floats made into integers so small that they may be added up in any order: the value
-        itself if it is known to be no greater than `needed`, else cut to `most`."""
+        itself if it is known to be no greater than `needed`, else cut to `most`.  With `rounding`,
+        the value as it is."""
         type_ = element_type(value.type)
-        if not type_.element.is_float or self.bounds.get(value, inf) <= needed:
+        is_exact = not type_.element.is_float or self.bounds.get(value, inf) <= needed
+        if self.rounding or is_exact:
             return value
         value = self.clamped(self.put(math.Round(value)), -most, most)
         self.bounds[value] = most
@@ -228,11 +232,20 @@ class Draft:
         style = choices.below(3)
         if style == 2:
             return Array(dtype, shape, data=tuple([encode(n, dtype) for n in odd_numbers(dtype)]))
-        if style == 1 and dtype.is_float:
-            return Array(dtype, shape, self.seed, (-2.0, 2.0))
+        if dtype.is_float and (style == 1 or self.rounding):
+            low = choices.of((0.0, -2.0))
+            return Array(dtype, shape, self.seed, (low, 2.0))
         if style == 1 and dtype.is_integer:
             return Array(dtype, shape, self.seed, (dtype.low, dtype.high))
         return Array(dtype, shape, self.seed)
+
+
+def fitting(shape: Sequence[int], most: int) -> tuple[int, ...]:
+    """A shape, made smaller if it has too many elements."""
+    sizes = list(shape)
+    while prod(sizes) > most:
+        sizes[sizes.index(max(sizes))] //= 2
+    return tuple(sizes)
 
 
 def odd_numbers(dtype: DType) -> list[Number]:

@@ -14,8 +14,9 @@ from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import DType, ElementType, Tensor, bool_, i32, i64
 from iris.testing.choices import Choices
+from iris.testing.draft import fitting
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
-from iris.testing.graphs import MOST_AXES, GraphDraft, fitting, make_graph
+from iris.testing.graphs import MOST_AXES, GraphDraft, make_graph
 
 PLACES = (i32, i64)
 MANY = 100  # factors of 2, more of which are too great for f32

@@ -13,7 +13,7 @@ from iris.ir.math import Predicate, element_type
 from iris.ir.tile import ReduceKind
 from iris.ir.types import DTYPES, DType, ElementType, Tensor, Type, bool_
 from iris.testing.choices import Choices
-from iris.testing.draft import Draft, Step, odd_numbers
+from iris.testing.draft import Draft, Step, fitting, odd_numbers
 from iris.tools.replay import ONE_PROGRAM, Array, Program
 
 MOST_ELEMENTS = 512  # of most tensors,
@@ -155,14 +155,6 @@ class GraphDraft(Draft):
         types = tuple([v.type for v in returned])
         function = Func.create((), (level, symbol, types, *others), (), self.func.regions)
         return Program(Module([function]), function.symbol, ONE_PROGRAM, tuple(self.recipes))
-
-
-def fitting(shape: Sequence[int], most: int) -> tuple[int, ...]:
-    """A shape, made smaller if it has too many elements."""
-    sizes = list(shape)
-    while prod(sizes) > most:
-        sizes[sizes.index(max(sizes))] //= 2
-    return tuple(sizes)
 
 
 def _total(one: int | None, other: int | None) -> int | None:

@@ -3,17 +3,19 @@ by block, a long row that is reduced at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from math import prod
 
 from iris.ir import math, tile
 from iris.ir.control import For, Yield
-from iris.ir.core import Op, Value
+from iris.ir.core import Value
 from iris.ir.literal import Number
 from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, ElementType, Tile, bool_, f32, i32
-from iris.testing.access import Place
+from iris.testing.access import Place, read, write
 from iris.testing.choices import Choices
 from iris.testing.elementwise import SUMMED, summable
 from iris.testing.tables import around, below, matrix, own_matrix, place, size, table
@@ -29,34 +31,17 @@ _COMBINED: tuple[tuple[ReduceKind, type[math.Binary], Number], ...] = (
 )
 
 
-def read(draft: TileDraft, found: Place, choices: Choices, other: Number | None = None) -> Value:
-    """What stands at a place, with a number or anything else where the mask is off."""
-    pointer, offset, mask = found.memory.pointer, found.offset, found.mask
-    op: Op
-    if mask is not None and draft.masked and choices.flag():
-        op = tile.MaskedLoad(pointer, offset, mask)
-    elif mask is None:
-        op = tile.Load(pointer, offset)
-    else:
-        type_ = found.type
-        filler = draft.like(type_, choices) if other is None else draft.constant(other, type_)
-        op = tile.Load(pointer, offset, mask, filler)
-    draft.add(op)
-    return op.results[0]
-
-
-def write(draft: TileDraft, found: Place, value: Value) -> None:
-    draft.builder.insert(tile.Store(found.memory.pointer, found.offset, value, found.mask))
-
-
 def some_matrix(draft: TileDraft, dtype: DType, choices: Choices) -> Memory:
     return own_matrix(draft, dtype, choices) if choices.flag(3) else matrix(draft, dtype, choices)
 
 
 def load_rows(draft: TileDraft, choices: Choices) -> None:
-    """The first block of the program's rows."""
+    """The first block of the program's rows; what follows may use its mask, too."""
     memory = some_matrix(draft, choices.of(draft.dtypes), choices)
-    read(draft, place(draft, memory, None, choices), choices)
+    found = place(draft, memory, None, choices)
+    if found.mask is not None and choices.flag(3):
+        draft.visible.append(found.mask)
+    read(draft, found, choices)
 
 
 def store_rows(draft: TileDraft, choices: Choices) -> None:
@@ -70,6 +55,47 @@ def store_rows(draft: TileDraft, choices: Choices) -> None:
     write(draft, place(draft, memory, None, choices), value)
 
 
+@dataclass
+class BlockLoop:
+    """A loop over blocks, while its body is made."""
+
+    loop: For
+    start: Value  # of the block
+    carried: list[Value]
+    following: list[Value]  # what is carried on, to be filled
+
+
+@contextmanager
+def over_blocks(
+    draft: TileDraft, first: int, end: int, step: int, initial: Sequence[Value], choices: Choices
+) -> Iterator[BlockLoop]:
+    """A loop over the blocks from a number on: by their starts, by their count, or with a start
+    that is carried."""
+    style = choices.of((0, 0, 1, 2))
+    start = draft.constant(first, i32) if choices.flag() else draft.parameter(first)
+    stride = size(draft, step, choices)
+    if style == 0:
+        loop = For(start, size(draft, end, choices), stride, initial)
+    else:
+        count = size(draft, max(0, -(-(end - first) // step)), choices)
+        more = [start] if style == 2 else []
+        zero, one = draft.constant(0, i32), draft.constant(1, i32)
+        loop = For(zero, count, one, [*initial, *more])
+    draft.builder.insert(loop)
+    with draft.inside(loop.body):
+        number, *carried = loop.body.arguments
+        here = number
+        if style == 1:
+            here = draft.put(math.Add(start, draft.put(math.Mul(number, stride))))
+        elif style == 2:
+            here = carried.pop()
+        made = BlockLoop(loop, here, carried, [])
+        yield made
+        if style == 2:
+            made.following.append(draft.put(math.Add(here, stride)))
+        draft.builder.insert(Yield(made.following))
+
+
 def go_over_rows(draft: TileDraft, choices: Choices) -> For:
     """A loop over the blocks of the program's rows, which combines them, or what is made of each,
     and may write as much as it reads."""
@@ -77,19 +103,19 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
     numbers = [d for d in draft.dtypes if d is not bool_] or [i32]
     memory = some_matrix(draft, choices.of(numbers), choices)
     kind, combine, neutral = choices.of(_COMBINED)
-    if memory.dtype.kind is not f32.kind and neutral:
+    if not memory.dtype.is_float:
         neutral = 0
     block = Tile(cut.shape, memory.dtype)
     is_reduced = choices.flag()
     type_ = _reduced(block) if is_reduced else block
-    first = choices.of((0, 0, 0, cut.columns))
-    start = draft.constant(0, i32) if choices.flag() else draft.parameter(first)
-    end = size(draft, cut.width, choices)
-    loop = For(start, end, size(draft, cut.columns, choices), [draft.constant(neutral, type_)])
-    draft.builder.insert(loop)
-    with draft.inside(loop.body):
-        column, total = loop.body.arguments
-        found = place(draft, memory, column, choices)
+    first = choices.of((0, 0, 0, cut.columns, 1, 3))
+    whole = (cut.width - first) // cut.columns * cut.columns
+    is_whole = whole > 0 and choices.flag(3)  # so that no column needs a mask
+    end = first + whole if is_whole else choices.of((cut.width, cut.width, cut.width, 0))
+    initial = [draft.constant(neutral, type_)]
+    with over_blocks(draft, first, end, cut.columns, initial, choices) as made:
+        (total,) = made.carried
+        found = place(draft, memory, made.start, choices, is_whole=is_whole)
         x = read(draft, found, choices, neutral)
         for _ in range(choices.below(4)):
             draft.step()
@@ -107,8 +133,8 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
         following = draft.put(combine(total, value))
         if draft.masked and choices.flag():
             following = draft.put(tile.Update(total, following))
-        draft.builder.insert(Yield([following]))
-    return loop
+        made.following.append(following)
+    return made.loop
 
 
 def _reduced(type_: Tile) -> ElementType:
@@ -118,76 +144,153 @@ def _reduced(type_: Tile) -> ElementType:
 
 
 def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
-    """A product of matrices: a loop over the axis that is summed, which moves both tiles."""
-    numbers = [d for d in draft.dtypes if d is not bool_ and d.bits < 64] or [f32]
-    dtype = choices.of([*[d for d in numbers if d.is_float], *numbers])
-    rows, depth, columns = (choices.of((16, 8, 32)) for _ in range(3))
-    count = around(depth, choices)
-    a = _Factor(draft, dtype, rows * draft.programs, count, choices)
-    b = _Factor(draft, dtype, count, columns + choices.of((0, 0, -3)), choices)
-    result = Tile((rows, columns), f32 if dtype.is_float else i32)
+    """A product of matrices: a loop over the axis that is summed, which moves both tiles, or one,
+    and may write what it reads next."""
+    dtype = _multiplied(draft, choices)
+    sizes = (16, 8, 32, 16, 8, 64)
+    rows, columns = draft.fitting((choices.of(sizes), choices.of(sizes)))
+    depth = choices.of((16, 8, 32))
+    count = 0 if choices.flag(10) else around(depth, choices)
+    a = Factor(draft, dtype, rows * draft.programs, count, choices)
+    b = Factor(draft, dtype, count, max(1, columns + choices.of((0, 0, -3))), choices)
     row = draft.put(math.Mul(draft.number, draft.constant(rows, i32)))
-    step = size(draft, depth, choices)
-    end = size(draft, count, choices)
     zero = draft.constant(0, i32)
-    initial = draft.constant(0, result)
-    loop = For(zero, end, step, [initial])
-    draft.builder.insert(loop)
-    by_tile = choices.flag()
-    with draft.inside(loop.body):
-        k, total = loop.body.arguments
-        load: Callable[..., Value] = a.load_tile if by_tile else a.load
-        x = load(row, k, (rows, depth), choices)
-        load = b.load_tile if by_tile else b.load
-        y = load(k, zero, (depth, columns), choices)
-        draft.visible += [x, y]
+    result = Tile((rows, columns), f32 if dtype.is_float else i32)
+    style = choices.of((0, 1, 2))
+    is_kept = count > 0 and choices.flag(8)
+    is_written = not is_kept and choices.flag(6)
+    kept = a.load(row, zero, (rows, depth), choices) if is_kept else None
+    initial = [draft.constant(0, result)]
+    if style == 2:
+        initial += [a.offset(row, zero, (rows, depth)), b.offset(zero, zero, (depth, columns))]
+    with over_blocks(draft, 0, count, depth, initial, choices) as made:
+        k = made.start
+        total, *offsets = made.carried
+        if style == 1:
+            x = kept or a.load_tile(row, k, (rows, depth), choices)
+            y = b.load_tile(k, zero, (depth, columns), choices)
+        else:
+            x_at, y_at = offsets or (None, None)
+            fits = count % depth == 0
+            x = kept or a.load(row, k, (rows, depth), choices, x_at, (True, fits))
+            y = b.load(k, zero, (depth, columns), choices, y_at, (fits, columns <= b.width))
+        if is_written:
+            following = draft.put(math.Add(k, draft.constant(depth, i32)))
+            a.store(row, following, x, choices)
         for _ in range(choices.of((0, 0, 0, 1, 2))):
             draft.step()
-        if choices.flag(4):  # what is made of a factor on the way
+        if is_written or choices.flag(4):  # what is made of a factor on the way
             x, y = (draft.exact(draft.like(v.type, choices), SUMMED, SUMMED) for v in (x, y))
-        draft.builder.insert(Yield([draft.put(tile.Dot(x, y, total))]))
+        made.following.append(draft.put(tile.Dot(x, y, total)))
+        if offsets:
+            x_step = draft.constant(depth, i32)
+            y_step = draft.put(math.Mul(x_step, size(draft, b.pitch, choices)))
+            for at, step in zip(offsets, (x_step, y_step), strict=True):
+                wide = draft.spread(step, element_type(at.type).shape)
+                made.following.append(draft.put(math.Add(at, wide)))
     if dtype.is_float:
-        draft.bounds[loop.results[0]] = count * SUMMED**2
-    return loop
+        draft.bounds[made.loop.results[0]] = max(count, 1) * SUMMED**2
+    return made.loop
 
 
-class _Factor:
+def multiply_twice(draft: TileDraft, choices: Choices) -> None:
+    """A product of a tile, something else in its place, and the product of that."""
+    dtype = _multiplied(draft, choices)
+    sizes = (16, 8, 32, 64)
+    rows, columns = draft.fitting((choices.of(sizes), choices.of(sizes)))
+    depth = choices.of((16, 8, 32))
+    a = Factor(draft, dtype, rows * draft.programs, depth, choices)
+    row = draft.put(math.Mul(draft.number, draft.constant(rows, i32)))
+    zero = draft.constant(0, i32)
+    y = draft.whole(Tile((depth, columns), dtype), choices)
+    y = draft.exact(y, SUMMED, SUMMED)
+    for _ in range(2):
+        x = a.load(row, zero, (rows, depth), choices, None, (True, True))
+        draft.add(tile.Dot(draft.exact(x, SUMMED, SUMMED), y, None))
+        a.store(row, zero, x, choices)
+
+
+def _multiplied(draft: TileDraft, choices: Choices) -> DType:
+    """The dtype of factors, mostly a float."""
+    numbers = [d for d in draft.dtypes if d is not bool_ and d.bits < 64] or [f32]
+    return choices.of([*[d for d in numbers if d.is_float], *numbers])
+
+
+class Factor:
     """A matrix of small whole numbers, in memory of its own."""
 
     def __init__(
         self, draft: TileDraft, dtype: DType, height: int, width: int, choices: Choices
     ) -> None:
         self.draft = draft
-        self.height, self.width = height, max(1, width)
-        self.pitch = choices.of((self.width, -(-self.width // 16) * 16, self.width + 1))
+        self.height, self.width = height, width
+        self.pitch = choices.of((width, -(-width // 16) * 16, width + 1))
         draft.seed += 1
-        recipe = Array(dtype, ((height - 1) * self.pitch + self.width,), draft.seed)
+        count = max(1, (height - 1) * self.pitch + width)
+        spread = (-2.0, 2.0) if draft.rounding and dtype.is_float else None
+        recipe = Array(dtype, (count,), draft.seed, spread)
         pointer = draft.argument("factor", recipe, noalias=choices.flag())
         self.memory = Memory(pointer, recipe, 0, 1)
 
-    def load(self, row: Value, column: Value, shape: tuple[int, int], choices: Choices) -> Value:
-        """A tile by offsets and a mask."""
-        draft = self.draft
-        down, across = (
-            draft.put(math.Add(draft.spread(start, one), self._along(axis, shape[axis])))
-            for axis, start, one in (
-                (0, row, (shape[0], 1)),
-                (1, column, (1, shape[1])),
-            )
-        )
-        pitch = draft.spread(size(draft, self.pitch, choices), (shape[0], 1))
-        parts = [draft.put(math.Mul(down, pitch)), across]
-        offset = draft.put(math.Add(*[self._whole(x, shape) for x in parts]))
-        limits = zip((down, across), (self.height, self.width), strict=True)
-        masks = [self._whole(below(draft, x, limit, choices), shape) for x, limit in limits]
-        mask = draft.put(math.And(*masks))
+    def load(
+        self,
+        row: Value,
+        column: Value,
+        shape: tuple[int, int],
+        choices: Choices,
+        offset: Value | None = None,
+        fits: tuple[bool, bool] = (False, False),
+    ) -> Value:
+        """A tile by offsets, and a mask where it may not fit, or as often as not where it does."""
+        if offset is None:
+            offset = self.offset(row, column, shape)
+        mask = self._mask(row, column, shape, choices, fits)
         found = Place(self.memory, shape, offset, mask, distinct=True)
-        x = read(draft, found, choices, 0)
-        draft.learn(x, self.memory)
+        x = read(self.draft, found, choices, 0)
+        self.draft.learn(x, self.memory)
         return x
 
-    def _along(self, axis: int, count: int) -> Value:
-        return self.draft.put(tile.ExpandDims(1 - axis, self.draft.lanes((count,))))
+    def store(self, row: Value, column: Value, like: Value, choices: Choices) -> None:
+        """Something of the type of a tile."""
+        rows, columns = element_type(like.type).shape
+        shape = rows, columns
+        value = self.draft.exact(self.draft.like(like.type, choices), SUMMED, SUMMED)
+        mask = self._mask(row, column, shape, choices, (False, False))
+        offset = self.offset(row, column, shape)
+        write(self.draft, Place(self.memory, shape, offset, mask, distinct=True), value)
+
+    def offset(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
+        draft = self.draft
+        down, across = self._indices(row, column, shape)
+        pitch = draft.constant(self.pitch, Tile((shape[0], 1), i32))
+        first = draft.put(math.Mul(down, pitch))
+        return draft.put(math.Add(*[self._whole(x, shape) for x in (first, across)]))
+
+    def _mask(
+        self,
+        row: Value,
+        column: Value,
+        shape: tuple[int, int],
+        choices: Choices,
+        fits: tuple[bool, bool],
+    ) -> Value | None:
+        indices, limits = self._indices(row, column, shape), (self.height, self.width)
+        masks = [
+            self._whole(below(self.draft, index, limit, choices), shape)
+            for index, limit, fit in zip(indices, limits, fits, strict=True)
+            if not fit or choices.flag()
+        ]
+        if len(masks) == 2:
+            return self.draft.put(math.And(*masks))
+        return masks[0] if masks else None
+
+    def _indices(self, row: Value, column: Value, shape: tuple[int, int]) -> tuple[Value, Value]:
+        """The rows and the columns of a tile, along their axes."""
+        draft = self.draft
+        down = draft.put(tile.ExpandDims(1, draft.lanes(shape[:1])))
+        across = draft.put(tile.ExpandDims(0, draft.lanes(shape[1:])))
+        down = draft.put(math.Add(draft.spread(row, (shape[0], 1)), down))
+        return down, draft.put(math.Add(draft.spread(column, (1, shape[1])), across))
 
     def _whole(self, x: Value, shape: tuple[int, int]) -> Value:
         element = element_type(x.type).element
@@ -208,19 +311,11 @@ class _Factor:
 
 
 def long_row(draft: TileDraft, choices: Choices) -> Value:
-    """Many elements, which are mostly all different."""
+    """Many elements."""
     dtype = choices.of([d for d in draft.dtypes if d is not bool_] or [i32])
     count = choices.of((512, 128, 1024, 256, 2048, 4096))
     shape = (count,) if choices.flag() else (2, count // 2)
-    draft.seed += 1
-    recipe = Array(dtype, (count,), draft.seed, None)
-    pointer = draft.argument("row", recipe, noalias=choices.flag())
-    lanes = draft.put(tile.Arange(0, Tile((count,), i32)))
-    if len(shape) > 1:
-        lanes = draft.put(tile.Reshape(lanes, Tile(shape, i32)))
-    x = draft.put(tile.Load(pointer, lanes))
-    draft.visible.append(x)
-    draft.learn(x, Memory(pointer, recipe, 0, count))
+    x = draft.whole(Tile(shape, dtype), choices)
     if choices.flag(3):
         draft.step()
         return draft.like(x.type, choices)

@@ -46,7 +46,7 @@ __all__ = [
     "tile_makers",
 ]
 
-STEP_BYTES = 48
+STEP_BYTES = 72
 CONFIG_BYTES = 160
 GENERIC = ("canonicalize", "cse", "dce", "fold", "licm")
 
@@ -116,16 +116,19 @@ def tile(
     dtypes: Collection[DType | str] | None = None,
     masked: bool = False,
     fast_math: bool = False,
+    rounding: bool = False,
 ) -> st.SearchStrategy[Program]:
     """Programs at the tile level.
 
     `ops` are the ops that they are made of, besides those that make operands for them; `max_ops`
     how many of those there are at most; `dtypes` those of their data.  `masked`: with
     `tile.masked_load` and `tile.update`, for passes that run before `follow-masks`.  `fast_math`:
-    such as may be computed in any order.
+    such as may be computed in any order.  `rounding`: with sums of floats that have to be rounded,
+    for oracles that know by how much, as `agree` does; else floats that are added up are small
+    whole numbers, the sum of which has the same bits in whatever order.
     """
     chosen = [cls for cls in _known_ops(make_tile) if masked or cls not in _MASKED]
-    draft = partial(TileDraft, fast_math=fast_math, masked=masked)
+    draft = partial(TileDraft, fast_math=fast_math, rounding=rounding, masked=masked)
     return _programs(draft, chosen, ops, max_ops, dtypes)
 
 
@@ -193,17 +196,20 @@ def _programs(
     # The first alternative, no op at all, is what shrinking makes of a step.
     alternatives = [None, *[cls for cls in chosen for _ in range(_WEIGHTS.get(cls, 1))]]
 
-    def build(drawn: tuple[list[Step], bytes]) -> Program:
-        steps, config = drawn
-        stand_ins = _stand_ins(chosen, config[CONFIG_BYTES:])
-        kept = [(cls and stand_ins[cls], data) for cls, data in steps]
-        return draft(kept, Choices(config[:CONFIG_BYTES]), wanted).finish()
+    def build(drawn: bytes) -> Program:
+        config, data = drawn[:CONFIG_BYTES], drawn[CONFIG_BYTES + banned :]
+        stand_ins = _stand_ins(chosen, drawn[CONFIG_BYTES : CONFIG_BYTES + banned])
+        steps: list[Step] = []
+        for start in range(0, len(data), STEP_BYTES):
+            which = int.from_bytes(data[start : start + 2], "little") % len(alternatives)
+            cls = alternatives[which]
+            steps.append((cls and stand_ins[cls], data[start + 2 : start + STEP_BYTES]))
+        return draft(steps, Choices(config), wanted).finish()
 
-    step = st.tuples(st.sampled_from(alternatives), _bytes(STEP_BYTES))
-    # Each step is unique, whatever it is: so hypothesis does not try five variants of a program,
-    # with a step copied over another, for each new one.  New ones find more.
-    steps = st.lists(step, min_size=max_ops, max_size=max_ops, unique_by=lambda step: object())
-    return st.tuples(steps, _bytes(CONFIG_BYTES + 1 + len(chosen) // 8)).map(build)
+    # One draw for a whole program: many small ones take longer than building it, and hypothesis
+    # tries variants of them, with a step copied over another, where new programs find more.
+    banned = 1 + len(chosen) // 8
+    return _bytes(CONFIG_BYTES + banned + max_ops * STEP_BYTES).map(build)
 
 
 def pipelines(

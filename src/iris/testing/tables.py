@@ -61,7 +61,7 @@ def table(draft: TileDraft, choices: Choices) -> Table:
         rows = choices.of((1, 4, 2, 8)) if columns <= 64 else 1
         is_flat = rows == 1 and not choices.flag(4)
         width = around(columns, choices)
-        pitch = choices.of((width, width + 1, -(-width // 8) * 8, -(-width // 16) * 16))
+        pitch = choices.of((width, width + 1, width + 2, -(-width // 8) * 8, -(-width // 16) * 16))
         height = rows * draft.programs
         if choices.flag(3):
             height -= choices.below(rows * draft.programs)
@@ -116,8 +116,16 @@ def _power_below(count: int) -> int:
     return 1 << (count.bit_length() - 1)
 
 
-def place(draft: TileDraft, memory: Memory, start: Value | None, choices: Choices) -> Place:
-    """The block of the program's rows from a column on, or from the first."""
+def place(
+    draft: TileDraft,
+    memory: Memory,
+    start: Value | None,
+    choices: Choices,
+    *,
+    is_whole: bool = False,
+) -> Place:
+    """The block of the program's rows from a column on, or from the first; `is_whole` if all of
+    its columns are there."""
     cut = table(draft, choices)
     shape = cut.shape
     rows, columns = _indices(draft, cut, choices)
@@ -125,13 +133,17 @@ def place(draft: TileDraft, memory: Memory, start: Value | None, choices: Choice
         across = element_type(columns.type).shape
         columns = draft.put(math.Add(draft.spread(start, across), columns))
     inside = None
-    is_full = start is None and cut.columns <= cut.width
+    is_full = is_whole or (start is None and cut.columns <= cut.width)
     if not is_full or choices.flag(3):
         wide = below(draft, columns, cut.width, choices)
         inside = _over(draft, wide, shape)
     if not cut.is_whole(draft.programs):
         there = _over(draft, below(draft, rows, cut.height, choices), shape)
         inside = there if inside is None else draft.put(math.And(inside, there))
+    if not cut.is_flat and choices.flag(8):  # those below the diagonal
+        sides = [_over(draft, x, shape) for x in (rows, columns)]
+        lower = draft.put(math.Compare(Predicate.GE, *sides))
+        inside = lower if inside is None else draft.put(math.And(inside, lower))
     if inside is not None and choices.flag(5):  # or no element at all
         inside = draft.put(math.And(inside, draft.like(element_type(inside.type), choices)))
     pitch = size(draft, cut.pitch, choices)

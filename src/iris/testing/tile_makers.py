@@ -13,7 +13,7 @@ from iris.ir.core import Op, Region, Value
 from iris.ir.math import Predicate, element_type
 from iris.ir.tile import AtomicKind, ReduceKind, ScanKind
 from iris.ir.types import DType, ElementType, Tile, Type, bool_, f32, i32
-from iris.testing.access import Place, block, other_name, place, revisit
+from iris.testing.access import Place, block, other_name, place, read, revisit, write
 from iris.testing.choices import Choices
 from iris.testing.draft import special_numbers
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
@@ -22,6 +22,7 @@ from iris.testing.idioms import (
     load_rows,
     long_row,
     multiply_blocks,
+    multiply_twice,
     store_rows,
 )
 from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, Memory, TileDraft, make_tile
@@ -156,6 +157,9 @@ def arange(cls: type[tile.Arange], draft: TileDraft, choices: Choices) -> None:
     dtypes = [d for d in (i32, *draft.dtypes) if d.is_integer]
     dtype = choices.of(dtypes)
     start = choices.of((0, 1, -2, 40))
+    if choices.flag(3):
+        draft.visible.append(draft.lanes(choices.of(draft.shapes)))
+        return
     draft.add(tile.Arange(max(start, dtype.low), Tile((size,), dtype)))
 
 
@@ -204,7 +208,11 @@ def _shapes(count: int) -> list[tuple[int, ...]]:
 @make_tile(tile.Transpose)
 def transpose(cls: type[tile.Transpose], draft: TileDraft, choices: Choices) -> None:
     x = draft.find(lambda t: len(t.shape) > 1, choices)
-    if x is None:
+    if choices.flag(5):
+        sides = (64, 32, 16, 8, 64, 2)
+        shape = draft.fitting((choices.of(sides), choices.of(sides)))
+        x = draft.whole(Tile(shape, choices.of(draft.dtypes)), choices)
+    elif x is None:
         x = draft.leaf(Tile((4, 4), choices.of(draft.dtypes)))
     same, *others = permutations(range(len(element_type(x.type).shape)))
     draft.add(tile.Transpose(choices.of([*others[::-1] * 3, same]), x))
@@ -297,9 +305,10 @@ def store(cls: type[tile.Store], draft: TileDraft, choices: Choices) -> None:
         store_in_loop(draft, found, value, choices)
     elif style == 2:
         # Again what was there, which may be what it was before, or not.
-        before = read(draft, other_name(draft, found, choices))
+        before = read(draft, other_name(draft, found, choices), choices)
         write(draft, found, value)
-        draft.add(before.clone({}))
+        assert before.op is not None
+        draft.add(before.op.clone({}))
     else:
         write(draft, found, value)
 
@@ -312,23 +321,11 @@ def store_in_loop(draft: TileDraft, place: Place, value: Value, choices: Choices
     loop = For(draft.constant(0, i32), rounds, step, [value])
     draft.builder.insert(loop)
     with draft.inside(loop.body):
-        seen = read(draft, source)
+        seen = read(draft, source, choices)
         draft.step()
         write(draft, place, draft.like(value.type, choices))
-        draft.builder.insert(Yield([seen.result]))
+        draft.builder.insert(Yield([seen]))
     finish(draft, loop)
-
-
-def read(draft: TileDraft, place: Place) -> tile.Load:
-    type_ = place.type
-    other = None if place.mask is None else draft.leaf(type_)
-    op = tile.Load(place.memory.pointer, place.offset, place.mask, other)
-    draft.add(op)
-    return op
-
-
-def write(draft: TileDraft, place: Place, value: Value) -> None:
-    draft.builder.insert(tile.Store(place.memory.pointer, place.offset, value, place.mask))
 
 
 @make_tile(tile.LoadTile)
@@ -393,8 +390,12 @@ def atomic_cas(cls: type[tile.AtomicCas], draft: TileDraft, choices: Choices) ->
 
 @make_tile(tile.Dot)
 def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
-    if draft.depth < draft.deepest and choices.flag():
+    style = choices.below(8)
+    if draft.depth < draft.deepest and style > 3:
         finish(draft, multiply_blocks(draft, choices))
+        return
+    if style == 3:
+        multiply_twice(draft, choices)
         return
     a = draft.find(lambda t: len(t.shape) == 2 and t.element is not bool_, choices)
     if a is None or choices.flag():
@@ -443,6 +444,18 @@ def reduce(cls: type[tile.Reduce], draft: TileDraft, choices: Choices) -> None:
     axis = choices.below(len(type_.shape))
     x = summable(draft, x, kind.value, type_.shape[axis])
     draft.add(tile.Reduce(kind, axis, x))
+    if len(type_.shape) > 1 and choices.flag(4):  # along another axis, too
+        draft.add(tile.Reduce(kind, (axis + 1) % len(type_.shape), x))
+    elif choices.flag(3):
+        spread_again(draft, axis, type_.shape)
+
+
+def spread_again(draft: TileDraft, axis: int, shape: tuple[int, ...]) -> None:
+    """The latest value, a reduction, in every element of what it was made of."""
+    found = draft.visible[-1]
+    if len(shape) > 1:
+        found = draft.put(tile.ExpandDims(axis, found))
+    draft.add(tile.Broadcast(found, Tile(shape, element_type(found.type).element)))
 
 
 @make_tile(tile.Scan)

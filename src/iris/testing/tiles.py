@@ -15,7 +15,7 @@ from iris.ir.literal import encode
 from iris.ir.math import element_type
 from iris.ir.types import DTYPES, DType, ElementType, Ptr, Tile, bool_, i32
 from iris.testing.choices import Choices
-from iris.testing.draft import Draft, Step
+from iris.testing.draft import Draft, Step, fitting
 from iris.tools.replay import Array, Grid, Program, Scalar
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from iris.testing.tables import Table
 
 MOST_ELEMENTS = 1024  # of a tile
+MOST_OF_ALL = 8192  # of a large tile, in all programs together
 MOST_TRIPS = 4
 ALIGNMENT = 16  # bytes, of an aligned pointer
 MOST_ARRAYS = 29  # that a kernel takes beside its scalars and what it reports
@@ -61,9 +62,10 @@ class TileDraft(Draft):
         dtypes: Sequence[DType],
         *,
         fast_math: bool = False,
+        rounding: bool = False,
         masked: bool = False,
     ):
-        super().__init__(steps, choices, dtypes, fast_math=fast_math)
+        super().__init__(steps, choices, dtypes, fast_math=fast_math, rounding=rounding)
         self.masked = masked  # whether it may have what `follow-masks` leaves nothing of
         self.inputs: list[Memory] = []
         self.owned: list[Memory] = []
@@ -124,6 +126,23 @@ class TileDraft(Draft):
             value = self.scalar(type_.element)
         self.memo[type_] = value
         return value
+
+    def whole(self, type_: Tile, choices: Choices) -> Value:
+        """All elements of an array that is only read, for others to use."""
+        count = prod(type_.shape)
+        known = [m for m in self.inputs if m.dtype is type_.element and m.size == count]
+        if not known:
+            recipe = self.filled(type_.element, (count,), choices)
+            pointer = self.argument("whole", recipe, noalias=choices.flag())
+            self.inputs.append(Memory(pointer, recipe, 0, count))
+            known = self.inputs[-1:]
+        self.add(tile.Load(known[0].pointer, self.lanes(type_.shape)))
+        self.learn(self.visible[-1], known[0])
+        return self.visible[-1]
+
+    def fitting(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """A shape, made smaller if programs are so many that it would take long."""
+        return fitting(shape, max(MOST_ELEMENTS // 4, MOST_OF_ALL // self.programs))
 
     def scalar(self, dtype: DType) -> Value:
         """A parameter that is a small number."""
@@ -327,6 +346,4 @@ def _shape(choices: Choices) -> tuple[int, ...]:
     shape = [choices.of(powers) for _ in range(rank)]
     if choices.below(3):  # a square can be transposed without its type showing it
         shape = [shape[0]] * rank
-    while prod(shape) > 256:
-        shape[shape.index(max(shape))] //= 2
-    return tuple(shape)
+    return fitting(shape, MOST_ELEMENTS // 4)
