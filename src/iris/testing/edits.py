@@ -63,8 +63,14 @@ def of_op(op: Op, position: int) -> Iterator[Edit]:
         if not isinstance(op, Constant):
             for number in (0, 1):
                 yield at(partial(_use_number, index=result.index, number=number))
+    for index, operand in enumerate(op.operands):
+        if operand.op is not None and operand.op.operands:
+            yield at(partial(_use_source, index=index))
+            if len(operand.users) > 1:  # else the whole value is a number by now, if it can be
+                yield at(partial(_use_number_here, index=index))
     if op.operands and not op.terminator:
-        yield at(_drop_last_operand)
+        for count in (2, 1):
+            yield at(partial(_drop_last_operands, count=count))
     if isinstance(op, Constant):
         for bits in _simpler_bits(op.bits, op.dtype):
             yield at(partial(_set_attributes, attributes=(bits,)))
@@ -195,8 +201,27 @@ def _arguments(op: Op, region: Region) -> list[Value] | None:
     return given
 
 
-def _drop_last_operand(op: Op) -> bool:
-    op.set_operands(op.operands[:-1])
+def _use_source(op: Op, index: int) -> bool:
+    """In place of an operand what that was made of."""
+    source = op.operands[index].op
+    return source is not None and _set_operand(op, index, source.operands[0])
+
+
+def _use_number_here(op: Op, index: int) -> bool:
+    """Zero in place of an operand that others use, too."""
+    type_ = op.operands[index].type
+    return isinstance(type_, ElementType) and _set_operand(op, index, _number(op, type_, 0))
+
+
+def _set_operand(op: Op, index: int, value: Value) -> bool:
+    operands = list(op.operands)
+    operands[index] = value
+    op.set_operands(tuple(operands))
+    return True
+
+
+def _drop_last_operands(op: Op, count: int) -> bool:
+    op.set_operands(op.operands[:-count])
     return True
 
 
@@ -216,7 +241,7 @@ def _simpler_bits(bits: int, dtype: DType) -> Iterator[int]:
 
 
 def _halves(value: literal.Number) -> Iterator[int]:
-    """The whole number that is half of another one; none of what has no such."""
+    """Half of a number, as a whole one; nothing of nan and of very large numbers."""
     if abs(value) < 2**31 and value == value:
         yield int(value / 2)
 
