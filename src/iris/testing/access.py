@@ -127,7 +127,8 @@ def _tile(
         return draft.wrapped(anywhere, memory.size), None
     offset = _lanes(draft, shape, choices)
     if style == 3:  # backwards
-        last = draft.constant(count - 1, Tile(shape, i32))
+        end = count if count < memory.size and choices.flag() else count - 1
+        last = draft.constant(end, Tile(shape, i32))
         offset = draft.put(math.Sub(last, offset))
     elif style == 2 and count <= memory.size:  # one of the blocks that the memory has room for
         block = draft.put(

@@ -71,7 +71,7 @@ def over_blocks(
 ) -> Iterator[BlockLoop]:
     """A loop over the blocks from a number on: by their starts, by their count, or with a start
     that is carried."""
-    style = choices.of((0, 0, 1, 2))
+    style = choices.of((0, 0, 0, 1, 2))
     start = draft.constant(first, i32) if choices.flag() else draft.parameter(first)
     stride = size(draft, step, choices)
     if style == 0:
@@ -108,9 +108,9 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
     block = Tile(cut.shape, memory.dtype)
     is_reduced = choices.flag()
     type_ = _reduced(block) if is_reduced else block
-    first = choices.of((0, 0, 0, cut.columns, 1, 3))
+    first = choices.of((0, 0, 0, cut.columns, 1, 3, 2))
     whole = (cut.width - first) // cut.columns * cut.columns
-    is_whole = whole > 0 and choices.flag(3)  # so that no column needs a mask
+    is_whole = whole > 0 and choices.flag()  # so that no column needs a mask
     end = first + whole if is_whole else choices.of((cut.width, cut.width, cut.width, 0))
     initial = [draft.constant(neutral, type_)]
     with over_blocks(draft, first, end, cut.columns, initial, choices) as made:
@@ -147,9 +147,7 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
     """A product of matrices: a loop over the axis that is summed, which moves both tiles, or one,
     and may write what it reads next."""
     dtype = _multiplied(draft, choices)
-    sizes = (16, 8, 32, 16, 8, 64)
-    rows, columns = draft.fitting((choices.of(sizes), choices.of(sizes)))
-    depth = choices.of((16, 8, 32))
+    rows, columns, depth = _product(draft, choices)
     count = 0 if choices.flag(10) else around(depth, choices)
     a = Factor(draft, dtype, rows * draft.programs, count, choices)
     b = Factor(draft, dtype, count, max(1, columns + choices.of((0, 0, -3))), choices)
@@ -157,8 +155,8 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
     zero = draft.constant(0, i32)
     result = Tile((rows, columns), f32 if dtype.is_float else i32)
     style = choices.of((0, 1, 2))
-    is_kept = count > 0 and choices.flag(8)
-    is_written = not is_kept and choices.flag(6)
+    is_kept = count > 0 and choices.flag(4)
+    is_written = not is_kept and choices.flag(4)
     kept = a.load(row, zero, (rows, depth), choices) if is_kept else None
     initial = [draft.constant(0, result)]
     if style == 2:
@@ -179,7 +177,7 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
             a.store(row, following, x, choices)
         for _ in range(choices.of((0, 0, 0, 1, 2))):
             draft.step()
-        if is_written or choices.flag(4):  # what is made of a factor on the way
+        if not is_written and choices.flag(4):  # what is made of a factor on the way
             x, y = (draft.exact(draft.like(v.type, choices), SUMMED, SUMMED) for v in (x, y))
         made.following.append(draft.put(tile.Dot(x, y, total)))
         if offsets:
@@ -196,9 +194,7 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
 def multiply_twice(draft: TileDraft, choices: Choices) -> None:
     """A product of a tile, something else in its place, and the product of that."""
     dtype = _multiplied(draft, choices)
-    sizes = (16, 8, 32, 64)
-    rows, columns = draft.fitting((choices.of(sizes), choices.of(sizes)))
-    depth = choices.of((16, 8, 32))
+    rows, columns, depth = _product(draft, choices)
     a = Factor(draft, dtype, rows * draft.programs, depth, choices)
     row = draft.put(math.Mul(draft.number, draft.constant(rows, i32)))
     zero = draft.constant(0, i32)
@@ -208,6 +204,13 @@ def multiply_twice(draft: TileDraft, choices: Choices) -> None:
         x = a.load(row, zero, (rows, depth), choices, None, (True, True))
         draft.add(tile.Dot(draft.exact(x, SUMMED, SUMMED), y, None))
         a.store(row, zero, x, choices)
+
+
+def _product(draft: TileDraft, choices: Choices) -> tuple[int, int, int]:
+    """The sizes of a product: rows, columns and what is summed; seldom, all are large."""
+    sizes = (64, 64, 32, 64) if choices.flag(10) else (16, 8, 32)
+    rows, columns = draft.fitting((choices.of(sizes), choices.of(sizes)))
+    return rows, columns, choices.of(sizes)
 
 
 def _multiplied(draft: TileDraft, choices: Choices) -> DType:
@@ -247,7 +250,7 @@ class Factor:
         mask = self._mask(row, column, shape, choices, fits)
         found = Place(self.memory, shape, offset, mask, distinct=True)
         x = read(self.draft, found, choices, 0)
-        self.draft.learn(x, self.memory)
+        self._learn(x)
         return x
 
     def store(self, row: Value, column: Value, like: Value, choices: Choices) -> None:
@@ -306,8 +309,13 @@ class Factor:
         type_ = Tile(shape, self.memory.dtype)
         op = tile.LoadTile(self.memory.pointer, None, [row, column], strides, bounds, type_)
         draft.add(op)
-        draft.learn(op.result, self.memory)
+        self._learn(op.result)
         return op.result
+
+    def _learn(self, x: Value) -> None:
+        """Notes that it is of small numbers, also if some have been stored there."""
+        if self.memory.dtype.is_float and not self.draft.rounding:
+            self.draft.bounds[x] = SUMMED
 
 
 def long_row(draft: TileDraft, choices: Choices) -> Value:

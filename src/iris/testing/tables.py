@@ -61,7 +61,8 @@ def table(draft: TileDraft, choices: Choices) -> Table:
         rows = choices.of((1, 4, 2, 8)) if columns <= 64 else 1
         is_flat = rows == 1 and not choices.flag(4)
         width = around(columns, choices)
-        pitch = choices.of((width, width + 1, width + 2, -(-width // 8) * 8, -(-width // 16) * 16))
+        padded = -(-width // 16) * 16
+        pitch = choices.of((width, padded, width + 1, width + 2, padded, -(-width // 8) * 8))
         height = rows * draft.programs
         if choices.flag(3):
             height -= choices.below(rows * draft.programs)

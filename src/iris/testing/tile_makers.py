@@ -401,7 +401,8 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
     if a is None or choices.flag():
         numbers = [d for d in draft.dtypes if d is not bool_] or [i32]
         dtype = choices.of([*numbers, *[d for d in numbers if d.is_float] * 2])
-        a = draft.leaf(Tile((choices.of((8, 16, 8, 4)), choices.of((8, 16, 8, 2))), dtype))
+        rows, depth = choices.of((8, 16, 4, 8, 1, 2)), choices.of((8, 16, 2, 8, 64))
+        a = draft.leaf(Tile((rows, depth), dtype))
     rows, depth = element_type(a.type).shape
     dtype = element_type(a.type).element
     b = draft.find(
@@ -434,7 +435,7 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
 
 @make_tile(tile.Reduce)
 def reduce(cls: type[tile.Reduce], draft: TileDraft, choices: Choices) -> None:
-    x = long_row(draft, choices) if choices.flag(5) else draft.some_shaped(ALL, choices)
+    x = long_row(draft, choices) if choices.flag(4) else draft.some_shaped(ALL, choices)
     type_ = element_type(x.type)
     if choices.flag(16):
         x = draft.constant(choices.of(special_numbers(type_.element)), type_)
@@ -460,7 +461,7 @@ def spread_again(draft: TileDraft, axis: int, shape: tuple[int, ...]) -> None:
 
 @make_tile(tile.Scan)
 def scan(cls: type[tile.Scan], draft: TileDraft, choices: Choices) -> None:
-    x = long_row(draft, choices) if choices.flag(5) else draft.some_shaped(NUMBERS, choices)
+    x = long_row(draft, choices) if choices.flag(3) else draft.some_shaped(NUMBERS, choices)
     kind = choices.of(list(ScanKind))
     shape = element_type(x.type).shape
     axis = choices.below(len(shape))
