@@ -138,7 +138,7 @@ def test_every_function_is_called_for_some_program() -> None:
     try:
         compile_all(programs.tile(masked=True), counts(150, 2500))
         compile_all(programs.tile(fast_math=True), counts(30, 1000))
-        compile_all(programs.tile(ops=BLOCKS), counts(50, 1000))
+        compile_all(programs.tile(ops=BLOCKS, masked=True), counts(50, 1000))
     finally:
         watch.stop()
     data = watch.get_data()

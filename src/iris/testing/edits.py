@@ -57,19 +57,19 @@ def inline(op: Op, position: int) -> Iterator[Edit]:
 def of_op(op: Op, position: int) -> Iterator[Edit]:
     """The other edits of an op, which is at a position of `ops_of`."""
     at = partial(_on_op, position)
-    for result in op.results:
+    computed = () if isinstance(op, Constant) else op.results
+    for result in computed:
         for number in range(min(ALIKE, len(_alike(op, result.type)))):
             yield at(partial(_use_alike, index=result.index, number=number))
-        if not isinstance(op, Constant):
-            for number in (0, 1):
-                yield at(partial(_use_number, index=result.index, number=number))
+        for number in (0, 1):
+            yield at(partial(_use_number, index=result.index, number=number))
     for index, operand in enumerate(op.operands):
         if operand.op is not None and operand.op.operands:
             yield at(partial(_use_source, index=index))
             if len(operand.users) > 1:  # else the whole value is a number by now, if it can be
                 yield at(partial(_use_number_here, index=index))
-    if op.operands and not op.terminator:
-        for count in (2, 1):
+    for count in (2, 1):  # a mask may go with what stands where it is off
+        if len(op.operands) > count and not op.terminator:
             yield at(partial(_drop_last_operands, count=count))
     if isinstance(op, Constant):
         for bits in _simpler_bits(op.bits, op.dtype):

@@ -31,20 +31,18 @@ class limited:
     def __init__(self, seconds: float):
         self.seconds = seconds
         self.thread = threading.get_ident()
-        self.ended = threading.Event()
-        self.lock = threading.Lock()
         self.restart()
 
     def restart(self) -> None:
-        """Starts to count the seconds again: a thread for each stretch of code would cost more."""
+        """Starts to count the seconds again."""
         self.deadline = time.monotonic() + self.seconds
 
     def __enter__(self) -> limited:
-        self.restart()
         # What is raised in a callback of the garbage collector is lost.
         self.collects = gc.isenabled()
         gc.disable()
-        threading.Thread(target=self._watch, daemon=True).start()
+        self.restart()
+        _watcher.add(self)
         return self
 
     def __exit__(
@@ -53,17 +51,55 @@ class limited:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self.lock:  # so that nothing is interrupted that comes later
-            self.ended.set()
-        if self.collects:
-            gc.enable()
+        try:
+            _watcher.remove(self)
+        except TimeLimitError:  # it came at the very end
+            _watcher.remove(self)
+            raise
+        finally:
+            if self.collects:
+                gc.enable()
+
+
+class _Watcher:
+    """Interrupts code that has had its time: in one thread, for starting one takes longer than
+    most of what is limited."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition(threading.Lock())
+        self.active: set[limited] = set()
+        self.thread = threading.Thread()
+        self.wakes = 0.0  # when it looks again
+
+    def add(self, limit: limited) -> None:
+        with self.changed:
+            self.active.add(limit)
+            if not self.thread.is_alive():  # or it is not in this process, which was forked
+                self.thread = threading.Thread(target=self._watch, daemon=True)
+                self.wakes = 0.0
+                self.thread.start()
+            elif limit.deadline < self.wakes:
+                self.changed.notify()
+
+    def remove(self, limit: limited) -> None:
+        with self.changed:  # so that nothing is interrupted that comes later
+            self.active.discard(limit)
 
     def _watch(self) -> None:
-        while not self.ended.wait(max(0.0, self.deadline - time.monotonic())):
-            with self.lock:
-                if not self.ended.is_set() and time.monotonic() >= self.deadline:
-                    # Code that is interrupted may go on all the same, for as long again.
-                    self.restart()
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                        ctypes.c_ulong(self.thread), ctypes.py_object(TimeLimitError)
-                    )
+        with self.changed:
+            while True:
+                now = time.monotonic()
+                for limit in self.active:
+                    if limit.deadline <= now:
+                        # Code that is interrupted may go on all the same, for as long again.
+                        limit.restart()
+                        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                            ctypes.c_ulong(limit.thread), ctypes.py_object(TimeLimitError)
+                        )
+                deadlines = [limit.deadline for limit in self.active]
+                self.wakes = min(deadlines, default=now + IDLE)
+                self.changed.wait(max(0.0, self.wakes - time.monotonic()))
+
+
+IDLE = 60.0  # seconds
+_watcher = _Watcher()
