@@ -15,7 +15,7 @@ from iris.ir.literal import Number, encode
 from iris.ir.math import element_type
 from iris.ir.types import DTYPES, DType, ElementType, Type, bool_, f16, f32, i32
 from iris.testing.choices import Choices
-from iris.tools.replay import Array, Program, Recipe
+from iris.tools.replay import Array, Program, Recipe, default_range
 
 # How each op is made, from choices: `def maker(op_class, draft, choices)`.
 make = Facet("random construction")
@@ -188,7 +188,7 @@ class Draft:
             return value
         if style in (3, 5):
             type_ = element_type(value.type)
-            return self.constant(choices.of(special_numbers(type_.element)), type_)
+            return self.constant(special_number(type_.element, choices), type_)
         return self.like(value.type, choices, besides=value)
 
     def some_shaped(self, dtypes: Collection[DType], choices: Choices) -> Value:
@@ -229,9 +229,15 @@ class Draft:
     def filled(self, dtype: DType, shape: tuple[int, ...], choices: Choices) -> Array:
         """An array of some numbers or others."""
         self.seed += 1
-        style = choices.below(3)
-        if style == 2:
-            return Array(dtype, shape, data=tuple([encode(n, dtype) for n in odd_numbers(dtype)]))
+        style = choices.of((0, 1, 2, 0, 1, 3, 4))
+        if style > 1:
+            odd = odd_numbers(dtype)
+            if style == 3:  # all alike
+                odd = [choices.of(odd)]
+            elif style == 4:  # one among many
+                low, high = default_range(dtype)
+                odd = [*[*range(low, high + 1)] * 5, choices.of(odd)]
+            return Array(dtype, shape, data=tuple([encode(n, dtype) for n in odd]))
         if dtype.is_float and (style == 1 or self.rounding):
             low = choices.of((0.0, -2.0))
             return Array(dtype, shape, self.seed, (low, 2.0))
@@ -263,10 +269,16 @@ def special_numbers(dtype: DType) -> list[Number]:
         return [True, False]
     if dtype.is_float:
         powers = [0.5, 2.0, 4.0, 0.25, -2.0, 2.0**-14]
-        return [1.0, 0.0, -1.0, *powers, -0.0, 3.0, inf, -inf, nan]
+        return [1.0, 0.0, -1.0, -0.0, *powers, 0.1, 3.0, inf, -inf, nan, 0.7]
     limits = [dtype.high, dtype.low, dtype.high - 1, dtype.low + 1]
     powers = [2, 4, 8, 16, 1 << dtype.bits - 2]
     return [1, 0, *([-1, -2] if dtype.is_signed else []), *powers, 3, 7, *limits]
+
+
+def special_number(dtype: DType, choices: Choices) -> Number:
+    """One of them, as often as not of the first few."""
+    numbers = special_numbers(dtype)
+    return choices.of(numbers[:4] if choices.flag() else numbers)
 
 
 _SAME_BOUND = (math.Neg, math.Abs, math.Floor, math.Ceil, math.Round)

@@ -95,7 +95,7 @@ def divide(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
     x = draft.some(NUMBERS, choices)
     type_ = element_type(x.type)
     divisor = draft.other(x, choices)
-    if type_.element.is_integer and choices.flag(3):
+    if choices.flag(3):
         divisor = draft.constant(choices.of((2, 3, 16, 8, 7, 64, 1, 5)), type_)
     elif type_.element.is_integer:
         divisor = draft.put(math.Or(divisor, draft.constant(1, type_)))
@@ -134,6 +134,8 @@ def cast(cls: type[math.Cast], draft: Draft, choices: Choices) -> None:
     if type_.element.is_float and target.is_integer:
         x = draft.clamped(x, max(target.low, -CONVERTED), CONVERTED)
     draft.add(math.Cast(x, type_.with_element(target)))
+    if choices.flag(4) and target.is_float is type_.element.is_float:  # and back
+        draft.add(math.Cast(draft.visible[-1], type_))
 
 
 @make(math.Bitcast)

@@ -12,7 +12,7 @@ from iris.ir import math, tile
 from iris.ir.control import For, Yield
 from iris.ir.core import Value
 from iris.ir.literal import Number
-from iris.ir.math import element_type
+from iris.ir.math import Predicate, element_type
 from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, ElementType, Tile, bool_, f32, i32
 from iris.testing.access import Place, read, write
@@ -112,9 +112,14 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
     whole = (cut.width - first) // cut.columns * cut.columns
     is_whole = whole > 0 and choices.flag()  # so that no column needs a mask
     end = first + whole if is_whole else choices.of((cut.width, cut.width, cut.width, 0))
-    initial = [draft.constant(neutral, type_)]
+    start = draft.constant(neutral, type_)
+    if choices.flag(3):  # or -0.0, or what is there
+        start = draft.constant(-0.0, type_) if choices.flag() else draft.like(type_, choices)
+        start = summable(draft, start, kind.value, 1)
+    is_watched = choices.flag(4)  # whether what is carried is also added up on the way
+    initial = [start] * (1 + is_watched)
     with over_blocks(draft, first, end, cut.columns, initial, choices) as made:
-        (total,) = made.carried
+        total, *watched = made.carried
         found = place(draft, memory, made.start, choices, is_whole=is_whole)
         x = read(draft, found, choices, neutral)
         for _ in range(choices.below(4)):
@@ -134,6 +139,35 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
         if draft.masked and choices.flag():
             following = draft.put(tile.Update(total, following))
         made.following.append(following)
+        made.following += [draft.put(combine(x, total)) for x in watched]
+    return made.loop
+
+
+def pass_on(draft: TileDraft, choices: Choices) -> For:
+    """A loop over the blocks of an array, each of which is made of the one before."""
+    numbers = [d for d in draft.dtypes if d is not bool_] or [i32]
+    memory = draft.own(choices.of(numbers), choices)
+    blocks = choices.of((4, 2, 8))
+    count = max(1, 1 << (memory.size // blocks).bit_length() - 1)
+    lanes = draft.lanes((count,))
+    shuffled = lanes
+    if choices.flag():
+        shuffled = draft.put(math.Sub(draft.constant(count - 1, Tile((count,), i32)), lanes))
+    end = memory.size // count - 1
+    with over_blocks(draft, 0, end * count, count, [], choices) as made:
+        following = draft.put(math.Add(made.start, draft.constant(count, i32)))
+        places = []
+        for start, index in ((made.start, shuffled), (following, lanes)):
+            offset = draft.put(math.Add(draft.spread(start, (count,)), index))
+            offset = draft.from_start(memory.stride, offset)
+            mask = None
+            if memory.ragged:
+                limit = draft.constant(prod(memory.recipe.shape), element_type(offset.type))
+                mask = draft.put(math.Compare(Predicate.LT, offset, limit))
+            places.append(Place(memory, (count,), offset, mask, distinct=True))
+        x = read(draft, places[0], choices)
+        draft.step()
+        write(draft, places[1], draft.like(x.type, choices))
     return made.loop
 
 

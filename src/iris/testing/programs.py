@@ -48,6 +48,8 @@ __all__ = [
 
 STEP_BYTES = 72
 CONFIG_BYTES = 160
+# Of 256, how many kinds of ops a program does without.
+BANNED = (0, 128, 0, 192, 224)
 GENERIC = ("canonicalize", "cse", "dce", "fold", "licm")
 
 # What `follow-masks` leaves nothing of.
@@ -208,7 +210,7 @@ def _programs(
 
     # One draw for a whole program: many small ones take longer than building it, and hypothesis
     # tries variants of them, with a step copied over another, where new programs find more.
-    banned = 1 + len(chosen) // 8
+    banned = 1 + len(chosen)
     return _bytes(CONFIG_BYTES + banned + max_ops * STEP_BYTES).map(build)
 
 
@@ -245,12 +247,12 @@ def _applies(cls: type[Op], dtypes: Collection[DType]) -> bool:
 
 
 def _stand_ins(ops: Sequence[type[Op]], banned: bytes) -> dict[type[Op], type[Op]]:
-    """For each op itself or, if its bit says that it is banned, the next that is not: a program
-    of few kinds of ops gets deeper into what these do."""
-    bits = int.from_bytes(banned, "little")
-    if bits & 1:  # as often as not nothing is banned
-        bits = 0
-    allowed = [cls for n, cls in enumerate(ops) if not bits >> n + 1 & 1] or list(ops)
+    """For each op itself or, if it is banned, the next that is not: a program of few kinds of ops
+    gets deeper into what these do.  The first byte says how many are banned, and each other byte
+    whether an op is."""
+    share = BANNED[banned[0] % len(BANNED)]
+    allowed = [cls for cls, byte in zip(ops, banned[1:], strict=True) if byte >= share]
+    allowed = allowed or list(ops)
     stand_in = allowed[0]
     found = {}
     for cls in reversed(ops):

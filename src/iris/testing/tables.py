@@ -136,7 +136,8 @@ def place(
     inside = None
     is_full = is_whole or (start is None and cut.columns <= cut.width)
     if not is_full or choices.flag(3):
-        wide = below(draft, columns, cut.width, choices)
+        end = 0 if choices.flag(10) else cut.width
+        wide = below(draft, columns, end, choices)
         inside = _over(draft, wide, shape)
     if not cut.is_whole(draft.programs):
         there = _over(draft, below(draft, rows, cut.height, choices), shape)

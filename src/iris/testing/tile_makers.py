@@ -15,7 +15,7 @@ from iris.ir.tile import AtomicKind, ReduceKind, ScanKind
 from iris.ir.types import DType, ElementType, Tile, Type, bool_, f32, i32
 from iris.testing.access import Place, block, other_name, place, read, revisit, write
 from iris.testing.choices import Choices
-from iris.testing.draft import special_numbers
+from iris.testing.draft import special_number
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
 from iris.testing.idioms import (
     go_over_rows,
@@ -23,6 +23,7 @@ from iris.testing.idioms import (
     long_row,
     multiply_blocks,
     multiply_twice,
+    pass_on,
     store_rows,
 )
 from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, Memory, TileDraft, make_tile
@@ -64,7 +65,10 @@ def carried(draft: TileDraft, choices: Choices) -> list[Value]:
 
 @make_tile(If)
 def branch(cls: type[If], draft: TileDraft, choices: Choices) -> None:
-    op = If(draft.like(bool_, choices), [v.type for v in carried(draft, choices)])
+    condition = draft.like(bool_, choices)
+    if choices.flag(4):
+        condition = draft.put(math.Not(condition))
+    op = If(condition, [v.type for v in carried(draft, choices)])
     draft.builder.insert(op)
     for region in op.regions:
         fill(draft, region, [v.type for v in op.results], choices)
@@ -296,7 +300,10 @@ def place_to_write(
 
 @make_tile(tile.Store)
 def store(cls: type[tile.Store], draft: TileDraft, choices: Choices) -> None:
-    style = choices.below(6)
+    style = choices.below(7)
+    if style == 6 and draft.depth < draft.deepest:
+        finish(draft, pass_on(draft, choices))
+        return
     if style > 3:
         store_rows(draft, choices)
         return
@@ -353,6 +360,9 @@ def atomic(cls: type[tile.Atomic], draft: TileDraft, choices: Choices) -> None:
         found, value = place_to_write(draft, choices, ATOMIC)
         kind = choices.of([*kinds_of(found.memory.dtype), AtomicKind.EXCHANGE])
         draft.add(tile.Atomic(kind, found.memory.pointer, found.offset, value, found.mask))
+        if choices.flag(3):
+            kind = choices.of(kinds_of(found.memory.dtype))
+            draft.add(tile.Atomic(kind, found.memory.pointer, found.offset, value, found.mask))
     else:
         count_up(draft, choices)
 
@@ -437,8 +447,8 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
 def reduce(cls: type[tile.Reduce], draft: TileDraft, choices: Choices) -> None:
     x = long_row(draft, choices) if choices.flag(4) else draft.some_shaped(ALL, choices)
     type_ = element_type(x.type)
-    if choices.flag(16):
-        x = draft.constant(choices.of(special_numbers(type_.element)), type_)
+    if choices.flag(10):
+        x = draft.constant(special_number(type_.element, choices), type_)
     truth = (ReduceKind.ANY, ReduceKind.ALL)
     of_bools = type_.element is bool_
     kind = choices.of([k for k in ReduceKind if (k in truth) is of_bools])

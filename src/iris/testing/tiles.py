@@ -74,6 +74,7 @@ class TileDraft(Draft):
         self.table: Table | None = None  # once something is cut by it
         self.matrices: list[Memory] = []  # of that cut, only read
         self.sizes: dict[int, Value] = {}
+        self.divisors: dict[DType, Value] = {}
         self.scalars: dict[DType, Value] = {}
         x, y, z = (1 + choices.below(4), 1 + choices.below(3), 1 + choices.below(2))
         self.grid: Grid = (x, y, z) if choices.flag() else (x, 1, 1)
@@ -203,10 +204,15 @@ class TileDraft(Draft):
         return self.like(bool_ if choices.flag() else type_.with_element(bool_), choices)
 
     def divide(self, cls: type[math.Binary], choices: Choices) -> None:
-        """In a branch, or a loop, that is not entered if the divisor is zero."""
+        """By numbers that are not zero, or only where they are masked; or in a branch, or a loop,
+        that is not entered if the divisor is zero."""
         integers = [d for d in DTYPES.values() if d.is_integer]
-        x = self.some(integers, choices, lambda t: not t.shape)
+        is_entered = choices.flag()
+        x = self.some(integers, choices, lambda t: not (is_entered and t.shape))
         type_ = element_type(x.type)
+        if not is_entered:
+            self.add(cls(x, self._divisor(type_, choices)))
+            return
         divisor = self.wrapped(self.other(x, choices), MOST_TRIPS)
         if choices.flag():
             zero = self.constant(0, type_)
@@ -219,6 +225,21 @@ class TileDraft(Draft):
         else:
             with self.entered_if_not_zero(divisor, x):
                 self.builder.insert(Yield([self.put(cls(x, divisor))]))
+
+    def _divisor(self, type_: ElementType, choices: Choices) -> Value:
+        """Elements of an array of numbers that are not zero."""
+        known = self.divisors.get(type_.element)
+        if known is None:
+            self.seed += 1
+            recipe = Array(type_.element, (self.slice,), self.seed, (1, 7))
+            known = self.argument("divisors", recipe, noalias=choices.flag())
+            self.divisors[type_.element] = known
+        lanes = self.lanes(type_.shape) if type_.shape else self.number
+        lanes = self.wrapped(lanes, 1 << (self.slice.bit_length() - 1))
+        if self.masked and choices.flag():
+            mask = self.like(type_.with_element(bool_), choices)
+            return self.put(tile.MaskedLoad(known, lanes, mask))
+        return self.put(tile.Load(known, lanes))
 
     @contextmanager
     def entered_if_not_zero(self, upper: Value, initial: Value) -> Iterator[None]:
