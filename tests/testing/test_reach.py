@@ -75,8 +75,11 @@ RARE = {
     "codegen.ranges._literal",
     "codegen.registers._literal",
     "passes.axis.negate",
+    "passes.follow_masks._bound_by",
     "passes.follow_masks.assert_",
     "passes.follow_masks.load_tile",
+    "passes.follow_masks.shift",
+    "passes.masks.either",
     "passes.pipeline_loads.following",
     "passes.registers.of_literal",
     "passes.split_interior._relax_comparison",
@@ -136,7 +139,7 @@ def test_every_function_is_called_for_some_program() -> None:
     watch = coverage.Coverage(data_file=None, config_file=False, include=[f"{SOURCE}/*"])
     watch.start()
     try:
-        compile_all(programs.tile(masked=True), counts(150, 2500))
+        compile_all(programs.tile(masked=True), counts(200, 2500))
         compile_all(programs.tile(fast_math=True), counts(30, 1000))
         compile_all(programs.tile(ops=BLOCKS, masked=True), counts(50, 1000))
     finally:

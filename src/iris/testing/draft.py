@@ -231,13 +231,13 @@ class Draft:
         self.seed += 1
         style = choices.of((0, 1, 2, 0, 1, 3, 4))
         if style > 1:
-            odd = odd_numbers(dtype)
+            data: list[Number] = odd_numbers(dtype)
             if style == 3:  # all alike
-                odd = [choices.of(odd)]
+                data = [choices.of(data)]
             elif style == 4:  # one among many
-                low, high = default_range(dtype)
-                odd = [*[*range(low, high + 1)] * 5, choices.of(odd)]
-            return Array(dtype, shape, data=tuple([encode(n, dtype) for n in odd]))
+                least, most = default_range(dtype)
+                data = [*[*range(least, most + 1)] * 5, choices.of(data)]
+            return Array(dtype, shape, data=tuple([encode(n, dtype) for n in data]))
         if dtype.is_float and (style == 1 or self.rounding):
             low = choices.of((0.0, -2.0))
             return Array(dtype, shape, self.seed, (low, 2.0))

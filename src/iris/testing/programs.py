@@ -198,20 +198,19 @@ def _programs(
     # The first alternative, no op at all, is what shrinking makes of a step.
     alternatives = [None, *[cls for cls in chosen for _ in range(_WEIGHTS.get(cls, 1))]]
 
-    def build(drawn: bytes) -> Program:
-        config, data = drawn[:CONFIG_BYTES], drawn[CONFIG_BYTES + banned :]
-        stand_ins = _stand_ins(chosen, drawn[CONFIG_BYTES : CONFIG_BYTES + banned])
-        steps: list[Step] = []
-        for start in range(0, len(data), STEP_BYTES):
-            which = int.from_bytes(data[start : start + 2], "little") % len(alternatives)
-            cls = alternatives[which]
-            steps.append((cls and stand_ins[cls], data[start + 2 : start + STEP_BYTES]))
-        return draft(steps, Choices(config), wanted).finish()
+    def build(drawn: tuple[bytes, ...]) -> Program:
+        (config, banned), steps = drawn[:2], drawn[2:]
+        stand_ins = _stand_ins(chosen, banned)
+        made: list[Step] = []
+        for data in steps:
+            cls = alternatives[int.from_bytes(data[:2], "big") % len(alternatives)]
+            made.append((cls and stand_ins[cls], data[2:]))
+        return draft(made, Choices(config), wanted).finish()
 
-    # One draw for a whole program: many small ones take longer than building it, and hypothesis
-    # tries variants of them, with a step copied over another, where new programs find more.
-    banned = 1 + len(chosen)
-    return _bytes(CONFIG_BYTES + banned + max_ops * STEP_BYTES).map(build)
+    # A draw for each step, and not one more: drawing takes as long as building the program.  Nor
+    # does hypothesis try variants of a tuple, as it does of a list, where new programs find more.
+    sizes = [CONFIG_BYTES, 1 + len(chosen), *[STEP_BYTES] * max_ops]
+    return st.tuples(*map(_bytes, sizes)).map(build)
 
 
 def pipelines(
