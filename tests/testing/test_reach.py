@@ -46,7 +46,6 @@ OTHERS = (
 )
 WHEN_IMPORTED = "called when its module is imported"
 EXPANDED = "expand-math leaves none of it"
-TOO_LARGE = "is of programs that do not fit, which are errors"
 SWIZZLED = "tiles are swizzled where padded ones do not fit: of more than 32 KiB"
 # Why no random program that is right, and was written without layouts, gets there.
 CANNOT = {
@@ -57,8 +56,6 @@ CANNOT = {
     "codegen.writer.unsupported": "check-target refuses it before",
     "passes.axis.along_each": WHEN_IMPORTED,
     "passes.axis.divisibility": "shows what is known; passes ask axis by axis",
-    "passes.check_resources._named": TOO_LARGE,
-    "passes.check_resources._out_of": TOO_LARGE,
     "passes.fold.reduce": "is of graphs",
     "passes.layouts.staged.swizzled": SWIZZLED,
     "passes.lowering.combine._more_extreme": WHEN_IMPORTED,
@@ -75,6 +72,8 @@ RARE = {
     "codegen.ranges._literal",
     "codegen.registers._literal",
     "passes.axis.negate",
+    "passes.check_resources._named",
+    "passes.check_resources._out_of",
     "passes.follow_masks._bound_by",
     "passes.follow_masks.assert_",
     "passes.follow_masks.load_tile",
