@@ -23,7 +23,7 @@ ORDER = {
     "lowering": ("agree", "texts"),
     "metal": ("agree", "texts"),
     "text": ("texts", "graph-texts"),
-    "graph": ("graph-passes", "graph-kernels", "proofs"),
+    "graph": ("graph-passes", "graph-numpy", "graph-kernels", "proofs"),
     "runtime": ("launches", "conformance"),
 }
 TOGETHER = 10  # programs in one text: a compiler takes long to start
@@ -138,6 +138,15 @@ def graph_passes(hunt: Hunt) -> None:
     hunt.each(programs.graph(), partial(all_preserve, several, seconds=0))
 
 
+def graph_numpy(hunt: Hunt) -> None:
+    from compiler.test_random_graphs import has_wide_sums
+    from iris.testing import fuses, programs
+    from wild import inexact
+
+    narrow = programs.graph().filter(lambda program: not has_wide_sums(program))
+    hunt.each(narrow.map(inexact), fuses)
+
+
 def graph_kernels(hunt: Hunt) -> None:
     from array_graphs import check_kernels, fused
     from compiler.test_random_graphs import has_wide_sums
@@ -195,6 +204,7 @@ ORACLES: dict[str, Callable[[Hunt], None]] = {
     "sources": sources,
     "texts": texts,
     "graph-passes": graph_passes,
+    "graph-numpy": graph_numpy,
     "graph-kernels": graph_kernels,
     "graph-texts": graph_texts,
     "launches": launches,

@@ -19,6 +19,7 @@ from iris.testing.equivalence import equivalent
 from iris.testing.fixpoint import idempotent, terminates
 from iris.testing.fusing import fuses
 from iris.testing.levels import agree
+from iris.testing.numpy_graphs import matches_numpy
 from iris.testing.oracles import all_preserve, preserves, roundtrips
 from iris.testing.proofs import proves
 from iris.testing.quality import cheaper, keeps
@@ -42,6 +43,7 @@ __all__ = [
     "interleaves",
     "keeps",
     "launches",
+    "matches_numpy",
     "orders",
     "pipelines",
     "preserves",

@@ -164,7 +164,7 @@ def _power(of: Callable[..., Array], x: Interval, y: Interval) -> Interval:
 def transcendental(
     frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found
 ) -> Found:
-    dtype, accuracy = dtype_of(op), frame.launch.accuracy.get(op.name, EXACTLY)
+    dtype, accuracy = dtype_of(op), frame.accuracy.get(op.name, EXACTLY)
     if dtype is not f32:  # it is rounded to f32 before
         accuracy = replace(accuracy, ulps=max(accuracy.ulps, 0.5))
     inexact = accuracy != EXACTLY

@@ -22,6 +22,7 @@ from iris.ir import tile
 from iris.ir.core import Op, Value
 from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind
+from iris.ir.types import DType
 
 Array = npt.NDArray[Any]
 Found = Sequence[Array]
@@ -64,7 +65,7 @@ def reduced(
     axis = 1 + op.axis
     if op.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN) and errors[0] is not EXACT:
         greatest = op.kind is ReduceKind.ARGMAX
-        return [_place(greatest, results[0], *_whole(op.x, operands[0], errors[0]), axis)]
+        return [place(greatest, results[0], *_whole(op.x, operands[0], errors[0]), axis)]
 
     def along(ufunc: np.ufunc, x: Array) -> Array:
         return np.asarray(ufunc.reduce(x, axis=axis))
@@ -95,36 +96,39 @@ def _combined(
     op: tile.Reduce | tile.Scan, result: Array, x: Array, error: Array, along: Along
 ) -> Found:
     dtype, kind = dtype_of(op), op.kind.value
-    adds = kind in ("sum", "prod") and dtype.is_float
-    if error is EXACT and not adds:
+    if error is EXACT and not (kind in ("sum", "prod") and dtype.is_float):
         return [EXACT]
-    x, error = _whole(op.x, x, error)
-    if adds:
+    return [combined(dtype, kind, result, *_whole(op.x, x, error), along)]
+
+
+def combined(dtype: DType, kind: str, result: Array, x: Array, error: Array, along: Along) -> Array:
+    """The error of elements that are combined along an axis, in any order."""
+    if kind in ("sum", "prod") and dtype.is_float:
         count = along(np.add, np.ones(x.shape))
         bound = _sum if kind == "sum" else _product
         found = bound(x.astype(np.float64), error, along, count)
         if found is None:
-            return [EXACT]
+            return EXACT
         low, high, order_free = found
         made = rounded(dtype, result, (low, high))
         made = np.where(order_free, 0.0, made)
         # Whatever is infinite or NaN stays so, in any order, unless it is not determined.
         strange = along(np.logical_or, ~np.isfinite(x))
         total = along(np.add, error)
-        return [np.where(strange, np.where(total < np.inf, 0.0, np.inf), made)]
+        return np.where(strange, np.where(total < np.inf, 0.0, np.inf), made)
     if not dtype.is_float:
-        doubt = along(np.maximum, worst([error]))
+        doubt = along(np.add, worst([error]))
         if kind in ("any", "all"):
             decisive = (x == (kind == "any")) & (error == 0)
             doubt = np.where(along(np.logical_or, decisive), 0.0, doubt)
-        return [doubt]
+        return doubt
     low, high = interval(x, error)
     ufunc = _EXTREMA[kind]
     extreme = distance(result, (along(ufunc, low), along(ufunc, high)))
-    return [settle(extreme, [along(np.maximum, error)])]
+    return settle(extreme, [along(np.maximum, error)])
 
 
-def _place(greatest: bool, result: Array, x: Array, error: Array, axis: int) -> Array:
+def place(greatest: bool, result: Array, x: Array, error: Array, axis: int) -> Array:
     """The place of an extremum is determined if no other element may be as extreme."""
     low, high = interval(x, error)
     if not greatest:
@@ -200,45 +204,52 @@ def dotted(
     frame: BoundedFrame, op: tile.Dot, results: Found, operands: Found, errors: Found
 ) -> Found:
     dtype = element_type(op.result.type).element
-    exact = all(error is EXACT for error in errors)
+    if not dtype.is_float and all(error is EXACT for error in errors):
+        return [EXACT]
+    whole = [_whole(v, x, e) for v, x, e in zip(op.operands, operands, errors, strict=True)]
+    return [multiplied(dtype, results[0], *whole)]
+
+
+def multiplied(
+    dtype: DType,
+    result: Array,
+    lhs: tuple[Array, Array],
+    rhs: tuple[Array, Array],
+    acc: tuple[Array, Array] = (np.full((1, 1, 1), -0.0), EXACT),
+) -> Array:
+    """The error of products of matrices, of as many as the first axis says, and a sum with others,
+    given each with its error."""
     if not dtype.is_float:
-        if exact:
-            return [EXACT]
-        rows, columns = (worst([e]).max(axis, keepdims=True) for e, axis in _sides(op, errors))
-        return [rows + columns + sum(worst([e]) for e in errors[2:])]
-    wide = [x.astype(np.float64) for x in operands]
-    whole = [_whole(v, x, e) for v, x, e in zip(op.operands, wide, errors, strict=True)]
-    (a, ea), (b, eb), *acc = whole
-    c, ec = acc[0] if acc else (np.zeros(1), np.zeros(1))
+        rows, columns = (
+            worst([e]).max(axis, keepdims=True, initial=0) for (_, e), axis in ((lhs, 2), (rhs, 1))
+        )
+        return np.asarray(rows + columns + worst([acc[1]]))
+    (a, ea), (b, eb), (c, ec) = ((x.astype(np.float64), e) for x, e in (lhs, rhs, acc))
     gross = np.abs(a) @ np.abs(b) + np.abs(c)
     total = a @ b + c
+    exact = not any(e.any() for e in (ea, eb, ec))
     doubt = np.zeros(1) if exact else np.abs(a) @ eb + ea @ np.abs(b) + ea @ eb + ec
     doubt = np.where(np.isnan(doubt), np.inf, doubt)
-    units = quantum(a).min(2, keepdims=True) * quantum(b).min(1, keepdims=True)
-    units = np.minimum(units, quantum(c) if acc else np.inf)
+    units = _least(quantum(a), 2) * _least(quantum(b), 1)
+    units = np.minimum(units, quantum(c))
     # Not by `doubt`, in which the least errors are lost.
-    clean = (ea.max(2, keepdims=True) == 0) & (eb.max(1, keepdims=True) == 0) & (ec == 0)
+    clean = (_least(-ea, 2) == 0) & (_least(-eb, 1) == 0) & (ec == 0)
     order_free = clean & (gross <= units * 2.0**BITS)
     # Of terms that are all -0 the sum is 0 if it starts from that.
     signs = order_free & (gross == 0) & (_positive(a, b) == 0)
     if order_free.all() and not signs.any():
-        return [EXACT]
+        return EXACT
     roundings = a.shape[2] + 1
     reach = doubt + slack(roundings) * (gross + doubt) + 2.0**-50 * gross
     # A product may be below the least normal number.
     reach = np.where(gross + reach > LARGEST, np.inf, reach + a.shape[2] * _LEAST)
-    made = rounded(dtype, results[0], (total - reach, total + reach))
+    made = rounded(dtype, result, (total - reach, total + reach))
     made = np.where(order_free, np.where(signs, TINY, 0.0), made)
-    return [np.where(np.isfinite(total), made, np.where(doubt < np.inf, 0.0, np.inf))]
+    return np.where(np.isfinite(total), made, np.where(doubt < np.inf, 0.0, np.inf))
 
 
-def _sides(op: tile.Dot, errors: Found) -> list[tuple[Array, int]]:
-    """The errors of the two matrices, and along which axis they are summed."""
-    sides = []
-    for value, error, axis in ((op.a, errors[0], 2), (op.b, errors[1], 1)):
-        shape = held_by(value).shape
-        sides.append((np.broadcast_to(error, (len(error), *shape)), axis))
-    return sides
+def _least(x: Array, axis: int) -> Array:
+    return np.asarray(x.min(axis, keepdims=True, initial=np.inf))
 
 
 def _positive(a: Array, b: Array) -> Array:

@@ -97,6 +97,11 @@ class BoundedFrame(Frame):
         self.errors: dict[Value, Array] = {}
         self.terms: dict[Value, Terms] = {}
 
+    @property
+    def accuracy(self) -> Mapping[str, Accuracy]:
+        """How exact functions such as `exp` are."""
+        return self.launch.accuracy
+
     def error(self, value: Value) -> Array:
         found = self.errors.get(value)
         if found is None:

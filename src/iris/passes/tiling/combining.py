@@ -120,7 +120,11 @@ class _Values(_Part[Reduction]):
         return to.spread(value, self.shape)
 
     def at_once(self) -> Made:
-        return self.reduced(self.operand())
+        """What is left, rounded once, also where several axes go one after the other."""
+        value = self.operand()
+        if len(self.recipe.over) > 1:
+            value = self.to.cast(value, accumulator(self.recipe.kind, self.element))
+        return self.finish([value])
 
     def reduced(self, value: Value) -> Made:
         """What is left when the lanes are reduced."""
