@@ -32,7 +32,7 @@ from iris.passes.layouts import ChooseSimdgroups
 from iris.testing.elements import around
 from iris.testing.faults import Judge, doing, is_unordered, stage_options
 from iris.testing.reduce import SECONDS
-from iris.testing.report import check
+from iris.testing.report import Failure, check
 from iris.tools.replay import Program
 
 Array = npt.NDArray[Any]
@@ -69,7 +69,7 @@ class Agreement:
 LOWERING = Pipeline(tuple([p for p in METAL_PIPELINE if not isinstance(p, CheckResources)]))
 
 
-class Disagreement(AssertionError):
+class Disagreement(Failure):
     """An element that no correct execution has."""
 
 

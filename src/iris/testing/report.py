@@ -8,6 +8,7 @@ import tempfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from iris.ir import to_text
 from iris.ir.text.diff import diff
@@ -20,13 +21,21 @@ from iris.testing.limit import TimeLimitError
 from iris.testing.reduce import SECONDS
 from iris.tools.replay import Program
 
+E = TypeVar("E", bound=AssertionError)
+
+
+class Failure(AssertionError):
+    """What an oracle raises: `fault` says what is wrong, with what program and pass."""
+
+    fault: Fault | None = None
+
 
 def check(
     program: Program,
     pipelines: Sequence[Pipeline],
     oracle: Oracle,
     *,
-    error: type[AssertionError] = AssertionError,
+    error: type[Failure] = Failure,
     seconds: float = SECONDS,
     limit: float = LIMIT,
 ) -> None:
@@ -47,7 +56,9 @@ def check(
     cause = fault.wrong.error
     # Where values differ, the message says all.
     hidden = isinstance(cause, AssertionError)
-    raise ending_test(error)(f"{describe(fault)}\n\n{file}") from (None if hidden else cause)
+    failure = ending_test(error)(f"{describe(fault)}\n\n{file}")
+    failure.fault = fault
+    raise failure from (None if hidden else cause)
 
 
 def describe(fault: Fault) -> str:
@@ -77,8 +88,8 @@ def describe(fault: Fault) -> str:
 class ReplayFile:
     """Keeps the smallest program so far that has a fault in a file; `str` says how to run it."""
 
-    def __init__(self, fault: Fault):
-        folder = Path(tempfile.gettempdir()) / "iris-failures"
+    def __init__(self, fault: Fault, folder: Path | None = None):
+        folder = folder or Path(tempfile.gettempdir()) / "iris-failures"
         passes = str(fault.pipeline)
         name = re.sub(r"[^a-z0-9-]+", "-", passes)[:40].strip("-") or "program"
         # The same failure is always in the same file.
@@ -114,7 +125,7 @@ class ReplayFile:
         return "\n".join(["to see it again:", *[f"    {command}" for command in self.commands]])
 
 
-def ending_test(error: type[AssertionError]) -> type[AssertionError]:
+def ending_test(error: type[E]) -> type[E]:
     """The error; within a test of hypothesis, as one that ends the test at once.
 
     What hypothesis does after a failure, shrinking the choices that a program was drawn from, takes

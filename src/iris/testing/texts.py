@@ -1,4 +1,4 @@
-"""The texts of Metal programs do on a device what the interpreter of Metal IR says.
+"""The texts of programs do on a device what the interpreter of their level says.
 
 @given(st.lists(programs.metal(portable=True), min_size=25, max_size=25))
 def test_my_device(drawn):
@@ -8,11 +8,11 @@ def test_my_device(drawn):
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,73 +21,129 @@ from iris.codegen.language import Language
 from iris.codegen.msl_table import MSL
 from iris.codegen.source import Source
 from iris.compiler.arguments import place
-from iris.errors import IrisError
+from iris.compiler.compilation import METAL_PIPELINE
+from iris.errors import IrisError, OutOfResources
+from iris.ir import Level
+from iris.ir.control import Func
+from iris.passes import Pipeline
+from iris.passes import run as run_passes
 from iris.runtime import device as runtime
 from iris.runtime.device import Device
 from iris.runtime.devices import select
 from iris.testing.faults import Judge, doing
+from iris.testing.levels import Expected, with_simdgroups
 from iris.testing.outcomes import Outcome
+from iris.testing.reduce import SECONDS
 from iris.testing.report import check
 from iris.tools.replay import Program
 
 COMPILING = 60.0  # seconds that a compiler may take
 
 
-def runs_alike(several: Sequence[Program], device: Device | str) -> None:
-    """Asserts that the texts of Metal programs do on a device what the interpreter says, to the
-    bit; so it is for programs that are drawn as `portable`.
+def runs_alike(
+    several: Sequence[Program],
+    device: Device | str,
+    *,
+    simdgroups: int = 4,
+    seconds: float = SECONDS,
+) -> None:
+    """Asserts that the texts of programs do on a device what the interpreter says.
 
         runs_alike([program], "softmetal")
 
-    The programs are kernels of one text, for a compiler takes long to start; where that does not
-    compile, each is compiled alone.  The error shows the program, and its text.
+    Tile programs are lowered for so many `simdgroups`, and must write the same within the bounds
+    of their operations.  Metal programs must do the same to the bit; so it is for those that are
+    drawn as `portable`.  The programs are kernels of one text, for a compiler takes long to start;
+    where that does not compile, each is compiled alone.  Programs that no GPU has room for are left
+    out.  The error shows the program, and its text.
     """
+    __tracebackhide__ = True
     on = select(device)
     language = on.accepts
     if not isinstance(language, Language):
         raise TypeError(f"{on.name} takes no text, but IR of the {language.value} level")
-    # Where one of them has no text, or does not compile, each is looked at alone.
-    compiled: dict[Program, runtime.Program] = {}
-    with suppress(IrisError):
-        texts = together([emit(p.function, language) for p in several], language)
-        sources = zip(several, texts, strict=True)
-        compiled = {program: on.compile(program.function, text) for program, text in sources}
+    lower = with_simdgroups(METAL_PIPELINE, simdgroups)
+    fitting: list[tuple[Program, Pipeline]] = []
+    functions: list[Func] = []
     for program in several:
-        check(program, [], partial(_runs_alike, on, language, compiled), limit=COMPILING)
+        is_tile = program.function.function_level is Level.TILE
+        pipeline = lower if is_tile else Pipeline()
+        try:
+            module = run_passes(program.module, pipeline)
+        except OutOfResources:
+            continue
+        except Exception:  # noqa: BLE001 -- to be judged below, with all the others
+            module = None
+        fitting.append((program, pipeline))
+        if module is not None:
+            functions.append(program.with_module(module).function)
+    compiled: dict[str, runtime.Program] = {}
+    # Where one of them has no text, or does not compile, each is looked at alone.
+    with suppress(IrisError):
+        sources = [emit(f, language) for f in functions]
+        for function, own, joined in zip(
+            functions, sources, together(sources, language), strict=True
+        ):
+            compiled[own.text] = on.compile(function, joined)
+    oracle = _OnDevice(on, language, compiled)
+    for program, pipeline in fitting:
+        check(program, [pipeline], oracle, seconds=seconds, limit=COMPILING)
 
 
-def _runs_alike(
-    on: Device,
-    language: Language,
-    compiled: Mapping[Program, runtime.Program],
-    program: Program,
-) -> Judge:
-    """The oracle: a program as text, which may have been compiled already."""
-    with doing("the program has no text"):
-        source = emit(program.function, language)
-    how = f"whose text is\n\n{source.text}\n"
-    with doing(f"the program does not compile for {on.name}", how):
-        code = compiled.get(program) or on.compile(program.function, source)
-    expected = Outcome.of(program)
-    with doing(f"the program does otherwise on {on.name}", how):
-        expected.compare(launched(on, code, program))
-    return lambda made, rest: None
+@dataclass(frozen=True)
+class _OnDevice:
+    """The oracle: Metal IR, as text on a device; of what is compiled already, by its text."""
+
+    on: Device
+    language: Language
+    compiled: Mapping[str, runtime.Program]
+
+    def __call__(self, program: Program) -> Judge:
+        if program.function.function_level is Level.TILE:
+            bounded = Expected.of(program, exact_math=False)
+            return partial(self._judge, lambda made, ran: bounded.compare(ran.arguments))
+        exact = Outcome.of(program)
+        self._judge(lambda made, ran: exact.compare(ran.outcome(made)), program, Pipeline())
+        return lambda made, rest: None
+
+    def _judge(
+        self, compare: Callable[[Program, _Run], object], made: Program, rest: Pipeline
+    ) -> None:
+        if rest.passes:  # no Metal IR yet, or none that is finished
+            return
+        with doing("the program has no text"):
+            source = emit(made.function, self.language)
+        name, how = self.on.name, f"whose text is\n\n{source.text}\n"
+        with doing(f"the program does not compile for {name}", how):
+            code = self.compiled.get(source.text) or self.on.compile(made.function, source)
+        with doing(f"the program fails on {name}", how):
+            ran = _Run.of(self.on, code, made)
+        with doing(f"the program does otherwise on {name}", how):
+            compare(made, ran)
 
 
-def launched(on: Device, code: runtime.Program, program: Program) -> Outcome:
+class _Run(NamedTuple):
     """What a device makes of a program that it has compiled."""
-    arguments = program.make_arguments()
-    arrays = {str(i): a for i, a in enumerate(arguments) if isinstance(a, np.ndarray)}
-    placed = place(on, arrays)
-    given: list[Any] = [placed.get(str(i), a) for i, a in enumerate(arguments)]
-    output = io.StringIO()
-    with redirect_stdout(output):
-        on.launch(code, program.grid, given)
-        on.synchronize()
-    for name, array in arrays.items():
-        on.copy_out(placed[name], array)
-    lines = output.getvalue().splitlines()
-    return Outcome.gathered(program.function, arguments, [], lines)
+
+    arguments: list[Any]
+    lines: list[str]
+
+    @staticmethod
+    def of(on: Device, code: runtime.Program, program: Program) -> _Run:
+        arguments = program.make_arguments()
+        arrays = {str(i): a for i, a in enumerate(arguments) if isinstance(a, np.ndarray)}
+        placed = place(on, arrays)
+        given: list[Any] = [placed.get(str(i), a) for i, a in enumerate(arguments)]
+        output = io.StringIO()
+        with redirect_stdout(output):
+            on.launch(code, program.grid, given)
+            on.synchronize()
+        for name, array in arrays.items():
+            on.copy_out(placed[name], array)
+        return _Run(arguments, output.getvalue().splitlines())
+
+    def outcome(self, program: Program) -> Outcome:
+        return Outcome.gathered(program.function, self.arguments, [], self.lines)
 
 
 def together(sources: Sequence[Source], language: Language = MSL) -> list[Source]:
