@@ -1,8 +1,8 @@
 """What must hold of random programs and devices: what `iris fuzz` looks for violations of.
 
-    PROPERTIES["agree"].holds(drawn, seconds=5)     # or an error that shows the smallest program
+    PROPERTIES["agree"].holds([program], 5.0)   # or an error that shows the smallest program
 
-A property draws from a strategy, and says of some drawn at once whether it holds.
+A property has something to draw from, and says of what is drawn whether it holds.
 """
 
 from __future__ import annotations
@@ -15,44 +15,132 @@ from typing import Any
 from hypothesis import strategies as st
 
 from iris.compiler.compilation import GRAPH_PIPELINE, TILE_PIPELINE
-from iris.errors import UsageError
 from iris.ir.core import Level
 from iris.passes import Pipeline
-from iris.testing import launches, programs, sources
+from iris.testing import launches, programs
 from iris.testing.fusing import fuses
 from iris.testing.levels import agree
 from iris.testing.oracles import all_preserve
-from iris.testing.scripts import conforms
-from iris.testing.simdgroups import interleaves, orders
+from iris.testing.scripts import Script, conforms
+from iris.testing.simdgroups import SEEDS, interleaves, orders
+from iris.testing.sources import Kernel, kernels
 from iris.testing.texts import runs_alike
 from iris.tools.replay import Program
 
-Strategy = st.SearchStrategy[Any]
+SIMDGROUPS = (1, 4, 2, 8)
+TOGETHER = 10  # programs in a text
 
 
 @dataclass(frozen=True)
 class Property:
-    """Something that must hold of whatever a strategy draws.
+    """Something that must hold of whatever is drawn.
 
-    It can be sent to another process: both are functions of a module, maybe with arguments.
+    It can be sent to another process, for its functions are those of modules.
     """
 
     name: str
-    level: Level | None  # of its programs; None for scripts of launches
-    draw: Callable[[], Strategy]
-    #: Raises an error if it does not hold of one of some, shown as small as it gets in seconds.
+    level: str  # of what it draws: that of programs, or `launches` or `python`
+    draw: Callable[[], st.SearchStrategy[Any]]
+    #: Raises an error if it does not hold of some; what it shows is reduced for some seconds.
     holds: Callable[[Sequence[Any], float], None]
-    together: int = 1  # how many are best looked at together
-    device: str | None = None  # which it needs
+    together: int = 1  # how many are drawn for one call
+    device: str | None = None  # that it needs
 
 
-def preserved(passes: str, level: Level) -> Property:
-    """That passes keep what programs of a level do."""
-    draw = {Level.TILE: programs.tile, Level.GRAPH: programs.graph, Level.METAL: programs.metal}
-    return Property(f"{passes} preserves", level, draw[level], partial(_all_preserve, [passes]))
+def of_passes(passes: str) -> Property:
+    """That passes keep what programs of their level do."""
+    levels = [p.level for p in Pipeline.parse(passes) if p.level is not None]
+    level = levels[0] if levels else Level.TILE
+    draw: dict[Level, Callable[[], st.SearchStrategy[Any]]] = {
+        Level.TILE: programs.tile,
+        Level.GRAPH: programs.graph,
+        Level.METAL: programs.metal,
+    }
+    return Property("preserves", level.value, draw[level], partial(_preserve, (passes,)))
 
 
-def level_of(passes: str) -> Level:
-    """The level at which passes run: that of the first that is not of any."""
-    levels = [pass_.level for pass_ in Pipeline.parse(passes) if pass_.level is not None]
-    return levels[0] if levels else Level.TILE
+def of_text(device: str) -> list[Property]:
+    """That a device does with texts, and with what is launched, what it must."""
+    return [
+        Property("text", "tile", _masked, partial(_run, device), TOGETHER, device),
+        Property("thread-text", "metal", _portable, partial(_run, device), TOGETHER, device),
+        Property("launches", "launches", launches.scripts, partial(_conform, device), 1, device),
+    ]
+
+
+def _preserve(several: Sequence[str], drawn: Sequence[Program], seconds: float) -> None:
+    for program in drawn:
+        all_preserve(several, program, seconds=seconds)
+
+
+def _masked() -> st.SearchStrategy[Program]:
+    return programs.tile(masked=True)
+
+
+def _portable() -> st.SearchStrategy[Program]:
+    return programs.metal(portable=True)
+
+
+def _orderly() -> st.SearchStrategy[Program]:
+    return programs.metal(divergent=False)
+
+
+def _lowered() -> st.SearchStrategy[tuple[Program, int, int]]:
+    """A program, for how many simdgroups it is lowered, and in which order they go."""
+    drawn = st.one_of(programs.tile(masked=True), programs.tile(masked=True, rounding=True))
+    return st.tuples(drawn, st.sampled_from(SIMDGROUPS), st.integers(0, 3))
+
+
+def _agree(drawn: Sequence[tuple[Program, int, int]], seconds: float) -> None:
+    for program, count, order in drawn:
+        agree(program, simdgroups=[count], interleavings=[order], seconds=seconds)
+
+
+def _check(drawn: Sequence[Kernel], seconds: float) -> None:
+    for kernel in drawn:
+        kernel.check()
+
+
+def _fuse(drawn: Sequence[Program], seconds: float) -> None:
+    for program in drawn:
+        fuses(program, seconds=seconds)
+
+
+def _interleave(drawn: Sequence[Program], seconds: float) -> None:
+    for program in drawn:
+        interleaves(program, seconds=seconds)
+
+
+def _order(drawn: Sequence[Program], seconds: float) -> None:
+    for program in drawn:
+        orders("allocate-threadgroup,insert-barriers", program, seeds=SEEDS, seconds=seconds)
+
+
+def _run(device: str, drawn: Sequence[Program], seconds: float) -> None:
+    runs_alike(drawn, device, seconds=seconds)
+
+
+def _conform(device: str, drawn: Sequence[Script], seconds: float) -> None:
+    for script in drawn:
+        conforms(device, script, seconds=seconds)
+
+
+_GENERIC = tuple(programs.GENERIC)
+_OF_TILES = (*_GENERIC, "recover-blocks", f"{TILE_PIPELINE},split-interior,licm,dce")
+_OF_GRAPHS = (*_GENERIC, "simplify", str(GRAPH_PIPELINE))
+
+#: Those of Iris itself, by their names; `of_text` has those of a device.
+PROPERTIES = {
+    found.name: found
+    for found in (
+        Property("passes", "tile", programs.tile, partial(_preserve, _OF_TILES)),
+        Property("masks", "tile", _masked, partial(_preserve, (str(TILE_PIPELINE),))),
+        Property("agree", "tile", _lowered, _agree),
+        Property("sources", "python", kernels, _check),
+        Property("graph-passes", "graph", programs.graph, partial(_preserve, _OF_GRAPHS)),
+        Property("graph-kernels", "graph", programs.graph, _fuse),
+        Property("thread-passes", "metal", programs.metal, partial(_preserve, _GENERIC)),
+        Property("interleaves", "metal", programs.metal, _interleave),
+        Property("orders", "metal", _orderly, _order),
+    )
+}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from iris import __version__
-from iris.errors import IrisError
-from iris.tools import bisect, doctor, emit, opt, run, softmetal
+from iris.errors import IrisError, SettingError
+from iris.tools import bisect, doctor, emit, fuzz, opt, run, softmetal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,15 +19,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="iris", description="Read, check, transform and run Iris IR.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"iris {__version__}")
+    parser.add_argument(
+        "--import",
+        dest="modules",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="import this first, as it has passes of your own; may be given again",
+    )
     commands = parser.add_subparsers(metavar="command", required=True)
     opt.add_command(commands)
     run.add_command(commands)
     bisect.add_command(commands)
+    fuzz.add_command(commands)
     emit.add_command(commands)
     softmetal.add_command(commands)
     doctor.add_command(commands)
     options = parser.parse_args(arguments)
     try:
+        import_all(options.modules)
         found: int | None = options.run(options)
         return found or 0
     except IrisError as error:
@@ -35,6 +46,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         sys.stderr.close()
         return 1
+
+
+def import_all(modules: Sequence[str]) -> None:
+    """Imports modules, also those of the folder that the command is run in."""
+    if modules and "" not in sys.path:
+        sys.path.insert(0, "")
+    for module in modules:
+        try:
+            import_module(module)
+        except ModuleNotFoundError as error:
+            raise SettingError(f"--import {module}: {error}") from None
 
 
 if __name__ == "__main__":

@@ -1,0 +1,194 @@
+"""Looks for what a property does not hold of: one batch of what `iris fuzz` runs.
+
+    hunted = hunt(PROPERTIES["agree"], seed=3, examples=25)
+    hunted.find         # what was found, or None
+
+A batch is the same each time, wherever it runs: its examples follow from its seed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as seeded
+
+import iris
+from iris.passes import Pipeline
+from iris.testing.properties import Property
+from iris.testing.reduce import SECONDS
+from iris.testing.report import Failure
+from iris.tools.replay import Program
+
+WATCHED = 10  # of so many calls, one is watched: that makes it slower
+ROOT = Path(iris.__file__).parent
+COVERED = tuple(str(ROOT / room) for room in ("passes", "codegen"))
+
+
+class Find(NamedTuple):
+    """What a property does not hold of.
+
+    Finds are of one `cause` if one pass is guilty of them or, where none is, the same goes wrong.
+    """
+
+    cause: str
+    message: str
+    program: Program | None  # the smallest; None: the message shows it
+    pipeline: Pipeline  # that ends with the guilty pass, or none
+
+
+class Hunted(NamedTuple):
+    """What came of a batch."""
+
+    examples: int
+    seconds: float
+    ops: frozenset[str]  # of the programs
+    rules: frozenset[str]  # the functions of passes and of the emitter that some were taken through
+    find: Find | None
+    is_known: bool = False  # whether what was found had been found before
+
+
+class _End(BaseException):
+    """Ends the drawing, at once: there have been enough examples, or one has failed."""
+
+
+def hunt(
+    property: Property,
+    seed: int,
+    examples: int,
+    *,
+    seconds: float = 1e9,
+    reduced: float = SECONDS,
+    known: Collection[str] = (),
+) -> Hunted:
+    """Draws examples until one fails, there have been enough, or the seconds are over.
+
+    What fails for a cause that is not `known` is `reduced` for some seconds.
+    """
+    batch = _Batch(property, examples, time.monotonic() + seconds)
+    start = time.monotonic()
+    error = batch.run(seed)
+    find, is_known = None, False
+    if error is not None:
+        is_known = _cause(property, error) in known
+        find = _find(property, error if is_known else batch.reduced(error, reduced))
+    took = time.monotonic() - start
+    return Hunted(batch.done, took, frozenset(batch.ops), frozenset(batch.rules), find, is_known)
+
+
+class _Batch:
+    def __init__(self, property: Property, examples: int, end: float):
+        self.property = property
+        self.examples = examples
+        self.end = end
+        self.done = 0
+        self.drawn: list[Any] = []
+        self.ops: set[str] = set()
+        self.rules: set[str] = set()
+
+    def run(self, seed: int) -> Exception | None:
+        """Draws and checks; the error that came of it."""
+
+        @seeded(seed)
+        @settings(
+            max_examples=10 * self.examples,  # of which some are filtered out
+            phases=[Phase.generate],
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(self.property.draw())
+        def one(example: Any) -> None:
+            if self.done == self.examples or time.monotonic() > self.end:
+                raise _End
+            self.done += 1
+            self.ops.update(_ops(example))
+            self.drawn.append(example)
+            if len(self.drawn) == self.property.together:
+                self.check()
+
+        for part in (one, self.check):
+            try:
+                part()
+            except _End as end:
+                if isinstance(end.__cause__, Exception):
+                    return end.__cause__
+            except Exception as error:  # noqa: BLE001 -- drawing may fail, too
+                return error
+        return None
+
+    def check(self) -> None:
+        """Asks the property of what has been drawn."""
+        if not self.drawn:
+            return
+        watching = self.done // self.property.together % WATCHED == 1
+        try:
+            with _watch(self.rules if watching else None):
+                self.property.holds(self.drawn, 0.0)
+        except Exception as error:
+            raise _End from error
+        self.drawn = []
+
+    def reduced(self, error: Exception, seconds: float) -> Exception:
+        """The error of the smallest program."""
+        try:
+            self.property.holds(self.drawn, seconds)
+        except Exception as found:  # noqa: BLE001 -- whatever it is
+            return found
+        return error  # it does not fail each time
+
+
+def _ops(example: Any) -> Iterator[str]:
+    """The names of the ops of the programs that there are in an example."""
+    for part in example if isinstance(example, tuple) else (example,):
+        if isinstance(part, Program):
+            yield from (op.name for op in part.module.walk())
+
+
+@contextmanager
+def _watch(rules: set[str] | None) -> Iterator[None]:
+    """Notes which functions of passes and of the emitter are called."""
+    if rules is None:
+        yield
+        return
+    seen = set()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            seen.add(frame.f_code)
+
+    before: Callable[..., object] | None = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+        for code in seen:
+            if code.co_filename.startswith(COVERED):
+                where = Path(code.co_filename).relative_to(ROOT).with_suffix("")
+                rules.add(f"{'.'.join(where.parts)}.{code.co_name}:{code.co_firstlineno}")
+
+
+def _cause(property: Property, error: Exception) -> str:
+    fault = error.fault if isinstance(error, Failure) else None
+    if fault is None:
+        return f"{property.name} {type(error).__name__}"
+    if fault.guilty is None:
+        return f"{property.name} {type(fault.wrong.error).__name__}"
+    return fault.guilty.name
+
+
+def _find(property: Property, error: Exception) -> Find:
+    fault = error.fault if isinstance(error, Failure) else None
+    message = (
+        str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+    )
+    if fault is None:
+        return Find(_cause(property, error), message, None, Pipeline())
+    return Find(_cause(property, error), message, fault.program, fault.pipeline)
