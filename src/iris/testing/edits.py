@@ -63,17 +63,22 @@ def of_op(op: Op, position: int) -> Iterator[Edit]:
             yield at(partial(_use_alike, index=result.index, number=number))
         for number in (0, 1):
             yield at(partial(_use_number, index=result.index, number=number))
-    for index, operand in enumerate(op.operands):
-        if operand.op is not None and operand.op.operands:
-            yield at(partial(_use_source, index=index))
-            if len(operand.users) > 1:  # else the whole value is a number by now, if it can be
-                yield at(partial(_use_number_here, index=index))
     for count in (2, 1):  # a mask may go with what stands where it is off
         if len(op.operands) > count and not op.terminator:
             yield at(partial(_drop_last_operands, count=count))
     if isinstance(op, Constant):
         for bits in _simpler_bits(op.bits, op.dtype):
             yield at(partial(_set_attributes, attributes=(bits,)))
+
+
+def of_uses(op: Op, position: int) -> Iterator[Edit]:
+    """The edits of what an op is given, which is left as it is for others."""
+    at = partial(_on_op, position)
+    for index, operand in enumerate(op.operands):
+        if operand.op is not None and operand.op.operands:
+            yield at(partial(_use_source, index=index))
+            if len(operand.users) > 1:  # else the whole value is a number by now, if it can be
+                yield at(partial(_use_number_here, index=index))
 
 
 def of_launch(program: Program) -> Iterator[Edit]:

@@ -15,7 +15,7 @@ from functools import partial
 
 from iris.errors import IrisError
 from iris.ir import Op, verify
-from iris.testing.edits import Edit, drop, inline, of_launch, of_op, ops_of
+from iris.testing.edits import Edit, drop, inline, of_launch, of_op, of_uses, ops_of
 from iris.tools.replay import Program
 
 SECONDS = 15.0
@@ -64,6 +64,7 @@ class _Search:
             self._drop_windows,
             self._edit_launch,
             partial(self._edit_ops, of_op),
+            partial(self._edit_ops, of_uses),
         )
         return sum(step() for step in steps) > 0
 

@@ -81,10 +81,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run_command(options: argparse.Namespace) -> int:
-    try:
-        import hypothesis  # noqa: F401
-    except ModuleNotFoundError:
-        raise IrisError('iris fuzz needs hypothesis: pip install "iris-metal[testing]"') from None
     if options.seconds is None and options.examples is None:
         options.seconds = SECONDS
     campaign = Campaign(chosen(options), options.corpus, options.seed)
@@ -121,8 +117,10 @@ def _import_all(modules: Sequence[str]) -> None:
 
 def chosen(options: argparse.Namespace) -> list[Property]:
     """The properties that are asked for."""
-    from iris.testing.properties import PROPERTIES, of_passes, of_text
-
+    try:
+        from iris.testing.properties import PROPERTIES, of_passes, of_text
+    except ModuleNotFoundError as error:
+        raise IrisError(f'{error}; pip install "iris-metal[testing]"') from None
     found = [of_passes(options.passes)] if options.passes else list(PROPERTIES.values())
     if options.device and options.passes:
         raise SettingError("--passes and --device are not for one run: devices run no passes")
