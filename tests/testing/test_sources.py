@@ -30,6 +30,15 @@ def test_the_simplest_kernel_sums_a_row() -> None:
     kernel.check()
 
 
+def test_a_sum_may_be_off_by_the_roundings_of_another_order() -> None:
+    numbers = np.full(11, np.float32(-1e30))
+    total = sources.Cells(numbers.astype(np.float64), np.full(11, True)).reduce(np.add, 0)
+    one_by_one = np.add.accumulate(numbers)[-1]
+    assert 0 < np.abs(one_by_one - total.data) <= total.error < 1e-5 * np.abs(total.data)
+    few = sources.Cells(np.array([3.0, -1e30, 4.0]), np.array([True, False, True]))
+    assert few.reduce(np.add, 0).error == 0
+
+
 def test_a_loop_that_forgets_lanes_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assignment, "_fits", lambda old, new: False)
     rng = np.random.default_rng(0)
