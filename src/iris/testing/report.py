@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from iris.ir import to_text
 from iris.ir.text.diff import diff
-from iris.passes import Pipeline
+from iris.passes import Pass, Pipeline
 from iris.testing.changed_values import changed_value
 from iris.testing.edits import ops_of
 from iris.testing.faults import LIMIT, Fault, Oracle, find_fault, smallest
@@ -96,10 +97,11 @@ class ReplayFile:
         number = zlib.crc32(f"{passes}{fault.program}".encode())
         self.path = folder / f"{name}-{number:08x}.iris"
         self.commands = [f"iris run {self.path}"]
+        iris = " ".join(["iris", *[f"--import {name}" for name in modules_of(fault.pipeline)]])
         if len(fault.pipeline) == 1:
-            self.commands.append(f'iris run --passes "{passes}" {self.path}')
+            self.commands.append(f'{iris} run --passes "{passes}" {self.path}')
         if passes:
-            self.commands.append(f'iris bisect --passes "{passes}" {self.path}')
+            self.commands.append(f'{iris} bisect --passes "{passes}" {self.path}')
         self.smallest: tuple[int, int] | None = None
         self.problem: OSError | None = None
 
@@ -123,6 +125,19 @@ class ReplayFile:
         if self.problem is not None:
             return f"no file to replay it could be written: {self.problem}"
         return "\n".join(["to see it again:", *[f"    {command}" for command in self.commands]])
+
+
+def modules_of(passes: Iterable[Pass]) -> list[str]:
+    """The modules that a command must import to know some passes: none for those of Iris.
+
+    modules_of([MyPass(), Fold()])  # ["my_passes"]
+    """
+    names = dict.fromkeys([type(one).__module__ for one in passes])
+    if "__main__" in names:
+        del names["__main__"]
+        script = getattr(sys.modules["__main__"], "__file__", None)  # a notebook has none
+        names |= {Path(script).stem: None} if script else {}
+    return [name for name in names if name.partition(".")[0] != "iris"]
 
 
 def ending_test(error: type[E]) -> type[E]:
