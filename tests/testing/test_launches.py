@@ -18,6 +18,7 @@ from iris.runtime.devices import select
 from iris.runtime.interpreters import Interpreter
 from iris.runtime.metal import Metal
 from iris.testing import conforms, launched, launches, steps
+from iris.testing.in_order import InOrder, Outcome
 from iris.testing.scripts import Script, fault
 from iris.testing.steps import Buffer, Launch, Number, Read, Slice, Step
 from on_metal import METAL, library
@@ -75,6 +76,18 @@ def test_a_kernel_means_what_it_does(name: str) -> None:
     tried.meaning(*expected)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("told", [1, 5])
+@pytest.mark.parametrize("end", [Read(b), steps.Synchronize()], ids=["read", "wait"])
+def test_a_launch_on_memory_that_has_failed_need_not_run(told: int, end: Step) -> None:
+    order = InOrder()
+    silent = Outcome([], None)
+    for step in (refuse(a, 1), shift(a, b), refuse(b, 5)):
+        step.expect(order, silent)
+    end.expect(order, Outcome([], told))
+    with pytest.raises(AssertionError, match="the failure of another launch, 2"):
+        Read(b).expect(order, Outcome([], 2))
 
 
 # What is drawn.

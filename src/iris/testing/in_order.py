@@ -81,7 +81,9 @@ class InOrder:
         self.cells = {name: Cell(array) for name, array in launched.arrays().items()}
         self.host = launched.host()
         self.prepared: Call | None = None
-        self.untold: set[int] = set()  # failed launches that nobody was told of
+        # Failed launches that nobody was told of; and launches that fail if they have run at all.
+        self.untold: set[int] = set()
+        self.unsure: set[int] = set()
 
     def launch(self, call: Call, failure: int | None = None, times: int = 1) -> None:
         """Does what a kernel does; or checks the failure that it raised."""
@@ -94,12 +96,13 @@ class InOrder:
                 elif call.waits or times > 1:
                     cell.fail(given, doubtful=True)
             return
-        failures = call.own or given
+        # A launch that is given memory which has failed need not run, and so fail by itself.
+        failures = call.own | given
         doubtful = not call.own and any(cell.doubtful for cell in call.cells)
         must_raise = call.waits or any(cell.surfaced for cell in call.cells)
         assert not failures or doubtful or not must_raise, "it raises no error, and had to"
         if failures:
-            self.untold |= call.own
+            (self.unsure if given else self.untold).update(call.own)
             for cell in call.written:
                 cell.fail(failures, doubtful=doubtful)
             return
@@ -121,6 +124,16 @@ class InOrder:
         """Checks that a launch which failed is one that somebody may be told of here."""
         assert failure in failures, f"it raises the failure of another launch, {failure}"
         self.untold.discard(failure)
+        self.unsure.discard(failure)
+
+    def synchronize(self, failure: int | None) -> None:
+        """Checks the failure that was raised by waiting for everything, if any was."""
+        if failure is None:
+            assert not self.untold, "it raises no error, and nobody was told of a failed launch"
+        else:
+            self.tell(failure, self.untold | self.unsure)
+        self.untold.clear()
+        self.unsure.clear()
 
 
 def failures_of(cells: Sequence[Cell]) -> Failures:
