@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,17 @@ def test_the_pages_programs_run_and_print_what_is_shown(page: Path, tmp_path: Pa
     for language in ("text", "metal"):
         for shown in blocks(page.read_text(), language):
             assert unnumbered(shown.rstrip("\n")) in printed
+
+
+def test_the_pass_of_the_guide_runs_from_the_shell(tmp_path: Path) -> None:
+    page = (ROOT / "docs/write-a-pass.md").read_text()
+    before, after = blocks(page, "iris")
+    (tmp_path / "shift_divisions.py").write_text(blocks(page, "python")[0])
+    (tmp_path / "rows.iris").write_text(before)
+    (command,) = blocks(page, "sh")
+    assert command.startswith("iris ")
+    shell = [sys.executable, "-m", "iris.tools.cli", *shlex.split(command)[1:]]
+    assert subprocess.check_output(shell, cwd=tmp_path, text=True) == after
 
 
 def test_the_guides_show_every_word() -> None:
