@@ -148,7 +148,7 @@ def pass_on(draft: TileDraft, choices: Choices) -> For:
     numbers = [d for d in draft.dtypes if d is not bool_] or [i32]
     memory = draft.own(choices.of(numbers), choices)
     blocks = choices.of((4, 2, 8))
-    count = max(1, 1 << (memory.size // blocks).bit_length() - 1)
+    count = 1 << max(1, memory.size // blocks).bit_length() - 1
     lanes = draft.lanes((count,))
     shuffled = lanes
     if choices.flag():

@@ -82,6 +82,8 @@ _WEIGHTS: dict[type[Op], int] = {
     tile_ir.Scan: 4,
     tile_ir.MaskedLoad: 8,
     tile_ir.Update: 2,
+    tile_ir.Arange: 3,
+    tile_ir.Print: 2,
     graph_ir.Broadcast: 5,
     graph_ir.Reshape: 4,
     graph_ir.Transpose: 4,

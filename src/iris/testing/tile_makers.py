@@ -28,6 +28,7 @@ from iris.testing.idioms import (
 )
 from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, Memory, TileDraft, make_tile
 
+INDEX_MATH = (math.FloorDiv, math.Mod, math.Sub, math.Mul, math.Add, math.Minimum)
 ATOMIC = tuple([d for d in ALL if d.bits == 32])  # on every device
 
 
@@ -161,10 +162,29 @@ def arange(cls: type[tile.Arange], draft: TileDraft, choices: Choices) -> None:
     dtypes = [d for d in (i32, *draft.dtypes) if d.is_integer]
     dtype = choices.of(dtypes)
     start = choices.of((0, 1, -2, 40))
-    if choices.flag(3):
+    style = choices.below(4)
+    if style == 3:
+        index_math(draft, choices)
+        return
+    if style == 2:
         draft.visible.append(draft.lanes(choices.of(draft.shapes)))
         return
     draft.add(tile.Arange(max(start, dtype.low), Tile((size,), dtype)))
+
+
+def index_math(draft: TileDraft, choices: Choices) -> None:
+    """What indices are made of: the numbers of elements, and small ones."""
+    x = draft.lanes(choices.of(draft.shapes))
+    type_ = element_type(x.type)
+    for _ in range(1 + choices.below(3)):
+        if choices.flag(3):
+            other = draft.spread(draft.scalar(i32), type_.shape)  # which is not 0
+        else:
+            other = draft.constant(choices.of((2, 3, 8, 1, 5, 16, -3, -1)), type_)
+        cls = choices.of(INDEX_MATH)
+        pair = (other, x) if cls is math.Sub and choices.flag() else (x, other)
+        x = draft.put(cls(*pair))
+    draft.visible.append(x)
 
 
 @make_tile(tile.Broadcast)
@@ -356,7 +376,10 @@ def store_tile(cls: type[tile.StoreTile], draft: TileDraft, choices: Choices) ->
 @make_tile(tile.Atomic)
 def atomic(cls: type[tile.Atomic], draft: TileDraft, choices: Choices) -> None:
     """Of a program's own elements, or of ones that all programs update."""
-    if choices.flag():
+    style = choices.below(5)
+    if style == 4:
+        update_twice(draft, choices)
+    elif style > 1:
         found, value = place_to_write(draft, choices, ATOMIC)
         kind = choices.of([*kinds_of(found.memory.dtype), AtomicKind.EXCHANGE])
         draft.add(tile.Atomic(kind, found.memory.pointer, found.offset, value, found.mask))
@@ -365,6 +388,21 @@ def atomic(cls: type[tile.Atomic], draft: TileDraft, choices: Choices) -> None:
             draft.add(tile.Atomic(kind, found.memory.pointer, found.offset, value, found.mask))
     else:
         count_up(draft, choices)
+
+
+def update_twice(draft: TileDraft, choices: Choices) -> None:
+    """Elements of a program, some of them several times, in one way and then in another."""
+    value = draft.some(ATOMIC, choices)
+    type_ = element_type(value.type)
+    value = draft.exact(value, SUMMED, SUMMED)
+    memory = draft.own(type_.element, choices)
+    found = place(draft, memory, type_.shape, choices, distinct=False)
+    if type_.shape and not memory.ragged:
+        few = draft.wrapped(draft.lanes(type_.shape), min(memory.size, 4))
+        found = found._replace(offset=draft.from_start(memory.stride, few))
+    for _ in range(2):
+        kind = choices.of(kinds_of(type_.element))
+        draft.put(tile.Atomic(kind, memory.pointer, found.offset, value, found.mask))
 
 
 def kinds_of(dtype: DType) -> list[AtomicKind]:
@@ -441,6 +479,9 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
     draft.add(op)
     if acc is None and dtype.is_float:
         draft.bounds[op.result] = depth * SUMMED**2
+    if acc is not None and choices.flag(4):  # which is used again
+        other = draft.exact(draft.other(a, choices), SUMMED, SUMMED)
+        draft.add(tile.Dot(other, b, acc))
 
 
 @make_tile(tile.Reduce)
@@ -495,4 +536,8 @@ def report(cls: type[tile.Print], draft: TileDraft, choices: Choices) -> None:
     few = [
         draft.some(ALL, choices, lambda t: prod(t.shape) <= most) for _ in range(choices.below(3))
     ]
+    if choices.flag(3):
+        type_ = choices.of(draft.types(choices.of(draft.dtypes))[:2])
+        few.append(draft.constant(special_number(type_.element, choices), type_))
+        draft.visible.append(few[-1])
     draft.builder.insert(tile.Print("here", few))
