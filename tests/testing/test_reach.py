@@ -46,7 +46,6 @@ OTHERS = (
 )
 WHEN_IMPORTED = "called when its module is imported"
 EXPANDED = "expand-math leaves none of it"
-SWIZZLED = "tiles are swizzled where padded ones do not fit: of more than 32 KiB"
 # Why no random program that is right, and was written without layouts, gets there.
 CANNOT = {
     "codegen.elementwise._erf": EXPANDED,
@@ -57,12 +56,8 @@ CANNOT = {
     "passes.axis.along_each": WHEN_IMPORTED,
     "passes.axis.divisibility": "shows what is known; passes ask axis by axis",
     "passes.fold.reduce": "is of graphs",
-    "passes.layouts.staged.swizzled": SWIZZLED,
     "passes.lowering.combine._more_extreme": WHEN_IMPORTED,
     "passes.lowering.lower._line_of": "is of programs with lines",
-    "passes.lowering.staging._combined": SWIZZLED,
-    "passes.lowering.staging.address": SWIZZLED,
-    "passes.lowering.staging.images": SWIZZLED,
     "passes.lowering.staging.unstage": "no pass makes tile.unstage",
     "passes.ordering._orders": "is of programs that have barriers already",
     "passes.uniform_conditions.run": "lowering does what the pass does",
@@ -78,6 +73,10 @@ RARE = {
     "passes.follow_masks.assert_",
     "passes.follow_masks.load_tile",
     "passes.follow_masks.shift",
+    "passes.layouts.staged.swizzled",
+    "passes.lowering.staging._combined",
+    "passes.lowering.staging.address",
+    "passes.lowering.staging.images",
     "passes.masks.either",
     "passes.pipeline_loads.following",
     "passes.registers.of_literal",

@@ -445,7 +445,10 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
     if style == 3:
         multiply_twice(draft, choices)
         return
-    a = draft.find(lambda t: len(t.shape) == 2 and t.element is not bool_, choices)
+    # What is multiplied element by element takes the interpreter long.
+    a = draft.find(
+        lambda t: len(t.shape) == 2 and t.element is not bool_ and max(t.shape) <= 64, choices
+    )
     if a is None or choices.flag():
         numbers = [d for d in draft.dtypes if d is not bool_] or [i32]
         dtype = choices.of([*numbers, *[d for d in numbers if d.is_float] * 2])
