@@ -65,13 +65,15 @@ def hunt(
     *,
     seconds: float = 1e9,
     reduced: float = SECONDS,
+    watched: bool = True,
     known: Collection[str] = (),
 ) -> Hunted:
     """Draws examples until one fails, there have been enough, or the seconds are over.
 
-    What fails for a cause that is not `known` is `reduced` for some seconds.
+    What fails for a cause that is not `known` is `reduced` for some seconds.  Unless it is
+    `watched`, the rules that programs lead into are not noted.
     """
-    batch = _Batch(property, examples, time.monotonic() + seconds)
+    batch = _Batch(property, examples, time.monotonic() + seconds, watched)
     start = time.monotonic()
     error = batch.run(seed)
     find, is_known = None, False
@@ -83,8 +85,9 @@ def hunt(
 
 
 class _Batch:
-    def __init__(self, property: Property, examples: int, end: float):
+    def __init__(self, property: Property, examples: int, end: float, watched: bool):
         self.property = property
+        self.watched = watched
         self.examples = examples
         self.end = end
         self.done = 0
@@ -127,7 +130,7 @@ class _Batch:
         """Asks the property of what has been drawn."""
         if not self.drawn:
             return
-        watching = self.done // self.property.together % WATCHED == 1
+        watching = self.watched and self.done // self.property.together % WATCHED == 1
         try:
             with _watch(self.rules if watching else None):
                 self.property.holds(self.drawn, 0.0)
