@@ -20,7 +20,7 @@ from hypothesis.strategies import SearchStrategy, integers, one_of, sampled_from
 # What a level's own bugs are looked for with, the quickest first.
 ORDER = {
     "tile": ("passes", "masks", "agree", "sources", "proofs"),
-    "lowering": ("agree", "texts"),
+    "lowering": ("layouts", "agree", "texts"),
     "metal": ("agree", "texts"),
     "text": ("texts", "graph-texts"),
     "graph": ("graph-passes", "graph-numpy", "graph-kernels", "proofs"),
@@ -103,6 +103,14 @@ def masks(hunt: Hunt) -> None:
     from iris.testing import preserves, programs
 
     hunt.each(programs.tile(masked=True), partial(preserves, TILE_PIPELINE, seconds=0))
+
+
+def layouts(hunt: Hunt) -> None:
+    from iris.testing import layouts
+    from iris.testing.levels import agree
+
+    way = partial(agree, pipeline=layouts.LAID_OUT, simdgroups=(1,))
+    hunt.each(layouts.programs(), way)
 
 
 def agree(hunt: Hunt) -> None:
@@ -200,6 +208,7 @@ def proofs(hunt: Hunt) -> None:
 ORACLES: dict[str, Callable[[Hunt], None]] = {
     "passes": passes,
     "masks": masks,
+    "layouts": layouts,
     "agree": agree,
     "sources": sources,
     "texts": texts,

@@ -29,12 +29,14 @@ from iris.testing.simdgroups import interleaves, orders
 from iris.testing.texts import runs_alike
 
 if TYPE_CHECKING:
-    from iris.testing import launches, programs
+    from iris.testing import launches, layouts, programs
     from iris.testing.programs import pipelines
+    from iris.testing.values import arrays, schedules, types
 
 __all__ = [
     "agree",
     "all_preserve",
+    "arrays",
     "cheaper",
     "conforms",
     "equivalent",
@@ -43,6 +45,7 @@ __all__ = [
     "interleaves",
     "keeps",
     "launches",
+    "layouts",
     "matches_numpy",
     "orders",
     "pipelines",
@@ -52,7 +55,9 @@ __all__ = [
     "proves_rewrites",
     "roundtrips",
     "runs_alike",
+    "schedules",
     "terminates",
+    "types",
 ]
 
 
@@ -60,6 +65,8 @@ def __getattr__(name: str) -> Any:
     # Opened when first used, for hypothesis may not be there.
     if name == "pipelines":
         return import_module("iris.testing.programs").pipelines
-    if name in ("launches", "programs"):
+    if name in ("arrays", "schedules", "types"):
+        return getattr(import_module("iris.testing.values"), name)
+    if name in ("launches", "layouts", "programs"):
         return import_module(f"iris.testing.{name}")
     raise AttributeError(f"module 'iris.testing' has no attribute {name!r}")

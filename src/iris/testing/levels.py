@@ -124,9 +124,12 @@ class WithinBounds:
 
 
 def with_simdgroups(pipeline: Pipeline, count: int) -> Pipeline:
-    """A pipeline in which `choose-simdgroups` is told how many."""
+    """A pipeline in which `choose-simdgroups` is told how many, if it is not already."""
     return Pipeline(
-        tuple(replace(p, count=count) if isinstance(p, ChooseSimdgroups) else p for p in pipeline)
+        tuple(
+            replace(p, count=p.count or count) if isinstance(p, ChooseSimdgroups) else p
+            for p in pipeline
+        )
     )
 
 

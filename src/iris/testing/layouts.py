@@ -1,0 +1,237 @@
+"""Random layouts, pairs of them, and programs whose tiles have them.
+
+    @given(layouts.pairs())
+    def test_my_conversion(pair):
+        source, target = pair
+        check_conversion(source, target)
+
+What must hold of them is in `layout_laws`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import TypeVar
+
+from hypothesis import strategies as st
+
+from iris.ir import math, tile
+from iris.ir.builder import Builder
+from iris.ir.control import Func, Return
+from iris.ir.core import Level, Module, Value
+from iris.ir.layout.cute import IntTuple, Layout
+from iris.ir.layout.linear import SIMDGROUP, LinearLayout
+from iris.ir.math import element_type
+from iris.ir.tile import ReduceKind, ScanKind
+from iris.ir.types import DTYPES, Ptr, Tile, f16, f32, i32
+from iris.testing.choices import Choices
+from iris.testing.recipes import recipe
+from iris.tools.replay import ONE_PROGRAM, Array, Program
+
+T = TypeVar("T")
+BYTES = 120
+LANE_BITS = 5
+MOST_BITS = 10  # of the elements of a tile
+Coordinate = tuple[int, ...]
+Pair = tuple[LinearLayout, LinearLayout]
+
+
+def linear(
+    *, shape: Sequence[int] | None = None, lane_bits: int = LANE_BITS
+) -> st.SearchStrategy[LinearLayout]:
+    """Layouts of a tile over registers, lanes and 1 to 8 simdgroups.
+
+    Every element is somewhere.  A bit of a location is a bit of a coordinate, or several of them
+    combined by xor.  Where there are more threads than elements, and at times elsewhere, elements
+    have replicas.  The simplest is row-major.
+    """
+
+    def build(choices: Choices) -> LinearLayout:
+        sizes = _shape(choices) if shape is None else tuple(shape)
+        return _laid_out(choices, sizes, lane_bits, choices.below(4))
+
+    return _drawn(build)
+
+
+def pairs(*, lane_bits: int = LANE_BITS) -> st.SearchStrategy[Pair]:
+    """Two layouts of one shape over the same threads: a value is converted from one to the other.
+
+    Some differ in registers only, some in the lanes of a simdgroup, and some in all.
+    """
+    return _drawn(lambda choices: _pair(choices, lane_bits))
+
+
+def cute(*, most_elements: int = 64) -> st.SearchStrategy[Layout]:
+    """Layouts of nested shapes: compact in any order of the modes, with gaps or repeats, or of any
+    strides."""
+    return _drawn(lambda choices: _cute(choices, most_elements))
+
+
+def programs() -> st.SearchStrategy[Program]:
+    """Tile programs that convert a tile from one layout to another and may reduce or scan it
+    there, for `agree(program, pipeline=LAID_OUT)`."""
+    return _drawn(_program)
+
+
+def _drawn(build: Callable[[Choices], T]) -> st.SearchStrategy[T]:
+    return st.binary(min_size=BYTES, max_size=BYTES).map(lambda data: build(Choices(data)))
+
+
+# Linear layouts: the image of each bit of a location.
+
+
+def _shape(choices: Choices) -> Coordinate:
+    bits = [0] * choices.of((2, 1, 2, 3))
+    for _ in range(choices.below(MOST_BITS + 1)):
+        bits[choices.below(len(bits))] += 1
+    return tuple([1 << n for n in bits])
+
+
+def _laid_out(
+    choices: Choices, shape: Coordinate, lane_bits: int, simdgroup_bits: int
+) -> LinearLayout:
+    columns = [
+        tuple([1 << bit if a == axis else 0 for a in range(len(shape))])
+        for axis, size in reversed(list(enumerate(shape)))
+        for bit in range(size.bit_length() - 1)
+    ]
+    if choices.flag():
+        columns = _shuffled(choices, columns)
+    if choices.flag(3):
+        _mix(choices, columns)
+    while len(columns) < lane_bits + simdgroup_bits or choices.flag(6):
+        replica = _xor(choices.of(columns), choices.of(columns)) if columns else (0,) * len(shape)
+        columns.insert(choices.below(len(columns) + 1), replica)
+    return _of_columns(shape, columns, lane_bits, simdgroup_bits)
+
+
+def _of_columns(
+    shape: Coordinate, columns: Sequence[Coordinate], lane_bits: int, simdgroup_bits: int
+) -> LinearLayout:
+    """The last columns are those of simdgroups and lanes, the others of registers."""
+    lanes = len(columns) - simdgroup_bits
+    registers = lanes - lane_bits
+    return LinearLayout.of(
+        shape,
+        register=columns[:registers],
+        lane=columns[registers:lanes],
+        simdgroup=columns[lanes:],
+    )
+
+
+def _pair(choices: Choices, lane_bits: int = LANE_BITS) -> Pair:
+    shape, simdgroup_bits = _shape(choices), choices.below(4)
+    source = _laid_out(choices, shape, lane_bits, simdgroup_bits)
+    how_far = choices.below(4)
+    if how_far == 3:
+        return source, _laid_out(choices, shape, lane_bits, simdgroup_bits)
+    # Bits up to those of simdgroups, or of lanes, stand for others of the same.
+    columns = [image for _, images in source.bases for image in images]
+    near = len(columns) - simdgroup_bits - (lane_bits if how_far == 1 else 0)
+    own = columns[: near if how_far else 0]
+    own = _shuffled(choices, own)
+    if choices.flag():
+        _mix(choices, own)
+    others = columns[len(own) :]
+    return source, _of_columns(shape, [*own, *others], lane_bits, simdgroup_bits)
+
+
+def _shuffled(choices: Choices, items: Sequence[T]) -> list[T]:
+    left = list(items)
+    return [left.pop(choices.below(len(left))) for _ in items]
+
+
+def _mix(choices: Choices, columns: list[Coordinate]) -> None:
+    """Adds columns to others, which keeps what they span."""
+    for _ in range(choices.below(4) if len(columns) > 1 else 0):
+        one = choices.below(len(columns))
+        other = (one + 1 + choices.below(len(columns) - 1)) % len(columns)
+        columns[one] = _xor(columns[one], columns[other])
+
+
+def _xor(a: Coordinate, b: Coordinate) -> Coordinate:
+    return tuple([x ^ y for x, y in zip(a, b, strict=True)])
+
+
+# Layouts by shape and stride.
+
+
+def _cute(choices: Choices, most_elements: int) -> Layout:
+    sizes: list[int] = []
+    for _ in range(1 + choices.below(5)):
+        size = choices.of((2, 3, 4, 1, 8, 6, 5))
+        if prod(sizes) * size <= most_elements:
+            sizes.append(size)
+    strides = [0] * len(sizes)
+    step = 1
+    for mode in _shuffled(choices, range(len(sizes))):
+        strides[mode] = step
+        step *= sizes[mode] * choices.of((1, 1, 1, 2, 3))
+        if choices.flag(6):
+            strides[mode] = choices.of((0, 1, 2, 3, 5, 12))
+    shape, stride = _nested(choices, list(zip(sizes, strides, strict=True)), 2)
+    return Layout(shape, stride)
+
+
+def _nested(
+    choices: Choices, modes: Sequence[tuple[int, int]], depth: int
+) -> tuple[IntTuple, IntTuple]:
+    """The modes, some of them together in trees of their own."""
+    if len(modes) == 1 and choices.flag():
+        return modes[0]
+    trees: list[tuple[IntTuple, IntTuple]] = []
+    left = list(modes)
+    while left:
+        count = 1 + choices.below(len(left)) if depth and choices.flag(3) else 1
+        part, left = left[:count], left[count:]
+        trees.append(_nested(choices, part, depth - 1) if count > 1 else part[0])
+    return tuple([shape for shape, _ in trees]), tuple([stride for _, stride in trees])
+
+
+# Programs.
+
+#: What lowers a program whose tiles have layouts.
+LAID_OUT = "lower-to-metal,fold,canonicalize,cse,dce,allocate-threadgroup,insert-barriers"
+_DTYPES = (f32, i32, f16, DTYPES["i8"], DTYPES["bf16"], DTYPES["u64"])
+
+
+def _program(choices: Choices) -> Program:
+    source, target = _pair(choices)
+    dtype, count = choices.of(_DTYPES), source.num_elements
+    numbers = recipe(dtype, (count,), choices)
+    function = Func("laid_out", Level.TILE, simdgroups=source.size(SIMDGROUP))
+    b = Builder(function.body)
+    x = function.body.add_argument(Ptr(dtype, noalias=True, aligned=True), "x")
+    loaded = b(tile.Load(x, _places(b, source)))
+    value = b(tile.ConvertLayout(loaded, Tile(target.shape, dtype, target)))
+    value = _combined(b, value, choices)
+    made = element_type(value.type)
+    y = function.body.add_argument(Ptr(made.element, noalias=True, aligned=True), "y")
+    at = b(math.Constant(0, i32))
+    if isinstance(value.type, Tile) and value.type.layout is not None:
+        at = _places(b, value.type.layout)
+    b.insert(tile.Store(y, at, value))
+    b.insert(Return())
+    arrays = (numbers, Array(made.element, (prod(made.shape),)))
+    return Program(Module([function]), function.symbol, ONE_PROGRAM, arrays)
+
+
+def _places(b: Builder, layout: LinearLayout) -> Value:
+    """The row-major number of each element."""
+    flat = layout.reshape((layout.num_elements,))
+    numbers = b(tile.Arange(0, Tile(flat.shape, i32, flat)))
+    return numbers if flat == layout else b(tile.Reshape(numbers, Tile(layout.shape, i32, layout)))
+
+
+def _combined(b: Builder, value: Value, choices: Choices) -> Value:
+    """A value as it is, scanned, or reduced to as many elements as are left."""
+    layout = value.type.layout if isinstance(value.type, Tile) else None
+    assert layout is not None
+    axis, style = choices.below(layout.rank), choices.of(("", "", "scan", "reduce"))
+    if style == "scan":
+        return b(tile.Scan(choices.of(list(ScanKind)), axis, value))
+    if style == "reduce":
+        kind = choices.of([k for k in ReduceKind if k not in (ReduceKind.ANY, ReduceKind.ALL)])
+        return b(tile.Reduce(kind, axis, value))
+    return value

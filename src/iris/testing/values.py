@@ -1,0 +1,87 @@
+"""Random types, arrays and schedules.
+
+@given(arrays("f16", (64,)), types())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+from hypothesis import strategies as st
+
+from iris.ir.layout.cute import Layout
+from iris.ir.layout.linear import LinearLayout
+from iris.ir.types import DTYPES, DType, Ptr, Registers, Staged, Tensor, Threadgroup, Tile, Type
+from iris.passes import Pass, Pipeline
+from iris.passes.allocate_threadgroup import AllocateThreadgroup
+from iris.passes.layouts import ChooseSimdgroups
+from iris.passes.pipeline_loads import PipelineLoads
+from iris.testing import layouts
+from iris.testing.choices import Choices
+from iris.testing.levels import LOWERING
+from iris.testing.recipes import recipe
+
+
+def arrays(dtype: DType | str, shape: Sequence[int]) -> st.SearchStrategy[npt.NDArray[Any]]:
+    """Arrays as memory holds them, bf16 as bits.
+
+    Some are of small whole numbers, some of any numbers or of numbers between whole ones, some of
+    numbers at which things go wrong (zeros of two signs, infinities, nan, limits), and some of few
+    numbers that are often equal.
+    """
+    known, sizes = DType(str(dtype)), tuple(shape)
+    drawn = st.binary(min_size=8, max_size=8)
+    return drawn.map(lambda data: recipe(known, sizes, Choices(data)).make(0))
+
+
+def types() -> st.SearchStrategy[Type]:
+    """Types of values: numbers, pointers, tiles with and without layouts, tensors, registers,
+    threadgroup memory and tiles staged in it."""
+    dtypes = st.sampled_from(list(DTYPES.values()))
+    sizes = st.sampled_from((1, 2, 4, 8, 32))
+    shapes = st.lists(sizes, min_size=1, max_size=3).map(tuple)
+    tensors = st.lists(st.integers(0, 70), max_size=5).map(tuple)
+    counts = st.integers(1, 300)
+    return st.one_of(
+        dtypes,
+        st.builds(Ptr, dtypes, st.booleans(), st.booleans()),
+        st.builds(Tile, shapes, dtypes),
+        st.builds(_laid_out, layouts.linear(), dtypes),
+        st.builds(Tensor, tensors, dtypes),
+        st.builds(Registers, counts, dtypes),
+        st.builds(Threadgroup, counts, dtypes),
+        st.builds(_staged, shapes, dtypes),
+    )
+
+
+def _laid_out(layout: LinearLayout, dtype: DType) -> Type:
+    return Tile(layout.shape, dtype, layout)
+
+
+def _staged(shape: tuple[int, ...], dtype: DType) -> Type:
+    return Staged(shape, dtype, Layout.row_major(shape))
+
+
+def schedules() -> st.SearchStrategy[Pipeline]:
+    """The lowering with what its passes let one choose: how many simdgroups, whether loads are
+    always pipelined, how much threadgroup memory is used more than once.
+
+    @given(programs.tile(), schedules())
+    def test_lowering(program, schedule):
+        agree(program, pipeline=schedule, simdgroups=(0,))
+    """
+    chosen = st.tuples(
+        st.sampled_from((1, 2, 4, 8)), st.booleans(), st.sampled_from((30720, 8192, 1024, 16384))
+    )
+    return chosen.map(lambda choice: _scheduled(*choice))
+
+
+def _scheduled(simdgroups: int, always: bool, budget: int) -> Pipeline:
+    choices: dict[type[Pass], Pass] = {
+        ChooseSimdgroups: ChooseSimdgroups(simdgroups),
+        PipelineLoads: PipelineLoads(always),
+        AllocateThreadgroup: AllocateThreadgroup(budget),
+    }
+    return Pipeline(tuple([choices.get(type(p), p) for p in LOWERING]))
