@@ -234,9 +234,10 @@ def _slice(w: Writer, op: metal.Slice) -> Expression | None:
     # The parts are smaller than the vectors, or do not fit them.
     name, i = w.simple(op.x), w.simple(op.index).at_least(Precedence.MULTIPLICATIVE)
     if shape.parts > 1:
-        text = _element(name, f"({i} * {part} + {INDEX})")
-        return Expression(text, Precedence.POSTFIX, type_)
-    texts = [element_at(name, i, part, j) for j in range(part)]
+        numbers = [_numbered(INDEX, shape.lanes, j) for j in range(shape.lanes)]
+        texts = [_element(name, f"({i} * {part} + {number})") for number in numbers]
+    else:
+        texts = [element_at(name, i, part, j) for j in range(part)]
     text = _vector(w, texts, op.result)
     return Expression(text, Precedence.POSTFIX, type_, shape.lanes)
 
