@@ -103,17 +103,3 @@ def check_on_metal(chosen: Sequence[Program]) -> None:
             check_kernels(one, device, program.make_arguments(), launches)
         except AssertionError as error:
             raise AssertionError(f"{error}\n\n{program}") from None
-
-
-@pytest.mark.metal
-def test_elements_of_vectors_are_not_the_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first of each two elements is not the vector of both, of which there are as many."""
-    text = """
-# argument %x: f16[13, 13, 2] seed=1
-func graph @largest returns=[tensor<13x13xf16>](%x: tensor<13x13x2xf16>) {
-  %y: tensor<13x13xf16> = graph.reduce maximum [2] %x
-  return %y
-}
-"""
-    monkeypatch.setattr("on_metal.SIMDGROUPS", (1,))
-    check_on_metal([Program.parse(text)])

@@ -103,39 +103,3 @@ def test_random_thread_programs() -> None:
     for start in range(0, len(drawn), TOGETHER):
         order(start // TOGETHER % 5)
         runs_alike(drawn[start : start + TOGETHER], "softmetal")
-
-
-def test_a_variable_of_a_block_is_not_used_after_it() -> None:
-    """A constant that is printed in a loop has a variable there, and only there."""
-    text = """
-# grid: 1, 1, 1
-# argument %out: f16[2] seed=1
-func tile @program(%out: ptr<f16>) {
-  %c0: i32 = constant 0
-  %c1: i32 = constant 1
-  %c2: i32 = constant 2
-  %nan: tile<1xf16> = constant nan
-  %x: i32 = while (%i: i32 = %c0) {
-    %more: bool = compare lt %i, %c2
-    yield %more
-  } do (%j: i32) {
-    tile.print "x" %nan
-    %next: i32 = add %j, %c1
-    yield %next
-  }
-  %n: i32, %a: tile<1xf16>, %b: tile<1xf16> =
-      while (%k: i32 = %c0, %v: tile<1xf16> = %nan, %w: tile<1xf16> = %nan) {
-    %more: bool = compare lt %k, %c2
-    yield %more
-  } do (%l: i32, %v: tile<1xf16>, %w: tile<1xf16>) {
-    %next: i32 = add %l, %c1
-    yield %next, %w, %v
-  }
-  %at: tile<1xi32> = tile.arange 0
-  tile.store %out, %at, %a
-  %past: tile<1xi32> = tile.arange 1
-  tile.store %out, %past, %b
-  return
-}
-"""
-    check([Program.parse(text)])

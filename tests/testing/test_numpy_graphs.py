@@ -121,26 +121,3 @@ def test_it_names_the_pass_that_is_wrong() -> None:
     pipeline = Pipeline((*Pipeline.parse("cse"), Backwards(), *Pipeline.parse("dce")))
     with pytest.raises(AssertionError, match=r"^backwards changed what the program does"):
         matches_numpy(Program.parse(SLICE), pipeline)
-
-
-TWO_AXES = """
-# argument %x: KIND[1, 4] seed=SEED range=[1.0, 2.0]
-# argument %y: KIND[13, 4]
-
-func graph @f returns=[tensor<15x5xKIND>](%x: tensor<1x4xKIND>, %y: tensor<13x4xKIND>) {
-  %w: tensor<13x4xKIND> = graph.broadcast %x
-  %s: tensor<KIND> = graph.reduce REDUCTION [0, 1] %w
-  %z: tensor<15x5xKIND> = graph.pad [0, 1] %y, %s
-  return %z
-}
-"""
-
-
-@pytest.mark.parametrize(
-    ("dtype", "reduction", "seed"), [("f16", "sum", 1), ("bf16", "sum", 7), ("bf16", "prod", 0)]
-)
-def test_a_kernel_rounds_once_what_it_reduces_along_two_axes(
-    dtype: str, reduction: str, seed: int
-) -> None:
-    text = TWO_AXES.replace("KIND", dtype).replace("REDUCTION", reduction)
-    fuses(Program.parse(text.replace("SEED", str(seed))))
