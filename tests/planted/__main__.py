@@ -18,7 +18,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from math import inf
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -34,6 +33,7 @@ GRACE = 30  # seconds beyond those that an oracle has, before it is taken to han
 class Limits(NamedTuple):
     examples: int
     seconds: float
+    reduced: float
 
 
 def hunt(package: Path, oracle: str, seed: int, limits: Limits) -> Result:
@@ -46,7 +46,7 @@ def hunt(package: Path, oracle: str, seed: int, limits: Limits) -> Result:
             env={**os.environ, "PYTHONPATH": path},
             capture_output=True,
             text=True,
-            timeout=limits.seconds + GRACE,
+            timeout=limits.seconds + limits.reduced + GRACE,
         )
     except subprocess.TimeoutExpired:
         return Result(True, 0, limits.seconds + GRACE, "it does not end")
@@ -57,10 +57,9 @@ def hunt(package: Path, oracle: str, seed: int, limits: Limits) -> Result:
 
 
 @cache
-def false_alarm(oracle: str, seed: int, limits: Limits) -> float:
-    """After how many examples an oracle fails where there is no bug; never, if it does not."""
-    result = hunt(PACKAGE.parent, oracle, seed, limits._replace(seconds=10 * limits.seconds))
-    return result.examples if result.found else inf
+def false_alarm(oracle: str, seed: int, examples: int) -> bool:
+    """Whether an oracle fails within so many examples where there is no bug."""
+    return hunt(PACKAGE.parent, oracle, seed, Limits(examples, 600, 0)).found
 
 
 class Find(NamedTuple):
@@ -74,7 +73,7 @@ def search(garden: Garden, oracles: Sequence[str], limits: Limits, bug: Bug, see
     with garden.planted(bug) as package:
         for oracle in [name for name in ORDER[bug.level] if name in oracles]:
             result = hunt(package, oracle, seed, limits)
-            if result.found and result.examples < false_alarm(oracle, seed, limits):
+            if result.found and not false_alarm(oracle, seed, result.examples):
                 return Find(oracle, result)
     return Find("", Result(False, 0, 0, ""))
 
@@ -88,6 +87,9 @@ def rows(bug: Bug, finds: Sequence[Find]) -> Iterator[str]:
     row = f"{bug!s:52} {len(found)}/{len(finds)} {names or 'nothing':14}"
     if found:
         row += f" {median(counts):6g} {max(counts):6} {median(seconds):6.1f} {max(seconds):6.1f}"
+        ops = median([find.result.ops for find in found])
+        causes = ",".join(dict.fromkeys(find.result.cause for find in found))
+        row += f" {ops:4g} {causes:24}"
         said = found[0].result.message.splitlines()
         row += f"  {said[0][:80] if said else ''}"
     yield row
@@ -99,13 +101,14 @@ def main() -> None:
     parser.add_argument("--oracles", default=",".join(ORACLES))
     parser.add_argument("--examples", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--reduced", type=float, default=15, help="seconds to reduce a find")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
-    garden, limits = Garden(), Limits(given.examples, given.seconds)
+    garden, limits = Garden(), Limits(given.examples, given.seconds, given.reduced)
     chosen = [b for b in bugs() if str(b).startswith(tuple(given.wanted) or "")]
     one = partial(search, garden, given.oracles.split(","), limits)
-    print(f"{'bug':52} found by{'examples':>22}{'seconds':>16}")
+    print(f"{'bug':52} found by{'examples':>22}{'seconds':>14}{'ops':>5} guilty")
     survivors = 0
     with ThreadPoolExecutor(given.jobs) as pool:
         pending = [[pool.submit(one, b, seed) for seed in range(given.seeds)] for b in chosen]

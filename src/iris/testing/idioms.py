@@ -184,7 +184,9 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
     rows, columns, depth = _product(draft, choices)
     count = 0 if choices.flag(10) else around(depth, choices)
     a = Factor(draft, dtype, rows * draft.programs, count, choices)
-    b = Factor(draft, dtype, count, max(1, columns + choices.of((0, 0, -3))), choices)
+    is_longer = choices.flag(4)  # so that only the other operand needs a mask
+    height = -(-count // depth) * depth if is_longer else count
+    b = Factor(draft, dtype, height, max(1, columns + choices.of((0, 0, -3))), choices)
     row = draft.put(math.Mul(draft.number, draft.constant(rows, i32)))
     zero = draft.constant(0, i32)
     result = Tile((rows, columns), f32 if dtype.is_float else i32)
@@ -205,7 +207,8 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
             x_at, y_at = offsets or (None, None)
             fits = count % depth == 0
             x = kept or a.load(row, k, (rows, depth), choices, x_at, (True, fits))
-            y = b.load(k, zero, (depth, columns), choices, y_at, (fits, columns <= b.width))
+            there = fits or is_longer, columns <= b.width
+            y = b.load(k, zero, (depth, columns), choices, y_at, there)
         if is_written:
             following = draft.put(math.Add(k, draft.constant(depth, i32)))
             a.store(row, following, x, choices)
@@ -264,8 +267,10 @@ class Factor:
         self.pitch = choices.of((width, -(-width // 16) * 16, width + 1))
         draft.seed += 1
         count = max(1, (height - 1) * self.pitch + width)
-        spread = (-2.0, 2.0) if draft.rounding and dtype.is_float else None
-        recipe = Array(dtype, (count,), draft.seed, spread)
+        if draft.rounding and dtype.is_float:
+            recipe = draft.filled(dtype, (count,), choices)
+        else:
+            recipe = Array(dtype, (count,), draft.seed)
         pointer = draft.argument("factor", recipe, noalias=choices.flag())
         self.memory = Memory(pointer, recipe, 0, 1)
 

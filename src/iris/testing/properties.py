@@ -15,11 +15,14 @@ from typing import Any
 from hypothesis import strategies as st
 
 from iris.compiler.compilation import GRAPH_PIPELINE, TILE_PIPELINE
-from iris.ir.core import Level
+from iris.ir.core import Level, Op
+from iris.ir.graph import Scatter, ScatterKind
+from iris.ir.math import element_type
 from iris.passes import Pipeline
-from iris.testing import launches, programs
+from iris.testing import launches, layouts, programs
 from iris.testing.fusing import fuses
 from iris.testing.levels import agree
+from iris.testing.numpy_graphs import matches_numpy
 from iris.testing.oracles import all_preserve
 from iris.testing.scripts import Script, conforms
 from iris.testing.simdgroups import SEEDS, interleaves, orders
@@ -74,7 +77,17 @@ def _preserve(several: Sequence[str], drawn: Sequence[Program], seconds: float) 
 
 
 def _masked() -> st.SearchStrategy[Program]:
-    return programs.tile(masked=True)
+    return st.one_of(programs.tile(masked=True), programs.tile(masked=True, rounding=True))
+
+
+def _fusible() -> st.SearchStrategy[Program]:
+    """Graphs that do not add to elements of 64 bits in memory, which no GPU can in one step."""
+    return programs.graph().filter(lambda program: not any(map(_is_wide, program.module.walk())))
+
+
+def _is_wide(op: Op) -> bool:
+    is_sum = isinstance(op, Scatter) and op.kind is ScatterKind.ADD
+    return is_sum and element_type(op.results[0].type).element.bits > 32
 
 
 def _portable() -> st.SearchStrategy[Program]:
@@ -87,8 +100,7 @@ def _orderly() -> st.SearchStrategy[Program]:
 
 def _lowered() -> st.SearchStrategy[tuple[Program, int, int]]:
     """A program, for how many simdgroups it is lowered, and in which order they go."""
-    drawn = st.one_of(programs.tile(masked=True), programs.tile(masked=True, rounding=True))
-    return st.tuples(drawn, st.sampled_from(SIMDGROUPS), st.integers(0, 3))
+    return st.tuples(_masked(), st.sampled_from(SIMDGROUPS), st.integers(0, 3))
 
 
 def _agree(drawn: Sequence[tuple[Program, int, int]], seconds: float) -> None:
@@ -96,9 +108,19 @@ def _agree(drawn: Sequence[tuple[Program, int, int]], seconds: float) -> None:
         agree(program, simdgroups=[count], interleavings=[order], seconds=seconds)
 
 
+def _lay_out(drawn: Sequence[Program], seconds: float) -> None:
+    for program in drawn:
+        agree(program, pipeline=layouts.LAID_OUT, simdgroups=[1], seconds=seconds)
+
+
 def _check(drawn: Sequence[Kernel], seconds: float) -> None:
     for kernel in drawn:
         kernel.check()
+
+
+def _match(drawn: Sequence[Program], seconds: float) -> None:
+    for program in drawn:
+        matches_numpy(program, seconds=seconds)
 
 
 def _fuse(drawn: Sequence[Program], seconds: float) -> None:
@@ -136,9 +158,11 @@ PROPERTIES = {
         Property("passes", "tile", programs.tile, partial(_preserve, _OF_TILES)),
         Property("masks", "tile", _masked, partial(_preserve, (str(TILE_PIPELINE),))),
         Property("agree", "tile", _lowered, _agree),
+        Property("layouts", "tile", layouts.programs, _lay_out),
         Property("sources", "python", kernels, _check),
         Property("graph-passes", "graph", programs.graph, partial(_preserve, _OF_GRAPHS)),
-        Property("graph-kernels", "graph", programs.graph, _fuse),
+        Property("graph-numpy", "graph", programs.graph, _match),
+        Property("graph-kernels", "graph", _fusible, _fuse),
         Property("thread-passes", "metal", programs.metal, partial(_preserve, _GENERIC)),
         Property("interleaves", "metal", programs.metal, _interleave),
         Property("orders", "metal", _orderly, _order),
