@@ -24,7 +24,7 @@ from iris.testing.limit import TimeLimitError, limited
 from iris.testing.reduce import SECONDS, reduce
 from iris.tools.replay import Program
 
-LIMIT = 10.0  # seconds that a pass or a run may take: of those in tests, all but a few take 0.1
+LIMIT = 20.0  # seconds that a pass or a run may take: of those in tests, all but a few take 0.1
 
 #: Raises `Wrong` if a program, given with the passes that are yet to come, is not as it must be.
 Judge = Callable[[Program, Pipeline], None]

@@ -86,7 +86,7 @@ def finish(draft: TileDraft, op: Op) -> None:
 def count(cls: type[For], draft: TileDraft, choices: Choices) -> None:
     """Few iterations, of a number that is a constant, a parameter, or each program's own; or over
     the blocks of rows."""
-    if choices.flag(3):
+    if choices.flag(3) and draft.is_shallow:
         finish(draft, go_over_rows(draft, choices))
         return
     dtype = choices.of([d for d in (i32, *draft.all_dtypes) if d.is_integer])
@@ -321,7 +321,7 @@ def place_to_write(
 @make_tile(tile.Store)
 def store(cls: type[tile.Store], draft: TileDraft, choices: Choices) -> None:
     style = choices.below(7)
-    if style == 6 and draft.depth < draft.deepest:
+    if style == 6 and draft.is_shallow:
         finish(draft, pass_on(draft, choices))
         return
     if style > 3:
@@ -439,7 +439,7 @@ def atomic_cas(cls: type[tile.AtomicCas], draft: TileDraft, choices: Choices) ->
 @make_tile(tile.Dot)
 def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
     style = choices.below(8)
-    if draft.depth < draft.deepest and style > 3:
+    if draft.is_shallow and style > 3:
         finish(draft, multiply_blocks(draft, choices))
         return
     if style == 3:

@@ -89,6 +89,11 @@ class TileDraft(Draft):
     def programs(self) -> int:
         return prod(self.grid)
 
+    @property
+    def is_shallow(self) -> bool:
+        """Whether a loop of many elements may stand here: within two others it takes too long."""
+        return self.depth < self.deepest - 1
+
     def _number(self) -> Value:
         """Which program this is, counted through the grid."""
         number = self.put(tile.ProgramId(0))
