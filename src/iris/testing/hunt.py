@@ -20,7 +20,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 
 import iris
-from iris.passes import Pipeline
 from iris.testing.properties import Property
 from iris.testing.reduce import SECONDS
 from iris.testing.report import Failure
@@ -39,8 +38,8 @@ class Find(NamedTuple):
 
     cause: str
     message: str
-    program: Program | None  # the smallest; None: the message shows it
-    pipeline: Pipeline  # that ends with the guilty pass, or none
+    program: str = ""  # the text of the smallest, if it is one of IR
+    pipeline: str = ""  # that ends with the guilty pass, if there is one
 
 
 class Hunted(NamedTuple):
@@ -193,5 +192,5 @@ def _find(property: Property, error: Exception) -> Find:
         str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
     )
     if fault is None:
-        return Find(_cause(property, error), message, None, Pipeline())
-    return Find(_cause(property, error), message, fault.program, fault.pipeline)
+        return Find(_cause(property, error), message)
+    return Find(_cause(property, error), message, str(fault.program), str(fault.pipeline))

@@ -47,27 +47,34 @@ class Property:
     #: Raises an error if it does not hold of some; what it shows is reduced for some seconds.
     holds: Callable[[Sequence[Any], float], None]
     together: int = 1  # how many are drawn for one call
-    device: str | None = None  # that it needs
+    options: str = ""  # of `iris fuzz`, that it takes to look at this
 
 
-def of_passes(passes: str) -> Property:
-    """That passes keep what programs of their level do."""
-    levels = [p.level for p in Pipeline.parse(passes) if p.level is not None]
-    level = levels[0] if levels else Level.TILE
+def of_passes(passes: str) -> list[Property]:
+    """That passes keep what programs do: of their level, or of all."""
     draw: dict[Level, Callable[[], st.SearchStrategy[Any]]] = {
         Level.TILE: programs.tile,
         Level.GRAPH: programs.graph,
         Level.METAL: programs.metal,
     }
-    return Property("preserves", level.value, draw[level], partial(_preserve, (passes,)))
+    holds = partial(_preserve, (passes,))
+    first = next((p.level for p in Pipeline.parse(passes) if p.level is not None), None)
+    return [
+        Property(
+            f"preserves-{level.value}", level.value, draw[level], holds, 1, f'--passes "{passes}"'
+        )
+        for level in (draw if first is None else [first])
+    ]
 
 
 def of_text(device: str) -> list[Property]:
     """That a device does with texts, and with what is launched, what it must."""
+    option = f"--device {device}"
+    run, conform = partial(_run, device), partial(_conform, device)
     return [
-        Property("text", "tile", _masked, partial(_run, device), TOGETHER, device),
-        Property("thread-text", "metal", _portable, partial(_run, device), TOGETHER, device),
-        Property("launches", "launches", launches.scripts, partial(_conform, device), 1, device),
+        Property("text", "tile", _masked, run, TOGETHER, option),
+        Property("thread-text", "metal", _portable, run, TOGETHER, option),
+        Property("launches", "launches", launches.scripts, conform, 1, option),
     ]
 
 

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from iris.errors import IrisError, SettingError
 from iris.ir.core import OPS
+from iris.passes import Pipeline
 
 if TYPE_CHECKING:
     from iris.testing.hunt import Find, Hunted
@@ -121,7 +122,7 @@ def chosen(options: argparse.Namespace) -> list[Property]:
         from iris.testing.properties import PROPERTIES, of_passes, of_text
     except ModuleNotFoundError as error:
         raise IrisError(f'{error}; pip install "iris-metal[testing]"') from None
-    found = [of_passes(options.passes)] if options.passes else list(PROPERTIES.values())
+    found = of_passes(options.passes) if options.passes else list(PROPERTIES.values())
     if options.device and options.passes:
         raise SettingError("--passes and --device are not for one run: devices run no passes")
     if options.device:
@@ -267,35 +268,26 @@ class Campaign:
             return
         self.finds[find.cause] = find
         name = re.sub(r"[^a-z0-9-]+", "-", find.cause.lower()).strip("-")
-        again = f"iris fuzz --property {property.name} --seed {seed} --examples {BATCH} --jobs 1"
-        if property.device:
-            again += f" --device {property.device}"
-        path = self.corpus / f"{name}.{'txt' if find.program is None else 'iris'}"
-        head = [f"# found by: {again}"]
+        path = self.corpus / f"{name}.{'iris' if find.program else 'txt'}"
+        head = [f"# found by: {_command(property, seed)}"]
         body = find.message
-        if find.program is not None:
-            passes = f' --passes "{find.pipeline}"' if len(find.pipeline) else ""
-            head.append(f"# replay: iris bisect{passes} {path}")
+        if find.program:
+            head.append(f"# replay: {_replay(find, path)}")
             head += [f"# {line}".rstrip() for line in find.message.splitlines()[:1]]
-            body = str(find.program)
+            body = find.program
         self.corpus.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join([*head, body, ""]), encoding="utf-8")
         self.paths.append(path)
 
     def _lost(self, running: Iterable[tuple[Property, int]]) -> None:
         """A process has ended that should not: one of what was running did it."""
-        from iris.passes import Pipeline
         from iris.testing.hunt import Find
 
         running = list(running)
-        lines = [
-            f"iris fuzz --property {p.name} --seed {seed} --examples {BATCH} --jobs 1"
-            + (f" --device {p.device}" if p.device else "")
-            for p, seed in running
-        ]
+        lines = [_command(property, seed) for property, seed in running]
         message = "\n".join(["a process ended; one of these should show why:", *lines])
         property, seed = running[0]
-        self._keep(property, seed, Find(f"{property.name} crash", message, None, Pipeline()))
+        self._keep(property, seed, Find(f"{property.name} crash", message))
 
     def _save(self) -> None:
         """Writes down how far it came, for the next run."""
@@ -331,6 +323,21 @@ class Campaign:
         if self.again:
             lines.append(f"{self.again} more of the same causes")
         return lines
+
+
+def _command(property: Property, seed: int) -> str:
+    """What looks at one batch again."""
+    parts = ["iris fuzz", property.options, f"--property {property.name}", f"--seed {seed}"]
+    return " ".join([part for part in parts if part] + [f"--examples {BATCH} --jobs 1"])
+
+
+def _replay(find: Find, path: Path) -> str:
+    """What shows a find once more."""
+    from iris.testing.report import modules_of
+
+    passes = Pipeline.parse(find.pipeline) if find.pipeline else Pipeline()
+    parts = ["iris", *[f"--import {name}" for name in modules_of(passes)], "bisect"]
+    return " ".join([*parts, *([f'--passes "{passes}"'] if find.pipeline else []), str(path)])
 
 
 class _Line:
