@@ -8,7 +8,9 @@ from collections import Counter
 import pytest
 
 from planted import Bug, Misplanted, bugs, parse
+from planted.__main__ import Limits, search
 from planted.garden import Garden
+from planted.oracles import ORDER
 
 ROOMS = (
     "masks",
@@ -76,3 +78,21 @@ def test_a_bug_without_a_place(wrong: Bug, message: str) -> None:
 def test_a_bug_that_is_not_told() -> None:
     with pytest.raises(Misplanted, match="not a bug of a room"):
         list(parse("[cse]\n\nname: slip\nin _key\n- op.attributes\n", "tile"))
+
+
+@pytest.mark.parametrize(
+    ("name", "oracle"),
+    [
+        ("casts-to-two-types", "passes"),
+        ("write-after-read", "agree"),
+        ("swizzle-added", "agree"),
+        ("function-of-the-padding", "graph-passes"),
+        ("fields-without-alignment", "launches"),
+    ],
+)
+def test_a_planted_bug_is_found(name: str, oracle: str) -> None:
+    """Five of those that `make planted` plants, each by the oracle of its level."""
+    (planted,) = [bug for bug in bugs() if bug.name == name]
+    assert oracle in ORDER[planted.level]
+    find = search(GARDEN, [oracle], Limits(200, 60, 1), planted, seed=1)
+    assert find.oracle == oracle and find.result.found, planted

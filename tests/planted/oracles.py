@@ -25,6 +25,7 @@ from iris.testing import proves_rewrites
 from iris.testing.conformance import CHECKS
 from iris.testing.hunt import hunt
 from iris.testing.properties import PROPERTIES, Property, of_text
+from iris.tools.replay import Program
 
 # What a level's own bugs are looked for with, the quickest first.
 ORDER = {
@@ -92,11 +93,15 @@ def run(oracle: str, seed: int, examples: int, seconds: float, reduced: float) -
     seconds = round(done.seconds, 1)
     if done.find is None:
         return Result(False, done.examples, seconds, "")
-    program = done.find.program
-    idle = (Constant, Func, Return, Yield)
-    ops = [op for op in program.module.walk() if not isinstance(op, idle)] if program else []
     message = done.find.message[:2000]
-    return Result(True, done.examples, seconds, message, done.find.cause, len(ops))
+    return Result(True, done.examples, seconds, message, done.find.cause, _size(done.find.program))
+
+
+def _size(program: str) -> int:
+    """How many ops of a program compute something."""
+    idle = (Constant, Func, Return, Yield)
+    ops = Program.parse(program).module.walk() if program else ()
+    return sum(not isinstance(op, idle) for op in ops)
 
 
 def main() -> None:
