@@ -3,22 +3,25 @@ wrong, as in `elementwise.py`."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import permutations
 from math import prod
 
 from iris.ir import graph, math
 from iris.ir.control import Yield
-from iris.ir.core import Value
+from iris.ir.core import Op, Value
 from iris.ir.graph import ScatterKind
 from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind, ScanKind
-from iris.ir.types import DType, ElementType, Tensor, bool_, i32, i64
+from iris.ir.types import DType, ElementType, Tensor, bf16, bool_, f16, i32, i64
 from iris.testing.choices import Choices
 from iris.testing.draft import fitting
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
 from iris.testing.graphs import MOST_AXES, GraphDraft, make_graph
 
 PLACES = (i32, i64)
+HALVES = (f16, bf16)
+FRACTION = 64  # parts of 1, of which 8 * 20000 are exact in f32
 MANY = 100  # factors of 2, more of which are too great for f32
 
 
@@ -28,6 +31,19 @@ def shape_of(value: Value) -> tuple[int, ...]:
 
 def dtype_of(value: Value) -> DType:
     return element_type(value.type).element
+
+
+def operand(
+    cls: type[Op], draft: GraphDraft, choices: Choices, dtypes: Collection[DType] = ALL
+) -> Value:
+    """A value with axes; at times the result of an op of the same class, for what simplifies one
+    op after another."""
+    if choices.flag(4):
+        results = [v for v in draft.visible[::-1] if type(v.op) is cls]
+        usable = [v for v in results if shape_of(v) and dtype_of(v) in dtypes]
+        if usable:
+            return choices.of(usable[:4])
+    return draft.some_shaped(dtypes, choices)
 
 
 # Tensors out of nothing, and the same elements elsewhere.
@@ -70,7 +86,7 @@ def with_axis(draft: GraphDraft, choices: Choices) -> Value:
 
 @make_graph(graph.Reshape)
 def reshape(cls: type[graph.Reshape], draft: GraphDraft, choices: Choices) -> None:
-    x = draft.some(ALL, choices)
+    x = operand(cls, draft, choices) if choices.flag() else draft.some(ALL, choices)
     draft.add(graph.Reshape(x, Tensor(choices.of(_reshapes(draft, shape_of(x))), dtype_of(x))))
 
 
@@ -109,7 +125,7 @@ def transpose(cls: type[graph.Transpose], draft: GraphDraft, choices: Choices) -
 @make_graph(graph.Slice)
 def cut(cls: type[graph.Slice], draft: GraphDraft, choices: Choices) -> None:
     """All of most axes, or some of each."""
-    x = draft.some_shaped(ALL, choices)
+    x = operand(cls, draft, choices)
     shape = shape_of(x)
     only = choices.below(len(shape))
     many = choices.flag(3)
@@ -132,7 +148,7 @@ def _part(size: int, choices: Choices) -> tuple[int, int, int]:
 
 @make_graph(graph.Pad)
 def pad(cls: type[graph.Pad], draft: GraphDraft, choices: Choices) -> None:
-    x = draft.some_shaped(ALL, choices)
+    x = operand(cls, draft, choices)
     shape, dtype = shape_of(x), dtype_of(x)
     low, high = ([choices.of((0, 1, 2, 0)) for _ in shape] for _ in range(2))
     to = [a + n + b for a, n, b in zip(low, shape, high, strict=True)]
@@ -177,9 +193,11 @@ def concat(cls: type[graph.Concat], draft: GraphDraft, choices: Choices) -> None
 
 @make_graph(graph.Reduce)
 def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None:
-    x = draft.some_shaped(ALL, choices)
+    x = operand(cls, draft, choices)
     shape = shape_of(x)
     kind = choices.of(_TRUTH if dtype_of(x) is bool_ else _OF_NUMBERS)
+    if isinstance(x.op, cls) and dtype_of(x) is dtype_of(x.op.x) and choices.flag():
+        kind = x.op.kind  # the same along other axes
     axes = {choices.below(len(shape)) for _ in range(choices.of((1, 1, 2)))}
     if choices.flag(4):
         axes = set(range(len(shape)))
@@ -201,12 +219,25 @@ def combined(draft: GraphDraft, x: Value, kind: str, count: int) -> Value:
     """The operand of a reduction or scan of so many elements."""
     if kind == "prod" and count > MANY:
         return draft.exact(x, 1, 1)
+    if kind == "sum":
+        return addends(draft, x, count)
     return summable(draft, x, kind, max(count, 1))
+
+
+def addends(draft: GraphDraft, x: Value, count: int) -> Value:
+    """What is added up.  Sums of 16-bit floats are made in f32 and rounded once: those of
+    fractions with few bits are exact in f32, in whatever order, and rounded at the end."""
+    type_ = element_type(x.type)
+    if type_.element not in HALVES or draft.rounding:
+        return summable(draft, x, "sum", max(count, 1))
+    scaled = draft.put(math.Mul(x, draft.constant(float(FRACTION), type_)))
+    whole = draft.exact(scaled, SUMMED * FRACTION, 0)
+    return draft.put(math.Mul(whole, draft.constant(1 / FRACTION, type_)))
 
 
 @make_graph(graph.Scan)
 def scan(cls: type[graph.Scan], draft: GraphDraft, choices: Choices) -> None:
-    x = draft.some_shaped(NUMBERS, choices)
+    x = operand(cls, draft, choices, NUMBERS)
     kind = choices.of(list(ScanKind))
     axis = choices.below(len(shape_of(x)))
     draft.add(graph.Scan(kind, axis, combined(draft, x, kind.value, shape_of(x)[axis])))

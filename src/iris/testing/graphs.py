@@ -16,11 +16,12 @@ from iris.testing.choices import Choices
 from iris.testing.draft import Draft, Step, fitting, odd_numbers
 from iris.tools.replay import ONE_PROGRAM, Array, Program
 
-MOST_ELEMENTS = 512  # of most tensors,
-MOST_OF_LARGE = 8192  # and of those of a program in which some are large
-SIZES = (3, 2, 5, 4, 7, 8, 13)
-LARGE_SIZES = (64, 33, 8, 100, 2, 17, 1000, 256, 5000)
-MOST_AXES = 5
+# How many elements a tensor has at most, and the sizes of its axes: of most programs; of some, in
+# which a kernel takes several programs; and of a few, where one axis is too long for one tile.
+SMALL = (512, (3, 2, 5, 4, 7, 8, 13))
+LARGE = (8192, (64, 33, 8, 100, 2, 17, 1000, 256, 2048))
+LONG = (20000, (5000, 3, 20000, 2, 9001, 4))
+MOST_AXES = 6
 
 make_graph = Facet("random construction")
 
@@ -40,12 +41,12 @@ class GraphDraft(Draft):
         dtypes: Sequence[DType],
         *,
         fast_math: bool = False,
+        rounding: bool = False,
     ):
-        super().__init__(steps, choices, dtypes, fast_math=fast_math)
+        super().__init__(steps, choices, dtypes, fast_math=fast_math, rounding=rounding)
         self.dtypes = self.some_dtypes(choices)
-        self.most = choices.of((MOST_ELEMENTS, MOST_ELEMENTS, MOST_ELEMENTS, MOST_OF_LARGE))
-        some = SIZES if self.most == MOST_ELEMENTS else LARGE_SIZES
-        self.sizes = [*[choices.of(some) for _ in range(3)], 1]
+        self.most, sizes = choices.of((SMALL, SMALL, LARGE, SMALL, SMALL, LONG, SMALL, LARGE))
+        self.sizes = [*[choices.of(sizes) for _ in range(3)], 1]
         self.shapes = [self._shape(choices) for _ in range(1 + choices.below(3))]
         self.outputs = choices.of((1, 24, 24, 24, 24, 3))
         self.seed = choices.below(256)
@@ -53,13 +54,14 @@ class GraphDraft(Draft):
 
     def _shape(self, choices: Choices) -> tuple[int, ...]:
         """A shape of any rank, of sizes that other shapes have, too."""
-        rank = choices.of((2, 1, 3, 2, 4, 1, 2, 3, 5, 0))
+        rank = choices.of((2, 1, 3, 2, 4, 1, 2, 3, 5, 0, 6))
         shape = [choices.of(self.sizes) for _ in range(rank)]
         if choices.flag(3):  # axes can be confused without the type showing it
             shape = shape[:1] * rank
+        shape = [*fitting(shape, self.most)]
         if shape and choices.flag(8):
             shape[choices.below(rank)] = 0
-        return fitting(shape, self.most)
+        return tuple(shape)
 
     def bound(self, op: Op) -> int | None:
         bounds = self.bounds
@@ -88,8 +90,11 @@ class GraphDraft(Draft):
         return [Tensor(shape, element) for shape in dict.fromkeys(shapes)]
 
     def leaf(self, type_: ElementType) -> Value:
-        """An argument."""
-        recipe = self.filled(type_.element, type_.shape, self.choices)
+        return self.argument(self.filled(type_.element, type_.shape, self.choices))
+
+    def argument(self, recipe: Array) -> Value:
+        """An argument, filled in some way."""
+        type_ = Tensor(recipe.shape, recipe.dtype)
         self.recipes.append(recipe)
         value = self.func.body.add_argument(type_, f"x{len(self.inputs)}")
         if type_.element.is_float and _is_small(recipe):
@@ -132,9 +137,13 @@ class GraphDraft(Draft):
         return self.like(type_.with_element(bool_), choices)
 
     def divide(self, cls: type[math.Binary], choices: Choices) -> None:
-        """By 1 where the divisor is zero."""
+        """By an argument without zeros; or by 1 where the divisor is zero."""
         x = self.some([d for d in DTYPES.values() if d.is_integer], choices)
         type_ = element_type(x.type)
+        if choices.flag():
+            divisors = Array(type_.element, type_.shape, self.seed, (1, 7))
+            self.add(cls(x, self.argument(divisors)))
+            return
         divisor = self.other(x, choices)
         is_zero = self.put(math.Compare(Predicate.EQ, divisor, self.constant(0, type_)))
         self.add(cls(x, self.put(math.Select(is_zero, self.constant(1, type_), divisor))))

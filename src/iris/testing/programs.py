@@ -142,16 +142,16 @@ def graph(
     max_ops: int = 24,
     dtypes: Collection[DType | str] | None = None,
     fast_math: bool = False,
+    rounding: bool = False,
 ) -> st.SearchStrategy[Program]:
     """Programs at the graph level: functions of whole arrays, and such arrays.
 
     `ops` are the ops that they are made of, besides those that make operands for them; `max_ops`
     how many of those there are at most; `dtypes` those of their data.  `fast_math`: such as may
-    be computed in any order.
+    be computed in any order.  `rounding`: with sums of any floats, as in `tile`.
     """
-    return _programs(
-        partial(GraphDraft, fast_math=fast_math), _known_ops(make_graph), ops, max_ops, dtypes
-    )
+    draft = partial(GraphDraft, fast_math=fast_math, rounding=rounding)
+    return _programs(draft, _known_ops(make_graph), ops, max_ops, dtypes)
 
 
 def metal(
