@@ -144,7 +144,7 @@ def bitcast(cls: type[math.Bitcast], draft: Draft, choices: Choices) -> None:
     type_ = element_type(x.type)
     targets = [d for d in draft.all_dtypes if d.bits == type_.element.bits]
     target = choices.of(targets or [type_.element])
-    if type_.element.is_float and not target.is_float:
+    if type_.element.is_float and target is not type_.element:
         # Which bits a nan has is not defined, and so nothing may depend on it.
         x = draft.put(math.MaxNum(x, draft.constant(-1.0, type_)))
     if target is not type_.element:
