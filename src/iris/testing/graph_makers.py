@@ -3,25 +3,24 @@ wrong, as in `elementwise.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from itertools import permutations
+from collections.abc import Collection, Sequence
 from math import prod
 
 from iris.ir import graph, math
 from iris.ir.control import Yield
-from iris.ir.core import Op, Value
+from iris.ir.core import Value
 from iris.ir.graph import ScatterKind
 from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind, ScanKind
-from iris.ir.types import DType, ElementType, Tensor, bf16, bool_, f16, i32, i64
+from iris.ir.types import DType, ElementType, Tensor, bool_, f32, i32, i64
 from iris.testing.choices import Choices
 from iris.testing.draft import fitting
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
-from iris.testing.graphs import MOST_AXES, GraphDraft, make_graph
+from iris.testing.graphs import HALVES, MOST_AXES, GraphDraft, make_graph
 
 PLACES = (i32, i64)
-HALVES = (f16, bf16)
-FRACTION = 64  # parts of 1, of which 8 * 20000 are exact in f32
+FRACTION = 32  # parts of 1; 40000 times 8 of these are exact in f32
+LONG = (5000, 9001, 4097, 20000)
 MANY = 100  # factors of 2, more of which are too great for f32
 
 
@@ -31,19 +30,6 @@ def shape_of(value: Value) -> tuple[int, ...]:
 
 def dtype_of(value: Value) -> DType:
     return element_type(value.type).element
-
-
-def operand(
-    cls: type[Op], draft: GraphDraft, choices: Choices, dtypes: Collection[DType] = ALL
-) -> Value:
-    """A value with axes; at times the result of an op of the same class, for what simplifies one
-    op after another."""
-    if choices.flag(4):
-        results = [v for v in draft.visible[::-1] if type(v.op) is cls]
-        usable = [v for v in results if shape_of(v) and dtype_of(v) in dtypes]
-        if usable:
-            return choices.of(usable[:4])
-    return draft.some_shaped(dtypes, choices)
 
 
 # Tensors out of nothing, and the same elements elsewhere.
@@ -86,8 +72,31 @@ def with_axis(draft: GraphDraft, choices: Choices) -> Value:
 
 @make_graph(graph.Reshape)
 def reshape(cls: type[graph.Reshape], draft: GraphDraft, choices: Choices) -> None:
-    x = operand(cls, draft, choices) if choices.flag() else draft.some(ALL, choices)
+    if choices.flag(4):
+        rows_of_flat(draft, choices)
+        return
+    x = draft.some(ALL, choices)
     draft.add(graph.Reshape(x, Tensor(choices.of(_reshapes(draft, shape_of(x))), dtype_of(x))))
+
+
+def rows_of_flat(draft: GraphDraft, choices: Choices) -> None:
+    """Rows that lie in a flat tensor from some element on; at times of a transposed one."""
+    x = draft.find(lambda t: prod(t.shape) > 8, choices)
+    if x is None:
+        shape = (choices.of(draft.sizes[:3]), 8)
+        x = draft.leaf(Tensor(fitting(shape, draft.most), choices.of(draft.dtypes)))
+    dtype, rank, count = dtype_of(x), len(shape_of(x)), prod(shape_of(x))
+    if choices.flag():
+        x = draft.put(graph.Transpose((*range(1, rank), 0)[:rank], x))
+    flat = draft.put(graph.Reshape(x, Tensor((count,), dtype)))
+    start = choices.of((0, 1, 2, 1, 3))
+    row = choices.of((4, 2, 3, 8, 5))
+    rows = (count - start) // row
+    if rows:
+        part = draft.put(graph.Slice((start,), (1,), flat, Tensor((rows * row,), dtype)))
+        draft.add(graph.Reshape(part, Tensor((rows, row), dtype)))
+    else:
+        draft.visible.append(flat)
 
 
 def _reshapes(draft: GraphDraft, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -108,7 +117,7 @@ def _reshapes(draft: GraphDraft, shape: tuple[int, ...]) -> list[tuple[int, ...]
 
 @make_graph(graph.Transpose)
 def transpose(cls: type[graph.Transpose], draft: GraphDraft, choices: Choices) -> None:
-    least, cube = choices.of((2, 3)), choices.flag()  # of which the type does not show it
+    least, cube = choices.of((2, 3, 2, 3, MOST_AXES)), choices.flag()  # a cube does not show it
     x = draft.find(
         lambda t: len(t.shape) >= least and (len(set(t.shape)) == 1 or not cube), choices
     )
@@ -116,16 +125,16 @@ def transpose(cls: type[graph.Transpose], draft: GraphDraft, choices: Choices) -
         sizes = draft.sizes[: 1 if cube else 2]
         shape = fitting([choices.of(sizes) for _ in range(least)], draft.most)
         x = draft.leaf(Tensor(shape, choices.of(draft.dtypes)))
-    axes = len(shape_of(x))
-    of_matrices = (*range(axes - 2), axes - 1, axes - 2)
-    same, *others = permutations(range(axes))
-    draft.add(graph.Transpose(choices.of([of_matrices, *[choices.of(others)] * 3, same]), x))
+    same = tuple(range(len(shape_of(x))))
+    of_matrices = (*same[:-2], same[-1], same[-2])
+    any_order = tuple(sorted(same, key=lambda axis: choices.below(256)))
+    draft.add(graph.Transpose(choices.of([of_matrices, any_order, same[::-1], any_order]), x))
 
 
 @make_graph(graph.Slice)
 def cut(cls: type[graph.Slice], draft: GraphDraft, choices: Choices) -> None:
     """All of most axes, or some of each."""
-    x = operand(cls, draft, choices)
+    x = draft.some_shaped(ALL, choices)
     shape = shape_of(x)
     only = choices.below(len(shape))
     many = choices.flag(3)
@@ -148,7 +157,7 @@ def _part(size: int, choices: Choices) -> tuple[int, int, int]:
 
 @make_graph(graph.Pad)
 def pad(cls: type[graph.Pad], draft: GraphDraft, choices: Choices) -> None:
-    x = operand(cls, draft, choices)
+    x = draft.some_shaped(ALL, choices)
     shape, dtype = shape_of(x), dtype_of(x)
     low, high = ([choices.of((0, 1, 2, 0)) for _ in shape] for _ in range(2))
     to = [a + n + b for a, n, b in zip(low, shape, high, strict=True)]
@@ -193,15 +202,22 @@ def concat(cls: type[graph.Concat], draft: GraphDraft, choices: Choices) -> None
 
 @make_graph(graph.Reduce)
 def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None:
-    x = operand(cls, draft, choices)
-    shape = shape_of(x)
+    """Along some axes, and at times what is left along others."""
+    x = some_row(draft, ALL, choices)
     kind = choices.of(_TRUTH if dtype_of(x) is bool_ else _OF_NUMBERS)
-    if isinstance(x.op, cls) and dtype_of(x) is dtype_of(x.op.x) and choices.flag():
-        kind = x.op.kind  # the same along other axes
-    axes = {choices.below(len(shape)) for _ in range(choices.of((1, 1, 2)))}
+    again = choices.of((0, 0, 1, 0, 0, 2))
+    reduced(draft, kind, x, choices)
+    while again and shape_of(draft.visible[-1]) and kind not in _PLACES:
+        reduced(draft, kind, draft.visible[-1], choices)
+        again -= 1
+
+
+def reduced(draft: GraphDraft, kind: ReduceKind, x: Value, choices: Choices) -> None:
+    shape = shape_of(x)
+    axes = {some_axis(shape, choices) for _ in range(choices.of((1, 1, 2)))}
     if choices.flag(4):
         axes = set(range(len(shape)))
-    if kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN):
+    if kind in _PLACES:
         axes = {min(axes)}
     count = prod([shape[axis] for axis in axes])
     if not count and kind not in _OF_NOTHING:
@@ -210,9 +226,25 @@ def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None
 
 
 _TRUTH = (ReduceKind.ANY, ReduceKind.ALL)
-_USUAL = (ReduceKind.SUM, ReduceKind.MAXIMUM, ReduceKind.SUM, ReduceKind.MINIMUM)
+_PLACES = (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
+_USUAL = (ReduceKind.SUM, ReduceKind.MAXIMUM, ReduceKind.SUM, ReduceKind.MINIMUM, *_PLACES)
 _OF_NUMBERS = (*[kind for kind in ReduceKind if kind not in _TRUTH], *_USUAL)
 _OF_NOTHING = (ReduceKind.SUM, ReduceKind.PROD, *_TRUTH)
+
+
+def some_row(draft: GraphDraft, dtypes: Collection[DType], choices: Choices) -> Value:
+    """What is combined along axes: at times rows that one tile has no room for."""
+    if not choices.flag(5):
+        return draft.some_shaped(dtypes, choices)
+    size = choices.of(LONG)
+    shape = choices.of([(size,), (2, size), (size, 2), (size,)])
+    usable = [d for d in draft.dtypes if d in dtypes] or [f32]
+    return draft.leaf(Tensor(shape, choices.of(usable)))
+
+
+def some_axis(shape: Sequence[int], choices: Choices) -> int:
+    """Any axis, or the longest."""
+    return choices.below(len(shape)) if choices.flag() else shape.index(max(shape))
 
 
 def combined(draft: GraphDraft, x: Value, kind: str, count: int) -> Value:
@@ -237,9 +269,21 @@ def addends(draft: GraphDraft, x: Value, count: int) -> Value:
 
 @make_graph(graph.Scan)
 def scan(cls: type[graph.Scan], draft: GraphDraft, choices: Choices) -> None:
-    x = operand(cls, draft, choices, NUMBERS)
+    """One, or several in turn, forwards and backwards: a kernel for each."""
+    x = some_row(draft, NUMBERS, choices)
     kind = choices.of(list(ScanKind))
-    axis = choices.below(len(shape_of(x)))
+    axis = some_axis(shape_of(x), choices)
+    scanned(draft, kind, axis, x)
+    for _ in range(choices.of((0, 0, 3, 0, 4, 0))):
+        shape = shape_of(x)
+        ends = tuple([n - 1 if i == axis else 0 for i, n in enumerate(shape)])
+        steps = tuple([-1 if i == axis else 1 for i in range(len(shape))])
+        if 0 not in shape:
+            draft.add(graph.Slice(ends, steps, draft.visible[-1], x.type))
+        scanned(draft, kind, axis, draft.visible[-1])
+
+
+def scanned(draft: GraphDraft, kind: ScanKind, axis: int, x: Value) -> None:
     draft.add(graph.Scan(kind, axis, combined(draft, x, kind.value, shape_of(x)[axis])))
 
 
@@ -412,8 +456,14 @@ def distinct(draft: GraphDraft, type_: Tensor, size: int, choices: Choices) -> V
 
 @make_graph(graph.Kernel)
 def kernel(cls: type[graph.Kernel], draft: GraphDraft, choices: Choices) -> None:
+    """One kernel, or a few that need each other's results."""
+    for _ in range(choices.of((1, 3, 6))):
+        one_kernel(draft, choices)
+
+
+def one_kernel(draft: GraphDraft, choices: Choices) -> None:
     """Some of the steps that follow, of which a few values go on."""
-    number = sum(isinstance(op, cls) for op in draft.func.body)
+    number = sum(isinstance(op, graph.Kernel) for op in draft.func.body)
     making = graph.Kernel(f"part{number}", [])
     with draft.inside(making.body):
         for _ in range(1 + choices.below(6)):

@@ -11,17 +11,18 @@ from iris.ir.control import Func, Return
 from iris.ir.core import Facet, Level, Module, Op, Region, Value
 from iris.ir.math import Predicate, element_type
 from iris.ir.tile import ReduceKind
-from iris.ir.types import DTYPES, DType, ElementType, Tensor, Type, bool_
+from iris.ir.types import DTYPES, DType, ElementType, Tensor, Type, bf16, bool_, f16
 from iris.testing.choices import Choices
 from iris.testing.draft import Draft, Step, fitting, odd_numbers
 from iris.tools.replay import ONE_PROGRAM, Array, Program
 
-# How many elements a tensor has at most, and the sizes of its axes: of most programs; of some, in
-# which a kernel takes several programs; and of a few, where one axis is too long for one tile.
-SMALL = (512, (3, 2, 5, 4, 7, 8, 13))
-LARGE = (8192, (64, 33, 8, 100, 2, 17, 1000, 256, 2048))
-LONG = (20000, (5000, 3, 20000, 2, 9001, 4))
+MOST_ELEMENTS = 512  # of most tensors,
+MOST_OF_LARGE = 8192  # and of those of a program in which some are large
+SIZES = (3, 2, 5, 4, 7, 8, 13)
+LARGE_SIZES = (64, 33, 8, 100, 2, 17, 1000, 256, 2048)
 MOST_AXES = 6
+MANY = 1000
+HALVES = (f16, bf16)
 
 make_graph = Facet("random construction")
 
@@ -45,10 +46,12 @@ class GraphDraft(Draft):
     ):
         super().__init__(steps, choices, dtypes, fast_math=fast_math, rounding=rounding)
         self.dtypes = self.some_dtypes(choices)
-        self.most, sizes = choices.of((SMALL, SMALL, LARGE, SMALL, SMALL, LONG, SMALL, LARGE))
-        self.sizes = [*[choices.of(sizes) for _ in range(3)], 1]
+        self.most = choices.of((MOST_ELEMENTS, MOST_ELEMENTS, MOST_ELEMENTS, MOST_OF_LARGE))
+        some = SIZES if self.most == MOST_ELEMENTS else LARGE_SIZES
+        self.sizes = [*[choices.of(some) for _ in range(3)], 1]
+        self.reach = choices.of((MANY, MANY, 1, 3))
         self.shapes = [self._shape(choices) for _ in range(1 + choices.below(3))]
-        self.outputs = choices.of((1, 24, 24, 24, 24, 3))
+        self.outputs = choices.of((1, 24, 2, 24, 4, 24))
         self.seed = choices.below(256)
         self.inputs: list[Value] = []
 
@@ -76,6 +79,12 @@ class GraphDraft(Draft):
             return _total(bounds.get(op.x), prod([shape[axis] for axis in op.axes]))
         return super().bound(op)
 
+    def step(self) -> None:
+        """The next step.  In some programs it sees but the latest values: they get deeper."""
+        hidden, self.visible = self.visible[: -self.reach], self.visible[-self.reach :]
+        super().step()
+        self.visible = [*hidden, *self.visible]
+
     @contextmanager
     def inside(self, region: Region) -> Iterator[None]:
         before = len(self.inputs)
@@ -90,7 +99,15 @@ class GraphDraft(Draft):
         return [Tensor(shape, element) for shape in dict.fromkeys(shapes)]
 
     def leaf(self, type_: ElementType) -> Value:
+        """An argument.  As often as not 16-bit floats are fractions, whose sums are rounded."""
+        if type_.element in HALVES and self.choices.flag():
+            low = self.choices.of((-2.0, 0.0))
+            return self.argument(Array(type_.element, type_.shape, self.next_seed(), (low, 2.0)))
         return self.argument(self.filled(type_.element, type_.shape, self.choices))
+
+    def next_seed(self) -> int:
+        self.seed += 1
+        return self.seed
 
     def argument(self, recipe: Array) -> Value:
         """An argument, filled in some way."""
@@ -141,7 +158,7 @@ class GraphDraft(Draft):
         x = self.some([d for d in DTYPES.values() if d.is_integer], choices)
         type_ = element_type(x.type)
         if choices.flag():
-            divisors = Array(type_.element, type_.shape, self.seed, (1, 7))
+            divisors = Array(type_.element, type_.shape, self.next_seed(), (1, 7))
             self.add(cls(x, self.argument(divisors)))
             return
         divisor = self.other(x, choices)
@@ -151,13 +168,13 @@ class GraphDraft(Draft):
     # The end.
 
     def finish(self) -> Program:
-        """What has not been used is returned, the latest first, and not too much of it; seldom
-        something that has been used, too."""
+        """What has not been used is returned, the latest first, and not too much of it; as often
+        as not something that has been used, too."""
         while self.steps:
             self.step()
         unused = [v for v in self.visible if not v.users]
         returned = unused[: -self.outputs - 1 : -1]
-        if self.visible and self.choices.flag(3):
+        if self.visible and self.choices.flag():
             returned.append(self.choices.of(self.visible))
         self.builder.insert(Return(returned))
         level, symbol, _, *others = self.func.attributes
