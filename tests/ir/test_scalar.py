@@ -591,6 +591,17 @@ def test_comparisons_are_those_of_python(predicate: Predicate, dtype: DType) -> 
     check(swapped, lambda a, b: oracle(b, a), rows)
 
 
+def test_a_power_is_no_root() -> None:
+    """Also where one 0.5 is the exponent of all elements, whatever NumPy does then."""
+    bases = np.array([-0.0, -np.inf, np.inf, 9.0, -1.0], np.float32)
+    half = np.float32(0.5)
+    op = make(math.Pow, f32, f32)
+    for exponent in (np.full(5, half), np.broadcast_to(half, 5), np.asarray(half)):
+        found = scalar.evaluate(op, bases, exponent)
+        np.testing.assert_array_equal(found, [0.0, np.inf, np.inf, 3.0, np.nan])
+        assert not np.signbit(found[0])
+
+
 @dtypes
 def test_select_copies_bits(dtype: DType) -> None:
     op = make(math.Select, bool_, dtype, dtype)

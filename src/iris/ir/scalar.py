@@ -108,6 +108,13 @@ def _sigmoid(x: Array) -> Array:
     return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
 
 
+def _power(x: Array, y: Array) -> Array:
+    # Where all exponents are one 0.5, NumPy takes the square root, whose -0.0 and nan of -0.0 and
+    # -inf are no powers.
+    is_odd = (y == 0.5) & ((x == 0) | np.isinf(x))
+    return np.asarray(np.power(np.where(is_odd, np.abs(x), x), y))
+
+
 # What NumPy computes exactly in the storage dtype.
 _EXACT: dict[type[Op], Rule] = {
     math.Neg: np.negative,
@@ -145,7 +152,7 @@ TRANSCENDENTAL: dict[type[Op], Rule] = {
     math.Tanh: np.tanh,
     math.Erf: _erf,
     math.Sigmoid: _sigmoid,
-    math.Pow: np.power,
+    math.Pow: _power,
 }
 
 
