@@ -12,7 +12,7 @@ from iris.ir.core import Value
 from iris.ir.graph import ScatterKind
 from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind, ScanKind
-from iris.ir.types import DType, ElementType, Tensor, bool_, f32, i32, i64
+from iris.ir.types import DType, ElementType, Tensor, bool_, i32, i64
 from iris.testing.choices import Choices
 from iris.testing.draft import fitting
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
@@ -202,32 +202,55 @@ def concat(cls: type[graph.Concat], draft: GraphDraft, choices: Choices) -> None
 
 @make_graph(graph.Reduce)
 def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None:
-    """Along some axes, and at times what is left along others."""
+    """Along some axes, at times the result along others, too; or rows beside what is left of
+    each."""
     x = some_row(draft, ALL, choices)
     kind = choices.of(_TRUTH if dtype_of(x) is bool_ else _OF_NUMBERS)
-    again = choices.of((0, 0, 1, 0, 0, 2))
-    reduced(draft, kind, x, choices)
-    while again and shape_of(draft.visible[-1]) and kind not in _PLACES:
-        reduced(draft, kind, draft.visible[-1], choices)
-        again -= 1
+    again = 0 if kind in _PLACES else choices.of((0, 0, 1, 0, 0, 2))
+    axes = some_axes(shape_of(x), kind, choices)
+    count = prod(shape_of(x) if again else [shape_of(x)[axis] for axis in axes])
+    if not count and kind not in _OF_NOTHING:
+        kind = ReduceKind.SUM
+    x = combined(draft, x, kind.value, count)
+    draft.add(graph.Reduce(kind, axes, x))
+    for _ in range(again):
+        result = draft.visible[-1]
+        if shape_of(result):
+            axes = some_axes(shape_of(result), kind, choices)
+            draft.add(graph.Reduce(kind, axes, result))
+    if not again and dtype_of(x) in NUMBERS and choices.flag(4):
+        beside(draft, x, axes, draft.visible[-1], choices)
 
 
-def reduced(draft: GraphDraft, kind: ReduceKind, x: Value, choices: Choices) -> None:
-    shape = shape_of(x)
+def some_axes(shape: Sequence[int], kind: ReduceKind, choices: Choices) -> tuple[int, ...]:
     axes = {some_axis(shape, choices) for _ in range(choices.of((1, 1, 2)))}
     if choices.flag(4):
         axes = set(range(len(shape)))
-    if kind in _PLACES:
-        axes = {min(axes)}
-    count = prod([shape[axis] for axis in axes])
-    if not count and kind not in _OF_NOTHING:
-        kind = ReduceKind.SUM
-    draft.add(graph.Reduce(kind, tuple(sorted(axes)), combined(draft, x, kind.value, count)))
+    return tuple(sorted(axes)[:1] if kind in _PLACES else sorted(axes))
+
+
+def beside(
+    draft: GraphDraft, x: Value, axes: Sequence[int], left: Value, choices: Choices
+) -> None:
+    """Rows, or the first part of each, less what a reduction has left of it."""
+    shape = list(shape_of(x))
+    kept = tuple([1 if axis in axes else n for axis, n in enumerate(shape)])
+    if choices.flag():
+        shape[axes[0]] -= shape[axes[0]] // choices.of((2, 3))
+        whole = [0] * len(shape)
+        part = Tensor(tuple(shape), dtype_of(x))
+        x = draft.put(graph.Slice(tuple(whole), tuple([1] * len(shape)), x, part))
+    left = draft.put(graph.Reshape(left, Tensor(kept, dtype_of(left))))
+    left = draft.put(graph.Broadcast(left, Tensor(tuple(shape), dtype_of(left))))
+    if dtype_of(left) is dtype_of(x):
+        draft.add(math.Sub(x, left))
+    else:
+        draft.visible.append(left)
 
 
 _TRUTH = (ReduceKind.ANY, ReduceKind.ALL)
 _PLACES = (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
-_USUAL = (ReduceKind.SUM, ReduceKind.MAXIMUM, ReduceKind.SUM, ReduceKind.MINIMUM, *_PLACES)
+_USUAL = (*[ReduceKind.SUM] * 3, ReduceKind.MAXIMUM, ReduceKind.MINIMUM, *_PLACES)
 _OF_NUMBERS = (*[kind for kind in ReduceKind if kind not in _TRUTH], *_USUAL)
 _OF_NOTHING = (ReduceKind.SUM, ReduceKind.PROD, *_TRUTH)
 
@@ -238,8 +261,8 @@ def some_row(draft: GraphDraft, dtypes: Collection[DType], choices: Choices) -> 
         return draft.some_shaped(dtypes, choices)
     size = choices.of(LONG)
     shape = choices.of([(size,), (2, size), (size, 2), (size,)])
-    usable = [d for d in draft.dtypes if d in dtypes] or [f32]
-    return draft.leaf(Tensor(shape, choices.of(usable)))
+    usable = [d for d in (*draft.dtypes, *HALVES) if d in dtypes and d in draft.all_dtypes]
+    return draft.leaf(Tensor(shape, choices.of(usable or [i32])))
 
 
 def some_axis(shape: Sequence[int], choices: Choices) -> int:
