@@ -117,7 +117,7 @@ def _reshapes(draft: GraphDraft, shape: tuple[int, ...]) -> list[tuple[int, ...]
 
 @make_graph(graph.Transpose)
 def transpose(cls: type[graph.Transpose], draft: GraphDraft, choices: Choices) -> None:
-    least, cube = choices.of((2, 3, 2, 3, MOST_AXES)), choices.flag()  # a cube does not show it
+    least, cube = choices.of((2, 3, 3, MOST_AXES)), choices.flag()  # a cube does not show it
     x = draft.find(
         lambda t: len(t.shape) >= least and (len(set(t.shape)) == 1 or not cube), choices
     )
@@ -128,7 +128,7 @@ def transpose(cls: type[graph.Transpose], draft: GraphDraft, choices: Choices) -
     same = tuple(range(len(shape_of(x))))
     of_matrices = (*same[:-2], same[-1], same[-2])
     any_order = tuple(sorted(same, key=lambda axis: choices.below(256)))
-    draft.add(graph.Transpose(choices.of([of_matrices, any_order, same[::-1], any_order]), x))
+    draft.add(graph.Transpose(choices.of([of_matrices, *[any_order] * 4, same[::-1]]), x))
 
 
 @make_graph(graph.Slice)
@@ -149,7 +149,7 @@ def _part(size: int, choices: Choices) -> tuple[int, int, int]:
     """The start, the step and the size of a part of an axis."""
     if not size:
         return 0, 1, 0
-    step, left_out = choices.of((1, -1, 2, 1, -1, 3, -2)), choices.of((0, 1, 0, 2)) % size
+    step, left_out = choices.of((1, -1, 2, 3, -2)), choices.of((0, 1, 0, 2)) % size
     start = left_out if step > 0 else size - 1 - left_out
     most = (size - 1 - left_out) // abs(step) + 1
     return start, step, max(most - choices.of((0, 0, 1, 0, 0, 2, 0, most)), 0)
@@ -229,9 +229,7 @@ def some_axes(shape: Sequence[int], kind: ReduceKind, choices: Choices) -> tuple
     return tuple(sorted(axes)[:1] if kind in _PLACES else sorted(axes))
 
 
-def beside(
-    draft: GraphDraft, x: Value, axes: Sequence[int], left: Value, choices: Choices
-) -> None:
+def beside(draft: GraphDraft, x: Value, axes: Sequence[int], left: Value, choices: Choices) -> None:
     """Rows, or the first part of each, less what a reduction has left of it."""
     shape = list(shape_of(x))
     kept = tuple([1 if axis in axes else n for axis, n in enumerate(shape)])

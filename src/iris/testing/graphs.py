@@ -9,6 +9,7 @@ from math import prod
 from iris.ir import graph, math
 from iris.ir.control import Func, Return
 from iris.ir.core import Facet, Level, Module, Op, Region, Value
+from iris.ir.literal import encode
 from iris.ir.math import Predicate, element_type
 from iris.ir.tile import ReduceKind
 from iris.ir.types import DTYPES, DType, ElementType, Tensor, Type, bf16, bool_, f16
@@ -99,11 +100,16 @@ class GraphDraft(Draft):
         return [Tensor(shape, element) for shape in dict.fromkeys(shapes)]
 
     def leaf(self, type_: ElementType) -> Value:
-        """An argument.  As often as not 16-bit floats are fractions, whose sums are rounded."""
-        if type_.element in HALVES and self.choices.flag():
+        """An argument.  Often of special numbers, or, if of 16 bits, of fractions, whose sums are
+        rounded."""
+        dtype, shape, style = type_.element, type_.shape, self.choices.below(6)
+        if style == 5:
+            special = tuple([encode(n, dtype) for n in odd_numbers(dtype)])
+            return self.argument(Array(dtype, shape, data=special))
+        if dtype in HALVES and style in (1, 3):
             low = self.choices.of((-2.0, 0.0))
-            return self.argument(Array(type_.element, type_.shape, self.next_seed(), (low, 2.0)))
-        return self.argument(self.filled(type_.element, type_.shape, self.choices))
+            return self.argument(Array(dtype, shape, self.next_seed(), (low, 2.0)))
+        return self.argument(self.filled(dtype, shape, self.choices))
 
     def next_seed(self) -> int:
         self.seed += 1
