@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from hypothesis import Phase, given, settings
+from hypothesis.strategies import one_of
 
 from array_graphs import check_kernels, fused
 from every_level import EveryLevel
@@ -44,7 +45,11 @@ def test_tile_programs_do_what_their_graphs_say(program: Program) -> None:
 
 
 @settings(max_examples=counts(100, 2000))
-@given(programs.graph().filter(lambda program: not has_wide_sums(program)))
+@given(
+    one_of(programs.graph(), programs.graph(rounding=True)).filter(
+        lambda program: not has_wide_sums(program)
+    )
+)
 def test_the_kernels_return_what_graphs_do(program: Program) -> None:
     fuses(program)
 

@@ -19,7 +19,6 @@ from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summabl
 from iris.testing.graphs import HALVES, MOST_AXES, GraphDraft, make_graph
 
 PLACES = (i32, i64)
-FRACTION = 32  # parts of 1; 40000 times 8 of these are exact in f32
 LONG = (5000, 9001, 4097, 20000)
 MANY = 100  # factors of 2, more of which are too great for f32
 
@@ -80,23 +79,25 @@ def reshape(cls: type[graph.Reshape], draft: GraphDraft, choices: Choices) -> No
 
 
 def rows_of_flat(draft: GraphDraft, choices: Choices) -> None:
-    """Rows that lie in a flat tensor from some element on; at times of a transposed one."""
-    x = draft.find(lambda t: prod(t.shape) > 8, choices)
+    """Rows, each part of an axis, that lie in a flat tensor from some element on; at times of a
+    transposed one.  Often they are reduced."""
+    x = draft.find(lambda t: t.element is not bool_ and prod(t.shape) > 8, choices)
     if x is None:
-        shape = (choices.of(draft.sizes[:3]), 8)
-        x = draft.leaf(Tensor(fitting(shape, draft.most), choices.of(draft.dtypes)))
-    dtype, rank, count = dtype_of(x), len(shape_of(x)), prod(shape_of(x))
+        matrix = fitting((choices.of(draft.sizes[:3]), 8), draft.most)
+        x = draft.leaf(Tensor(matrix, _number(draft, choices)))
+    dtype, shape = dtype_of(x), shape_of(x)
+    row = choices.of([n for n in (2, 4, 3, 5) if any(size % n == 0 for size in shape)] or [2])
+    start = choices.of((1, 0, 3, 2))
+    rows = (prod(shape) - start) // row
     if choices.flag():
-        x = draft.put(graph.Transpose((*range(1, rank), 0)[:rank], x))
-    flat = draft.put(graph.Reshape(x, Tensor((count,), dtype)))
-    start = choices.of((0, 1, 2, 1, 3))
-    row = choices.of((4, 2, 3, 8, 5))
-    rows = (count - start) // row
-    if rows:
-        part = draft.put(graph.Slice((start,), (1,), flat, Tensor((rows * row,), dtype)))
-        draft.add(graph.Reshape(part, Tensor((rows, row), dtype)))
-    else:
-        draft.visible.append(flat)
+        x = draft.put(graph.Transpose((*range(1, len(shape)), 0), x))
+    flat = draft.put(graph.Reshape(x, Tensor((prod(shape),), dtype)))
+    part = draft.put(graph.Slice((start,), (1,), flat, Tensor((rows * row,), dtype)))
+    draft.add(graph.Reshape(part, Tensor((rows, row), dtype)))
+    if choices.flag():
+        kind = choices.of(_OF_NUMBERS)
+        result = combined(draft, draft.visible[-1], kind.value, row)
+        draft.add(graph.Reduce(kind, (1,), result))
 
 
 def _reshapes(draft: GraphDraft, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -133,16 +134,18 @@ def transpose(cls: type[graph.Transpose], draft: GraphDraft, choices: Choices) -
 
 @make_graph(graph.Slice)
 def cut(cls: type[graph.Slice], draft: GraphDraft, choices: Choices) -> None:
-    """All of most axes, or some of each."""
+    """All of most axes, or some of each; at times a part of the part."""
     x = draft.some_shaped(ALL, choices)
-    shape = shape_of(x)
-    only = choices.below(len(shape))
-    many = choices.flag(3)
-    parts = [
-        _part(n, choices) if many or axis == only else (0, 1, n) for axis, n in enumerate(shape)
-    ]
-    starts, steps, sizes = (tuple(part) for part in zip(*parts, strict=True))
-    draft.add(graph.Slice(starts, steps, x, Tensor(sizes, dtype_of(x))))
+    for _ in range(choices.of((1, 1, 2))):
+        shape = shape_of(x)
+        only = choices.below(len(shape))
+        many = choices.flag(3)
+        parts = [
+            _part(n, choices) if many or axis == only else (0, 1, n) for axis, n in enumerate(shape)
+        ]
+        starts, steps, sizes = (tuple(part) for part in zip(*parts, strict=True))
+        draft.add(graph.Slice(starts, steps, x, Tensor(sizes, dtype_of(x))))
+        x = draft.visible[-1]
 
 
 def _part(size: int, choices: Choices) -> tuple[int, int, int]:
@@ -206,7 +209,7 @@ def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None
     each."""
     x = some_row(draft, ALL, choices)
     kind = choices.of(_TRUTH if dtype_of(x) is bool_ else _OF_NUMBERS)
-    again = 0 if kind in _PLACES else choices.of((0, 0, 1, 0, 0, 2))
+    again = 0 if kind in _PLACES else choices.of((0, 1, 0, 2))
     axes = some_axes(shape_of(x), kind, choices)
     count = prod(shape_of(x) if again else [shape_of(x)[axis] for axis in axes])
     if not count and kind not in _OF_NOTHING:
@@ -254,11 +257,11 @@ _OF_NOTHING = (ReduceKind.SUM, ReduceKind.PROD, *_TRUTH)
 
 
 def some_row(draft: GraphDraft, dtypes: Collection[DType], choices: Choices) -> Value:
-    """What is combined along axes: at times rows that one tile has no room for."""
+    """What is combined along axes: at times rows that one tile has no room for, or many."""
     if not choices.flag(5):
         return draft.some_shaped(dtypes, choices)
     size = choices.of(LONG)
-    shape = choices.of([(size,), (2, size), (size, 2), (size,)])
+    shape = choices.of([(size,), (2, size), (size, 2), (12, 40, 8), (size,)])
     usable = [d for d in (*draft.dtypes, *HALVES) if d in dtypes and d in draft.all_dtypes]
     return draft.leaf(Tensor(shape, choices.of(usable or [i32])))
 
@@ -283,9 +286,10 @@ def addends(draft: GraphDraft, x: Value, count: int) -> Value:
     type_ = element_type(x.type)
     if type_.element not in HALVES or draft.rounding:
         return summable(draft, x, "sum", max(count, 1))
-    scaled = draft.put(math.Mul(x, draft.constant(float(FRACTION), type_)))
-    whole = draft.exact(scaled, SUMMED * FRACTION, 0)
-    return draft.put(math.Mul(whole, draft.constant(1 / FRACTION, type_)))
+    parts = 1 << min(10, (SUMS_AT_MOST // (SUMMED * max(count, 1))).bit_length() - 1)
+    scaled = draft.put(math.Mul(x, draft.constant(float(parts), type_)))
+    whole = draft.exact(scaled, SUMMED * parts, 0)
+    return draft.put(math.Mul(whole, draft.constant(1 / parts, type_)))
 
 
 @make_graph(graph.Scan)

@@ -22,7 +22,7 @@ MOST_OF_LARGE = 8192  # and of those of a program in which some are large
 SIZES = (3, 2, 5, 4, 7, 8, 13)
 LARGE_SIZES = (64, 33, 8, 100, 2, 17, 1000, 256, 2048)
 MOST_AXES = 6
-MANY = 1000
+ALL_VALUES = 1000  # that a step sees
 HALVES = (f16, bf16)
 
 make_graph = Facet("random construction")
@@ -50,7 +50,7 @@ class GraphDraft(Draft):
         self.most = choices.of((MOST_ELEMENTS, MOST_ELEMENTS, MOST_ELEMENTS, MOST_OF_LARGE))
         some = SIZES if self.most == MOST_ELEMENTS else LARGE_SIZES
         self.sizes = [*[choices.of(some) for _ in range(3)], 1]
-        self.reach = choices.of((MANY, MANY, 1, 3))
+        self.reach = choices.of((ALL_VALUES, ALL_VALUES, 1, 3))
         self.shapes = [self._shape(choices) for _ in range(1 + choices.below(3))]
         self.outputs = choices.of((1, 24, 2, 24, 4, 24))
         self.seed = choices.below(256)
@@ -106,7 +106,7 @@ class GraphDraft(Draft):
         if style == 5:
             special = tuple([encode(n, dtype) for n in odd_numbers(dtype)])
             return self.argument(Array(dtype, shape, data=special))
-        if dtype in HALVES and style in (1, 3):
+        if dtype in HALVES and style in (1, 2, 3):
             low = self.choices.of((-2.0, 0.0))
             return self.argument(Array(dtype, shape, self.next_seed(), (low, 2.0)))
         return self.argument(self.filled(dtype, shape, self.choices))
