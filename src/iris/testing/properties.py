@@ -87,9 +87,13 @@ def _masked() -> st.SearchStrategy[Program]:
     return st.one_of(programs.tile(masked=True), programs.tile(masked=True, rounding=True))
 
 
+def _rounding() -> st.SearchStrategy[Program]:
+    return st.one_of(programs.graph(), programs.graph(rounding=True))
+
+
 def _fusible() -> st.SearchStrategy[Program]:
     """Graphs that do not add to elements of 64 bits in memory, which no GPU can in one step."""
-    return programs.graph().filter(lambda program: not any(map(_is_wide, program.module.walk())))
+    return _rounding().filter(lambda program: not any(map(_is_wide, program.module.walk())))
 
 
 def _is_wide(op: Op) -> bool:
@@ -168,7 +172,7 @@ PROPERTIES = {
         Property("layouts", "tile", layouts.programs, _lay_out),
         Property("sources", "python", kernels, _check),
         Property("graph-passes", "graph", programs.graph, partial(_preserve, _OF_GRAPHS)),
-        Property("graph-numpy", "graph", programs.graph, _match),
+        Property("graph-numpy", "graph", _rounding, _match),
         Property("graph-kernels", "graph", _fusible, _fuse),
         Property("thread-passes", "metal", programs.metal, partial(_preserve, _GENERIC)),
         Property("interleaves", "metal", programs.metal, _interleave),
