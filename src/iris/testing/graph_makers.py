@@ -79,8 +79,8 @@ def reshape(cls: type[graph.Reshape], draft: GraphDraft, choices: Choices) -> No
 
 
 def rows_of_flat(draft: GraphDraft, choices: Choices) -> None:
-    """Rows, each part of an axis, that lie in a flat tensor from some element on; at times of a
-    transposed one.  Often they are reduced."""
+    """`x.reshape(-1)[start:].reshape(rows, row)`, or the same of `x.T`: a row is as long as a part
+    of an axis, but need not start where a part does.  Half the time the rows are reduced."""
     x = draft.find(lambda t: t.element is not bool_ and prod(t.shape) > 8, choices)
     if x is None:
         matrix = fitting((choices.of(draft.sizes[:3]), 8), draft.most)
@@ -205,8 +205,7 @@ def concat(cls: type[graph.Concat], draft: GraphDraft, choices: Choices) -> None
 
 @make_graph(graph.Reduce)
 def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None:
-    """Along some axes, at times the result along others, too; or rows beside what is left of
-    each."""
+    """Reduce some axes; at times reduce the result again, or subtract it from the operand."""
     x = some_row(draft, ALL, choices)
     kind = choices.of(_TRUTH if dtype_of(x) is bool_ else _OF_NUMBERS)
     again = 0 if kind in _PLACES else choices.of((0, 1, 0, 2))
@@ -222,7 +221,7 @@ def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None
             axes = some_axes(shape_of(result), kind, choices)
             draft.add(graph.Reduce(kind, axes, result))
     if not again and dtype_of(x) in NUMBERS and choices.flag(4):
-        beside(draft, x, axes, draft.visible[-1], choices)
+        subtract_result(draft, x, axes, draft.visible[-1], choices)
 
 
 def some_axes(shape: Sequence[int], kind: ReduceKind, choices: Choices) -> tuple[int, ...]:
@@ -232,21 +231,22 @@ def some_axes(shape: Sequence[int], kind: ReduceKind, choices: Choices) -> tuple
     return tuple(sorted(axes)[:1] if kind in _PLACES else sorted(axes))
 
 
-def beside(draft: GraphDraft, x: Value, axes: Sequence[int], left: Value, choices: Choices) -> None:
-    """Rows, or the first part of each, less what a reduction has left of it."""
+def subtract_result(
+    draft: GraphDraft, x: Value, axes: Sequence[int], result: Value, choices: Choices
+) -> None:
+    """`x - max(x)` or `x[:n] - max(x)`: the result is broadcast along the axes that it reduces."""
     shape = list(shape_of(x))
     kept = tuple([1 if axis in axes else n for axis, n in enumerate(shape)])
     if choices.flag():
         shape[axes[0]] -= shape[axes[0]] // choices.of((2, 3))
-        whole = [0] * len(shape)
-        part = Tensor(tuple(shape), dtype_of(x))
-        x = draft.put(graph.Slice(tuple(whole), tuple([1] * len(shape)), x, part))
-    left = draft.put(graph.Reshape(left, Tensor(kept, dtype_of(left))))
-    left = draft.put(graph.Broadcast(left, Tensor(tuple(shape), dtype_of(left))))
-    if dtype_of(left) is dtype_of(x):
-        draft.add(math.Sub(x, left))
+        zeros, ones = ((number,) * len(shape) for number in (0, 1))
+        x = draft.put(graph.Slice(zeros, ones, x, Tensor(tuple(shape), dtype_of(x))))
+    result = draft.put(graph.Reshape(result, Tensor(kept, dtype_of(result))))
+    result = draft.put(graph.Broadcast(result, Tensor(tuple(shape), dtype_of(result))))
+    if dtype_of(result) is dtype_of(x):
+        draft.add(math.Sub(x, result))
     else:
-        draft.visible.append(left)
+        draft.visible.append(result)
 
 
 _TRUTH = (ReduceKind.ANY, ReduceKind.ALL)
@@ -257,7 +257,7 @@ _OF_NOTHING = (ReduceKind.SUM, ReduceKind.PROD, *_TRUTH)
 
 
 def some_row(draft: GraphDraft, dtypes: Collection[DType], choices: Choices) -> Value:
-    """What is combined along axes: at times rows that one tile has no room for, or many."""
+    """The operand of a reduction or scan: at times a new one, with rows too long for a tile."""
     if not choices.flag(5):
         return draft.some_shaped(dtypes, choices)
     size = choices.of(LONG)
@@ -281,8 +281,8 @@ def combined(draft: GraphDraft, x: Value, kind: str, count: int) -> Value:
 
 
 def addends(draft: GraphDraft, x: Value, count: int) -> Value:
-    """What is added up.  Sums of 16-bit floats are made in f32 and rounded once: those of
-    fractions with few bits are exact in f32, in whatever order, and rounded at the end."""
+    """The operand of a sum.  16-bit floats are added in f32 and the sum is rounded once: they are
+    made fractions of so few bits that f32 adds them exactly in any order, unlike f16 and bf16."""
     type_ = element_type(x.type)
     if type_.element not in HALVES or draft.rounding:
         return summable(draft, x, "sum", max(count, 1))
@@ -294,7 +294,7 @@ def addends(draft: GraphDraft, x: Value, count: int) -> Value:
 
 @make_graph(graph.Scan)
 def scan(cls: type[graph.Scan], draft: GraphDraft, choices: Choices) -> None:
-    """One, or several in turn, forwards and backwards: a kernel for each."""
+    """One scan, or several, each of the last one reversed, so that each is a kernel of its own."""
     x = some_row(draft, NUMBERS, choices)
     kind = choices.of(list(ScanKind))
     axis = some_axis(shape_of(x), choices)

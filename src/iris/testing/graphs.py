@@ -81,7 +81,7 @@ class GraphDraft(Draft):
         return super().bound(op)
 
     def step(self) -> None:
-        """The next step.  In some programs it sees but the latest values: they get deeper."""
+        """The next step.  In some programs it sees only the latest values: these get deeper."""
         hidden, self.visible = self.visible[: -self.reach], self.visible[-self.reach :]
         super().step()
         self.visible = [*hidden, *self.visible]
@@ -100,7 +100,7 @@ class GraphDraft(Draft):
         return [Tensor(shape, element) for shape in dict.fromkeys(shapes)]
 
     def leaf(self, type_: ElementType) -> Value:
-        """An argument.  Often of special numbers, or, if of 16 bits, of fractions, whose sums are
+        """An argument.  Some have special numbers; many of 16 bits have fractions, whose sums are
         rounded."""
         dtype, shape, style = type_.element, type_.shape, self.choices.below(6)
         if style == 5:
