@@ -170,6 +170,10 @@ def pad(cls: type[graph.Pad], draft: GraphDraft, choices: Choices) -> None:
     if choices.flag():
         value = draft.like(Tensor((), dtype), choices)
     draft.add(graph.Pad(tuple(low), x, value, Tensor(tuple(to), dtype)))
+    if choices.flag(3):  # shifted: as many elements of what is padded, from somewhere on
+        starts = tuple([choices.below(m - n + 1) for n, m in zip(shape, to, strict=True)])
+        padded = draft.visible[-1]
+        draft.add(graph.Slice(starts, (1,) * len(shape), padded, Tensor(shape, dtype)))
 
 
 @make_graph(graph.Concat)
