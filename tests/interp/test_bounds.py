@@ -127,7 +127,9 @@ def test_few_elements_are_undetermined(
     count()
     with capsys.disabled():
         print(f"\n{counted}")
-    assert counted.undetermined < 0.04 * counted.elements
+    # Fast math promises nothing of nan and infinities, of which there are many in what is drawn.
+    share = 0.12 if math == "fast" else 0.04
+    assert counted.undetermined < share * counted.elements
 
 
 # Sums, products, dots.

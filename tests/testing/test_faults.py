@@ -131,7 +131,7 @@ def test_the_failure_of_a_pipeline_shows_one_pass() -> None:
     message = str(caught.value)
     assert message.startswith("guilty changed what the program does, in lockstep: Y[0] is ")
     assert f"guilty is pass {list(pipeline).index(Guilty(swap_operands)) + 1} of " in message
-    assert "the first value that differs is %z: regs<2xf32> = sub " in message
+    assert "the first value that differs is %z: f32 = sub " in message
     _, _, changes = message.partition("--- before guilty\n+++ after guilty\n")
     changed = [line for line in changes.splitlines() if line[0:1] in ("-", "+")]
     assert changed and all(" = sub " in line for line in changed)
