@@ -86,10 +86,12 @@ def rows_of_flat(draft: GraphDraft, choices: Choices) -> None:
         matrix = fitting((choices.of(draft.sizes[:3]), 8), draft.most)
         x = draft.leaf(Tensor(matrix, _number(draft, choices)))
     dtype, shape = dtype_of(x), shape_of(x)
-    row = choices.of([n for n in (2, 4, 3, 5) if any(size % n == 0 for size in shape)] or [2])
+    transposed = choices.flag()
+    axis = shape[0 if transposed else -1]
+    row = choices.of([n for n in (2, 4, 3, 5, 8) if axis % n == 0 and n < axis] or [2])
     start = choices.of((1, 0, 3, 2))
     rows = (prod(shape) - start) // row
-    if choices.flag():
+    if transposed:
         x = draft.put(graph.Transpose((*range(1, len(shape)), 0), x))
     flat = draft.put(graph.Reshape(x, Tensor((prod(shape),), dtype)))
     part = draft.put(graph.Slice((start,), (1,), flat, Tensor((rows * row,), dtype)))
