@@ -12,9 +12,6 @@ from array_graphs import check_kernels, fused
 from every_level import EveryLevel
 from iris.compiler.compilation import GRAPH_PIPELINE
 from iris.compiler.graph_program import Places
-from iris.ir import graph
-from iris.ir.graph import ScatterKind
-from iris.ir.math import element_type
 from iris.runtime.interpreters import Interpreter
 from iris.testing import fuses, preserves, programs
 from iris.tools.replay import Program
@@ -24,32 +21,18 @@ from support import counts
 TOGETHER = 10  # graphs whose kernels are compiled from one text
 
 
-def has_wide_sums(program: Program) -> bool:
-    """Whether elements of 64 bits are added to memory, which no GPU can in one step."""
-    return any(
-        isinstance(op, graph.Scatter)
-        and op.kind is ScatterKind.ADD
-        and element_type(op.x.type).element.bits > 32
-        for op in program.module.walk()
-    )
-
-
 @given(programs.graph())
 def test_the_passes_keep_what_a_graph_returns(program: Program) -> None:
     preserves(GRAPH_PIPELINE, program)
 
 
-@given(programs.graph().filter(lambda program: not has_wide_sums(program)))
+@given(programs.graph(portable=True))
 def test_tile_programs_do_what_their_graphs_say(program: Program) -> None:
     check_kernels(fused(program.module), Interpreter(), program.make_arguments())
 
 
 @settings(max_examples=counts(100, 2000))
-@given(
-    one_of(programs.graph(), programs.graph(rounding=True)).filter(
-        lambda program: not has_wide_sums(program)
-    )
-)
+@given(one_of(programs.graph(portable=True), programs.graph(portable=True, rounding=True)))
 def test_the_kernels_return_what_graphs_do(program: Program) -> None:
     fuses(program)
 
@@ -75,7 +58,7 @@ func graph @sums returns=[tensor<8x8xf32>, tensor<8x8xf32>](%x: tensor<8x8xf32>)
 
 
 @settings(max_examples=counts(40, 2000))
-@given(programs.graph().filter(lambda program: not has_wide_sums(program)))
+@given(programs.graph(portable=True))
 def test_every_level_does_what_graphs_say(program: Program) -> None:
     check_kernels(fused(program.module), EveryLevel(), program.make_arguments())
 
@@ -86,7 +69,7 @@ def test_metal_does_what_graphs_say(fast_math: bool) -> None:
     drawn: list[Program] = []
 
     @settings(max_examples=counts(10, 2500), phases=[Phase.generate])
-    @given(programs.graph(fast_math=fast_math).filter(lambda program: not has_wide_sums(program)))
+    @given(programs.graph(fast_math=fast_math, portable=True))
     def draw(program: Program) -> None:
         drawn.append(program)
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from compiler.test_random_graphs import has_wide_sums
 from iris.interp import graph as interp
 from iris.ir import graph, math
 from iris.ir.core import OPS, Level, Module, Op
@@ -45,7 +44,7 @@ def test_passes_keep_within_bounds_what_is_not_exact(program: Program) -> None:
 
 
 @settings(max_examples=counts(30, 5000))
-@given(programs.graph().filter(lambda program: not has_wide_sums(program)).map(inexact))
+@given(programs.graph(portable=True).map(inexact))
 def test_kernels_do_within_bounds_what_numpy_does(program: Program) -> None:
     fuses(program)
 

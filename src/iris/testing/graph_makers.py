@@ -451,7 +451,7 @@ def scatter(cls: type[graph.Scatter], draft: GraphDraft, choices: Choices) -> No
     x, axes = looked_up(draft, choices)
     shape = shape_of(x)
     kind = choices.of(list(ScatterKind))
-    if dtype_of(x) is bool_:
+    if dtype_of(x) is bool_ or (draft.portable and dtype_of(x).bits > 32):
         kind = ScatterKind.SET
     sizes = [shape[axis] for axis in axes]
     count = choices.below(min(sizes) + 1) if fewer else min(sizes)

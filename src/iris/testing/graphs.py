@@ -44,8 +44,10 @@ class GraphDraft(Draft):
         *,
         fast_math: bool = False,
         rounding: bool = False,
+        portable: bool = False,
     ):
         super().__init__(steps, choices, dtypes, fast_math=fast_math, rounding=rounding)
+        self.portable = portable
         self.dtypes = self.some_dtypes(choices)
         self.most = choices.of((MOST_ELEMENTS, MOST_ELEMENTS, MOST_ELEMENTS, MOST_OF_LARGE))
         some = SIZES if self.most == MOST_ELEMENTS else LARGE_SIZES

@@ -143,14 +143,16 @@ def graph(
     dtypes: Collection[DType | str] | None = None,
     fast_math: bool = False,
     rounding: bool = False,
+    portable: bool = False,
 ) -> st.SearchStrategy[Program]:
     """Programs at the graph level: functions of whole arrays, and such arrays.
 
     `ops` are the ops that they are made of, besides those that make operands for them; `max_ops`
     how many of those there are at most; `dtypes` those of their data.  `fast_math`: such as may
     be computed in any order.  `rounding`: with sums of any floats, as in `tile`.
+    `portable`: such as all GPUs run, which add to no elements of 64 bits in memory.
     """
-    draft = partial(GraphDraft, fast_math=fast_math, rounding=rounding)
+    draft = partial(GraphDraft, fast_math=fast_math, rounding=rounding, portable=portable)
     return _programs(draft, _known_ops(make_graph), ops, max_ops, dtypes)
 
 

@@ -15,9 +15,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from iris.compiler.compilation import GRAPH_PIPELINE, TILE_PIPELINE
-from iris.ir.core import Level, Op
-from iris.ir.graph import Scatter, ScatterKind
-from iris.ir.math import element_type
+from iris.ir.core import Level
 from iris.passes import Pipeline
 from iris.testing import launches, layouts, programs
 from iris.testing.fusing import fuses
@@ -92,13 +90,8 @@ def _rounding() -> st.SearchStrategy[Program]:
 
 
 def _fusible() -> st.SearchStrategy[Program]:
-    """Graphs that do not add to elements of 64 bits in memory, which no GPU can in one step."""
-    return _rounding().filter(lambda program: not any(map(_is_wide, program.module.walk())))
-
-
-def _is_wide(op: Op) -> bool:
-    is_sum = isinstance(op, Scatter) and op.kind is ScatterKind.ADD
-    return is_sum and element_type(op.results[0].type).element.bits > 32
+    drawn = partial(programs.graph, portable=True)
+    return st.one_of(drawn(), drawn(rounding=True))
 
 
 def _portable() -> st.SearchStrategy[Program]:
