@@ -33,12 +33,14 @@ Oracle = Callable[[Program], Judge]
 
 
 class Wrong(Exception):
-    """What went wrong, and at what; `how` says in which of several runs."""
+    """What went wrong, and at what; `how` says in which of several runs, `part` which part of the
+    compiler is guilty where no pass of the pipeline can be."""
 
-    def __init__(self, doing: str, how: str, error: Exception):
-        super().__init__(doing, how, error)
+    def __init__(self, doing: str, how: str, part: str, error: Exception):
+        super().__init__(doing, how, part, error)
         self.doing = doing
         self.how = how
+        self.part = part
         self.error = error
 
 
@@ -51,9 +53,10 @@ class doing:
     A context manager, as the exception is not caught to go on but to be told better.
     """
 
-    def __init__(self, what: str, how: str = ""):
+    def __init__(self, what: str, how: str = "", part: str = ""):
         self.what = what
         self.how = how
+        self.part = part
 
     def __enter__(self) -> None:
         return
@@ -65,7 +68,7 @@ class doing:
         trace: TracebackType | None,
     ) -> None:
         if isinstance(error, Exception) and not isinstance(error, Wrong):
-            raise Wrong(self.what, self.how, error) from error
+            raise Wrong(self.what, self.how, self.part, error) from error
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,15 @@ class Fault:
 
     @property
     def guilty(self) -> Pass | None:
-        return None if self.step is None else self.pipeline.passes[self.step.position]
+        """The guilty pass, if it is a pass."""
+        if self.step is None or self.wrong.part:
+            return None
+        return self.pipeline.passes[self.step.position]
+
+    @property
+    def culprit(self) -> str:
+        """The name of the guilty pass, or of the part that is; nothing if neither is known."""
+        return self.wrong.part if self.guilty is None else self.guilty.name
 
     @property
     def kind(self) -> tuple[object, ...]:

@@ -179,11 +179,10 @@ def _watch(rules: set[str] | None) -> Iterator[None]:
 
 def _cause(property: Property, error: Exception) -> str:
     fault = error.fault if isinstance(error, Failure) else None
-    if fault is None:
-        return f"{property.name} {type(error).__name__}"
-    if fault.guilty is None:
-        return f"{property.name} {type(fault.wrong.error).__name__}"
-    return fault.guilty.name
+    if fault is not None and fault.guilty is not None:
+        return fault.guilty.name
+    part = property.part if fault is None else fault.culprit or property.part
+    return f"{part or property.name} {type(error if fault is None else fault.wrong.error).__name__}"
 
 
 def _find(property: Property, error: Exception) -> Find:

@@ -46,6 +46,7 @@ class Property:
     holds: Callable[[Sequence[Any], float], None]
     together: int = 1  # how many are drawn for one call
     options: str = ""  # of `iris fuzz`, that it takes to look at this
+    part: str = ""  # of the compiler, that is guilty if no pass is
 
 
 def of_passes(passes: str) -> list[Property]:
@@ -72,7 +73,7 @@ def of_text(device: str) -> list[Property]:
     return [
         Property("text", "tile", _masked, run, TOGETHER, option),
         Property("thread-text", "metal", _portable, run, TOGETHER, option),
-        Property("launches", "launches", launches.scripts, conform, 1, option),
+        Property("launches", "launches", launches.scripts, conform, 1, option, "runtime"),
     ]
 
 
@@ -163,7 +164,7 @@ PROPERTIES = {
         Property("masks", "tile", _masked, partial(_preserve, (str(TILE_PIPELINE),))),
         Property("agree", "tile", _lowered, _agree),
         Property("layouts", "tile", layouts.programs, _lay_out),
-        Property("sources", "python", kernels, _check),
+        Property("sources", "python", kernels, _check, part="frontend"),
         Property("graph-passes", "graph", programs.graph, partial(_preserve, _OF_GRAPHS)),
         Property("graph-numpy", "graph", _rounding, _match),
         Property("graph-kernels", "graph", _fusible, _fuse),

@@ -67,8 +67,9 @@ def describe(fault: Fault) -> str:
     wrong, error = fault.wrong, fault.wrong.error
     what = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
     doing = f"{wrong.doing}, {wrong.how}" if wrong.how else wrong.doing
-    if fault.step is None:
-        return f"{doing}: {what}\n\n{fault.program}".rstrip()
+    if fault.step is None or fault.guilty is None:
+        guilty = f"{wrong.part} is guilty, and no pass\n" if wrong.part else ""
+        return f"{doing}: {what}\n{guilty}\n{fault.program}".rstrip()
     name = str(fault.guilty)
     lines = [f"{name} {doing}: {what}"]
     if len(fault.pipeline) > 1:

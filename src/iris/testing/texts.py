@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from iris.codegen.msl_table import MSL
 from iris.codegen.source import Source
 from iris.compiler.arguments import place
 from iris.compiler.compilation import METAL_PIPELINE
-from iris.errors import IrisError, OutOfResources
+from iris.errors import IrisError, OutOfResources, SettingError
 from iris.ir import Level
 from iris.ir.control import Func
 from iris.passes import Pipeline
@@ -30,8 +30,8 @@ from iris.passes import run as run_passes
 from iris.runtime import device as runtime
 from iris.runtime.device import Device
 from iris.runtime.devices import select
-from iris.testing.faults import Judge, doing
-from iris.testing.levels import Expected, with_simdgroups
+from iris.testing.faults import Judge, Wrong, doing
+from iris.testing.levels import Expected, WithinBounds, with_simdgroups
 from iris.testing.outcomes import Outcome
 from iris.testing.reduce import SECONDS
 from iris.testing.report import check
@@ -59,9 +59,7 @@ def runs_alike(
     """
     __tracebackhide__ = True
     on = select(device)
-    language = on.accepts
-    if not isinstance(language, Language):
-        raise TypeError(f"{on.name} takes no text, but IR of the {language.value} level")
+    language = language_of(on)
     lower = with_simdgroups(METAL_PIPELINE, simdgroups)
     fitting: list[tuple[Program, Pipeline]] = []
     functions: list[Func] = []
@@ -85,41 +83,54 @@ def runs_alike(
             functions, sources, together(sources, language), strict=True
         ):
             compiled[own.text] = on.compile(function, joined)
-    oracle = _OnDevice(on, language, compiled)
+    oracle = OnDevice(on, compiled)
     for program, pipeline in fitting:
         check(program, [pipeline], oracle, seconds=seconds, limit=COMPILING)
 
 
+def language_of(device: Device) -> Language:
+    """The language of the texts that a device takes."""
+    if not isinstance(device.accepts, Language):
+        raise SettingError(f"{device.name} takes no text, but IR of the {device.accepts.value} level")
+    return device.accepts
+
+
 @dataclass(frozen=True)
-class _OnDevice:
+class OnDevice:
     """The oracle: Metal IR, as text on a device; of what is compiled already, by its text."""
 
     on: Device
-    language: Language
-    compiled: Mapping[str, runtime.Program]
+    compiled: Mapping[str, runtime.Program] = field(default_factory=dict)
 
     def __call__(self, program: Program) -> Judge:
         if program.function.function_level is Level.TILE:
-            bounded = Expected.of(program, exact_math=False)
-            return partial(self._judge, lambda made, ran: bounded.compare(ran.arguments))
+            return partial(self._judge, program, Expected.of(program, exact_math=False))
         exact = Outcome.of(program)
-        self._judge(lambda made, ran: exact.compare(ran.outcome(made)), program, Pipeline())
+        self._compare(program, lambda ran: exact.compare(ran.outcome(program)))
         return lambda made, rest: None
 
-    def _judge(
-        self, compare: Callable[[Program, _Run], object], made: Program, rest: Pipeline
-    ) -> None:
-        if rest.passes:  # no Metal IR yet, or none that is finished
+    def _judge(self, program: Program, bounded: Expected, made: Program, rest: Pipeline) -> None:
+        """Judges what a tile program has become, by its text once it is finished: only where that
+        is wrong, and where a pass is looked for that may be guilty, it runs in the interpreter."""
+        if rest.passes:
+            WithinBounds()(program)(made, rest)
             return
-        with doing("the program has no text"):
-            source = emit(made.function, self.language)
+        try:
+            self._compare(made, lambda ran: bounded.compare(ran.arguments))
+        except Wrong:
+            WithinBounds()(program)(made, rest)
+            raise
+
+    def _compare(self, made: Program, compare: Callable[[_Run], object]) -> None:
+        with doing("the program has no text", part="codegen"):
+            source = emit(made.function, language_of(self.on))
         name, how = self.on.name, f"whose text is\n\n{source.text}\n"
-        with doing(f"the program does not compile for {name}", how):
+        with doing(f"the program does not compile for {name}", how, "codegen"):
             code = self.compiled.get(source.text) or self.on.compile(made.function, source)
-        with doing(f"the program fails on {name}", how):
+        with doing(f"the program fails on {name}", how, "codegen"):
             ran = _Run.of(self.on, code, made)
-        with doing(f"the program does otherwise on {name}", how):
-            compare(made, ran)
+        with doing(f"the program does otherwise on {name}", how, "codegen"):
+            compare(ran)
 
 
 class _Run(NamedTuple):

@@ -19,21 +19,18 @@ from __future__ import annotations
 
 import argparse
 
-from iris.codegen.language import Language
 from iris.compiler.compilation import GRAPH_PIPELINE, METAL_PIPELINE
-from iris.errors import SettingError
 from iris.ir import Level, verify
 from iris.passes import Pipeline
-from iris.passes import run as run_passes
 from iris.runtime.devices import DEVICES, select
-from iris.testing.faults import Judge, Oracle, bisect, doing, find_fault, smallest
-from iris.testing.levels import Expected, WithinBounds, with_simdgroups
+from iris.testing.faults import Oracle, bisect, find_fault, smallest
+from iris.testing.levels import WithinBounds, with_simdgroups
 from iris.testing.oracles import same_bits
 from iris.testing.reduce import SECONDS
 from iris.testing.report import describe
+from iris.testing.texts import OnDevice, language_of
 from iris.tools.opt import read
 from iris.tools.replay import Program
-from iris.tools.run import launch_text
 
 PIPELINES = {
     Level.GRAPH: GRAPH_PIPELINE,
@@ -84,31 +81,15 @@ def run_command(options: argparse.Namespace) -> int:
     if options.simdgroups:
         pipeline = with_simdgroups(pipeline, options.simdgroups)
     oracle = ORACLES[level]
+    device = select(options.device) if options.device else None
+    if device is not None:
+        language_of(device)
     fault = bisect(program, pipeline, oracle)
-    if fault is None and options.device is not None:
-        oracle = _on_device(options.device, pipeline, level)
-        fault = find_fault(program, [], oracle)
+    if fault is None and device is not None:
+        oracle = OnDevice(device)
+        fault = find_fault(program, [pipeline if level is Level.TILE else Pipeline()], oracle)
     if fault is None:
         print(f"no pass is wrong of {pipeline}" if len(pipeline) else "the program runs")
         return 0
     print(describe(smallest(fault, oracle, seconds=options.seconds)))
     return 1
-
-
-def _on_device(name: str, pipeline: Pipeline, level: Level) -> Oracle:
-    """An oracle that runs the text of what a pipeline makes on a device."""
-    device = select(name)
-    language = device.accepts
-    if not isinstance(language, Language) or level is not Level.TILE:
-        raise SettingError("--device is one that takes text, and the file holds a tile program")
-
-    def oracle(program: Program) -> Judge:
-        expected = Expected.of(program, exact_math=False)
-        made = program.with_module(run_passes(program.module, pipeline))
-        arguments = made.make_arguments()
-        with doing(f"no pass is wrong, but the text does something else on {name}"):
-            launch_text(device, language, made, arguments)
-            expected.compare(arguments)
-        return lambda made, rest: None
-
-    return oracle
