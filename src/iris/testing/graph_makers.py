@@ -20,6 +20,7 @@ from iris.testing.graphs import HALVES, MOST_AXES, GraphDraft, make_graph
 
 PLACES = (i32, i64)
 LONG = (5000, 9001, 4097, 20000)
+FINER = 4  # times the numbers from -2 to 2 are those up to SUMMED
 MANY = 100  # factors of 2, more of which are too great for f32
 
 
@@ -219,6 +220,8 @@ def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None
     count = prod(shape_of(x) if again else [shape_of(x)[axis] for axis in axes])
     if not count and kind not in _OF_NOTHING:
         kind = ReduceKind.SUM
+    if kind is ReduceKind.SUM and count and dtype_of(x).is_float and choices.flag():
+        x = cancelling(draft, x, axes)
     x = combined(draft, x, kind.value, count)
     draft.add(graph.Reduce(kind, axes, x))
     for _ in range(again):
@@ -228,6 +231,19 @@ def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None
             draft.add(graph.Reduce(kind, axes, result))
     if not again and dtype_of(x) in NUMBERS and choices.flag(4):
         subtract_result(draft, x, axes, draft.visible[-1], choices)
+
+
+def cancelling(draft: GraphDraft, x: Value, axes: Sequence[int]) -> Value:
+    """`x - x[::-1]`, whose sum is 0: what is lost on the way is not small beside it."""
+    return draft.put(math.Sub(x, draft.put(backwards(x, axes))))
+
+
+def backwards(x: Value, axes: Sequence[int]) -> graph.Slice:
+    """`x[::-1]`, along some axes."""
+    shape = shape_of(x)
+    starts = tuple([n - 1 if i in axes else 0 for i, n in enumerate(shape)])
+    steps = tuple([-1 if i in axes else 1 for i in range(len(shape))])
+    return graph.Slice(starts, steps, x, x.type)
 
 
 def some_axes(shape: Sequence[int], kind: ReduceKind, choices: Choices) -> tuple[int, ...]:
@@ -288,14 +304,15 @@ def combined(draft: GraphDraft, x: Value, kind: str, count: int) -> Value:
 
 def addends(draft: GraphDraft, x: Value, count: int) -> Value:
     """The operand of a sum.  16-bit floats are added in f32 and the sum is rounded once: they are
-    made fractions of so few bits that f32 adds them exactly in any order, unlike f16 and bf16."""
+    made fractions of so few bits that f32 adds them exactly in any order, and, as most are below
+    2, of so many that f16 and bf16 do not."""
     type_ = element_type(x.type)
     if type_.element not in HALVES or draft.rounding:
         return summable(draft, x, "sum", max(count, 1))
     parts = 1 << min(10, (SUMS_AT_MOST // (SUMMED * max(count, 1))).bit_length() - 1)
-    scaled = draft.put(math.Mul(x, draft.constant(float(parts), type_)))
+    scaled = draft.put(math.Mul(x, draft.constant(float(FINER * parts), type_)))
     whole = draft.exact(scaled, SUMMED * parts, 0)
-    return draft.put(math.Mul(whole, draft.constant(1 / parts, type_)))
+    return draft.put(math.Mul(whole, draft.constant(1 / (FINER * parts), type_)))
 
 
 @make_graph(graph.Scan)
@@ -306,11 +323,8 @@ def scan(cls: type[graph.Scan], draft: GraphDraft, choices: Choices) -> None:
     axis = some_axis(shape_of(x), choices)
     scanned(draft, kind, axis, x)
     for _ in range(choices.of((0, 0, 3, 0, 4, 0))):
-        shape = shape_of(x)
-        ends = tuple([n - 1 if i == axis else 0 for i, n in enumerate(shape)])
-        steps = tuple([-1 if i == axis else 1 for i in range(len(shape))])
-        if 0 not in shape:
-            draft.add(graph.Slice(ends, steps, draft.visible[-1], x.type))
+        if 0 not in shape_of(x):
+            draft.add(backwards(draft.visible[-1], [axis]))
         scanned(draft, kind, axis, draft.visible[-1])
 
 
