@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import prod
+from math import inf, nan, prod
 
 from iris.ir import math, tile
 from iris.ir.control import For, Yield
 from iris.ir.core import Value
-from iris.ir.literal import Number
+from iris.ir.literal import Number, encode
 from iris.ir.math import Predicate, element_type
 from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, ElementType, Tile, bool_, f32, i32
@@ -106,7 +106,8 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
     if not memory.dtype.is_float:
         neutral = 0
     block = Tile(cut.shape, memory.dtype)
-    is_reduced = choices.flag()
+    some = some_of(draft, cut.shape, choices) if draft.masked and choices.flag() else None
+    is_reduced = some is None and choices.flag()
     type_ = _reduced(block) if is_reduced else block
     first = choices.of((0, 0, 0, cut.columns, 1, 3, 2))
     whole = (cut.width - first) // cut.columns * cut.columns
@@ -116,31 +117,50 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
     if choices.flag(3):  # or -0.0, or what is there
         start = draft.constant(-0.0, type_) if choices.flag() else draft.like(type_, choices)
         start = summable(draft, start, kind.value, 1)
-    is_watched = choices.flag(4)  # whether what is carried is also added up on the way
+    # Whether what is carried is also added up on the way.
+    is_watched = choices.flag(4) if some is None else not choices.flag(4)
     initial = [start] * (1 + is_watched)
     with over_blocks(draft, first, end, cut.columns, initial, choices) as made:
         total, *watched = made.carried
         found = place(draft, memory, made.start, choices, is_whole=is_whole)
-        x = read(draft, found, choices, neutral)
+        if some is not None:
+            mask = some if found.mask is None else draft.put(math.And(found.mask, some))
+            found = found._replace(mask=mask)
+            draft.add(tile.MaskedLoad(memory.pointer, found.offset, mask))
+            x = draft.visible[-1]
+        else:
+            x = read(draft, found, choices, neutral)
         for _ in range(choices.below(4)):
             draft.step()
         if found.mask is not None and choices.flag(3):
             filler = draft.constant(neutral, block)
             draft.add(math.Select(found.mask, x, filler))
             x = draft.visible[-1]
-        value = draft.like(block, choices) if choices.flag() else x
+        value = x if some is not None or choices.flag() else draft.like(block, choices)
         if choices.flag(3):
             target = own_matrix(draft, memory.dtype, choices)
             write(draft, found._replace(memory=target), draft.like(block, choices))
         value = summable(draft, value, kind.value, prod(cut.shape))
+        if some is not None:  # what is masked is not 0 any more
+            change = math.Sub if kind is ReduceKind.MINIMUM else math.Add
+            value = draft.put(change(value, draft.constant(1, block)))
         if is_reduced:
             value = draft.put(tile.Reduce(kind, len(block.shape) - 1, value))
         following = draft.put(combine(total, value))
-        if draft.masked and choices.flag():
+        if draft.masked and (some is not None or choices.flag()):
             following = draft.put(tile.Update(total, following))
         made.following.append(following)
         made.following += [draft.put(combine(x, total)) for x in watched]
     return made.loop
+
+
+def some_of(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
+    """Which elements of a block a loop is about: the same ones each time."""
+    count = choices.of((shape[-1] // 2, 1, shape[-1] - 1))
+    found = below(draft, draft.lanes(shape[-1:]), count, choices)
+    if len(shape) > 1:
+        found = draft.put(tile.ExpandDims(0, found))
+    return draft.put(tile.Broadcast(found, Tile(shape, bool_))) if len(shape) > 1 else found
 
 
 def pass_on(draft: TileDraft, choices: Choices) -> For:
@@ -184,7 +204,7 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
     rows, columns, depth = _product(draft, choices)
     count = 0 if choices.flag(10) else around(depth, choices)
     a = Factor(draft, dtype, rows * draft.programs, count, choices)
-    is_longer = choices.flag(4)  # so that only the other operand needs a mask
+    is_longer = choices.flag(3)  # so that only the other operand needs a mask
     height = -(-count // depth) * depth if is_longer else count
     b = Factor(draft, dtype, height, max(1, columns + choices.of((0, 0, -3))), choices)
     row = draft.put(math.Mul(draft.number, draft.constant(rows, i32)))
@@ -223,7 +243,7 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
             for at, step in zip(offsets, (x_step, y_step), strict=True):
                 wide = draft.spread(step, element_type(at.type).shape)
                 made.following.append(draft.put(math.Add(at, wide)))
-    if dtype.is_float:
+    if dtype.is_float and not (a.is_odd or b.is_odd):
         draft.bounds[made.loop.results[0]] = max(count, 1) * SUMMED**2
     return made.loop
 
@@ -257,7 +277,8 @@ def _multiplied(draft: TileDraft, choices: Choices) -> DType:
 
 
 class Factor:
-    """A matrix of small whole numbers, in memory of its own."""
+    """A matrix of small whole numbers, in memory of its own; some may be infinite or nan, of which
+    sums are the same in any order, too."""
 
     def __init__(
         self, draft: TileDraft, dtype: DType, height: int, width: int, choices: Choices
@@ -267,7 +288,12 @@ class Factor:
         self.pitch = choices.of((width, -(-width // 16) * 16, width + 1))
         draft.seed += 1
         count = max(1, (height - 1) * self.pitch + width)
-        if draft.rounding and dtype.is_float:
+        self.is_odd = dtype.is_float and choices.flag(4)
+        if self.is_odd:
+            numbers = [*[*range(-4, 5)] * 5, choices.of((inf, nan, -inf))]
+            data = tuple([encode(n, dtype) for n in numbers])
+            recipe = Array(dtype, (count,), data=data)
+        elif draft.rounding and dtype.is_float:
             recipe = draft.filled(dtype, (count,), choices)
         else:
             recipe = Array(dtype, (count,), draft.seed)
@@ -353,7 +379,7 @@ class Factor:
 
     def _learn(self, x: Value) -> None:
         """Notes that it is of small numbers, also if some have been stored there."""
-        if self.memory.dtype.is_float and not self.draft.rounding:
+        if self.memory.dtype.is_float and not self.draft.rounding and not self.is_odd:
             self.draft.bounds[x] = SUMMED
 
 

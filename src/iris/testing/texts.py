@@ -91,7 +91,9 @@ def runs_alike(
 def language_of(device: Device) -> Language:
     """The language of the texts that a device takes."""
     if not isinstance(device.accepts, Language):
-        raise SettingError(f"{device.name} takes no text, but IR of the {device.accepts.value} level")
+        raise SettingError(
+            f"{device.name} takes no text, but IR of the {device.accepts.value} level"
+        )
     return device.accepts
 
 

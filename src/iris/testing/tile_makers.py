@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
-from math import prod
+from math import inf, prod
 
 from iris.ir import math, tile
 from iris.ir.control import For, If, While, Yield
@@ -29,6 +29,8 @@ from iris.testing.idioms import (
 from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, Memory, TileDraft, make_tile
 
 INDEX_MATH = (math.FloorDiv, math.Mod, math.Sub, math.Mul, math.Add, math.Minimum)
+PLACES = (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
+EXTREMES = (ReduceKind.MAXIMUM, ReduceKind.MINIMUM, *PLACES)
 ATOMIC = tuple([d for d in ALL if d.bits == 32])  # on every device
 
 
@@ -301,8 +303,23 @@ def masked_load(cls: type[tile.MaskedLoad], draft: TileDraft, choices: Choices) 
 
 @make_tile(tile.Update)
 def update(cls: type[tile.Update], draft: TileDraft, choices: Choices) -> None:
+    """A new value; or one that something is added to, at times to -0.0."""
+    if choices.flag(3):
+        add_up(draft, choices)
+        return
     old = draft.some(ALL, choices)
     draft.add(tile.Update(old, draft.other(old, choices)))
+
+
+def add_up(draft: TileDraft, choices: Choices) -> None:
+    type_ = element_type(draft.some_shaped(NUMBERS, choices).type)
+    assert isinstance(type_, Tile)
+    x = draft.alike(
+        type_, choices.of((3, 0, -1 if type_.element.is_signed else 1)), 1 + choices.below(3)
+    )
+    is_nothing = type_.element.is_float and choices.flag()
+    old = draft.constant(-0.0, type_) if is_nothing else draft.like(type_, choices)
+    draft.add(tile.Update(old, draft.put(math.Add(old, x))))
 
 
 def place_to_write(
@@ -495,14 +512,29 @@ def reduce(cls: type[tile.Reduce], draft: TileDraft, choices: Choices) -> None:
         x = draft.constant(special_number(type_.element, choices), type_)
     truth = (ReduceKind.ANY, ReduceKind.ALL)
     of_bools = type_.element is bool_
-    kind = choices.of([k for k in ReduceKind if (k in truth) is of_bools])
+    kind = choices.of([k for k in (*ReduceKind, *PLACES) if (k in truth) is of_bools])
     axis = choices.below(len(type_.shape))
     x = summable(draft, x, kind.value, type_.shape[axis])
+    if kind in EXTREMES and choices.flag(3):
+        x = extreme(draft, x, kind, choices)
     draft.add(tile.Reduce(kind, axis, x))
     if len(type_.shape) > 1 and choices.flag(4):  # along another axis, too
         draft.add(tile.Reduce(kind, (axis + 1) % len(type_.shape), x))
     elif choices.flag(3):
         spread_again(draft, axis, type_.shape)
+
+
+def extreme(draft: TileDraft, x: Value, kind: ReduceKind, choices: Choices) -> Value:
+    """A tile whose elements all are what a reduction of nothing gives, or nan."""
+    first = choices.below(3)
+    type_ = element_type(x.type)
+    assert isinstance(type_, Tile)
+    dtype = type_.element
+    if kind in (ReduceKind.MINIMUM, ReduceKind.ARGMIN):
+        most = draft.alike(type_, inf if dtype.is_float else dtype.high, first)
+        return draft.put(math.Maximum(x, most))
+    least = draft.alike(type_, -inf if dtype.is_float else dtype.low, first)
+    return draft.put(math.Minimum(x, least))
 
 
 def spread_again(draft: TileDraft, axis: int, shape: tuple[int, ...]) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from iris.ir import math, tile
 from iris.ir.control import For, If, Return, Yield
 from iris.ir.core import Facet, Level, Module, Region, Value
-from iris.ir.literal import encode
-from iris.ir.math import element_type
+from iris.ir.literal import Number, encode
+from iris.ir.math import Predicate, element_type
 from iris.ir.types import DTYPES, DType, ElementType, Ptr, Tile, bool_, i32
 from iris.testing.choices import Choices
 from iris.testing.draft import Draft, Step, fitting
@@ -75,6 +75,7 @@ class TileDraft(Draft):
         self.matrices: list[Memory] = []  # of that cut, only read
         self.sizes: dict[int, Value] = {}
         self.divisors: dict[DType, Value] = {}
+        self.pointers: dict[object, Value] = {}
         self.scalars: dict[DType, Value] = {}
         x, y, z = (1 + choices.below(4), 1 + choices.below(3), 1 + choices.below(2))
         self.grid: Grid = (x, y, z) if choices.flag() else (x, 1, 1)
@@ -145,6 +146,20 @@ class TileDraft(Draft):
         self.add(tile.Load(known[0].pointer, self.lanes(type_.shape)))
         self.learn(self.visible[-1], known[0])
         return self.visible[-1]
+
+    def alike(self, type_: Tile, number: Number, first: int) -> Value:
+        """Elements of an array that are all one number, which no pass knows; some programs leave
+        out those before the first."""
+        key = (type_, "alike", repr(number))
+        recipe = Array(type_.element, (prod(type_.shape),), data=(encode(number, type_.element),))
+        if key not in self.pointers:
+            self.pointers[key] = self.argument("alike", recipe, noalias=True)
+        lanes = self.lanes(type_.shape)
+        if not (self.masked and first):
+            return self.put(tile.Load(self.pointers[key], lanes))
+        start = self.constant(first, element_type(lanes.type))
+        mask = self.put(math.Compare(Predicate.GE, lanes, start))
+        return self.put(tile.MaskedLoad(self.pointers[key], lanes, mask))
 
     def fitting(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """A shape, made smaller if programs are so many that it would take long."""
