@@ -29,7 +29,7 @@ from iris.tools.replay import Program
 
 # What a level's own bugs are looked for with, the quickest first.
 ORDER = {
-    "tile": ("proofs", "passes", "masks", "agree", "sources"),
+    "tile": ("proofs", "passes", "masks", "graph-passes", "agree", "sources"),
     "lowering": ("layouts", "agree", "text"),
     "metal": ("agree", "text"),
     "text": ("text", "thread-text", "graph-text"),

@@ -14,7 +14,7 @@ from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import DType, ElementType, Tensor, bool_, i32, i64
 from iris.testing.choices import Choices
-from iris.testing.draft import fitting
+from iris.testing.draft import fitting, special_number
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
 from iris.testing.graphs import HALVES, MOST_AXES, GraphDraft, make_graph
 
@@ -214,6 +214,9 @@ def concat(cls: type[graph.Concat], draft: GraphDraft, choices: Choices) -> None
 def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None:
     """Reduce some axes; at times reduce the result again, or subtract it from the operand."""
     x = some_row(draft, ALL, choices)
+    if choices.flag(8):
+        type_ = element_type(x.type)
+        x = draft.constant(special_number(type_.element, choices), type_)
     kind = choices.of(_TRUTH if dtype_of(x) is bool_ else _OF_NUMBERS)
     again = 0 if kind in _PLACES else choices.of((0, 1, 0, 2))
     axes = some_axes(shape_of(x), kind, choices)

@@ -73,7 +73,8 @@ def over_blocks(
     that is carried."""
     style = choices.of((0, 0, 0, 1, 2))
     start = draft.constant(first, i32) if choices.flag() else draft.parameter(first)
-    stride = size(draft, step, choices)
+    # Most often a block is as large as the kernel says.
+    stride = draft.parameter(step) if choices.flag(4) else draft.constant(step, i32)
     if style == 0:
         loop = For(start, size(draft, end, choices), stride, initial)
     else:

@@ -91,7 +91,7 @@ def matrix(draft: TileDraft, dtype: DType, choices: Choices) -> Memory:
         return choices.of(known)
     recipe = draft.filled(dtype, (cut.elements,), choices)
     pointer = draft.argument("matrix", recipe, noalias=choices.flag())
-    draft.matrices.append(Memory(pointer, recipe, 0, _power_below(cut.elements)))
+    draft.matrices.append(Memory(pointer, recipe, 0, power_below(cut.elements)))
     return draft.matrices[-1]
 
 
@@ -109,11 +109,11 @@ def own_matrix(draft: TileDraft, dtype: DType, choices: Choices) -> Memory:
     recipe = draft.filled(dtype, (cut.elements,), choices)
     pointer = draft.argument("rows", recipe, noalias=choices.flag(3))
     ragged = not cut.is_whole(draft.programs)
-    draft.owned.append(Memory(pointer, recipe, stride, _power_below(cut.width), ragged))
+    draft.owned.append(Memory(pointer, recipe, stride, power_below(cut.width), ragged))
     return draft.owned[-1]
 
 
-def _power_below(count: int) -> int:
+def power_below(count: int) -> int:
     return 1 << (count.bit_length() - 1)
 
 
@@ -200,7 +200,7 @@ def below(draft: TileDraft, index: Value, count: int, choices: Choices) -> Value
         limit = draft.spread(size(draft, number, choices), shape)
         return draft.put(math.Compare(predicate, index, limit))
 
-    style = choices.below(6)
+    style = choices.below(7)
     if style == 1:
         return compare(Predicate.LE, count - 1)
     if style == 2:
@@ -215,4 +215,9 @@ def below(draft: TileDraft, index: Value, count: int, choices: Choices) -> Value
         return draft.put(math.And(apart, compare(Predicate.LT, count)))
     if style == 5:
         return draft.put(math.Not(compare(Predicate.GE, count)))
+    if style == 6:  # two limits
+        limits = [count, max(0, count - choices.of((1, 3, count // 2)))]
+        return draft.put(
+            math.And(*[compare(Predicate.LT, n) for n in limits[:: choices.of((1, -1))]])
+        )
     return compare(Predicate.LT, count)

@@ -27,6 +27,7 @@ from iris.testing.idioms import (
     store_rows,
 )
 from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, Memory, TileDraft, make_tile
+from iris.testing.walks import walk_rows
 
 INDEX_MATH = (math.FloorDiv, math.Mod, math.Sub, math.Mul, math.Add, math.Minimum)
 PLACES = (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
@@ -88,8 +89,9 @@ def finish(draft: TileDraft, op: Op) -> None:
 def count(cls: type[For], draft: TileDraft, choices: Choices) -> None:
     """Few iterations, of a number that is a constant, a parameter, or each program's own; or over
     the blocks of rows."""
-    if choices.flag(3) and draft.is_shallow:
-        finish(draft, go_over_rows(draft, choices))
+    style = choices.below(7)
+    if style > 2 and draft.is_shallow:
+        finish(draft, walk_rows(draft, choices) if style > 4 else go_over_rows(draft, choices))
         return
     dtype = choices.of([d for d in (i32, *draft.all_dtypes) if d.is_integer])
     lower = bound(draft, dtype, choices, (0, 0, 1, 0, 2))
@@ -345,7 +347,9 @@ def store(cls: type[tile.Store], draft: TileDraft, choices: Choices) -> None:
         store_rows(draft, choices)
         return
     found, value = place_to_write(draft, choices, ALL)
-    if style == 3:
+    if style == 3 and choices.flag():
+        store_between(draft, found, choices)
+    elif style == 3:
         store_in_loop(draft, found, value, choices)
     elif style == 2:
         # Again what was there, which may be what it was before, or not.
@@ -370,6 +374,31 @@ def store_in_loop(draft: TileDraft, place: Place, value: Value, choices: Choices
         write(draft, place, draft.like(value.type, choices))
         draft.builder.insert(Yield([seen]))
     finish(draft, loop)
+
+
+def store_between(draft: TileDraft, found: Place, choices: Choices) -> None:
+    """The same read before, in and after a branch or a loop in which something is written."""
+    before = read(draft, other_name(draft, found, choices), choices).op
+    assert before is not None
+    zero, one, two = (draft.constant(n, i32) for n in (0, 1, 2))
+    op = For(zero, two, one) if choices.flag() else If(draft.like(bool_, choices))
+    draft.builder.insert(op)
+    with draft.inside(op.regions[0]):
+        if choices.flag():
+            draft.add(before.clone({}))
+            seen = place(
+                draft, draft.own(found.type.element, choices), found.shape, choices, distinct=True
+            )
+            write(draft, seen, draft.visible[-1])
+        changed = draft.like(found.type, choices)
+        if found.type.element is not bool_:
+            changed = draft.put(math.Add(changed, draft.constant(1, found.type)))
+        write(draft, found, changed)
+        draft.builder.insert(Yield([]))
+    for region in op.regions[1:]:
+        with draft.inside(region):
+            draft.builder.insert(Yield([]))
+    draft.add(before.clone({}))
 
 
 @make_tile(tile.LoadTile)

@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from iris.ir import math, tile
-from iris.ir.control import For, If, Return, Yield
+from iris.ir.control import For, If, Return, While, Yield
 from iris.ir.core import Facet, Level, Module, Region, Value
 from iris.ir.literal import Number, encode
 from iris.ir.math import Predicate, element_type
@@ -234,9 +234,12 @@ class TileDraft(Draft):
             self.add(cls(x, self._divisor(type_, choices)))
             return
         divisor = self.wrapped(self.other(x, choices), MOST_TRIPS)
-        if choices.flag():
+        style = choices.below(3)
+        if style == 2:
+            self._divide_once(cls, x, divisor)
+        elif style == 1:
             zero = self.constant(0, type_)
-            guard = If(self.put(math.Compare(math.Predicate.NE, divisor, zero)), [type_])
+            guard = If(self.put(math.Compare(Predicate.NE, divisor, zero)), [type_])
             self.add(guard)
             with self.inside(guard.then):
                 self.builder.insert(Yield([self.put(cls(x, divisor))]))
@@ -245,6 +248,18 @@ class TileDraft(Draft):
         else:
             with self.entered_if_not_zero(divisor, x):
                 self.builder.insert(Yield([self.put(cls(x, divisor))]))
+
+    def _divide_once(self, cls: type[math.Binary], x: Value, divisor: Value) -> None:
+        """A loop that ends after one iteration, or before it if the divisor is zero."""
+        type_ = element_type(x.type)
+        loop = While([divisor, x])
+        self.add(loop)
+        with self.inside(loop.condition):
+            zero = self.constant(0, type_)
+            more = math.Compare(Predicate.NE, loop.condition.arguments[0], zero)
+            self.builder.insert(Yield([self.put(more)]))
+        with self.inside(loop.body):
+            self.builder.insert(Yield([self.constant(0, type_), self.put(cls(x, divisor))]))
 
     def _divisor(self, type_: ElementType, choices: Choices) -> Value:
         """Elements of an array of numbers that are not zero."""
