@@ -29,7 +29,8 @@ from iris.testing.idioms import (
 from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, Memory, TileDraft, make_tile
 from iris.testing.walks import walk_rows
 
-INDEX_MATH = (math.FloorDiv, math.Mod, math.Sub, math.Mul, math.Add, math.Minimum)
+_DIVISIONS = (math.FloorDiv, math.Mod)
+INDEX_MATH = (*_DIVISIONS, math.Sub, math.Sub, *_DIVISIONS, math.Mul, math.Add, math.Minimum)
 PLACES = (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
 EXTREMES = (ReduceKind.MAXIMUM, ReduceKind.MINIMUM, *PLACES)
 ATOMIC = tuple([d for d in ALL if d.bits == 32])  # on every device
@@ -166,8 +167,8 @@ def arange(cls: type[tile.Arange], draft: TileDraft, choices: Choices) -> None:
     dtypes = [d for d in (i32, *draft.dtypes) if d.is_integer]
     dtype = choices.of(dtypes)
     start = choices.of((0, 1, -2, 40))
-    style = choices.below(4)
-    if style == 3:
+    style = choices.below(5)
+    if style > 2:
         index_math(draft, choices)
         return
     if style == 2:
@@ -180,13 +181,13 @@ def index_math(draft: TileDraft, choices: Choices) -> None:
     """What indices are made of: the numbers of elements, and small ones."""
     x = draft.lanes(choices.of(draft.shapes))
     type_ = element_type(x.type)
-    for _ in range(1 + choices.below(3)):
+    for _ in range(1 + choices.below(4)):
         if choices.flag(3):
             other = draft.spread(draft.scalar(i32), type_.shape)  # which is not 0
         else:
             other = draft.constant(choices.of((2, 3, 8, 1, 5, 16, -3, -1)), type_)
         cls = choices.of(INDEX_MATH)
-        pair = (other, x) if cls is math.Sub and choices.flag() else (x, other)
+        pair = (other, x) if cls is math.Sub and not choices.flag(3) else (x, other)
         x = draft.put(cls(*pair))
     draft.visible.append(x)
 
@@ -600,8 +601,15 @@ def report(cls: type[tile.Print], draft: TileDraft, choices: Choices) -> None:
     few = [
         draft.some(ALL, choices, lambda t: prod(t.shape) <= most) for _ in range(choices.below(3))
     ]
-    if choices.flag(3):
-        type_ = choices.of(draft.types(choices.of(draft.dtypes))[:2])
-        few.append(draft.constant(special_number(type_.element, choices), type_))
-        draft.visible.append(few[-1])
-    draft.builder.insert(tile.Print("here", few))
+    if not choices.flag(3):
+        draft.builder.insert(tile.Print("here", few))
+        return
+    type_ = choices.of(draft.types(choices.of(draft.dtypes))[:2])
+    few.append(draft.constant(special_number(type_.element, choices), type_))
+    op = If(draft.like(bool_, choices))
+    draft.builder.insert(op)
+    for region, text in zip(op.regions, ("here", "there"), strict=True):
+        with draft.inside(region):
+            draft.builder.insert(tile.Print(text, few))
+            draft.builder.insert(Yield([]))
+    draft.visible.append(few[-1])
