@@ -70,8 +70,15 @@ ORACLES = {
     for found in (
         *PROPERTIES.values(),
         *of_text("softmetal"),
-        Property("graph-text", "graph", PROPERTIES["graph-kernels"].draw, _graphs_on_metal, 10),
-        Property("conformance", "launches", _numbers(CHECKS), _conformance),
+        Property(
+            "graph-text",
+            "graph",
+            PROPERTIES["graph-kernels"].draw,
+            _graphs_on_metal,
+            together=10,
+            part="codegen",
+        ),
+        Property("conformance", "launches", _numbers(CHECKS), _conformance, part="runtime"),
         Property("proofs", "python", _numbers(_PROVEN), _proofs),
     )
 }

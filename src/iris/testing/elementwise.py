@@ -92,7 +92,7 @@ def divide(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
     if choices.flag():
         draft.divide(cls, choices)
         return
-    x = draft.some(NUMBERS, choices)
+    x = within(draft, draft.some(NUMBERS, choices), choices)
     type_ = element_type(x.type)
     divisor = draft.other(x, choices)
     if choices.flag(3):
@@ -102,16 +102,24 @@ def divide(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
     draft.add(cls(*promised(cls, draft, choices, x, divisor)))
 
 
+def within(draft: Draft, x: Value, choices: Choices) -> Value:
+    """An operand, or seldom something made of it for this one use: text has that in one line."""
+    if not element_type(x.type).element.is_integer or not choices.flag(3):
+        return x
+    cls = choices.of((math.Add, math.Mul, math.Sub))
+    return draft.put(cls(x, draft.other(x, choices)))
+
+
 @make(math.Shl, math.Shr)
 def shift(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
-    x = draft.some(INTEGERS, choices)
+    x = within(draft, draft.some(INTEGERS, choices), choices)
     amount = draft.other(x, choices)
     draft.add(cls(x, draft.wrapped(amount, element_type(x.type).element.bits)))
 
 
 @make(math.Compare)
 def compare(cls: type[math.Compare], draft: Draft, choices: Choices) -> None:
-    x = draft.some(ALL, choices)
+    x = within(draft, draft.some(ALL, choices), choices)
     draft.add(math.Compare(choices.of(list(Predicate)), x, draft.other(x, choices)))
 
 
@@ -125,7 +133,7 @@ def select(cls: type[math.Select], draft: Draft, choices: Choices) -> None:
 
 @make(math.Cast)
 def cast(cls: type[math.Cast], draft: Draft, choices: Choices) -> None:
-    x = draft.some(ALL, choices)
+    x = within(draft, draft.some(ALL, choices), choices)
     type_ = element_type(x.type)
     others = [d for d in draft.dtypes if d is not type_.element]
     target = choices.of(others or draft.all_dtypes)

@@ -213,7 +213,10 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
     result = Tile((rows, columns), f32 if dtype.is_float else i32)
     style = choices.of((0, 1, 2))
     is_kept = count > 0 and choices.flag(4)
-    is_written = not is_kept and choices.flag(4)
+    is_written = not is_kept and choices.flag(3)
+    turned = None
+    if choices.flag(4):
+        turned = Factor(draft, dtype, columns * draft.programs, depth, choices)
     kept = a.load(row, zero, (rows, depth), choices) if is_kept else None
     initial = [draft.constant(0, result)]
     if style == 2:
@@ -235,6 +238,9 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
             a.store(row, following, x, choices)
         for _ in range(choices.of((0, 0, 0, 1, 2))):
             draft.step()
+        if turned is not None:  # for which the tile may need to be laid out otherwise
+            first = draft.put(math.Mul(draft.number, draft.constant(columns, i32)))
+            turned.store(first, zero, draft.put(tile.Transpose((1, 0), y)), choices)
         if not is_written and choices.flag(4):  # what is made of a factor on the way
             x, y = (draft.exact(draft.like(v.type, choices), SUMMED, SUMMED) for v in (x, y))
         made.following.append(draft.put(tile.Dot(x, y, total)))
@@ -320,10 +326,11 @@ class Factor:
         return x
 
     def store(self, row: Value, column: Value, like: Value, choices: Choices) -> None:
-        """Something of the type of a tile."""
+        """A tile, or something of its type."""
         rows, columns = element_type(like.type).shape
         shape = rows, columns
-        value = self.draft.exact(self.draft.like(like.type, choices), SUMMED, SUMMED)
+        value = like if choices.flag() else self.draft.like(like.type, choices)
+        value = self.draft.exact(value, SUMMED, SUMMED)
         mask = self._mask(row, column, shape, choices, (False, False))
         offset = self.offset(row, column, shape)
         write(self.draft, Place(self.memory, shape, offset, mask, distinct=True), value)

@@ -475,8 +475,11 @@ def atomic_cas(cls: type[tile.AtomicCas], draft: TileDraft, choices: Choices) ->
     found, value = place_to_write(draft, choices, ATOMIC)
     expected = draft.like(value.type, choices)
     if found.memory.dtype.is_float:  # bits are compared, and those of a nan are not defined
-        low = draft.constant(-1.0, element_type(value.type))
-        expected = draft.put(math.MaxNum(expected, low))
+        type_ = element_type(value.type)
+        if choices.flag():
+            expected = draft.constant(choices.of((0.0, -0.0)), type_)
+        else:
+            expected = draft.put(math.MaxNum(expected, draft.constant(-1.0, type_)))
     draft.add(tile.AtomicCas(found.memory.pointer, found.offset, expected, value, found.mask))
 
 
@@ -489,7 +492,7 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
     if draft.is_shallow and style > 3:
         finish(draft, multiply_blocks(draft, choices))
         return
-    if style == 3:
+    if style in (2, 3):
         multiply_twice(draft, choices)
         return
     # What is multiplied element by element takes the interpreter long.
