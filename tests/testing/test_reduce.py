@@ -105,7 +105,7 @@ def test_the_file_is_replaced_by_smaller_programs_only(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     program = Program.parse(NESTED)
     small = reduce(program, lambda p: has(p, "exp"))
-    wrong = Wrong("failed", "", ValueError())
+    wrong = Wrong("failed", "", "", ValueError())
     file = ReplayFile(Fault(program, Pipeline.parse("cse"), wrong))
     file.keep(small)
     file.keep(program)

@@ -145,9 +145,13 @@ def _tile(
 
 
 def _lanes(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
-    """The elements numbered row by row, by one arange or, as people write it, by several."""
-    if len(shape) != 2 or not choices.flag():
+    """The elements numbered row by row, by one arange or, as people write it, by several; or column
+    by column."""
+    style = choices.below(5)
+    if len(shape) != 2 or style < 2:
         return draft.lanes(shape)
+    if style == 4:
+        return draft.put(tile.Transpose((1, 0), draft.lanes((shape[1], shape[0]))))
     rows, cols = shape
     row = draft.put(tile.ExpandDims(1, draft.lanes((rows,))))
     if cols > 1:

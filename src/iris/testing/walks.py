@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from iris.ir import math, tile
 from iris.ir.control import For
@@ -68,10 +69,12 @@ class _Walk:
     def rows(self, dtype: DType, choices: Choices) -> Memory:
         """A row for each program."""
         draft = self.draft
-        known = [m for m in draft.owned if m.dtype is dtype and m.stride == self.pitch]
-        if known:
-            return known[0]
-        recipe = draft.filled(dtype, (self.pitch * draft.programs,), choices)
+        count = self.pitch * draft.programs
+        for known in draft.owned:
+            is_whole = known.recipe.alias is None and prod(known.recipe.shape) == count
+            if known.dtype is dtype and known.stride == self.pitch and is_whole:
+                return known
+        recipe = draft.filled(dtype, (count,), choices)
         pointer = draft.argument("row", recipe, noalias=choices.flag())
         draft.owned.append(Memory(pointer, recipe, self.pitch, power_below(self.pitch)))
         return draft.owned[-1]
