@@ -96,8 +96,9 @@ class Off(Pass):
 
 def test_agreement_is_counted() -> None:
     counted = agree(Program.parse(SOFTMAX), simdgroups=(1, 2), interleavings=(5,))
-    assert counted == Agreement(bounded=4 * 192)
-    assert str(counted) == "768 elements: 0 exact, 768 bounded, 0 undetermined (0.00%)"
+    # One simdgroup runs in lockstep only, two by turns as well.
+    assert counted == Agreement(bounded=3 * 192)
+    assert str(counted) == "576 elements: 0 exact, 576 bounded, 0 undetermined (0.00%)"
 
 
 def test_a_disagreement_names_what_differs() -> None:

@@ -46,7 +46,7 @@ __all__ = [
     "tile_makers",
 ]
 
-STEP_BYTES = 72
+TILE_STEP, GRAPH_STEP, METAL_STEP = 72, 36, 32  # bytes that choose what a step does
 CONFIG_BYTES = 160
 # Of 256, how many kinds of ops a program does without.
 BANNED = (0, 128, 0, 128, 0, 192)
@@ -133,7 +133,7 @@ def tile(
     """
     chosen = [cls for cls in _known_ops(make_tile) if masked or cls not in _MASKED]
     draft = partial(TileDraft, fast_math=fast_math, rounding=rounding, masked=masked)
-    return _programs(draft, chosen, ops, max_ops, dtypes)
+    return _programs(draft, chosen, ops, max_ops, dtypes, TILE_STEP)
 
 
 def graph(
@@ -153,7 +153,7 @@ def graph(
     `portable`: such as all GPUs run, which add to no elements of 64 bits in memory.
     """
     draft = partial(GraphDraft, fast_math=fast_math, rounding=rounding, portable=portable)
-    return _programs(draft, _known_ops(make_graph), ops, max_ops, dtypes)
+    return _programs(draft, _known_ops(make_graph), ops, max_ops, dtypes, GRAPH_STEP)
 
 
 def metal(
@@ -181,7 +181,7 @@ def metal(
     if portable:
         known = [cls for cls in known if cls not in scalar.TRANSCENDENTAL]
     draft = partial(MetalDraft, divergent=divergent, portable=portable)
-    return _programs(draft, known, ops, max_ops, dtypes)
+    return _programs(draft, known, ops, max_ops, dtypes, METAL_STEP)
 
 
 def _programs(
@@ -190,8 +190,9 @@ def _programs(
     ops: Collection[type[Op]] | None,
     max_ops: int,
     dtypes: Collection[DType | str] | None,
+    size: int,
 ) -> st.SearchStrategy[Program]:
-    """What drafts make of steps of some of the known ops."""
+    """What drafts make of steps of some of the known ops, each of so many bytes at most."""
     wanted = elementwise.ALL if dtypes is None else tuple([DType(str(d)) for d in dtypes])
     unknown = [cls.name for cls in ops or () if cls not in known]
     if unknown:
@@ -215,7 +216,7 @@ def _programs(
     # whatever it is: so hypothesis does not try five variants of a program, with a step copied over
     # another, for each new one.  New ones find more.
     steps = st.lists(
-        _bytes(STEP_BYTES), min_size=max_ops, max_size=max_ops, unique_by=lambda step: object()
+        _bytes(size), min_size=max_ops, max_size=max_ops, unique_by=lambda step: object()
     )
     return st.tuples(steps, _bytes(CONFIG_BYTES + 1 + len(chosen))).map(build)
 
