@@ -9,19 +9,21 @@ from typing import ClassVar
 
 from iris.ir import math
 from iris.ir.builder import Builder
-from iris.ir.control import Func
-from iris.ir.core import Facet, Level, Op, Region, Value
+from iris.ir.control import Func, Return
+from iris.ir.core import Facet, Level, Module, Op, Region, Value
 from iris.ir.literal import Number, encode
 from iris.ir.math import element_type
 from iris.ir.types import DTYPES, DType, ElementType, Type, bool_, f16, f32, i32
 from iris.testing.choices import Choices
-from iris.tools.replay import Array, Program, Recipe, default_range
+from iris.tools.replay import Array, Grid, Program, Recipe, default_range
 
 # How each op is made, from choices: `def maker(op_class, draft, choices)`.
 make = Facet("random construction")
 
 # Floats are exact as long as they are integers of no more bits than these.
 _EXACT = {f32: 2**24, f16: 2**11, DTYPES["bf16"]: 2**8}
+
+MOST_ARRAYS = 29  # that a kernel takes beside its scalars and what it reports
 
 Step = tuple["type[Op] | None", bytes]
 Bounds = dict[Value, int]
@@ -244,6 +246,38 @@ class Draft:
         if style == 1 and dtype.is_integer:
             return Array(dtype, shape, self.seed, (dtype.low, dtype.high))
         return Array(dtype, shape, self.seed)
+
+
+class KernelDraft(Draft):
+    """Builds a kernel, which writes what it makes to arrays."""
+
+    grid: Grid
+    outputs: int  # how many values that nothing uses are stored at the end
+
+    @property
+    def arrays(self) -> int:
+        """How many array arguments there are."""
+        return sum(isinstance(recipe, Array) for recipe in self.recipes)
+
+    @property
+    def spare_arrays(self) -> int:
+        """How many more there may be."""
+        return max(MOST_ARRAYS - self.arrays, 0)
+
+    def store(self, value: Value) -> None:
+        """Store a value in an array of its own."""
+        raise NotImplementedError
+
+    def finish(self) -> Program:
+        """Whatever has not been used is stored, the latest first, and not too much of it."""
+        while self.steps:
+            self.step()
+        unused = [v for v in self.visible if not v.users]
+        count = min(self.outputs, self.spare_arrays)
+        for value in unused[: -count - 1 : -1]:
+            self.store(value)
+        self.builder.insert(Return([]))
+        return Program(Module([self.func]), "program", self.grid, tuple(self.recipes))
 
 
 def fitting(shape: Sequence[int], most: int) -> tuple[int, ...]:

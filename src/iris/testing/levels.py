@@ -84,9 +84,9 @@ def agree(
     """Asserts that a tile program and its Metal IR write the same.
 
     It is lowered for each number of `simdgroups`, and run with all threads in lockstep and, if
-    there are several simdgroups, in an interleaving for each of some seeds.  The result counts the elements that were compared.  The
-    error names the first pass after which something is wrong and shows what it changed, for the
-    smallest program found in some `seconds`.
+    there are several simdgroups, in an interleaving for each of some seeds.  The result counts the
+    elements that were compared.  The error names the first pass after which something is wrong and
+    shows what it changed, for the smallest program found in some `seconds`.
     """
     __tracebackhide__ = True
     lower = Pipeline.parse(pipeline) if isinstance(pipeline, str) else pipeline

@@ -415,7 +415,7 @@ def publish(cls: type[metal.Fence], draft: MetalDraft, choices: Choices) -> None
     dtype = choices.of([d for d in draft.dtypes if d.is_integer] or [i32])
     if draft.quiet:
         return
-    if draft.depth or not draft.divergent:
+    if draft.depth or not draft.divergent or draft.spare_arrays < 3:
         draft.builder.insert(metal.Fence())
         return
     tickets = draft.argument("tickets", Array(i32, (1,)), noalias=False)

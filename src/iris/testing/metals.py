@@ -14,8 +14,8 @@ from math import prod
 from typing import NamedTuple
 
 from iris.ir import math, metal
-from iris.ir.control import If, Return, Yield
-from iris.ir.core import Facet, Level, Module, Op, Region, Value
+from iris.ir.control import If, Yield
+from iris.ir.core import Facet, Level, Op, Region, Value
 from iris.ir.literal import encode
 from iris.ir.math import Predicate, element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, VECTOR_BYTES, Scope, count_of, registers
@@ -34,10 +34,10 @@ from iris.ir.types import (
 )
 from iris.ir.uniformity import SIMDGROUP, THREADGROUP, VARYING, Uniformity
 from iris.testing.choices import Choices
-from iris.testing.draft import Draft, Step
+from iris.testing.draft import KernelDraft, Step
 from iris.testing.elementwise import ALL
 from iris.testing.hazards import ANY, Hazards, Pattern, Roots, Touch, Use, permits
-from iris.tools.replay import Array, Grid, Program, Scalar
+from iris.tools.replay import Array, Grid, Scalar
 
 OWN = 8  # elements of an array that a thread has for itself
 PARTS = 4  # of memory that threads share: each as many elements as there are threads
@@ -45,7 +45,6 @@ MOST_TRIPS = 4
 MOST_REGISTERS = 16
 SHARED_BYTES = 32768  # that a threadgroup has on every GPU
 COUNTERS = 64  # elements that all programs update
-MOST_ARRAYS = 29  # that a kernel takes beside its scalars and what it reports
 
 make_metal = Facet("random construction")
 
@@ -98,7 +97,7 @@ class Place(NamedTuple):
     pattern: Pattern | None = None
 
 
-class MetalDraft(Draft):
+class MetalDraft(KernelDraft):
     """Builds one thread program."""
 
     level = Level.METAL
@@ -385,7 +384,7 @@ class MetalDraft(Draft):
 
     def argument(self, prefix: str, recipe: Array, *, noalias: bool) -> Value:
         """A parameter that is an array."""
-        names = sum(isinstance(r, Array) for r in self.recipes)
+        names = self.arrays
         self.recipes.append(recipe)
         type_ = Ptr(recipe.dtype, noalias, aligned=self.choices.flag())
         return self.func.body.add_argument(type_, f"{prefix}{names}")
@@ -509,19 +508,7 @@ class MetalDraft(Draft):
 
     # The end.
 
-    def finish(self) -> Program:
-        """Whatever has not been used is stored, the latest first, and not too much of it."""
-        while self.steps:
-            self.step()
-        unused = [v for v in self.visible if not v.users]
-        arrays = sum(isinstance(r, Array) for r in self.recipes)
-        count = min(self.outputs, max(MOST_ARRAYS - arrays, 0))
-        for value in unused[: -count - 1 : -1]:
-            self._store(value)
-        self.builder.insert(Return([]))
-        return Program(Module([self.func]), "program", self.grid, tuple(self.recipes))
-
-    def _store(self, value: Value) -> None:
+    def store(self, value: Value) -> None:
         """Store what each thread has of a value, as vectors."""
         type_ = element_type(value.type)
         count = count_of(type_)

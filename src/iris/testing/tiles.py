@@ -9,14 +9,14 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from iris.ir import math, tile
-from iris.ir.control import For, If, Return, While, Yield
-from iris.ir.core import Facet, Level, Module, Region, Value
+from iris.ir.control import For, If, While, Yield
+from iris.ir.core import Facet, Level, Region, Value
 from iris.ir.literal import Number, encode
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DTYPES, DType, ElementType, Ptr, Tile, bool_, i32
 from iris.testing.choices import Choices
-from iris.testing.draft import Draft, Step, fitting
-from iris.tools.replay import Array, Grid, Program, Scalar
+from iris.testing.draft import KernelDraft, Step, fitting
+from iris.tools.replay import Array, Grid, Scalar
 
 if TYPE_CHECKING:
     from iris.testing.access import Place
@@ -26,7 +26,6 @@ MOST_ELEMENTS = 1024  # of a tile
 MOST_OF_ALL = 8192  # of a large tile, in all programs together
 MOST_TRIPS = 4
 ALIGNMENT = 16  # bytes, of an aligned pointer
-MOST_ARRAYS = 29  # that a kernel takes beside its scalars and what it reports
 
 make_tile = Facet("random construction")
 
@@ -47,7 +46,7 @@ class Memory:
         return self.recipe.dtype
 
 
-class TileDraft(Draft):
+class TileDraft(KernelDraft):
     """Builds one kernel."""
 
     level = Level.TILE
@@ -289,7 +288,7 @@ class TileDraft(Draft):
 
     def argument(self, prefix: str, recipe: Array, *, noalias: bool) -> Value:
         """A parameter that is an array."""
-        names = sum(isinstance(r, Array) for r in self.recipes)
+        names = self.arrays
         self.recipes.append(recipe)
         is_aligned = (
             recipe.at * max(1, recipe.dtype.bits // 8) % ALIGNMENT == 0 and self.choices.flag()
@@ -358,19 +357,7 @@ class TileDraft(Draft):
 
     # The end.
 
-    def finish(self) -> Program:
-        """Whatever has not been used is stored, the latest first, and not too much of it."""
-        while self.steps:
-            self.step()
-        unused = [v for v in self.visible if not v.users]
-        arrays = sum(isinstance(r, Array) for r in self.recipes)
-        count = min(self.outputs, max(MOST_ARRAYS - arrays, 0))
-        for value in unused[: -count - 1 : -1]:
-            self._store(value)
-        self.builder.insert(Return([]))
-        return Program(Module([self.func]), "program", self.grid, tuple(self.recipes))
-
-    def _store(self, value: Value) -> None:
+    def store(self, value: Value) -> None:
         type_ = element_type(value.type)
         size = prod(type_.shape)
         self.seed += 1
