@@ -186,6 +186,13 @@ def test_a_sum_that_is_exact_in_any_order() -> None:
 def test_sums_of_infinities_and_nan() -> None:
     x = np.array([[INF, 0.1, 0.2, 1], [INF, -INF, 0.1, 1], [NAN, 0.1, 0.2, 1], [3e38] * 4], "f")
     assert list(reduced(x)[1]) == [0, 0, 0, INF]
+    x = np.array([[3e38, 3e38, 1, -INF], [3e38, 3e38, 1, NAN], [3e38, 1, 1, -INF]], "f")
+    assert list(reduced(x)[1]) == [INF, 0, 0]
+
+
+def test_products_of_infinities_and_nan() -> None:
+    x = np.array([[1e-30, 1e-30, INF], [1e-30, 1, INF], [1e-30, 1e-30, NAN], [0, 1e-30, INF]], "f")
+    assert list(reduced(x, "prod")[1]) == [INF, 0, 0, 0]
 
 
 def test_products() -> None:

@@ -114,8 +114,9 @@ def combined(dtype: DType, kind: str, result: Array, x: Array, error: Array, alo
         made = np.where(order_free, 0.0, made)
         # Whatever is infinite or NaN stays so, in any order, unless it is not determined.
         strange = along(np.logical_or, ~np.isfinite(x))
-        total = along(np.add, error)
-        return np.where(strange, np.where(total < np.inf, 0.0, np.inf), made)
+        is_nan = along(np.logical_or, np.isnan(x))
+        sure = (along(np.add, error) < np.inf) & (is_nan | _meets_infinity(kind, x, error, along))
+        return np.where(strange, np.where(sure, 0.0, np.inf), made)
     if not dtype.is_float:
         doubt = along(np.add, worst([error]))
         if kind in ("any", "all"):
@@ -126,6 +127,16 @@ def combined(dtype: DType, kind: str, result: Array, x: Array, error: Array, alo
     ufunc = _EXTREMA[kind]
     extreme = distance(result, (along(ufunc, low), along(ufunc, high)))
     return settle(extreme, [along(np.maximum, error)])
+
+
+def _meets_infinity(kind: str, x: Array, error: Array, along: Along) -> Array:
+    """Whether what is finite comes to an infinity as it is: it might overflow to the opposite one
+    before, or underflow to 0, of which the product is nan."""
+    size = np.abs(np.where(np.isfinite(x), x, kind == "prod").astype(np.float64))
+    if kind == "sum":
+        return np.asarray(along(np.add, size + error) <= LARGEST)
+    kept = along(np.multiply, np.clip(size - error, 0, 1)) >= _NORMAL
+    return np.asarray(kept | along(np.logical_or, (x == 0) & (error == 0)))
 
 
 def place(greatest: bool, result: Array, x: Array, error: Array, axis: int) -> Array:
@@ -245,7 +256,10 @@ def multiplied(
     reach = np.where(gross + reach > LARGEST, np.inf, reach + a.shape[2] * _LEAST)
     made = rounded(dtype, result, (total - reach, total + reach))
     made = np.where(order_free, np.where(signs, TINY, 0.0), made)
-    return np.where(np.isfinite(total), made, np.where(doubt < np.inf, 0.0, np.inf))
+    a, b, c = (np.where(np.isfinite(x), np.abs(x), 0.0) for x in (a, b, c))
+    # What is finite might overflow before it meets an infinity.
+    sure = (doubt < np.inf) & (np.isnan(total) | (a @ b + c <= LARGEST))
+    return np.where(np.isfinite(total), made, np.where(sure, 0.0, np.inf))
 
 
 def _least(x: Array, axis: int) -> Array:
