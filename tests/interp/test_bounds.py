@@ -191,7 +191,10 @@ def test_sums_of_infinities_and_nan() -> None:
 
 
 def test_products_of_infinities_and_nan() -> None:
-    x = np.array([[1e-30, 1e-30, INF], [1e-30, 1, INF], [1e-30, 1e-30, NAN], [0, 1e-30, INF]], "f")
+    x = np.array(
+        [[1e-30, 1e-30, 1, INF], [1e-30, 1, 1, INF], [1e-30, 1e-30, 1, NAN], [0, 1e-30, 1, INF]],
+        "f",
+    )
     assert list(reduced(x, "prod")[1]) == [INF, 0, 0, 0]
 
 
