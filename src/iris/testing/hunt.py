@@ -72,23 +72,30 @@ def hunt(
     What fails for a cause that is not `known` is `reduced` for some seconds.  Unless it is
     `watched`, the rules that programs lead into are not noted.
     """
-    batch = _Batch(property, examples, time.monotonic() + seconds, watched)
+    # What may be known already is reduced only once it turns out to be new.
+    at_once = 0.0 if known else reduced
+    batch = _Batch(property, examples, time.monotonic() + seconds, watched, at_once)
     start = time.monotonic()
     error = batch.run(seed)
     find, is_known = None, False
     if error is not None:
         is_known = _cause(property, error) in known
-        find = _find(property, error if is_known else batch.reduced(error, reduced))
+        if known and not is_known:
+            error = batch.reduced(error, reduced)
+        find = _find(property, error)
     took = time.monotonic() - start
     return Hunted(batch.done, took, frozenset(batch.ops), frozenset(batch.rules), find, is_known)
 
 
 class _Batch:
-    def __init__(self, property: Property, examples: int, end: float, watched: bool):
+    def __init__(
+        self, property: Property, examples: int, end: float, watched: bool, reduced: float
+    ):
         self.property = property
         self.watched = watched
         self.examples = examples
         self.end = end
+        self.at_once = reduced  # for so many seconds is what fails reduced
         self.done = 0
         self.drawn: list[Any] = []
         self.ops: set[str] = set()
@@ -132,7 +139,7 @@ class _Batch:
         watching = self.watched and self.done // self.property.together % WATCHED == 1
         try:
             with _watch(self.rules if watching else None):
-                self.property.holds(self.drawn, 0.0)
+                self.property.holds(self.drawn, self.at_once)
         except Exception as error:
             raise _End from error
         self.drawn = []

@@ -213,7 +213,7 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
     result = Tile((rows, columns), f32 if dtype.is_float else i32)
     style = choices.of((0, 1, 2))
     is_kept = count > 0 and choices.flag(4)
-    is_written = not is_kept and choices.flag(3)
+    is_written = not is_kept and choices.flag()
     turned = None
     if choices.flag(4):
         turned = Factor(draft, dtype, columns * draft.programs, depth, choices)
