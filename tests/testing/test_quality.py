@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from iris.ir import Module, math, tile
 from iris.passes import Pass
-from iris.testing import cheaper, keeps, programs
+from iris.testing import cheaper, fits, keeps, programs
 from iris.testing.quality import blocks, cycles, narrowest_access
 from iris.tools.replay import Program
 
@@ -158,3 +158,44 @@ def test_what_programs_cost() -> None:
 
 STORE = "tile.store %Y, %at, %y"
 ATOMIC = "%z: tile<256xi64> = tile.atomic add %Y, %at, %y"
+
+
+KEPT = """\
+# entry: @f
+# grid: 1, 1, 1
+# argument %X: f32[12288] seed=1
+# argument %Y: f32[4096] seed=2
+# argument %O: f32[4096]
+# argument %k: 3
+
+func tile @f(%X: ptr<f32>, %Y: ptr<f32>, %O: ptr<f32>, %k: i32) {
+  %o: i32 = constant 0
+  %u: i32 = constant 1
+  %w: i32 = constant 64
+  %y: tile<64x64xf32> = tile.load_tile %Y, offsets=[%o, %o], strides=[%w, %u], bounds=[%w, %w]
+  %zero: tile<64x64xf32> = constant 0.0
+  %n: i32 = mul %k, %w
+  %sum: tile<64x64xf32> = for %o, %n, %w (%i: i32, %old: tile<64x64xf32> = %zero) {
+    %x: tile<64x64xf32> = tile.load_tile %X, offsets=[%i, %o], strides=[%w, %u], bounds=[%n, %w]
+    %z: tile<64x64xf32> = exp %x
+    %new: tile<64x64xf32> = tile.dot %z, %y, acc=%old
+    yield %new
+  }
+  tile.store_tile %O, %sum, offsets=[%o, %o], strides=[%w, %u], bounds=[%w, %w]
+  return
+}
+"""
+
+
+def test_a_pass_that_takes_too_much_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Program.parse(KEPT)
+    fits(program)
+    monkeypatch.setattr("iris.passes.stage_dots._Staging._bytes", lambda *_: 0)
+    with pytest.raises(AssertionError, match="stage-dots took so much room") as caught:
+        fits(program, seconds=0)
+    assert "without it there is enough" in str(caught.value)
+
+
+@given(programs.tile(ops=[tile.Dot], max_ops=4))
+def test_products_fit(program: Program) -> None:
+    fits(program)

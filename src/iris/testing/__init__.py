@@ -22,7 +22,7 @@ from iris.testing.levels import agree
 from iris.testing.numpy_graphs import matches_numpy
 from iris.testing.oracles import all_preserve, preserves, roundtrips
 from iris.testing.proofs import proves
-from iris.testing.quality import cheaper, keeps
+from iris.testing.quality import cheaper, fits, keeps
 from iris.testing.rewrites import proves_rewrites
 from iris.testing.scripts import conforms
 from iris.testing.simdgroups import interleaves, orders
@@ -40,6 +40,7 @@ __all__ = [
     "cheaper",
     "conforms",
     "equivalent",
+    "fits",
     "fuses",
     "idempotent",
     "interleaves",

@@ -15,6 +15,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from iris.compiler.compilation import GRAPH_PIPELINE, TILE_PIPELINE
+from iris.ir import tile
 from iris.ir.core import Level
 from iris.passes import Pipeline
 from iris.testing import launches, layouts, programs
@@ -22,6 +23,7 @@ from iris.testing.fusing import fuses
 from iris.testing.levels import agree
 from iris.testing.numpy_graphs import matches_numpy
 from iris.testing.oracles import all_preserve
+from iris.testing.quality import fits
 from iris.testing.scripts import Script, conforms
 from iris.testing.simdgroups import SEEDS, interleaves, orders
 from iris.testing.sources import Kernel, kernels
@@ -108,9 +110,19 @@ def _lowered() -> st.SearchStrategy[tuple[Program, int, int]]:
     return st.tuples(_masked(), st.sampled_from(SIMDGROUPS), st.integers(0, 3))
 
 
+def _products() -> st.SearchStrategy[tuple[Program, int, int]]:
+    drawn = programs.tile(ops=[tile.Dot, tile.Store], max_ops=6, dtypes=["f32", "f16"])
+    return st.tuples(drawn, st.sampled_from(SIMDGROUPS), st.just(0))
+
+
 def _agree(drawn: Sequence[tuple[Program, int, int]], seconds: float) -> None:
     for program, count, order in drawn:
         agree(program, simdgroups=[count], interleavings=[order], seconds=seconds)
+
+
+def _fit(drawn: Sequence[tuple[Program, int, int]], seconds: float) -> None:
+    for program, count, _ in drawn:
+        fits(program, simdgroups=[count], seconds=seconds)
 
 
 def _lay_out(drawn: Sequence[Program], seconds: float) -> None:
@@ -164,6 +176,7 @@ PROPERTIES = {
         Property("masks", "tile", _masked, partial(_preserve, (str(TILE_PIPELINE),))),
         Property("agree", "tile", _lowered, _agree),
         Property("layouts", "tile", layouts.programs, _lay_out),
+        Property("fits", "tile", _products, _fit),
         Property("sources", "python", kernels, _check, part="frontend"),
         Property("graph-passes", "graph", programs.graph, partial(_preserve, _OF_GRAPHS)),
         Property("graph-numpy", "graph", _rounding, _match),

@@ -1,16 +1,19 @@
-"""Passes may be wrong in ways that no output shows: programs cost more, or less is known of them.
+"""Passes may be wrong in ways that no output shows: programs cost more, less is known of them, or
+no GPU has room for them.
 
 cheaper("cse,dce", program)
 keeps("canonicalize", narrowest_access, program)
+fits(program)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 from typing import Any, TypeAlias
 
+from iris.compiler.compilation import METAL_PIPELINE
 from iris.errors import LanguageError, OutOfResources
 from iris.ir import Module, tile, verify
 from iris.ir.core import Op, Value
@@ -19,13 +22,19 @@ from iris.passes import Pass, Pipeline
 from iris.passes import run as run_passes
 from iris.passes.axis import Axes, order, vector
 from iris.passes.cost import estimate
+from iris.passes.pipeline_loads import PipelineLoads
 from iris.passes.sample import Sizes
+from iris.passes.stage_dots import StageDots
 from iris.testing.faults import Judge, doing
+from iris.testing.levels import with_simdgroups
 from iris.testing.oracles import pipeline_of
 from iris.testing.reduce import SECONDS
 from iris.testing.report import check
 from iris.tools.emit import lowered
 from iris.tools.replay import Program, Scalar
+
+#: What makes programs faster, for which it takes memory.
+TAKES_ROOM = (StageDots, PipelineLoads)
 
 #: What a program costs.
 Cost: TypeAlias = Callable[[Program], float]
@@ -113,6 +122,46 @@ def _knows_no_less(fact: Fact, program: Program) -> Judge:
         with doing("makes less known"):
             after = fact(made.module)
             assert before <= after, f"{fact.__name__} was {before} and is {after}"
+
+    return judge
+
+
+def fits(program: Program, *, simdgroups: Sequence[int] = (1, 4), seconds: float = SECONDS) -> None:
+    """Asserts that passes take no memory that a GPU has not: a tile program that it has room for
+    without `stage-dots` and `pipeline-loads` must fit with them, too.
+
+    @given(programs.tile(ops=[tile.Dot]))
+    def test_products(program):
+        fits(program)
+    """
+    __tracebackhide__ = True
+    for count in simdgroups:
+        passes = with_simdgroups(METAL_PIPELINE, count).passes
+        if _has_room(program.module, passes):
+            continue
+        for number, pass_ in enumerate(passes):
+            if isinstance(pass_, TAKES_ROOM):
+                before, rest = passes[:number], passes[number + 1 :]
+                oracle = partial(_leaves_room, before, rest)
+                check(program, [Pipeline((*before, pass_))], oracle, seconds=seconds)
+
+
+def _has_room(module: Module, passes: Sequence[Pass]) -> bool:
+    """Whether a GPU has room for what passes make."""
+    try:
+        run_passes(module, Pipeline(tuple(passes)))
+    except OutOfResources:
+        return False
+    return True
+
+
+def _leaves_room(before: Sequence[Pass], rest: Sequence[Pass], program: Program) -> Judge:
+    """The oracle: of a pass, that there is room after it and the rest if there is without it."""
+
+    def judge(made: Program, left: Pipeline) -> None:
+        if not left.passes and not _has_room(made.module, rest):
+            with doing("took so much room that no GPU has enough"):
+                assert not _has_room(program.module, [*before, *rest]), "without it there is enough"
 
     return judge
 
