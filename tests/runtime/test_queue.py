@@ -281,6 +281,8 @@ class Interrupting:
 def interrupted_everywhere(work: Callable[[], object], after: Callable[[], None]) -> int:
     """Do something with Ctrl-C at its first line, its second, until it comes to its end."""
     at = 0
+    # A job in the background of a shell ignores it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     while True:
         at += 1
         try:
