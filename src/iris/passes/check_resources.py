@@ -66,7 +66,7 @@ def check(function: Func, target: AppleGPU) -> Needs:
     _check_threads(function, target)
     _check_buffers(function, ops, target)
     _check_scalars(function, ops, target)
-    arrays = {op.result: _bytes(op) for op in ops if isinstance(op, metal.Alloc)}
+    arrays = allocated(ops)
     memory = sum(arrays.values())
     if memory > target.threadgroup_bytes:
         raise _out_of(
@@ -84,6 +84,11 @@ def check(function: Func, target: AppleGPU) -> Needs:
             {v: -(-size(v) // 2) for v in pressure.peak},
         )
     return Needs(memory, registers)
+
+
+def allocated(ops: Iterable[Op]) -> dict[Value, int]:
+    """The arrays in threadgroup memory that there are among some ops, with their bytes."""
+    return {op.result: _bytes(op) for op in ops if isinstance(op, metal.Alloc)}
 
 
 def _check_threads(function: Func, target: AppleGPU) -> None:
