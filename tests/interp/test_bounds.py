@@ -106,12 +106,11 @@ def test_the_values_are_those_of_the_interpreter(program: Program) -> None:
 def test_few_elements_are_undetermined(
     change: Any, math: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    counted = Agreement()
+    shares: list[float] = []
 
     @settings(max_examples=counts(100, 2000))
     @given(programs.tile(fast_math=math == "fast"))
     def count(drawn: Program) -> None:
-        nonlocal counted
         program = change(drawn)
         errors = bounds.run(
             program.function,
@@ -120,16 +119,15 @@ def test_few_elements_are_undetermined(
             exact_math=math == "as interpreted",
             output=lambda line: None,
         )
-        for array in errors.values():
-            exact, unknown = int((array == 0).sum()), int((array == INF).sum())
-            counted += Agreement(exact, array.size - exact - unknown, unknown)
+        unknown = sum(int((array == INF).sum()) for array in errors.values())
+        shares.append(unknown / max(1, sum(array.size for array in errors.values())))
 
     count()
+    # Of each program, as one that writes much would outweigh all others.
+    share = float(np.mean(shares))
     with capsys.disabled():
-        print(f"\n{counted}")
-    # Fast math promises nothing of nan and infinities, of which there are many in what is drawn.
-    share = 0.16 if math == "fast" else 0.08
-    assert counted.undetermined < share * counted.elements
+        print(f"\n{share:.2%} of what a program writes is undetermined")
+    assert share < 0.04
 
 
 # Sums, products, dots.

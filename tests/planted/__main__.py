@@ -58,7 +58,7 @@ def hunt(package: Path, oracle: str, seed: int, limits: Limits) -> Result:
 
 @cache
 def false_alarm(oracle: str, seed: int, examples: int) -> bool:
-    """Whether an oracle fails within so many examples where there is no bug."""
+    """Whether an oracle fails on the compiler as it is, within so many examples."""
     return hunt(PACKAGE.parent, oracle, seed, Limits(max(1, examples), 600, 0)).found
 
 

@@ -282,18 +282,21 @@ def interrupted_everywhere(work: Callable[[], object], after: Callable[[], None]
     """Do something with Ctrl-C at its first line, its second, until it comes to its end."""
     at = 0
     # A job in the background of a shell ignores it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    while True:
-        at += 1
-        try:
-            with Interrupting(at) as interrupting:
-                work()
-        except KeyboardInterrupt:
-            pass
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        after()
-        if interrupting.lines < at:
-            return at
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        while True:
+            at += 1
+            try:
+                with Interrupting(at) as interrupting:
+                    work()
+            except KeyboardInterrupt:
+                pass
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            after()
+            if interrupting.lines < at:
+                return at
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -191,9 +191,8 @@ def test_a_pass_that_takes_too_much_room(monkeypatch: pytest.MonkeyPatch) -> Non
     program = Program.parse(KEPT)
     fits(program)
     monkeypatch.setattr("iris.passes.stage_dots._Staging._bytes", lambda *_: 0)
-    with pytest.raises(AssertionError, match="stage-dots took so much room") as caught:
+    with pytest.raises(AssertionError, match="stage-dots took more threadgroup memory"):
         fits(program, seconds=0)
-    assert "without it there is enough" in str(caught.value)
 
 
 @given(programs.tile(ops=[tile.Dot], max_ops=4))

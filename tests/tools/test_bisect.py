@@ -90,6 +90,31 @@ def test_a_program_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.startswith("the program fails: ProgramError: index ")
 
 
+def test_a_pass_that_stages_too_much(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tile = "tile<128x128xf32>"
+    text = f"""\
+# grid: 1
+# argument %X: f32[16384] seed=1
+
+func tile @f(%X: ptr<f32>) {{
+  %o: i32 = constant 0
+  %u: i32 = constant 1
+  %w: i32 = constant 128
+  %x: {tile} = tile.load_tile %X, offsets=[%o, %o], strides=[%w, %u], bounds=[%w, %w]
+  %y: {tile} = tile.dot %x, %x
+  tile.store_tile %X, %y, offsets=[%o, %o], strides=[%w, %u], bounds=[%w, %w]
+  return
+}}
+"""
+    options = ("--passes", "choose-simdgroups{count=4},stage-dots", "--seconds", "0")
+    assert bisected(text, tmp_path, *options) == 0
+    monkeypatch.setattr("iris.passes.stage_dots._Staging._bytes", lambda *_: 0)
+    assert bisected(text, tmp_path, *options) == 1
+    assert "stage-dots took more threadgroup memory" in capsys.readouterr().out
+
+
 def test_the_number_of_simdgroups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert bisected(TILE, tmp_path, "--simdgroups", "2") == 0
     assert "choose-simdgroups{count=2}" in capsys.readouterr().out
@@ -98,6 +123,11 @@ def test_the_number_of_simdgroups(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_a_device_is_for_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert bisected(TILE, tmp_path, "--device", "interp") == 1
     assert "interp takes no text, but IR of the tile level" in capsys.readouterr().err
+
+
+def test_a_graph_has_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bisected(GRAPH, tmp_path, "--device", "softmetal") == 1
+    assert "a graph has no text of its own" in capsys.readouterr().err
 
 
 @pytest.mark.softmetal

@@ -89,7 +89,7 @@ def to_words(w: Writer, value: Value, x: Expression) -> str:
 
 
 def _words_of(w: Writer, vectors: Sequence[Expression], dtype: DType, lanes: int) -> str:
-    """The word, or the two, of vectors of so many elements."""
+    """Packs vectors of `lanes` elements into one word or two."""
     element, count = w.language.memory_types[dtype], lanes * len(vectors)
     if dtype is bool_:
         text = f"{element}{count}({', '.join([x.text for x in vectors])})"

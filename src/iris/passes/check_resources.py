@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from iris.errors import OutOfResources, SourceSpot
@@ -74,7 +74,7 @@ def check(function: Func, target: AppleGPU) -> Needs:
             f"{memory - target.threadgroup_bytes} more than there are; use smaller tiles",
             dict(_named(arrays)),
         )
-    pressure = _Pressure(function)
+    pressure = Pressure(function)
     registers, most = -(-pressure.most // 2), MOST_SPILLS * target.thread_registers
     if registers > most:
         raise _out_of(
@@ -171,10 +171,12 @@ def size(value: Value) -> int:
     return metal.count_of(type_) * max(1, type_.element.bits // 16)
 
 
-class _Pressure:
-    """The most registers of 16 bits that are live at one point, and the values in them there."""
+class Pressure:
+    """The most registers of 16 bits that are live at one point, and the values in them there; or
+    what else `size` says that a value takes."""
 
-    def __init__(self, function: Func):
+    def __init__(self, function: Func, size: Callable[[Value], int] = size):
+        self.size = size
         self.live: set[Value] = set()
         self.sizes: dict[Value, int] = {}
         self.now = self.most = 0
@@ -218,7 +220,7 @@ class _Pressure:
     def _size(self, value: Value) -> int:
         known = self.sizes.get(value)
         if known is None:
-            known = self.sizes[value] = size(value)
+            known = self.sizes[value] = self.size(value)
         return known
 
     def _add(self, values: Iterable[Value]) -> None:

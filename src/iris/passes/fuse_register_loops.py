@@ -220,8 +220,8 @@ class _Loop(Numbers):
             new.name = old.name
 
     def _take_over(self, loop: Foreach) -> None:
-        """The body of a loop that there was."""
-        own: dict[Value, Value] = {loop.body.arguments[0]: self.index}  # of what it has itself
+        """Moves the body of one of the old loops into the new one."""
+        own: dict[Value, Value] = {loop.body.arguments[0]: self.index}  # by old values, new ones
         for op in loop.body:
             if op.terminator:
                 for old, value in zip(loop.results, op.operands, strict=True):

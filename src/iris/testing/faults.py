@@ -102,11 +102,6 @@ class Fault:
         return self.pipeline.passes[self.step.position]
 
     @property
-    def culprit(self) -> str:
-        """The name of the guilty pass, or of the part that is; nothing if neither is known."""
-        return self.wrong.part if self.guilty is None else self.guilty.name
-
-    @property
     def kind(self) -> tuple[object, ...]:
         """What stays the same as the program shrinks."""
         return self.guilty, self.wrong.doing, type(self.wrong.error)

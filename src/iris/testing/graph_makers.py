@@ -173,7 +173,7 @@ def pad(cls: type[graph.Pad], draft: GraphDraft, choices: Choices) -> None:
     if choices.flag():
         value = draft.like(Tensor((), dtype), choices)
     draft.add(graph.Pad(tuple(low), x, value, Tensor(tuple(to), dtype)))
-    if choices.flag(3):  # shifted: as many elements of what is padded, from somewhere on
+    if choices.flag(3):  # a slice of the padded tensor, of the size that it had: it is shifted
         starts = tuple([choices.below(m - n + 1) for n, m in zip(shape, to, strict=True)])
         padded = draft.visible[-1]
         draft.add(graph.Slice(starts, (1,) * len(shape), padded, Tensor(shape, dtype)))
@@ -306,9 +306,12 @@ def combined(draft: GraphDraft, x: Value, kind: str, count: int) -> Value:
 
 
 def addends(draft: GraphDraft, x: Value, count: int) -> Value:
-    """The operand of a sum.  16-bit floats are added in f32 and the sum is rounded once: they are
-    made fractions of so few bits that f32 adds them exactly in any order, and, as most are below
-    2, of so many that f16 and bf16 do not."""
+    """The operand of a sum.
+
+    A sum of 16-bit floats is computed in f32 and rounded once.  The terms are made fractions that
+    f32 adds exactly in any order, but f16 and bf16 do not: so a sum that is carried in 16 bits
+    shows.
+    """
     type_ = element_type(x.type)
     if type_.element not in HALVES or draft.rounding:
         return summable(draft, x, "sum", max(count, 1))

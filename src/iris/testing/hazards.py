@@ -1,8 +1,8 @@
 """Which barrier a random thread program needs before an access to memory that threads share.
 
-A `Draft` asks before it places an access, and says what it has placed.  This knows nothing of the
-passes, and little of addresses: an access has a `Pattern`, by which no element is of two threads,
-or none.
+A `Draft` asks before it places an access, and reports the access once it is placed.  Nothing here
+uses the passes.  Of addresses it knows only whether an access has a `Pattern`: then no two threads
+access the same element.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from iris.ir.types import DType, Ptr
 
 
 class Pattern(NamedTuple):
-    """Thread `t` has the elements from `width * f(t)` on, where `f(t)` is `(t ^ flip) + shift`,
-    counted round the threads: so each element is of one thread, whose it stays."""
+    """Thread `t` accesses the `width` elements from `width * f(t)` on.  `f(t)` is
+    `(t ^ flip) + shift`, modulo the number of threads; so each element belongs to one thread."""
 
     flip: int = 0
     shift: int = 0

@@ -72,7 +72,7 @@ def hunt(
     What fails for a cause that is not `known` is `reduced` for some seconds.  Unless it is
     `watched`, the rules that programs lead into are not noted.
     """
-    # What may be known already is reduced only once it turns out to be new.
+    # With causes known, a failure is reduced only after its cause turned out to be new.
     at_once = 0.0 if known else reduced
     batch = _Batch(property, examples, time.monotonic() + seconds, watched, at_once)
     start = time.monotonic()
@@ -95,7 +95,7 @@ class _Batch:
         self.watched = watched
         self.examples = examples
         self.end = end
-        self.at_once = reduced  # for so many seconds is what fails reduced
+        self.at_once = reduced  # seconds to reduce what fails, before its cause is looked at
         self.done = 0
         self.drawn: list[Any] = []
         self.ops: set[str] = set()
@@ -188,8 +188,8 @@ def _cause(property: Property, error: Exception) -> str:
     fault = error.fault if isinstance(error, Failure) else None
     if fault is not None and fault.guilty is not None:
         return fault.guilty.name
-    part = property.part if fault is None else fault.culprit or property.part
-    return f"{part or property.name} {type(error if fault is None else fault.wrong.error).__name__}"
+    part, wrong = (fault.wrong.part, fault.wrong.error) if fault is not None else ("", error)
+    return f"{part or property.part or property.name} {type(wrong).__name__}"
 
 
 def _find(property: Property, error: Exception) -> Find:

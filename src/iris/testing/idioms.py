@@ -284,8 +284,8 @@ def _multiplied(draft: TileDraft, choices: Choices) -> DType:
 
 
 class Factor:
-    """A matrix of small whole numbers, in memory of its own; some may be infinite or nan, of which
-    sums are the same in any order, too."""
+    """A matrix of small whole numbers, in an array of its own, so that sums are the same in any
+    order.  One of the numbers may be an infinity or nan: that keeps it so."""
 
     def __init__(
         self, draft: TileDraft, dtype: DType, height: int, width: int, choices: Choices

@@ -109,7 +109,7 @@ def _laid_out(
 def _of_columns(
     shape: Coordinate, columns: Sequence[Coordinate], lane_bits: int, simdgroup_bits: int
 ) -> LinearLayout:
-    """The last columns are those of simdgroups and lanes, the others of registers."""
+    """A layout from its columns: first those of the registers, then lanes, then simdgroups."""
     lanes = len(columns) - simdgroup_bits
     registers = lanes - lane_bits
     return LinearLayout.of(
@@ -126,7 +126,7 @@ def _pair(choices: Choices, lane_bits: int = LANE_BITS) -> Pair:
     how_far = choices.below(4)
     if how_far == 3:
         return source, _laid_out(choices, shape, lane_bits, simdgroup_bits)
-    # Bits up to those of simdgroups, or of lanes, stand for others of the same.
+    # Shuffle the columns of registers, or of registers and lanes, among themselves.
     columns = [image for _, images in source.bases for image in images]
     near = len(columns) - simdgroup_bits - (lane_bits if how_far == 1 else 0)
     own = columns[: near if how_far else 0]

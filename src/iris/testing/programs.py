@@ -192,7 +192,11 @@ def _programs(
     dtypes: Collection[DType | str] | None,
     size: int,
 ) -> st.SearchStrategy[Program]:
-    """What drafts make of steps of some of the known ops, each of so many bytes at most."""
+    """Programs that a draft makes of random steps.
+
+    `known` lists the ops that the level has; `ops` picks some of them.  A step takes at most
+    `size` random bytes.
+    """
     wanted = elementwise.ALL if dtypes is None else tuple([DType(str(d)) for d in dtypes])
     unknown = [cls.name for cls in ops or () if cls not in known]
     if unknown:

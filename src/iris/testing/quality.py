@@ -16,15 +16,14 @@ from typing import Any, TypeAlias
 from iris.errors import LanguageError, OutOfResources
 from iris.ir import Module, tile, verify
 from iris.ir.core import Op, Value
-from iris.ir.types import Tile
+from iris.ir.types import Staged, Tile
 from iris.passes import Pass, Pipeline
 from iris.passes import run as run_passes
 from iris.passes.axis import Axes, order, vector
-from iris.passes.check_resources import allocated
+from iris.passes.check_resources import Pressure
 from iris.passes.cost import estimate
 from iris.passes.pipeline_loads import PipelineLoads
 from iris.passes.sample import Sizes
-from iris.passes.stage_dots import StageDots
 from iris.target import AppleGPU
 from iris.testing.faults import Judge, doing
 from iris.testing.levels import LOWERING, with_simdgroups
@@ -34,8 +33,10 @@ from iris.testing.report import check
 from iris.tools.emit import lowered
 from iris.tools.replay import Program, Scalar
 
-#: What makes programs faster, for which it takes memory.
-TAKES_ROOM = (StageDots, PipelineLoads)
+#: The passes that decide what is staged, and those before.
+STAGING = Pipeline(
+    LOWERING.passes[: 1 + [isinstance(p, PipelineLoads) for p in LOWERING].index(True)]
+)
 
 #: What a program costs.
 Cost: TypeAlias = Callable[[Program], float]
@@ -128,40 +129,34 @@ def _knows_no_less(fact: Fact, program: Program) -> Judge:
 
 
 def fits(program: Program, *, simdgroups: Sequence[int] = (1, 4), seconds: float = SECONDS) -> None:
-    """Asserts that passes take no threadgroup memory that a GPU has not: a tile program that it has
-    room for without `stage-dots` and `pipeline-loads` must fit with them, too.
+    """Asserts that a GPU has threadgroup memory for all tiles of a tile program that are staged at
+    once.
 
     @given(programs.tile(ops=[tile.Dot]))
     def test_products(program):
         fits(program)
     """
     __tracebackhide__ = True
-    for count in simdgroups:
-        passes = with_simdgroups(LOWERING, count).passes
-        if _has_room(program.module, passes):
-            continue
-        for number, pass_ in enumerate(passes):
-            if isinstance(pass_, TAKES_ROOM):
-                before, rest = passes[:number], passes[number + 1 :]
-                oracle = partial(_leaves_room, before, rest)
-                check(program, [Pipeline((*before, pass_))], oracle, seconds=seconds)
+    pipelines = [with_simdgroups(STAGING, count) for count in simdgroups]
+    check(program, pipelines, has_room, seconds=seconds)
 
 
-def _has_room(module: Module, passes: Sequence[Pass]) -> bool:
-    """Whether a GPU has room in threadgroup memory for what passes make."""
-    made = run_passes(module, Pipeline(tuple(passes)))
-    return all(sum(allocated(f.walk()).values()) <= AppleGPU().threadgroup_bytes for f in made)
+def has_room(program: Program) -> Judge:
+    """The oracle of `fits`."""
+    room = AppleGPU().threadgroup_bytes
 
-
-def _leaves_room(before: Sequence[Pass], rest: Sequence[Pass], program: Program) -> Judge:
-    """The oracle: of a pass, that there is room after it and the rest if there is without it."""
-
-    def judge(made: Program, left: Pipeline) -> None:
-        if not left.passes and not _has_room(made.module, rest):
-            with doing("took so much room that no GPU has enough"):
-                assert not _has_room(program.module, [*before, *rest]), "without it there is enough"
+    def judge(made: Program, rest: Pipeline) -> None:
+        with doing("took more threadgroup memory than there is"):
+            most = Pressure(made.function, _staged_bytes).most
+            assert most <= room, f"{most} bytes are staged at once, of {room}"
 
     return judge
+
+
+def _staged_bytes(value: Value) -> int:
+    """The bytes of threadgroup memory that a value takes."""
+    type_ = value.type
+    return type_.layout.cosize * type_.element.bits // 8 if isinstance(type_, Staged) else 0
 
 
 def narrowest_access(module: Module) -> float:

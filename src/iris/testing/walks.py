@@ -128,14 +128,14 @@ class _Walk:
         draft.add(tile.Broadcast(number, Tile(self.shape, memory.dtype)))
 
     def step_over(self, memory: Memory, choices: Choices) -> None:
-        """Every second element, as far as there are so many."""
+        """Reads every second element of the block and of the one after it, up to the end."""
         draft = self.draft
         twice = draft.put(math.Mul(draft.lanes(self.shape), draft.constant(2, self.numbers)))
         index = draft.put(math.Add(draft.spread(self.start, self.shape), twice))
         read(draft, self.place(memory, index, self.before(index, self.end)), choices, 0)
 
     def write_some(self, memory: Memory, choices: Choices) -> None:
-        """As many as a number in memory says, which may be written next."""
+        """Writes as many elements as a number in memory says; that number may change next."""
         draft = self.draft
         found = Place(self.counts(), (), draft.number, None, distinct=True)
         count = read(draft, found, choices)

@@ -130,8 +130,11 @@ def combined(dtype: DType, kind: str, result: Array, x: Array, error: Array, alo
 
 
 def _meets_infinity(kind: str, x: Array, error: Array, along: Along) -> Array:
-    """Whether what is finite comes to an infinity as it is: it might overflow to the opposite one
-    before, or underflow to 0, of which the product is nan."""
+    """Whether an infinity stays what it is when the finite elements join it, in any order.
+
+    In a sum they might first overflow to the opposite infinity.  In a product they might first
+    underflow to 0, and 0 times an infinity is nan.
+    """
     size = np.abs(np.where(np.isfinite(x), x, kind == "prod").astype(np.float64))
     if kind == "sum":
         return np.asarray(along(np.add, size + error) <= LARGEST)

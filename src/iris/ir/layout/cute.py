@@ -55,7 +55,7 @@ class Layout:
 
     @classmethod
     def _of(cls, shape: IntTuple, stride: IntTuple) -> Layout:
-        """What is made of parts of layouts, and so is one."""
+        """A layout without the checks: the parts come from layouts that were checked."""
         made = object.__new__(cls)
         object.__setattr__(made, "shape", shape)
         object.__setattr__(made, "stride", stride)
