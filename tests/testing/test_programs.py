@@ -153,11 +153,19 @@ def test_options_that_mean_nothing() -> None:
         programs.tile(ops=[math.Exp], dtypes=["i32"])
 
 
-def test_choices_end_with_the_simplest() -> None:
-    choices = Choices(bytes([7, 1]))
-    assert [choices.below(4), choices.of("ab"), choices.of("ab"), choices.flag()] == [
-        3,
-        "b",
-        "a",
-        False,
-    ]
+def test_choices() -> None:
+    choices = Choices(bytes([7, 1, 0, 0]))
+    assert choices.below(4) == 3
+    assert choices.of("ab") == "b"
+    assert choices.of("ab") == "a"
+    assert not choices.flag()
+
+
+def test_choices_go_on_after_the_last_byte() -> None:
+    def more(data: bytes) -> list[int]:
+        choices = Choices(data)
+        return [choices.below(256) for _ in range(200)][len(data) :]
+
+    assert more(b"\1\2") == more(b"\1\2") != more(b"\1\3")
+    assert len({*more(b"\1\2")}) > 50
+    assert not any(more(b"\1\0")) and not any(more(b""))

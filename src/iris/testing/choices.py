@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -9,11 +10,12 @@ T = TypeVar("T")
 
 
 class Choices:
-    """Drawn bytes, used up one by one; after the last, and where one is 0, the choice is the
-    first alternative, which is to be the simplest.
+    """Drawn bytes, used up one by one; where one is 0 the choice is the first alternative, which is
+    to be the simplest.
 
     A step of a program is one draw of a few bytes, not one draw per choice: it is faster, and a
-    step that is left out, or that looks at fewer of its bytes, changes no other step.
+    step that is left out, or that looks at fewer of its bytes, changes no other step.  The few
+    steps that need more bytes get them from a hash of those drawn; or zeros, if the last is zero.
     """
 
     __slots__ = ("data", "position")
@@ -26,7 +28,10 @@ class Choices:
         """A number from 0 up to `count`, at most 256."""
         position = self.position
         self.position += 1
-        return self.data[position] % count if position < len(self.data) else 0
+        if position == len(self.data):
+            more = hashlib.blake2b(self.data).digest()
+            self.data += more if any(self.data[-1:]) else bytes(len(more))
+        return self.data[position] % count
 
     def of(self, alternatives: Sequence[T]) -> T:
         return alternatives[self.below(len(alternatives))]

@@ -46,8 +46,9 @@ __all__ = [
     "tile_makers",
 ]
 
-TILE_STEP, GRAPH_STEP, METAL_STEP = 72, 36, 32  # bytes that choose what a step does
-CONFIG_BYTES = 160
+STEP_BYTES = 16  # that choose what a step does, in all but a few
+CONFIG_BYTES = 48  # that choose what a program is like
+SWARM_BYTES = 32  # that choose which ops it does without
 # Of 256, how many kinds of ops a program does without.
 BANNED = (0, 128, 0, 128, 0, 192)
 GENERIC = ("canonicalize", "cse", "dce", "fold", "licm")
@@ -133,7 +134,7 @@ def tile(
     """
     chosen = [cls for cls in _known_ops(make_tile) if masked or cls not in _MASKED]
     draft = partial(TileDraft, fast_math=fast_math, rounding=rounding, masked=masked)
-    return _programs(draft, chosen, ops, max_ops, dtypes, TILE_STEP)
+    return _programs(draft, chosen, ops, max_ops, dtypes)
 
 
 def graph(
@@ -153,7 +154,7 @@ def graph(
     `portable`: such as all GPUs run, which add to no elements of 64 bits in memory.
     """
     draft = partial(GraphDraft, fast_math=fast_math, rounding=rounding, portable=portable)
-    return _programs(draft, _known_ops(make_graph), ops, max_ops, dtypes, GRAPH_STEP)
+    return _programs(draft, _known_ops(make_graph), ops, max_ops, dtypes)
 
 
 def metal(
@@ -181,7 +182,7 @@ def metal(
     if portable:
         known = [cls for cls in known if cls not in scalar.TRANSCENDENTAL]
     draft = partial(MetalDraft, divergent=divergent, portable=portable)
-    return _programs(draft, known, ops, max_ops, dtypes, METAL_STEP)
+    return _programs(draft, known, ops, max_ops, dtypes)
 
 
 def _programs(
@@ -190,12 +191,10 @@ def _programs(
     ops: Collection[type[Op]] | None,
     max_ops: int,
     dtypes: Collection[DType | str] | None,
-    size: int,
 ) -> st.SearchStrategy[Program]:
     """Programs that a draft makes of random steps.
 
-    `known` lists the ops that the level has; `ops` picks some of them.  A step takes at most
-    `size` random bytes.
+    `known` lists the ops that the level has; `ops` picks some of them.
     """
     wanted = elementwise.ALL if dtypes is None else tuple([DType(str(d)) for d in dtypes])
     unknown = [cls.name for cls in ops or () if cls not in known]
@@ -209,7 +208,7 @@ def _programs(
 
     def build(drawn: tuple[list[bytes], bytes]) -> Program:
         steps, config = drawn
-        stand_ins = _stand_ins(chosen, config[CONFIG_BYTES:])
+        stand_ins = _stand_ins(chosen, Choices(config[CONFIG_BYTES:]))
         made: list[Step] = []
         for data in steps:
             cls = alternatives[int.from_bytes(data[:2], "big") % len(alternatives)]
@@ -218,11 +217,11 @@ def _programs(
 
     # One draw for a step: several take longer than building the program.  Each step is unique,
     # whatever it is: so hypothesis does not try five variants of a program, with a step copied over
-    # another, for each new one.  New ones find more.
+    # another, for each new one.  New ones find more.  Two draws for the rest would be copied, too.
     steps = st.lists(
-        _bytes(size), min_size=max_ops, max_size=max_ops, unique_by=lambda step: object()
+        _bytes(STEP_BYTES), min_size=max_ops, max_size=max_ops, unique_by=lambda step: object()
     )
-    return st.tuples(steps, _bytes(CONFIG_BYTES + 1 + len(chosen))).map(build)
+    return st.tuples(steps, _bytes(CONFIG_BYTES + SWARM_BYTES)).map(build)
 
 
 def pipelines(
@@ -257,12 +256,11 @@ def _applies(cls: type[Op], dtypes: Collection[DType]) -> bool:
     return all(there.intersection(some) for some in accepted if some)
 
 
-def _stand_ins(ops: Sequence[type[Op]], banned: bytes) -> dict[type[Op], type[Op]]:
+def _stand_ins(ops: Sequence[type[Op]], choices: Choices) -> dict[type[Op], type[Op]]:
     """For each op itself or, if it is banned, the next that is not: a program of few kinds of ops
-    gets deeper into what these do.  The first byte says how many are banned, and each other byte
-    whether an op is."""
-    share = BANNED[banned[0] % len(BANNED)]
-    allowed = [cls for cls, byte in zip(ops, banned[1:], strict=True) if byte >= share]
+    gets deeper into what these do."""
+    share = choices.of(BANNED)
+    allowed = [cls for cls in ops if choices.below(256) >= share]
     allowed = allowed or list(ops)
     stand_in = allowed[0]
     found = {}
