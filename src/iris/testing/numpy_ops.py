@@ -66,6 +66,13 @@ def _elementwise(*ufuncs: tuple[type[Op], Callable[..., Array]]) -> None:
         numpy_function(cls)(lambda op, *operands, function=function: function(*operands))
 
 
+def _power(x: Array, y: Array) -> Array:
+    """`np.power`, given the exponents as an array of one axis: for a single exponent of 0.5 NumPy
+    takes the square root, which is no power of -0.0 and -inf."""
+    x, y = np.broadcast_arrays(x, y)
+    return np.power(x.reshape(-1), y.flatten()).reshape(x.shape)
+
+
 def _greater(x: Array, y: Array, ufunc: np.ufunc = np.maximum) -> Array:
     """The greater one; of two zeros, +0 if one is, which their sum is, too."""
     return np.where((x == 0) & (y == 0), x + y if x.dtype.kind == "f" else x, ufunc(x, y))
@@ -100,7 +107,7 @@ _elementwise(
     (math.Div, np.divide),
     (math.FloorDiv, np.floor_divide),
     (math.Mod, np.mod),
-    (math.Pow, np.power),
+    (math.Pow, _power),
     (math.Maximum, _greater),
     (math.Minimum, _less),
     (math.MaxNum, lambda x, y: _greater(x, y, np.fmax)),
