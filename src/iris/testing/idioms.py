@@ -212,12 +212,13 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
     zero = draft.constant(0, i32)
     result = Tile((rows, columns), f32 if dtype.is_float else i32)
     style = choices.of((0, 1, 2))
-    is_kept = count > 0 and choices.flag(4)
-    is_written = not is_kept and choices.flag()
+    kept = choices.of((None, None, None, a, b)) if count > 0 else None
+    is_written = kept is not a and choices.flag()
     turned = None
     if choices.flag(4):
         turned = Factor(draft, dtype, columns * draft.programs, depth, choices)
-    kept = a.load(row, zero, (rows, depth), choices) if is_kept else None
+    left = a.load(row, zero, (rows, depth), choices) if kept is a else None
+    right = b.load(zero, zero, (depth, columns), choices) if kept is b else None
     initial = [draft.constant(0, result)]
     if style == 2:
         initial += [a.offset(row, zero, (rows, depth)), b.offset(zero, zero, (depth, columns))]
@@ -225,17 +226,21 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
         k = made.start
         total, *offsets = made.carried
         if style == 1:
-            x = kept or a.load_tile(row, k, (rows, depth), choices)
-            y = b.load_tile(k, zero, (depth, columns), choices)
+            x = left or a.load_tile(row, k, (rows, depth), choices)
+            y = right or b.load_tile(k, zero, (depth, columns), choices)
         else:
             x_at, y_at = offsets or (None, None)
             fits = count % depth == 0
-            x = kept or a.load(row, k, (rows, depth), choices, x_at, (True, fits))
+            x = left or a.load(row, k, (rows, depth), choices, x_at, (True, fits))
             there = fits or is_longer, columns <= b.width
-            y = b.load(k, zero, (depth, columns), choices, y_at, there)
+            y = right or b.load(k, zero, (depth, columns), choices, y_at, there)
         if is_written:
             following = draft.put(math.Add(k, draft.constant(depth, i32)))
-            a.store(row, following, x, choices)
+            # What is stored elsewhere, too, is not loaded an iteration ahead.
+            stored = (
+                x if choices.flag(3) else draft.constant(choices.of((3, -2)), element_type(x.type))
+            )
+            a.store(row, following, stored, choices)
         for _ in range(choices.of((0, 0, 0, 1, 2))):
             draft.step()
         if turned is not None:  # for which the tile may need to be laid out otherwise

@@ -28,6 +28,7 @@ from iris.testing.scripts import Script, conforms
 from iris.testing.simdgroups import SEEDS, interleaves, orders
 from iris.testing.sources import Kernel, kernels
 from iris.testing.texts import runs_alike
+from iris.testing.values import schedules
 from iris.tools.replay import Program
 
 SIMDGROUPS = (1, 4, 2, 8)
@@ -105,23 +106,23 @@ def _orderly() -> st.SearchStrategy[Program]:
     return programs.metal(divergent=False)
 
 
-def _lowered() -> st.SearchStrategy[tuple[Program, int, int]]:
-    """A program, for how many simdgroups it is lowered, and in which order they go."""
-    return st.tuples(_masked(), st.sampled_from(SIMDGROUPS), st.integers(0, 3))
+def _lowered() -> st.SearchStrategy[tuple[Program, Pipeline, int]]:
+    """A program, how it is lowered, and in which order its simdgroups go."""
+    return st.tuples(_masked(), schedules(), st.integers(0, 3))
 
 
-def _products() -> st.SearchStrategy[tuple[Program, int, int]]:
+def _products() -> st.SearchStrategy[tuple[Program, int]]:
     drawn = programs.tile(ops=[tile.Dot, tile.Store], max_ops=6, dtypes=["f32", "f16"])
-    return st.tuples(drawn, st.sampled_from(SIMDGROUPS), st.just(0))
+    return st.tuples(drawn, st.sampled_from(SIMDGROUPS))
 
 
-def _agree(drawn: Sequence[tuple[Program, int, int]], seconds: float) -> None:
-    for program, count, order in drawn:
-        agree(program, simdgroups=[count], interleavings=[order], seconds=seconds)
+def _agree(drawn: Sequence[tuple[Program, Pipeline, int]], seconds: float) -> None:
+    for program, schedule, order in drawn:
+        agree(program, pipeline=schedule, simdgroups=[0], interleavings=[order], seconds=seconds)
 
 
-def _fit(drawn: Sequence[tuple[Program, int, int]], seconds: float) -> None:
-    for program, count, _ in drawn:
+def _fit(drawn: Sequence[tuple[Program, int]], seconds: float) -> None:
+    for program, count in drawn:
         fits(program, simdgroups=[count], seconds=seconds)
 
 
