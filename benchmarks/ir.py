@@ -15,8 +15,8 @@ from iris.ir.control import For, Func, Return, Yield
 from iris.ir.math import Add, Compare, Constant, Mul, Predicate, Select
 from iris.ir.tile import Load, Store
 from iris.ir.types import Ptr, f32, i32
-from iris.passes.cse import CommonSubexpressionElimination
-from iris.passes.dce import DeadCodeElimination
+from iris.passes.generic.cse import CommonSubexpressionElimination
+from iris.passes.generic.dce import DeadCodeElimination
 
 OPS = 1000
 BARS = {"build": 3, "clone": 3, "print": 5, "parse": 20, "verify": 3, "cse,dce": 8}

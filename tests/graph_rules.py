@@ -13,7 +13,7 @@ from iris.ir.literal import encode
 from iris.ir.math import element_type
 from iris.ir.rewriter import Rules
 from iris.passes import Pass
-from iris.passes.dce import DeadCodeElimination
+from iris.passes.generic.dce import DeadCodeElimination
 from iris.testing import preserves
 from iris.testing.draft import odd_numbers
 from iris.tools.replay import ONE_PROGRAM, Array, Program

@@ -12,7 +12,7 @@ import numpy as np
 from iris.interp import tile as interp
 from iris.ir import Module, parse, verify
 from iris.ir.control import Func
-from iris.passes.follow_masks import FollowMasks
+from iris.passes.tile.follow_masks import FollowMasks
 
 Value = tuple[str, str, str]  # name, axes ("", "r", "c", "rc", ...), dtype
 SIZES = {"r": 4, "c": 8}

@@ -65,7 +65,10 @@ def bug(place: str, before: str, after: str = "pass") -> Bug:
     ("wrong", "message"),
     [
         (bug("_Available.nowhere", "x"), "nothing is called _Available.nowhere"),
-        (bug("_Available._nested", "self.remember(written)"), r"\(passes/cse.py\) .* occurs 0"),
+        (
+            bug("_Available._nested", "self.remember(written)"),
+            r"generic/cse.py\) .* occurs 0",
+        ),
         (bug("_Available._nested", "self._forget(written)"), "occurs 2 times"),
         (bug("_Available._nested", "self._forget("), "was never closed"),
     ],

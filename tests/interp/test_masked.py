@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from iris.interp import bounds
 from iris.interp import tile as interp
-from iris.interp.bounds.frame import BoundedFrame
 from iris.interp.operands import Masked, with_axes
 from iris.ir import Module, math, parse, tile, verify
 from iris.ir.control import Func
 from iris.ir.core import Op
 from iris.passes import Pass
 from iris.passes import run as run_passes
-from iris.testing import preserves, programs
+from iris.testing import bounds, preserves, programs
+from iris.testing.bounds.frame import BoundedFrame
 from iris.testing.levels import Disagreement, agree
 from iris.tools.replay import Program
 from support import counts
@@ -344,7 +343,7 @@ def test_an_oracle_blames_the_pass_that_forgets_masks(monkeypatch: pytest.Monkey
     preserves("follow-masks", program)
     with pytest.raises(AssertionError, match=r"%Y\[0\] was -\d.* and is 0.0"):
         preserves(Forgetting(), program)
-    monkeypatch.setattr("iris.passes.follow_masks.identity", lambda kind, dtype: 0.0)
+    monkeypatch.setattr("iris.passes.tile.follow_masks.identity", lambda kind, dtype: 0.0)
     with pytest.raises(Disagreement, match=r"^follow-masks changed .* Y\[0\] is 0.0 where it must"):
         agree(program)
 

@@ -18,7 +18,7 @@ from iris.errors import DeviceError
 from iris.ir import tile
 from iris.ir.control import Func
 from iris.passes import run as run_passes
-from iris.passes.layouts.fragments import is_of_fragments
+from iris.passes.tile.layouts.fragments import is_of_fragments
 from iris.runtime import device
 from iris.runtime.devices import select
 from iris.testing import programs

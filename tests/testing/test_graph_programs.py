@@ -22,7 +22,8 @@ from iris.ir.graph import ScatterKind
 from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import Tensor
-from iris.passes import Pass, Pipeline, cse
+from iris.passes import Pass, Pipeline
+from iris.passes.generic import cse
 from iris.testing import all_preserve, pipelines, preserves, programs, roundtrips
 from iris.tools.cli import main
 from iris.tools.replay import Program

@@ -15,7 +15,7 @@ from iris.ir import math, tile
 from iris.ir.core import Module
 from iris.ir.types import DTYPES
 from iris.passes import Pass
-from iris.passes.layouts.fragments import is_of_fragments
+from iris.passes.tile.layouts.fragments import is_of_fragments
 from iris.testing import programs
 from iris.testing.levels import Agreement, Disagreement, agree, compare
 from iris.tools.replay import Program

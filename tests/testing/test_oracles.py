@@ -16,7 +16,8 @@ from iris.ir.control import For, If, Return, Yield
 from iris.ir.core import Value
 from iris.ir.math import element_type
 from iris.ir.types import DType
-from iris.passes import Pass, Pipeline, cse, licm
+from iris.passes import Pass, Pipeline
+from iris.passes.generic import cse, licm
 from iris.testing import all_preserve, pipelines, preserves, programs, roundtrips
 from iris.tools.cli import main
 from iris.tools.replay import Program

@@ -190,7 +190,7 @@ func tile @f(%X: ptr<f32>, %Y: ptr<f32>, %O: ptr<f32>, %k: i32) {
 def test_a_pass_that_takes_too_much_room(monkeypatch: pytest.MonkeyPatch) -> None:
     program = Program.parse(KEPT)
     fits(program)
-    monkeypatch.setattr("iris.passes.stage_dots._Staging._bytes", lambda *_: 0)
+    monkeypatch.setattr("iris.passes.tile.stage_dots._Staging._bytes", lambda *_: 0)
     with pytest.raises(AssertionError, match="stage-dots took more threadgroup memory"):
         fits(program, seconds=0)
 

@@ -33,16 +33,14 @@ BLOCKS = [For, math.Add, math.FloorDiv, math.Select, tile.Load, tile.Dot, tile.R
 # What is not called to lower and print tile programs at all.
 OTHERS = (
     "passes/__init__.py",
-    "passes/cost.py",
-    "passes/expand_scatter.py",
-    "passes/fuse.py",
-    "passes/graph_to_tile.py",
+    "passes/graph/expand_scatter.py",
+    "passes/graph/fuse.py",
+    "passes/graph/graph_to_tile.py",
     "passes/instruments.py",
     "passes/manager.py",
     "passes/pipeline.py",
-    "passes/sample.py",
-    "passes/simplify/",
-    "passes/tiling/",
+    "passes/graph/simplify/",
+    "passes/graph/tiling/",
 )
 WHEN_IMPORTED = "called when its module is imported"
 EXPANDED = "expand-math leaves none of it"
@@ -53,34 +51,32 @@ CANNOT = {
     "codegen.msl_table._both": WHEN_IMPORTED,
     "codegen.msl_table._precise": WHEN_IMPORTED,
     "codegen.writer.unsupported": "check-target refuses it before",
-    "passes.axis.along_each": WHEN_IMPORTED,
-    "passes.axis.divisibility": "shows what is known; passes ask axis by axis",
-    "passes.fold.reduce": "is of graphs",
-    "passes.lowering.combine._more_extreme": WHEN_IMPORTED,
-    "passes.lowering.lower._line_of": "is of programs with lines",
-    "passes.lowering.staging.unstage": "no pass makes tile.unstage",
-    "passes.ordering._orders": "is of programs that have barriers already",
-    "passes.uniform_conditions.run": "lowering does what the pass does",
+    "analysis.axis.along_each": WHEN_IMPORTED,
+    "analysis.axis.divisibility": "shows what is known; passes ask axis by axis",
+    "passes.generic.fold.reduce": "is of graphs",
+    "passes.tile.lowering.combine._more_extreme": WHEN_IMPORTED,
+    "passes.tile.lowering.lower._line_of": "is of programs with lines",
+    "passes.tile.lowering.staging.unstage": "no pass makes tile.unstage",
+    "analysis.ordering._orders": "is of programs that have barriers already",
+    "passes.metal.uniform_conditions.run": "lowering does what the pass does",
 }
 # What only some of thousands of programs get to, as `make campaign` draws them.
 RARE = {
     "codegen.ranges._literal",
     "codegen.registers._literal",
-    "passes.axis.negate",
-    "passes.check_resources._named",
-    "passes.check_resources._out_of",
-    "passes.follow_masks._bound_by",
-    "passes.follow_masks.assert_",
-    "passes.follow_masks.load_tile",
-    "passes.follow_masks.shift",
-    "passes.layouts.staged.swizzled",
-    "passes.lowering.staging._combined",
-    "passes.lowering.staging.address",
-    "passes.lowering.staging.images",
-    "passes.masks.either",
-    "passes.pipeline_loads.following",
-    "passes.registers.of_literal",
-    "passes.split_interior._relax_comparison",
+    "analysis.axis.negate",
+    "passes.tile.follow_masks._bound_by",
+    "passes.tile.follow_masks.assert_",
+    "passes.tile.follow_masks.load_tile",
+    "passes.tile.follow_masks.shift",
+    "passes.tile.layouts.staged.swizzled",
+    "passes.tile.lowering.staging._combined",
+    "passes.tile.lowering.staging.address",
+    "passes.tile.lowering.staging.images",
+    "passes.tile.masks.either",
+    "passes.tile.pipeline_loads.following",
+    "passes.metal.canonicalize_registers.of_literal",
+    "passes.tile.split_interior._relax_comparison",
 }
 
 
@@ -127,7 +123,7 @@ def forget() -> None:
     """Empties the caches of the compiler: what other tests have filled would not be called."""
     for found in gc.get_objects():
         if isinstance(found, functools._lru_cache_wrapper) and found.__module__.startswith(
-            ("iris.passes.", "iris.codegen.")
+            ("iris.analysis.", "iris.passes.", "iris.codegen.")
         ):
             found.cache_clear()
 
@@ -147,7 +143,7 @@ def test_every_function_is_called_for_some_program() -> None:
     for name in sorted(data.measured_files()):
         path = Path(name)
         module = path.relative_to(SOURCE).as_posix()
-        if not module.startswith(("passes/", "codegen/")) or module.startswith(OTHERS):
+        if not module.startswith(("analysis/", "passes/", "codegen/")) or module.startswith(OTHERS):
             continue
         reached = set(data.lines(name) or ())
         for function, lines in functions(path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from iris.passes import Pass, Pipeline
-from iris.passes.fold import Fold
+from iris.passes.generic.fold import Fold
 from iris.testing.report import modules_of
 
 PASS = """\

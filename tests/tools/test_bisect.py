@@ -110,7 +110,7 @@ func tile @f(%X: ptr<f32>) {{
 """
     options = ("--passes", "choose-simdgroups{count=4},stage-dots", "--seconds", "0")
     assert bisected(text, tmp_path, *options) == 0
-    monkeypatch.setattr("iris.passes.stage_dots._Staging._bytes", lambda *_: 0)
+    monkeypatch.setattr("iris.passes.tile.stage_dots._Staging._bytes", lambda *_: 0)
     assert bisected(text, tmp_path, *options) == 1
     assert "stage-dots took more threadgroup memory" in capsys.readouterr().out
 

@@ -17,16 +17,16 @@ from iris.compiler.compilation import (
 )
 from iris.compiler.graph_program import argument_spec, placed
 from iris.compiler.kernels import GraphKernel, in_less_room
+from iris.cost.sample import Sizes
 from iris.errors import ArgumentError
 from iris.frontend.tracing import error_here
 from iris.ir.core import Level, Module, Value
 from iris.ir.math import element_type
 from iris.ir.text.printer import to_text
-from iris.passes.graph_to_tile import ROOM
-from iris.passes.sample import Sizes
-from iris.passes.tiling.cost import Cost, cost_of
-from iris.passes.tiling.fusion import Boundary, Fusion
-from iris.passes.tiling.program import cut_up
+from iris.passes.graph.graph_to_tile import ROOM
+from iris.passes.graph.tiling.cost import Cost, cost_of
+from iris.passes.graph.tiling.fusion import Boundary, Fusion
+from iris.passes.graph.tiling.program import cut_up
 from iris.runtime.buffer import Buffer, empty
 from iris.runtime.device import Array, Device
 from iris.runtime.devices import select

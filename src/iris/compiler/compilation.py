@@ -15,14 +15,14 @@ from iris.ir.control import Func
 from iris.ir.text.diff import diff
 from iris.passes import Instrument, Pipeline, run
 from iris.passes.instruments import Check, Dump, Snapshots, write_dump
-from iris.passes.layouts import ChooseSimdgroups
-from iris.passes.lowering import LowerToMetal
 from iris.passes.pipeline import Pass
-from iris.target import AppleGPU
+from iris.passes.tile.layouts import ChooseSimdgroups
+from iris.passes.tile.lowering import LowerToMetal
+from iris.targets.apple import AppleGPU
 
 if TYPE_CHECKING:
-    from iris.passes.cost import Estimate
-    from iris.passes.sample import Sizes
+    from iris.cost.estimate import Estimate
+    from iris.cost.sample import Sizes
 
 # Masks are followed first: until then a masked element has no value.
 TILE_PIPELINE = Pipeline.parse(
@@ -157,7 +157,7 @@ class Compilation:
     @cached_property
     def estimate(self) -> Estimate:
         """What the kernel costs on each generation of GPUs, for what it was lowered for."""
-        from iris.passes.cost import estimate  # opened when first used
+        from iris.cost.estimate import estimate  # opened when first used
 
         return estimate(entry_of(self.stages[-1].module), self._sizes)
 

@@ -17,6 +17,7 @@ from iris import knobs
 from iris.compiler.arguments import Call, call, check_written, place
 from iris.compiler.check import check_stages
 from iris.compiler.compilation import Compilation, Options, dumps, entry_of, optimize
+from iris.cost.sample import Sizes
 from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.decorated import Decorated
 from iris.frontend.function import TileFunction
@@ -26,11 +27,10 @@ from iris.ir.core import Level, Module, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.tile import Extent
 from iris.ir.types import i32, i64
-from iris.passes.sample import Sizes
 from iris.runtime.device import ArrayArgument, Device, Grid, Program
 from iris.runtime.devices import select
 from iris.runtime.recent import Recent
-from iris.target import AppleGPU
+from iris.targets.apple import AppleGPU
 
 GridLike: TypeAlias = "int | Sequence[int] | Callable[[dict[str, Any]], int | Sequence[int]]"
 

@@ -12,7 +12,7 @@ from iris.errors import OutOfResources, PassError
 from iris.ir import graph
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Value
-from iris.passes.graph_to_tile import ROOM, GraphToTile
+from iris.passes.graph.graph_to_tile import ROOM, GraphToTile
 from iris.passes.pipeline import Pipeline
 from iris.runtime.device import Device, Grid, Program
 

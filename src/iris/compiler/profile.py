@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from iris.compiler.compilation import TILE_PIPELINE, Options, entry_of
+from iris.cost.sample import Sizes
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
 from iris.passes import run
-from iris.passes.sample import Sizes
 from iris.runtime.device import ArrayArgument, Device, Timing
 from iris.runtime.devices import select
-from iris.target import ON_CPU
+from iris.targets.apple import ON_CPU
 
 _MMA_FLOPS = 2 * 8**3
 
@@ -140,7 +140,7 @@ def _work(entry: Func, sizes: Sizes) -> tuple[int, int]:
         # It runs already, whatever Metal promises.
         lowering = Options().pipeline(Level.METAL, ON_CPU).after(len(TILE_PIPELINE))
         entry = entry_of(run(Module([entry.clone({})]), lowering))
-    from iris.passes.cost import count  # opened when first used
+    from iris.cost.estimate import count  # opened when first used
 
     counts = count(entry, sizes)
     flops = counts.flops + counts.mmas * _MMA_FLOPS

@@ -1,31 +1,7 @@
-"""Passes: one a module.  Importing this room registers all of them by name."""
+"""Passes: one a module, in a room for each level of IR.  Importing this registers all of them by
+name."""
 
-from iris.passes import (
-    allocate_threadgroup,
-    canonicalize,
-    check_resources,
-    check_target,
-    cse,
-    dce,
-    expand_math,
-    expand_scatter,
-    fold,
-    follow_masks,
-    fuse,
-    fuse_register_loops,
-    graph_to_tile,
-    insert_barriers,
-    layouts,
-    licm,
-    lowering,
-    pipeline_loads,
-    recover_blocks,
-    registers,
-    simplify,
-    split_interior,
-    stage_dots,
-    uniform_conditions,
-)
+from iris.passes import generic, graph, metal, tile
 from iris.passes.manager import Instrument, run
 from iris.passes.pipeline import PASSES, Pass, Pipeline
 
@@ -34,29 +10,9 @@ __all__ = [
     "Instrument",
     "Pass",
     "Pipeline",
-    "allocate_threadgroup",
-    "canonicalize",
-    "check_resources",
-    "check_target",
-    "cse",
-    "dce",
-    "expand_math",
-    "expand_scatter",
-    "fold",
-    "follow_masks",
-    "fuse",
-    "fuse_register_loops",
-    "graph_to_tile",
-    "insert_barriers",
-    "layouts",
-    "licm",
-    "lowering",
-    "pipeline_loads",
-    "recover_blocks",
-    "registers",
+    "generic",
+    "graph",
+    "metal",
     "run",
-    "simplify",
-    "split_interior",
-    "stage_dots",
-    "uniform_conditions",
+    "tile",
 ]

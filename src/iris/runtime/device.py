@@ -23,7 +23,7 @@ from iris.ir.control import Func
 from iris.ir.core import Level
 from iris.ir.scalar import storage
 from iris.ir.types import DType, bf16
-from iris.target import AppleGPU
+from iris.targets.apple import AppleGPU
 
 if TYPE_CHECKING:
     from iris.codegen.language import Language

@@ -24,7 +24,7 @@ from iris.runtime.device import (
     stored,
 )
 from iris.runtime.failure import Failure
-from iris.target import ON_CPU
+from iris.targets.apple import ON_CPU
 
 if TYPE_CHECKING:
     from iris.codegen.source import Source

@@ -18,7 +18,7 @@ from iris.runtime.memory import Memory
 from iris.runtime.metal import Metal, data_maker, device_maker
 from iris.runtime.objc import Pointer, Runtime, UInteger
 from iris.softmetal import build
-from iris.target import ON_CPU
+from iris.targets.apple import ON_CPU
 
 if TYPE_CHECKING:
     from iris.codegen.source import Source

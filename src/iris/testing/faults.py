@@ -18,8 +18,8 @@ from typing import Any
 from iris.ir import Level, Module, verify
 from iris.ir.core import Region, Value
 from iris.passes import Pass, Pipeline
-from iris.passes.insert_barriers import InsertBarriers
 from iris.passes.manager import check_level
+from iris.passes.metal.insert_barriers import InsertBarriers
 from iris.testing.limit import TimeLimitError, limited
 from iris.testing.reduce import SECONDS, reduce
 from iris.tools.replay import Program

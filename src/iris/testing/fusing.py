@@ -11,11 +11,11 @@ from iris.compiler.graph_program import GraphProgram
 from iris.interp.memory import memory_dtype
 from iris.ir import Level
 from iris.passes import Pipeline
-from iris.passes.graph_to_tile import GraphToTile
+from iris.passes.graph.graph_to_tile import GraphToTile
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Device
 from iris.runtime.devices import select
-from iris.target import EXPANSION_ULPS, Accuracy
+from iris.targets.apple import EXPANSION_ULPS, Accuracy
 from iris.testing.faults import Judge, Wrong, doing
 from iris.testing.numpy_graphs import Expected
 from iris.testing.reduce import SECONDS

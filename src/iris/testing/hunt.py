@@ -27,7 +27,7 @@ from iris.tools.replay import Program
 
 WATCHED = 10  # of so many calls, one is watched: that makes it slower
 ROOT = Path(iris.__file__).parent
-COVERED = tuple(str(ROOT / room) for room in ("passes", "codegen"))
+COVERED = tuple(str(ROOT / room) for room in ("analysis", "passes", "codegen"))
 
 
 class Find(NamedTuple):

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.compiler.compilation import METAL_PIPELINE
-from iris.interp import bounds, metal
+from iris.interp import metal
 from iris.interp.frame import Grid
 from iris.ir import Level
 from iris.ir.control import Func
@@ -27,8 +27,9 @@ from iris.ir.literal import text
 from iris.ir.scalar import from_bits, to_bits
 from iris.ir.types import DType, Ptr, bf16
 from iris.passes import Pipeline
-from iris.passes.check_resources import CheckResources
-from iris.passes.layouts import ChooseSimdgroups
+from iris.passes.metal.check_resources import CheckResources
+from iris.passes.tile.layouts import ChooseSimdgroups
+from iris.testing import bounds
 from iris.testing.elements import around
 from iris.testing.faults import Judge, doing, is_unordered, stage_options
 from iris.testing.reduce import SECONDS

@@ -16,10 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from iris.interp.bounds.arithmetic import worst
-from iris.interp.bounds.combine import combined, multiplied, place
-from iris.interp.bounds.frame import origin, propagation
-from iris.interp.bounds.interval import EXACT, rounded
 from iris.interp.memory import memory_dtype
 from iris.ir import graph, math, verify
 from iris.ir.core import Facet, Op, Region, Value
@@ -29,7 +25,11 @@ from iris.ir.scalar import from_bits, to_bits
 from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, bf16
 from iris.passes import Pass, Pipeline
-from iris.target import Accuracy
+from iris.targets.apple import Accuracy
+from iris.testing.bounds.arithmetic import worst
+from iris.testing.bounds.combine import combined, multiplied, place
+from iris.testing.bounds.frame import origin, propagation
+from iris.testing.bounds.interval import EXACT, rounded
 from iris.testing.faults import Judge, doing
 from iris.testing.levels import compare
 from iris.testing.numpy_ops import evaluate, grouped_filters, unrounded, windows

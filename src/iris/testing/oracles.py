@@ -33,7 +33,7 @@ def preserves(
     found in some `seconds`, and how to run that.
 
     With `rounding`, a pass of tile programs may round otherwise where a GPU may, too, and arrays
-    must end within the bounds of `iris.interp.bounds`: reductions, scans and dots take any order,
+    must end within the bounds of `iris.testing.bounds`: reductions, scans and dots take any order,
     functions such as `exp` are as exact as Metal's, and with `fast_math` every sum and product
     takes any order.
     """

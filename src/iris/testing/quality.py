@@ -13,18 +13,18 @@ from functools import partial
 from math import inf
 from typing import Any, TypeAlias
 
+from iris.analysis.axis import Axes, order, vector
+from iris.analysis.registers import Pressure
+from iris.cost.estimate import estimate
+from iris.cost.sample import Sizes
 from iris.errors import LanguageError, OutOfResources
 from iris.ir import Module, tile, verify
 from iris.ir.core import Op, Value
 from iris.ir.types import Staged, Tile
 from iris.passes import Pass, Pipeline
 from iris.passes import run as run_passes
-from iris.passes.axis import Axes, order, vector
-from iris.passes.check_resources import Pressure
-from iris.passes.cost import estimate
-from iris.passes.pipeline_loads import PipelineLoads
-from iris.passes.sample import Sizes
-from iris.target import AppleGPU
+from iris.passes.tile.pipeline_loads import PipelineLoads
+from iris.targets.apple import AppleGPU
 from iris.testing.faults import Judge, doing
 from iris.testing.levels import LOWERING, with_simdgroups
 from iris.testing.oracles import pipeline_of

@@ -31,9 +31,9 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 import iris
-from iris.interp.bounds.arithmetic import worst
-from iris.interp.bounds.combine import combined
 from iris.ir.types import f32
+from iris.testing.bounds.arithmetic import worst
+from iris.testing.bounds.combine import combined
 from iris.testing.choices import Choices
 
 Array = npt.NDArray[Any]

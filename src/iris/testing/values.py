@@ -15,9 +15,9 @@ from iris.ir.layout.cute import Layout
 from iris.ir.layout.linear import LinearLayout
 from iris.ir.types import DTYPES, DType, Ptr, Registers, Staged, Tensor, Threadgroup, Tile, Type
 from iris.passes import Pass, Pipeline
-from iris.passes.allocate_threadgroup import AllocateThreadgroup
-from iris.passes.layouts import ChooseSimdgroups
-from iris.passes.pipeline_loads import PipelineLoads
+from iris.passes.metal.allocate_threadgroup import AllocateThreadgroup
+from iris.passes.tile.layouts import ChooseSimdgroups
+from iris.passes.tile.pipeline_loads import PipelineLoads
 from iris.testing import layouts
 from iris.testing.choices import Choices
 from iris.testing.levels import LOWERING

@@ -24,12 +24,12 @@ from iris.compiler.compilation import (
     optimize,
 )
 from iris.compiler.kernels import kernels_of
+from iris.cost.estimate import estimate
 from iris.errors import SettingError
 from iris.ir import Level, Module, parse, verify
 from iris.ir.control import Func
 from iris.passes import Pipeline, run
-from iris.passes.cost import estimate
-from iris.passes.graph_to_tile import GraphToTile
+from iris.passes.graph.graph_to_tile import GraphToTile
 from iris.tools.opt import read, write
 
 

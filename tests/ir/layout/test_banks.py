@@ -13,7 +13,7 @@ from iris.errors import LayoutError
 from iris.ir.layout.banks import byte_addresses, conflicts, cycles
 from iris.ir.layout.cute import Layout
 from iris.ir.layout.swizzle import Swizzle, Swizzled
-from iris.target import AppleGPU
+from iris.targets.apple import AppleGPU
 
 APPLE = AppleGPU()
 LANE = np.arange(32)

@@ -9,8 +9,8 @@ import numpy as np
 from iris.ir.layout.banks import conflicts
 from iris.ir.layout.linear import APPLE_FRAGMENT, LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.layout.scratch import Scratch, row_major, scratch
-from iris.passes.layouts.shapes import coalesced
-from iris.target import AppleGPU
+from iris.passes.tile.layouts.shapes import coalesced
+from iris.targets.apple import AppleGPU
 from random_layouts import machine_layout, random_shape
 from support import counts
 

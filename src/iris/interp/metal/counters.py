@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.ir.layout import banks
-from iris.target import AppleGPU
+from iris.targets.apple import AppleGPU
 
 Array = npt.NDArray[Any]
 

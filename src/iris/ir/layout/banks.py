@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from iris.errors import LayoutError
 from iris.ir.layout.cute import Layout
 from iris.ir.layout.swizzle import Swizzled
-from iris.target import AppleGPU
+from iris.targets.apple import AppleGPU
 
 
 def cycles(addresses: NDArray[Any], width: int, target: AppleGPU) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from iris.ir.layout.linear import LANE, REGISTER, LinearLayout, Span
-from iris.target import AppleGPU
+from iris.targets.apple import AppleGPU
 
 WIDEST = 16  # bytes of one access
 

@@ -1,0 +1,1 @@
+"""What is true of IR: analyses, which change nothing."""

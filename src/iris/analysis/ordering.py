@@ -1,0 +1,406 @@
+"""Where barriers are needed: between accesses to memory that threads make in no order.
+
+Two accesses conflict if they may touch one byte, one of them writes, they are not atomics that may
+come in any order, and they may be of different threads.  That they are of one thread follows where
+one is a plain store, the other is at the same offset, computed from the same values in the same
+round of each loop, and every thread that makes the other makes the store: were their bytes those of
+another thread, the store would by itself be a race between the two.  As the rounds of a `foreach`
+run in any order, the same holds of two of them with as many rounds, for offsets that differ only in
+whose number they count; and accesses of different rounds are in no need of an order.  Nor do
+accesses conflict whose `windows` are apart, or which are to different ones of the memories that a
+loop carries in turns.
+
+A barrier goes before the second of two accesses, so that it orders as many pairs as can be, and
+stands in the innermost region that has both: before a loop or a branch rather than in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from iris.analysis.carried_memory import CarriedMemory, Part
+from iris.analysis.windows import Window, Windows
+from iris.ir import metal
+from iris.ir.control import For, Func, If, While
+from iris.ir.core import Facet, Op, Region, Value
+from iris.ir.effects import Access, Resource, effects_within, may_alias, writes
+from iris.ir.tile import AtomicKind
+from iris.ir.types import Ptr, Threadgroup
+from iris.ir.waiting import is_volatile
+
+# What barriers order: nothing, the memory of the threadgroup, all memory.
+NOTHING, SHARED, ALL = range(3)
+ATOMICS = metal.Atomic | metal.AtomicLoad | metal.CompareExchange
+ELEMENTS = metal.Load | metal.Store | ATOMICS  # what touches elements at an offset
+COMMUTING = {k for k in AtomicKind if k is not AtomicKind.EXCHANGE}
+
+
+def barriers(function: Func) -> dict[Op, metal.Scope]:
+    """The ops before which a barrier is missing, and of which scope."""
+    alone = function.simdgroups == 1
+    planner = _Planner(function)
+    planner.region(function.body)
+    shared = metal.Scope.SIMDGROUP if alone else metal.Scope.THREADGROUP
+    return {op: metal.Scope.DEVICE if n == ALL else shared for op, n in planner.planned.items()}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where each thread touches memory, as it was computed."""
+
+    address: tuple[object, ...]  # equal for those that compute the same from the same
+    mask: int | None
+    values: frozenset[Value]  # from what
+
+
+@dataclass(frozen=True, eq=False)
+class Touch:
+    """An access to memory."""
+
+    op: Op
+    memory: Value | Resource  # where it is first named, or a loop carries it
+    span: range | None  # of whose bytes, if it is a view of a part
+    writes: bool
+    atomic: bool
+    place: Place | None
+    seen: tuple[tuple[Op, bool], ...] = ()  # from a later turn of which loops, or from outside
+
+    @property
+    def part(self) -> Part:
+        return Part(self.memory, self.span)
+
+    @property
+    def strength(self) -> int:
+        """What a barrier must order, to order this."""
+        memory = self.memory
+        return SHARED if isinstance(memory, Value) and isinstance(memory.type, Threadgroup) else ALL
+
+
+@dataclass
+class Flow:
+    """What a piece of program means to what comes before and after it."""
+
+    first: list[Touch] = field(default_factory=list)  # reached from its start without a barrier
+    last: list[Touch] = field(default_factory=list)  # from which its end is reached without one
+    strength: int = NOTHING  # what every way through it orders
+
+
+def _of_one_thread(access: Touch, store: Touch) -> bool:
+    """Whether what an access touches is written by no thread but its own in a store."""
+    if access.place is None or store.place is None or not store.writes or store.atomic:
+        return False
+    return (
+        access.place.address == store.place.address
+        and store.place.mask in (None, access.place.mask)
+        and _is_within(access.op, _stand(store.op))
+    )
+
+
+def _is_atomic(op: Op) -> bool:
+    return isinstance(op, ATOMICS | metal.Fence) or is_volatile(op)
+
+
+def _arrays(touched: Iterable[Value | Resource]) -> list[Value]:
+    return [v for v in touched if isinstance(v, Value) and isinstance(v.type, Ptr)]
+
+
+def _in_any_order(a: Touch, b: Touch) -> bool:
+    """Whether two atomics come to the same in any order: what starts an exchange, which is checked
+    by that; an op of all threads with itself, in one turn of the loops around it; and those that
+    commute, if nobody asks for the old elements."""
+    if _is_checked(a.op) or _is_checked(b.op):
+        return True
+    if a.op is b.op and all(_repeats_alone(loop, a.op) for loop, _ in (*a.seen, *b.seen)):
+        return True
+    kinds = [op.kind for op in (a.op, b.op) if isinstance(op, metal.Atomic) and not op.result.users]
+    return len(kinds) == 2 and kinds[0] == kinds[1] and kinds[0] in COMMUTING
+
+
+def _is_checked(op: Op) -> bool:
+    """Whether an op loads what an exchange then expects, trying again until that is there."""
+    return isinstance(op, metal.AtomicLoad) and all(isinstance(u, While) for u in op.result.users)
+
+
+def _repeats_alone(loop: Op, op: Op) -> bool:
+    """Whether the turns of a loop are those of an op that belongs to it: of a `foreach`, or the
+    tries of an exchange."""
+    tries = isinstance(op, metal.CompareExchange) and op.parent_op is loop
+    return tries or isinstance(loop, metal.Foreach)
+
+
+def _stand(op: Op) -> Region | None:
+    """The region in which the op runs as often as the region does, but for `foreach`."""
+    region = op.parent
+    while region is not None and isinstance(region.owner, metal.Foreach):
+        region = region.owner.parent
+    return region
+
+
+def _is_within(op: Op, region: Region | None) -> bool:
+    here: Op | None = op
+    while here is not None and here.parent is not region:
+        here = here.parent_op
+    return here is not None
+
+
+class _Planner:
+    def __init__(self, function: Func):
+        self.planned: dict[Op, int] = {}  # before which op a barrier goes, and what it orders
+        self.alone = function.simdgroups == 1
+        self.numbers = _Numbers()
+        self.windows = Windows(function)
+        self.memories = CarriedMemory()
+        # The arrays that are written, and those that are touched by what is no atomic.
+        self.written = _arrays(writes(effects_within(function)))
+        plain = [op for op in function.walk() if not (op.touches_nothing or _is_atomic(op))]
+        self.plain = _arrays(effect.resource for op in plain for effect in op.effects())
+        self.flows: dict[Op, Flow | None] = {}  # what ops mean; None: nothing
+
+    def region(self, region: Region, entry: Iterable[Touch] = ()) -> Flow:
+        """Plan the barriers in a region, given the accesses that may come right before it."""
+        flow = Flow(last=list(entry))
+        latest: Op | None = None  # before which the latest barrier was planned,
+        behind: list[Touch] = []  # and the accesses before it that it does not order
+        for op in region:
+            if op not in self.flows:
+                self.flows[op] = self._find(op)
+            here = self.flows[op]
+            if here is None:
+                continue
+            if op in self.planned:
+                self._then(flow, Flow(strength=self.planned[op]))
+                latest, behind = op, flow.last
+            clash = self.clash(flow.last, here.first)
+            if clash and latest is not None and all(t in behind for t in clash):
+                self.planned[latest] = ALL  # rather than one barrier more
+                return self.region(region, entry)
+            if clash:
+                self.planned[op] = max(t.strength for t in clash)
+                self._then(flow, Flow(strength=self.planned[op]))
+                latest, behind = op, flow.last
+            self._then(flow, here)
+        return flow
+
+    def clash(self, earlier: Sequence[Touch], later: Sequence[Touch]) -> list[Touch]:
+        """The earlier accesses of which a later one is to be kept apart by a barrier."""
+        return [t for t in earlier if any(self.conflict(t, u) for u in later)]
+
+    def conflict(self, a: Touch, b: Touch) -> bool:
+        if not (a.writes or b.writes) or (a.atomic and b.atomic and _in_any_order(a, b)):
+            return False
+        if Resource.DEVICE in (a.memory, b.memory):
+            return self._is_shown(b if a.memory is Resource.DEVICE else a)
+        if self.memories.are_apart(a.part, b.part):
+            return False
+        if a.memory is not b.memory:
+            return True
+        if _of_one_thread(a, b) or _of_one_thread(b, a):
+            return False
+        one, other = self.window(a), self.window(b)
+        return one is None or other is None or not one.is_apart(other)
+
+    def _is_shown(self, touch: Touch) -> bool:
+        """Whether a fence, which is of one thread, is also for an access of another: one by which
+        programs give each other something."""
+        if touch.memory is Resource.DEVICE:
+            return False
+        others = self.plain if touch.atomic else self.written
+        return any(may_alias(touch.memory, other) for other in others)
+
+    def window(self, touch: Touch) -> Window | None:
+        """The part of its memory that an access touches, if that is known."""
+        op = touch.op
+        if not isinstance(op, ELEMENTS) or not self.memories.is_one(touch.memory):
+            return None
+        assert isinstance(op.base.type, Ptr | Threadgroup)
+        start = touch.span.start if touch.span is not None else 0
+        size = max(1, op.base.type.element.bits // 8)
+        window = self.windows.of(op.offset, start, size, _count(op))
+        for loop, outside in touch.seen:
+            if window is not None:
+                find = self.windows.outside if outside else self.windows.of_earlier_turn
+                window = find(window, loop)
+        return window
+
+    def _then(self, flow: Flow, here: Flow) -> None:
+        """Add to what a piece of program means the next piece."""
+        flow.first += passing(here.first, flow.strength)
+        flow.last = [*passing(flow.last, here.strength), *here.last]
+        flow.strength = max(flow.strength, here.strength)
+
+    def _find(self, op: Op) -> Flow | None:
+        if isinstance(op, metal.Barrier):
+            return Flow(strength=self._orders(op))
+        if op.regions:
+            flow: Flow = nested[type(op)](op, self)
+            return flow
+        if op.touches_nothing:
+            return None
+        touches = [*self._touches(op)]
+        return Flow(touches, touches) if touches else None
+
+    def _orders(self, op: metal.Barrier) -> int:
+        if op.scope is metal.Scope.DEVICE:
+            return ALL
+        return SHARED if self.alone or op.scope is metal.Scope.THREADGROUP else NOTHING
+
+    def loop(self, loop: Op, turn: Callable[[Iterable[Touch]], Flow]) -> Flow:
+        """Plan the barriers in a loop by planning those of one turn, and then those between one
+        turn and the next."""
+        flow = turn(())
+        last = flow.last
+        back = [u for t in last for u in self._later(t, loop)]
+        if self.clash(back, flow.first):
+            flow = turn(back)
+            last = [t for t in flow.last if t not in back]
+        first = [u for t in flow.first for u in self._outside(t, loop, t.place)]
+        last = [u for t in last for u in self._outside(t, loop, _still(t, loop))]
+        return Flow(first, last, flow.strength)
+
+    def _later(self, touch: Touch, loop: Op) -> Iterable[Touch]:
+        """An access as a later turn of a loop sees it."""
+        seen = (*touch.seen, (loop, False))
+        for memory in self.memories.later(touch.memory, loop):
+            yield replace(touch, memory=memory, place=_still(touch, loop), seen=seen)
+
+    def _outside(self, touch: Touch, loop: Op, place: Place | None) -> Iterable[Touch]:
+        """An access as what comes before or after a loop sees it, at a place."""
+        seen = (*touch.seen, (loop, True))
+        parts = self.memories.outside(touch.memory, loop)
+        if parts is None:
+            yield replace(touch, place=place, seen=seen)
+            return
+        for memory, whole in parts:
+            assert touch.span is not None and whole is not None
+            span = range(whole.start + touch.span.start, whole.start + touch.span.stop)
+            yield replace(touch, memory=memory, span=span, place=None, seen=seen)
+
+    def _touches(self, op: Op) -> Iterable[Touch]:
+        for access, resource in op.effects():
+            if resource in (Resource.REPORT, Resource.OTHERS):
+                continue
+            if not access & (Access.READ | Access.WRITE):
+                continue
+            part, place = Part(resource, None), None
+            if isinstance(resource, Value):
+                if isinstance(resource.type, Threadgroup):
+                    part = Part.of(resource)
+                if isinstance(op, metal.Load | metal.Store):
+                    place = self.numbers.place(op, (*part, resource.type))
+            memory, span = part
+            if not self.memories.is_one(memory):
+                span = None
+            is_written = Access.WRITE in access
+            yield Touch(op, memory, span, is_written, _is_atomic(op), place)
+
+
+def passing(touches: Iterable[Touch], strength: int) -> list[Touch]:
+    """The accesses that barriers of some strength do not order."""
+    return [t for t in touches if t.strength > strength]
+
+
+def _still(touch: Touch, loop: Op) -> Place | None:
+    """The place of an access as what comes after a turn of a loop sees it: what it was computed
+    from may have changed since, and a branch may have been taken then and not be now."""
+    return None if _turns(touch, loop) else touch.place
+
+
+def _turns(touch: Touch, loop: Op) -> bool:
+    if touch.place is None:
+        return False
+    if _stand(touch.op) not in loop.regions:
+        return True
+    owners = (v.home.owner for v in touch.place.values if v.home is not None)
+    return any(owner is not None and owner.is_inside(loop) for owner in owners)
+
+
+# What ops with regions mean.
+
+nested = Facet("ordering")
+
+
+@nested(If)
+def _if(op: If, planner: _Planner) -> Flow:
+    then, otherwise = map(planner.region, op.regions)
+    strength = min(then.strength, otherwise.strength)
+    return Flow(then.first + otherwise.first, then.last + otherwise.last, strength)
+
+
+@nested(metal.Foreach)
+def _foreach(op: metal.Foreach, planner: _Planner) -> Flow:
+    return planner.region(op.body)
+
+
+@nested(For)
+def _for(op: For, planner: _Planner) -> Flow:
+    flow = planner.loop(op, lambda entry: planner.region(op.body, entry))
+    if not op.surely_runs(op.body):
+        flow.strength = NOTHING
+    return flow
+
+
+@nested(While)
+def _while(op: While, planner: _Planner) -> Flow:
+    def turn(entry: Iterable[Touch]) -> Flow:
+        condition = planner.region(op.condition, entry)
+        body = planner.region(op.body, condition.last)
+        first = condition.first + passing(body.first, condition.strength)
+        return Flow(first, body.last, max(condition.strength, body.strength))
+
+    flow = planner.loop(op, turn)
+    condition = planner.region(op.condition)  # which comes last, too
+    last = condition.last + passing(flow.last, condition.strength)
+    return Flow(flow.first, last, condition.strength)
+
+
+def _count(op: Op) -> int:
+    """How many elements an access is of."""
+    if isinstance(op, metal.Load | metal.Store):
+        return metal.count_of((op.result if isinstance(op, metal.Load) else op.value).type)
+    return 1
+
+
+class _Numbers:
+    """Numbers values, such that those of one number are computed alike from the same values."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, tuple[int, frozenset[Value]]] = {}
+        self._numbers: dict[object, int] = {}
+
+    def place(self, op: metal.Load | metal.Store, base: tuple[object, ...]) -> Place:
+        offset, values = self.of(op.offset)
+        mask = None
+        if op.mask is not None:
+            mask, more = self.of(op.mask)
+            values |= more
+        if isinstance(base[0], Value):
+            values |= {base[0]}
+        return Place((*base, offset, _count(op)), mask, values)
+
+    def of(self, value: Value) -> tuple[int, frozenset[Value]]:
+        known = self._known.get(value)
+        if known is None:
+            known = self._known[value] = self._find(value)
+        return known
+
+    def _find(self, value: Value) -> tuple[int, frozenset[Value]]:
+        op = value.op
+        if op is None:
+            loop = value.region.owner if value.region is not None else None
+            if isinstance(loop, metal.Foreach):
+                return self._number((metal.Foreach, loop.count, _depth(loop))), frozenset()
+        elif not (op.effects() or op.regions or op.convergent):
+            parts = [self.of(v) for v in op.operands]
+            types: Sequence[object] = [v.type for v in op.results]
+            key = (type(op), op.attributes, value.index, *types, *[n for n, _ in parts])
+            return self._number(key), frozenset().union(*[values for _, values in parts])
+        return self._number(value), frozenset((value,))
+
+    def _number(self, key: object) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+def _depth(op: Op | None) -> int:
+    """How many `foreach` ops an op is, and is in."""
+    return 0 if op is None else isinstance(op, metal.Foreach) + _depth(op.parent_op)

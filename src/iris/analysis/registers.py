@@ -1,0 +1,100 @@
+"""How many registers a thread needs: an estimate, from which values are live at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from iris.ir import metal
+from iris.ir.control import Func
+from iris.ir.core import Op, Region, Value
+from iris.ir.math import Constant
+from iris.ir.types import ElementType
+
+
+def half_registers(value: Value) -> int:
+    """How many registers of 16 bits a value takes.  What is the same for all threads from the
+    start, and constants, are kept elsewhere."""
+    type_, region = value.type, value.region
+    if not isinstance(type_, ElementType) or isinstance(value.op, Constant):
+        return 0
+    if region is not None and region.owner is not None and region.owner.isolated:
+        return 0
+    return metal.count_of(type_) * max(1, type_.element.bits // 16)
+
+
+class Pressure:
+    """The most registers of 16 bits that are live at one point, and the values in them there; or
+    what else `size` says that a value takes."""
+
+    def __init__(self, function: Func, size: Callable[[Value], int] = half_registers):
+        self.size = size
+        self.live: set[Value] = set()
+        self.sizes: dict[Value, int] = {}
+        self.now = self.most = 0
+        self.peak: Sequence[Value] = ()
+        self._region(function.body)
+
+    def _region(self, region: Region) -> None:
+        """Walk a region from its end, after which `live` is needed, to its start."""
+        for op in reversed(region):
+            self._add(op.results)
+            if self.now > self.most:
+                self.most, self.peak = self.now, tuple(self.live)
+            if op.regions:
+                self._nested(op)
+            self._drop(op.results)
+            self._add(op.operands)
+        self._add(region.arguments)
+        if self.now > self.most:
+            self.most, self.peak = self.now, tuple(self.live)
+        self._drop(region.arguments)
+
+    def _nested(self, op: Op) -> None:
+        # A `foreach` fills its results part by part; other results are where the carried values
+        # have been.
+        if not isinstance(op, metal.Foreach):
+            self._drop(op.results)
+        if op.loops:
+            self._add(_from_outside(op))
+        after = self.live
+        needed = set(after)
+        for region in reversed(op.regions):
+            self.live = set(after)
+            self.now = sum(map(self._size, after))
+            if not op.forwards(region):
+                self._add(region.arguments)
+            self._region(region)
+            needed |= self.live
+        self.live = needed
+        self.now = sum(map(self._size, needed))
+
+    def _size(self, value: Value) -> int:
+        known = self.sizes.get(value)
+        if known is None:
+            known = self.sizes[value] = self.size(value)
+        return known
+
+    def _add(self, values: Iterable[Value]) -> None:
+        live = self.live
+        for value in values:
+            if value not in live:
+                live.add(value)
+                self.now += self._size(value)
+
+    def _drop(self, values: Iterable[Value]) -> None:
+        live = self.live
+        for value in values:
+            if value in live:
+                live.remove(value)
+                self.now -= self.sizes[value]
+
+
+def _from_outside(op: Op) -> Iterable[Value]:
+    """What the regions of an op use that is defined outside of it."""
+    inside: set[Value] = set()
+    used: dict[Value, None] = {}
+    for inner in op.walk():
+        inside.update(inner.results, *[r.arguments for r in inner.regions])
+        if inner is not op:
+            used.update(dict.fromkeys(inner.operands))
+    return [v for v in used if v not in inside]

@@ -1,0 +1,1 @@
+"""What IR costs on a GPU."""

@@ -1,0 +1,563 @@
+"""A cost model: what a kernel costs on each generation of GPUs, found without running it.
+
+What one program does is *counted*, op by op: each op class says in its `cost` rule what it adds.
+Loops multiply; what depends on integers, such as rounds of loops and lines of memory, is counted
+for one program in the middle of the grid (`sample`).  The counts are those that the interpreter of
+Metal IR makes when it runs such a program, apart from
+
+- conditions that no integer decides: both branches are counted, all threads taking them;
+- loops whose rounds are not known: one round;
+- offsets that are not known: each lane has a line of memory to itself, and no bank conflicts.
+
+An *estimate* gives, per program and chip, the cycles that each part of a core is busy, and how
+many programs a core holds at once.  A part that many share is the bottleneck: arithmetic (matrix
+products use the same hardware), threadgroup memory, shuffles, the caches, or the chip's memory.
+It is kept busy only while there are enough others to wait for: a program that meets at barriers
+does one thing after the other, and only other programs fill the gaps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import ceil, prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.cost.occupancy import simdgroups_per_core
+from iris.cost.resources import needs_of
+from iris.cost.sample import Sample, Sizes
+from iris.ir import control, math, metal
+from iris.ir.control import Func
+from iris.ir.core import Facet, Op, Region, Value
+from iris.ir.layout import banks
+from iris.ir.math import element_type
+from iris.ir.metal import SIMDGROUP_WIDTH, Scope, count_of
+from iris.ir.types import Ptr, Threadgroup
+from iris.targets.apple import CHIPS, AppleGPU, Chip
+
+Array = npt.NDArray[Any]
+
+#: What an op adds to the counts of a program: `rule(walk, op)`.
+cost = Facet("cost")
+
+
+@dataclass
+class Memory:
+    """Accesses to memory by simdgroups."""
+
+    loaded: int = 0  # bytes
+    stored: int = 0
+    instructions: int = 0
+    lines: int = 0  # of device memory, that each instruction touches, summed
+    cycles: int = 0  # of threadgroup memory, conflicts of banks included
+
+    @property
+    def bytes(self) -> int:
+        return self.loaded + self.stored
+
+
+@dataclass
+class Counts:
+    """What one program does.
+
+    Flops and functions are of floats, and of all threads; a fused multiply-add is two flops.
+    `work` has the elements that each part of the arithmetic hardware computes, `touched` the lines
+    of each array in device memory.  Matrix products, shuffles and barriers are as in the counters
+    of the interpreter.
+    """
+
+    flops: int = 0
+    functions: Counter[str] = field(default_factory=Counter)
+    integers: int = 0
+    mmas: int = 0
+    shuffles: int = 0
+    atomics: int = 0
+    barriers: Counter[str] = field(default_factory=Counter)
+    device: Memory = field(default_factory=Memory)
+    shared: Memory = field(default_factory=Memory)
+    work: Counter[str] = field(default_factory=Counter)
+    touched: Counter[str] = field(default_factory=Counter)
+    guesses: int = 0  # loops and offsets of which nothing is known
+
+
+def count(function: Func, sizes: Sizes = Sizes(), target: AppleGPU = AppleGPU()) -> Counts:  # noqa: B008
+    """What a program of a kernel in Metal IR does, for a launch."""
+    return _Walk(function, sizes, target).counts
+
+
+class _Walk:
+    """Goes through a program once: how often an op runs, and in which threads."""
+
+    def __init__(self, function: Func, sizes: Sizes, target: AppleGPU):
+        self.counts = Counts()
+        self.target = target
+        self.sample = Sample(function, sizes)
+        self.times = 1
+        self.fixed: set[Value] = set()  # integers that the Metal compiler knows
+        self.active = np.ones(self.sample.threads, np.bool_)
+        self.region(function.body)
+
+    def region(self, region: Region) -> None:
+        for op in region:
+            self.sample.compute(op)
+            rule: Callable[[_Walk, Op], None] = cost[type(op)]
+            rule(self, op)
+
+    @contextmanager
+    def repeated(self, times: int) -> Iterator[None]:
+        before, self.times = self.times, self.times * times
+        yield
+        self.times = before
+
+    @contextmanager
+    def only(self, active: Array) -> Iterator[None]:
+        before, self.active = self.active, self.active & active
+        yield
+        self.active = before
+
+    @property
+    def threads(self) -> int:
+        """How many threads run an op, each time that it runs counted."""
+        return self.times * int(self.active.sum())
+
+    @property
+    def simdgroups(self) -> int:
+        return self.times * int(self.active.reshape(-1, SIMDGROUP_WIDTH).any(axis=1).sum())
+
+    def condition(self, value: Value | None) -> Array:
+        """The threads in which a condition holds, or may."""
+        known = self.sample.of(value)
+        return np.ones(1, np.bool_) if known is None else known
+
+    def access(self, op: metal.Load | metal.Store, moved: Value) -> tuple[Memory, int]:
+        """Count an access to memory, but for its bytes; gives where these belong, and how many."""
+        memory = op.base.type
+        assert isinstance(memory, Ptr | Threadgroup)
+        is_shared = isinstance(memory, Threadgroup)
+        counted = self.counts.shared if is_shared else self.counts.device
+        size = max(1, memory.element.bits // 8)
+        width = count_of(moved.type) * size
+        with self.only(self.condition(op.mask)):
+            moved_bytes = self.threads * width
+            counted.instructions += self.simdgroups
+            busy = self._cycles if is_shared else self._lines
+            amount = self.times * busy(op.offset, size, width)
+        if is_shared:
+            counted.cycles += amount
+        else:
+            counted.lines += amount
+            self.counts.touched[op.base.name or ""] += amount
+        return counted, moved_bytes
+
+    def _addresses(self, offset: Value, size: int) -> Iterator[Array] | None:
+        """The first byte that each lane accesses, for each simdgroup with an access."""
+        known = self.sample.of(offset)
+        if known is None:
+            self.counts.guesses += 1
+            return None
+        first = np.broadcast_to(known.astype(np.int64) * size, self.active.shape)
+        pairs = zip(*[x.reshape(-1, SIMDGROUP_WIDTH) for x in (first, self.active)], strict=True)
+        return (row[active] for row, active in pairs if active.any())
+
+    def _lines(self, offset: Value, size: int, width: int) -> int:
+        addresses, line = self._addresses(offset, size), self.target.line_bytes
+        if addresses is None:
+            return int(self.active.sum())
+        touched = [np.append(a // line, (a + width - 1) // line) for a in addresses]
+        return sum(len(np.unique(lines)) for lines in touched)
+
+    def _cycles(self, offset: Value, size: int, width: int) -> int:
+        addresses = self._addresses(offset, size)
+        if addresses is None:
+            per_cycle = self.target.banks * self.target.bank_bytes
+            return -(-int(self.active.sum()) * width // per_cycle)
+        return sum(banks.cycles(a, width, self.target) for a in addresses)
+
+
+# The rules.  Arithmetic: which parts of the hardware a function of floats takes, by element, and
+# how many flops it is; `alu` does sums, products, comparisons.  What has no hardware of its own is
+# taken as the formula says.
+
+Work = dict[str, int]
+_FLOPS: dict[type[Op], tuple[int, Work]] = {
+    math.Add: (1, {"alu": 1}),
+    math.Sub: (1, {"alu": 1}),
+    math.Mul: (1, {"alu": 1}),
+    math.Div: (1, {"recip": 1, "alu": 1}),
+    math.MaxNum: (1, {"alu": 1}),
+    math.MinNum: (1, {"alu": 1}),
+    math.Maximum: (1, {"alu": 1}),
+    math.Minimum: (1, {"alu": 1}),
+    math.Fma: (2, {"alu": 1}),
+}
+_FUNCTIONS: dict[type[Op], Work] = {
+    math.Exp: {"exp2": 1, "alu": 1},  # exp2(x * log2(e))
+    math.Exp2: {"exp2": 1},
+    math.Log: {"exp2": 1, "alu": 1},  # log2(x) * log(2)
+    math.Log2: {"exp2": 1},
+    math.Sqrt: {"rsqrt": 1, "alu": 1},  # x * rsqrt(x)
+    math.Rsqrt: {"rsqrt": 1},
+    math.Sin: {"sin": 1},
+    math.Cos: {"sin": 1},
+    math.Tanh: {"exp2": 1, "recip": 1, "alu": 3},  # 1 - 2 / (1 + exp(2 * x))
+    math.Sigmoid: {"exp2": 1, "recip": 1, "alu": 2},  # 1 / (1 + exp(-x))
+    math.Erf: {"exp2": 1, "alu": 23},  # as `expand-math` makes it
+    math.Pow: {"exp2": 2, "alu": 1},  # exp2(log2(x) * y)
+}
+# Of floats and integers alike, and no flops.
+_SIMPLE = (
+    math.Neg,
+    math.Abs,
+    math.Not,
+    math.Floor,
+    math.Ceil,
+    math.Round,
+    math.And,
+    math.Or,
+    math.Xor,
+    math.Shl,
+    math.Shr,
+    math.Compare,
+    math.Select,
+    math.Cast,
+)
+# Nothing has to be done for these, or nothing that could be told from what uses them.
+_FREE = (
+    math.AssumeDivisible,
+    math.Bitcast,
+    metal.Lane,
+    metal.Simdgroup,
+    metal.ThreadgroupId,
+    metal.NumThreadgroups,
+    metal.Extent,
+    metal.Splat,
+    metal.Literal,
+    metal.Pattern,
+    metal.Take,
+    metal.Join,
+    metal.Slice,
+    metal.Alloc,
+    metal.View,
+    metal.Assert,
+    metal.Print,
+    control.Yield,
+    control.Return,
+)
+
+
+@cost(*_FREE)
+def free(walk: _Walk, op: Op) -> None:
+    pass
+
+
+@cost(math.Constant)
+def constant(walk: _Walk, op: math.Constant) -> None:
+    walk.fixed.add(op.result)
+
+
+@cost(*_SIMPLE)
+def simple(walk: _Walk, op: Op) -> None:
+    _compute(walk, op, {"alu": 1})
+
+
+@cost(*_FLOPS)
+def arithmetic(walk: _Walk, op: Op) -> None:
+    type_ = element_type(op.results[0].type)
+    flops, work = _FLOPS[type(op)]
+    if type_.element.is_float:
+        walk.counts.flops += flops * walk.threads * count_of(type_)
+        _compute(walk, op, work)
+    else:
+        _compute(walk, op, {"int_mul" if _multiplies(op) else "alu": 1})
+
+
+def _multiplies(op: Op) -> bool:
+    """Whether an op takes a product of integers, and no shift does."""
+    factors = [v.op.value for v in op.operands if isinstance(v.op, math.Constant)]
+    return isinstance(op, math.Mul) and not any(int(n).bit_count() == 1 for n in factors)
+
+
+@cost(*_FUNCTIONS)
+def function(walk: _Walk, op: Op) -> None:
+    walk.counts.functions[op.name] += walk.threads * count_of(op.results[0].type)
+    _compute(walk, op, _FUNCTIONS[type(op)])
+
+
+@cost(math.FloorDiv, math.Mod)
+def division(walk: _Walk, op: Op) -> None:
+    """A reciprocal, and products that correct it; there is no hardware for it."""
+    is_float = element_type(op.results[0].type).element.is_float
+    products = {"alu": 4} if is_float else {"int_mul": 2, "alu": 4}
+    _compute(walk, op, {"recip": 1, **products})
+
+
+def _compute(walk: _Walk, op: Op, work: Work) -> None:
+    type_ = element_type(op.operands[-1].type)  # of comparisons and casts, what they are of
+    elements = walk.threads * count_of(op.results[0].type)
+    if not type_.element.is_float:
+        if walk.fixed.issuperset(op.operands):
+            walk.fixed.update(op.results)
+            return
+        walk.counts.integers += elements
+    for part, amount in work.items():
+        walk.counts.work["wide" if type_.element.bits > 32 else part] += amount * elements
+
+
+@cost(metal.Load)
+def load(walk: _Walk, op: metal.Load) -> None:
+    counted, moved = walk.access(op, op.result)
+    counted.loaded += moved
+
+
+@cost(metal.Store)
+def store(walk: _Walk, op: metal.Store) -> None:
+    counted, moved = walk.access(op, op.value)
+    counted.stored += moved
+
+
+@cost(metal.AtomicLoad, metal.Atomic, metal.CompareExchange)
+def atomic(walk: _Walk, op: Op) -> None:
+    walk.counts.atomics += walk.threads
+
+
+@cost(metal.Barrier)
+def barrier(walk: _Walk, op: metal.Barrier) -> None:
+    times = walk.simdgroups if op.scope is Scope.SIMDGROUP else walk.times
+    walk.counts.barriers[op.scope.value] += times
+
+
+@cost(metal.Fence)
+def fence(walk: _Walk, op: metal.Fence) -> None:
+    """Nothing is published of what it takes."""
+
+
+@cost(metal.ShuffleXor, metal.Shuffle, metal.Broadcast)
+def shuffle(walk: _Walk, op: Op) -> None:
+    walk.counts.shuffles += walk.simdgroups * count_of(op.results[0].type)
+
+
+@cost(metal.Mma)
+def mma(walk: _Walk, op: metal.Mma) -> None:
+    products = count_of(op.a.type) // 2 * (count_of(op.b.type) // 2)
+    walk.counts.mmas += walk.simdgroups * products
+
+
+# Control flow.  Of a loop, the round in the middle is looked at.
+
+
+@cost(metal.Foreach)
+def foreach(walk: _Walk, op: metal.Foreach) -> None:
+    # It is unrolled, or its body is all that runs: what is made of the number alone is known.
+    walk.fixed.add(op.body.arguments[0])
+    walk.sample.set(op.body.arguments[0], np.array([op.count // 2]))
+    with walk.repeated(op.count):
+        walk.region(op.body)
+
+
+@cost(control.For)
+def for_(walk: _Walk, op: control.For) -> None:
+    bounds = [walk.sample.of(v) for v in op.operands[:3]]
+    index, *carried = op.body.arguments
+    rounds = 1
+    if all(x is not None for x in bounds) and (longest := _longest(bounds)) is not None:
+        rounds = len(longest)
+        walk.sample.set(index, np.array([longest[rounds // 2]]) if rounds else None)
+    else:
+        walk.counts.guesses += 1
+    _bind(walk, carried, op.initial)
+    if rounds:
+        with walk.repeated(rounds):
+            walk.region(op.body)
+
+
+def _longest(bounds: list[Array | None]) -> range | None:
+    """The rounds of the thread that has most; None where a step is zero."""
+    lower, upper, step = (x.reshape(-1) for x in bounds if x is not None)
+    ranges = np.broadcast(lower, upper, step)
+    if not step.all():
+        return None
+    return max((range(*map(int, each)) for each in ranges), key=len)
+
+
+@cost(control.While)
+def while_(walk: _Walk, op: control.While) -> None:
+    walk.counts.guesses += 1
+    for region in op.regions:
+        _bind(walk, region.arguments, op.initial)
+        walk.region(region)
+
+
+def _bind(walk: _Walk, arguments: list[Value], values: tuple[Value, ...]) -> None:
+    for argument, value in zip(arguments, values, strict=True):
+        walk.sample.set(argument, walk.sample.of(value))
+
+
+@cost(control.If)
+def if_(walk: _Walk, op: control.If) -> None:
+    known = walk.sample.of(op.condition)
+    for region, wanted in ((op.then, True), (op.otherwise, False)):
+        with walk.only(np.ones(1, np.bool_) if known is None else known == wanted):
+            if walk.active.any():
+                walk.region(region)
+    if known is not None and (known == known[0]).all():
+        taken = op.then if known[0] else op.otherwise
+        _bind(walk, list(op.results), taken.end.operands)
+
+
+# Estimates.
+
+GPU = AppleGPU()
+_SPENT = ("alu", "matrix", "shared", "shuffle", "L1", "L2")  # where a program spends cycles
+
+
+@dataclass(frozen=True)
+class OnChip:
+    """What a kernel costs on a chip."""
+
+    chip: Chip
+    simdgroups: int  # that a core holds at once
+    spent: dict[str, float]  # cycles of a core that a program spends, by where
+    cycles: float  # of a core, between two programs that end
+    milliseconds: float  # of a launch
+    bottleneck: str
+    peak: float  # the part of what the chip can compute
+    bandwidth: float  # the part of what its memory can move, of what has to be moved
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a kernel costs; `print` shows a line for each chip."""
+
+    symbol: str
+    sizes: Sizes
+    simdgroups: int
+    registers: int  # of 32 bits, of a thread
+    threadgroup_bytes: int
+    counts: Counts
+    chips: tuple[OnChip, ...]
+
+    def __str__(self) -> str:
+        head = (
+            f"@{self.symbol}: {self.sizes.programs} programs of {self.simdgroups} simdgroups, "
+            f"{self.registers} registers a thread, {self.threadgroup_bytes} bytes of threadgroup "
+            "memory"
+        )
+        columns = ("chip", "held", *_SPENT, "cycles", "bottleneck", "ms", "peak", "memory")
+        rows = [columns, *map(_row, self.chips)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
+        return "\n".join([head, _sentence(self.counts), *lines])
+
+
+def _row(on: OnChip) -> tuple[str, ...]:
+    return (
+        on.chip.name,
+        str(on.simdgroups),
+        *[f"{on.spent[what]:.0f}" for what in _SPENT],
+        f"{on.cycles:.0f}",
+        on.bottleneck,
+        f"{on.milliseconds:.4f}",
+        f"{on.peak:.0%}",
+        f"{on.bandwidth:.0%}",
+    )
+
+
+def _sentence(counts: Counts) -> str:
+    """What a program does, leaving out what it does not."""
+    parts = [
+        (counts.mmas, "matrix products"),
+        (counts.flops, "flops"),
+        *[(n, name) for name, n in counts.functions.items()],
+        (counts.integers, "integer operations"),
+        (counts.device.bytes, "bytes"),
+        (counts.device.lines, "lines"),
+        (counts.shared.bytes, "bytes shared"),
+        (counts.shuffles, "shuffles"),
+        (counts.atomics, "atomics"),
+        *[(n, f"{scope} barriers") for scope, n in counts.barriers.items()],
+        (counts.guesses, "guesses"),
+    ]
+    return "a program: " + ", ".join(f"{n} {what}" for n, what in parts if n)
+
+
+def estimate(function: Func, sizes: Sizes = Sizes(), target: AppleGPU = GPU) -> Estimate:  # noqa: B008
+    """What a kernel in Metal IR costs on each chip, for a launch."""
+    needs = needs_of(function, target)
+    simdgroups = max(1, function.simdgroups)
+    counts = count(function, sizes, target)
+    moved = _moved(function, counts, sizes, target)
+
+    def on(chip: Chip) -> OnChip:
+        registers = None if chip.dynamic_registers else needs.registers
+        held = simdgroups_per_core(needs.memory, simdgroups, registers, target, chip.core)
+        return _on_chip(chip, counts, sizes, simdgroups, held, moved)
+
+    chips = tuple(map(on, CHIPS))
+    return Estimate(
+        function.symbol, sizes, simdgroups, needs.registers, needs.memory, counts, chips
+    )
+
+
+def _moved(function: Func, counts: Counts, sizes: Sizes, target: AppleGPU) -> int:
+    """The bytes that a launch moves between memory and caches, if these keep what is used again:
+    of each array no more than it has."""
+    total = 0
+    for value in function.body.arguments:
+        touched = counts.touched[value.name or ""] * target.line_bytes * sizes.programs
+        shape = sizes.arguments.get(value.name or "")
+        if isinstance(value.type, Ptr) and isinstance(shape, tuple):
+            touched = min(touched, prod(shape) * max(1, value.type.element.bits // 8))
+        total += touched
+    return total
+
+
+def _on_chip(
+    chip: Chip, counts: Counts, sizes: Sizes, simdgroups: int, held: int, moved: int
+) -> OnChip:
+    core, line = chip.core, GPU.line_bytes
+    each = ceil(sizes.programs / chip.cores)  # programs that a core runs, one after the other
+    # Simdgroups; a launch of no programs takes no time, but each would be on a core.
+    together = min(held, max(each, 1) * simdgroups)
+    spent = {
+        "alu": sum(n / core.rates[part] for part, n in counts.work.items()),
+        "matrix": counts.mmas * core.mma_cycles / core.schedulers,
+        "shared": float(counts.shared.cycles),
+        "shuffle": counts.shuffles * SIMDGROUP_WIDTH * 4 / core.shuffle_bytes,
+        "L1": counts.device.bytes / core.l1_bytes,
+        "L2": counts.device.lines * line / core.l2_bytes,
+    }
+    busy = min(1, together / core.saturating_simdgroups), min(1, together / core.schedulers)
+    bounds = {
+        "arithmetic": spent["alu"] / busy[0] + spent["matrix"] / busy[1],
+        "shared": spent["shared"],
+        "shuffle": spent["shuffle"],
+        "L1": spent["L1"],
+        "L2": spent["L2"],
+        # Those that meet at a barrier do one thing after the other.
+        "waiting": sum(spent.values())
+        / (together / simdgroups if counts.barriers["threadgroup"] else together),
+    }
+    cycles = max(bounds.values())
+    hertz = chip.clock * 1e9
+    seconds = {
+        max(bounds, key=bounds.__getitem__): cycles * each / hertz,
+        "memory": moved / (chip.bandwidth * 1e9),
+    }
+    slowest = max(seconds.values())
+    flops = (counts.flops + 2 * 8**3 * counts.mmas) * sizes.programs
+    most = 2 * core.rates["alu"] * chip.cores * hertz
+    return OnChip(
+        chip,
+        held,
+        spent,
+        cycles,
+        slowest * 1e3,
+        max(seconds, key=seconds.__getitem__),
+        flops / most / slowest if slowest else 0.0,
+        seconds["memory"] / slowest if slowest else 0.0,
+    )

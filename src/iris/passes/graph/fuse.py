@@ -1,0 +1,53 @@
+"""Fusion: what one kernel computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iris.ir.control import Func
+from iris.ir.core import Level, Module
+from iris.passes.pipeline import Pass
+
+
+@dataclass(frozen=True)
+class Fuse(Pass):
+    """Decide what one kernel computes: put it into a region of its own.
+
+        %y: tensor<64x64xf32> = graph.matmul %x, %w
+        %z: tensor<64x64xf32> = add %y, %b
+        %m: tensor<64xf32> = graph.reduce maximum [1] %z
+        return %m
+
+    becomes
+
+        %z: tensor<64x64xf32> = graph.kernel @matmul_add {
+          %y: tensor<64x64xf32> = graph.matmul %x, %w
+          %z_1: tensor<64x64xf32> = add %y, %b
+          yield %z_1
+        }
+        %m: tensor<64xf32> = graph.kernel @reduce {
+          ...
+        }
+        return %m
+
+    At first every result of work is written to memory; then, one after another, those are not of
+    which it is cheaper to make their elements wherever they are needed.  Kernels of results of one
+    shape that share what they read are put together.  What it costs is launches, bytes and
+    arithmetic (`tiling/cost`).  A view (`reshape`, `transpose`, `gather`, ...) is never work.
+    """
+
+    name = "fuse"
+    level = Level.GRAPH
+
+    def run(self, module: Module) -> dict[str, int]:
+        from iris.passes.graph.tiling.fusion import Fusion  # opened when first used
+        from iris.passes.graph.tiling.regions import dissolve, write
+
+        kernels = 0
+        for function in module:
+            if isinstance(function, Func):
+                dissolve(function)
+                fusion = Fusion(function)
+                write(function, fusion.in_order())
+                kernels += len(fusion.kernels)
+        return {"kernels": kernels}

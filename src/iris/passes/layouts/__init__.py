@@ -1,6 +1,0 @@
-"""Deciding who holds what: how many simdgroups, and which thread which element of every tile."""
-
-from iris.passes.layouts.assign import AssignLayouts
-from iris.passes.layouts.choose_simdgroups import ChooseSimdgroups
-
-__all__ = ["AssignLayouts", "ChooseSimdgroups"]

@@ -1,0 +1,19 @@
+"""Passes over Metal IR."""
+
+from iris.passes.metal import (
+    allocate_threadgroup,
+    canonicalize_registers,
+    check_resources,
+    fuse_register_loops,
+    insert_barriers,
+    uniform_conditions,
+)
+
+__all__ = [
+    "allocate_threadgroup",
+    "canonicalize_registers",
+    "check_resources",
+    "fuse_register_loops",
+    "insert_barriers",
+    "uniform_conditions",
+]

@@ -1,0 +1,105 @@
+"""Rules of `canonicalize` for register arrays: what is taken of one is found where it is from."""
+
+from __future__ import annotations
+
+from iris.ir import math
+from iris.ir.core import OPS, Facet, Op, Value
+from iris.ir.math import Constant, element_type
+from iris.ir.metal import Join, Literal, Pattern, Splat, Take, count_of, registers
+from iris.ir.rewriter import Rewriter
+from iris.passes.generic.canonicalize import rules
+
+# The elements with these numbers of what an op makes, if they can be had in another way.
+taken = Facet("way to its elements")
+
+
+@rules(Take)
+def take_from_the_source(op: Take, rewriter: Rewriter) -> None:
+    """What is taken of a splat is the scalar, of a sum the sum of what is taken."""
+    source = op.x.op
+    rule = None if source is None else taken.get(type(source))
+    if op.result.type is op.x.type and op.indices == tuple(range(count_of(op.x.type))):
+        rewriter.replace(op, op.x)
+    elif rule is not None:
+        found = rule(source, op, rewriter)
+        if found is not None:
+            rewriter.replace(op, found)
+
+
+@rules(Splat)
+def constant_splat(op: Splat, rewriter: Rewriter) -> None:
+    """A constant in every element is a constant."""
+    if isinstance(op.x.op, Constant):
+        rewriter.replace(op, Constant.of_bits(op.x.op.bits, element_type(op.result.type)))
+
+
+@taken(Constant)
+def of_constant(source: Constant, op: Take, rewriter: Rewriter) -> Op:
+    return Constant.of_bits(source.bits, element_type(op.result.type))
+
+
+@taken(Splat)
+def of_splat(source: Splat, op: Take, rewriter: Rewriter) -> Op | Value:
+    return source.x if len(op.indices) == 1 else Splat(source.x, op.result.type)
+
+
+@taken(Literal)
+def of_literal(source: Literal, op: Take, rewriter: Rewriter) -> Op:
+    return _integers([source.values[i] for i in op.indices], op)
+
+
+@taken(Pattern)
+def of_pattern(source: Pattern, op: Take, rewriter: Rewriter) -> Op:
+    return _integers([at(source.images, i) for i in op.indices], op)
+
+
+@taken(Take)
+def of_take(source: Take, op: Take, rewriter: Rewriter) -> Op:
+    return Take(tuple([source.indices[i] for i in op.indices]), source.x)
+
+
+@taken(Join)
+def of_join(source: Join, op: Take, rewriter: Rewriter) -> Op | None:
+    start = 0
+    for part in source.parts:
+        end = start + count_of(part.type)
+        if all(start <= i < end for i in op.indices):
+            return None if end - start == 1 else Take(tuple([i - start for i in op.indices]), part)
+        start = end
+    return None
+
+
+def elementwise(source: Op, op: Take, rewriter: Rewriter) -> Op | None:
+    """One element of integers or bools that are wanted for nothing else."""
+    type_ = element_type(op.result.type)
+    if type_.element.is_float or type_.shape or len(op.x.users) > 1:
+        return None
+
+    def part(value: Value) -> Value:
+        if not element_type(value.type).shape:
+            return value
+        return rewriter.insert(Take(op.indices, value), op).results[0]
+
+    operands = tuple([part(v) for v in source.operands])
+    return type(source).create(operands, source.attributes, (type_,), (), source.location)
+
+
+for _cls in OPS.values():
+    if _cls.__module__ == math.__name__ and _cls is not Constant:
+        taken(_cls)(elementwise)
+
+
+def at(images: tuple[int, ...], number: int) -> int:
+    """An element of a pattern."""
+    found = 0
+    for bit, image in enumerate(images):
+        if number >> bit & 1:
+            found ^= image
+    return found
+
+
+def _integers(values: list[int], op: Take) -> Op:
+    type_ = element_type(op.result.type)
+    if not type_.shape:
+        return Constant(values[0], type_)
+    return Literal(tuple(values), registers(len(values), type_.element))

@@ -1,0 +1,41 @@
+"""Checking that a kernel fits the GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iris.cost.resources import needs_of
+from iris.ir.control import Func
+from iris.ir.core import Level, Module
+from iris.passes.pipeline import Pass
+from iris.targets.apple import AppleGPU
+
+
+@dataclass(frozen=True)
+class CheckResources(Pass):
+    """Refuse a kernel that needs more than the GPU has for one, and say what to reduce.
+
+        func metal @f simdgroups=4(%X: ptr<f32>) {
+          %a: threadgroup<6144xf32> = metal.alloc
+          %b: threadgroup<4096xf32> = metal.alloc
+          ...
+
+    is refused with
+
+        @f needs 40960 bytes of threadgroup memory, 8192 more than there are; use smaller tiles.
+        The most take
+          a, threadgroup<6144xf32>: 24576 (gemm.py:12)
+          b, threadgroup<4096xf32>: 16384 (gemm.py:13)
+
+    It changes nothing.
+    """
+
+    name = "check-resources"
+    level = Level.METAL
+
+    def run(self, module: Module) -> dict[str, int]:
+        needs = [needs_of(f, AppleGPU()) for f in module if isinstance(f, Func)]
+        return {
+            "threadgroup bytes": max((n.memory for n in needs), default=0),
+            "registers": max((n.registers for n in needs), default=0),
+        }

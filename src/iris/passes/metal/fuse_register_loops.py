@@ -1,0 +1,305 @@
+"""Making one loop of what is done to each register."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import gcd
+
+from iris.ir import math, metal
+from iris.ir.builder import Builder
+from iris.ir.control import Yield
+from iris.ir.core import OPS, Module, Op, Region, Value
+from iris.ir.effects import Effect, effects_within, may_alias, reads, writes
+from iris.ir.math import Constant, element_type
+from iris.ir.metal import (
+    Foreach,
+    Pattern,
+    Slice,
+    Splat,
+    count_of,
+    registers,
+)
+from iris.ir.types import ElementType, i32
+from iris.passes.metal.numbers import Numbers
+from iris.passes.pipeline import Pass
+
+VECTOR = 4  # elements that the hardware's types have at most
+
+
+@dataclass(frozen=True)
+class FuseRegisterLoops(Pass):
+    """Make of consecutive ops on all registers of arrays one loop over the registers.
+
+        %x: regs<16xf32> = metal.foreach 4 (%i: i32) {
+          ...
+          %0: regs<4xf32> = metal.load %X, %at
+          yield %0
+        }
+        %y: regs<16xf32> = exp %x
+        metal.foreach 4 (%j: i32) {
+          %1: regs<4xf32> = metal.slice %y, %j
+          ...
+          metal.store %Y, %to, %1
+          yield
+        }
+
+    becomes
+
+        metal.foreach 4 (%i: i32) {
+          ...
+          %0: regs<4xf32> = metal.load %X, %at
+          %1: regs<4xf32> = exp %0
+          ...
+          metal.store %Y, %to, %1
+          yield
+        }
+
+    Loops are fused if no element is needed before another's turn, and if none may write what
+    another touches.  Numbers that are cheap to make again, such as those of the registers, are
+    made again in each loop.
+    """
+
+    name = "fuse-register-loops"
+    level = metal.MetalOp.level
+
+    def run(self, module: Module) -> dict[str, int]:
+        fusing = _Fusing()
+        for function in module:
+            fusing.visit(function.regions[0])
+        return {"loops": fusing.loops}
+
+
+class _Fusing:
+    """The fusing of what is in a region and in those within it, but for register loops."""
+
+    def __init__(self) -> None:
+        self.loops = 0
+        self._cheap: dict[Op, bool] = {}
+
+    def visit(self, region: Region) -> None:
+        cluster = _Cluster(self)
+        for op in region:
+            if not isinstance(op, Foreach):
+                for inner in op.regions:
+                    self.visit(inner)
+            if cluster.takes(op):
+                cluster.add(op)
+            elif self.starts(op) or cluster.holds_up(op):
+                self.loops += cluster.close(op)
+                cluster = _Cluster(self)
+                if self.starts(op):
+                    cluster.add(op)
+
+    def starts(self, op: Op) -> bool:
+        """Whether an op may be part of a loop at all."""
+        if isinstance(op, Foreach):
+            sizes = {count_of(v.type) for v in op.results}
+            return len(sizes) <= 1 and not any(inner.regions for inner in op.body)
+        return _size(op) > VECTOR and not self.is_cheap(op)
+
+    def is_cheap(self, op: Op | None) -> bool:
+        """Whether it costs less to make the elements again than to keep them."""
+        if op is None:
+            return False
+        known = self._cheap.get(op)
+        if known is None:
+            known = self._cheap[op] = isinstance(op, Splat | Pattern | Constant) or (
+                type(op) in _CHEAP
+                and not element_type(op.results[0].type).element.is_float
+                and all(not _is_array(v) or self.is_cheap(v.op) for v in op.operands)
+            )
+        return known
+
+
+@dataclass
+class _Cluster:
+    """Ops that are to be one loop, at the place of the last of them."""
+
+    fusing: _Fusing
+    members: dict[Op, None] = field(default_factory=dict)
+    size: int = 0  # elements in the arrays
+    parts: int = 0  # rounds of the loop, once a member decides that
+    own: set[Value] = field(default_factory=set)  # what the members result in
+    effects: list[Effect] = field(default_factory=list)  # of the members
+
+    def takes(self, op: Op) -> bool:
+        """Whether an op can be one more member."""
+        if not self.members or not self.fusing.starts(op):
+            return False
+        if not isinstance(op, Foreach):
+            return _size(op) == self.size
+        sizes = {count_of(v.type) for v in op.results} | {self.size}
+        if (self.parts or op.count) != op.count or len(sizes) > 1 or self.size % op.count:
+            return False
+        if _conflict(self.effects, op):
+            return False
+        # It must need of each array no more than the part that it is the turn of.
+        return all(
+            _is_turn(inner, op) for inner in op.body if not self.own.isdisjoint(inner.operands)
+        )
+
+    def add(self, op: Op) -> None:
+        self.members[op] = None
+        self.own.update(op.results)
+        self.effects += effects_within(op)
+        if isinstance(op, Foreach):
+            self.parts = op.count
+            sliced = [inner.operands[0] for inner in op.body if _is_turn(inner, op)]
+            self.size = self.size or max(
+                [count_of(v.type) for v in (*op.results, *sliced)], default=0
+            )
+        else:
+            self.size = _size(op)
+
+    def holds_up(self, op: Op) -> bool:
+        """Whether an op must stay behind the loop."""
+        if op.terminator:
+            return True
+        if not self.members:
+            return False
+        uses = (inner.operands for inner in op.walk()) if op.regions else (op.operands,)
+        if not all(map(self.own.isdisjoint, uses)):
+            return True
+        return _conflict(self.effects, op)
+
+    def close(self, before: Op) -> int:
+        """Put the loop in place of the members, before an op; gives how many loops were made."""
+        if not self.members or (all(map(self._is_done, self.members)) and len(self.members) == 1):
+            return 0
+        _Loop(self, self.parts or self.size // gcd(self.size, VECTOR), before).build()
+        return 1
+
+    def _is_done(self, op: Op) -> bool:
+        """Whether an op is a loop that slices nothing that can be made again."""
+        return isinstance(op, Foreach) and not any(
+            isinstance(inner, Slice) and self.fusing.is_cheap(inner.x.op) for inner in op.body
+        )
+
+
+class _Loop(Numbers):
+    """The making of one loop."""
+
+    def __init__(self, cluster: _Cluster, parts: int, before: Op):
+        self.members = cluster.members
+        self.fusing = cluster.fusing
+        self.parts = parts
+        self.before = before
+        self.body = Region(None, [i32])
+        self.index = self.body.arguments[0]
+        self.index.name = "i"
+        super().__init__(Builder(self.body))
+        self.inside: dict[Value, Value] = {}  # what has become of values, in the loop
+
+    def build(self) -> None:
+        for op in self.members:
+            self.b.location = op.location
+            if isinstance(op, Foreach):
+                self._take_over(op)
+            else:
+                self._now(op.results[0], self._part_of(op))
+        outer = [v for op in self.members for v in op.results if self._is_used_outside(v)]
+        self.b.insert(Yield([self.inside[v] for v in outer]))
+        types = [v.type for v in outer]
+        first = next(iter(self.members))
+        loop = Foreach.create((), (self.parts,), types, (self.body,), first.location)
+        self.before.insert_before(loop)
+        for old, new in zip(outer, loop.results, strict=True):
+            new.name = old.name
+            old.replace_by(new)
+        for op in reversed(self.members):
+            op.erase()
+
+    def _is_used_outside(self, value: Value) -> bool:
+        return any(
+            user not in self.members and user.parent_op not in self.members for user in value.users
+        )
+
+    def _now(self, old: Value, new: Value) -> None:
+        self.inside[old] = new
+        if new.name is None:
+            new.name = old.name
+
+    def _take_over(self, loop: Foreach) -> None:
+        """Moves the body of one of the old loops into the new one."""
+        own: dict[Value, Value] = {loop.body.arguments[0]: self.index}  # by old values, new ones
+        for op in loop.body:
+            if op.terminator:
+                for old, value in zip(loop.results, op.operands, strict=True):
+                    self._now(old, own.get(value, value))
+            elif _is_turn(op, loop):
+                (part,) = op.results
+                own[part] = self._part(op.operands[0], count_of(part.type))
+                own[part].name = own[part].name or part.name
+            else:
+                self.b.insert(op.clone(own))
+
+    def _part(self, value: Value, width: int) -> Value:
+        """The part of an array that it is the turn of."""
+        if value not in self.inside:
+            op = value.op
+            if op is not None and self.fusing.is_cheap(op):
+                made = self._part_of(op)
+            else:
+                type_ = registers(width, element_type(value.type).element)
+                made = self.b(Slice(value, self.index, type_))
+            self._now(value, made)
+        return self.inside[value]
+
+    def _part_of(self, op: Op) -> Value:
+        """What an op makes of the parts of its operands."""
+        whole = element_type(op.results[0].type)
+        width = count_of(whole) // self.parts
+        type_ = registers(width, whole.element)
+        if isinstance(op, Splat):
+            return op.x if width == 1 else self.b(Splat(op.x, type_))
+        if isinstance(op, Constant):
+            return self.b.insert(Constant.of_bits(op.bits, type_)).result
+        if isinstance(op, Pattern):
+            return self._numbers(op, type_)
+        operands = tuple([self._part(v, width) if _is_array(v) else v for v in op.operands])
+        return self.b.insert(type(op).create(operands, op.attributes, (type_,))).results[0]
+
+    def _numbers(self, op: Pattern, type_: ElementType) -> Value:
+        """A part of a pattern: what the turn contributes, and what the place in the part."""
+        width = count_of(type_)
+        low, high = op.images[: width.bit_length() - 1], op.images[width.bit_length() - 1 :]
+        first = self.value(self.form(self.index, high), type_.element)
+        if width == 1:
+            return first
+        within = self.b(Pattern(low, type_))
+        overlap = any(a & b for a in low for b in high)
+        return self.b((math.Xor if overlap else math.Add)(self.b(Splat(first, type_)), within))
+
+
+_ELEMENTWISE = {cls for cls in OPS.values() if cls.__module__ == math.__name__}
+_CHEAP = _ELEMENTWISE - {math.FloorDiv, math.Mod}
+
+
+def _is_array(value: Value) -> bool:
+    return bool(element_type(value.type).shape)
+
+
+def _is_turn(op: Op, loop: Foreach) -> bool:
+    """Whether an op takes the part of an array that it is the turn of, and no other."""
+    if not isinstance(op, Slice) or op.index is not loop.body.arguments[0]:
+        return False
+    width, rest = divmod(count_of(op.x.type), loop.count)
+    return rest == 0 and op.result.type is registers(width, element_type(op.x.type).element)
+
+
+def _size(op: Op) -> int:
+    """Of how many elements an op makes as many others, each alone; 0 if it does not."""
+    if type(op) in _ELEMENTWISE or isinstance(op, Splat | Pattern):
+        return count_of(op.results[0].type)
+    return 0
+
+
+def _conflict(ours: list[Effect], op: Op) -> bool:
+    """Whether some ops of these effects may write what another op touches, or the reverse."""
+    theirs = effects_within(op)
+    return bool(ours and theirs) and any(
+        may_alias(x, y)
+        for wrote, touched in ((ours, theirs), (theirs, ours))
+        for x in writes(wrote)
+        for y in (*reads(touched), *writes(touched))
+    )

@@ -1,0 +1,25 @@
+"""Passes over Tile IR; the last one lowers it to Metal IR."""
+
+from iris.passes.tile import (
+    check_target,
+    expand_math,
+    follow_masks,
+    layouts,
+    lowering,
+    pipeline_loads,
+    recover_blocks,
+    split_interior,
+    stage_dots,
+)
+
+__all__ = [
+    "check_target",
+    "expand_math",
+    "follow_masks",
+    "layouts",
+    "lowering",
+    "pipeline_loads",
+    "recover_blocks",
+    "split_interior",
+    "stage_dots",
+]

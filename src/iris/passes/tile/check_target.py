@@ -1,0 +1,45 @@
+"""Checking that the GPU can do what a kernel asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iris.errors import LanguageError, SourceSpot
+from iris.ir import tile
+from iris.ir.core import Level, Module
+from iris.ir.math import element_type
+from iris.passes.pipeline import Pass
+from iris.targets.apple import AppleGPU
+
+
+@dataclass(frozen=True)
+class CheckTarget(Pass):
+    """Refuse what the GPU cannot do, on every device alike.
+
+        %old: i64 = tile.atomic add %X, %i, %one
+
+    is refused with
+
+        Apple GPUs have atomics of 32-bit elements, not of i64
+
+    It changes nothing.  How much a kernel takes is asked by `check-resources`.
+    """
+
+    name = "check-target"
+    level = Level.TILE
+
+    def run(self, module: Module) -> dict[str, int]:
+        atomics = [op for op in module.walk() if isinstance(op, tile.Atomic | tile.AtomicCas)]
+        for op in atomics:
+            check(op, AppleGPU())
+        return {"atomics": len(atomics)}
+
+
+def check(op: tile.Atomic | tile.AtomicCas, target: AppleGPU) -> None:
+    """Raises `LanguageError` for an atomic that a target does not have."""
+    dtype = element_type(op.result.type).element
+    if dtype.bits != target.atomic_bits:
+        at_line = op.location and SourceSpot.of_line(*op.location)
+        raise LanguageError(
+            f"Apple GPUs have atomics of {target.atomic_bits}-bit elements, not of {dtype}", at_line
+        )

@@ -1,0 +1,235 @@
+"""Giving every tile a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from iris.errors import PipelineError
+from iris.ir import tile
+from iris.ir.builder import Builder
+from iris.ir.control import Func
+from iris.ir.core import Facet, Module, Op, Region, Value
+from iris.ir.effects import effects_within, may_alias, writes
+from iris.ir.layout.convert import convert
+from iris.ir.layout.linear import LinearLayout
+from iris.ir.layout.spread import spread
+from iris.ir.math import Constant, element_type
+from iris.ir.types import Tile, Type
+from iris.passes.pipeline import Pass
+from iris.passes.tile.layouts.homes import Homes, is_scattered
+
+
+@dataclass(frozen=True)
+class AssignLayouts(Pass):
+    """Give every tile a layout, which says what thread holds what element.
+
+        %cols: tile<64xi32> = tile.arange 0
+        %x: tile<64xf32> = tile.load %X, %cols
+        tile.store %Y, %cols, %x
+
+    becomes, with a layout written `L` here,
+
+        %cols: tile<64xi32, L> = tile.arange 0
+        %x: tile<64xf32, L> = tile.load %X, %cols
+        tile.store %Y, %cols, %x
+
+    A value has its *home*, the layout it is computed in: that of a load is one in which it is
+    coalesced, that of a sum is one that an operand has already.  What no memory access or
+    reduction decides has no home: it is computed wherever it is wanted, in the layout it is wanted
+    in.  Where a value is wanted in another layout than its home there is a `tile.convert_layout`,
+    or, if that costs less, it is loaded again.
+    """
+
+    name = "assign-layouts"
+    level = tile.TileOp.level
+
+    def run(self, module: Module) -> dict[str, int]:
+        conversions = 0
+        for function in list(module):
+            if isinstance(function, Func):
+                if not function.simdgroups:
+                    raise PipelineError(
+                        f"assign-layouts: @{function.symbol} has no number of simdgroups; "
+                        "run choose-simdgroups before"
+                    )
+                assignment = _Assignment(function)
+                conversions += assignment.run()
+        return {"conversions": conversions}
+
+
+wants = Facet("layouts of operands")
+Wants = Callable[[Op, LinearLayout], Sequence[LinearLayout]]
+
+
+@wants(Op)
+def same(op: Op, layout: LinearLayout) -> Sequence[LinearLayout]:
+    """What is elementwise has its operands where it has its result."""
+    return [layout] * len(op.operands)
+
+
+@wants(tile.Broadcast)
+def spread_out(op: tile.Broadcast, layout: LinearLayout) -> Sequence[LinearLayout]:
+    shape = op.x.type.shape if isinstance(op.x.type, Tile) else (1,) * layout.rank
+    return [spread(layout, shape).layout]
+
+
+@wants(tile.ExpandDims)
+def without_axis(op: tile.ExpandDims, layout: LinearLayout) -> Sequence[LinearLayout]:
+    return [layout.slice(op.axis)]
+
+
+@wants(tile.Reshape)
+def reshaped(op: tile.Reshape, layout: LinearLayout) -> Sequence[LinearLayout]:
+    assert isinstance(op.x.type, Tile)
+    return [layout.reshape(op.x.type.shape)]
+
+
+@wants(tile.Transpose)
+def transposed(op: tile.Transpose, layout: LinearLayout) -> Sequence[LinearLayout]:
+    inverse = sorted(range(layout.rank), key=op.permutation.__getitem__)
+    return [layout.transpose(inverse)]
+
+
+class _Assignment:
+    """The rewriting of one function: each op is put in place again with its layouts, and what has
+    no home where it is wanted."""
+
+    def __init__(self, function: Func):
+        self.function = function
+        for op in function.walk():
+            if isinstance(op, tile.Dot) and op.acc is None:
+                _add_to_zero(op)
+        self.homes = Homes(function)
+        self.written = writes(effects_within(function))
+        self.conversions = 0
+        # What is there already, in each layout; the last scope is that of the innermost region.
+        self.scopes: list[dict[tuple[Value, LinearLayout | None], Value]] = [{}]
+
+    def run(self) -> int:
+        body = self.function.body
+        self.regions = [(body, body)]  # around what is put in place: as they were, and new
+        ops = list(body)
+        for op in ops:
+            op.detach()
+        self.builder = Builder(body)
+        for value in body.arguments:
+            self.scopes[0][value, None] = value
+        for op in ops:
+            self.place(op)
+        for op in reversed(ops):
+            op.erase()
+        return self.conversions
+
+    def wanted(self, value: Value, layout: LinearLayout | None) -> Value:
+        """A value in a layout; a scalar or pointer has none."""
+        if not isinstance(value.type, Tile):
+            layout = None
+        for scope in reversed(self.scopes):
+            found = scope.get((value, layout))
+            if found is not None:
+                return found
+        assert layout is not None
+        with self._before_loops(value):
+            made = self.scopes[-1][value, layout] = self._make(value, layout)
+        return made
+
+    def _make(self, value: Value, layout: LinearLayout) -> Value:
+        """A value in a layout in which it is not there yet."""
+        assert isinstance(value.type, Tile)
+        home = self.homes.of(value)
+        if home is None or self._is_loaded_again(value, layout):
+            assert value.op is not None
+            return self.emit(value.op, wants[type(value.op)](value.op, layout), [layout])[0]
+        type_ = Tile(value.type.shape, value.type.element, layout)
+        self.conversions += 1
+        return self.builder(tile.ConvertLayout(self.wanted(value, home), type_), value.name)
+
+    @contextmanager
+    def _before_loops(self, value: Value) -> Iterator[None]:
+        """Go on before the loops in which a value is the same in all rounds."""
+        depth = len(self.regions) - 1
+        while depth and self.regions[depth][0] is not value.home:
+            owner = self.regions[depth][0].owner
+            if owner is None or not owner.loops:
+                break
+            depth -= 1
+        saved = self.scopes, self.regions
+        self.scopes, self.regions = self.scopes[: depth + 1], self.regions[: depth + 1]
+        with self.builder.inside(self.regions[depth][1]):
+            yield
+        self.scopes, self.regions = saved
+
+    def _is_loaded_again(self, value: Value, layout: LinearLayout) -> bool:
+        """Whether a value is loaded in another layout, too, rather than go through memory of the
+        threadgroup: where nothing writes what it is loaded from, and that touches few lines."""
+        op, home = value.op, self.homes.of(value)
+        if home is None or not isinstance(value.type, Tile):
+            return False
+        if isinstance(op, tile.ExpandDims | tile.Reshape | tile.Transpose):
+            return self._is_loaded_again(op.x, wants[type(op)](op, layout)[0])
+        if not isinstance(op, tile.Load | tile.LoadTile):
+            return False
+        if any(may_alias(op.base, written) for written in self.written):
+            return False
+        if not convert(home, layout).through_memory:
+            return False
+        return not is_scattered(layout, home, op, value.type, self.homes.axes)
+
+    def emit(
+        self,
+        op: Op,
+        operands: Sequence[LinearLayout | None],
+        results: Sequence[LinearLayout | None],
+        regions: tuple[Region, ...] = (),
+    ) -> Sequence[Value]:
+        """Put an op in place, with its operands and results in these layouts."""
+        values = []
+        for value, at in zip(op.operands, operands, strict=True):
+            self.builder.location = op.location  # of a conversion, it is what it is for
+            values.append(self.wanted(value, at))
+        types = [_laid_out(v.type, at) for v, at in zip(op.results, results, strict=True)]
+        new = type(op).create(tuple(values), op.attributes, types, regions, op.location)
+        self.builder.insert(new)
+        for old, made in zip(op.results, new.results, strict=True):
+            made.name = old.name
+        return new.results
+
+    def place(self, op: Op) -> None:
+        """Put an op of the function in place, unless it is made where it is wanted."""
+        homes = self.homes
+        if any(isinstance(v.type, Tile) and homes.of(v) is None for v in op.results):
+            return
+        regions = tuple([self.region(region) for region in op.regions])
+        results = [homes.of(v) for v in op.results]
+        made = self.emit(op, homes.operands(op), results, regions)
+        for old, new, at in zip(op.results, made, results, strict=True):
+            self.scopes[-1][old, at] = new
+
+    def region(self, region: Region) -> Region:
+        homes = self.homes
+        scope: dict[tuple[Value, LinearLayout | None], Value] = {}
+        new = Region()
+        for old in region.arguments:
+            at = homes.of(old)
+            scope[old, at] = new.add_argument(_laid_out(old.type, at), old.name)
+        self.scopes.append(scope)
+        self.regions.append((region, new))
+        with self.builder.inside(new):
+            for op in region:
+                self.place(op)
+        self.scopes.pop()
+        self.regions.pop()
+        return new
+
+
+def _add_to_zero(op: tile.Dot) -> None:
+    """The layout of a product is that of what it is added to, so that there must be something."""
+    zero = Constant.of_bits(0, element_type(op.result.type))
+    op.insert_before(zero)
+    op.set_operands((op.a, op.b, zero.result))
+
+
+def _laid_out(type_: Type, layout: LinearLayout | None) -> Type:
+    return Tile(type_.shape, type_.element, layout) if isinstance(type_, Tile) else type_

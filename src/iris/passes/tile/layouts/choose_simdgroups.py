@@ -1,0 +1,59 @@
+"""Choosing how many simdgroups run a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from iris.errors import PipelineError
+from iris.ir.control import Func
+from iris.ir.core import Module
+from iris.ir.metal import SIMDGROUP_WIDTH, VECTOR_BYTES
+from iris.ir.tile import Dot, TileOp
+from iris.ir.types import Tile
+from iris.passes.pipeline import Pass
+from iris.passes.tile.layouts.fragments import arrange, is_of_fragments
+
+# Of the largest tile a thread is to hold what two accesses move, so that one is under way while the
+# other is used.
+PER_THREAD_BYTES = 2 * VECTOR_BYTES
+MOST = 8
+
+
+@dataclass(frozen=True)
+class ChooseSimdgroups(Pass):
+    """Decide how many simdgroups run a program: `count`, or as many as the function says already,
+    or as its largest tile keeps busy, and no two of them make the same part of a matrix product.
+
+    func tile @double(%X: ptr<f32>) { ... tile<512xf32> ... }
+
+    becomes
+
+    func tile @double simdgroups=2(%X: ptr<f32>) { ... }
+    """
+
+    name = "choose-simdgroups"
+    level = TileOp.level
+    count: int = 0
+
+    def run(self, module: Module) -> None:
+        if self.count not in (0, 1, 2, 4, 8, 16, 32):
+            raise PipelineError(
+                f"choose-simdgroups: count is a power of two from 1 to 32, not {self.count}"
+            )
+        for function in module:
+            if isinstance(function, Func):
+                function.set_simdgroups(self.count or function.simdgroups or _fitting(function))
+
+
+def _fitting(function: Func) -> int:
+    ops = list(function.walk())
+    tiles = (v.type for op in ops for v in op.results if isinstance(v.type, Tile))
+    largest = max((prod(t.shape) * max(1, t.element.bits // 8) for t in tiles), default=0)
+    count = 1
+    while count < MOST and count * SIMDGROUP_WIDTH * PER_THREAD_BYTES < largest:
+        count *= 2
+    products = [op for op in ops if isinstance(op, Dot) and is_of_fragments(op)]
+    while any(arrange(op, count).copies > 1 for op in products):
+        count //= 2
+    return count

@@ -1,0 +1,100 @@
+"""Layouts in threadgroup memory for the operands of products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.analysis.axis import Axes, order
+from iris.ir import math, tile
+from iris.ir.control import If
+from iris.ir.core import Value
+from iris.ir.layout.banks import cycles
+from iris.ir.layout.cute import Layout
+from iris.ir.layout.linear import APPLE_FRAGMENT, log2
+from iris.ir.layout.swizzle import Swizzle, Swizzled
+from iris.ir.math import Constant, element_type
+from iris.ir.metal import SIMDGROUP_WIDTH
+from iris.ir.types import Staged, Tile
+from iris.passes.tile.layouts.fragments import SIZE, matrix_type
+from iris.targets.apple import AppleGPU
+
+PADDING_BYTES = 16
+
+
+def fastest_axis(value: Value, axes: Axes) -> int:
+    """The axis along which neighbours are together in the memory that a tile is loaded from."""
+    op = value.op
+    if isinstance(op, tile.Load | tile.LoadTile):
+        return order(op, axes)[0]
+    if isinstance(op, tile.Transpose):
+        return op.permutation.index(fastest_axis(op.x, axes))
+    if isinstance(op, If):
+        return fastest_axis(op.regions[0].end.operands[value.index], axes)
+    shape = element_type(value.type).shape
+    if isinstance(op, tile.Reshape) and element_type(op.x.type).shape == (1, *shape):
+        return max(0, fastest_axis(op.x, axes) - 1)
+    if op is not None and type(op).__module__ == math.__name__:
+        for x in op.operands:
+            if isinstance(x.type, Tile) and not isinstance(x.op, tile.Broadcast | Constant):
+                return fastest_axis(x, axes)
+    return len(shape) - 1
+
+
+def padded(value: Value, fastest: int, together: int) -> Staged:
+    """A type whose rows, or columns, have some padding after each, unless that does not help."""
+    type_ = matrix_type(value)
+    size = type_.element.bits // 8
+    layout = _best(type_.shape, fastest, together, size, PADDING_BYTES // size)
+    return Staged(type_.shape, type_.element, layout)
+
+
+def swizzled(value: Value, fastest: int, together: int) -> Staged:
+    """A type whose rows, or columns, are one after the other."""
+    type_ = matrix_type(value)
+    layout = _best(type_.shape, fastest, together, type_.element.bits // 8, 0)
+    return Staged(type_.shape, type_.element, layout)
+
+
+@lru_cache(maxsize=256)
+def _best(
+    shape: tuple[int, ...], fastest: int, together: int, size: int, padding: int
+) -> Layout | Swizzled:
+    """The layout with which fragments, of which so many lie together, are read in the fewest
+    cycles: with a padding, or else with a swizzle.
+
+    >>> str(_best((32, 64), 1, 1, 4, 0)), str(_best((32, 64), 1, 1, 4, 4))
+    ('swizzle<2,3,3> (32,64):(64,1)', '(32,64):(68,1)')
+    """
+    length = shape[fastest]
+
+    def rows(padding: int) -> Layout:
+        step = length + padding
+        return Layout(shape, (step, 1) if fastest else (1, step))
+
+    def layouts() -> Iterator[Layout | Swizzled]:
+        yield rows(padding)
+        # Bits of an element's number in its row, which stay together, are below.
+        base, row = log2(SIZE), log2(length)
+        for bits in range(1, min(base, row - base) + 1):
+            for shift in range(max(bits, row - base), row + 1):
+                yield Swizzled(Swizzle(bits, base, shift), rows(0))
+
+    width = (2 * together if fastest else 1) * size
+    target = AppleGPU()
+    least = max(1, SIMDGROUP_WIDTH * width // (target.banks * target.bank_bytes))
+    found: dict[Layout | Swizzled, int] = {}
+    for layout in layouts():
+        found[layout] = cycles(_places(layout, together) * size, width, target)
+        if found[layout] == least:
+            return layout
+    return min(found, key=found.__getitem__)
+
+
+def _places(layout: Layout | Swizzled, together: int) -> npt.NDArray[np.int64]:
+    """Where the lanes of a simdgroup read fragments of which so many lie together."""
+    rows, columns = APPLE_FRAGMENT.apply(register=0, lane=np.arange(SIMDGROUP_WIDTH))
+    return np.asarray(layout(rows + layout.modes[0].size * together * columns))

@@ -1,0 +1,175 @@
+"""What all lowering rules share: where ops go, what has become of values, who holds what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from iris.analysis.affine import Sums
+from iris.analysis.axis import Axes
+from iris.errors import PipelineError
+from iris.ir import math, metal
+from iris.ir.builder import Builder
+from iris.ir.control import Func, Yield
+from iris.ir.core import Facet, Op, Region, Value
+from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
+from iris.ir.math import element_type
+from iris.ir.metal import SIMDGROUP_WIDTH, Foreach, Slice, Splat, Take, count_of, registers
+from iris.ir.types import DType, Tile, Type, i32
+from iris.ir.waiting import shares_memory
+from iris.passes.metal.numbers import Number, Numbers
+
+lower = Facet("lowering")
+
+
+class Lowering(Numbers):
+    """The lowering of one function.
+
+    `self[v]` is what has become of a value of the tile function, and `self.b` puts ops where the
+    walk has come to.
+    """
+
+    def __init__(
+        self,
+        source: Func,
+        target: Func,
+        check: Callable[[Lowering, Value, Value], None] | None = None,
+    ):
+        """`check` is called with every value and what has become of it."""
+        self.source = source
+        self.check = check
+        self.simdgroups = source.simdgroups
+        self.shares_memory = shares_memory(source)
+        self.values: dict[Value, Value] = {}
+        self.spares: dict[Value, Value] = {}  # of carried staged tiles, the other memory of each
+        self.axes = Axes()
+        self.sums = Sums()
+        super().__init__(Builder(target.body))
+        for old in source.body.arguments:
+            self.values[old] = target.body.add_argument(old.type, old.name)
+        self.lane = self.b(metal.Lane(), "lane")
+        self.simdgroup = self.b(metal.Simdgroup(), "simdgroup")
+        # Before this go, computed once, the places of a thread.
+        self._mark = self.b.insert(metal.Lane())
+        self._entry = Builder(target.body, self._mark)
+        self._forms: dict[object, Number] = {}
+
+    def run(self) -> None:
+        self.region(self.source.body)
+        self._mark.erase()
+
+    def region(self, region: Region) -> None:
+        """Lower the ops of a region to where the builder is."""
+        for op in region:
+            self.b.location = op.location
+            for old, new in zip(op.results, lower[type(op)](self, op), strict=True):
+                if new.name is None:
+                    new.name = old.name
+                self.values[old] = new
+                if self.check is not None:
+                    self.check(self, old, new)
+
+    def __getitem__(self, value: Value) -> Value:
+        return self.values[value]
+
+    def type(self, type_: Type) -> Type:
+        """What a thread has of a value of a type."""
+        if not isinstance(type_, Tile):
+            return type_
+        if type_.layout is None:
+            raise PipelineError(f"a {type_} has no layout; run assign-layouts before")
+        return registers(type_.layout.size(REGISTER), type_.element)
+
+    def both(self, a: Value | None, b: Value | None) -> Value | None:
+        """Where two conditions hold; None holds everywhere."""
+        if a is None or b is None:
+            return b if a is None else a
+        return self.b(math.And(a, b))
+
+    def thread_part(self, lane: Sequence[int], simdgroup: Sequence[int]) -> Number:
+        """What the lane and the simdgroup contribute to a place."""
+        key = tuple(lane), tuple(simdgroup)
+        if key not in self._forms:
+            saved, self.b = self.b, self._entry
+            parts = self.form(self.lane, lane), self.form(self.simdgroup, simdgroup)
+            self._forms[key] = self.join(*parts, lane, simdgroup)
+            self.b = saved
+        return self._forms[key]
+
+    def holder(self, layout: LinearLayout | None) -> Value | None:
+        """Whether this is the thread of several with the same elements that acts for all; None if
+        there is but one.  Without a layout: of a scalar, which every thread has."""
+        if layout is None:
+            free = {LANE: SIMDGROUP_WIDTH - 1, SIMDGROUP: self.simdgroups - 1}
+        else:
+            free = layout.free_bits()
+        found: Value | None = None
+        for dim, number in ((LANE, self.lane), (SIMDGROUP, self.simdgroup)):
+            mask = free[dim]
+            if not mask:
+                continue
+            size = SIMDGROUP_WIDTH if dim == LANE else self.simdgroups
+            part: Value = number
+            if mask != size - 1:
+                part = self.b(math.And(number, self.constant(mask)))
+            found = self.both(found, self.compare(math.Predicate.EQ, part, 0))
+        return found
+
+    def fence(self) -> None:
+        """Order what is before and what is after for other programs, if these may learn of it."""
+        if self.shares_memory:
+            self.b.insert(metal.Fence())
+
+    # Register arrays.
+
+    def each(
+        self, count: int, width: int, body: Callable[[Number], Sequence[Value]]
+    ) -> Sequence[Value]:
+        """What a body yields for each part of `width` of `count` registers, joined."""
+        parts = count // width
+        if parts == 1:
+            return body(0)
+        region = Region(None, [i32])
+        (index,) = region.arguments
+        index.name = "i"
+        with self.b.inside(region):
+            yielded = body(index)
+            self.b.insert(Yield(yielded))
+        types = [registers(count_of(v.type) * parts, element_type(v.type).element) for v in yielded]
+        loop: Op = self.b.insert(Foreach.create((), (parts,), types, (region,)))
+        return loop.results
+
+    def part(self, x: Value, index: Number, width: int) -> Value:
+        """A part of `width` elements of a register array."""
+        count = count_of(x.type)
+        if count == width:
+            return x
+        if isinstance(index, int):
+            return self.take(x, range(index * width, (index + 1) * width))
+        return self.b(Slice(x, index, registers(width, element_type(x.type).element)))
+
+    def take(self, x: Value, indices: Sequence[int]) -> Value:
+        """Elements of a register array, or of a scalar as one."""
+        if list(indices) == list(range(count_of(x.type))):
+            return x
+        if isinstance(x.type, DType):
+            return self.splat(x, len(indices))
+        return self.b(Take(tuple(indices), x))
+
+    def splat(self, x: Value, count: int) -> Value:
+        if count == 1:
+            return x
+        assert isinstance(x.type, DType)
+        return self.b(Splat(x, registers(count, x.type)))
+
+
+def tile_layout(value: Value) -> LinearLayout:
+    """The layout of a tile."""
+    type_ = value.type
+    if not isinstance(type_, Tile) or type_.layout is None:
+        raise PipelineError(f"{value!r} has no layout; run assign-layouts before")
+    return type_.layout
+
+
+def axis_images(layout: LinearLayout, dim: str, axis: int) -> list[int]:
+    """What the bits of a dimension contribute to the coordinate along an axis."""
+    return [image[axis] for image in dict(layout.bases)[dim]]

@@ -1,0 +1,98 @@
+"""The pass that lowers Tile IR to Metal IR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iris.errors import LanguageError, PipelineError, SourceSpot
+from iris.ir.control import Func
+from iris.ir.core import Level, Module, Op
+from iris.ir.effects import asks_others
+from iris.ir.tile import TileOp
+from iris.ir.waiting import gives_up, shares_memory, waiting_loops
+from iris.passes.metal.uniform_conditions import make_uniform
+from iris.passes.pipeline import Pass
+from iris.passes.tile.lowering.context import Lowering
+from iris.passes.tile.lowering.replicas import check
+
+
+@dataclass(frozen=True)
+class LowerToMetal(Pass):
+    """Make of a program that works on whole tiles, all with layouts, what one thread does.
+
+        %cols: tile<128xi32, linear<128, register=[1, 2], lane=[4, 8, 16, 32, 64], simdgroup=[]>> =
+            tile.arange 0
+
+    becomes
+
+        %lane: i32 = metal.lane
+        %c4: i32 = constant 4
+        %first: i32 = mul %lane, %c4
+        %0: regs<4xi32> = metal.splat %first
+        %1: regs<4xi32> = metal.literal [0, 1, 2, 3]
+        %cols: regs<4xi32> = add %0, %1
+
+    A tile becomes an array of a thread's registers; a scalar, which all threads have alike, stays
+    one.  Memory that threads share is written and read without barriers: `insert-barriers` puts
+    them where they are needed.
+
+    With `check-replicas`, lanes that have the same element of a tile assert that it has the same
+    bits.
+
+    A loop that waits for other programs is refused unless the target promises `forward-progress`:
+    that they go on meanwhile; and so is what programs give each other by atomic ops, unless the
+    target has `fences`.
+    """
+
+    name = "lower-to-metal"
+    level = TileOp.level
+    check_replicas: bool = False
+    forward_progress: bool = False
+    fences: bool = True
+
+    def run(self, module: Module) -> None:
+        for function in list(module):
+            if not isinstance(function, Func):
+                continue
+            if not function.simdgroups:
+                raise PipelineError(
+                    f"lower-to-metal: @{function.symbol} has no number of simdgroups; "
+                    "run choose-simdgroups and assign-layouts before"
+                )
+            self._check_waiting(function)
+            lowered = Func(
+                function.symbol,
+                Level.METAL,
+                returns=function.returns,
+                simdgroups=function.simdgroups,
+                fast_math=function.fast_math,
+                grid=function.grid,
+                location=function.location,
+            )
+            function.insert_before(lowered)
+            Lowering(function, lowered, check if self.check_replicas else None).run()
+            function.erase()
+            # What threads do together must not be under conditions that look as if they differed.
+            make_uniform(lowered)
+
+    def _check_waiting(self, function: Func) -> None:
+        """Refuse what needs a promise of the target that it does not make."""
+        loops = [loop for loop in waiting_loops(function) if not gives_up(loop)]
+        if loops and not self.forward_progress:
+            raise LanguageError(
+                "this loop waits for other programs, and Apple GPUs do not promise that these go "
+                "on meanwhile; let the program that is done last do the rest (iris.atomic_add "
+                "counts those that are done), or launch another kernel",
+                _line_of(loops[0]),
+            )
+        if shares_memory(function) and not self.fences:
+            asking = next(filter(asks_others, function.walk()))
+            raise LanguageError(
+                "this tells a program what others have stored, for which Metal has fences from "
+                "version 3.2 on; launch another kernel instead",
+                _line_of(asking),
+            )
+
+
+def _line_of(op: Op) -> SourceSpot | None:
+    return None if op.location is None else SourceSpot.of_line(*op.location)

@@ -1,0 +1,296 @@
+"""Loading in one round of a loop what the next round stages."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from iris.analysis.affine import Sums, is_nonnegative
+from iris.analysis.backward_slice import makers, operands_within
+from iris.cost.occupancy import second_buffer_pays
+from iris.cost.resources import aligned
+from iris.ir import math, tile
+from iris.ir.builder import Builder
+from iris.ir.control import For, Func, If, Yield
+from iris.ir.core import Module, Op, Region, Value
+from iris.ir.effects import (
+    Access,
+    Resource,
+    effects_within,
+    is_convergent,
+    may_alias,
+    may_speculate,
+    writes,
+)
+from iris.ir.math import Constant, Predicate, element_type
+from iris.ir.types import DType, Staged
+from iris.passes.pipeline import Pass
+from iris.targets.apple import AppleGPU
+
+
+@dataclass(frozen=True)
+class PipelineLoads(Pass):
+    """Load what a loop stages one round ahead, and stage it when the round is over: into memory
+    that nobody reads in this round.
+
+        %c: tile<64x64xf32> = for %c0, %n, %c32 (%k: i32, %x: tile<64x64xf32> = %zero) {
+          %a: tile<64x32xf16> = tile.load_tile %A, offsets=[%i, %k], ...
+          %sa: staged<64x32xf16, ...> = tile.stage %a
+          %y: tile<64x64xf32> = tile.dot %sa, %b, acc=%x
+          yield %y
+        }
+
+    becomes, with a load before the loop if that has any round,
+
+        %sa: staged<64x32xf16, ...> = tile.stage %a
+        %last: i32 = sub %n, %c32                       // from there on, no round comes after
+        %c: tile<64x64xf32>, %0: staged<64x32xf16, ...> = for %c0, %n, %c32 (%k: i32,
+            %x: tile<64x64xf32> = %zero, %sa_1: staged<64x32xf16, ...> = %sa) {
+          %more: bool = compare lt %k, %last
+          %next: i32 = add %k, %c32
+          %a_1: tile<64x32xf16> = if %more {
+            %a_2: tile<64x32xf16> = tile.load_tile %A, offsets=[%i, %next], ...
+            yield %a_2
+          } else {
+            yield %nothing                              // zeros, which nobody reads
+          }
+          %y: tile<64x64xf32> = tile.dot %sa_1, %b, acc=%x
+          %sa_2: staged<64x32xf16, ...> = tile.stage %a_1
+          yield %y, %sa_2
+        }
+
+    So a load has the time of a round, and there is one barrier in each: what is staged in it is
+    read after the next one, and was read before.
+
+    What lies between a load and what is staged, such as a cast, is done when that is staged.  A
+    load moves only if the loop writes nothing that it may read, and nothing else needs what is
+    loaded.  A loop stays as it is if there is no threadgroup memory for twice what it stages, and,
+    but for `always`, if a core would then hold fewer simdgroups than keep it busy: those hide
+    loads and barriers as well.
+    """
+
+    name = "pipeline-loads"
+    level = tile.TileOp.level
+    always: bool = False
+
+    def run(self, module: Module) -> dict[str, int]:
+        functions = [f for f in module if isinstance(f, Func)]
+        return {"pipelined": sum(_visit(f, always=self.always) for f in functions)}
+
+
+def _visit(function: Func, *, always: bool) -> int:
+    """Outer loops first: what comes before an inner one is then staged for that alone."""
+    ops = list(function.walk())
+    used = _bytes(op for op in ops if isinstance(op, tile.Stage))
+    pipelined = 0
+    for op in ops:
+        if not isinstance(op, For):
+            continue
+        ahead = _find(op)
+        if ahead is None:
+            continue
+        more = used + _bytes(ahead.stages)
+        if more > AppleGPU().threadgroup_bytes:
+            continue
+        if always or second_buffer_pays(used, more, function.simdgroups or 1):
+            used = more
+            pipelined += len(ahead.stages)
+            ahead.apply()
+    return pipelined
+
+
+def _bytes(stages: Iterable[tile.Stage]) -> int:
+    total = 0
+    for op in stages:
+        type_ = op.result.type
+        assert isinstance(type_, Staged)
+        total += aligned(type_.layout.cosize * max(1, type_.element.bits // 8))
+    return total
+
+
+def _find(loop: For) -> _Ahead | None:
+    """What of a loop can be done a round ahead."""
+    step = loop.step.op
+    if not isinstance(step, Constant) or step.value <= 0:
+        return None
+    body = _Body(loop)
+    stages = [op for op in loop.body if isinstance(op, tile.Stage) and body.is_found_ahead(op)]
+    while stages:
+        ahead = _Ahead(body, stages)
+        alone = [op for op in stages if not ahead.is_needed_elsewhere(op)]
+        if alone == stages:
+            return ahead
+        stages = alone
+    return None
+
+
+class _Body:
+    """What the ops of a loop's body need."""
+
+    def __init__(self, loop: For):
+        self.loop = loop
+        self.region = loop.body
+        self.order = {op: n for n, op in enumerate(loop.body)}
+        self.written = writes(effects_within(loop))
+
+    def making(self, values: Iterable[Value], done: Collection[Op] = ()) -> list[Op]:
+        """The ops of the body that values are made by, in order, but for those that are done."""
+        found = makers(values, self.region, done)
+        return sorted(found, key=self.order.__getitem__)
+
+    def arguments(self, ops: Iterable[Op]) -> list[Value]:
+        """What of a loop's arguments ops need."""
+        needed = (v for op in ops for v in operands_within(op) if v.region is self.region)
+        return list(dict.fromkeys(needed))
+
+    def following(self, argument: Value) -> Value:
+        """What a carried value is in the next round."""
+        return self.region.end.operands[argument.index - 1]
+
+    def is_found_ahead(self, stage: tile.Stage) -> bool:
+        """Whether the next round's tile can be loaded, and made, in this one."""
+        # What is carried already, by this or another loop, has two memories.
+        if any(user.terminator or user.regions for user in stage.result.users):
+            return False
+        ops = self.making([stage.x])
+        loads = [op for op in ops if effects_within(op)]
+        after = self.making([stage.x], loads)
+        return (
+            bool(loads)
+            and all(map(self._may_move, ops))
+            and all(map(may_speculate, after))
+            and all(map(self._is_known_ahead, self.arguments(ops)))
+        )
+
+    def _may_move(self, op: Op) -> bool:
+        return not is_convergent(op) and all(
+            e.access is Access.READ and not self._is_written(e.resource) for e in effects_within(op)
+        )
+
+    def _is_written(self, resource: Value | Resource) -> bool:
+        return any(may_alias(resource, written) for written in self.written)
+
+    def _is_known_ahead(self, argument: Value) -> bool:
+        """Whether what an argument is in the next round can be told at the start of this one."""
+        if argument.index == 0:
+            return True
+        ops = self.making([self.following(argument)])
+        return not any(effects_within(op) or is_convergent(op) for op in ops)
+
+
+class _Ahead:
+    """The ops of a loop that are to be done a round ahead: `early` what loads, and the addresses
+    for that; `late` what is made of it."""
+
+    def __init__(self, body: _Body, stages: Sequence[tile.Stage]):
+        self.body = body
+        self.stages = stages
+        staged = [op.x for op in stages]
+        self.ops = body.making(staged)
+        loads = [op for op in self.ops if effects_within(op)]
+        self.early = body.making([v for op in loads for v in op.results])
+        self.late = body.making(staged, loads)
+        used = {*staged, *[v for op in self.late for v in operands_within(op)]}
+        self.loaded = [v for op in loads for v in op.results if v in used]
+
+    def is_needed_elsewhere(self, stage: tile.Stage) -> bool:
+        """Whether what is loaded for a stage serves others, too, for whom it would be loaded
+        again."""
+        moved = {*self.ops, *self.stages}
+        loaded: set[Op] = set()
+        for op in self.body.making([stage.x]):
+            if effects_within(op) or any(v.op in loaded for v in operands_within(op)):
+                loaded.add(op)
+        return any(not moved.issuperset(v.users) for op in loaded for v in op.results)
+
+    def apply(self) -> None:
+        loop, body = self.body.loop, self.body.region
+        step = loop.step
+        assert loop.parent is not None
+        b = Builder(loop.parent, loop, loop.location)
+        begins = None
+        if not loop.surely_runs(body):
+            begins = b(math.Compare(Predicate.LT, loop.lower, loop.upper), "begins")
+        first = dict(zip(body.arguments, (loop.lower, *loop.initial), strict=True))
+        self._load(b, first, begins)
+        staged = self._stage(b, first)
+        last = _last(b, loop)
+        _carry(loop, staged)
+        carried = [body.add_argument(op.result.type, op.result.name) for op in self.stages]
+        self._do_ahead(last, step)
+        for op, argument in zip(self.stages, carried, strict=True):
+            op.result.replace_by(argument)
+            op.erase()
+        for unused in reversed(self.ops):
+            if not any(v.users for v in unused.results):
+                unused.erase()
+
+    def _do_ahead(self, last: Value, step: Value) -> None:
+        """Load at the start of a round, and stage at its end, what the next one needs."""
+        body, index = self.body.region, self.body.region.arguments[0]
+        needed = [v for v in self.body.arguments(self.ops) if v is not index]
+        next_round = {v: self.body.following(v) for v in needed}
+        first = self.body.making(next_round.values())
+        for op in first:
+            op.detach()
+        b = Builder(body, body.first, self.body.loop.location)
+        for op in first:
+            b.insert(op)
+        more = b(math.Compare(Predicate.LT, index, last), "more")
+        next_round[index] = b(math.Add(index, step), "next")
+        self._load(b, next_round, more)
+        b.before = body.end
+        body.end.set_operands((*body.end.operands, *self._stage(b, next_round)))
+
+    def _load(self, b: Builder, known: dict[Value, Value], condition: Value | None) -> None:
+        """Load under a condition, given what the arguments of the loop are; adds what is loaded
+        to that."""
+        if condition is None:
+            for op in self.early:
+                b.insert(op.clone(known))
+            return
+        then, otherwise = Region(), Region()
+        inside = dict(known)
+        for op in self.early:
+            then.append(op.clone(inside))
+        then.append(Yield([inside[v] for v in self.loaded]))
+        nothing = [Constant.of_bits(0, element_type(v.type)) for v in self.loaded]
+        for zero in nothing:
+            otherwise.append(zero)
+        otherwise.append(Yield([zero.result for zero in nothing]))
+        types = [v.type for v in self.loaded]
+        branch = b.insert(If.create((condition,), (), types, (then, otherwise)))
+        for value, result in zip(self.loaded, branch.results, strict=True):
+            result.name = value.name
+            known[value] = result
+
+    def _stage(self, b: Builder, known: dict[Value, Value]) -> list[Value]:
+        for op in self.late:
+            b.insert(op.clone(known))
+        for stage in self.stages:
+            b.insert(stage.clone(known))
+        return [known[stage.result] for stage in self.stages]
+
+
+def _last(b: Builder, loop: For) -> Value:
+    """The number from which on a round is the last one, which is not below those of its type."""
+    type_, step, upper = loop.lower.type, loop.step.op, loop.upper
+    assert isinstance(type_, DType) and isinstance(step, Constant)
+    lower = Sums().scalar(loop.lower)
+    if lower is None or not is_nonnegative(lower):
+        least = b(Constant(type_.low + int(step.value), type_))
+        upper = b(math.Maximum(upper, least))
+    return b(math.Sub(upper, loop.step), "last")
+
+
+def _carry(loop: For, more: Sequence[Value]) -> None:
+    """Put in place of a loop one that carries more, which its body does not yet."""
+    body, loop.regions = loop.body, ()
+    types = [v.type for v in (*loop.results, *more)]
+    operands = (*loop.operands, *more)
+    new = For.create(operands, loop.attributes, types, (body,), loop.location)
+    loop.insert_before(new)
+    for old, result in zip(loop.results, new.results, strict=False):
+        result.name = old.name
+        old.replace_by(result)
+    loop.erase()

@@ -1,0 +1,1 @@
+"""The GPUs that Iris compiles for, as data."""

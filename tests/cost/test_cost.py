@@ -1,0 +1,458 @@
+"""The cost model: its counts are those of programs that run, and it orders what is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iris
+from counting import Counting
+from iris.compiler.compilation import entry_of
+from iris.compiler.kernel import Kernel
+from iris.cost.estimate import Counts, cost, count, estimate
+from iris.cost.occupancy import second_buffer_pays, simdgroups_per_core
+from iris.cost.sample import Sizes
+from iris.errors import DeclarationError
+from iris.interp.metal import Counters
+from iris.ir import tile
+from iris.ir.core import OPS, Level
+from iris.targets.apple import CHIPS, AppleGPU
+from metal_programs import function
+
+F32, F16 = np.float32, np.float16
+
+
+@pytest.fixture(autouse=True)
+def device() -> None:
+    """Each launch here names its own."""
+
+
+@iris.kernel
+def matmul(A, B, C, N, T: iris.constexpr, TK: iris.constexpr):
+    i, j = iris.program_id(0) * T, iris.program_id(1) * T
+    acc = iris.zeros((T, T))
+    for k in iris.tile_range(0, N, TK):
+        acc = iris.dot(
+            iris.tile_load(A, i, k, N, (T, TK)), iris.tile_load(B, k, j, N, (TK, T)), acc
+        )
+    iris.tile_store(C, i, j, N, acc)
+
+
+@iris.kernel
+def softmax(X, Out, N, B: iris.constexpr):
+    at = iris.arange(0, B)
+    row = iris.program_id(0) * N
+    x = iris.load(X + row + at, mask=at < N)
+    e = iris.exp(x - iris.max(x))
+    iris.store(Out + row + at, e / iris.sum(e), mask=at < N)
+
+
+@iris.kernel
+def attention(Q, K, V, Out, S, D: iris.constexpr, T: iris.constexpr):
+    first = iris.program_id(0) * T
+    q = iris.tile_load(Q, first, 0, D, (T, D))
+    m, total, acc = iris.full((T,), -1e30), iris.zeros((T,)), iris.zeros((T, D))
+    for start in iris.tile_range(0, S, T):
+        k = iris.tile_load(K, start, 0, D, (T, D))
+        v = iris.tile_load(V, start, 0, D, (T, D))
+        scores = iris.dot(q, k.T)
+        new = iris.maximum(m, iris.max(scores, axis=1))
+        p = iris.exp(scores - new[:, None])
+        total = total * iris.exp(m - new) + iris.sum(p, axis=1)
+        acc = acc * iris.exp(m - new)[:, None] + iris.dot(p.to(v.dtype), v)
+        m = new
+    iris.tile_store(Out, first, 0, D, acc / total[:, None])
+
+
+@iris.kernel
+def gelu(X, Out, N, B: iris.constexpr):
+    at = iris.program_id(0) * B + iris.arange(0, B)
+    x = iris.load(X + at, mask=at < N)
+    y = 0.5 * x * (1 + iris.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+    iris.store(Out + at, y, mask=at < N)
+
+
+@iris.kernel
+def transpose(X, Out, N, B: iris.constexpr):
+    i, j = iris.program_id(0) * B, iris.program_id(1) * B
+    iris.tile_store(Out, j, i, N, iris.tile_load(X, i, j, N, (B, B)).T)
+
+
+@iris.kernel
+def histogram(X, Bins, B: iris.constexpr):
+    at = iris.program_id(0) * B + iris.arange(0, B)
+    iris.atomic_add(Bins + iris.load(X + at), 1)
+
+
+def zeros(*shape: int, dtype: Any = F32) -> Any:
+    return np.zeros(shape, dtype)
+
+
+LAUNCHES: dict[str, tuple[Kernel, Any, list[Any], dict[str, Any]]] = {
+    "matmul": (
+        matmul, (4, 2), [zeros(256, 128), zeros(128, 128), zeros(256, 128), 128],
+        {"T": 64, "TK": 32, "num_simdgroups": 4},
+    ),
+    "matmul of f16": (
+        matmul, (2, 2), [*[zeros(128, 128, dtype=F16) for _ in range(3)], 128],
+        {"T": 64, "TK": 32, "num_simdgroups": 4},
+    ),
+    "softmax": (softmax, (8,), [zeros(8, 1024), zeros(8, 1024), 1024], {"B": 1024}),
+    "attention": (
+        attention, (4,), [*[zeros(128, 64) for _ in range(4)], 128],
+        {"D": 64, "T": 32, "num_simdgroups": 4},
+    ),
+    "gelu": (gelu, (4,), [zeros(4096), zeros(4096), 4096], {"B": 1024}),
+    "transpose": (transpose, (2, 2), [zeros(128, 128), zeros(128, 128), 128], {"B": 64}),
+    "histogram": (
+        histogram, (4,), [zeros(256, dtype=np.int32), zeros(4, dtype=np.int32)], {"B": 64}
+    ),
+}  # fmt: skip
+
+
+def counted(name: str) -> tuple[Counts, Counters, int]:
+    """The counts of the model, those of a run, and how many programs that was."""
+    kernel, grid, arguments, named = LAUNCHES[name]
+    device = Counting()
+    kernel[grid](*arguments, device=device, **named)
+    found = kernel.lower(*arguments, grid=grid, **named).estimate
+    return found.counts, device.counters, prod(grid)
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_counts_are_those_of_a_run(name: str) -> None:
+    """All of them, where no program is at an edge."""
+    found, ran, programs = counted(name)
+
+    def each(number: int) -> int:
+        assert number % programs == 0
+        return number // programs
+
+    assert found.flops == each(ran.flops)
+    assert found.mmas == each(ran.mmas)
+    assert found.atomics == each(ran.atomics.total())
+    assert found.shuffles == each(ran.shuffles.total())
+    assert found.barriers == {k: each(n) for k, n in ran.barriers.items()}
+    assert found.functions == {k: each(n) for k, n in ran.transcendentals.items()}
+    device, shared = found.device, found.shared
+    loads, stores = ran.device_loads, ran.device_stores
+    assert (device.loaded, device.stored) == (each(loads.bytes), each(stores.bytes))
+    assert device.lines == each(loads.lines + stores.lines)
+    assert device.instructions == each(loads.instructions + stores.instructions)
+    banked = ran.threadgroup_loads, ran.threadgroup_stores
+    assert (shared.loaded, shared.stored) == tuple(each(b.bytes) for b in banked)
+    assert shared.instructions == sum(each(b.instructions) for b in banked)
+    # Only where every instruction moves whole rounds of all banks: else the last is counted up.
+    if name == "transpose":
+        conflicts = each(sum(b.conflicts for b in banked))
+        assert shared.cycles == shared.bytes // 128 + conflicts
+    assert found.guesses == 0
+
+
+def test_counts_near_an_edge_are_those_of_a_program_inside() -> None:
+    x = zeros(250, 250)
+    kernel, grid, arguments = matmul, (4, 4), [x, x.copy(), x.copy(), 250]
+    named = {"T": 64, "TK": 32, "num_simdgroups": 4}
+    device = Counting()
+    kernel[grid](*arguments, device=device, **named)
+    found = kernel.lower(*arguments, grid=grid, **named).estimate.counts
+    assert found.mmas * 16 == device.counters.mmas
+    assert found.barriers["threadgroup"] * 16 == device.counters.barriers["threadgroup"]
+    ran = device.counters.device_loads.bytes + device.counters.device_stores.bytes
+    assert ran <= found.device.bytes * 16 <= 1.1 * ran
+
+
+HEAD = "%X: ptr<f32>, %n: i32, %yes: bool"
+
+
+def counts(body: str, sizes: dict[str, int] | None = None, simdgroups: int = 2) -> Counts:
+    return count(function(HEAD, body, simdgroups), Sizes((5, 1, 1), sizes or {}))
+
+
+def test_loops_multiply() -> None:
+    body = """
+        %x: f32 = constant 1.0
+        for %c0, %n, %c2 (%i: i32) {
+          metal.foreach 3 (%j: i32) {
+            %y: f32 = fma %x, %x, %x
+            yield
+          }
+          yield
+        }
+        """
+    assert counts(body, {"n": 7}).flops == 4 * 3 * 2 * 64
+    assert counts(body, {"n": 0}).flops == 0
+    assert counts(body).flops == 512 * 3 * 2 * 64  # nobody said how many
+    known = "%m: i32 = assume_divisible 48 %n\n" + body.replace("%c0, %n", "%c0, %m")
+    assert counts(known).flops == 528 * 3 * 2 * 64
+
+
+def test_the_longest_of_the_loops_that_threads_run() -> None:
+    body = """
+        for %c0, %t, %c1 (%i: i32) {
+          metal.barrier simdgroup
+          yield
+        }
+        """
+    assert counts(body).barriers["simdgroup"] == 63 * 2
+
+
+def test_a_loop_that_nobody_knows_runs_once_and_is_said() -> None:
+    body = """
+        %at: f32 = metal.load %X, %c0
+        %m: i32 = cast %at
+        for %c0, %m, %c1 (%i: i32) {
+          metal.store %X, %m, %at
+          yield
+        }
+        %z: i32 = while (%a: i32 = %c0) {
+          %more: bool = compare lt %a, %m
+          yield %more
+        } do (%b: i32) {
+          %y: f32 = add %at, %at
+          yield %m
+        }
+        """
+    found = counts(body)
+    assert found.guesses == 3  # two loops, and where is stored
+    assert found.flops == 64
+    # Each lane has a line to itself; the load is of one for each simdgroup.
+    assert found.device.lines == 2 + 64
+
+
+def test_branches_by_the_threads_that_take_them() -> None:
+    body = """
+        %x: f32 = constant 1.0
+        %some: bool = compare lt %t, %c32
+        if %some {
+          %a: f32 = add %x, %x
+          yield
+        } else {
+          %b: f32 = fma %x, %x, %x
+          yield
+        }
+        %few: bool = compare lt %lane, %c4
+        metal.store %X, %t, %x, mask=%few
+        if %yes {
+          %c: f32 = exp %x
+          yield
+        } else {
+          %d: f32 = exp2 %x
+          yield
+        }
+        """
+    found = counts(body)
+    assert found.flops == 32 + 2 * 32
+    assert found.device.stored == 2 * 4 * 4
+    assert found.device.lines == found.device.instructions == 2
+    assert found.functions == {"exp": 64, "exp2": 64}
+    assert counts(body, {"yes": 0}).functions == {"exp2": 64}
+
+
+def test_how_lanes_share_lines_and_banks() -> None:
+    body = """
+        %s: threadgroup<2048xf32> = metal.alloc
+        %at: i32 = mul %lane, %c32
+        %x: f32 = metal.load %X, %at
+        %y: f32 = metal.load %X, %lane
+        metal.store %s, %at, %x
+        metal.store %s, %lane, %y
+        """
+    found = counts(body, simdgroups=1)
+    assert found.device.lines == 32 + 1
+    assert found.shared.cycles == 32 + 1
+    assert (found.device.loaded, found.shared.stored) == (256, 256)
+
+
+def test_integers_of_register_arrays_are_followed() -> None:
+    body = """
+        %q: regs<4xi32> = metal.pattern [1, 32]
+        %l: regs<4xi32> = metal.splat %lane
+        %four: regs<4xi32> = metal.literal [0, 64, 0, 64]
+        %odd: regs<4xbool> = compare eq %q, %four
+        %v: regs<4xi32> = select %odd, %q, %l
+        %w: regs<2xi32> = metal.take [1, 2] %v
+        %u: regs<3xi32> = metal.join %w, %lane
+        %one: i32 = metal.slice %u, %c2
+        %first: i32 = metal.take [0] %u
+        %x: f32 = constant 1.0
+        metal.store %X, %one, %x
+        metal.store %X, %first, %x
+        """
+    found = counts(body, simdgroups=1)
+    assert found.guesses == 0
+    assert found.device.lines == 2
+
+
+def test_every_op_has_a_rule() -> None:
+    ours = [op for op in OPS.values() if op.__module__.startswith("iris.")]
+    here = [op for op in ours if op.level in (None, Level.METAL) and op.name != "func"]
+    assert len(here) > 60
+    assert [op.name for op in here if cost.get(op) is None] == []
+
+
+def test_an_op_without_a_rule_is_an_error() -> None:
+    with pytest.raises(DeclarationError, match=r"tile\.dot has no cost rule"):
+        cost[tile.Dot]
+
+
+# What a core holds.
+
+
+def test_simdgroups_that_a_core_holds() -> None:
+    assert simdgroups_per_core(0, 4) == 32
+    assert simdgroups_per_core(16, 4) == 32
+    assert simdgroups_per_core(20 * 1024, 4) == 12
+    assert simdgroups_per_core(32 * 1024, 16) == 16
+    assert simdgroups_per_core(32 * 1024 + 16, 4) == 0
+    assert [simdgroups_per_core(0, 1, r) for r in (52, 53, 64, 104, 128, 200)] == [
+        32, 28, 26, 16, 12, 12
+    ]  # fmt: skip
+    assert simdgroups_per_core(0, 32, 128) == 32  # compiled with fewer registers
+    assert simdgroups_per_core(0, 8, 64) == 24
+
+
+def test_a_second_buffer_pays_where_there_is_room() -> None:
+    one = (64 * 40 + 32 * 72) * 2  # of f16, 64x64x32
+    assert simdgroups_per_core(one, 4) == 24
+    assert simdgroups_per_core(2 * one, 4) == 12
+    assert not second_buffer_pays(one, 2 * one, 4)
+    assert second_buffer_pays(one, 2 * one, 8)  # 24 simdgroups are left
+    assert second_buffer_pays(1024, 2048, 4)
+    assert not second_buffer_pays(2 * one, 4 * one, 8)  # more than a program may have
+    # Where registers leave room for few, two buffers take nothing from them.
+    assert second_buffer_pays(one, 2 * one, 4, registers=128)
+    assert simdgroups_per_core(2 * one, 4, 128) == simdgroups_per_core(one, 4, 128) == 12
+
+
+# Estimates.
+
+
+def gemm(tile: int, steps: int, simdgroups: int, dtype: Any = F32, n: int = 512) -> Any:
+    a, b, c = zeros(n, n, dtype=dtype), zeros(n, n, dtype=dtype), zeros(n, n)
+    grid = (n // tile, n // tile)
+    return matmul.lower(a, b, c, n, grid=grid, T=tile, TK=steps, num_simdgroups=simdgroups).estimate
+
+
+def test_what_larger_tiles_buy_and_cost() -> None:
+    """Fewer lines for each product, for fewer simdgroups on a core."""
+    small, large = gemm(64, 32, 4), gemm(128, 32, 4)
+    assert large.counts.mmas == 4 * small.counts.mmas
+    assert large.counts.device.lines < 3 * small.counts.device.lines
+    assert large.threadgroup_bytes > small.threadgroup_bytes
+    assert large.registers > small.registers
+    for a, b in zip(small.chips, large.chips, strict=True):
+        assert a.simdgroups > b.simdgroups
+        assert a.milliseconds < b.milliseconds
+
+
+def test_smaller_steps_leave_room_for_more() -> None:
+    """Half the threadgroup memory, for twice the barriers: as MLX and Metal.jl have it."""
+    long, short = gemm(64, 32, 4), gemm(64, 16, 4)
+    assert short.counts.barriers["threadgroup"] == 2 * long.counts.barriers["threadgroup"]
+    assert short.counts.mmas == long.counts.mmas
+    for a, b in zip(long.chips, short.chips, strict=True):
+        assert a.simdgroups < b.simdgroups
+        assert b.milliseconds < a.milliseconds
+
+
+def test_operands_of_16_bits_take_half_the_threadgroup_memory() -> None:
+    f32, f16 = gemm(64, 32, 4), gemm(64, 32, 4, F16)
+    assert f16.counts.shared.bytes * 2 == f32.counts.shared.bytes
+    assert f16.chips[-1].simdgroups == 2 * f32.chips[-1].simdgroups == 24
+    assert f16.chips[0].spent["matrix"] == f32.chips[0].spent["matrix"]
+    assert f16.chips[0].milliseconds < f32.chips[0].milliseconds
+
+
+def test_products_of_matrices_are_arithmetic_and_elementwise_kernels_memory() -> None:
+    for on in gemm(64, 32, 4, n=2048).chips:
+        assert on.bottleneck == "arithmetic"
+        assert 0.5 < on.peak < 1
+    x = zeros(1 << 20)
+    found = gelu.lower(x, x.copy(), x.size, grid=1024, B=1024).estimate
+    for on in found.chips:
+        assert on.bottleneck == "memory"
+        assert on.bandwidth == 1
+        assert on.milliseconds == pytest.approx(2 * x.nbytes / on.chip.bandwidth / 1e6)
+
+
+def test_one_function_of_hardware_of_its_own_costs_more_than_arithmetic() -> None:
+    head = "%x: f32 = constant 1.0\n"
+    spent = {}
+    for op in ("add %x, %x", "exp2 %x", "rsqrt %x", "sin %x", "div %x, %x"):
+        f = function(HEAD, f"{head}%y: f32 = {op}", 4)
+        spent[op.split()[0]] = estimate(f).chips[0].spent["alu"]
+    assert spent["add"] < spent["exp2"] < spent["div"] < spent["rsqrt"] < spent["sin"]
+    wide = "%a: i64 = cast %lane\n%b: i64 = add %a, %a"
+    assert estimate(function(HEAD, wide, 4)).counts.work["wide"] == 128
+
+
+def test_barriers_make_a_program_wait_unless_others_fill_the_gaps() -> None:
+    body = """
+        %s: threadgroup<BYTESxf32> = metal.alloc
+        %x: f32 = constant 1.0
+        metal.store %s, %t, %x
+        metal.barrier threadgroup
+        %y: f32 = metal.load %s, %t
+        metal.store %X, %t, %y
+        """
+
+    def on(size: int) -> Any:
+        f = function(HEAD, body.replace("BYTES", str(size)), 4)
+        return estimate(f, Sizes((1024, 1, 1), {})).chips[0]
+
+    alone, among_others = on(8192), on(128)
+    assert alone.spent == among_others.spent
+    assert alone.simdgroups < among_others.simdgroups
+    assert alone.cycles > among_others.cycles
+
+
+def test_an_estimate_is_a_table_of_chips() -> None:
+    lines = str(gemm(64, 32, 4)).splitlines()
+    assert lines[0].startswith("@matmul: 64 programs of 4 simdgroups, ")
+    assert "4096 matrix products" in lines[1]
+    assert "32 threadgroup barriers" in lines[1]
+    assert "guesses" not in lines[1]
+    assert [line.split()[0] for line in lines[3:]] == [chip.name for chip in CHIPS]
+    assert len({len(line) for line in lines[2:]}) == 1
+
+
+def test_the_target_decides() -> None:
+    body = "%x: f32 = metal.load %X, %t"
+    wide = replace(AppleGPU(), line_bytes=256)
+    assert count(function(HEAD, body, 2), target=wide).device.lines == 2
+    assert count(function(HEAD, body.replace("%t", "%lane"), 2)).device.lines == 2
+
+
+def test_of_the_middle_program() -> None:
+    """Of `p`, that is the second of five."""
+    body = """
+        %x: f32 = constant 1.0
+        %is_two: bool = compare eq %p, %c2
+        if %is_two {
+          %a: f32 = exp %x
+          yield
+        } else {
+          yield
+        }
+        """
+    assert counts(body).functions == {"exp": 64}
+
+
+def test_lowered_kernels_are_what_is_estimated() -> None:
+    kernel, grid, arguments, named = LAUNCHES["softmax"]
+    lowered = kernel.lower(*arguments, grid=grid, **named)
+    sizes = Sizes((8, 1, 1), {"X": (8, 1024), "Out": (8, 1024), "N": 1024})
+    assert lowered.estimate == estimate(entry_of(lowered.stages[-1].module), sizes)
+
+
+def test_a_launch_of_no_programs_takes_no_time() -> None:
+    kernel, _, arguments, named = LAUNCHES["softmax"]
+    lowered = kernel.lower(*arguments, grid=8, **named)
+    function = entry_of(lowered.stages[-1].module)
+    for chip in estimate(function, Sizes((0, 1, 1))).chips:
+        assert chip.milliseconds == 0

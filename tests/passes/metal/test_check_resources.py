@@ -1,0 +1,220 @@
+"""The check of resources: what is counted, and what the errors say."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from iris.codegen import emit
+from iris.cost.resources import needs_of
+from iris.errors import OutOfResources, UserError
+from iris.ir import parse
+from iris.ir.control import Func
+from iris.ir.core import Module
+from iris.passes import run
+from iris.passes.metal.check_resources import CheckResources
+from iris.targets.apple import AppleGPU
+
+GPU = AppleGPU()
+
+
+HEAD = "%X: ptr<f32>, %n: i32, %yes: bool"
+
+
+def function(body: str, arguments: str = HEAD) -> Func:
+    text = f"func metal @f simdgroups=4({arguments}) {{\n{dedent(body)}\nreturn\n}}\n"
+    (only,) = parse(text)
+    assert isinstance(only, Func)
+    return only
+
+
+def refused(body: str, arguments: str = HEAD) -> str:
+    with pytest.raises(OutOfResources) as caught:
+        needs_of(function(body, arguments), GPU)
+    return caught.value.message
+
+
+def registers(body: str) -> int:
+    return needs_of(function(body), GPU).registers
+
+
+# Memory.
+
+
+def test_threadgroup_memory() -> None:
+    body = """
+        %a: threadgroup<6144xf32> = metal.alloc at "gemm.py":12
+        %b: threadgroup<4096xf32> = metal.alloc at "gemm.py":13
+        %part: threadgroup<4xf32> = metal.view 0 %b
+        """
+    assert refused(body) == (
+        "@f needs 40960 bytes of threadgroup memory, 8192 more than there are; use smaller tiles.\n"
+        "The most take\n"
+        "  a, threadgroup<6144xf32>: 24576 (gemm.py:12)\n"
+        "  b, threadgroup<4096xf32>: 16384 (gemm.py:13)\n"
+        "  part, threadgroup<4xf32>: 16"
+    )
+
+
+def test_all_of_the_memory_may_be_used_in_multiples_of_16_bytes() -> None:
+    body = "%a: threadgroup<8188xf32> = metal.alloc\n%b: threadgroup<3xf32> = metal.alloc"
+    assert needs_of(function(body), GPU).memory == 32768
+    assert "16 more" in refused(body + "\n%c: threadgroup<1xi8> = metal.alloc")
+
+
+def test_the_error_points_at_the_line_of_the_largest(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("first\n    stage(a)\n")
+    body = f"""
+        %small: threadgroup<4096xf32> = metal.alloc at "{kernel}":1
+        %big: threadgroup<8192xf32> = metal.alloc at "{kernel}":2
+        """
+    with pytest.raises(UserError, match="needs 49152 bytes") as caught:
+        run(parse(f"func metal @f(%n: i32) {{\n{dedent(body)}\nreturn\n}}"), "check-resources")
+    spot = caught.value.spot
+    assert spot is not None
+    assert (spot.line, spot.source) == (2, "    stage(a)")
+
+
+# Threads and buffers.
+
+
+def test_threads() -> None:
+    needs_of(function(""), replace(GPU, max_threads=128))
+    with pytest.raises(OutOfResources, match=r"runs 128 threads, 32 more .* use 3 simdgroups"):
+        needs_of(function(""), replace(GPU, max_threads=96))
+
+
+def test_buffers() -> None:
+    def arrays(count: int) -> str:
+        return ", ".join(f"%a{n}: ptr<f32>" for n in range(count)) + ", %yes: bool"
+
+    report = 'metal.assert "" %yes'
+    needs_of(function("", arrays(30)), GPU)
+    needs_of(function(report, arrays(29)), GPU)
+    assert refused("", arrays(32)) == (
+        "@f takes 32 arrays, 2 more than fit beside the scalars; pass several as one"
+    )
+    assert "30 arrays, 1 more than fit beside the scalars and the report" in refused(
+        report, arrays(30)
+    )
+
+
+# Registers.
+
+
+def test_what_is_live_together_is_added_up() -> None:
+    load = "%x: regs<4xf32> = metal.load %X, %n\n"
+    assert registers("") == 0
+    assert registers(load) == 4
+    assert registers(load + "%y: regs<4xf32> = exp %x\n%z: regs<4xf32> = exp %y") == 4
+    assert registers(load + "%y: regs<4xf32> = exp %x\n%z: regs<4xf32> = add %x, %y") == 8
+    assert registers("%x: regs<8xf16> = constant 1.0\n%y: regs<8xf16> = exp %x") == 4
+    assert registers("%x: regs<8xi8> = constant 1\n%y: regs<8xi8> = neg %x") == 4
+
+
+def test_a_loop_keeps_what_it_uses_and_what_is_needed_after_it() -> None:
+    body = """
+        %c0: i32 = constant 0
+        %c1: i32 = constant 1
+        %x: regs<4xf32> = metal.load %X, %n
+        %y: regs<2xf32> = metal.load %X, %n
+        %s: regs<4xf32> = for %c0, %n, %c1 (%k: i32, %a: regs<4xf32> = %x) {
+          %z: regs<2xf32> = metal.load %X, %k
+          %both: regs<4xf32> = metal.join %y, %z
+          %b: regs<4xf32> = add %a, %both
+          yield %b
+        }
+        metal.store %X, %n, %x
+        metal.store %X, %n, %s
+        """
+    # x, y, what is carried, what is joined.
+    assert registers(body) == 4 + 2 + 4 + 4
+
+
+def test_branches_do_not_add_up() -> None:
+    branch = "%{0}: regs<4xf32> = metal.load %X, %n\nmetal.store %X, %n, %{0}\nyield\n"
+    body = f"if %yes {{\n{branch.format('a')}}} else {{\n{branch.format('b')}}}"
+    assert registers(body) == 4
+
+
+def test_a_foreach_fills_its_results_part_by_part() -> None:
+    body = """
+        %x: regs<4xf32> = metal.load %X, %n
+        %y: regs<32xf32> = metal.foreach 8 (%i: i32) {
+          %z: regs<4xf32> = exp %x
+          yield %z
+        }
+        """
+    assert registers(body) == 4 + 32 + 4 + 1
+
+
+def test_a_while_carries_through_its_condition() -> None:
+    body = """
+        %x: regs<4xf32> = metal.load %X, %n
+        %r: regs<4xf32> = while (%a: regs<4xf32> = %x) {
+          %z: regs<2xf32> = metal.load %X, %n
+          metal.store %X, %n, %z
+          yield %yes
+        } do (%b: regs<4xf32>) {
+          yield %b
+        }
+        """
+    assert registers(body) == 6
+
+
+def test_more_live_values_than_can_be_meant() -> None:
+    body = "%v: f32 = metal.load %X, %n\n" + "\n".join(
+        f'%t{n}: regs<256xf32> = metal.splat %v at "k.py":{n}' for n in range(3)
+    )
+    body += "\n%s: regs<256xf32> = fma %t0, %t1, %t2"
+    message = refused(body)
+    assert message.startswith(
+        "a thread of @f holds about 768 values of 32 bits at once, 256 more than are bearable "
+        "where 128 fit in registers; use smaller tiles or more simdgroups.\nThe most take\n"
+    )
+    assert "  t1, regs<256xf32>: 256 (k.py:1)" in message
+
+
+def test_the_pass_counts_and_changes_nothing() -> None:
+    given = function("%a: threadgroup<4xf32> = metal.alloc")
+    module = Module([given.clone({})])
+    assert CheckResources().run(module) == {"threadgroup bytes": 16, "registers": 0}
+    assert run(module, "check-resources") == module
+
+
+# Numbers.
+
+
+@pytest.mark.parametrize("dtypes", [["i32"], ["bool", "i64"], ["f16", "f32", "u8"], ["i8"]])
+def test_numbers_fit_one_struct_as_the_text_has_it(dtypes: list[str]) -> None:
+    """Of as many as fit, the text's struct is no bigger than may be, and one more is too many."""
+    body = "%m: i32 = metal.extent 0 %X\n%n: i32 = metal.extent 1 %X\n%k: i32 = add %m, %n"
+    body += "\nmetal.store %X, %k, %k"
+
+    def arguments(count: int) -> str:
+        given = [f"%a{n}: {dtypes[n % len(dtypes)]}" for n in range(count)]
+        return ", ".join(["%X: ptr<i32>", *given])
+
+    def fits(count: int) -> bool:
+        try:
+            needs_of(function(body, arguments(count)), GPU)
+        except OutOfResources as error:
+            assert "bytes of numbers" in error.message
+            return False
+        return True
+
+    most = bisect_left(range(5000), True, key=lambda count: not fits(count)) - 1
+    sizes = [emit(function(body, arguments(n))).constants_bytes for n in (most, most + 1)]
+    assert sizes[0] <= GPU.constant_bytes < sizes[1]
+
+
+def test_too_many_numbers() -> None:
+    many = ", ".join(f"%a{n}: i64" for n in range(520))
+    assert refused("", many) == (
+        "@f takes 4160 bytes of numbers, 64 more than are passed without an array; pass some in one"
+    )
