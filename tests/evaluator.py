@@ -10,7 +10,7 @@ import numpy as np
 
 from iris.ir import math, metal, scalar, tile
 from iris.ir.control import For, Func, If, While
-from iris.ir.core import OPS, Facet, Module, Op, Region, Value
+from iris.ir.core import Facet, Module, Op, Region, Value
 from iris.ir.types import ElementType, Ptr
 from random_ir import MEMORY
 
@@ -73,6 +73,7 @@ def _bytes(values: Any) -> bytes:
     return bytes(values.tobytes())
 
 
+@evaluate(math.Elementwise)
 def _math(run: Run, op: Op, *operands: Any) -> list[Any]:
     wide = [np.broadcast_to(x, _length(op.operands[i])) for i, x in enumerate(operands)]
     for where, message in scalar.program_errors(op, *wide):
@@ -84,11 +85,6 @@ def _math(run: Run, op: Op, *operands: Any) -> list[Any]:
 def _length(value: Value) -> int:
     assert isinstance(value.type, ElementType)
     return value.type.shape[0] if value.type.shape else 1
-
-
-for _cls in OPS.values():
-    if _cls.__module__ == math.__name__ and _cls is not math.Constant:
-        evaluate(_cls)(_math)
 
 
 @evaluate(math.Constant)

@@ -203,7 +203,7 @@ def unknown(op: Op, *operands: AxisInfo) -> AxisInfo:
     return _nothing(op.results[0].type)
 
 
-@axis_rule(math.Unary, math.Binary)
+@axis_rule(math.Elementwise)
 @along_each
 def elementwise(op: Op, *operands: Axis) -> Axis:
     """Equal operands make equal results."""

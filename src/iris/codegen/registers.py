@@ -138,7 +138,7 @@ def _goes_by_vectors(w: Writer, user: Op, lanes: int) -> bool:
     """Whether an op takes whole vectors of what it is given, not single elements."""
     if isinstance(user, metal.Slice):
         return w.form(user.result) == (lanes, 1)
-    return type(user).__module__ == math.__name__
+    return isinstance(user, math.Elementwise)
 
 
 def _runs(w: Writer, elements: Sequence[tuple[Value, int]]) -> list[tuple[Value, int, list[int]]]:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from iris.ir import math, metal, scalar
 from iris.ir.control import Func
-from iris.ir.core import OPS, Facet, Op, Value
+from iris.ir.core import Facet, Op, Value
 from iris.ir.math import element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, count_of
 from iris.ir.types import ElementType, bool_
@@ -105,11 +105,8 @@ def _is_integral(value: Value) -> bool:
     return isinstance(value.type, ElementType) and not value.type.element.is_float
 
 
-_APART = (math.Constant, math.Select)
-
-
-@sampling(*[c for c in OPS.values() if c.__module__ == math.__name__ and c not in _APART])
-def elementwise(sample: Sample, op: Op, *operands: Array) -> Array:
+@sampling(math.Elementwise)
+def elementwise(sample: Sample, op: math.Elementwise, *operands: Array) -> Array:
     return scalar.evaluate(op, *operands)
 
 

@@ -19,7 +19,7 @@ from iris.interp.memory import memory_dtype
 from iris.interp.products import product
 from iris.ir import graph, math, scalar
 from iris.ir.control import Func
-from iris.ir.core import OPS, Facet, Op, Region, Value
+from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.math import element_type
 from iris.ir.types import DType, f32
 
@@ -130,16 +130,12 @@ def _number(value: Value, wide: Array) -> Array:
 # The shared math.
 
 
-def elementwise(frame: Frame, op: Op, *operands: Array) -> Sequence[Array]:
+@interpretation(math.Elementwise)
+def elementwise(frame: Frame, op: math.Elementwise, *operands: Array) -> Sequence[Array]:
     for where, message in scalar.program_errors(op, *operands):
         if where.any():
             _fail(op, f"{message}, at {_place(np.asarray(where))}" if where.ndim else message)
     return [scalar.evaluate(op, *operands)]
-
-
-for _cls in OPS.values():
-    if _cls.__module__ == math.__name__ and _cls is not math.Constant:
-        interpretation(_cls)(elementwise)
 
 
 @interpretation(math.Constant)

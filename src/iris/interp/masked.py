@@ -30,9 +30,8 @@ def _whole(value: Value, x: Array) -> Array:
 # Elementwise ops: an element counts where those do that it is made of.
 
 
-@masking(math.Unary, math.Binary, math.Fma, math.Compare)
-@masking(math.Cast, math.Bitcast, math.AssumeDivisible)
-def elementwise(frame: Frame, op: Op, given: Operands) -> Sequence[Any]:
+@masking(math.Elementwise)
+def elementwise(frame: Frame, op: math.Elementwise, given: Operands) -> Sequence[Any]:
     """What does not count is made of zeros, divided by ones: no error comes of it."""
     every = range(len(given.data))
     counts = given.counts(*every)

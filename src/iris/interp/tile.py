@@ -44,7 +44,7 @@ from iris.interp.products import product
 from iris.interp.turns import run_by_turns
 from iris.ir import math, scalar, tile
 from iris.ir.control import For, Func, If, While
-from iris.ir.core import OPS, Op, Value
+from iris.ir.core import Op, Value
 from iris.ir.effects import asks_others
 from iris.ir.literal import text
 from iris.ir.math import element_type
@@ -165,7 +165,8 @@ def _like(x: Array, other: Array) -> Array:
 # The shared math.
 
 
-def elementwise(frame: Frame, op: Op, *operands: Array) -> Sequence[Array]:
+@interpretation(math.Elementwise)
+def elementwise(frame: Frame, op: math.Elementwise, *operands: Array) -> Sequence[Array]:
     addresses = frame.launch.addresses
     for where, message in scalar.program_errors(op, *operands):
         if where.any():
@@ -177,11 +178,6 @@ def elementwise(frame: Frame, op: Op, *operands: Array) -> Sequence[Array]:
         for value, x in zip(op.operands, operands, strict=True):
             frame.check_fits(op, value, x, None)
     return [scalar.evaluate(op, *operands)]
-
-
-for _cls in OPS.values():
-    if _cls.__module__ == math.__name__ and _cls not in (math.Constant, math.Select):
-        interpretation(_cls)(elementwise)
 
 
 @interpretation(math.Constant)

@@ -70,8 +70,12 @@ class Constant(Op):
         return f"c{plain}" if plain.replace("_", "").isalnum() and len(plain) < 12 else None
 
 
-class _Elementwise(Op):
-    """Operands all of one type."""
+class Elementwise(Op):
+    """The base of ops that compute each element from those at the same index in the operands.
+
+    Operands and result have one shape.  A subclass needs only a `meaning` (see `scalar.py`) to be
+    interpreted, folded, fused, laid out and lowered.
+    """
 
     def _same_type(self, first: int = 0) -> Type:
         """The type of the operands from `first` on; blames the one that stands out."""
@@ -96,7 +100,7 @@ class _Elementwise(Op):
         return self.results[0].type if self.results else None
 
 
-class Unary(_Elementwise):
+class Unary(Elementwise):
     """One operand; the result has its type."""
 
     x: Value = operand(NUMBERS)
@@ -110,7 +114,7 @@ class FloatUnary(Unary):
     x: Value = operand(FLOATS)
 
 
-class Binary(_Elementwise):
+class Binary(Elementwise):
     """Two operands of one type; the result has it too."""
 
     lhs: Value = operand(NUMBERS)
@@ -358,7 +362,7 @@ class Shr(Binary):
         return _shifts_safely(self)
 
 
-class AssumeDivisible(_Elementwise):
+class AssumeDivisible(Elementwise):
     """`x`, which a number is known to divide; it is a program error if that does not.
 
     %n: i32 = assume_divisible 16 %n_arg
@@ -381,7 +385,7 @@ class AssumeDivisible(_Elementwise):
         return False
 
 
-class Fma(_Elementwise):
+class Fma(Elementwise):
     """`a * b + c`, rounded once."""
 
     name = "fma"
@@ -431,7 +435,7 @@ _NEGATED = {
 }
 
 
-class Compare(_Elementwise):
+class Compare(Elementwise):
     """Whether a predicate holds, element by element.
 
     %inside: tile<64xbool> = compare lt %cols, %n
@@ -450,7 +454,7 @@ class Compare(_Elementwise):
         return None
 
 
-class Select(_Elementwise):
+class Select(Elementwise):
     """`on_true` where the condition holds, else `on_false`; a scalar condition is for all.
 
     %clamped: tile<64xf32> = select %mask, %x, %zero
@@ -470,7 +474,7 @@ class Select(_Elementwise):
         return (type_,)
 
 
-class _Conversion(Op):
+class _Conversion(Elementwise):
     x: Value = operand(ELEMENTS)
     result: Value = result(ELEMENTS)
 

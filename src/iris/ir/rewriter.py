@@ -111,14 +111,15 @@ class Rewriter:
 
 
 class _Found(dict[type[Op], tuple[Callable[..., None], ...]]):
-    """The rules of each class and its bases, found when first asked for."""
+    """The rules of each class and its bases, in the order in which they were registered; found when
+    first asked for."""
 
-    def __init__(self, rules: dict[type[Op], list[Callable[..., None]]]):
+    def __init__(self, rules: list[tuple[type[Op], Callable[..., None]]]):
         super().__init__()
         self._rules = rules
 
     def __missing__(self, cls: type[Op]) -> tuple[Callable[..., None], ...]:
-        found = tuple(r for base in cls.__mro__ for r in self._rules.get(base, ()))
+        found = tuple([rule for base, rule in self._rules if issubclass(cls, base)])
         self[cls] = found
         return found
 
@@ -127,15 +128,14 @@ class Rules:
     """Rewrite rules, by the class of op each looks at."""
 
     def __init__(self) -> None:
-        self._rules: dict[type[Op], list[Callable[..., None]]] = {}
+        self._rules: list[tuple[type[Op], Callable[..., None]]] = []
         self._found = _Found(self._rules)
 
     def __call__(self, *classes: type[Op]) -> Callable[[F], F]:
         """Register a rule for op classes and their subclasses."""
 
         def register(rule: F) -> F:
-            for cls in classes:
-                self._rules.setdefault(cls, []).append(rule)
+            self._rules += [(cls, rule) for cls in classes]
             self._found.clear()
             return rule
 

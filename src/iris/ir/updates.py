@@ -9,17 +9,7 @@ from iris.ir.control import For, If, While
 from iris.ir.core import Value
 from iris.ir.math import element_type
 
-ELEMENTWISE = (
-    math.Unary,
-    math.Binary,
-    math.Fma,
-    math.Compare,
-    math.Select,
-    math.Cast,
-    math.Bitcast,
-    math.AssumeDivisible,
-    tile.Update,
-)
+ELEMENTWISE = (math.Elementwise, tile.Update)
 
 
 def made_of(new: Value, is_old: Callable[[Value], bool]) -> bool:

@@ -12,22 +12,17 @@ from iris.interp.metal.counters import Counters
 from iris.interp.metal.frame import Frame
 from iris.interp.metal.rules import counting, interpretation
 from iris.ir import math, scalar
-from iris.ir.core import OPS, Op
+from iris.ir.core import Op
 from iris.ir.math import element_type
 
 Array = npt.NDArray[Any]
 
 
-def elementwise(frame: Frame, op: Op, *operands: Array) -> Sequence[Array]:
+@interpretation(math.Elementwise)
+def elementwise(frame: Frame, op: math.Elementwise, *operands: Array) -> Sequence[Array]:
     for where, message in scalar.program_errors(op, *operands):
         frame.check(op, where, message)
     return [scalar.evaluate(op, *operands)]
-
-
-_APART = (math.Constant, math.Select)
-for _cls in OPS.values():
-    if _cls.__module__ == math.__name__ and _cls not in _APART:
-        interpretation(_cls)(elementwise)
 
 
 @interpretation(math.Constant)

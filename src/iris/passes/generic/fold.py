@@ -10,7 +10,7 @@ import numpy as np
 
 from iris.ir import graph, math, scalar, tile
 from iris.ir.control import For, If, While
-from iris.ir.core import OPS, Module, Op, Value
+from iris.ir.core import Module, Op, Value
 from iris.ir.effects import has_side_effects
 from iris.ir.literal import encode
 from iris.ir.math import Constant, Predicate, constant_bits, element_type
@@ -46,7 +46,7 @@ class Fold(Pass):
 rules = Rules()
 
 
-@rules(*(cls for cls in OPS.values() if scalar.meaning.get(cls) is not None))
+@rules(math.Elementwise)
 def evaluate(op: Op, rewriter: Rewriter) -> None:
     """All operands are constants."""
     for value in op.operands:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iris.ir import math
-from iris.ir.core import OPS, Facet, Op, Value
+from iris.ir.core import Facet, Op, Value
 from iris.ir.math import Constant, element_type
 from iris.ir.metal import Join, Literal, Pattern, Splat, Take, count_of, registers
 from iris.ir.rewriter import Rewriter
@@ -69,7 +69,8 @@ def of_join(source: Join, op: Take, rewriter: Rewriter) -> Op | None:
     return None
 
 
-def elementwise(source: Op, op: Take, rewriter: Rewriter) -> Op | None:
+@taken(math.Elementwise)
+def elementwise(source: math.Elementwise, op: Take, rewriter: Rewriter) -> Op | None:
     """One element of integers or bools that are wanted for nothing else."""
     type_ = element_type(op.result.type)
     if type_.element.is_float or type_.shape or len(op.x.users) > 1:
@@ -82,11 +83,6 @@ def elementwise(source: Op, op: Take, rewriter: Rewriter) -> Op | None:
 
     operands = tuple([part(v) for v in source.operands])
     return type(source).create(operands, source.attributes, (type_,), (), source.location)
-
-
-for _cls in OPS.values():
-    if _cls.__module__ == math.__name__ and _cls is not Constant:
-        taken(_cls)(elementwise)
 
 
 def at(images: tuple[int, ...], number: int) -> int:

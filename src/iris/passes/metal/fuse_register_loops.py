@@ -8,7 +8,7 @@ from math import gcd
 from iris.ir import math, metal
 from iris.ir.builder import Builder
 from iris.ir.control import Yield
-from iris.ir.core import OPS, Module, Op, Region, Value
+from iris.ir.core import Module, Op, Region, Value
 from iris.ir.effects import Effect, effects_within, may_alias, reads, writes
 from iris.ir.math import Constant, element_type
 from iris.ir.metal import (
@@ -104,7 +104,8 @@ class _Fusing:
         known = self._cheap.get(op)
         if known is None:
             known = self._cheap[op] = isinstance(op, Splat | Pattern | Constant) or (
-                type(op) in _CHEAP
+                isinstance(op, math.Elementwise)
+                and not isinstance(op, math.FloorDiv | math.Mod)
                 and not element_type(op.results[0].type).element.is_float
                 and all(not _is_array(v) or self.is_cheap(v.op) for v in op.operands)
             )
@@ -271,10 +272,6 @@ class _Loop(Numbers):
         return self.b((math.Xor if overlap else math.Add)(self.b(Splat(first, type_)), within))
 
 
-_ELEMENTWISE = {cls for cls in OPS.values() if cls.__module__ == math.__name__}
-_CHEAP = _ELEMENTWISE - {math.FloorDiv, math.Mod}
-
-
 def _is_array(value: Value) -> bool:
     return bool(element_type(value.type).shape)
 
@@ -289,7 +286,7 @@ def _is_turn(op: Op, loop: Foreach) -> bool:
 
 def _size(op: Op) -> int:
     """Of how many elements an op makes as many others, each alone; 0 if it does not."""
-    if type(op) in _ELEMENTWISE or isinstance(op, Splat | Pattern):
+    if isinstance(op, math.Elementwise | Constant | Splat | Pattern):
         return count_of(op.results[0].type)
     return 0
 

@@ -70,7 +70,7 @@ class FollowMasks(Pass):
 # Elementwise ops.
 
 
-@follow(math.Unary, math.Binary, math.Fma, math.Compare, math.Bitcast)
+@follow(math.Elementwise)
 def elementwise(op: Op, masks: Masks) -> None:
     """A lane is masked where one of its operands is."""
     masks[op.results[0]] = masks.all_of(op.operands)

@@ -17,13 +17,13 @@ from graph_rules import program
 from iris.ir import Module, graph, math, parse
 from iris.ir.control import Func, Return, Yield
 from iris.ir.core import Op
-from iris.ir.math import element_type
+from iris.ir.math import Elementwise, element_type
 from iris.ir.rewriter import Rewriter, Rules
 from iris.ir.tile import ReduceKind
 from iris.ir.types import Tensor
 from iris.passes import Pass, Pipeline, run
 from iris.passes.graph.simplify import Simplify
-from iris.passes.graph.simplify.making import ELEMENTWISE, dtype_of, shape_of
+from iris.passes.graph.simplify.making import dtype_of, shape_of
 from iris.testing import pipelines, preserves, programs
 from iris.tools.replay import Program
 from support import counts
@@ -235,7 +235,7 @@ def elementwise_of_one_broadcast(op: Op, rewriter: Rewriter) -> None:
         ("parts", (graph.Pad,), pad_with_the_last),
         ("reductions", (graph.Reduce,), reduce_any_broadcast),
         ("reductions", (graph.Reduce,), maximum_of_maxnum),
-        ("views", ELEMENTWISE, elementwise_of_one_broadcast),
+        ("views", (Elementwise,), elementwise_of_one_broadcast),
     ],
 )
 def test_a_wrong_rule_is_found(kind: str, classes: tuple[type[Op], ...], rule: object) -> None:

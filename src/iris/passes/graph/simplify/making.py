@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iris.ir import graph, math
-from iris.ir.core import OPS, Op, Value
-from iris.ir.math import Constant, constant_bits, element_type
+from iris.ir import graph
+from iris.ir.core import Op, Value
+from iris.ir.math import Constant, Elementwise, constant_bits, element_type
 from iris.ir.rewriter import Rewriter, Rules
 from iris.ir.types import DType, Tensor
 
 Shape = tuple[int, ...]
 
 rules = Rules()
-
-ELEMENTWISE = tuple(
-    [cls for cls in OPS.values() if cls.__module__ == math.__name__ and cls is not Constant]
-)
 
 
 def shape_of(value: Value) -> Shape:
@@ -96,7 +92,7 @@ class Before:
             return self.splat(x, shape)
         return self.broadcast(self.reshape(x, (1,) * len(shape)), shape)
 
-    def elementwise(self, op: Op, operands: Sequence[Value], shape: Shape) -> Value:
+    def elementwise(self, op: Elementwise, operands: Sequence[Value], shape: Shape) -> Value:
         """What an elementwise op does, to operands of another shape."""
         type_ = Tensor(shape, dtype_of(op.results[0]))
         return self.put(type(op).create(tuple(operands), op.attributes, (type_,), (), op.location))

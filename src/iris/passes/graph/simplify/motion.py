@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from iris.ir import graph
 from iris.ir.core import Op, Value
+from iris.ir.math import Elementwise
 from iris.ir.rewriter import Rewriter
 from iris.ir.types import Tensor
 from iris.passes.graph.simplify.making import (
-    ELEMENTWISE,
     Before,
     Shape,
     is_splat,
@@ -50,7 +50,7 @@ def _spread(op: Op) -> dict[Value, graph.Broadcast]:
     return {v: v.op for v in _tensors(op) if isinstance(v.op, graph.Broadcast)}
 
 
-def _on(before: Before, op: Op, shape: Shape, source: dict[Value, Value]) -> Value:
+def _on(before: Before, op: Elementwise, shape: Shape, source: dict[Value, Value]) -> Value:
     """An elementwise op on other things instead of its operands."""
     operands = []
     for value in op.operands:
@@ -63,8 +63,8 @@ def _on(before: Before, op: Op, shape: Shape, source: dict[Value, Value]) -> Val
     return before.elementwise(op, operands, shape)
 
 
-@rules(*ELEMENTWISE)
-def elementwise_of_reshapes(op: Op, rewriter: Rewriter) -> None:
+@rules(Elementwise)
+def elementwise_of_reshapes(op: Elementwise, rewriter: Rewriter) -> None:
     """What comes from one shape stays in it for longer; what is spread can be spread to it, if no
     axis that is spread is mixed with others."""
     views = _views(op, graph.Reshape)
@@ -85,8 +85,8 @@ def elementwise_of_reshapes(op: Op, rewriter: Rewriter) -> None:
     rewriter.replace(op, before.reshape(made, shape_of(op.results[0])))
 
 
-@rules(*ELEMENTWISE)
-def elementwise_of_transposes(op: Op, rewriter: Rewriter) -> None:
+@rules(Elementwise)
+def elementwise_of_transposes(op: Elementwise, rewriter: Rewriter) -> None:
     """What is transposed alike is transposed later; what is spread can be spread otherwise."""
     views = _views(op, graph.Transpose)
     if not views:
@@ -101,8 +101,8 @@ def elementwise_of_transposes(op: Op, rewriter: Rewriter) -> None:
     rewriter.replace(op, before.transpose(_on(before, op, shape, moved), permutation))
 
 
-@rules(*ELEMENTWISE)
-def elementwise_of_broadcasts(op: Op, rewriter: Rewriter) -> None:
+@rules(Elementwise)
+def elementwise_of_broadcasts(op: Elementwise, rewriter: Rewriter) -> None:
     """What is the same along an axis for all operands is computed once along it."""
     spread = _spread(op)
     shape = shape_of(op.results[0])
@@ -116,8 +116,8 @@ def elementwise_of_broadcasts(op: Op, rewriter: Rewriter) -> None:
         rewriter.replace(op, before.broadcast(_on(before, op, narrow, wide), shape))
 
 
-@rules(*ELEMENTWISE)
-def elementwise_of_pads(op: Op, rewriter: Rewriter) -> None:
+@rules(Elementwise)
+def elementwise_of_pads(op: Elementwise, rewriter: Rewriter) -> None:
     """What is padded alike, for nobody else, is padded later, with what the op makes of the
     values."""
     pads = _views(op, graph.Pad)
@@ -134,7 +134,7 @@ def elementwise_of_pads(op: Op, rewriter: Rewriter) -> None:
 def slice_of_elementwise(op: graph.Slice, rewriter: Rewriter) -> None:
     """Only the part is computed, if nobody wants the rest."""
     inner = op.x.op
-    if not isinstance(inner, ELEMENTWISE) or not used_once(op.x, op):
+    if not isinstance(inner, Elementwise) or not used_once(op.x, op):
         return
     before, shape = Before(op, rewriter), shape_of(op.result)
     parts = {v: before.slice(v, op.starts, op.steps, shape) for v in _tensors(inner)}
@@ -145,7 +145,7 @@ def slice_of_elementwise(op: graph.Slice, rewriter: Rewriter) -> None:
 def view_of_elementwise(op: graph.Reshape | graph.Transpose, rewriter: Rewriter) -> None:
     """What undoes the views of as many operands as it would not is done to the others."""
     inner, shape = op.x.op, shape_of(op.result)
-    if not isinstance(inner, ELEMENTWISE) or not used_once(op.x, op):
+    if not isinstance(inner, Elementwise) or not used_once(op.x, op):
         return
     values = dict.fromkeys(_tensors(inner))
     undone = [v for v in values if _undoes(op, v.op)]

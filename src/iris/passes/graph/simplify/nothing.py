@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from iris.ir import graph
 from iris.ir.accumulation import of_nothing
-from iris.ir.core import OPS, Level, Op
-from iris.ir.math import Constant
+from iris.ir.core import Op
+from iris.ir.math import Constant, Elementwise
 from iris.ir.rewriter import Rewriter
 from iris.ir.tile import ReduceKind
-from iris.passes.graph.simplify.making import ELEMENTWISE, Before, dtype_of, rules, shape_of
+from iris.passes.graph.simplify.making import Before, dtype_of, rules, shape_of
 
-OWN = tuple([cls for cls in OPS.values() if cls.level is Level.GRAPH])
+# What looks up places stays: it may be asked for places that are not there.
+_KEPT = (graph.Gather, graph.Scatter, graph.Kernel)
 
 
-@rules(Constant, *ELEMENTWISE, *OWN)
+@rules(Constant, Elementwise, graph.GraphOp)
 def unused(op: Op, rewriter: Rewriter) -> None:
     """What nobody uses goes, so that the others see who else uses what they do."""
     if not any(v.users for v in op.results):
         rewriter.erase(op)
 
 
-# What looks up places stays: it may be asked for places that are not there.
-_SAFE = tuple(
-    [c for c in OWN if c not in (graph.Gather, graph.Scatter, graph.Kernel)] + [*ELEMENTWISE]
-)
-
-
-@rules(*_SAFE)
+@rules(Elementwise, graph.GraphOp)
 def no_elements(op: Op, rewriter: Rewriter) -> None:
     """A tensor without elements is like any other."""
-    if 0 in shape_of(op.results[0]):
+    if not isinstance(op, _KEPT) and 0 in shape_of(op.results[0]):
         _zeros(op, rewriter)
 
 

@@ -15,7 +15,7 @@ from iris.ir.core import Op, Value
 from iris.ir.math import element_type
 from iris.passes.graph.tiling.demand import Demand, Unfit
 from iris.passes.graph.tiling.demands import Demands
-from iris.passes.graph.tiling.recipes import Combining, Contraction, Elementwise, Load
+from iris.passes.graph.tiling.recipes import Combining, Contraction, Load, Pointwise
 from iris.passes.graph.tiling.schedule import Cut, ways
 from iris.targets.apple import CHIPS, DISPATCH_MICROSECONDS
 
@@ -73,7 +73,7 @@ def cost_of(cut: Cut) -> Cost:
             count = cut.times(inner)
             operations += count
             flops += count * (2 if isinstance(recipe, Contraction) else 1)
-        elif isinstance(recipe, Elementwise):
+        elif isinstance(recipe, Pointwise):
             count = cut.times(axes)
             operations += count * _weight(recipe.op)
             flops += count

@@ -25,9 +25,9 @@ from iris.passes.graph.tiling.plan import MOST_DIMENSIONS, Plan
 from iris.passes.graph.tiling.recipes import (
     Choice,
     Combining,
-    Elementwise,
     Load,
     Number,
+    Pointwise,
     Recipe,
     Running,
     Same,
@@ -444,7 +444,7 @@ def union(*values: Value) -> tuple[int, ...]:
 # How each recipe is made.
 
 # Those that are made of others of the same frame.
-_SAME_FRAME = (Same, Choice, Elementwise)
+_SAME_FRAME = (Same, Choice, Pointwise)
 
 _MAKERS: dict[type[Recipe], Callable[..., Made]] = {}
 
@@ -502,8 +502,8 @@ _HARMLESS: dict[type[Op], tuple[int, int]] = {  # which operand, and the number
 }
 
 
-@makes(Elementwise)
-def elementwise(to: Emitter, recipe: Elementwise, demand: Demand, frame: Frame) -> Made:
+@makes(Pointwise)
+def elementwise(to: Emitter, recipe: Pointwise, demand: Demand, frame: Frame) -> Made:
     op = recipe.op
     to.b.location = op.location
     values = [to.element(d, frame) for d in recipe.operands]

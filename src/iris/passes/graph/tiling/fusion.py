@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from iris.ir import graph
 from iris.ir.control import Func
 from iris.ir.core import Op, Value
-from iris.ir.math import element_type
+from iris.ir.math import Elementwise, element_type
 from iris.passes.graph.graph_to_tile import ROOM
 from iris.passes.graph.tiling.cost import cost_of, cut
 from iris.passes.graph.tiling.demand import Unfit
@@ -20,7 +20,6 @@ from iris.passes.graph.tiling.schedule import ORDERS
 from iris.passes.graph.tiling.storing import (
     MOST_ARRAYS,
     copied,
-    is_elementwise,
     is_work,
     needed,
     parted,
@@ -327,13 +326,13 @@ def _later(value: Value, reader: Candidate) -> list[Value]:
         used = [v for v in dict.fromkeys(op.operands) if v in left]
         if not used:
             continue
-        if not is_elementwise(op) and not isinstance(op, graph.Reshape | graph.Transpose):
+        if not isinstance(op, Elementwise | graph.Reshape | graph.Transpose):
             break
         (result,) = op.results
         for v in used:
             left[v] -= 1
         left[result] = uses(result)
-        if is_elementwise(op) and [v for v, n in left.items() if n] == [result]:
+        if isinstance(op, Elementwise) and [v for v, n in left.items() if n] == [result]:
             found.append(result)
     return found
 

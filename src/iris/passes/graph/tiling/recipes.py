@@ -102,7 +102,7 @@ class Choice(Recipe):
 
 
 @dataclass(frozen=True)
-class Elementwise(Recipe):
+class Pointwise(Recipe):
     """A function of elements."""
 
     op: Op
@@ -112,8 +112,8 @@ class Elementwise(Recipe):
     def demands(self) -> tuple[Demand, ...]:
         return self.operands
 
-    def substituted(self, new: Substitution) -> Elementwise:
-        return Elementwise(self.op, tuple(map(new.demand, self.operands)))
+    def substituted(self, new: Substitution) -> Pointwise:
+        return Pointwise(self.op, tuple(map(new.demand, self.operands)))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from math import prod
 
 from iris.ir import graph, math
 from iris.ir.accumulation import of_nothing
-from iris.ir.core import OPS, Op, Value
+from iris.ir.core import Value
 from iris.ir.literal import encode
 from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind
@@ -26,8 +26,8 @@ from iris.passes.graph.tiling.index import Axis, Index, divide
 from iris.passes.graph.tiling.recipes import (
     Choice,
     Contraction,
-    Elementwise,
     Number,
+    Pointwise,
     Recipe,
     Reduction,
     Running,
@@ -36,13 +36,9 @@ from iris.passes.graph.tiling.recipes import (
 )
 
 
-def elementwise(op: Op, demand: Demand, demands: Demands) -> Recipe:
-    return Elementwise(op, tuple([demand.of(v) for v in op.operands]))
-
-
-for _op in OPS.values():
-    if _op.__module__ == math.__name__ and _op is not math.Constant:
-        rules(_op)(elementwise)
+@rules(math.Elementwise)
+def elementwise(op: math.Elementwise, demand: Demand, demands: Demands) -> Recipe:
+    return Pointwise(op, tuple([demand.of(v) for v in op.operands]))
 
 
 @rules(math.Constant)

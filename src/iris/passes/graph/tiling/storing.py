@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from iris.ir import graph, math
+from iris.ir import graph
 from iris.ir.builder import Builder
 from iris.ir.control import Func
 from iris.ir.core import Op, Value
-from iris.ir.math import Constant
+from iris.ir.math import Constant, Elementwise
 from iris.targets.apple import AppleGPU
 
 # Tensors that one kernel can bind, beside what it is told and what it reports, and one to spare.
@@ -80,12 +80,8 @@ def is_work(op: Op) -> bool:
     if isinstance(op, VIEWS):
         return False
     users = list(op.results[0].users)
-    goes_on = len(users) == 1 and (is_elementwise(users[0]) or isinstance(users[0], graph.Reduce))
-    return not (is_elementwise(op) and goes_on)
-
-
-def is_elementwise(op: Op) -> bool:
-    return type(op).__module__ == math.__name__ and not isinstance(op, Constant)
+    goes_on = len(users) == 1 and isinstance(users[0], Elementwise | graph.Reduce)
+    return not (isinstance(op, Elementwise) and goes_on)
 
 
 def needed(function: Func) -> list[Op]:

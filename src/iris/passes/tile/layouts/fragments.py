@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from iris.ir import math, tile
+from iris.ir import tile
 from iris.ir.control import Yield
 from iris.ir.core import Value
 from iris.ir.layout.linear import APPLE_FRAGMENT, LANE, SIMDGROUP, LinearLayout, log2
-from iris.ir.math import element_type
+from iris.ir.math import Elementwise, element_type
 from iris.ir.metal import VECTOR_BYTES
 from iris.ir.types import Staged, Tile
 
@@ -156,7 +156,7 @@ def comes_from_product(value: Value) -> bool:
         seen.add(x)
         if isinstance(x.op, tile.Dot):
             return True
-        if x.op is not None and type(x.op).__module__ == math.__name__:
+        if isinstance(x.op, Elementwise):
             waiting += x.op.operands
     return False
 
@@ -181,7 +181,7 @@ def _uses_of_rows(value: Value) -> tuple[bool, bool]:
                     waiting.append(user.result)
             elif isinstance(user, Yield):
                 waiting += _carried(user, x)
-            elif type(user).__module__ == math.__name__:
+            elif isinstance(user, Elementwise):
                 waiting += user.results
     return is_left, is_reduced
 

@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.analysis.axis import Axes, order
-from iris.ir import math, tile
+from iris.ir import tile
 from iris.ir.control import If
 from iris.ir.core import Value
 from iris.ir.layout.banks import cycles
 from iris.ir.layout.cute import Layout
 from iris.ir.layout.linear import APPLE_FRAGMENT, log2
 from iris.ir.layout.swizzle import Swizzle, Swizzled
-from iris.ir.math import Constant, element_type
+from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import Staged, Tile
 from iris.passes.tile.layouts.fragments import SIZE, matrix_type
@@ -37,7 +37,7 @@ def fastest_axis(value: Value, axes: Axes) -> int:
     shape = element_type(value.type).shape
     if isinstance(op, tile.Reshape) and element_type(op.x.type).shape == (1, *shape):
         return max(0, fastest_axis(op.x, axes) - 1)
-    if op is not None and type(op).__module__ == math.__name__:
+    if isinstance(op, Elementwise):
         for x in op.operands:
             if isinstance(x.type, Tile) and not isinstance(x.op, tile.Broadcast | Constant):
                 return fastest_axis(x, axes)

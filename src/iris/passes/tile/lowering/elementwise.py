@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iris.ir import math, metal, tile
-from iris.ir.core import OPS, Op, Value
+from iris.ir.core import Op, Value
 from iris.ir.layout.linear import REGISTER
 from iris.ir.layout.spread import spread
 from iris.ir.math import element_type
@@ -13,15 +13,11 @@ from iris.ir.types import DType, Tile
 from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile_layout
 
 
+@lower(math.Elementwise, math.Constant)
 def elementwise(at: Lowering, op: Op) -> Sequence[Value]:
     operands = tuple([at[v] for v in op.operands])
     types = [at.type(v.type) for v in op.results]
     return at.b.insert(type(op).create(operands, op.attributes, types)).results
-
-
-for _cls in OPS.values():
-    if _cls.__module__ == math.__name__:
-        lower(_cls)(elementwise)
 
 
 # Where a program is.
