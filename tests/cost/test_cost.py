@@ -296,7 +296,7 @@ def test_every_op_has_a_rule() -> None:
 
 
 def test_an_op_without_a_rule_is_an_error() -> None:
-    with pytest.raises(DeclarationError, match=r"tile\.dot has no cost rule"):
+    with pytest.raises(DeclarationError, match=r"tile\.dot has no rule for 'cost'"):
         cost[tile.Dot]
 
 

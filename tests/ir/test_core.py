@@ -169,7 +169,7 @@ def test_facets() -> None:
     with pytest.raises(DeclarationError, match="add has two speed rules"):
         speed(Add)("faster")
     colour = Facet("colour")
-    with pytest.raises(DeclarationError, match="mul has no colour rule"):
+    with pytest.raises(DeclarationError, match="mul has no rule for 'colour'"):
         colour[Mul]
     assert colour.get(Mul) is None
 

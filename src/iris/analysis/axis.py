@@ -197,7 +197,10 @@ def along_each(rule: Callable[..., Axis]) -> Rule:
     return of_all
 
 
-@axis_rule(Op)
+@axis_rule(tile.ProgramId, tile.NumPrograms, tile.Extent)
+@axis_rule(tile.Load, tile.MaskedLoad, tile.LoadTile, tile.Unstage)
+@axis_rule(tile.Atomic, tile.AtomicCas, tile.Update)
+@axis_rule(tile.Dot, tile.Reduce, tile.Scan)
 def unknown(op: Op, *operands: AxisInfo) -> AxisInfo:
     """Loads, reductions, which program this is: anything."""
     return _nothing(op.results[0].type)

@@ -546,5 +546,5 @@ class Facet:
     def __getitem__(self, cls: type[Op]) -> Any:
         entry = self._found.get(cls) or self.get(cls)
         if entry is None:
-            raise DeclarationError(f"{cls.name} has no {self.what} rule")
+            raise DeclarationError(f"{cls.name} has no rule for {self.what!r}")
         return entry

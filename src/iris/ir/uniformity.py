@@ -25,7 +25,8 @@ from enum import IntEnum
 from iris.ir import metal
 from iris.ir.control import For, If, While
 from iris.ir.core import Facet, Op, Region, Value
-from iris.ir.effects import Access, Resource, effects_within, may_alias, writes
+from iris.ir.effects import Access, Resource, effects_within, may_alias
+from iris.ir.math import Constant, Elementwise
 from iris.ir.types import Ptr
 
 
@@ -152,17 +153,18 @@ class _Analysis:
 plain = Facet("uniformity")
 
 
-@plain(Op)
+@plain(Elementwise, Constant)
+@plain(metal.ThreadgroupId, metal.NumThreadgroups, metal.Extent)
+@plain(metal.Splat, metal.Literal, metal.Pattern, metal.Take, metal.Join, metal.Slice)
+@plain(metal.Alloc, metal.View)
 def _like_operands(op: Op, analysis: _Analysis) -> Uniformity:
-    """The same from the same; but threads that write take turns, and lanes that exchange get
-    each something else."""
-    if op.convergent or (not op.touches_nothing and writes(op.effects())):
-        return VARYING
+    """Equal operands make equal results."""
     return analysis.worst(op.operands)
 
 
-@plain(metal.Lane, metal.AtomicLoad)
+@plain(metal.Lane, metal.Mma, metal.AtomicLoad, metal.Atomic, metal.CompareExchange)
 def _varying(op: Op, analysis: _Analysis) -> Uniformity:
+    """Threads hold other parts of it, or take turns."""
     return VARYING
 
 

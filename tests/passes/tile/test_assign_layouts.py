@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from textwrap import dedent
 
 import pytest
 from hypothesis import given, settings
 
-from iris.errors import PipelineError
+from iris.errors import DeclarationError, PipelineError
 from iris.ir import parse, verify
 from iris.ir.control import Func
-from iris.ir.core import Module
+from iris.ir.core import OPS, Facet, Module, Value
+from iris.ir.declare import NUMBERS, operand, result
 from iris.ir.layout.linear import LANE, SIMDGROUP
-from iris.ir.tile import ConvertLayout
-from iris.ir.types import Tile
+from iris.ir.tile import ConvertLayout, TileOp
+from iris.ir.types import Tile, Type
 from iris.passes import run
 from iris.passes.tile.layouts import AssignLayouts
+from iris.passes.tile.layouts.assign import wants
+from iris.passes.tile.layouts.homes import home, uses
+from iris.passes.tile.layouts.widths import alike, moved
 from iris.testing import preserves, programs
 from iris.tools.replay import Program
 from support import counts
@@ -311,6 +316,41 @@ def test_the_number_of_simdgroups_must_be_known() -> None:
         PipelineError, match="@f has no number of simdgroups; run choose-simdgroups"
     ):
         run(module("", simdgroups=0), "assign-layouts")
+
+
+def test_an_op_without_a_rule_is_named_with_the_facet() -> None:
+    class Reverse(TileOp):
+        name = "test.reverse"
+        x: Value = operand(NUMBERS)
+        result: Value = result()
+
+        def infer(self) -> tuple[Type, ...]:
+            return (self.x.type,)
+
+    body = """
+        %i: tile<32xi32> = tile.arange 0
+        %r: tile<32xi32> = test.reverse %i
+        %x: tile<32xf32> = cast %r
+        tile.store %Y, %i, %x
+        """
+    rules: list[tuple[Facet, Callable[..., object]]] = [
+        (alike, lambda op, known: []),
+        (moved, lambda op: None),
+        (home, lambda homes, op: None),
+        (wants, lambda op, layout: [layout]),
+    ]
+    try:
+        for facet, rule in rules:
+            with pytest.raises(
+                DeclarationError, match=f"test.reverse has no rule for '{facet.what}'"
+            ):
+                AssignLayouts().run(module(body))
+            facet(Reverse)(rule)
+        assert AssignLayouts().run(module(body)) == {"conversions": 0}
+        with pytest.raises(DeclarationError, match=f"test.reverse has no rule for '{uses.what}'"):
+            uses[Reverse]
+    finally:
+        del OPS["test.reverse"]
 
 
 def test_what_is_done_is_recorded() -> None:

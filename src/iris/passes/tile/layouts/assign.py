@@ -15,7 +15,7 @@ from iris.ir.effects import effects_within, may_alias, writes
 from iris.ir.layout.convert import convert
 from iris.ir.layout.linear import LinearLayout
 from iris.ir.layout.spread import spread
-from iris.ir.math import Constant, element_type
+from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.types import Tile, Type
 from iris.passes.pipeline import Pass
 from iris.passes.tile.layouts.homes import Homes, is_scattered
@@ -63,9 +63,18 @@ wants = Facet("layouts of operands")
 Wants = Callable[[Op, LinearLayout], Sequence[LinearLayout]]
 
 
-@wants(Op)
+@wants(
+    Elementwise,
+    Constant,
+    tile.Arange,
+    tile.Load,
+    tile.LoadTile,
+    tile.Update,
+    tile.Unstage,
+    tile.ConvertLayout,
+)
 def same(op: Op, layout: LinearLayout) -> Sequence[LinearLayout]:
-    """What is elementwise has its operands where it has its result."""
+    """Operands have the layout of the result."""
     return [layout] * len(op.operands)
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from iris.analysis.axis import Axes, order, vector
-from iris.ir import math, tile
-from iris.ir.control import For, Func, If, While, Yield
+from iris.ir import tile
+from iris.ir.control import For, Func, If, Return, While, Yield
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.layout.linear import LANE, REGISTER, LinearLayout, Span
 from iris.ir.layout.reduce import reduce_axis
-from iris.ir.math import element_type
+from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.types import Tile
 from iris.passes.tile.layouts.fragments import arrange, is_of_fragments, matrix_type
 from iris.passes.tile.layouts.shapes import coalesced, scannable
@@ -87,9 +87,9 @@ def _row_major(type_: Tile) -> tuple[int, ...]:
 # What decides the home of a result.
 
 
-@home(Op)
+@home(Elementwise, Constant, tile.Arange, tile.Update, tile.Unstage, tile.ConvertLayout)
 def where_an_operand_is(homes: Homes, op: Op) -> LinearLayout | None:
-    """What is elementwise is computed where an operand is."""
+    """The result has the home of an operand, and none if no operand has one."""
     known = (homes.of(v) for v in op.operands if isinstance(v.type, Tile))
     return next((layout for layout in known if layout is not None), None)
 
@@ -118,7 +118,7 @@ def _as_fragments(homes: Homes, value: Value) -> LinearLayout | None:
         if len(value.users) != 1:
             return None
         (user,) = value.users
-        if type(user).__module__ != math.__name__:
+        if not isinstance(user, Elementwise):
             break
         value = user.results[0]
     if isinstance(user, tile.Dot) and is_of_fragments(user):
@@ -181,7 +181,10 @@ def where_it_can_be_scanned(homes: Homes, op: tile.Scan) -> LinearLayout | None:
 # In what layouts operands are used.
 
 
-@uses(Op)
+@uses(Elementwise, Constant)
+@uses(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange, tile.Broadcast)
+@uses(tile.Load, tile.LoadTile, tile.Atomic, tile.AtomicCas)
+@uses(tile.Scan, tile.Update, tile.Unstage, Return)
 def where_the_result_is(homes: Homes, op: Op) -> Sequence[LinearLayout | None]:
     at = next((homes.of(v) for v in op.results if isinstance(v.type, Tile)), None)
     return [at] * len(op.operands)
@@ -195,12 +198,10 @@ def where_the_result_is(homes: Homes, op: Op) -> Sequence[LinearLayout | None]:
     tile.ConvertLayout,
     tile.Stage,
     tile.Assert,
+    tile.Print,
 )
 def where_they_are(homes: Homes, op: Op) -> Sequence[LinearLayout | None]:
     return [homes.settled(v) if isinstance(v.type, Tile) else None for v in op.operands]
-
-
-uses(tile.Print)(where_they_are)
 
 
 @uses(tile.Dot)

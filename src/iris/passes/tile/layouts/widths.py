@@ -18,9 +18,9 @@ from typing import TypeAlias
 
 from iris.analysis.axis import VECTOR_BYTES
 from iris.ir import tile
-from iris.ir.control import For, Func, If, While, Yield
+from iris.ir.control import For, Func, If, Return, While, Yield
 from iris.ir.core import Facet, Op, Value
-from iris.ir.math import element_type
+from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.types import Tile
 
 # Values that an op gives one layout.  It is told which have a layout of their own: what is made of
@@ -70,8 +70,10 @@ def _widest(value: Value) -> int:
     return VECTOR_BYTES // max(1, element_type(value.type).element.bits // 8)
 
 
-@alike(Op)
+@alike(Elementwise, Constant, tile.Arange, tile.Update, tile.ExpandDims, tile.Reshape, tile.Scan)
+@alike(tile.Store, tile.StoreTile, tile.Stage)
 def elementwise(op: Op, known: Container[Value]) -> Groups:
+    """The result is like the operands."""
     operands = [v for v in op.operands if v in known]
     return [[*operands, *op.results]] if operands else []
 
@@ -99,6 +101,7 @@ def with_what_is_added(op: tile.Dot, known: Container[Value]) -> Groups:
     return [[op.result, *[v for v in op.operands[2:] if v in known]]]
 
 
+@alike(tile.ProgramId, tile.NumPrograms, tile.Extent, Func, Return)
 @alike(tile.Broadcast, tile.Print, tile.Assert)
 def each_by_itself(op: Op, known: Container[Value]) -> Groups:
     return []
@@ -125,7 +128,11 @@ def where_it_goes(op: Yield, known: Container[Value]) -> Groups:
     return [[result, value] for result, value in pairs if value in known]
 
 
-@moved(Op)
+@moved(Elementwise, Constant, Func, For, While, If, Yield, Return)
+@moved(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange, tile.Update)
+@moved(tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose, tile.ConvertLayout)
+@moved(tile.Dot, tile.Reduce, tile.Scan, tile.Print, tile.Assert)
+@moved(tile.Atomic, tile.AtomicCas, tile.Unstage)
 def nothing(op: Op) -> None:
     """It moves nothing between memory and registers."""
 
