@@ -97,7 +97,7 @@ def _type(dtype: str, count: int) -> str:
 
 def _width(count: int, dtype: str) -> int:
     """How many of so many elements one access moves."""
-    size = max(1, DTYPES[dtype].bits // 8)
+    size = DTYPES[dtype].bytes
     return 1 if count % 2 else min(count, VECTOR_BYTES // size)
 
 

@@ -510,7 +510,7 @@ def test_arrays_are_the_memory_from_their_first_element_on(make: Any) -> None:
 def test_views_are_the_same_bytes(start: int, dtype: str) -> None:
     numbers = draw(DTYPES["i32"], (128,)) * np.int32(0x01010203)
     type_ = DTYPES[dtype]
-    count = (512 - start) // (type_.bits // 8)
+    count = (512 - start) // type_.bytes
     body = f"""
     %shared: threadgroup<128xi32> = metal.alloc
     %o: i32 = mul %t, %c2

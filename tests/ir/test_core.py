@@ -16,7 +16,7 @@ from iris.ir.core import OPS
 from iris.ir.declare import attribute, optional, result, variadic
 from iris.ir.math import Add, Compare, Constant, Mul, Neg, Predicate
 from iris.ir.tile import Load
-from iris.ir.types import DType, Ptr, Registers, Tensor, Tile, bool_, f16, f32, i32
+from iris.ir.types import DType, Ptr, Registers, Tensor, Tile, bool_, f16, f32, i8, i32, i64
 from random_ir import random_module
 from support import counts
 
@@ -38,6 +38,10 @@ def test_types_are_interned_and_frozen() -> None:
     assert copy.deepcopy(Registers(4, i32)) is Registers(4, i32)
     with pytest.raises(AttributeError, match="frozen"):
         f32.bits = 64  # type: ignore[misc]
+
+
+def test_a_dtype_takes_whole_bytes() -> None:
+    assert [d.bytes for d in (bool_, i8, f16, f32, i64)] == [1, 1, 2, 4, 8]
 
 
 @pytest.mark.parametrize(

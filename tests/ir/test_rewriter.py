@@ -7,7 +7,7 @@ import pytest
 from iris.errors import RewriteError
 from iris.ir import Module, parse, verify
 from iris.ir.control import If
-from iris.ir.math import Add, Constant, Mul, Neg
+from iris.ir.math import Add, Constant, Elementwise, Mul, Neg
 from iris.ir.rewriter import Rewriter, Rules
 from iris.ir.types import f32
 
@@ -77,6 +77,22 @@ def test_rules_of_a_base_class_see_its_subclasses() -> None:
 
     rules.apply(module("%a: f32 = add %x, %y %b: f32 = mul %x, %y %d: f32 = neg %x return"))
     assert seen == ["add", "mul"]
+
+
+def test_rules_of_a_class_and_its_bases_run_in_the_order_they_were_registered() -> None:
+    rules = Rules()
+
+    @rules(Add)
+    def first(op: Add, rewriter: Rewriter) -> None: ...
+
+    @rules(Elementwise)
+    def second(op: Elementwise, rewriter: Rewriter) -> None: ...
+
+    @rules(Add)
+    def third(op: Add, rewriter: Rewriter) -> None: ...
+
+    assert rules.of(Add) == (first, second, third)
+    assert rules.of(Neg) == (second,)
 
 
 def test_rules_that_undo_each_other_are_an_error() -> None:

@@ -441,7 +441,7 @@ def _most(base: Value) -> int:
     """How many elements an aligned access has at most."""
     type_: Any = base.type
     assert isinstance(type_, Ptr)
-    return VECTOR_BYTES // max(1, type_.element.bits // 8) if type_.aligned else 1
+    return VECTOR_BYTES // type_.element.bytes if type_.aligned else 1
 
 
 @_widest(tile.Load, tile.Store)

@@ -215,7 +215,7 @@ class _Planner:
             return None
         assert isinstance(op.base.type, Ptr | Threadgroup)
         start = touch.span.start if touch.span is not None else 0
-        size = max(1, op.base.type.element.bits // 8)
+        size = op.base.type.element.bytes
         window = self.windows.of(op.offset, start, size, _count(op))
         for loop, outside in touch.seen:
             if window is not None:

@@ -45,7 +45,7 @@ def _view(w: Writer, op: metal.View) -> None:
     base = w.expressions[op.x]
     element = w.language.memory_types[part.element]
     pointer = f"{w.language.shared} {element}*"
-    start, size = op.start, whole.element_bytes
+    start, size = op.start, whole.element.bytes
     if start % size:
         base = _pointer(f"{w.language.shared} uchar*", base)._replace(type="uchar")
         size = 1

@@ -70,7 +70,7 @@ class _Kernel:
 
     def field(self, type_: str, name: str, dtype: DType) -> int:
         """Add a field to the constant struct: its offset."""
-        size = max(1, dtype.bits // 8)
+        size = dtype.bytes
         start = self.offset + -self.offset % size
         self.offset = start + size
         self.fields.append(f"{type_} {name};")

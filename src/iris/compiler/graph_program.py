@@ -145,4 +145,4 @@ def root(value: Value) -> Value:
 
 def _bytes(value: Value) -> int:
     type_ = element_type(value.type)
-    return prod(type_.shape) * max(1, type_.element.bits // 8)
+    return prod(type_.shape) * type_.element.bytes

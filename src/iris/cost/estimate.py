@@ -140,7 +140,7 @@ class _Walk:
         assert isinstance(memory, Ptr | Threadgroup)
         is_shared = isinstance(memory, Threadgroup)
         counted = self.counts.shared if is_shared else self.counts.device
-        size = max(1, memory.element.bits // 8)
+        size = memory.element.bytes
         width = count_of(moved.type) * size
         with self.only(self.condition(op.mask)):
             moved_bytes = self.threads * width
@@ -511,7 +511,7 @@ def _moved(function: Func, counts: Counts, sizes: Sizes, target: AppleGPU) -> in
         touched = counts.touched[value.name or ""] * target.line_bytes * sizes.programs
         shape = sizes.arguments.get(value.name or "")
         if isinstance(value.type, Ptr) and isinstance(shape, tuple):
-            touched = min(touched, prod(shape) * max(1, value.type.element.bits // 8))
+            touched = min(touched, prod(shape) * value.type.element.bytes)
         total += touched
     return total
 

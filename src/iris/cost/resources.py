@@ -92,7 +92,7 @@ def _check_scalars(function: Func, ops: Sequence[Op], target: AppleGPU) -> None:
     types += [i32 for _ in {(op.base, op.axis) for op in ops if isinstance(op, metal.Extent)}]
     end = 0
     for type_ in types:
-        size = max(1, type_.bits // 8)
+        size = type_.bytes
         end += -end % size + size
     if aligned(end) > target.constant_bytes:
         raise _out_of(

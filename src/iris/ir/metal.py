@@ -316,7 +316,7 @@ class View(MetalOp):
         assert isinstance(whole, Threadgroup) and isinstance(part, Threadgroup)
         if self.start + part.bytes > whole.bytes:
             raise self.invalid(f"{part} from byte {self.start} on does not fit {whole}", at="start")
-        if self.start % part.element_bytes:
+        if self.start % part.element.bytes:
             raise self.invalid(f"{part} cannot start at byte {self.start}", at="start")
 
 
@@ -627,7 +627,7 @@ def _check_access(op: Load | Store, moved: Value, at: str) -> None:
     if type_.element is not memory.element:
         raise op.invalid(f"{type_} does not go with {memory}", at=at)
     count = count_of(type_)
-    if count & count - 1 or count * max(1, type_.element.bits // 8) > VECTOR_BYTES:
+    if count & count - 1 or count * type_.element.bytes > VECTOR_BYTES:
         message = f"one access moves 1, 2, 4, ... elements, together {VECTOR_BYTES} bytes at most"
         raise op.invalid(f"{message}, not {type_}", at=at)
     if op.offset.type not in (i32, i64):

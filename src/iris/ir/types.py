@@ -99,6 +99,11 @@ class DType(ElementType):
         return self.kind is Kind.SIGNED
 
     @property
+    def bytes(self) -> int:
+        """The size of an element in memory; a bool takes one byte."""
+        return max(1, self.bits // 8)
+
+    @property
     def low(self) -> int:
         """The least integer it holds."""
         return -(1 << (self.bits - 1)) if self.kind is Kind.SIGNED else 0
@@ -283,9 +288,5 @@ class Threadgroup(Type):
         return _intern(cls, (count, element), text, count=count, element=element)
 
     @property
-    def element_bytes(self) -> int:
-        return max(1, self.element.bits // 8)
-
-    @property
     def bytes(self) -> int:
-        return self.count * self.element_bytes
+        return self.count * self.element.bytes

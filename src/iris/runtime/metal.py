@@ -470,7 +470,7 @@ def _packer(fields: Sequence[tuple[int, DType]], size: int) -> Callable[..., byt
     layout, end = "<", 0
     floats = [(number, dtype) for number, (_, dtype) in enumerate(fields) if dtype.is_float]
     for offset, dtype in fields:
-        size_of = max(1, dtype.bits // 8)
+        size_of = dtype.bytes
         letter = _LETTERS[size_of]
         layout += f"{offset - end}x{letter.upper() if not dtype.is_signed else letter}"
         end = offset + size_of

@@ -283,7 +283,7 @@ def view(cls: type[metal.View], draft: MetalDraft, choices: Choices) -> None:
     if not may_allocate(draft):
         return
     one, other = (choices.of(draft.dtypes) for _ in range(2))
-    sizes = [PARTS * draft.threads * max(1, d.bits // 8) for d in (one, other)]
+    sizes = [PARTS * draft.threads * d.bytes for d in (one, other)]
     apart = choices.flag()
     bytes_ = sum(sizes) if apart else max(sizes)
     root = allocation(draft, Threadgroup(bytes_, u8))

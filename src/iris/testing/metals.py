@@ -537,5 +537,5 @@ class MetalDraft(KernelDraft):
 
 def widths(dtype: DType) -> list[int]:
     """How many elements one access may move."""
-    most = VECTOR_BYTES // max(1, dtype.bits // 8)
+    most = VECTOR_BYTES // dtype.bytes
     return [1 << n for n in range(most.bit_length())]

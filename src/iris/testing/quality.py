@@ -156,7 +156,7 @@ def has_room(program: Program) -> Judge:
 def _staged_bytes(value: Value) -> int:
     """The bytes of threadgroup memory that a value takes."""
     type_ = value.type
-    return type_.layout.cosize * type_.element.bits // 8 if isinstance(type_, Staged) else 0
+    return type_.layout.cosize * type_.element.bytes if isinstance(type_, Staged) else 0
 
 
 def narrowest_access(module: Module) -> float:

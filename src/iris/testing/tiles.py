@@ -290,9 +290,7 @@ class TileDraft(KernelDraft):
         """A parameter that is an array."""
         names = self.arrays
         self.recipes.append(recipe)
-        is_aligned = (
-            recipe.at * max(1, recipe.dtype.bits // 8) % ALIGNMENT == 0 and self.choices.flag()
-        )
+        is_aligned = recipe.at * recipe.dtype.bytes % ALIGNMENT == 0 and self.choices.flag()
         type_ = Ptr(recipe.dtype, noalias, is_aligned)
         return self.func.body.add_argument(type_, f"{prefix}{names}")
 

@@ -112,7 +112,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def itemsize(self) -> int:
-        return max(1, self.element.bits // 8)
+        return self.element.bytes
 
     @property
     def nbytes(self) -> int:

@@ -246,7 +246,7 @@ def _unit(allocation: Value) -> int:
     """The bytes of an allocation that are always accessed together, if at all."""
     type_ = allocation.type
     assert isinstance(type_, Threadgroup)
-    unit = type_.element_bytes
+    unit = type_.element.bytes
     for user in allocation.users:
         if isinstance(user, View):
             unit = gcd(unit, _unit(user.result))  # of which its start is a multiple

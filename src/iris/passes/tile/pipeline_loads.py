@@ -104,7 +104,7 @@ def _bytes(stages: Iterable[tile.Stage]) -> int:
     for op in stages:
         type_ = op.result.type
         assert isinstance(type_, Staged)
-        total += aligned(type_.layout.cosize * max(1, type_.element.bits // 8))
+        total += aligned(type_.layout.cosize * type_.element.bytes)
     return total
 
 

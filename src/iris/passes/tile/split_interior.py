@@ -283,7 +283,7 @@ def _widens(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> bool:
     if order(op, axes)[0] != axis:
         return False
     block = op.value if isinstance(op, tile.StoreTile) else op.result
-    width = max(1, element_type(block.type).element.bits // 8)
+    width = element_type(block.type).element.bytes
     now = vector(op, axis, axes)
     if now >= min(_shape(op)[axis], VECTOR_BYTES // width):
         return False

@@ -182,7 +182,7 @@ class _Staging:
 
 
 def _size(type_: Staged) -> int:
-    return type_.layout.cosize * (type_.element.bits // 8)
+    return type_.layout.cosize * type_.element.bytes
 
 
 def _outermost(op: Op, value: Value) -> Op:

@@ -100,9 +100,9 @@ _WEIGHTS: dict[type[Op], float] = {
 
 
 def _bytes(demand: Demand) -> int:
-    return max(1, demand.element.bits // 8)
+    return demand.element.bytes
 
 
 def _tensor_bytes(value: Value) -> int:
     type_ = element_type(value.type)
-    return prod(type_.shape) * max(1, type_.element.bits // 8)
+    return prod(type_.shape) * type_.element.bytes

@@ -155,7 +155,7 @@ class Cut:
 
     def __init__(self, demands: Demands, room: int):
         self.demands = demands
-        widest = max([d.element.bits // 8 for d in demands.recipes], default=1)
+        widest = max([d.element.bytes for d in demands.recipes], default=1)
         self.most = room // max(4, widest)  # elements of a tile
         self.plain = min(PLAIN, self.most)
         self.rows = min(ROWS, 1 << (self.most.bit_length() - 1) // 2)

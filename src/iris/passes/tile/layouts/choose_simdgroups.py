@@ -49,7 +49,7 @@ class ChooseSimdgroups(Pass):
 def _fitting(function: Func) -> int:
     ops = list(function.walk())
     tiles = (v.type for op in ops for v in op.results if isinstance(v.type, Tile))
-    largest = max((prod(t.shape) * max(1, t.element.bits // 8) for t in tiles), default=0)
+    largest = max((prod(t.shape) * t.element.bytes for t in tiles), default=0)
     count = 1
     while count < MOST and count * SIMDGROUP_WIDTH * PER_THREAD_BYTES < largest:
         count *= 2

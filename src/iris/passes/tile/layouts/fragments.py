@@ -126,7 +126,7 @@ def arrange(op: tile.Dot, simdgroups: int) -> Arrangement:
         found = Arrangement(down, across, simdgroups // (down * across))
         if _load(found, rows, columns) < _load(best, rows, columns):
             best = found
-    reach = VECTOR_BYTES // (2 * matrix_type(op.b).element.bits // 8)
+    reach = VECTOR_BYTES // (2 * matrix_type(op.b).element.bytes)
     together = 1 if is_left else min(reach, columns // best.columns // SIZE)
     return replace(best, together=together)
 

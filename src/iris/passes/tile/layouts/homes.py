@@ -231,7 +231,7 @@ def where_the_value_is(
 def is_scattered(layout: LinearLayout, best: LinearLayout, op: Op, type_: Tile, axes: Axes) -> bool:
     """Whether an access in a layout is so much worse than in another that it is worth a way
     through threadgroup memory."""
-    fastest, size = order(op, axes)[0], max(1, type_.element.bits // 8)
+    fastest, size = order(op, axes)[0], type_.element.bytes
     if prod(type_.shape) * size > AppleGPU().threadgroup_bytes:
         return False  # there is no such way
     width = vector(op, fastest, axes)

@@ -47,7 +47,7 @@ def fastest_axis(value: Value, axes: Axes) -> int:
 def padded(value: Value, fastest: int, together: int) -> Staged:
     """A type whose rows, or columns, have some padding after each, unless that does not help."""
     type_ = matrix_type(value)
-    size = type_.element.bits // 8
+    size = type_.element.bytes
     layout = _best(type_.shape, fastest, together, size, PADDING_BYTES // size)
     return Staged(type_.shape, type_.element, layout)
 
@@ -55,7 +55,7 @@ def padded(value: Value, fastest: int, together: int) -> Staged:
 def swizzled(value: Value, fastest: int, together: int) -> Staged:
     """A type whose rows, or columns, are one after the other."""
     type_ = matrix_type(value)
-    layout = _best(type_.shape, fastest, together, type_.element.bits // 8, 0)
+    layout = _best(type_.shape, fastest, together, type_.element.bytes, 0)
     return Staged(type_.shape, type_.element, layout)
 
 

@@ -67,7 +67,7 @@ class Widths:
 
 def _widest(value: Value) -> int:
     """How many elements one access can move."""
-    return VECTOR_BYTES // max(1, element_type(value.type).element.bits // 8)
+    return VECTOR_BYTES // element_type(value.type).element.bytes
 
 
 @alike(Elementwise, Constant, tile.Arange, tile.Update, tile.ExpandDims, tile.Reshape, tile.Scan)

@@ -99,7 +99,7 @@ def _of_numbers(at: Lowering, op: tile.Dot) -> Sequence[Value]:
 def _staged(at: Lowering, operand: Value) -> Value:
     layout = tile_layout(operand)
     element = element_type(operand.type).element
-    return write_out(at, at[operand], layout, row_major(layout, max(1, element.bits // 8)))
+    return write_out(at, at[operand], layout, row_major(layout, element.bytes))
 
 
 def _index(at: Lowering, layout: LinearLayout, axis: int, i: Number) -> Number:

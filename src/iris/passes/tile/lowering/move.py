@@ -142,7 +142,7 @@ def exchange(at: Lowering, x: Value, shuffle: Callable[[Value], Value]) -> Value
 def through_memory(at: Lowering, x: Value, source: LinearLayout, target: LinearLayout) -> Value:
     """Write the elements to threadgroup memory in one layout, and read them in another."""
     dtype = element_type(x.type).element
-    place = scratch(source, target, max(1, dtype.bits // 8), AppleGPU())
+    place = scratch(source, target, dtype.bytes, AppleGPU())
     memory = write_out(at, x, source, place)
     return read_in(at, memory, target, place)
 

@@ -157,7 +157,7 @@ def _width(type_: Staged, layout: LinearLayout) -> int:
     if 1 not in strides:
         return 1
     fastest = strides.index(1)
-    width = min(run_along(layout, fastest), metal.VECTOR_BYTES // (type_.element.bits // 8 or 1))
+    width = min(run_along(layout, fastest), metal.VECTOR_BYTES // type_.element.bytes)
     if isinstance(type_.layout, Swizzled):
         width = min(width, 1 << type_.layout.swizzle.base)
     while any(stride % width for stride in strides if stride != 1):
