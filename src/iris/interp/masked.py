@@ -16,9 +16,10 @@ import numpy.typing as npt
 from iris.interp.frame import Frame, held_by, interpretation, masking
 from iris.interp.operands import Masked, Operands, all_of, with_axes
 from iris.ir import math, scalar, tile
+from iris.ir.accumulation import identity
 from iris.ir.core import Op, Value
 from iris.ir.math import element_type
-from iris.ir.tile import ReduceKind, ScanKind
+from iris.ir.tile import ReduceKind
 
 Array = npt.NDArray[Any]
 
@@ -77,39 +78,28 @@ def reduce(frame: Frame, op: tile.Reduce, given: Operands) -> Sequence[Any]:
     axis, counts = 1 + op.axis, _whole(op.x, given.counts(0))
     any_counts = np.asarray(counts.any(axis))
     if op.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN):
-        given.fill(0, counts, _least(given.data[0].dtype, op.kind))
+        given.fill(0, counts, identity(op.kind, element_type(op.x.type).element))
         (place,) = given.run()
         # If the extremum is no other than that, all that count are it.
         found = (counts & (_places(counts, axis) == np.expand_dims(place, axis))).any(axis)
         first = counts.argmax(axis).astype(place.dtype)
         return [Masked(np.where(found, place, first), any_counts)]
-    _leave_out(given, op.kind, counts, axis)
+    _leave_out(op, given, counts, axis)
     return [Masked(y, any_counts) for y in given.run()]
-
-
-def _least(dtype: np.dtype[Any], kind: ReduceKind) -> Any:
-    """What no element is more extreme than."""
-    greatest = kind is ReduceKind.ARGMAX
-    if dtype.kind == "f":
-        return -np.inf if greatest else np.inf
-    if dtype.kind == "b":
-        return not greatest
-    limits = np.iinfo(dtype)
-    return limits.min if greatest else limits.max
 
 
 @masking(tile.Scan)
 def scan(frame: Frame, op: tile.Scan, given: Operands) -> Sequence[Any]:
     """What does not count is left out, and does not count in the result."""
     counts = _whole(op.x, given.counts(0))
-    _leave_out(given, op.kind, counts, 1 + op.axis)
+    _leave_out(op, given, counts, 1 + op.axis)
     return [Masked(y, counts) for y in given.run()]
 
 
-def _leave_out(given: Operands, kind: ReduceKind | ScanKind, counts: Array, axis: int) -> None:
+def _leave_out(op: tile.Reduce | tile.Scan, given: Operands, counts: Array, axis: int) -> None:
     """Replaces elements that do not count by some that change nothing of what is combined."""
-    if kind.value in ("sum", "prod"):
-        given.fill(0, counts, -0.0 if kind.value == "sum" else 1)
+    if op.kind.value in ("sum", "prod"):
+        given.fill(0, counts, identity(op.kind, element_type(op.x.type).element))
         return
     # An extremum, or whether all or any is so: the last one that counts once more, before
     # which is the first one that does.
