@@ -19,6 +19,7 @@ from iris.ir.layout.cute import Layout
 from iris.ir.layout.swizzle import Swizzle
 from iris.ir.math import Predicate
 from iris.ir.text.cursor import Cursor
+from iris.ir.text.types import read_type
 from iris.ir.types import (
     DType,
     ElementType,
@@ -123,7 +124,7 @@ def test_texts_hold_every_type() -> None:
 def test_every_type_reads_itself() -> None:
     for type_ in list(Type._known.values()):
         cursor = Cursor(str(type_), "<type>")
-        assert cursor.type() is type_
+        assert read_type(cursor) is type_
         assert cursor.kind == "end"
 
 

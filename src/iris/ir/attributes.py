@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from iris.ir import literal
+from iris.ir.text.types import read_type
 from iris.ir.types import ElementType, Type
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class Types(AttributeKind[tuple[Type, ...]]):
         return f"[{', '.join(map(str, value))}]"
 
     def parse(self, cursor: Cursor, of: Type | None) -> tuple[Type, ...]:
-        return tuple(cursor.listed("[", "]", cursor.type))
+        return tuple(cursor.listed("[", "]", lambda: read_type(cursor)))
 
 
 class Bits(AttributeKind[int]):

@@ -10,8 +10,7 @@ from typing import NoReturn, TypeVar
 
 from iris.errors import LayoutError, ParseError, SourceSpot, TypeMistake
 from iris.ir import literal
-from iris.ir.text.types import read_type
-from iris.ir.types import DType, Kind, Type
+from iris.ir.types import DType, Kind
 
 T = TypeVar("T")
 
@@ -228,9 +227,6 @@ class Cursor:
 
     def symbol(self) -> str:
         return self.take("symbol", "a function's name, such as @softmax")[1:]
-
-    def type(self) -> Type:
-        return read_type(self)
 
     def number(self, dtype: DType) -> int:
         """The bits of a number of a dtype."""

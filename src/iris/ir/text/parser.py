@@ -16,7 +16,7 @@ from iris.ir.control import Func
 from iris.ir.core import OPS, Level, Location, Module, Op, Region, Value
 from iris.ir.declare import AttributeField, OperandField, OptionalField, Spec, VariadicField
 from iris.ir.text.cursor import Cursor
-from iris.ir.text.types import at_type
+from iris.ir.text.types import at_type, read_type
 from iris.ir.types import Type
 from iris.ir.verify import DEEPEST, operand_mistake, verify_arguments, verify_header
 
@@ -120,7 +120,7 @@ class _Parser:
             names.append(cursor.take("value", "a result, such as %x: f32"))
             cursor.expect(":")
             places.fields["results", len(types)] = cursor.mark
-            types.append(cursor.type())
+            types.append(read_type(cursor))
             if not cursor.accept(","):
                 break
         cursor.expect("=")
@@ -291,7 +291,7 @@ class _Parser:
             cursor.take("value", "an argument, such as %i: i32")
             cursor.expect(":")
             places.fields["arguments", len(named)] = cursor.mark
-            named[name] = region.add_argument(cursor.type(), _hint(name))
+            named[name] = region.add_argument(read_type(cursor), _hint(name))
             if feeds and cursor.accept("="):
                 initial.append(self._operand(spec, spec.variadics[0], len(initial), places))
             elif initial:
