@@ -9,25 +9,10 @@ from iris.ir import math, tile
 from iris.ir.core import Op, Value
 from iris.ir.literal import Number
 from iris.ir.math import Predicate
-from iris.ir.types import ElementType, Tile, bool_, i32, i64
+from iris.ir.types import Tile, bool_, i32, i64
 from iris.testing.choices import Choices
-from iris.testing.tiles import Memory, TileDraft
-
-
-class Place(NamedTuple):
-    """Where a tile of some shape, or a scalar, is in an array."""
-
-    memory: Memory
-    shape: tuple[int, ...]
-    offset: Value
-    mask: Value | None
-    distinct: bool  # whether no two active offsets are the same
-
-    @property
-    def type(self) -> ElementType:
-        """What goes there."""
-        element = self.memory.dtype
-        return Tile(self.shape, element) if self.shape else element
+from iris.testing.places import Memory, Place
+from iris.testing.tiles import TileDraft
 
 
 def place(

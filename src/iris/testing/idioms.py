@@ -15,11 +15,12 @@ from iris.ir.literal import Number, encode
 from iris.ir.math import Predicate, element_type
 from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, ElementType, Tile, bool_, f32, i32
-from iris.testing.access import Place, read, write
+from iris.testing.access import read, write
 from iris.testing.choices import Choices
 from iris.testing.elementwise import SUMMED, summable
+from iris.testing.places import Memory, Place
 from iris.testing.tables import around, below, matrix, own_matrix, place, size, table
-from iris.testing.tiles import Memory, TileDraft
+from iris.testing.tiles import TileDraft
 from iris.tools.replay import Array
 
 # What is carried over the blocks of a row, and what a masked element counts as there.

@@ -6,46 +6,17 @@ are parameters or constants, rows may be padded, and a mask has one of the forms
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from iris.ir import math, tile
 from iris.ir.core import Value
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DType, Tile, i32
-from iris.testing.access import Place
 from iris.testing.choices import Choices
-from iris.testing.tiles import Memory, TileDraft
+from iris.testing.places import Memory, Place, Table
+from iris.testing.tiles import TileDraft
 
 MOST_BLOCKS = 3  # that a row has
-
-
-@dataclass(frozen=True)
-class Table:
-    """How a program cuts matrices: each program has `rows` rows, in blocks of `columns`.
-
-    `width` is how many columns there are, `pitch` how far a row is from the next, and `height` how
-    many rows all programs have together, of which the last may be missing.
-    """
-
-    rows: int
-    columns: int
-    width: int
-    pitch: int
-    height: int
-    is_flat: bool  # a block of one row has one axis
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.columns,) if self.is_flat else (self.rows, self.columns)
-
-    @property
-    def elements(self) -> int:
-        return (self.height - 1) * self.pitch + self.width
-
-    def is_whole(self, programs: int) -> bool:
-        """Whether every program has all of its rows."""
-        return self.height == self.rows * programs
 
 
 def around(block: int, choices: Choices) -> int:

@@ -13,7 +13,7 @@ from iris.ir.core import Op, Region, Value
 from iris.ir.math import Predicate, element_type
 from iris.ir.tile import AtomicKind, ReduceKind, ScanKind
 from iris.ir.types import DType, ElementType, Tile, Type, bool_, f32, i32
-from iris.testing.access import Place, block, other_name, place, read, revisit, write
+from iris.testing.access import block, other_name, place, read, revisit, write
 from iris.testing.choices import Choices
 from iris.testing.draft import special_number
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
@@ -26,7 +26,8 @@ from iris.testing.idioms import (
     pass_on,
     store_rows,
 )
-from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, Memory, TileDraft, make_tile
+from iris.testing.places import Memory, Place
+from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, TileDraft, make_tile
 from iris.testing.walks import walk_rows
 
 _DIVISIONS = (math.FloorDiv, math.Mod)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 from iris.ir import math, tile
 from iris.ir.control import For, If, While, Yield
@@ -16,11 +14,8 @@ from iris.ir.math import Predicate, element_type
 from iris.ir.types import DTYPES, DType, ElementType, Ptr, Tile, bool_, i32
 from iris.testing.choices import Choices
 from iris.testing.draft import KernelDraft, Step, fitting
+from iris.testing.places import Memory, Place, Table
 from iris.tools.replay import Array, Grid, Scalar
-
-if TYPE_CHECKING:
-    from iris.testing.access import Place
-    from iris.testing.tables import Table
 
 MOST_ELEMENTS = 1024  # of a tile
 MOST_OF_ALL = 8192  # of a large tile, in all programs together
@@ -28,22 +23,6 @@ MOST_TRIPS = 4
 ALIGNMENT = 16  # bytes, of an aligned pointer
 
 make_tile = Facet("random construction")
-
-
-@dataclass
-class Memory:
-    """An array argument, and the part of it that a program may touch: `size` elements from
-    `program * stride` on, of those that there are."""
-
-    pointer: Value
-    recipe: Array
-    stride: int  # 0: all programs touch the same
-    size: int  # a power of two
-    ragged: bool = False  # whether some of that is not there
-
-    @property
-    def dtype(self) -> DType:
-        return self.recipe.dtype
 
 
 class TileDraft(KernelDraft):

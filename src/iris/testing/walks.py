@@ -11,11 +11,12 @@ from iris.ir.core import Value
 from iris.ir.literal import encode
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DType, Tile, Type, bool_, i32
-from iris.testing.access import Place, read, write
+from iris.testing.access import read, write
 from iris.testing.choices import Choices
 from iris.testing.idioms import over_blocks
+from iris.testing.places import Memory, Place
 from iris.testing.tables import around, power_below, size
-from iris.testing.tiles import Memory, TileDraft
+from iris.testing.tiles import TileDraft
 from iris.tools.replay import Array
 
 MOST_WRITTEN = 3  # at the end
