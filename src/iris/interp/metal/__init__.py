@@ -30,18 +30,19 @@ from iris.errors import RaceError
 # Each of these registers the rules of some ops.
 from iris.interp.metal import (
     arithmetic,
+    assert_print,
     atomics,
     control,
     loadstore,
     matrices,
     registers,
-    reports,
     threads,
 )
 from iris.interp.metal.counters import Counters
 from iris.interp.metal.frame import Frame
-from iris.interp.metal.launch import Chunk, Grid, Launch
+from iris.interp.metal.launch import Chunk, Launch
 from iris.interp.metal.memory import Device
+from iris.interp.metal.numbering import Grid
 from iris.interp.metal.schedule import Program, alone, by_turns, in_lockstep
 from iris.interp.watch import Asked, take_turns
 from iris.ir import metal, scalar
@@ -54,12 +55,12 @@ from iris.ir.waiting import waiting_loops
 __all__ = [
     "Counters",
     "arithmetic",
+    "assert_print",
     "atomics",
     "control",
     "loadstore",
     "matrices",
     "registers",
-    "reports",
     "run",
     "threads",
 ]
@@ -132,8 +133,8 @@ def _run_all(launch: Launch, chunk_bytes: int, output: Callable[[str], object]) 
     step = launch.programs_at_a_time(chunk_bytes)
     returned = []
     try:
-        for start in range(0, launch.count, step):
-            chunk = Chunk(launch, start, min(start + step, launch.count))
+        for start in range(0, launch.numbering.count, step):
+            chunk = Chunk(launch, start, min(start + step, launch.numbering.count))
             returned.append(_gathered(launch, chunk, alone(_program(launch, chunk))))
             launch.reports.finish()
     finally:
@@ -143,7 +144,7 @@ def _run_all(launch: Launch, chunk_bytes: int, output: Callable[[str], object]) 
 
 def _take_turns(launch: Launch, output: Callable[[str], object]) -> list[Array]:
     """Runs programs that may wait for each other: each by itself, up to its next turn."""
-    chunks = [Chunk(launch, number, number + 1) for number in range(launch.count)]
+    chunks = [Chunk(launch, number, number + 1) for number in range(launch.numbering.count)]
     runs = [_program(launch, chunk) for chunk in chunks]
     arrays = [x.flat for x in launch.arguments if isinstance(x, Device)]
     try:
@@ -157,7 +158,7 @@ def _take_turns(launch: Launch, output: Callable[[str], object]) -> list[Array]:
 def _asked(chunk: Chunk) -> Asked:
     assert chunk.asked is not None
     op, memory, index = chunk.asked
-    return Asked(chunk.launch.program(chunk.start), memory.name, index, op.location)
+    return Asked(chunk.launch.numbering.program(chunk.start), memory.name, index, op.location)
 
 
 def _finished(launch: Launch, parts: Sequence[list[Array]]) -> list[Array]:
@@ -174,7 +175,7 @@ def _program(launch: Launch, chunk: Chunk) -> Program:
 
 
 def _frames(launch: Launch, chunk: Chunk) -> list[Frame]:
-    every = np.arange(launch.threads)
+    every = np.arange(launch.numbering.threads)
     groups = [every] if launch.chance is None else list(every.reshape(-1, SIMDGROUP_WIDTH))
     return [Frame(launch, chunk, np.arange(chunk.size), threads) for threads in groups]
 

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.errors import ProgramError, RaceError
-from iris.interp.metal.frame import Frame, lift, locations, thread_text
+from iris.interp.metal.describe import locations, thread_text
+from iris.interp.metal.frame import Frame, lift
 from iris.interp.metal.memory import ALIGNMENT, Device, Memory
 from iris.interp.metal.shadow import Conflict, Stamps, Use
 from iris.ir.core import Op
@@ -87,7 +88,7 @@ def note(
         return
     shape = shape_of(frame, places, active)
     own = _stamps(frame, op)
-    stamps = memory.stamps(frame.chunk, use, own, frame.rows, frame.threads)
+    stamps = memory.stamps(frame.chunk.barriers, use, own, frame.rows, frame.threads)
     stamps = stamps.changed(lambda x: lift(x, len(shape)))
     since = memory.fresh_since(frame.rows, frame.threads) if use is not Use.WRITE else None
     if since is not None:
@@ -112,7 +113,7 @@ def note(
 
 def find(frame: Frame, op: Op, memory: Memory, places: Array, active: Array | None) -> None:
     """Notes that threads read, by atomic ops or volatile loads, what others may have left."""
-    clock = frame.chunk.clock
+    clock = frame.chunk.barriers.clock
     if clock is None or not isinstance(memory, Device):
         return
     for thread, place in _each(frame, places, active):
@@ -123,7 +124,7 @@ def find(frame: Frame, op: Op, memory: Memory, places: Array, active: Array | No
 
 def leave(frame: Frame, memory: Memory, places: Array, active: Array | None, wrote: Array) -> None:
     """Notes that threads have written by atomic ops, where that is so."""
-    clock = frame.chunk.clock
+    clock = frame.chunk.barriers.clock
     if clock is None or not isinstance(memory, Device) or memory.shadow is None:
         return
     for (thread, place), did in zip(_each(frame, places, active), wrote.tolist(), strict=True):
@@ -143,10 +144,11 @@ def _stamps(frame: Frame, op: Op) -> Array:
     """The stamp of an access by each of the programs and threads."""
     launch = frame.launch
     if launch.implied_barriers:
-        frame.chunk.passed(Scope.DEVICE, frame.rows)
-    now = launch.now()
-    launch.log.append(op)
-    programs = (frame.rows + frame.chunk.start) << launch.thread_bits
+        frame.chunk.barriers.passed(Scope.DEVICE, frame.rows)
+    numbering = launch.numbering
+    now = numbering.now()
+    numbering.log.append(op)
+    programs = (frame.rows + frame.chunk.start) << numbering.thread_bits
     return np.asarray(now + programs[:, None] + frame.threads)
 
 
@@ -161,8 +163,9 @@ def _own(places: Array, stamps: Stamps, where: int) -> int:
 def _report_unwritten(
     frame: Frame, op: Op, memory: Memory, places: Array, stamps: Stamps, where: int
 ) -> None:
-    _, number, thread = frame.launch.access_of(_own(places, stamps, where))
-    program, at = frame.launch.program(number), memory.index_at(int(places.reshape(-1)[where]))
+    numbering, at = frame.launch.numbering, memory.index_at(int(places.reshape(-1)[where]))
+    _, number, thread = numbering.access_of(_own(places, stamps, where))
+    program = numbering.program(number)
     raise ProgramError(
         f"element {at} of {memory.name} is read before anything is written there, in program "
         f"{program}, {thread_text(thread)}",
@@ -183,17 +186,18 @@ def _report_race(
     stamps: Stamps,
     conflict: Conflict,
 ) -> None:
-    launch, at = frame.launch, memory.index_at(int(places.reshape(-1)[conflict.where]))
-    _, number, thread = launch.access_of(_own(places, stamps, conflict.where))
-    earlier, other_number, other_thread = launch.access_of(conflict.stamp)
+    numbering = frame.launch.numbering
+    at = memory.index_at(int(places.reshape(-1)[conflict.where]))
+    _, number, thread = numbering.access_of(_own(places, stamps, conflict.where))
+    earlier, other_number, other_thread = numbering.access_of(conflict.stamp)
     through = earlier.operands[0].name
-    program, other = launch.program(number), launch.program(other_number)
+    program, other = numbering.program(number), numbering.program(other_number)
     by = f"program {other}, {thread_text(other_thread)}"
     why = ""
     if number == other_number:
         by = thread_text(other_thread)
         why = ", and no barrier between them orders that"
-        if earlier is op and conflict.stamp >> launch.stamp_bits == len(launch.log):
+        if earlier is op and conflict.stamp >> numbering.stamp_bits == len(numbering.log):
             why = ", both at once"
     raise RaceError(
         f"race: program {program}, {thread_text(thread)} {use.value} element {at} of "

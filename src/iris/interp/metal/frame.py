@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.errors import ProgramError
+from iris.interp.metal.describe import locations, thread_text
 from iris.interp.watch import Turn
 from iris.ir.core import Op, Region, Value
 from iris.ir.math import element_type
@@ -181,7 +182,7 @@ class Frame:
         if self.active is not None:
             where = where & lift(self.active, where.ndim)
         first = np.unravel_index(int(where.argmax()), where.shape)
-        program = self.launch.program(self.chunk.start + int(self.rows[first[0]]))
+        program = self.launch.numbering.program(self.chunk.start + int(self.rows[first[0]]))
         thread = int(self.threads[first[1]])
         at = None
         if index is not None:
@@ -200,15 +201,6 @@ class Frame:
         """Reports something that is wrong where an active thread has it."""
         if bad.any() and (self.active is None or (bad & lift(self.active, bad.ndim)).any()):
             self.fail(op, bad, message)
-
-
-def thread_text(thread: int) -> str:
-    simdgroup, lane = divmod(thread, SIMDGROUP_WIDTH)
-    return f"thread {thread} (simdgroup {simdgroup}, lane {lane})"
-
-
-def locations(*ops: Op) -> list[tuple[str, int]]:
-    return [o.location for o in dict.fromkeys(ops) if o.location is not None]
 
 
 def lift(x: Array, rank: int) -> Array:

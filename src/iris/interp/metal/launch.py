@@ -10,24 +10,25 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.errors import ArgumentError
+from iris.interp.metal.barriers import Barriers
 from iris.interp.metal.counters import Counters
 from iris.interp.metal.memory import Arena, Device, Memory, Shared, memory_dtype, share_shadows
+from iris.interp.metal.numbering import Grid, Numbering
 from iris.interp.metal.order import Clock, Order, OrderedShadow
 from iris.interp.metal.reports import Reports
 from iris.interp.metal.rules import Step, steps_of
-from iris.interp.metal.shadow import Shadow, Stamps
+from iris.interp.metal.shadow import Shadow
 from iris.ir import scalar
 from iris.ir.control import For, Func
 from iris.ir.core import Op, Region, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.literal import encode
 from iris.ir.math import element_type
-from iris.ir.metal import SIMDGROUP_WIDTH, Alloc, Foreach, Scope, View
+from iris.ir.metal import SIMDGROUP_WIDTH, Alloc, Foreach, View
 from iris.ir.types import ElementType, Ptr, Threadgroup
 from iris.ir.waiting import waiting_loops
 
 Array = npt.NDArray[Any]
-Grid = tuple[int, int, int]
 
 
 class Launch:
@@ -53,23 +54,17 @@ class Launch:
                 f"in `func metal @{function.symbol} simdgroups=4(...)`"
             )
         self.function = function
-        self.grid = grid
-        self.count = prod(grid)
-        self.threads = function.simdgroups * SIMDGROUP_WIDTH
+        self.numbering = Numbering(grid, function.simdgroups * SIMDGROUP_WIDTH)
         self.counters = counters
         self.implied_barriers = implied_barriers
         self.chance = None if seed is None else np.random.default_rng(seed)
-        self.reports = Reports(self)
-        self.log: list[Op] = []  # the accesses made so far
+        self.reports = Reports(self.numbering)
         self.together: dict[Op, bool] = {}  # whether a loop's rounds can run all at once
         self._plans: dict[Region, list[Step]] = {}
         for op in function.walk():
             _check_memory_results(op)
-        # A stamp has, from the highest bit on: the number of the access, program, thread.
-        self.thread_bits = (self.threads - 1).bit_length()
-        self.stamp_bits = self.thread_bits + self.count.bit_length()
         self.waiting = frozenset(waiting_loops(function)) if ordered else frozenset()
-        self.order = Order(self) if ordered else None
+        self.order = Order(self.numbering) if ordered else None
         self.arguments = self._bind(arguments)
 
     def _bind(self, arguments: Sequence[Any]) -> list[Any]:
@@ -85,8 +80,8 @@ class Launch:
         for array in written:
             if not array.array.flags.writeable:
                 raise ArgumentError(f"{array.name} is written, but its array is read-only")
-        every = (1 << self.stamp_bits) - 1
-        programs = every ^ ((1 << self.thread_bits) - 1)
+        every = (1 << self.numbering.stamp_bits) - 1
+        programs = every ^ ((1 << self.numbering.thread_bits) - 1)
         kind = Shadow if self.order is None else OrderedShadow
         share_shadows(list(arrays.values()), written, lambda n: kind(n, programs, every))
         self.stored = [array.array for array in written]
@@ -107,7 +102,7 @@ class Launch:
                             rounds *= around.count
                         around = around.parent_op
                     size = prod(type_.shape) * scalar.storage(type_.element).itemsize
-                    largest = max(largest, rounds * size * self.threads)
+                    largest = max(largest, rounds * size * self.numbering.threads)
                 elif isinstance(type_, Threadgroup):
                     largest = max(largest, 4 * type_.bytes)
         return largest
@@ -123,94 +118,44 @@ class Launch:
             return 1
         return max(1, room // self.largest_value())
 
-    def program(self, number: int) -> tuple[int, int, int]:
-        """Where in the grid a program is."""
-        x, y, _ = self.grid
-        return number % x, number // x % y, number // (x * y)
-
     def plan(self, region: Region) -> list[Step]:
         steps = self._plans.get(region)
         if steps is None:
             steps = self._plans[region] = steps_of(region, self.counters is not None)
         return steps
 
-    # Stamps.
-
-    def now(self) -> int:
-        """The stamp than which those of all accesses from now on are greater."""
-        return (len(self.log) + 1) << self.stamp_bits
-
-    def access_of(self, stamp: int) -> tuple[Op, int, int]:
-        """Which op a stamp is of, and of which program and thread."""
-        rest = stamp & ((1 << self.stamp_bits) - 1)
-        op = self.log[(stamp >> self.stamp_bits) - 1]
-        return op, rest >> self.thread_bits, rest & ((1 << self.thread_bits) - 1)
-
 
 class Chunk:
-    """Programs that run at a time, their threadgroup memory, and the barriers they passed: what
-    has a lower stamp than `..._since` is before the last one."""
+    """Programs that run at a time, their threadgroup memory, and the barriers they passed."""
 
     def __init__(self, launch: Launch, start: int, end: int):
         self.launch = launch
         self.start = start
         self.size = end - start
-        simdgroups = launch.threads // SIMDGROUP_WIDTH
-        begin = launch.now()
-        self.device_since = np.full(self.size, begin)
-        self.threadgroup_since = np.full(self.size, begin)
-        self.simdgroup_since = np.full((self.size, simdgroups), begin)
+        clock = None if launch.order is None else Clock(launch.order, start)
+        self.barriers = Barriers(launch.numbering, self.size, clock)
         self.arenas: dict[Op, Arena] = {}
-        self.clock = None if launch.order is None else Clock(launch.order, self)
         self.asked: tuple[Op, Memory, int] | None = None  # which element was asked for last
-
-    def passed(self, scope: Scope, rows: Array, simdgroups: Array | None = None) -> None:
-        """Notes that the programs of some rows, or some of their simdgroups, passed a barrier."""
-        now = self.launch.now()
-        if scope is Scope.SIMDGROUP:
-            self.simdgroup_since[rows, simdgroups] = now
-            return
-        self.threadgroup_since[rows] = now
-        if scope is Scope.DEVICE:
-            self.device_since[rows] = now
-            if self.clock is not None:
-                self.clock.meet()
 
     def allocate(self, op: Op, rows: Array, threads: Array) -> Shared:
         """The memory of an allocation, which for the programs of some rows is made now."""
-        type_, launch = op.result.type, self.launch
+        type_, launch, numbering = op.result.type, self.launch, self.launch.numbering
         assert isinstance(type_, Threadgroup)
         arena = self.arenas.get(op)
         if arena is None:
-            every = (1 << launch.thread_bits) - 1
+            every = (1 << numbering.thread_bits) - 1
             bits = (every & -SIMDGROUP_WIDTH, every)
-            groups = launch.threads // SIMDGROUP_WIDTH
+            groups = numbering.threads // SIMDGROUP_WIDTH
             arena = Arena(type_.bytes, _unit(op.result), self.size, groups, bits)
             self.arenas[op] = arena
         # Where simdgroups go by turns, others may have made it before and written to it, though
         # not before the last barrier.
         by_turns = launch.chance is not None
-        since = self.threadgroup_since[rows] if by_turns else np.full(len(rows), launch.now())
+        passed = self.barriers.threadgroup_since
+        since = passed[rows] if by_turns else np.full(len(rows), numbering.now())
         made_by = threads[::SIMDGROUP_WIDTH] // SIMDGROUP_WIDTH
         arena.fresh_since[np.ix_(rows, made_by)] = since[:, None]
         return Shared(op.result.name or "threadgroup memory", type_, arena, 0)
-
-    def device_stamps(self, own: Array, rows: Array) -> Stamps:
-        since = self.device_since[rows].reshape(-1, 1)
-        return Stamps(own, np.ones((1, 1), np.int64), _one_if_same(since))
-
-    def shared_stamps(self, own: Array, rows: Array, threads: Array) -> Stamps:
-        groups = threads[::SIMDGROUP_WIDTH] // SIMDGROUP_WIDTH
-        of_group = _one_if_same(self.simdgroup_since[rows][:, groups])
-        if of_group.shape[1] > 1:
-            of_group = np.repeat(of_group, SIMDGROUP_WIDTH, axis=1)
-        return Stamps(own, _one_if_same(self.threadgroup_since[rows].reshape(-1, 1)), of_group)
-
-
-def _one_if_same(x: Array) -> Array:
-    """One element, with as many axes, where all are the same."""
-    first = x[:1, :1]
-    return first if (x == first).all() else x
 
 
 def _check_memory_results(op: Op) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from iris.errors import ArgumentError
+from iris.interp.metal.barriers import Barriers
 from iris.interp.metal.shadow import Shadow, Stamps, Use
 from iris.ir import scalar
 from iris.ir.metal import SIMDGROUP_WIDTH
@@ -20,7 +21,6 @@ from iris.ir.types import DType, Ptr, Threadgroup, bf16, bool_
 
 if TYPE_CHECKING:
     from iris.interp.metal.counters import Counters
-    from iris.interp.metal.launch import Chunk
 
 Array = npt.NDArray[Any]
 
@@ -69,7 +69,9 @@ class Memory:
         """Which element is at a place."""
         raise NotImplementedError
 
-    def stamps(self, chunk: Chunk, use: Use, own: Array, rows: Array, threads: Array) -> Stamps:
+    def stamps(
+        self, barriers: Barriers, use: Use, own: Array, rows: Array, threads: Array
+    ) -> Stamps:
         """Accesses with stamps of their own, one for each row and thread, as the shadow wants
         them."""
         raise NotImplementedError
@@ -149,12 +151,14 @@ class Device(Memory):
     def index_at(self, place: int) -> int:
         return place
 
-    def stamps(self, chunk: Chunk, use: Use, own: Array, rows: Array, threads: Array) -> Stamps:
-        stamps = chunk.device_stamps(own, rows)
-        if chunk.clock is None:
+    def stamps(
+        self, barriers: Barriers, use: Use, own: Array, rows: Array, threads: Array
+    ) -> Stamps:
+        stamps = barriers.device_stamps(own, rows)
+        if barriers.clock is None:
             return stamps
         is_atomic = use in (Use.ATOMIC, Use.ATOMIC_READ)
-        return stamps._replace(order=partial(chunk.clock.since, atomic=is_atomic))
+        return stamps._replace(order=partial(barriers.clock.since, atomic=is_atomic))
 
     def count(self, counters: Counters, first: Array, count: int, loads: bool) -> None:
         size = self.size * self.itemsize
@@ -207,8 +211,10 @@ class Shared(Memory):
     def index_at(self, place: int) -> int:
         return (place * self.itemsize % self.arena.stride - self.first) // self.itemsize
 
-    def stamps(self, chunk: Chunk, use: Use, own: Array, rows: Array, threads: Array) -> Stamps:
-        return chunk.shared_stamps(own, rows, threads)
+    def stamps(
+        self, barriers: Barriers, use: Use, own: Array, rows: Array, threads: Array
+    ) -> Stamps:
+        return barriers.shared_stamps(own, rows, threads)
 
     def fresh_since(self, rows: Array, threads: Array) -> Array | None:
         # The threads are of one simdgroup, or all, in which case they made it together.

@@ -9,15 +9,13 @@ others of its program do at the next barrier for device memory.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from iris.interp.metal.numbering import Numbering
 from iris.interp.metal.shadow import Shadow, Stamps, Use
-
-if TYPE_CHECKING:
-    from iris.interp.metal.launch import Chunk, Launch
 
 Array = npt.NDArray[Any]
 Unit = tuple[Shadow, int]
@@ -26,8 +24,8 @@ Unit = tuple[Shadow, int]
 class Order:
     """The clocks of the programs of a launch."""
 
-    def __init__(self, launch: Launch):
-        self._launch = launch
+    def __init__(self, numbering: Numbering):
+        self.numbering = numbering
         self._left: dict[Unit, Array] = {}
 
     def left_with(self, unit: Unit) -> Array | None:
@@ -39,15 +37,15 @@ class Order:
         self._left[unit] = clock if before is None else np.maximum(before, clock)
 
     def nothing(self) -> Array:
-        return np.zeros((self._launch.count, self._launch.threads), np.int64)
+        return np.zeros((self.numbering.count, self.numbering.threads), np.int64)
 
 
 class Clock:
     """The clocks of the threads of one program: one that all have, and more that some have."""
 
-    def __init__(self, order: Order, chunk: Chunk):
+    def __init__(self, order: Order, program: int):
         self._order = order
-        self._chunk = chunk
+        self._program = program
         self._all = order.nothing()
         self._own: dict[int, Array] = {}  # of threads that know more since the last barrier
         self._found: dict[int, Array] = {}  # of those that have found more since their last fence
@@ -68,17 +66,16 @@ class Clock:
             return
         known, together, fenced = self._fence
         clock = self._own_at_fence.get(thread, known).copy()
-        clock[self._chunk.start] = together
-        clock[self._chunk.start, thread] = fenced
+        clock[self._program] = together
+        clock[self._program, thread] = fenced
         self._order.leave(unit, clock)
 
-    def fence(self, threads: Array) -> None:
-        """Threads have come to a fence."""
+    def fence(self, threads: Array, together: int) -> None:
+        """Threads have come to a fence; all of the program met last at the stamp `together`."""
         for thread in set(self._found).intersection(threads.tolist()):
             self._own[thread] = np.maximum(self._own.get(thread, self._all), self._found[thread])
             del self._found[thread]
-        since = int(self._chunk.device_since[0])
-        self._fence = self._all, since, self._chunk.launch.now()
+        self._fence = self._all, together, self._order.numbering.now()
         self._own_at_fence = dict(self._own)
 
     def meet(self) -> None:
@@ -89,12 +86,12 @@ class Clock:
 
     def since(self, noted: Array, own: Array, *, atomic: bool) -> Array:
         """The stamp before which what is noted comes before an access with a stamp of its own."""
-        launch = self._chunk.launch
-        every = (1 << launch.thread_bits) - 1
-        programs = (noted & ((1 << launch.stamp_bits) - 1)) >> launch.thread_bits
+        numbering = self._order.numbering
+        every = (1 << numbering.thread_bits) - 1
+        programs = (noted & ((1 << numbering.stamp_bits) - 1)) >> numbering.thread_bits
         # Of what nobody has noted, the thread may be one that there is not.
-        programs = np.minimum(programs, launch.count - 1)
-        threads = np.minimum(noted & every, launch.threads - 1)
+        programs = np.minimum(programs, numbering.count - 1)
+        threads = np.minimum(noted & every, numbering.threads - 1)
         since: Array = self._all[programs, threads]
         for thread, clock in [*self._own.items(), *(self._found.items() if atomic else ())]:
             mine = np.broadcast_to((own & every) == thread, since.shape)

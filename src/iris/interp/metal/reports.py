@@ -1,48 +1,23 @@
-"""What programs assert and print."""
+"""The lines that programs print, put together from what their threads give."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from iris.errors import ProgramError
-from iris.interp.metal.frame import Frame, locations, thread_text
-from iris.interp.metal.rules import interpretation
+from iris.interp.metal.describe import locations, thread_text
+from iris.interp.metal.numbering import Numbering
 from iris.ir import metal, scalar
 from iris.ir.literal import text
 from iris.ir.math import element_type
 from iris.ir.types import DType
 
-if TYPE_CHECKING:
-    from iris.interp.metal.launch import Launch
-
 Array = npt.NDArray[Any]
-
-
-@interpretation(metal.Assert)
-def check(frame: Frame, op: metal.Assert, condition: Array) -> Sequence[Array]:
-    frame.check(op, ~condition, f"assertion failed: {op.message}")
-    return []
-
-
-@interpretation(metal.Print)
-def report(frame: Frame, op: metal.Print, *operands: Array) -> Sequence[Array]:
-    count = len(op.values)
-    full = [
-        np.broadcast_to(x, frame.full(v)).reshape(*frame.size, -1)
-        for v, x in zip(op.operands, operands, strict=True)
-    ]
-    reports, runner = frame.launch.reports, int(frame.threads[0])
-    for row, number in enumerate((frame.rows + frame.chunk.start).tolist()):
-        line = reports.line(op, number, runner)
-        active = slice(None) if frame.active is None else frame.active[row]
-        for tile, x, places in zip(line.tiles, full[:count], full[count:], strict=True):
-            tile.give(frame.threads[active], x[row, active], places[row, active])
-    return []
 
 
 class _Tile:
@@ -110,8 +85,8 @@ class Reports:
     """The lines that programs print.  Each simdgroup gives its part of a line when it comes to the
     print, and the lines that it comes to again and again are told apart by how often it did."""
 
-    def __init__(self, launch: Launch):
-        self.launch = launch
+    def __init__(self, numbering: Numbering):
+        self._numbering = numbering
         self.lines: dict[tuple[metal.Print, int, int], _Line] = {}
         self.rounds: Counter[tuple[metal.Print, int, int]] = Counter()
         self.finished: list[_Line] = []
@@ -132,7 +107,7 @@ class Reports:
             problem = line.problem()
             if problem is not None:
                 what, thread = problem
-                program = self.launch.program(line.number)
+                program = self._numbering.program(line.number)
                 by = "" if thread is None else f", {thread_text(thread)}"
                 raise ProgramError(
                     f"metal.print {what}, in program {program}{by}",
@@ -148,6 +123,6 @@ class Reports:
         """Gives out the lines, in the order of the programs; those that lack something not."""
         lines = self.finished + [x for x in self.lines.values() if x.problem() is None]
         for line in sorted(lines, key=lambda x: x.number):
-            place = ",".join(map(str, self.launch.program(line.number)))
+            place = ",".join(map(str, self._numbering.program(line.number)))
             words = [f"{line.op.prefix}[program ({place})]", *map(str, line.tiles)]
             output(" ".join(words))

@@ -20,7 +20,7 @@ _TURNS = (1, 1, 1, 2, 4, 16, 1 << 30)
 
 def _release(wait: Wait) -> None:
     frame = wait.frame
-    frame.chunk.passed(wait.scope, frame.rows)
+    frame.chunk.barriers.passed(wait.scope, frame.rows)
     if frame.launch.counters is not None:
         frame.launch.counters.barriers[wait.scope.value] += len(frame.rows)
 

@@ -36,8 +36,8 @@ def simdgroup(frame: Frame, op: metal.Simdgroup) -> Sequence[Array]:
 
 @interpretation(metal.ThreadgroupId)
 def threadgroup_id(frame: Frame, op: metal.ThreadgroupId) -> Sequence[Array]:
-    x, y, _ = frame.launch.grid
-    size = frame.launch.grid[op.axis]
+    x, y, _ = frame.launch.numbering.grid
+    size = frame.launch.numbering.grid[op.axis]
     number = (frame.rows + frame.chunk.start) // (1, x, x * y)[op.axis] % size
     if size == 1:
         number = number[:1]
@@ -46,7 +46,7 @@ def threadgroup_id(frame: Frame, op: metal.ThreadgroupId) -> Sequence[Array]:
 
 @interpretation(metal.NumThreadgroups)
 def num_threadgroups(frame: Frame, op: metal.NumThreadgroups) -> Sequence[Array]:
-    return [np.full((1,) * (2 + len(frame.axes)), frame.launch.grid[op.axis], np.int32)]
+    return [np.full((1,) * (2 + len(frame.axes)), frame.launch.numbering.grid[op.axis], np.int32)]
 
 
 # Barriers.
@@ -61,7 +61,7 @@ def barrier(frame: Frame, op: metal.Barrier) -> Flow:
         there = np.ones(shape, np.bool_) if groups is None else groups.any(axis=-1)
         rows, simdgroups = np.nonzero(there)
         numbers = frame.threads[::SIMDGROUP_WIDTH] // SIMDGROUP_WIDTH
-        frame.chunk.passed(op.scope, frame.rows[rows], numbers[simdgroups])
+        frame.chunk.barriers.passed(op.scope, frame.rows[rows], numbers[simdgroups])
         if frame.launch.counters is not None:
             frame.launch.counters.barriers[op.scope.value] += len(rows)
         return []
@@ -74,8 +74,7 @@ def barrier(frame: Frame, op: metal.Barrier) -> Flow:
 
 @interpretation(metal.Fence)
 def fence(frame: Frame, op: metal.Fence) -> Sequence[Array]:
-    if frame.chunk.clock is not None:
-        frame.chunk.clock.fence(frame.threads)
+    frame.chunk.barriers.fence(frame.threads)
     return []
 
 
