@@ -1,22 +1,33 @@
-"""Memory of a Metal device: buffers, who uses them, and a pool of those that nobody does."""
+"""Memory of a Metal device: buffers, what uses them, and a pool of those that nothing does."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
+from iris.ir.types import u32
+from iris.runtime.device import Array, ArrayArgument, stored
 from iris.runtime.failure import Failure
 from iris.runtime.objc import Object
-
-if TYPE_CHECKING:
-    from iris.runtime.queue import Batch
 
 # As many blocks are kept at most for those who want memory of the same size.
 MOST_BLOCKS = 256
 # As many streams are remembered as users of a block before those are forgotten that are done.
 MOST_USES = 8
+
+
+class Use(Protocol):
+    """Work of the GPU that reads or writes a block until it is done."""
+
+    is_done: bool
+
+    def wait(self) -> None:
+        """Until it is done."""
 
 
 class Block:
@@ -29,8 +40,8 @@ class Block:
         self.contents = contents
         self.size = size
         # The last batch of each stream, by its number, that reads or writes it, and that writes it.
-        self.used: dict[int, Batch] = {}
-        self.written: dict[int, Batch] = {}
+        self.used: dict[int, Use] = {}
+        self.written: dict[int, Use] = {}
         # Of a launch that was to write it, which has not been written anew since.
         self.failure: Failure | None = None
 
@@ -57,6 +68,30 @@ class Memory:
     def __del__(self) -> None:
         if self._give_back is not None:
             self._give_back(self.block)
+
+
+class _Span:
+    """Device memory for NumPy, which keeps this, and so the memory."""
+
+    def __init__(self, of: ArrayArgument):
+        self.memory = of.memory
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": of.shape,
+            "strides": of.byte_strides,
+            "typestr": stored(of.dtype).str,
+            "data": (of.memory.block.contents + of.offset, False),
+        }
+
+
+def view(of: ArrayArgument) -> Array:
+    """An array in the memory itself."""
+    return np.asarray(_Span(of))
+
+
+def words(memory: Memory) -> npt.NDArray[np.uint32]:
+    """All of a memory, as words."""
+    return view(ArrayArgument(memory, 0, u32, (memory.block.size // 4,)))
 
 
 class Pool:

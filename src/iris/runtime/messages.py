@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from enum import IntEnum
 
+from iris.errors import DeviceError
 from iris.runtime.objc import Integer, Object, Pointer, Runtime, UInteger
 
 
@@ -98,3 +99,10 @@ class Messages:
         )
         self.barrier = message("memoryBarrierWithScope:", None, UInteger, quick=True)
         self.end_encoding = message("endEncoding", None)
+
+
+def made(value: Object | None, device: str, what: str) -> Object:
+    """What a device of a name has made, which is nil if it could not."""
+    if value is None:
+        raise DeviceError(f"{device} could not make {what}")
+    return value

@@ -9,27 +9,17 @@ launch   ->   Launch, Stream     ->   MTLCommandBuffer with a concurrent encoder
 from __future__ import annotations
 
 import ctypes
-import itertools
 import platform
-import re
-import struct
 import sys
-import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from iris.codegen.msl_table import MSL
-from iris.codegen.source import Array as ArrayPlace
 from iris.codegen.source import Source
-from iris.errors import DeviceError, IrisError, OutOfResources
+from iris.errors import DeviceError, OutOfResources
 from iris.ir.control import Func
-from iris.ir.core import Location
-from iris.ir.literal import encode
-from iris.ir.types import DType, i32, u32
+from iris.ir.types import u32
 from iris.runtime import reports
 from iris.runtime.cache import Cache
 from iris.runtime.device import (
@@ -41,10 +31,8 @@ from iris.runtime.device import (
     Program,
     Timing,
     as_stored,
-    stored,
 )
-from iris.runtime.failure import Failure
-from iris.runtime.memory import Block, Memory, Pool
+from iris.runtime.memory import Block, Memory, Pool, Use, view, words
 from iris.runtime.messages import (
     PRECISE_FUNCTIONS,
     SHARED,
@@ -52,37 +40,15 @@ from iris.runtime.messages import (
     Messages,
     Range,
     Size,
+    made,
 )
+from iris.runtime.metal_pipeline import Pipeline, locations_in, make_pipeline
 from iris.runtime.objc import Object, ObjectiveCError, Pointer, Runtime, UInteger
-from iris.runtime.queue import Batch, Launch, Stream
+from iris.runtime.queue import Launch, Stream, Streams
 from iris.runtime.recent import Recent
 
 # As many libraries are kept for texts that come again.
 _MOST_LIBRARIES = 256
-# As many failures, the last ones, are remembered for `synchronize` to tell.
-_MOST_FAILURES = 64
-# As compilers and softmetal say it.
-_LINE = re.compile(r"(?:program_source:|\bline )(\d+)")
-
-
-class Pipeline(NamedTuple):
-    """A kernel that is ready to run, and how it is given its arguments."""
-
-    name: str
-    entry: Func
-    state: Object
-    source: Source
-    threads: Size
-    arrays: tuple[int, ...]  # which arguments are arrays, in the order of their buffers
-    written: tuple[int, ...]  # which of those
-    scalars: tuple[int, ...]  # which are in the struct of constants, in the order of their fields
-    extents: tuple[tuple[int, int], ...]  # sizes behind them: of which argument, along which axis
-    pack: Callable[..., bytes]
-    constants_index: int
-
-    def locations(self, text: str) -> list[Location]:
-        """The user's lines that a text about lines of the source is about."""
-        return _locations(self.source, text)
 
 
 class Metal(Device):
@@ -98,12 +64,7 @@ class Metal(Device):
     def __init__(self) -> None:
         self.runtime, create = self.open()
         self.messages = Messages(self.runtime)
-        self.lock = threading.RLock()
-        self.busy: dict[Stream, None] = {}  # which have launches that are not done, in order
-        self.stream_numbers = itertools.count()
-        self.has_failed = False  # a launch, ever
-        self._failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
-        self.tell: Callable[[Timing], None] | None = None
+        self.streams = Streams(self.name, self.runtime, self.messages)
         with self.runtime.pool():
             pointer = create()
             if pointer is None:
@@ -132,12 +93,6 @@ class Metal(Device):
         language = self.accepts.versions(self.target.language)
         return f"{self._label}, {language}, {self.toolchain()}"
 
-    def made(self, value: Object | None, what: str) -> Object:
-        """What Metal has made, which is nil if it could not."""
-        if value is None:
-            raise DeviceError(f"{self.name} could not make {what}")
-        return value
-
     # Kernels.
 
     def compile(self, entry: Func, source: Source | None = None) -> Program:
@@ -146,15 +101,17 @@ class Metal(Device):
         with self.runtime.pool():
             mode = MathMode.RELAXED if entry.fast_math else MathMode.SAFE
             library = self._library(source, mode)
-            function = self.made(
-                messages.new_function(library, self.runtime.string(name)), f"the function {name}"
+            function = made(
+                messages.new_function(library, self.runtime.string(name)),
+                self.name,
+                f"the function {name}",
             )
             try:
                 state = messages.new_pipeline(self._device, function)
             except ObjectiveCError as error:
                 raise DeviceError(f"the kernel {name} makes no pipeline: {error}") from None
             self._check_limits(source, state)
-        return Program(entry, _pipeline(entry, source, state))
+        return Program(entry, make_pipeline(entry, source, state))
 
     def _check_limits(self, source: Source, state: Object) -> None:
         most = self.messages.most_threads(state)
@@ -196,14 +153,14 @@ class Metal(Device):
             message = str(error).rstrip()
             raise DeviceError(
                 f"the kernel {source.entry} does not compile on {self.name}: {message}",
-                locations=_locations(source, message),
+                locations=locations_in(source, message),
             ) from None
 
     def compile_options(self, mode: MathMode, version: tuple[int, int] = (3, 1)) -> Object:
         """How the texts of kernels are compiled, in a version of the language."""
         messages = self.messages
-        options = self.made(
-            messages.new(self.runtime.get_class("MTLCompileOptions")), "compile options"
+        options = made(
+            messages.new(self.runtime.get_class("MTLCompileOptions")), self.name, "compile options"
         )
         messages.set_language(options, version[0] << 16 | version[1])
         if messages.responds(options, self.runtime.selector("setMathMode:")) & 0xFF:
@@ -249,8 +206,9 @@ class Metal(Device):
                     # What is kept for others may be what is missing.
                     self._pool.clear()
                     buffer = self.messages.new_buffer(self._device, size, SHARED)
-                buffer = self.made(
+                buffer = made(
                     buffer,
+                    self.name,
                     f"a buffer of {size} bytes beside {self._pool.lent} that are in use; free some",
                 )
                 contents = self.messages.contents(buffer)
@@ -268,7 +226,7 @@ class Metal(Device):
         return Memory(Block(buffer, start, size), None, keeps=array)
 
     def view(self, of: ArrayArgument) -> Array:
-        return np.asarray(_Span(of))
+        return view(of)
 
     def copy_in(self, to: ArrayArgument, array: Array) -> None:
         block = to.memory.block
@@ -289,7 +247,7 @@ class Metal(Device):
     def new_stream(self) -> Stream:
         with self.runtime.pool():
             queue = self.messages.new_queue(self._device)
-        return Stream(self, self.made(queue, "a command queue"))
+        return Stream(self.streams, made(queue, self.name, "a command queue"))
 
     def launch(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
@@ -349,7 +307,7 @@ class Metal(Device):
         report = None
         if source.report_buffer is not None:
             report = self.allocate(reports.BYTES)
-            reports.clear(_words(report))
+            reports.clear(words(report))
             memories.append(report)
             blocks.append(report.block)
             written.append(report.block)
@@ -374,34 +332,13 @@ class Metal(Device):
             report,
         )
 
-    def report(self, launch: Launch) -> tuple[list[str], IrisError | None]:
-        """The lines that a launch prints which is done, and what it found wrong."""
-        assert launch.report is not None
-        outcome = reports.read(launch.pipeline.source, launch.grid, _words(launch.report))
-        return outcome.lines, outcome.failure
-
-    def failed(self, error: IrisError) -> Failure:
-        """Remember an error, until somebody is told of it."""
-        failure = Failure(error)
-        self.has_failed = True
-        self._failures.append(failure)
-        return failure
-
     def synchronize(self, memory: Memory | None = None) -> None:
         if memory is not None:
             self._wait(memory.block, memory.block.used)
-            return
-        with self.lock:
-            streams = list(self.busy)
-        for stream in streams:
-            stream.synchronize()
-        with self.lock:
-            failures = [failure for failure in self._failures if not failure.is_told]
-            self._failures.clear()
-        if failures:
-            raise failures[0].error()
+        else:
+            self.streams.synchronize()
 
-    def _wait(self, block: Block, uses: dict[int, Batch]) -> None:
+    def _wait(self, block: Block, uses: dict[int, Use]) -> None:
         for batch in list(uses.values()):
             batch.wait()
         if block.failure is not None:
@@ -411,80 +348,7 @@ class Metal(Device):
         try:
             self.synchronize()
         finally:
-            self.tell = tell
-
-
-class _Span:
-    """Device memory for NumPy, which keeps this, and so the memory."""
-
-    def __init__(self, of: ArrayArgument):
-        self.memory = of.memory
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": of.shape,
-            "strides": of.byte_strides,
-            "typestr": stored(of.dtype).str,
-            "data": (of.memory.block.contents + of.offset, False),
-        }
-
-
-def _words(memory: Memory) -> reports.Words:
-    return np.asarray(_Span(ArrayArgument(memory, 0, u32, (memory.block.size // 4,))))
-
-
-def _pipeline(entry: Func, source: Source, state: Object) -> Pipeline:
-    """How a kernel takes its arguments, worked out once."""
-    places = list(enumerate(source.arguments))
-    arrays = [(i, place) for i, place in places if isinstance(place, ArrayPlace)]
-    scalars = [(i, place) for i, place in places if not isinstance(place, ArrayPlace)]
-    # Arrays are bound in this order, to the buffers from 0 on.
-    assert [place.buffer for _, place in arrays] == [*range(len(arrays))]
-    fields = [(place.offset, place.dtype) for _, place in scalars]
-    fields += [(extent.offset, i32) for extent in source.extents]
-    return Pipeline(
-        name=source.entry,
-        entry=entry,
-        state=state,
-        source=source,
-        threads=Size(source.threads, 1, 1),
-        arrays=tuple([i for i, _ in arrays]),
-        written=tuple([n for n, (_, place) in enumerate(arrays) if place.written]),
-        scalars=tuple([i for i, _ in scalars]),
-        extents=tuple([(extent.argument, extent.axis) for extent in source.extents]),
-        pack=_packer(fields, source.constants_bytes),
-        constants_index=source.constants_buffer or 0,
-    )
-
-
-def _locations(source: Source, text: str) -> list[Location]:
-    found = [source.location(int(line)) for line in _LINE.findall(text)]
-    return list(dict.fromkeys([place for place in found if place is not None]))
-
-
-# Of signed integers; those of unsigned ones, and of the bits of what is none, are capitals.
-_LETTERS = {1: "b", 2: "h", 4: "i", 8: "q"}
-
-
-def _packer(fields: Sequence[tuple[int, DType]], size: int) -> Callable[..., bytes]:
-    """A function from the values of fields to the bytes of the struct they are in."""
-    layout, end = "<", 0
-    floats = [(number, dtype) for number, (_, dtype) in enumerate(fields) if dtype.is_float]
-    for offset, dtype in fields:
-        size_of = dtype.bytes
-        letter = _LETTERS[size_of]
-        layout += f"{offset - end}x{letter.upper() if not dtype.is_signed else letter}"
-        end = offset + size_of
-    pack = struct.Struct(f"{layout}{size - end}x").pack
-
-    def packed(*values: Any) -> bytes:
-        if floats:
-            changed = list(values)
-            for number, dtype in floats:
-                changed[number] = encode(float(values[number]), dtype)
-            return pack(*changed)
-        return pack(*values)
-
-    return packed
+            self.streams.tell = tell
 
 
 def device_maker(library: ctypes.CDLL) -> Callable[[], int | None]:

@@ -11,19 +11,21 @@ note too many does no harm; and what the encoder was told, after it was told.
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from iris.errors import DeviceError
+from iris.errors import DeviceError, IrisError
+from iris.runtime import reports
 from iris.runtime.device import Grid, Timing
 from iris.runtime.failure import Failure
 from iris.runtime.interrupts import HoldBack
-from iris.runtime.memory import MOST_USES, Block, Memory
-from iris.runtime.messages import BUFFERS, COMPLETED, CONCURRENT, Range, Size
-from iris.runtime.objc import Object
-
-if TYPE_CHECKING:
-    from iris.runtime.metal import Metal, Pipeline
+from iris.runtime.memory import MOST_USES, Block, Memory, Use, words
+from iris.runtime.messages import BUFFERS, COMPLETED, CONCURRENT, Messages, Range, Size, made
+from iris.runtime.metal_pipeline import Pipeline
+from iris.runtime.objc import Object, Runtime
 
 # A batch is sent off when it has as many launches, or they touch as many bytes.
 MOST_LAUNCHES = 40
@@ -33,6 +35,8 @@ MOST_BATCHES = 8
 # As many streams may have launches that are not done before another one waits for the first of
 # them; that many live on at most after their users have dropped them.
 MOST_STREAMS = 64
+# As many failures, the last ones, are remembered for `synchronize` to tell.
+_MOST_FAILURES = 64
 
 
 class Launch(NamedTuple):
@@ -102,26 +106,60 @@ class Batch:
             stream.finish(self)
 
 
+class Streams:
+    """What the streams of a device share: how it is told what to do, one lock, and what failed."""
+
+    def __init__(self, device: str, runtime: Runtime, messages: Messages):
+        self.device = device  # its name
+        self.runtime = runtime
+        self.messages = messages
+        self.lock = threading.RLock()
+        self.busy: dict[Stream, None] = {}  # which have launches that are not done, in order
+        self.numbers = itertools.count()
+        self.has_failed = False  # a launch, ever
+        self.tell: Callable[[Timing], None] | None = None
+        self._failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
+
+    def failed(self, error: IrisError) -> Failure:
+        """Remember an error, until somebody is told of it."""
+        failure = Failure(error)
+        self.has_failed = True
+        self._failures.append(failure)
+        return failure
+
+    def synchronize(self) -> None:
+        """Wait for all launches; raise the first error that nobody was told of."""
+        with self.lock:
+            busy = list(self.busy)
+        for stream in busy:
+            stream.synchronize()
+        with self.lock:
+            failures = [failure for failure in self._failures if not failure.is_told]
+            self._failures.clear()
+        if failures:
+            raise failures[0].error()
+
+
 class Stream:
     """Launches that do what they would one after the other, beside those of other streams."""
 
-    def __init__(self, device: Metal, queue: Object):
-        self.device = device
-        self.number = next(device.stream_numbers)
+    def __init__(self, streams: Streams, queue: Object):
+        self.number = next(streams.numbers)
+        self._streams = streams
         self._queue = queue
         self._open: Batch | None = None
         self._sent: deque[Batch] = deque()
 
     def run(self, launch: Launch) -> Batch:
         """Put a launch into a batch; raise what went wrong in one that was to write its memory."""
-        device = self.device
-        runtime = device.runtime
-        if self._open is None and len(device.busy) >= MOST_STREAMS:
+        streams = self._streams
+        runtime = streams.runtime
+        if self._open is None and len(streams.busy) >= MOST_STREAMS:
             self._wait_for_others()
         pool = runtime.push()
         try:
             while True:
-                with device.lock:
+                with streams.lock:
                     other = self._in_the_way(launch)
                     if other is None:
                         batch = self._encode(launch)
@@ -136,24 +174,24 @@ class Stream:
 
     def synchronize(self) -> None:
         """Wait for all launches; what went wrong is left to what they were to write."""
-        with self.device.lock:
+        with self._streams.lock:
             last = self._open or (self._sent[-1] if self._sent else None)
         if last is not None:
             last.wait()
-        with self.device.lock:
+        with self._streams.lock:
             self._rest()
 
     def finish(self, batch: Batch) -> None:
         """Wait for a batch, and so for those before it."""
-        device = self.device
-        with device.lock:
+        streams = self._streams
+        with streams.lock:
             if batch is self._open:
                 self._send()
             # Held here, too: another thread may find first that the batch is done.
             buffer = batch.buffer
-        with device.runtime.pool():
-            device.messages.wait(buffer)
-            with device.lock:
+        with streams.runtime.pool():
+            streams.messages.wait(buffer)
+            with streams.lock:
                 for before in list(self._sent):
                     if batch.is_done:
                         break
@@ -162,15 +200,15 @@ class Stream:
 
     def _wait_for_others(self) -> None:
         """Let streams rest that have had launches for longest, until there are few."""
-        device = self.device
-        with device.lock:
-            busy = [stream for stream in device.busy if stream is not self]
+        streams = self._streams
+        with streams.lock:
+            busy = [stream for stream in streams.busy if stream is not self]
         for stream in busy[: len(busy) - MOST_STREAMS + 1]:
             stream.synchronize()
 
-    # With the device's lock.
+    # With the lock of all streams.
 
-    def _in_the_way(self, launch: Launch) -> Batch | None:
+    def _in_the_way(self, launch: Launch) -> Use | None:
         """A batch of another stream that must be done before a launch."""
         for block in launch.blocks:
             if block.failure is not None:
@@ -187,10 +225,10 @@ class Stream:
         return None
 
     def _encode(self, launch: Launch) -> Batch:
-        send = self.device.messages
+        send = self._streams.messages
         batch = self._open
         # What is measured is alone in its batch; one that is encoded was interrupted.
-        if batch is not None and (batch.is_encoded or self.device.tell is not None):
+        if batch is not None and (batch.is_encoded or self._streams.tell is not None):
             self._send()
             batch = None
         if batch is None:
@@ -224,24 +262,24 @@ class Stream:
         if (
             len(batch.launches) >= MOST_LAUNCHES
             or batch.size >= MOST_BYTES
-            or self.device.tell is not None
+            or self._streams.tell is not None
         ):
             self._send()
         return batch
 
     def _begin(self) -> Batch:
-        device = self.device
-        device.busy[self] = None
+        streams, messages = self._streams, self._streams.messages
+        streams.busy[self] = None
         with HoldBack():  # an encoder that is dropped before it has ended is a fault
-            buffer = device.made(device.messages.command_buffer(self._queue), "a command buffer")
-            encoder = device.made(device.messages.encoder(buffer, CONCURRENT), "an encoder")
+            buffer = made(messages.command_buffer(self._queue), streams.device, "a command buffer")
+            encoder = made(messages.encoder(buffer, CONCURRENT), streams.device, "an encoder")
             self._open = batch = Batch(self, buffer, encoder)
         return batch
 
     def _send(self) -> None:
         batch = self._open
         assert batch is not None
-        messages = self.device.messages
+        messages = self._streams.messages
         with HoldBack():  # none of these may be told twice
             if not batch.is_encoded:
                 batch.is_encoded = messages.end_encoding(batch.encoder) is None
@@ -254,13 +292,13 @@ class Stream:
 
     def _retire(self, batch: Batch) -> None:
         """Take down what a batch that is done has to say."""
-        device = self.device
-        if batch.failure is None and device.messages.status(batch.buffer) != COMPLETED:
-            batch.failure = device.failed(self._error(batch))
+        streams = self._streams
+        if batch.failure is None and streams.messages.status(batch.buffer) != COMPLETED:
+            batch.failure = streams.failed(self._error(batch))
         is_new = batch.retired < len(batch.launches)
-        if batch.failure is None and is_new and device.tell is not None:
-            device.tell(self._timing(batch))
-        if batch.failure is None and not device.has_failed and not batch.has_reports:
+        if batch.failure is None and is_new and streams.tell is not None:
+            streams.tell(self._timing(batch))
+        if batch.failure is None and not streams.has_failed and not batch.has_reports:
             batch.retired = len(batch.launches)
         while batch.retired < len(batch.launches):
             launch = batch.launches[batch.retired]
@@ -281,11 +319,11 @@ class Stream:
         lines: list[str] = []
         failure = batch.failure
         if launch.report is not None:
-            lines, error = self.device.report(launch)
+            lines, error = reports.read(launch.pipeline.source, launch.grid, words(launch.report))
             if error is not None and failure is None:
-                failure = batch.failures.get(id(launch)) or self.device.failed(error)
+                failure = batch.failures.get(id(launch)) or self._streams.failed(error)
                 batch.failures[id(launch)] = failure
-        if failure is None and self.device.has_failed:
+        if failure is None and self._streams.has_failed:
             given = [block.failure for block in launch.blocks if block.failure is not None]
             failure = given[0] if given else None
         if failure is not None:
@@ -295,22 +333,22 @@ class Stream:
         return lines
 
     def _rest(self) -> None:
-        """Forget batches that are done; be forgotten by the device if none is left."""
+        """Forget batches that are done; be forgotten by the others if none is left."""
         while self._sent and self._sent[0].is_done:
             self._sent.popleft()
         if not self._sent and self._open is None:
-            self.device.busy.pop(self, None)
+            self._streams.busy.pop(self, None)
 
     def _timing(self, batch: Batch) -> Timing:
         """Of the only launch of a batch."""
-        messages = self.device.messages
+        messages = self._streams.messages
         launch = batch.launches[0]
         start, end = messages.start_time(batch.buffer), messages.end_time(batch.buffer)
         return Timing(launch.pipeline.entry, launch.grid, launch.arguments, start, end)
 
     def _error(self, batch: Batch) -> DeviceError:
-        device = self.device
-        text = device.runtime.error_text(device.messages.error(batch.buffer))
+        streams = self._streams
+        text = streams.runtime.error_text(streams.messages.error(batch.buffer))
         pipelines = {launch.pipeline.name: launch.pipeline for launch in batch.launches}
         names = ", ".join(pipelines)
         what = f"the kernel {names} failed" if len(pipelines) == 1 else f"one of {names} failed"

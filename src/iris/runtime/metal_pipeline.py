@@ -1,0 +1,96 @@
+"""A compiled kernel of Metal, and how it takes its arguments."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from iris.codegen.source import Array as ArrayPlace
+from iris.codegen.source import Source
+from iris.ir.control import Func
+from iris.ir.core import Location
+from iris.ir.literal import encode
+from iris.ir.types import DType, i32
+from iris.runtime.messages import Size
+from iris.runtime.objc import Object
+
+# As compilers and softmetal say it.
+_LINE = re.compile(r"(?:program_source:|\bline )(\d+)")
+
+
+class Pipeline(NamedTuple):
+    """A kernel that is ready to run, and how it is given its arguments."""
+
+    name: str
+    entry: Func
+    state: Object
+    source: Source
+    threads: Size
+    arrays: tuple[int, ...]  # which arguments are arrays, in the order of their buffers
+    written: tuple[int, ...]  # which of those
+    scalars: tuple[int, ...]  # which are in the struct of constants, in the order of their fields
+    extents: tuple[tuple[int, int], ...]  # sizes behind them: of which argument, along which axis
+    pack: Callable[..., bytes]
+    constants_index: int
+
+    def locations(self, text: str) -> list[Location]:
+        """The user's lines that a text about lines of the source is about."""
+        return locations_in(self.source, text)
+
+
+def make_pipeline(entry: Func, source: Source, state: Object) -> Pipeline:
+    """How a kernel takes its arguments, worked out once."""
+    places = list(enumerate(source.arguments))
+    arrays = [(i, place) for i, place in places if isinstance(place, ArrayPlace)]
+    scalars = [(i, place) for i, place in places if not isinstance(place, ArrayPlace)]
+    # Arrays are bound in this order, to the buffers from 0 on.
+    assert [place.buffer for _, place in arrays] == [*range(len(arrays))]
+    fields = [(place.offset, place.dtype) for _, place in scalars]
+    fields += [(extent.offset, i32) for extent in source.extents]
+    return Pipeline(
+        name=source.entry,
+        entry=entry,
+        state=state,
+        source=source,
+        threads=Size(source.threads, 1, 1),
+        arrays=tuple([i for i, _ in arrays]),
+        written=tuple([n for n, (_, place) in enumerate(arrays) if place.written]),
+        scalars=tuple([i for i, _ in scalars]),
+        extents=tuple([(extent.argument, extent.axis) for extent in source.extents]),
+        pack=_packer(fields, source.constants_bytes),
+        constants_index=source.constants_buffer or 0,
+    )
+
+
+def locations_in(source: Source, text: str) -> list[Location]:
+    """The user's lines that a text about lines of the source is about."""
+    found = [source.location(int(line)) for line in _LINE.findall(text)]
+    return list(dict.fromkeys([place for place in found if place is not None]))
+
+
+# Of signed integers; those of unsigned ones, and of the bits of what is none, are capitals.
+_LETTERS = {1: "b", 2: "h", 4: "i", 8: "q"}
+
+
+def _packer(fields: Sequence[tuple[int, DType]], size: int) -> Callable[..., bytes]:
+    """A function from the values of fields to the bytes of the struct they are in."""
+    layout, end = "<", 0
+    floats = [(number, dtype) for number, (_, dtype) in enumerate(fields) if dtype.is_float]
+    for offset, dtype in fields:
+        size_of = dtype.bytes
+        letter = _LETTERS[size_of]
+        layout += f"{offset - end}x{letter.upper() if not dtype.is_signed else letter}"
+        end = offset + size_of
+    pack = struct.Struct(f"{layout}{size - end}x").pack
+
+    def packed(*values: Any) -> bytes:
+        if floats:
+            changed = list(values)
+            for number, dtype in floats:
+                changed[number] = encode(float(values[number]), dtype)
+            return pack(*changed)
+        return pack(*values)
+
+    return packed
