@@ -9,8 +9,7 @@ import inspect
 from pathlib import Path
 
 from iris.ir.core import OPS, Level, Op
-from iris.ir.declare import REQUIRED, Spec
-from iris.ir.effects import Access
+from iris.ir.declare import REQUIRED, Access, Spec
 
 FILE = Path(__file__).parent / "ops.md"
 HEAD = """\

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 from iris.ir import Op, Value, parse
+from iris.ir.core import Resource
+from iris.ir.declare import Access
 from iris.ir.effects import (
-    Access,
-    Resource,
     effects_within,
     has_side_effects,
     is_convergent,

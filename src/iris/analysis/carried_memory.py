@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from iris.ir import metal
 from iris.ir.control import For, If, While
-from iris.ir.core import Op, Value
-from iris.ir.effects import Resource, may_alias
+from iris.ir.core import Op, Resource, Value
+from iris.ir.effects import may_alias
 from iris.ir.types import Threadgroup
 
 

@@ -23,8 +23,9 @@ from iris.analysis.carried_memory import CarriedMemory, Part
 from iris.analysis.windows import Window, Windows
 from iris.ir import metal
 from iris.ir.control import For, Func, If, While
-from iris.ir.core import Facet, Op, Region, Value
-from iris.ir.effects import Access, Resource, effects_within, may_alias, writes
+from iris.ir.core import Facet, Op, Region, Resource, Value
+from iris.ir.declare import Access
+from iris.ir.effects import effects_within, may_alias, writes
 from iris.ir.tile import AtomicKind
 from iris.ir.types import Ptr, Threadgroup
 from iris.ir.waiting import is_volatile

@@ -20,8 +20,8 @@ from iris.codegen.source import Site
 from iris.codegen.usual_names import usual_name
 from iris.errors import VerifyError
 from iris.ir.control import Func, While
-from iris.ir.core import Facet, Location, Op, Region, Value
-from iris.ir.effects import Resource, effects_within, writes
+from iris.ir.core import Facet, Location, Op, Region, Resource, Value
+from iris.ir.effects import effects_within, writes
 from iris.ir.math import element_type
 from iris.ir.types import DType, ElementType, Ptr
 

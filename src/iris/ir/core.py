@@ -1,4 +1,4 @@
-"""The IR core: values, ops, regions, modules.
+"""The IR core: values, ops and their effects, regions, modules.
 
 An op holds *operands, attributes, regions and results*, always as those four tuples, plus a
 source location; every walker, cloner and rewriter works on the four and on nothing else.  A
@@ -14,8 +14,7 @@ from itertools import chain
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from iris.errors import DeclarationError, RewriteError, VerifyError
-from iris.ir.declare import Field, Spec
-from iris.ir.effects import Effect
+from iris.ir.declare import Access, Field, Spec
 from iris.ir.types import Type
 
 AnyOp = TypeVar("AnyOp", bound="Op")
@@ -68,6 +67,22 @@ class Value:
 
     def __repr__(self) -> str:
         return f"%{self.name or '?'}: {self.type}"
+
+
+class Resource(Enum):
+    """What can be touched besides the memory behind a value."""
+
+    MEMORY = "all memory"  # overlaps every pointer and allocation
+    DEVICE = "device memory"  # overlaps every pointer
+    REPORT = "the report"  # what asserts and prints write, in program order
+    OTHERS = "other programs"  # a volatile load asks anew what these have written meanwhile
+
+
+class Effect(NamedTuple):
+    """What an op touches, and how."""
+
+    access: Access
+    resource: Value | Resource
 
 
 class OpMeta(type):

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from enum import Flag, auto
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from iris.errors import DeclarationError, VerifyError
-from iris.ir.effects import Access
 from iris.ir.types import (
     DType,
     ElementType,
@@ -34,7 +34,6 @@ from iris.ir.types import (
 
 if TYPE_CHECKING:
     from iris.ir.attributes import AttributeKind
-    from iris.ir.core import Op, Value
 
 
 class Constraint:
@@ -78,6 +77,23 @@ MEMORY = Constraint(
 )
 
 
+class Access(Flag):
+    """How a resource is touched."""
+
+    READ = auto()
+    WRITE = auto()
+    ALLOCATE = auto()
+
+
+class Parts(Protocol):
+    """An op, as its declaration sees it."""
+
+    operands: tuple[Any, ...]
+    attributes: tuple[Any, ...]
+    regions: tuple[Any, ...]
+    results: tuple[Any, ...]
+
+
 class _Required:
     def __repr__(self) -> str:
         return "required"
@@ -90,7 +106,7 @@ REQUIRED = _Required()
 class Field:
     name: str = field(default="", init=False)
 
-    def reader(self, spec: Spec) -> Callable[[Op], Any] | None:
+    def reader(self, spec: Spec) -> Callable[[Parts], Any] | None:
         """What reads this field of an op; None where the op has it already."""
         return None
 
@@ -102,7 +118,7 @@ class OperandField(Field):
     constraint: Constraint
     access: Access | None
 
-    def reader(self, spec: Spec) -> Callable[[Op], Any]:
+    def reader(self, spec: Spec) -> Callable[[Parts], Any]:
         position = spec.operands.index(self)
         return lambda op: op.operands[position]
 
@@ -111,7 +127,7 @@ class OperandField(Field):
 class OptionalField(OperandField):
     """An operand that may be left out, with all optional ones after it."""
 
-    def reader(self, spec: Spec) -> Callable[[Op], Any]:
+    def reader(self, spec: Spec) -> Callable[[Parts], Any]:
         position = spec.operands.index(self)
         return lambda op: (
             op.operands[position] if position < spec.singles(len(op.operands)) else None
@@ -124,11 +140,11 @@ class VariadicField(OperandField):
 
     feeds: bool  # the initial values of the first region's last arguments
 
-    def reader(self, spec: Spec) -> Callable[[Op], Any]:
+    def reader(self, spec: Spec) -> Callable[[Parts], Any]:
         nth = spec.variadics.index(self)
         known: dict[int, slice] = {}  # by how many operands there are
 
-        def read(op: Op) -> tuple[Value, ...]:
+        def read(op: Parts) -> tuple[Any, ...]:
             count = len(op.operands)
             own = known.get(count)
             if own is None:
@@ -144,7 +160,7 @@ class AttributeField(Field):
     kind: AttributeKind[Any]
     default: Any
 
-    def reader(self, spec: Spec) -> Callable[[Op], Any]:
+    def reader(self, spec: Spec) -> Callable[[Parts], Any]:
         position = spec.attributes.index(self)
         return lambda op: op.attributes[position]
 
@@ -153,7 +169,7 @@ class AttributeField(Field):
 class RegionField(Field):
     keyword: str | None
 
-    def reader(self, spec: Spec) -> Callable[[Op], Any]:
+    def reader(self, spec: Spec) -> Callable[[Parts], Any]:
         position = spec.regions.index(self)
         return lambda op: op.regions[position]
 
@@ -163,7 +179,7 @@ class ResultField(Field):
     constraint: Constraint
     access: Access | None
 
-    def reader(self, spec: Spec) -> Callable[[Op], Any]:
+    def reader(self, spec: Spec) -> Callable[[Parts], Any]:
         position = spec.results.index(self)
         return lambda op: op.results[position]
 
@@ -304,14 +320,14 @@ class Spec:
 
     def bind(
         self, arguments: tuple[Any, ...], named: dict[str, Any]
-    ) -> tuple[tuple[Value, ...], tuple[Any, ...], tuple[Type, ...] | None]:
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Type, ...] | None]:
         """The operands, attributes and explicit result types that a constructor call means."""
         key: tuple[int | str, ...] = (len(arguments), *named)
         call = self._calls.get(key)
         if call is None:
             call = self._calls[key] = self._call(len(arguments), list(named))
         given = (*arguments, *named.values(), *call.defaults)
-        operands: list[Value] = [given[i] for i in call.fixed]
+        operands = [given[i] for i in call.fixed]
         absent = False
         for f, i in call.optionals:
             value = given[i]

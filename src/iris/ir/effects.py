@@ -7,36 +7,10 @@ what is no value, by overriding `Op.effects`.  The generic passes consult only w
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum, Flag, auto
-from typing import TYPE_CHECKING, NamedTuple
 
+from iris.ir.core import Effect, Op, Resource, Value
+from iris.ir.declare import Access
 from iris.ir.types import Ptr, Threadgroup
-
-if TYPE_CHECKING:
-    from iris.ir.core import Op, Value
-
-
-class Access(Flag):
-    """How a resource is touched."""
-
-    READ = auto()
-    WRITE = auto()
-    ALLOCATE = auto()
-
-
-class Resource(Enum):
-    """What can be touched besides the memory behind a value."""
-
-    MEMORY = "all memory"  # overlaps every pointer and allocation
-    DEVICE = "device memory"  # overlaps every pointer
-    REPORT = "the report"  # what asserts and prints write, in program order
-    OTHERS = "other programs"  # a volatile load asks anew what these have written meanwhile
-
-
-class Effect(NamedTuple):
-    access: Access
-    resource: Value | Resource
-
 
 #: An op that asks what other programs did shows them, and is shown, all of device memory.
 ACQUIRES = Effect(Access.READ | Access.WRITE, Resource.DEVICE)

@@ -12,7 +12,7 @@ from enum import Enum
 
 from iris.errors import VerifyError
 from iris.ir.attributes import Boolean, Integer, Integers, OneOf, String, Types
-from iris.ir.core import Level, Op, Region, Value
+from iris.ir.core import Effect, Level, Op, Region, Resource, Value
 from iris.ir.declare import (
     CONDITION,
     ELEMENTS,
@@ -23,6 +23,7 @@ from iris.ir.declare import (
     REGISTERS,
     SCALAR,
     THREADGROUP,
+    Access,
     attribute,
     operand,
     optional,
@@ -31,7 +32,7 @@ from iris.ir.declare import (
     results,
     variadic,
 )
-from iris.ir.effects import ACQUIRES, VOLATILE, Access, Effect, Resource
+from iris.ir.effects import ACQUIRES, VOLATILE
 from iris.ir.math import element_type
 from iris.ir.tile import AtomicKind
 from iris.ir.types import (

@@ -8,7 +8,7 @@ from math import prod
 
 from iris.errors import VerifyError
 from iris.ir.attributes import Boolean, Integer, Integers, OneOf, String
-from iris.ir.core import Level, Op, Value
+from iris.ir.core import Effect, Level, Op, Resource, Value
 from iris.ir.declare import (
     BOOLEANS,
     ELEMENTS,
@@ -19,13 +19,14 @@ from iris.ir.declare import (
     POINTER,
     STAGED,
     TILES,
+    Access,
     attribute,
     operand,
     optional,
     result,
     variadic,
 )
-from iris.ir.effects import ACQUIRES, RELEASES, VOLATILE, Access, Effect, Resource
+from iris.ir.effects import ACQUIRES, RELEASES, VOLATILE
 from iris.ir.layout.reduce import reduce_axis
 from iris.ir.layout.spread import spread
 from iris.ir.math import element_type

@@ -24,8 +24,9 @@ from enum import IntEnum
 
 from iris.ir import metal
 from iris.ir.control import For, If, While
-from iris.ir.core import Facet, Op, Region, Value
-from iris.ir.effects import Access, Resource, effects_within, may_alias
+from iris.ir.core import Facet, Op, Region, Resource, Value
+from iris.ir.declare import Access
+from iris.ir.effects import effects_within, may_alias
 from iris.ir.math import Constant, Elementwise
 from iris.ir.types import Ptr
 

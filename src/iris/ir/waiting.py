@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator
 
 from iris.ir import math, metal
 from iris.ir.control import For, Func, If, While
-from iris.ir.core import Op, Region, Value
-from iris.ir.effects import Resource, asks_others, effects_within, may_alias, reads, writes
+from iris.ir.core import Op, Region, Resource, Value
+from iris.ir.effects import asks_others, effects_within, may_alias, reads, writes
 from iris.ir.math import Predicate
 from iris.ir.types import Ptr, Threadgroup
 

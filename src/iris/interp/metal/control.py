@@ -15,8 +15,9 @@ from iris.interp.metal.rules import interpretation
 from iris.interp.watch import Turn
 from iris.ir import metal
 from iris.ir.control import For, If, While
-from iris.ir.core import Value
-from iris.ir.effects import Access, Resource, effects_within, may_alias
+from iris.ir.core import Resource, Value
+from iris.ir.declare import Access
+from iris.ir.effects import effects_within, may_alias
 from iris.ir.math import element_type
 from iris.ir.types import Threadgroup
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from inspect import isgeneratorfunction
 from typing import Any, NamedTuple
 
-from iris.ir.core import Facet, Op, Region, Value
-from iris.ir.effects import Resource
+from iris.ir.core import Facet, Op, Region, Resource, Value
 
 #: How to run an op: `rule(frame, op, *operands)` gives its results.  A rule that runs regions, or
 #: waits, is a generator function, whose generator gives them when it ends.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from iris.ir.core import Module, Op, Region, Value
-from iris.ir.effects import Access, Resource, effects_within, may_alias, reads, writes
+from iris.ir.core import Module, Op, Region, Resource, Value
+from iris.ir.declare import Access
+from iris.ir.effects import effects_within, may_alias, reads, writes
 from iris.passes.pipeline import Pass
 
 

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iris.ir.core import Module, Op, Region, Value
-from iris.ir.effects import (
-    Access,
-    Resource,
-    effects_within,
-    is_convergent,
-    may_alias,
-    may_speculate,
-    writes,
-)
+from iris.ir.core import Module, Op, Region, Resource, Value
+from iris.ir.declare import Access
+from iris.ir.effects import effects_within, is_convergent, may_alias, may_speculate, writes
 from iris.passes.pipeline import Pass
 
 

@@ -8,8 +8,8 @@ from math import gcd
 from iris.ir import math, metal
 from iris.ir.builder import Builder
 from iris.ir.control import Yield
-from iris.ir.core import Module, Op, Region, Value
-from iris.ir.effects import Effect, effects_within, may_alias, reads, writes
+from iris.ir.core import Effect, Module, Op, Region, Value
+from iris.ir.effects import effects_within, may_alias, reads, writes
 from iris.ir.math import Constant, element_type
 from iris.ir.metal import (
     Foreach,

@@ -12,16 +12,9 @@ from iris.cost.resources import aligned
 from iris.ir import math, tile
 from iris.ir.builder import Builder
 from iris.ir.control import For, Func, If, Yield
-from iris.ir.core import Module, Op, Region, Value
-from iris.ir.effects import (
-    Access,
-    Resource,
-    effects_within,
-    is_convergent,
-    may_alias,
-    may_speculate,
-    writes,
-)
+from iris.ir.core import Module, Op, Region, Resource, Value
+from iris.ir.declare import Access
+from iris.ir.effects import effects_within, is_convergent, may_alias, may_speculate, writes
 from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.types import DType, Staged
 from iris.passes.pipeline import Pass

@@ -13,7 +13,8 @@ from iris.errors import PipelineError
 from iris.ir import tile
 from iris.ir.control import Func
 from iris.ir.core import Module, Op, Region, Value
-from iris.ir.effects import Access, effects_within, may_alias, writes
+from iris.ir.declare import Access
+from iris.ir.effects import effects_within, may_alias, writes
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import Staged, Tile
 from iris.passes.pipeline import Pass
