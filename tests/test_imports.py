@@ -1,4 +1,4 @@
-"""The rooms of src/iris and the direction in which they may know each other.
+"""The rooms and modules of src/iris, and the direction in which they may know each other.
 
 Modules are parsed, never imported. An import counts wherever it stands: at the top, inside a
 function, or under TYPE_CHECKING.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": ALL,
     "iris": ALL - {"testing", "tools"},
 }
+# Imports that close a circle of modules: which module imports which.
+MAY_CLOSE_A_CIRCLE = {
+    # The text of a module is `str(module)`, and printing it is built on the core.
+    ("iris.ir.core", "iris.ir.text.printer"),
+}
 THIRD_PARTY = {"testing": {"numpy", "hypothesis", "z3"}, "runtime": {"numpy", "ml_dtypes"}}
 # The reporter, which writes a reproducer and raises again; a call of the user's grid function; what
 # looks for failures, whatever they are.
@@ -58,8 +64,21 @@ def room_of(module: tuple[str, ...]) -> str:
     return module[1] if len(module) > 1 else "iris"
 
 
+def modules_of(source: Path) -> dict[tuple[str, ...], Path]:
+    """The modules of the tree whose folder `iris` is in `source`, by name."""
+    modules = {}
+    for path in sorted((source / "iris").rglob("*.py")):
+        name = path.relative_to(source).with_suffix("").parts
+        modules[name[:-1] if name[-1] == "__init__" else name] = path
+    return modules
+
+
+def package_of(path: Path, source: Path) -> tuple[str, ...]:
+    return path.relative_to(source).parent.parts
+
+
 def imported_modules(
-    tree: ast.AST, package: tuple[str, ...], rooms: set[str]
+    tree: ast.AST, package: tuple[str, ...], modules: Container[tuple[str, ...]]
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Line and dotted name of every import in `tree`, a module inside `package`."""
     for node in ast.walk(tree):
@@ -70,12 +89,10 @@ def imported_modules(
             source = tuple(node.module.split(".")) if node.module else ()
             if node.level:
                 source = package[: len(package) - node.level + 1] + source
-            if source == ("iris",):
-                # `from iris import x` is the room x, or a name of the public API.
-                for alias in node.names:
-                    yield node.lineno, (*source, alias.name) if alias.name in rooms else source
-            else:
-                yield node.lineno, source
+            # `from iris import x` is the module x, or a name of the public API.
+            names = [(*source, alias.name) for alias in node.names]
+            for name in dict.fromkeys(n if n in modules else source for n in names):
+                yield node.lineno, name
 
 
 def catches_all(handler: ast.ExceptHandler) -> bool:
@@ -88,17 +105,15 @@ def catches_all(handler: ast.ExceptHandler) -> bool:
 def violations(source: Path) -> list[str]:
     """Every breach of the rules in the tree whose folder `iris` is in `source`."""
     found = []
-    paths = sorted((source / "iris").rglob("*.py"))
-    rooms = {room_of(path.relative_to(source).with_suffix("").parts) for path in paths}
-    for path in paths:
-        module = path.relative_to(source).with_suffix("").parts
-        room = "iris" if module == ("iris", "__init__") else room_of(module)
+    modules = modules_of(source)
+    for module, path in modules.items():
+        room = room_of(module)
         where = "/".join(path.relative_to(source / "iris").parts)
         if room not in MAY_IMPORT:
             found.append(f"{where}: the room '{room}' is not in the table")
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-        for line, name in imported_modules(tree, module[:-1], rooms):
+        for line, name in imported_modules(tree, package_of(path, source), modules):
             if name[0] == "iris":
                 allowed = room_of(name) in {room, *MAY_IMPORT[room]}
             else:
@@ -112,6 +127,26 @@ def violations(source: Path) -> list[str]:
         for handler in handlers[MAY_CATCH_ALL.get(where, 0) :]:
             found.append(f"{where}:{handler.lineno}: catches every exception")
     return found
+
+
+def imports(source: Path) -> dict[str, set[str]]:
+    """For each module of the tree, the others that it imports."""
+    found = {}
+    modules = modules_of(source)
+    for module, path in modules.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+        names = {name for _, name in imported_modules(tree, package_of(path, source), modules)}
+        found[".".join(module)] = {".".join(n) for n in names & modules.keys() if n != module}
+    return found
+
+
+def circle(imported: dict[str, set[str]]) -> list[str]:
+    """Modules each of which imports the next, the last one being the first again; or none."""
+    try:
+        TopologicalSorter(imported).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
 
 
 def test_dependencies_point_one_way() -> None:
@@ -170,6 +205,43 @@ def test_a_planted_violation_is_found(tmp_path: Path, where: str, text: str, exp
 def test_what_is_allowed_passes(tmp_path: Path, where: str, text: str) -> None:
     plant(tmp_path, where, text)
     assert violations(tmp_path) == []
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    imported = imports(ROOT / "src")
+    for module, closes in MAY_CLOSE_A_CIRCLE:
+        imported[module].remove(closes)
+    assert circle(imported) == []
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"ir/a.py": "import iris.ir.b", "ir/b.py": "from iris.ir.a import A"},
+        {"ir/a.py": "from iris.ir import b", "ir/b.py": "from . import a"},
+        {"ir/a.py": "import iris.ir.b", "ir/b.py": "if TYPE_CHECKING:\n    import iris.ir.a"},
+        {"ir/a.py": "import iris.ir.b", "ir/b.py": "def f():\n    import iris.ir.a"},
+        {"ir/__init__.py": "from iris.ir.a import A", "ir/a.py": "from iris.ir import A"},
+        {
+            "ir/a.py": "import iris.ir.b",
+            "ir/b.py": "from ..passes import c",
+            "passes/c.py": "from iris.ir.a import A",
+        },
+    ],
+)
+def test_a_planted_circle_is_found(tmp_path: Path, texts: dict[str, str]) -> None:
+    for where, text in texts.items():
+        plant(tmp_path, where, text)
+    found = circle(imports(tmp_path))
+    assert len(set(found)) == len(texts) and found[0] == found[-1]
+
+
+def test_what_makes_no_circle_passes(tmp_path: Path) -> None:
+    plant(tmp_path, "ir/a.py", "from iris.ir import b\nfrom iris.ir.text import c")
+    plant(tmp_path, "ir/b.py", "from iris.ir.text.c import C")
+    plant(tmp_path, "ir/text/c.py", "import iris.errors")
+    plant(tmp_path, "ir/__init__.py", "from iris.ir import a")
+    assert circle(imports(tmp_path)) == []
 
 
 def plant(source: Path, where: str, text: str) -> None:
