@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 import re
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from iris.ir import literal
+from iris.ir.text.cursor import Cursor
 from iris.ir.text.types import read_type
 from iris.ir.types import ElementType, Type
-
-if TYPE_CHECKING:
-    from iris.ir.text.cursor import Cursor
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)

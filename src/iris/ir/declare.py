@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from iris.errors import DeclarationError, VerifyError
+from iris.ir.attributes import AttributeKind
 from iris.ir.types import (
     DType,
     ElementType,
@@ -31,9 +32,6 @@ from iris.ir.types import (
     Tile,
     Type,
 )
-
-if TYPE_CHECKING:
-    from iris.ir.attributes import AttributeKind
 
 
 class Constraint:

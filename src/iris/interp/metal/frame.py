@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from iris.errors import ProgramError
 from iris.interp.metal.describe import locations, thread_text
+from iris.interp.metal.launch import Chunk, Launch
+from iris.interp.metal.memory import Memory
 from iris.interp.watch import Turn
 from iris.ir.core import Op, Region, Value
 from iris.ir.math import element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, Scope
 from iris.ir.types import Type
-
-if TYPE_CHECKING:
-    from iris.interp.metal.launch import Chunk, Launch
-    from iris.interp.metal.memory import Memory
 
 Array = npt.NDArray[Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import combinations
 from math import gcd
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,11 @@ from numpy.lib.stride_tricks import as_strided
 
 from iris.errors import ArgumentError
 from iris.interp.metal.barriers import Barriers
+from iris.interp.metal.counters import Counters
 from iris.interp.metal.shadow import Shadow, Stamps, Use
 from iris.ir import scalar
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import DType, Ptr, Threadgroup, bf16, bool_
-
-if TYPE_CHECKING:
-    from iris.interp.metal.counters import Counters
 
 Array = npt.NDArray[Any]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iris.ir.layout.cute import Layout
 from iris.ir.layout.linear import LinearLayout
 from iris.ir.layout.swizzle import Swizzle, Swizzled
+from iris.ir.text.cursor import Cursor
 from iris.ir.types import (
     DTYPES,
     MAX_SIZE,
@@ -23,9 +24,6 @@ from iris.ir.types import (
     Type,
     bool_,
 )
-
-if TYPE_CHECKING:
-    from iris.ir.text.cursor import Cursor
 
 DEEPEST_LAYOUT = 16
 LONGEST_SIZE = 10  # digits
