@@ -32,6 +32,7 @@ from iris.compiler.jit import jit
 from iris.frontend.arrays import ArrayFunction
 from iris.ir.core import Level
 from iris.passes import run
+from iris.targets import DEFAULT
 
 Array = npt.NDArray[np.float32]
 ROWS, WIDTH, HIDDEN = 512, 1024, 2048
@@ -143,7 +144,7 @@ def compiled(case: Case) -> None:
     traced = function.trace(function.bind(case.arguments, {}))
     program = GraphProgram(run(traced.module, GRAPH_PIPELINE), traced.captured)
     for kernel in program.kernels:
-        emit(entry_of(run(kernel.module, kernel.pipeline(Level.METAL))))
+        emit(entry_of(run(kernel.module, kernel.pipeline(Level.METAL, DEFAULT))))
 
 
 def tinygrad_kernels(case: Case) -> tuple[int, int]:

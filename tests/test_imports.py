@@ -196,7 +196,7 @@ def test_a_planted_violation_is_found(tmp_path: Path, where: str, text: str, exp
     [
         ("ir/core.py", "import ast\nimport numpy as np\nfrom iris.errors import IrisError"),
         ("ir/core.py", "from .types import Type\nfrom . import text\nfrom .. import errors"),
-        ("ir/layout/banks.py", "from iris.targets.apple import AppleGPU"),
+        ("ir/layout/banks.py", "from iris.targets.apple import M1"),
         ("testing/programs.py", "import hypothesis\nfrom iris import kernel, passes"),
         ("__init__.py", "from .frontend import kernel\nfrom iris.compiler import lower"),
         ("passes/manager.py", "try: f()\nexcept Exception: raise"),

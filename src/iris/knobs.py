@@ -3,6 +3,7 @@
 IRIS_DUMP      `changed` or `all`, or levels such as `tile,msl`: write IR between passes, and Metal
 IRIS_DUMP_DIR  the folder for it (default: iris-dump)
 IRIS_DEVICE    the device to launch on (default: the first there is)
+IRIS_TARGET    the GPU to compile for from now on, such as apple-m4 (default: that of the device)
 IRIS_CHECK     1: verify the IR after every pass, and compare what the stages of a launch do
 IRIS_CACHE_DIR the folder for what was compiled (default: ~/.cache/iris)
 
@@ -30,6 +31,7 @@ NAMES = (
     "IRIS_DUMP",
     "IRIS_DUMP_DIR",
     "IRIS_DEVICE",
+    "IRIS_TARGET",
     "IRIS_CHECK",
     "IRIS_CACHE_DIR",
     "IRIS_SOFTMETAL_SEED",
@@ -77,6 +79,11 @@ def dump_dir() -> Path:
 def device() -> str | None:
     """The device to launch on, where a launch names none."""
     return _word("IRIS_DEVICE") or None
+
+
+def target() -> str | None:
+    """The GPU to compile for, where a launch names none."""
+    return _word("IRIS_TARGET") or None
 
 
 def check() -> bool:

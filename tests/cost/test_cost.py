@@ -20,7 +20,7 @@ from iris.errors import DeclarationError
 from iris.interp.metal import Counters
 from iris.ir import tile
 from iris.ir.core import OPS, Level
-from iris.targets.apple import CHIPS, AppleGPU
+from iris.targets.apple import GENERATIONS, M1
 from metal_programs import function
 
 F32, F16 = np.float32, np.float16
@@ -304,29 +304,29 @@ def test_an_op_without_a_rule_is_an_error() -> None:
 
 
 def test_simdgroups_that_a_core_holds() -> None:
-    assert simdgroups_per_core(0, 4) == 32
-    assert simdgroups_per_core(16, 4) == 32
-    assert simdgroups_per_core(20 * 1024, 4) == 12
-    assert simdgroups_per_core(32 * 1024, 16) == 16
-    assert simdgroups_per_core(32 * 1024 + 16, 4) == 0
-    assert [simdgroups_per_core(0, 1, r) for r in (52, 53, 64, 104, 128, 200)] == [
+    assert simdgroups_per_core(0, 4, M1) == 32
+    assert simdgroups_per_core(16, 4, M1) == 32
+    assert simdgroups_per_core(20 * 1024, 4, M1) == 12
+    assert simdgroups_per_core(32 * 1024, 16, M1) == 16
+    assert simdgroups_per_core(32 * 1024 + 16, 4, M1) == 0
+    assert [simdgroups_per_core(0, 1, M1, r) for r in (52, 53, 64, 104, 128, 200)] == [
         32, 28, 26, 16, 12, 12
     ]  # fmt: skip
-    assert simdgroups_per_core(0, 32, 128) == 32  # compiled with fewer registers
-    assert simdgroups_per_core(0, 8, 64) == 24
+    assert simdgroups_per_core(0, 32, M1, 128) == 32  # compiled with fewer registers
+    assert simdgroups_per_core(0, 8, M1, 64) == 24
 
 
 def test_a_second_buffer_pays_where_there_is_room() -> None:
     one = (64 * 40 + 32 * 72) * 2  # of f16, 64x64x32
-    assert simdgroups_per_core(one, 4) == 24
-    assert simdgroups_per_core(2 * one, 4) == 12
-    assert not second_buffer_pays(one, 2 * one, 4)
-    assert second_buffer_pays(one, 2 * one, 8)  # 24 simdgroups are left
-    assert second_buffer_pays(1024, 2048, 4)
-    assert not second_buffer_pays(2 * one, 4 * one, 8)  # more than a program may have
+    assert simdgroups_per_core(one, 4, M1) == 24
+    assert simdgroups_per_core(2 * one, 4, M1) == 12
+    assert not second_buffer_pays(one, 2 * one, 4, M1)
+    assert second_buffer_pays(one, 2 * one, 8, M1)  # 24 simdgroups are left
+    assert second_buffer_pays(1024, 2048, 4, M1)
+    assert not second_buffer_pays(2 * one, 4 * one, 8, M1)  # more than a program may have
     # Where registers leave room for few, two buffers take nothing from them.
-    assert second_buffer_pays(one, 2 * one, 4, registers=128)
-    assert simdgroups_per_core(2 * one, 4, 128) == simdgroups_per_core(one, 4, 128) == 12
+    assert second_buffer_pays(one, 2 * one, 4, M1, registers=128)
+    assert simdgroups_per_core(2 * one, 4, M1, 128) == simdgroups_per_core(one, 4, M1, 128) == 12
 
 
 # Estimates.
@@ -417,13 +417,13 @@ def test_an_estimate_is_a_table_of_chips() -> None:
     assert "4096 matrix products" in lines[1]
     assert "32 threadgroup barriers" in lines[1]
     assert "guesses" not in lines[1]
-    assert [line.split()[0] for line in lines[3:]] == [chip.name for chip in CHIPS]
+    assert [line.split()[0] for line in lines[3:]] == [chip.name for chip in GENERATIONS]
     assert len({len(line) for line in lines[2:]}) == 1
 
 
 def test_the_target_decides() -> None:
     body = "%x: f32 = metal.load %X, %t"
-    wide = replace(AppleGPU(), line_bytes=256)
+    wide = replace(M1, line_bytes=256)
     assert count(function(HEAD, body, 2), target=wide).device.lines == 2
     assert count(function(HEAD, body.replace("%t", "%lane"), 2)).device.lines == 2
 

@@ -16,6 +16,8 @@ from iris.errors import DeclarationError, PassError, PipelineError, VerifyError
 from iris.ir import Level, Module, parse, to_text, verify
 from iris.passes import PASSES, Pass, Pipeline, run
 from iris.passes.instruments import Check, Dump, Snapshots, Timing
+from iris.targets import DEFAULT
+from iris.targets.apple import M4
 
 TEXT = """\
 func tile @f(%x: f32, %X: ptr<f32>, %n: i32) {
@@ -94,6 +96,16 @@ def test_mistakes_in_a_pipeline(text: str, message: str) -> None:
     define_options()
     with pytest.raises(PipelineError, match=re.escape(message)):
         Pipeline.parse(text)
+
+
+def test_a_pipeline_names_its_target() -> None:
+    pipeline = Pipeline.parse("cse,check-resources,allocate-threadgroup{budget=64}")
+    assert str(pipeline.on(DEFAULT)) == str(pipeline)
+    text = "cse,check-resources{target=apple-m4},allocate-threadgroup{target=apple-m4,budget=64}"
+    assert str(pipeline.on(M4)) == text
+    assert Pipeline.parse(text) == pipeline.on(M4)
+    with pytest.raises(PipelineError, match=r"target is one of apple-m1, .*, not 'm4'"):
+        Pipeline.parse("check-resources{target=m4}")
 
 
 def test_a_pass_defined_again_takes_the_place_of_the_first() -> None:

@@ -70,7 +70,10 @@ def test_what_it_costs(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = out_of(capsys, "--estimate", file).splitlines()
     assert lines[0].startswith("@double: 1 programs of ")
     assert lines[1].startswith("a program: 64 flops, ")
-    assert [line.split()[0] for line in lines[2:]] == ["chip", "M1", "M2", "M3", "M4", "M5"]
+    assert [line.split()[0] for line in lines[2:]] == [
+        "chip",
+        *[f"apple-m{n}" for n in range(1, 6)],
+    ]
 
 
 def test_metal_ir_is_emitted_as_it_stands(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,3 +175,29 @@ def test_a_dump_of_any_stage_leads_to_the_same_kernel(
         assert main([subcommand, verify, passes, pipeline.strip('"'), path]) == 0
         assert parse(capsys.readouterr().out) == last
     assert "precise::exp" in out_of(capsys, files[-1])
+
+
+def test_another_target(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tile = "tile<128x128xf32>"
+    large = f"""
+func tile @f(%X: ptr<f32>) {{
+  %o: i32 = constant 0
+  %u: i32 = constant 1
+  %w: i32 = constant 128
+  %x: {tile} = tile.load_tile %X, offsets=[%o, %o], strides=[%w, %u], bounds=[%w, %w]
+  %y: {tile} = tile.dot %x, %x
+  tile.store_tile %X, %y, offsets=[%o, %o], strides=[%w, %u], bounds=[%w, %w]
+  return
+}}
+"""
+    file.write_text(large)
+    assert main(["emit", str(file)]) == 1
+    assert "bytes of threadgroup memory" in capsys.readouterr().err
+    # One with more threadgroup memory.
+    assert "threadgroup float" in out_of(capsys, file, "--target", "nvidia-h200")
+    monkeypatch.setenv("IRIS_TARGET", "nvidia-h200")
+    assert "threadgroup float" in out_of(capsys, file)
+    assert main(["emit", str(file), "--target", "h200"]) == 1
+    assert "no target is called 'h200'; there are apple-m1, " in capsys.readouterr().err

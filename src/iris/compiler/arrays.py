@@ -14,6 +14,7 @@ from iris.compiler.compilation import (
     changed_by,
     entry_of,
     stages_of,
+    target_of,
 )
 from iris.compiler.graph_program import argument_spec, placed
 from iris.compiler.kernels import GraphKernel, in_less_room
@@ -30,6 +31,7 @@ from iris.passes.graph.tiling.program import cut_up
 from iris.runtime.buffer import Buffer, empty
 from iris.runtime.device import Array, Device
 from iris.runtime.devices import select
+from iris.targets import Target
 
 
 class KernelCompilation(Compilation):
@@ -39,20 +41,23 @@ class KernelCompilation(Compilation):
 
     def __init__(self, kernel: GraphKernel, device: str | Device | None = None):
         function = entry_of(kernel.module)
-        cut = cut_up(function, ROOM)
+        target = target_of(None if device is None else select(device))
+        cut = cut_up(function, ROOM, target)
         options = Options(fast_math=function.fast_math)
         alone = partial(self._alone, device=device)
-        super().__init__(kernel.module, options, alone, Sizes(cut.plan().grid, {}))
+        super().__init__(kernel.module, options, alone, Sizes(cut.plan().grid, {}), target)
         self.kernel = kernel
         self.name = kernel.name
         self.grid = self._sizes.grid
-        self.cost: Cost = cost_of(cut)
+        self.cost: Cost = cost_of(cut, target)
 
     @cached_property
     def stages(self) -> list[Stage]:
         """The stages, made by running the pipeline again on the kernel's graph."""
         return in_less_room(
-            lambda room: stages_of(self.traced, self.kernel.pipeline(Level.METAL, room))
+            lambda room: stages_of(
+                self.traced, self.kernel.pipeline(Level.METAL, self._target, room)
+            )
         )
 
     def _alone(self, *arrays: Any, device: str | Device | None) -> list[Array]:
@@ -120,9 +125,11 @@ class ArrayCompilation:
         traced: Module,
         kernels: Sequence[GraphKernel],
         run: Callable[..., Any],
+        target: Target,
         device: str | Device | None = None,
     ):
         self.traced = traced
+        self._target = target
         self._kernels = kernels
         self._run = partial(run, device=device)
         self._device = device
@@ -130,7 +137,7 @@ class ArrayCompilation:
     @cached_property
     def stages(self) -> list[Stage]:
         """The stages of the graph, made by running its passes again on what was traced."""
-        return stages_of(self.traced, GRAPH_PIPELINE)
+        return stages_of(self.traced, GRAPH_PIPELINE.on(self._target))
 
     @property
     def graph(self) -> str:
@@ -150,7 +157,8 @@ class ArrayCompilation:
     @cached_property
     def why(self) -> list[Boundary]:
         """For each tensor that one kernel hands on to another, why."""
-        return Fusion(entry_of(self.stages[-2].module.clone())).boundaries
+        function = entry_of(self.stages[-2].module.clone())
+        return Fusion(function, self._target).boundaries
 
     @property
     def msl(self) -> str:

@@ -15,14 +15,13 @@ from iris.ir.control import Func
 from iris.ir.text.diff import diff
 from iris.passes import Instrument, Pipeline, run
 from iris.passes.instruments import Check, Dump, Snapshots, write_dump
-from iris.passes.pipeline import Pass
 from iris.passes.tile.layouts import ChooseSimdgroups
-from iris.passes.tile.lowering import LowerToMetal
-from iris.targets.apple import AppleGPU
+from iris.targets import DEFAULT, Target, find
 
 if TYPE_CHECKING:
     from iris.cost.estimate import Estimate
     from iris.cost.sample import Sizes
+    from iris.runtime.device import Device
 
 # Masks are followed first: until then a masked element has no value.
 TILE_PIPELINE = Pipeline.parse(
@@ -40,9 +39,6 @@ PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}
 GRAPH_PIPELINE = Pipeline.parse("canonicalize,fold,cse,simplify,cse,dce,expand-scatter,fuse")
 
 
-_DEFAULT = AppleGPU()
-
-
 @dataclass(frozen=True)
 class Options:
     """What a launch may say of how a kernel is compiled."""
@@ -50,15 +46,19 @@ class Options:
     num_simdgroups: int | None = None  # that run a program together; as many as fit it, if None
     fast_math: bool = False
 
-    def pipeline(self, level: Level, target: AppleGPU = _DEFAULT) -> Pipeline:
+    def pipeline(self, level: Level, target: Target = DEFAULT) -> Pipeline:
         """What leads to a level from the traced program."""
-        chosen: dict[type[Pass], Pass] = {
-            ChooseSimdgroups: ChooseSimdgroups(self.num_simdgroups or 0),
-            LowerToMetal: LowerToMetal(
-                forward_progress=target.forward_progress, fences=target.fences
-            ),
-        }
-        return Pipeline(tuple([chosen.get(type(p), p) for p in PIPELINES[level]]))
+        chosen = ChooseSimdgroups(self.num_simdgroups or 0)
+        passes = [chosen if isinstance(p, ChooseSimdgroups) else p for p in PIPELINES[level]]
+        return Pipeline(tuple(passes)).on(target)
+
+
+def target_of(device: Device | None) -> Target:
+    """What to compile for: what the environment names, or else the GPU of a device."""
+    name = knobs.target()
+    if name is not None:
+        return find(name)
+    return DEFAULT if device is None else device.target
 
 
 def optimize(traced: Module, pipeline: Pipeline) -> Module:
@@ -124,7 +124,7 @@ class Compilation:
         options: Options,
         launch: Callable[..., Any],
         sizes: Sizes,
-        target: AppleGPU = _DEFAULT,
+        target: Target = DEFAULT,
     ):
         self.traced = traced
         self.options = options
@@ -159,7 +159,7 @@ class Compilation:
         """What the kernel costs on each generation of GPUs, for what it was lowered for."""
         from iris.cost.estimate import estimate  # opened when first used
 
-        return estimate(entry_of(self.stages[-1].module), self._sizes)
+        return estimate(entry_of(self.stages[-1].module), self._sizes, self._target)
 
     def _last(self, level: Level) -> str:
         return next(stage.text for stage in reversed(self.stages) if stage.level is level)

@@ -11,7 +11,7 @@ import numpy as np
 
 from iris.compiler.arguments import as_array
 from iris.compiler.arrays import ArrayCompilation, KernelCompilation
-from iris.compiler.compilation import GRAPH_PIPELINE, optimize
+from iris.compiler.compilation import GRAPH_PIPELINE, optimize, target_of
 from iris.compiler.graph_program import GraphProgram, argument_spec
 from iris.compiler.kernel import MOST_SPECIALISATIONS
 from iris.errors import ArgumentError
@@ -30,6 +30,7 @@ from iris.runtime.buffer import Buffer
 from iris.runtime.device import Device
 from iris.runtime.devices import select
 from iris.runtime.recent import Recent
+from iris.targets import Target
 
 
 def jit(
@@ -99,7 +100,7 @@ class Jit(Decorated):
         call = self._bound(arguments, named)
         buffers = [leaf.value for leaf in call.leaves if isinstance(leaf.value, Buffer)]
         on = _device(device, buffers)
-        traced = self._traced(call)
+        traced = self._traced(call, target_of(on))
         for number in traced.narrowed:
             number.check(call.leaves)
         results = traced.program.run(on, [leaf.value for leaf in call.leaves])
@@ -117,8 +118,9 @@ class Jit(Decorated):
         """What the function becomes for some arguments, without running it; `device=` says where
         that is to run."""
         device = named.pop(DEVICE, None)
-        traced = self._traced(self._bound(arguments, named))
-        return ArrayCompilation(traced.module, traced.program.kernels, self, device)
+        target = target_of(None if device is None else select(device))
+        traced = self._traced(self._bound(arguments, named), target)
+        return ArrayCompilation(traced.module, traced.program.kernels, self, target, device)
 
     def kernels(self, *arguments: Any, **named: Any) -> list[KernelCompilation]:
         """The kernels that the function becomes for some arguments."""
@@ -130,16 +132,16 @@ class Jit(Decorated):
         leaves = [leaf if isinstance(leaf.value, _OWN) else _shared(leaf) for leaf in call.leaves]
         return Call(leaves, call.structure)
 
-    def _traced(self, call: Call) -> _Traced:
+    def _traced(self, call: Call, target: Target) -> _Traced:
         specs = tuple([argument_spec(*leaf) for leaf in call.leaves])
-        key = call.structure, specs
+        key = call.structure, specs, target.name
         with self._tracing:
             found = self._traces.get(key)
             if found is None:
                 module, captured, results, narrowed = self.function.trace(
                     call, specs, fast_math=self.fast_math
                 )
-                program = GraphProgram(optimize(module, GRAPH_PIPELINE), captured)
+                program = GraphProgram(optimize(module, GRAPH_PIPELINE.on(target)), captured)
                 found = _Traced(module, program, results, narrowed)
                 self._traces.put(key, found)
             return found

@@ -16,7 +16,7 @@ import numpy as np
 from iris import knobs
 from iris.compiler.arguments import Call, call, check_written, place
 from iris.compiler.check import check_stages
-from iris.compiler.compilation import Compilation, Options, dumps, entry_of, optimize
+from iris.compiler.compilation import Compilation, Options, dumps, entry_of, optimize, target_of
 from iris.cost.sample import Sizes
 from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.decorated import Decorated
@@ -30,7 +30,6 @@ from iris.ir.types import i32, i64
 from iris.runtime.device import ArrayArgument, Device, Grid, Program
 from iris.runtime.devices import select
 from iris.runtime.recent import Recent
-from iris.targets.apple import AppleGPU
 
 GridLike: TypeAlias = "int | Sequence[int] | Callable[[dict[str, Any]], int | Sequence[int]]"
 
@@ -100,7 +99,7 @@ class Kernel(Decorated):
         launch = functools.partial(self._launch, grid, device=device, **asdict(options))
         shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
         sizes = Sizes.of(programs, {**given.passed, **shapes})
-        target = AppleGPU() if device is None else select(device).target
+        target = target_of(None if device is None else select(device))
         return Compilation(traced, options, launch, sizes, target)
 
     def warmup(self, *arguments: Any, **named: Any) -> Future[None]:
@@ -196,7 +195,7 @@ class Kernel(Decorated):
             ) from None
         if found is not None and dumps():
             # Dumps are wanted of what is compiled already, too.
-            optimize(found.traced, options.pipeline(_level(device), device.target))
+            optimize(found.traced, options.pipeline(_level(device), target_of(device)))
         if found is None:
             with self._compiling:
                 found = self._cache.get(key)
@@ -207,7 +206,7 @@ class Kernel(Decorated):
 
     def _compile(self, given: Call, options: Options, device: Device) -> _Compiled:
         traced = self._traced(given, options)
-        pipeline = options.pipeline(_level(device), device.target)
+        pipeline = options.pipeline(_level(device), target_of(device))
         entry = entry_of(optimize(traced, pipeline))
         written = {v.name or "" for v in writes(effects_within(entry)) if isinstance(v, Value)}
         source = None

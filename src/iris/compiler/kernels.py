@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from iris.compiler.compilation import Options, entry_of, optimize
+from iris.compiler.compilation import Options, entry_of, optimize, target_of
 from iris.errors import OutOfResources, PassError
 from iris.ir import graph
 from iris.ir.control import Func, Return
@@ -15,6 +15,7 @@ from iris.ir.core import Level, Module, Value
 from iris.passes.graph.graph_to_tile import ROOM, GraphToTile
 from iris.passes.pipeline import Pipeline
 from iris.runtime.device import Device, Grid, Program
+from iris.targets import Target
 
 
 @dataclass(frozen=True)
@@ -46,19 +47,22 @@ class GraphKernel:
         """What the kernel is given."""
         return [*self.inputs, *(v for v in self.outputs if v not in self.written_to)]
 
-    def pipeline(self, level: Level, room: int = ROOM) -> Pipeline:
+    def pipeline(self, level: Level, target: Target, room: int = ROOM) -> Pipeline:
         """What leads from the graph to a level, with tiles of so many bytes."""
         options = Options(fast_math=entry_of(self.module).fast_math)
-        return Pipeline((GraphToTile(room), *options.pipeline(level)))
+        return Pipeline((GraphToTile(target, room), *options.pipeline(level, target)))
 
-    def lowered(self, level: Level) -> Func:
+    def lowered(self, level: Level, target: Target) -> Func:
         """The kernel as a function at a level."""
-        module = in_less_room(lambda room: optimize(self.module, self.pipeline(level, room)))
+        module = in_less_room(
+            lambda room: optimize(self.module, self.pipeline(level, target, room))
+        )
         return entry_of(module)
 
     def compile(self, device: Device) -> tuple[Program, Grid]:
         """What a device runs for it, and on which grid."""
-        entry = self.lowered(device.accepts if isinstance(device.accepts, Level) else Level.METAL)
+        level = device.accepts if isinstance(device.accepts, Level) else Level.METAL
+        entry = self.lowered(level, target_of(device))
         source = None
         if not isinstance(device.accepts, Level):
             from iris.codegen.msl import emit  # opened when first used

@@ -38,7 +38,8 @@ from iris.ir.layout import banks
 from iris.ir.math import element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, Scope, count_of
 from iris.ir.types import Ptr, Threadgroup
-from iris.targets.apple import CHIPS, AppleGPU, Chip
+from iris.targets import DEFAULT, Target
+from iris.targets.apple import GENERATIONS
 
 Array = npt.NDArray[Any]
 
@@ -85,7 +86,7 @@ class Counts:
     guesses: int = 0  # loops and offsets of which nothing is known
 
 
-def count(function: Func, sizes: Sizes = Sizes(), target: AppleGPU = AppleGPU()) -> Counts:  # noqa: B008
+def count(function: Func, sizes: Sizes = Sizes(), target: Target = DEFAULT) -> Counts:  # noqa: B008
     """What a program of a kernel in Metal IR does, for a launch."""
     return _Walk(function, sizes, target).counts
 
@@ -93,7 +94,7 @@ def count(function: Func, sizes: Sizes = Sizes(), target: AppleGPU = AppleGPU())
 class _Walk:
     """Goes through a program once: how often an op runs, and in which threads."""
 
-    def __init__(self, function: Func, sizes: Sizes, target: AppleGPU):
+    def __init__(self, function: Func, sizes: Sizes, target: Target):
         self.counts = Counts()
         self.target = target
         self.sample = Sample(function, sizes)
@@ -411,7 +412,6 @@ def if_(walk: _Walk, op: control.If) -> None:
 
 # Estimates.
 
-GPU = AppleGPU()
 _SPENT = ("alu", "matrix", "shared", "shuffle", "L1", "L2")  # where a program spends cycles
 
 
@@ -419,7 +419,7 @@ _SPENT = ("alu", "matrix", "shared", "shuffle", "L1", "L2")  # where a program s
 class OnChip:
     """What a kernel costs on a chip."""
 
-    chip: Chip
+    chip: Target
     simdgroups: int  # that a core holds at once
     spent: dict[str, float]  # cycles of a core that a program spends, by where
     cycles: float  # of a core, between two programs that end
@@ -485,25 +485,30 @@ def _sentence(counts: Counts) -> str:
     return "a program: " + ", ".join(f"{n} {what}" for n, what in parts if n)
 
 
-def estimate(function: Func, sizes: Sizes = Sizes(), target: AppleGPU = GPU) -> Estimate:  # noqa: B008
-    """What a kernel in Metal IR costs on each chip, for a launch."""
+def estimate(
+    function: Func,
+    sizes: Sizes = Sizes(),  # noqa: B008
+    target: Target = DEFAULT,
+) -> Estimate:
+    """What a launch of a kernel in Metal IR, lowered for a target, costs there and on each
+    generation of Apple's GPUs."""
     needs = needs_of(function, target)
     simdgroups = max(1, function.simdgroups)
     counts = count(function, sizes, target)
     moved = _moved(function, counts, sizes, target)
 
-    def on(chip: Chip) -> OnChip:
+    def on(chip: Target) -> OnChip:
         registers = None if chip.dynamic_registers else needs.registers
-        held = simdgroups_per_core(needs.memory, simdgroups, registers, target, chip.core)
+        held = simdgroups_per_core(needs.memory, simdgroups, chip, registers)
         return _on_chip(chip, counts, sizes, simdgroups, held, moved)
 
-    chips = tuple(map(on, CHIPS))
+    chips = tuple(map(on, dict.fromkeys((*GENERATIONS, target))))
     return Estimate(
         function.symbol, sizes, simdgroups, needs.registers, needs.memory, counts, chips
     )
 
 
-def _moved(function: Func, counts: Counts, sizes: Sizes, target: AppleGPU) -> int:
+def _moved(function: Func, counts: Counts, sizes: Sizes, target: Target) -> int:
     """The bytes that a launch moves between memory and caches, if these keep what is used again:
     of each array no more than it has."""
     total = 0
@@ -517,9 +522,9 @@ def _moved(function: Func, counts: Counts, sizes: Sizes, target: AppleGPU) -> in
 
 
 def _on_chip(
-    chip: Chip, counts: Counts, sizes: Sizes, simdgroups: int, held: int, moved: int
+    chip: Target, counts: Counts, sizes: Sizes, simdgroups: int, held: int, moved: int
 ) -> OnChip:
-    core, line = chip.core, GPU.line_bytes
+    core, line = chip.core, chip.line_bytes
     each = ceil(sizes.programs / chip.cores)  # programs that a core runs, one after the other
     # Simdgroups; a launch of no programs takes no time, but each would be on a core.
     together = min(held, max(each, 1) * simdgroups)

@@ -11,7 +11,7 @@ from iris.ir import metal
 from iris.ir.control import Func
 from iris.ir.core import Op, Value
 from iris.ir.types import DType, Ptr, Threadgroup, i32
-from iris.targets.apple import AppleGPU
+from iris.targets import Target
 
 ALIGNMENT = 16  # of arrays in threadgroup memory, in bytes, and of those that share one
 # Live values above what a thread can have spill to memory, which is slow but works.  A kernel of
@@ -34,7 +34,7 @@ class Needs:
     registers: int
 
 
-def needs_of(function: Func, target: AppleGPU) -> Needs:
+def needs_of(function: Func, target: Target) -> Needs:
     """What a kernel needs; raises `OutOfResources` if a target does not have it."""
     ops = list(function.walk())
     _check_threads(function, target)
@@ -65,7 +65,7 @@ def allocated(ops: Iterable[Op]) -> dict[Value, int]:
     return {op.result: _bytes(op) for op in ops if isinstance(op, metal.Alloc)}
 
 
-def _check_threads(function: Func, target: AppleGPU) -> None:
+def _check_threads(function: Func, target: Target) -> None:
     threads = function.simdgroups * target.simdgroup_width
     if threads > target.max_threads:
         raise _out_of(
@@ -74,7 +74,7 @@ def _check_threads(function: Func, target: AppleGPU) -> None:
         )
 
 
-def _check_buffers(function: Func, ops: Sequence[Op], target: AppleGPU) -> None:
+def _check_buffers(function: Func, ops: Sequence[Op], target: Target) -> None:
     arrays = sum(isinstance(v.type, Ptr) for v in function.body.arguments)
     reports = any(isinstance(op, _REPORTS) for op in ops)
     room = target.buffer_bindings - 1 - reports
@@ -86,7 +86,7 @@ def _check_buffers(function: Func, ops: Sequence[Op], target: AppleGPU) -> None:
         )
 
 
-def _check_scalars(function: Func, ops: Sequence[Op], target: AppleGPU) -> None:
+def _check_scalars(function: Func, ops: Sequence[Op], target: Target) -> None:
     """Numbers, and the sizes of arrays that are asked for, are the fields of one struct."""
     types = [v.type for v in function.body.arguments if isinstance(v.type, DType)]
     types += [i32 for _ in {(op.base, op.axis) for op in ops if isinstance(op, metal.Extent)}]

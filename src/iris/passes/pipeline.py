@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from enum import Enum
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, get_args, get_type_hints
 
 from iris.errors import DeclarationError, PipelineError
 from iris.ir.core import Level, Module
+from iris.targets import DEFAULT, TARGETS, Target
 
 PASSES: dict[str, type[Pass]] = {}
 
@@ -65,6 +66,13 @@ class Pass:
 
 
 @dataclass(frozen=True)
+class TargetPass(Pass):
+    """The base of passes that ask what the target offers."""
+
+    target: Target = DEFAULT
+
+
+@dataclass(frozen=True)
 class Pipeline:
     """Passes in order; its text parses back to it."""
 
@@ -82,6 +90,12 @@ class Pipeline:
 
     def __len__(self) -> int:
         return len(self.passes)
+
+    def on(self, target: Target) -> Pipeline:
+        """The same passes, for a target."""
+        return Pipeline(
+            tuple([replace(p, target=target) if isinstance(p, TargetPass) else p for p in self])
+        )
 
     def after(self, count: int) -> Pipeline:
         """What is left when `count` passes have run."""
@@ -145,8 +159,11 @@ def _option_text(value: object) -> str:
 
 
 def _option_value(what: str, type_: Any, text: str) -> object:
-    table: dict[str, object] | None = None
-    if type_ is bool:
+    type_ = next((t for t in get_args(type_) if t is not type(None)), type_)  # of `int | None`
+    table: Mapping[str, object] | None = None
+    if type_ is Target:
+        table = TARGETS
+    elif type_ is bool:
         table = {"true": True, "false": False}
     elif isinstance(type_, type) and issubclass(type_, Enum):
         table = {str(m.value): m for m in type_}

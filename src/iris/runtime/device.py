@@ -23,7 +23,7 @@ from iris.ir.control import Func
 from iris.ir.core import Level
 from iris.ir.scalar import storage
 from iris.ir.types import DType, bf16
-from iris.targets.apple import AppleGPU
+from iris.targets import DEFAULT, Target
 
 if TYPE_CHECKING:
     from iris.codegen.language import Language
@@ -86,7 +86,7 @@ class Device:
     #: What `compile` takes: the IR of a level, or the text of a language.
     accepts: ClassVar[Level | Language]
     #: What it promises to kernels, and has for them.
-    target: ClassVar[AppleGPU] = AppleGPU()
+    target: ClassVar[Target] = DEFAULT
 
     @classmethod
     def missing(cls) -> str | None:

@@ -1,1 +1,23 @@
-"""The GPUs that Iris compiles for, as data."""
+"""The GPUs that Iris compiles for, as data.
+
+find("apple-m4").bandwidth      # 120
+"""
+
+from __future__ import annotations
+
+from iris.errors import SettingError
+from iris.targets import apple, nvidia
+from iris.targets.target import Core, Target
+
+__all__ = ["DEFAULT", "TARGETS", "Core", "Target", "find"]
+
+TARGETS = {t.name: t for t in (*apple.GENERATIONS, apple.ON_CPU, nvidia.H200)}
+#: What is compiled for where nothing else is said.
+DEFAULT = apple.M1
+
+
+def find(name: str) -> Target:
+    """The target of a name."""
+    if name not in TARGETS:
+        raise SettingError(f"no target is called {name!r}; there are {', '.join(TARGETS)}")
+    return TARGETS[name]

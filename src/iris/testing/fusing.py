@@ -15,7 +15,7 @@ from iris.passes.graph.graph_to_tile import GraphToTile
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Device
 from iris.runtime.devices import select
-from iris.targets.apple import EXPANSION_ULPS, Accuracy
+from iris.targets.target import EXPANSION_ULPS, Accuracy
 from iris.testing.faults import Judge, Wrong, doing
 from iris.testing.numpy_graphs import Expected
 from iris.testing.reduce import SECONDS

@@ -25,7 +25,7 @@ from iris.ir.scalar import from_bits, to_bits
 from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, bf16
 from iris.passes import Pass, Pipeline
-from iris.targets.apple import Accuracy
+from iris.targets.target import Accuracy
 from iris.testing.bounds.arithmetic import worst
 from iris.testing.bounds.combine import combined, multiplied, place
 from iris.testing.bounds.frame import origin, propagation

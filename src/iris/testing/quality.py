@@ -24,7 +24,7 @@ from iris.ir.types import Staged, Tile
 from iris.passes import Pass, Pipeline
 from iris.passes import run as run_passes
 from iris.passes.tile.pipeline_loads import PipelineLoads
-from iris.targets.apple import AppleGPU
+from iris.targets import DEFAULT
 from iris.testing.faults import Judge, doing
 from iris.testing.levels import LOWERING, with_simdgroups
 from iris.testing.oracles import pipeline_of
@@ -143,7 +143,7 @@ def fits(program: Program, *, simdgroups: Sequence[int] = (1, 4), seconds: float
 
 def has_room(program: Program) -> Judge:
     """The oracle of `fits`."""
-    room = AppleGPU().threadgroup_bytes
+    room = DEFAULT.threadgroup_bytes
 
     def judge(made: Program, rest: Pipeline) -> None:
         with doing("took more threadgroup memory than there is"):

@@ -81,7 +81,7 @@ def schedules() -> st.SearchStrategy[Pipeline]:
 def _scheduled(simdgroups: int, always: bool, budget: int) -> Pipeline:
     choices: dict[type[Pass], Pass] = {
         ChooseSimdgroups: ChooseSimdgroups(simdgroups),
-        PipelineLoads: PipelineLoads(always),
-        AllocateThreadgroup: AllocateThreadgroup(budget),
+        PipelineLoads: PipelineLoads(always=always),
+        AllocateThreadgroup: AllocateThreadgroup(budget=budget),
     }
     return Pipeline(tuple([choices.get(type(p), p) for p in LOWERING]))

@@ -5,6 +5,7 @@
     iris emit graph.iris                    Graph IR: all kernels that it becomes
     iris emit --passes "..." kernel.iris    after these passes instead
     iris emit --entry @scale kernels.iris   one function of several
+    iris emit --target apple-m4 kernel.iris for another GPU
     iris emit --estimate kernel.iris        what it costs on some GPUs, instead of the text
 
 Comments in the file, such as those for `iris run`, do not matter.
@@ -30,7 +31,8 @@ from iris.ir import Level, Module, parse, verify
 from iris.ir.control import Func
 from iris.passes import Pipeline, run
 from iris.passes.graph.graph_to_tile import GraphToTile
-from iris.tools.opt import read, write
+from iris.targets import DEFAULT, Target
+from iris.tools.opt import add_target, asked_for, read, write
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -51,6 +53,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         action="store_true",
         help="print what a program costs, for sizes of about 1000",
     )
+    add_target(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write here, not to standard output")
     parser.set_defaults(run=run_command)
 
@@ -59,18 +62,26 @@ def run_command(options: argparse.Namespace) -> None:
     module = parse(read(options.file), options.file)
     verify(module)
     function = choose(module, options.entry)
-    given = options.passes is not None
-    kernels = [after(options.passes, function)] if given else lowered(function)
-    text = "\n".join([f"{estimate(k)}\n" if options.estimate else emit(k).text for k in kernels])
+    target = asked_for(options)
+    if options.passes is not None:
+        pipeline = Pipeline.parse(options.passes)
+        kernels = [after(pipeline if target is None else pipeline.on(target), function)]
+    else:
+        kernels = lowered(function, target or DEFAULT)
+    text = "\n".join(
+        [
+            f"{estimate(k, target=target or DEFAULT)}\n" if options.estimate else emit(k).text
+            for k in kernels
+        ]
+    )
     if options.output is None:
         sys.stdout.write(text)
     else:
         write(options.output, text)
 
 
-def after(passes: str, function: Func) -> Func:
+def after(pipeline: Pipeline, function: Func) -> Func:
     """The function at the level of Metal IR, which some passes lead to."""
-    pipeline = Pipeline.parse(passes)
     module = run(Module([function.clone({})]), pipeline, dumps())
     verify(module)
     (made,) = functions(module)
@@ -84,13 +95,13 @@ def after(passes: str, function: Func) -> Func:
     return made
 
 
-def lowered(function: Func) -> list[Func]:
+def lowered(function: Func, target: Target = DEFAULT) -> list[Func]:
     """What a function becomes at the level of Metal IR: several kernels, if it is a graph."""
     module = Module([function.clone({})])
     if function.function_level is Level.GRAPH:
-        fused = entry_of(optimize(module, GRAPH_PIPELINE))
-        return [kernel.lowered(Level.METAL) for kernel in kernels_of(fused)]
-    module = run(module, lowering(function), dumps())
+        fused = entry_of(optimize(module, GRAPH_PIPELINE.on(target)))
+        return [kernel.lowered(Level.METAL, target) for kernel in kernels_of(fused)]
+    module = run(module, lowering(function).on(target), dumps())
     verify(module)
     return functions(module)
 

@@ -1,6 +1,7 @@
 """`iris opt`: run passes on IR text.
 
     iris opt --passes "fold,cse,dce" softmax.iris
+    iris opt --passes "..." --target apple-m4 gemm.iris
     iris opt softmax.iris                   parse, verify and print in canonical form
     iris opt --list                         the passes there are
 
@@ -16,12 +17,14 @@ import sys
 import textwrap
 from pathlib import Path
 
+from iris import knobs
 from iris.compiler.compilation import dumps
 from iris.errors import FileError
 from iris.ir import parse, to_text, verify
 from iris.passes import PASSES, Instrument, Pipeline, run
 from iris.passes.instruments import Check, Timing
 from iris.passes.pipeline import kebab
+from iris.targets import TARGETS, Target, find
 
 LINE = 100  # characters
 
@@ -38,6 +41,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--passes", default="", metavar="PIPELINE", help='such as "fold,cse,dce" (see --list)'
     )
+    add_target(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write here, not to standard output")
     parser.add_argument(
         "--verify-each", action="store_true", help="verify after every pass, not only at the end"
@@ -52,7 +56,9 @@ def run_command(options: argparse.Namespace) -> None:
     if options.list:
         print(describe_passes())
         return
-    pipeline = Pipeline.parse(options.passes)
+    pipeline, target = Pipeline.parse(options.passes), asked_for(options)
+    if target is not None:
+        pipeline = pipeline.on(target)
     module = parse(read(options.file), options.file)
     verify(module)
     timing = Timing()
@@ -68,6 +74,18 @@ def run_command(options: argparse.Namespace) -> None:
         write(options.output, text)
     if options.timing:
         print(timing, file=sys.stderr)
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--target", metavar="NAME", help=f"the GPU to compile for: {', '.join(TARGETS)}"
+    )
+
+
+def asked_for(options: argparse.Namespace) -> Target | None:
+    """The target that the command line or the environment names."""
+    name = options.target or knobs.target()
+    return None if name is None else find(name)
 
 
 def describe_passes() -> str:

@@ -13,9 +13,9 @@ from iris.errors import LayoutError
 from iris.ir.layout.banks import byte_addresses, conflicts, cycles
 from iris.ir.layout.cute import Layout
 from iris.ir.layout.swizzle import Swizzle, Swizzled
-from iris.targets.apple import AppleGPU
+from iris.targets.apple import M1
 
-APPLE = AppleGPU()
+APPLE = M1
 LANE = np.arange(32)
 
 # The 8x8 fragment: each lane reads two neighbours of a row.

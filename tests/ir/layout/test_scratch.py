@@ -10,12 +10,12 @@ from iris.ir.layout.banks import conflicts
 from iris.ir.layout.linear import APPLE_FRAGMENT, LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.layout.scratch import Scratch, row_major, scratch
 from iris.passes.tile.layouts.shapes import coalesced
-from iris.targets.apple import AppleGPU
+from iris.targets.apple import M1
 from random_layouts import machine_layout, random_shape
 from support import counts
 
 CASES = counts(1_500, 20_000)
-GPU = AppleGPU()
+GPU = M1
 
 
 def span(columns):

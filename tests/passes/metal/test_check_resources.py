@@ -17,9 +17,9 @@ from iris.ir.control import Func
 from iris.ir.core import Module
 from iris.passes import run
 from iris.passes.metal.check_resources import CheckResources
-from iris.targets.apple import AppleGPU
+from iris.targets.apple import M1
 
-GPU = AppleGPU()
+GPU = M1
 
 
 HEAD = "%X: ptr<f32>, %n: i32, %yes: bool"

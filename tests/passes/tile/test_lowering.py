@@ -22,9 +22,10 @@ from iris.ir.layout.linear import LANE, REGISTER, LinearLayout
 from iris.ir.layout.reduce import reduce_axis
 from iris.ir.layout.spread import spread
 from iris.ir.types import DTYPES, DType, Kind
-from iris.passes import run
+from iris.passes import Pipeline, run
 from iris.passes.metal.numbers import Numbers
-from iris.targets.apple import ON_CPU, AppleGPU
+from iris.passes.tile.lowering import LowerToMetal
+from iris.targets.apple import M1, ON_CPU
 from laid_out_programs import LaidOut, floats, random_data, stored, tile_type
 from random_layouts import machine_layout, random_shape, xor
 from support import counts
@@ -509,10 +510,10 @@ COUNTED = """    %next: i32 = add %m, %c1
 def test_a_target_must_promise_that_others_go_on() -> None:
     with pytest.raises(LanguageError, match="do not promise"):
         run(parse(WAITS), "lower-to-metal")
-    lowered = run(parse(WAITS), "lower-to-metal{forward-progress=true}")
+    lowered = run(parse(WAITS), "lower-to-metal{target=apple-on-cpu}")
     assert str(lowered).count("metal.fence") == 2
     with pytest.raises(LanguageError, match=r"version 3\.2"):
-        run(parse(WAITS), "lower-to-metal{forward-progress=true,fences=false}")
+        run(parse(WAITS), Pipeline((LowerToMetal(replace(ON_CPU, language=(3, 1))),)))
 
 
 def test_a_loop_that_gives_up_needs_no_promise() -> None:
@@ -523,10 +524,7 @@ def test_a_loop_that_gives_up_needs_no_promise() -> None:
 
 
 def test_the_target_says_what_it_promises() -> None:
-    assert not AppleGPU().forward_progress
-    assert AppleGPU().fences
-    assert not replace(AppleGPU(), language=(3, 1)).fences
-    for target in (AppleGPU(), ON_CPU, replace(ON_CPU, language=(3, 1))):
-        text = str(Options().pipeline(Level.METAL, target))
-        assert ("forward-progress=true" in text) is target.forward_progress
-        assert ("fences=false" in text) is not target.fences
+    assert not M1.forward_progress
+    assert M1.fences
+    assert not replace(M1, language=(3, 1)).fences
+    assert "lower-to-metal{target=apple-on-cpu}" in str(Options().pipeline(Level.METAL, ON_CPU))

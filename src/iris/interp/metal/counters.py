@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.ir.layout import banks
-from iris.targets.apple import AppleGPU
+from iris.targets import DEFAULT, Target
 
 Array = npt.NDArray[Any]
 
@@ -54,7 +54,7 @@ class Counters:
     atomics: Counter[str] = field(default_factory=Counter)
     flops: int = 0
     mmas: int = 0
-    target: AppleGPU = field(default_factory=AppleGPU)
+    target: Target = DEFAULT
     _lines: dict[tuple[object, bool], Array] = field(default_factory=dict, repr=False)
     _cycles: dict[tuple[bytes, int], int] = field(default_factory=dict, repr=False)
 

@@ -16,26 +16,28 @@ from numpy.typing import NDArray
 from iris.errors import LayoutError
 from iris.ir.layout.cute import Layout
 from iris.ir.layout.swizzle import Swizzled
-from iris.targets.apple import AppleGPU
+from iris.targets import Target
 
 
-def cycles(addresses: NDArray[Any], width: int, target: AppleGPU) -> int:
+def cycles(addresses: NDArray[Any], width: int, target: Target) -> int:
     """The cycles one simdgroup needs to touch `width` bytes at each byte address.
 
     `addresses` has any shape: an entry per lane, or more where a lane's access is not contiguous.
     Lanes that are masked off are left out.
 
+    >>> from iris.targets.apple import M1
     >>> column = 4 * 32 * np.arange(32)  # one f32 of each row of 32
-    >>> cycles(column, 4, AppleGPU())
+    >>> cycles(column, 4, M1)
     32
     """
     return int(_words_per_bank(addresses, width, target).max())
 
 
-def conflicts(addresses: NDArray[Any], width: int, target: AppleGPU) -> int:
+def conflicts(addresses: NDArray[Any], width: int, target: Target) -> int:
     """The cycles beyond those that the same number of words, spread evenly, would take.
 
-    >>> [conflicts(4 * stride * np.arange(32), 4, AppleGPU()) for stride in (32, 33)]
+    >>> from iris.targets.apple import M1
+    >>> [conflicts(4 * stride * np.arange(32), 4, M1) for stride in (32, 33)]
     [31, 0]
     """
     words = _words_per_bank(addresses, width, target)
@@ -53,7 +55,7 @@ def byte_addresses(
     return layout(indices) * element_bytes
 
 
-def _words_per_bank(addresses: NDArray[Any], width: int, target: AppleGPU) -> NDArray[np.int64]:
+def _words_per_bank(addresses: NDArray[Any], width: int, target: Target) -> NDArray[np.int64]:
     """How many distinct words an access touches in each bank."""
     if width < 1 or addresses.dtype.kind not in "iu" or (addresses.size and addresses.min() < 0):
         raise LayoutError("an access needs a width of at least a byte and addresses of at least 0")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from iris.ir.layout.linear import LANE, REGISTER, LinearLayout, Span
-from iris.targets.apple import AppleGPU
+from iris.targets import Target
 
 WIDEST = 16  # bytes of one access
 
@@ -56,9 +56,7 @@ def row_major(layout: LinearLayout, element_bytes: int) -> Scratch:
 
 
 @lru_cache(maxsize=4096)
-def scratch(
-    source: LinearLayout, target: LinearLayout, element_bytes: int, gpu: AppleGPU
-) -> Scratch:
+def scratch(source: LinearLayout, target: LinearLayout, element_bytes: int, gpu: Target) -> Scratch:
     """Addresses for what `source` writes and `target` reads."""
     bits = source.num_elements.bit_length() - 1
     widest = WIDEST // element_bytes

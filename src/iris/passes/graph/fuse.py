@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
-from iris.passes.pipeline import Pass
+from iris.passes.pipeline import TargetPass
 
 
 @dataclass(frozen=True)
-class Fuse(Pass):
+class Fuse(TargetPass):
     """Decide what one kernel computes: put it into a region of its own.
 
         %y: tensor<64x64xf32> = graph.matmul %x, %w
@@ -47,7 +47,7 @@ class Fuse(Pass):
         for function in module:
             if isinstance(function, Func):
                 dissolve(function)
-                fusion = Fusion(function)
+                fusion = Fusion(function, self.target)
                 write(function, fusion.in_order())
                 kernels += len(fusion.kernels)
         return {"kernels": kernels}

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
-from iris.passes.pipeline import Pass
+from iris.passes.pipeline import TargetPass
 
 ROOM = 16 << 10
 
 
 @dataclass(frozen=True)
-class GraphToTile(Pass):
+class GraphToTile(TargetPass):
     """Make a tile program of a function of tensors, which then is one kernel.
 
         func graph @scale returns=[tensor<64x1000xf32>](%x: tensor<64x1000xf32>) {
@@ -47,5 +47,5 @@ class GraphToTile(Pass):
 
         for function in list(module):
             if isinstance(function, Func):
-                function.insert_before(tiled(function, self.room))
+                function.insert_before(tiled(function, self.room, self.target))
                 function.erase()

@@ -12,14 +12,12 @@ from iris.ir import metal
 from iris.ir.control import Func
 from iris.ir.core import Level, Module, Op
 from iris.ir.types import Threadgroup, u8
-from iris.passes.pipeline import Pass
-from iris.targets.apple import AppleGPU
-
-TARGET = AppleGPU()
+from iris.passes.pipeline import TargetPass
+from iris.targets import Target
 
 
 @dataclass(frozen=True)
-class AllocateThreadgroup(Pass):
+class AllocateThreadgroup(TargetPass):
     """Let allocations that are never in use together share memory, if there is too little.
 
         %a: threadgroup<4096xf32> = metal.alloc
@@ -51,11 +49,14 @@ class AllocateThreadgroup(Pass):
 
     name = "allocate-threadgroup"
     level = Level.METAL
-    budget: int = min(TARGET.threadgroup_bytes, TARGET.core_threadgroup_bytes // 2)
+    budget: int | None = None
 
     def run(self, module: Module) -> dict[str, int]:
+        target, budget = self.target, self.budget
+        if budget is None:
+            budget = min(target.threadgroup_bytes, target.core_threadgroup_bytes // 2)
         functions = [f for f in module if isinstance(f, Func)]
-        return {"shared": sum(_allocate(f, self.budget) for f in functions)}
+        return {"shared": sum(_allocate(f, budget, target) for f in functions)}
 
 
 @dataclass
@@ -81,12 +82,15 @@ class _Block:
         return here is not None
 
 
-def _allocate(function: Func, budget: int) -> int:
+def _allocate(function: Func, budget: int, target: Target) -> int:
     blocks = _blocks(function)
     total = sum(block.end for block in blocks)
     _place(blocks, in_rounds=total > budget)
     least = max((block.end for block in blocks), default=0)
-    now, then = (busy(simdgroups_per_core(n, function.simdgroups or 1)) for n in (total, least))
+    now, then = (
+        busy(simdgroups_per_core(n, function.simdgroups or 1, target), target)
+        for n in (total, least)
+    )
     if total <= budget and then <= now:
         return 0
     shared = 0

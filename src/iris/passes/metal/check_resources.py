@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from iris.cost.resources import needs_of
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
-from iris.passes.pipeline import Pass
-from iris.targets.apple import AppleGPU
+from iris.passes.pipeline import TargetPass
 
 
 @dataclass(frozen=True)
-class CheckResources(Pass):
+class CheckResources(TargetPass):
     """Refuse a kernel that needs more than the GPU has for one, and say what to reduce.
 
         func metal @f simdgroups=4(%X: ptr<f32>) {
@@ -34,7 +33,7 @@ class CheckResources(Pass):
     level = Level.METAL
 
     def run(self, module: Module) -> dict[str, int]:
-        needs = [needs_of(f, AppleGPU()) for f in module if isinstance(f, Func)]
+        needs = [needs_of(f, self.target) for f in module if isinstance(f, Func)]
         return {
             "threadgroup bytes": max((n.memory for n in needs), default=0),
             "registers": max((n.registers for n in needs), default=0),

@@ -8,12 +8,12 @@ from iris.errors import LanguageError, SourceSpot
 from iris.ir import tile
 from iris.ir.core import Level, Module
 from iris.ir.math import element_type
-from iris.passes.pipeline import Pass
-from iris.targets.apple import AppleGPU
+from iris.passes.pipeline import TargetPass
+from iris.targets import Target
 
 
 @dataclass(frozen=True)
-class CheckTarget(Pass):
+class CheckTarget(TargetPass):
     """Refuse what the GPU cannot do, on every device alike.
 
         %old: i64 = tile.atomic add %X, %i, %one
@@ -31,15 +31,16 @@ class CheckTarget(Pass):
     def run(self, module: Module) -> dict[str, int]:
         atomics = [op for op in module.walk() if isinstance(op, tile.Atomic | tile.AtomicCas)]
         for op in atomics:
-            check(op, AppleGPU())
+            check(op, self.target)
         return {"atomics": len(atomics)}
 
 
-def check(op: tile.Atomic | tile.AtomicCas, target: AppleGPU) -> None:
+def check(op: tile.Atomic | tile.AtomicCas, target: Target) -> None:
     """Raises `LanguageError` for an atomic that a target does not have."""
     dtype = element_type(op.result.type).element
-    if dtype.bits != target.atomic_bits:
+    if dtype.bits not in target.atomic_bits:
+        bits = "- and ".join(map(str, target.atomic_bits))
         at_line = op.location and SourceSpot.of_line(*op.location)
         raise LanguageError(
-            f"Apple GPUs have atomics of {target.atomic_bits}-bit elements, not of {dtype}", at_line
+            f"{target.maker} GPUs have atomics of {bits}-bit elements, not of {dtype}", at_line
         )

@@ -17,12 +17,12 @@ from iris.ir.declare import Access
 from iris.ir.effects import effects_within, is_convergent, may_alias, may_speculate, writes
 from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.types import DType, Staged
-from iris.passes.pipeline import Pass
-from iris.targets.apple import AppleGPU
+from iris.passes.pipeline import TargetPass
+from iris.targets import Target
 
 
 @dataclass(frozen=True)
-class PipelineLoads(Pass):
+class PipelineLoads(TargetPass):
     """Load what a loop stages one round ahead, and stage it when the round is over: into memory
     that nobody reads in this round.
 
@@ -68,10 +68,10 @@ class PipelineLoads(Pass):
 
     def run(self, module: Module) -> dict[str, int]:
         functions = [f for f in module if isinstance(f, Func)]
-        return {"pipelined": sum(_visit(f, always=self.always) for f in functions)}
+        return {"pipelined": sum(_visit(f, self.target, always=self.always) for f in functions)}
 
 
-def _visit(function: Func, *, always: bool) -> int:
+def _visit(function: Func, target: Target, *, always: bool) -> int:
     """Outer loops first: what comes before an inner one is then staged for that alone."""
     ops = list(function.walk())
     used = _bytes(op for op in ops if isinstance(op, tile.Stage))
@@ -83,9 +83,9 @@ def _visit(function: Func, *, always: bool) -> int:
         if ahead is None:
             continue
         more = used + _bytes(ahead.stages)
-        if more > AppleGPU().threadgroup_bytes:
+        if more > target.threadgroup_bytes:
             continue
-        if always or second_buffer_pays(used, more, function.simdgroups or 1):
+        if always or second_buffer_pays(used, more, function.simdgroups or 1, target):
             used = more
             pipelined += len(ahead.stages)
             ahead.apply()

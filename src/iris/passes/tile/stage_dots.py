@@ -17,7 +17,7 @@ from iris.ir.declare import Access
 from iris.ir.effects import effects_within, may_alias, writes
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import Staged, Tile
-from iris.passes.pipeline import Pass
+from iris.passes.pipeline import TargetPass
 from iris.passes.tile.layouts.fragments import (
     arrange,
     comes_from_product,
@@ -25,14 +25,14 @@ from iris.passes.tile.layouts.fragments import (
     matrix_type,
 )
 from iris.passes.tile.layouts.staged import fastest_axis, padded, swizzled
-from iris.targets.apple import AppleGPU
+from iris.targets import Target
 
-# What a thread may hold of an operand all the time, in 32-bit registers: a quarter of its own.
-MOST_REGISTERS = AppleGPU().thread_registers // 4
+# What of its registers a thread may hold of an operand all the time.
+MOST_HELD = 1 / 4
 
 
 @dataclass(frozen=True)
-class StageDots(Pass):
+class StageDots(TargetPass):
     """Put the operands of products into threadgroup memory, where all simdgroups read the
     fragments that they need.
 
@@ -68,30 +68,34 @@ class StageDots(Pass):
                     "run choose-simdgroups before"
                 )
             products = [
-                _Product(op, function.simdgroups)
+                _Product(op, function.simdgroups, self.target)
                 for op in function.walk()
                 if isinstance(op, tile.Dot) and is_of_fragments(op)
             ]
             if products:
-                staged += _Staging(function, products).apply()
+                staged += _Staging(function, products, self.target).apply()
         return {"staged": staged}
 
 
 class _Product:
     """A product, and which of its operands are to be staged."""
 
-    def __init__(self, op: tile.Dot, simdgroups: int):
+    def __init__(self, op: tile.Dot, simdgroups: int, target: Target):
         self.op = op
         self.found = arrange(op, simdgroups)
-        is_held = comes_from_product(op.a) or self._is_kept(simdgroups)
+        is_held = comes_from_product(op.a) or self._is_kept(simdgroups, target)
         self.sides = [op.b] if is_held else [op.a, op.b]
 
-    def _is_kept(self, simdgroups: int) -> bool:
+    def _is_kept(self, simdgroups: int, target: Target) -> bool:
         """Whether the left operand is in registers all the time, while a loop goes on."""
         type_ = matrix_type(self.op.a)
         registers = prod(type_.shape) * type_.element.bits // (32 * simdgroups * SIMDGROUP_WIDTH)
         is_alone = self.found.rows == simdgroups
-        return is_alone and self.op.a.home is not self.op.parent and registers <= MOST_REGISTERS
+        return (
+            is_alone
+            and self.op.a.home is not self.op.parent
+            and registers <= MOST_HELD * target.thread_registers
+        )
 
     @property
     def operands(self) -> list[Value]:
@@ -101,7 +105,8 @@ class _Product:
 class _Staging:
     """What the products of a function need staged, and where."""
 
-    def __init__(self, function: Func, products: Sequence[_Product]):
+    def __init__(self, function: Func, products: Sequence[_Product], target: Target):
+        self.target = target
         self.products = products
         self.axes = Axes()
         self.written = writes(effects_within(function))
@@ -149,12 +154,15 @@ class _Staging:
     def _fitting(self) -> tuple[dict[Value, Staged], bool]:
         """The types of what is staged, and whether all of a region is staged together; takes from
         the products what does not fit."""
-        room = AppleGPU().threadgroup_bytes
+        room = self.target.threadgroup_bytes
         while True:
             values = list(dict.fromkeys(v for p in self.products for v in p.operands))
             columns = {p.op.b: p.found.together for p in self.products}
             for together, lie in product((True, False), (padded, swizzled)):
-                types = {v: lie(v, fastest_axis(v, self.axes), columns.get(v, 1)) for v in values}
+                types = {
+                    v: lie(v, fastest_axis(v, self.axes), columns.get(v, 1), self.target)
+                    for v in values
+                }
                 if self._bytes(types, together) <= room:
                     return types, together
             largest = max(values, key=lambda v: _size(types[v]))

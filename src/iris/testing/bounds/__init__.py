@@ -7,7 +7,7 @@ that is not exact is never more than that.
 
 What makes errors out of none:
 
-- the math functions that no target rounds correctly, by the target's table (`target.py`);
+- the math functions that no target rounds correctly, by the target's table (`iris.targets`);
 - sums, products and dots of floats, which may be made in any order, unless each order is exact;
 - float atomics, likewise;
 - with fast math every sum and product of floats, of which the order is anybody's (`reordered.py`).
@@ -33,7 +33,8 @@ from iris.interp.tile import CHUNK_BYTES, run_chunks
 from iris.ir import tile
 from iris.ir.control import Func
 from iris.ir.core import Value
-from iris.targets.apple import EXPANSION_ULPS, Accuracy, AppleGPU
+from iris.targets import DEFAULT, Target
+from iris.targets.target import EXPANSION_ULPS, Accuracy
 
 # Each of these registers the rules of some ops.
 from iris.testing.bounds import access, arithmetic, atomics, combine, reordered
@@ -49,7 +50,7 @@ def run(
     grid: Grid,
     arguments: Sequence[Any],
     *,
-    target: AppleGPU = AppleGPU(),  # noqa: B008
+    target: Target = DEFAULT,
     exact_math: bool = False,
     output: Callable[[str], object] = print,
     chunk_bytes: int = CHUNK_BYTES,

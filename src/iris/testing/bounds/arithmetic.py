@@ -13,7 +13,7 @@ from iris.ir import math, scalar
 from iris.ir.core import Op
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DType, Kind, f32
-from iris.targets.apple import Accuracy
+from iris.targets.target import Accuracy
 from iris.testing.bounds.frame import BoundedFrame, origin, propagation
 from iris.testing.bounds.interval import (
     EXACT,

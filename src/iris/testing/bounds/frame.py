@@ -15,7 +15,7 @@ from iris.ir.control import For, Func, If, While
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.types import bf16, f16, f32
-from iris.targets.apple import Accuracy
+from iris.targets.target import Accuracy
 from iris.testing.bounds.interval import EXACT
 from iris.testing.bounds.masked import BoundedOperands
 from iris.testing.bounds.memory import Memory

@@ -1,13 +1,11 @@
 """What a kernel costs, by how it is cut up: a launch, bytes, and what it computes, with all that
 is computed again and again.
-
-The figures are those of the smallest chip; only their proportions decide anything.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 
 from iris.ir import math
@@ -17,15 +15,14 @@ from iris.passes.graph.tiling.demand import Demand, Unfit
 from iris.passes.graph.tiling.demands import Demands
 from iris.passes.graph.tiling.recipes import Combining, Contraction, Load, Pointwise
 from iris.passes.graph.tiling.schedule import Cut, ways
-from iris.targets.apple import CHIPS, DISPATCH_MICROSECONDS
-
-CHIP = CHIPS[0]
+from iris.targets import Core, Target
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a kernel costs."""
+    """What a kernel costs on a target."""
 
+    target: Target
     bytes: int  # through device memory, each tensor once
     traffic: int  # bytes that programs load and store
     flops: int  # results of arithmetic
@@ -34,15 +31,16 @@ class Cost:
 
     @cached_property
     def microseconds(self) -> float:
-        rate = CHIP.clock * 1e3  # cycles in a microsecond
-        busy = max(1, min(CHIP.cores, self.programs))
-        memory = self.bytes / (CHIP.bandwidth * 1e3)
-        caches = self.traffic / (CHIP.core.l2_bytes * rate * busy)
-        arithmetic = self.operations / (CHIP.core.rates["alu"] * rate * busy)
-        return DISPATCH_MICROSECONDS + max(memory, caches) + arithmetic
+        target, core = self.target, self.target.core
+        rate = target.clock * 1e3  # cycles in a microsecond
+        busy = max(1, min(target.cores, self.programs))
+        memory = self.bytes / (target.bandwidth * 1e3)
+        caches = self.traffic / (core.l2_bytes * rate * busy)
+        arithmetic = self.operations / (core.rates["alu"] * rate * busy)
+        return target.dispatch_microseconds + max(memory, caches) + arithmetic
 
 
-def cut(demands: Demands, room: int) -> Cut:
+def cut(demands: Demands, room: int, target: Target) -> Cut:
     """The cheapest way to cut up what a kernel demands, with tiles of so many bytes."""
     if not demands.outputs:
         return Cut(demands, room)
@@ -55,12 +53,14 @@ def cut(demands: Demands, room: int) -> Cut:
             reasons.append(reason)
     if not found:
         raise reasons[0]
-    return found[0] if len(found) == 1 else min(found, key=lambda c: cost_of(c).microseconds)
+    if len(found) == 1:
+        return found[0]
+    return min(found, key=lambda c: cost_of(c, target).microseconds)
 
 
-def cost_of(cut: Cut) -> Cost:
+def cost_of(cut: Cut, target: Target) -> Cost:
     """What a kernel costs that is cut up so."""
-    demands = cut.demands
+    demands, weights = cut.demands, _weights(target.core)
     operations, flops, traffic = 0.0, 0, 0
     inputs: set[Value] = set()
     for demand, recipe in demands.recipes.items():
@@ -75,28 +75,26 @@ def cost_of(cut: Cut) -> Cost:
             flops += count * (2 if isinstance(recipe, Contraction) else 1)
         elif isinstance(recipe, Pointwise):
             count = cut.times(axes)
-            operations += count * _weight(recipe.op)
+            operations += count * weights.get(type(recipe.op), 1)
             flops += count
     written = sum(_tensor_bytes(output.demand.value) for output in demands.outputs)
     whole = sum(map(_tensor_bytes, inputs)) + written
-    return Cost(whole, traffic + written, flops, operations, cut.programs)
+    return Cost(target, whole, traffic + written, flops, operations, cut.programs)
 
 
-def _weight(op: Op) -> float:
-    """How many multiply-adds take as long."""
-    return _WEIGHTS.get(type(op), 1)
-
-
-_RATES = CHIP.core.rates
-_SLOW = _RATES["alu"] / _RATES["exp2"]
-_WEIGHTS: dict[type[Op], float] = {
-    **dict.fromkeys((math.Exp, math.Exp2, math.Log, math.Log2), _SLOW),
-    **dict.fromkeys((math.Div, math.Rsqrt, math.Sqrt), _RATES["alu"] / _RATES["recip"]),
-    **dict.fromkeys((math.Sin, math.Cos), _RATES["alu"] / _RATES["sin"]),
-    **dict.fromkeys((math.Tanh, math.Sigmoid, math.Pow, math.Erf), 3 * _SLOW),
-    **dict.fromkeys((math.FloorDiv, math.Mod), 8),
-    math.Constant: 0,
-}
+@lru_cache
+def _weights(core: Core) -> dict[type[Op], float]:
+    """How many multiply-adds take as long as an op, where that is not one."""
+    alu = core.rates["alu"]
+    exp, divide, sine = (alu / core.rates[part] for part in ("exp2", "recip", "sin"))
+    return {
+        **dict.fromkeys((math.Exp, math.Exp2, math.Log, math.Log2), exp),
+        **dict.fromkeys((math.Div, math.Rsqrt, math.Sqrt), divide),
+        **dict.fromkeys((math.Sin, math.Cos), sine),
+        **dict.fromkeys((math.Tanh, math.Sigmoid, math.Pow, math.Erf), 3 * exp),
+        **dict.fromkeys((math.FloorDiv, math.Mod), 8),
+        math.Constant: 0,
+    }
 
 
 def _bytes(demand: Demand) -> int:

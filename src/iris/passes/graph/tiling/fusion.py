@@ -18,13 +18,14 @@ from iris.passes.graph.tiling.program import written
 from iris.passes.graph.tiling.regions import Candidate
 from iris.passes.graph.tiling.schedule import ORDERS
 from iris.passes.graph.tiling.storing import (
-    MOST_ARRAYS,
     copied,
     is_work,
+    most_arrays,
     needed,
     parted,
     results_of,
 )
+from iris.targets import Target
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,13 @@ class Boundary:
 class Fusion:
     """The kernels of a function."""
 
-    def __init__(self, function: Func):
+    def __init__(self, function: Func, target: Target):
         self.function = function
+        self.target = target
+        self.most_arrays = most_arrays(target)
         self.known: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
         arguments = function.body.arguments
-        parts = parted(function)
+        parts = parted(function, self.most_arrays)
         self.results = results_of(function)
         kept = {*self.results, *parts, *copied(function)}
         self.position = {op: n for n, op in enumerate(function.body)}
@@ -107,7 +110,7 @@ class Fusion:
             made_of[result] = set().union(*(made_of.get(v, set()) for v in op.operands))
             if result is not value and made_of[result]:
                 last = result
-                if len(made_of[result]) >= MOST_ARRAYS // 2:
+                if len(made_of[result]) >= self.most_arrays // 2:
                     break
         return last
 
@@ -131,12 +134,14 @@ class Fusion:
     def _planned(
         self, outputs: tuple[Value, ...], read: tuple[Value, ...], ops: Iterable[Op]
     ) -> Candidate:
-        if len(read) + len(outputs) > MOST_ARRAYS:
-            raise Unfit(f"a kernel takes {MOST_ARRAYS} arrays, not {len(read) + len(outputs)}")
+        if len(read) + len(outputs) > self.most_arrays:
+            raise Unfit(f"a kernel takes {self.most_arrays} arrays, not {len(read) + len(outputs)}")
         order = sorted(ops, key=self.position.__getitem__)
-        made = cut(Demands.of(outputs, read), ROOM)
+        made = cut(Demands.of(outputs, read), ROOM, self.target)
         sums = [d.value for d, recipe in made.combining.items() if recipe.is_rounded]
-        return Candidate(outputs, read, tuple(order), made, cost_of(made), frozenset(sums))
+        return Candidate(
+            outputs, read, tuple(order), made, cost_of(made, self.target), frozenset(sums)
+        )
 
     def _gather(
         self, outputs: Sequence[Value], inputs: Collection[Value]

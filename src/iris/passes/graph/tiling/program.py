@@ -18,18 +18,20 @@ from iris.passes.graph.tiling.demands import Demands
 from iris.passes.graph.tiling.emit import Emitter
 from iris.passes.graph.tiling.plan import Plan
 from iris.passes.graph.tiling.schedule import Cut
+from iris.targets import Target
 
 
-def cut_up(function: Func, room: int) -> Cut:
+def cut_up(function: Func, room: int, target: Target) -> Cut:
     """How a function is cut up that is one kernel."""
-    return cut(Demands.of(function.body.end.operands, function.body.arguments), room)
+    demands = Demands.of(function.body.end.operands, function.body.arguments)
+    return cut(demands, room, target)
 
 
-def tiled(function: Func, room: int) -> Func:
+def tiled(function: Func, room: int, target: Target) -> Func:
     """The tile program of a function, of tiles of so many bytes."""
     body = function.body
     try:
-        plan = cut_up(function, room).plan()
+        plan = cut_up(function, room, target).plan()
         return written(plan, body.arguments, body.end.operands, function)
     except Unfit as error:
         raise PassError(f"@{function.symbol} is not one kernel: {error}") from None

@@ -7,10 +7,12 @@ from iris.ir.builder import Builder
 from iris.ir.control import Func
 from iris.ir.core import Op, Value
 from iris.ir.math import Constant, Elementwise
-from iris.targets.apple import AppleGPU
+from iris.targets import Target
 
-# Tensors that one kernel can bind, beside what it is told and what it reports, and one to spare.
-MOST_ARRAYS = AppleGPU().buffer_bindings - 3
+
+def most_arrays(target: Target) -> int:
+    """How many tensors one kernel can bind, beside its scalars and reports, and one to spare."""
+    return target.buffer_bindings - 3
 
 
 def results_of(function: Func) -> list[Value]:
@@ -32,15 +34,15 @@ def results_of(function: Func) -> list[Value]:
     return list(found)
 
 
-def parted(function: Func) -> set[Value]:
-    """Parts of what is put together from more tensors than one kernel takes."""
+def parted(function: Func, most: int) -> set[Value]:
+    """Parts of what is put together from more tensors than one kernel takes, at most so many."""
     parts = set()
     for op in list(function.body):
-        while isinstance(op, graph.Concat) and len(op.values) > MOST_ARRAYS // 2:
+        while isinstance(op, graph.Concat) and len(op.values) > most // 2:
             b = Builder(function.body, op, op.location)
-            part = b(graph.Concat(op.axis, op.values[: MOST_ARRAYS // 2]))
+            part = b(graph.Concat(op.axis, op.values[: most // 2]))
             parts.add(part)
-            whole = graph.Concat(op.axis, (part, *op.values[MOST_ARRAYS // 2 :]))
+            whole = graph.Concat(op.axis, (part, *op.values[most // 2 :]))
             op.results[0].replace_by(b(whole, op.results[0].name))
             op.erase()
             op = whole

@@ -17,12 +17,13 @@ from iris.ir.layout.linear import LinearLayout
 from iris.ir.layout.spread import spread
 from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.types import Tile, Type
-from iris.passes.pipeline import Pass
+from iris.passes.pipeline import TargetPass
 from iris.passes.tile.layouts.homes import Homes, is_scattered
+from iris.targets import Target
 
 
 @dataclass(frozen=True)
-class AssignLayouts(Pass):
+class AssignLayouts(TargetPass):
     """Give every tile a layout, which says what thread holds what element.
 
         %cols: tile<64xi32> = tile.arange 0
@@ -54,7 +55,7 @@ class AssignLayouts(Pass):
                         f"assign-layouts: @{function.symbol} has no number of simdgroups; "
                         "run choose-simdgroups before"
                     )
-                assignment = _Assignment(function)
+                assignment = _Assignment(function, self.target)
                 conversions += assignment.run()
         return {"conversions": conversions}
 
@@ -105,12 +106,12 @@ class _Assignment:
     """The rewriting of one function: each op is put in place again with its layouts, and what has
     no home where it is wanted."""
 
-    def __init__(self, function: Func):
+    def __init__(self, function: Func, target: Target):
         self.function = function
         for op in function.walk():
             if isinstance(op, tile.Dot) and op.acc is None:
                 _add_to_zero(op)
-        self.homes = Homes(function)
+        self.homes = Homes(function, target)
         self.written = writes(effects_within(function))
         self.conversions = 0
         # What is there already, in each layout; the last scope is that of the innermost region.
@@ -184,7 +185,8 @@ class _Assignment:
             return False
         if not convert(home, layout).through_memory:
             return False
-        return not is_scattered(layout, home, op, value.type, self.homes.axes)
+        homes = self.homes
+        return not is_scattered(layout, home, op, value.type, homes.axes, homes.target)
 
     def emit(
         self,

@@ -16,7 +16,7 @@ from iris.ir.types import Tile
 from iris.passes.tile.layouts.fragments import arrange, is_of_fragments, matrix_type
 from iris.passes.tile.layouts.shapes import coalesced, scannable
 from iris.passes.tile.layouts.widths import Widths
-from iris.targets.apple import AppleGPU
+from iris.targets import Target
 
 # What a barrier takes, and one element on its way to threadgroup memory and back, as accesses of a
 # line of the device's.
@@ -31,7 +31,8 @@ class Homes:
     """The homes of a function's tiles.  Values are visited in program order, what loops carry
     until nothing changes."""
 
-    def __init__(self, function: Func):
+    def __init__(self, function: Func, target: Target):
+        self.target = target
         self.simdgroups = function.simdgroups
         self.axes = Axes()
         self._widths = Widths(function)
@@ -223,30 +224,32 @@ def where_the_value_is(
         return [None] * len(op.operands)
     best = homes.at_access(op, op.value)
     at = homes.of(op.value)
-    if at is None or is_scattered(at, best, op, type_, homes.axes):
+    if at is None or is_scattered(at, best, op, type_, homes.axes, homes.target):
         at = best
     return [at] * len(op.operands)
 
 
-def is_scattered(layout: LinearLayout, best: LinearLayout, op: Op, type_: Tile, axes: Axes) -> bool:
+def is_scattered(
+    layout: LinearLayout, best: LinearLayout, op: Op, type_: Tile, axes: Axes, target: Target
+) -> bool:
     """Whether an access in a layout is so much worse than in another that it is worth a way
     through threadgroup memory."""
     fastest, size = order(op, axes)[0], type_.element.bytes
-    if prod(type_.shape) * size > AppleGPU().threadgroup_bytes:
+    if prod(type_.shape) * size > target.threadgroup_bytes:
         return False  # there is no such way
     width = vector(op, fastest, axes)
-    found, least = (_lines(at, fastest, size, width) for at in (layout, best))
+    found, least = (_lines(at, fastest, size, width, target) for at in (layout, best))
     return found - least > WAY * layout.size(REGISTER) + BARRIER
 
 
-def _lines(layout: LinearLayout, axis: int, size: int, width: int) -> int:
+def _lines(layout: LinearLayout, axis: int, size: int, width: int, target: Target) -> int:
     """How many lines of memory the accesses of a simdgroup touch, summed, if rows along an axis
     are each in lines of their own; an element has so many bytes, an access so many elements."""
     step = prod(layout.shape[axis + 1 :])  # between the row-major numbers of neighbours
     registers, together = layout.columns_of(REGISTER), 0
     while 1 << together < width and step << together in registers:
         together += 1
-    line = min(AppleGPU().line_bytes // size, layout.shape[axis])
+    line = min(target.line_bytes // size, layout.shape[axis])
     lanes = Span(c & ~((line - 1) * step) for c in layout.columns_of(LANE))
     return 1 << len(registers) - together + lanes.rank
 

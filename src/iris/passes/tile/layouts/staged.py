@@ -20,7 +20,7 @@ from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import Staged, Tile
 from iris.passes.tile.layouts.fragments import SIZE, matrix_type
-from iris.targets.apple import AppleGPU
+from iris.targets import Target
 
 PADDING_BYTES = 16
 
@@ -44,29 +44,30 @@ def fastest_axis(value: Value, axes: Axes) -> int:
     return len(shape) - 1
 
 
-def padded(value: Value, fastest: int, together: int) -> Staged:
+def padded(value: Value, fastest: int, together: int, target: Target) -> Staged:
     """A type whose rows, or columns, have some padding after each, unless that does not help."""
     type_ = matrix_type(value)
     size = type_.element.bytes
-    layout = _best(type_.shape, fastest, together, size, PADDING_BYTES // size)
+    layout = _best(type_.shape, fastest, together, size, PADDING_BYTES // size, target)
     return Staged(type_.shape, type_.element, layout)
 
 
-def swizzled(value: Value, fastest: int, together: int) -> Staged:
+def swizzled(value: Value, fastest: int, together: int, target: Target) -> Staged:
     """A type whose rows, or columns, are one after the other."""
     type_ = matrix_type(value)
-    layout = _best(type_.shape, fastest, together, type_.element.bytes, 0)
+    layout = _best(type_.shape, fastest, together, type_.element.bytes, 0, target)
     return Staged(type_.shape, type_.element, layout)
 
 
 @lru_cache(maxsize=256)
 def _best(
-    shape: tuple[int, ...], fastest: int, together: int, size: int, padding: int
+    shape: tuple[int, ...], fastest: int, together: int, size: int, padding: int, target: Target
 ) -> Layout | Swizzled:
     """The layout with which fragments, of which so many lie together, are read in the fewest
     cycles: with a padding, or else with a swizzle.
 
-    >>> str(_best((32, 64), 1, 1, 4, 0)), str(_best((32, 64), 1, 1, 4, 4))
+    >>> from iris.targets.apple import M1
+    >>> str(_best((32, 64), 1, 1, 4, 0, M1)), str(_best((32, 64), 1, 1, 4, 4, M1))
     ('swizzle<2,3,3> (32,64):(64,1)', '(32,64):(68,1)')
     """
     length = shape[fastest]
@@ -84,7 +85,6 @@ def _best(
                 yield Swizzled(Swizzle(bits, base, shift), rows(0))
 
     width = (2 * together if fastest else 1) * size
-    target = AppleGPU()
     least = max(1, SIMDGROUP_WIDTH * width // (target.banks * target.bank_bytes))
     found: dict[Layout | Swizzled, int] = {}
     for layout in layouts():

@@ -16,7 +16,6 @@ from iris.passes.metal.numbers import Number
 from iris.passes.tile.check_target import check
 from iris.passes.tile.lowering.context import Lowering, lower, tile_layout
 from iris.passes.tile.lowering.move import through_memory
-from iris.targets.apple import AppleGPU
 
 # How the kinds that the hardware has not, of floats, make the new element.
 _COMBINE: dict[AtomicKind, type[math.Binary]] = {
@@ -41,7 +40,7 @@ def volatile_load(at: Lowering, op: tile.Load) -> Sequence[Value]:
 
 @lower(tile.Atomic)
 def atomic(at: Lowering, op: tile.Atomic) -> Sequence[Value]:
-    check(op, AppleGPU())
+    check(op, at.target)
     base = at[op.base]
 
     def update(offset: Value, value: Value) -> Value:
@@ -55,7 +54,7 @@ def atomic(at: Lowering, op: tile.Atomic) -> Sequence[Value]:
 
 @lower(tile.AtomicCas)
 def atomic_cas(at: Lowering, op: tile.AtomicCas) -> Sequence[Value]:
-    check(op, AppleGPU())
+    check(op, at.target)
     base = at[op.base]
 
     def update(offset: Value, expected: Value, value: Value) -> Value:

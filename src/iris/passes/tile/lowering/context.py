@@ -17,6 +17,7 @@ from iris.ir.metal import SIMDGROUP_WIDTH, Foreach, Slice, Splat, Take, count_of
 from iris.ir.types import DType, Tile, Type, i32
 from iris.ir.waiting import shares_memory
 from iris.passes.metal.numbers import Number, Numbers
+from iris.targets import Target
 
 lower = Facet("lowering")
 
@@ -31,11 +32,13 @@ class Lowering(Numbers):
     def __init__(
         self,
         source: Func,
-        target: Func,
+        lowered: Func,
+        target: Target,
         check: Callable[[Lowering, Value, Value], None] | None = None,
     ):
         """`check` is called with every value and what has become of it."""
         self.source = source
+        self.target = target
         self.check = check
         self.simdgroups = source.simdgroups
         self.shares_memory = shares_memory(source)
@@ -43,14 +46,14 @@ class Lowering(Numbers):
         self.spares: dict[Value, Value] = {}  # of carried staged tiles, the other memory of each
         self.axes = Axes()
         self.sums = Sums()
-        super().__init__(Builder(target.body))
+        super().__init__(Builder(lowered.body))
         for old in source.body.arguments:
-            self.values[old] = target.body.add_argument(old.type, old.name)
+            self.values[old] = lowered.body.add_argument(old.type, old.name)
         self.lane = self.b(metal.Lane(), "lane")
         self.simdgroup = self.b(metal.Simdgroup(), "simdgroup")
         # Before this go, computed once, the places of a thread.
         self._mark = self.b.insert(metal.Lane())
-        self._entry = Builder(target.body, self._mark)
+        self._entry = Builder(lowered.body, self._mark)
         self._forms: dict[object, Number] = {}
 
     def run(self) -> None:

@@ -11,13 +11,13 @@ from iris.ir.effects import asks_others
 from iris.ir.tile import TileOp
 from iris.ir.waiting import gives_up, shares_memory, waiting_loops
 from iris.passes.metal.uniform_conditions import make_uniform
-from iris.passes.pipeline import Pass
+from iris.passes.pipeline import TargetPass
 from iris.passes.tile.lowering.context import Lowering
 from iris.passes.tile.lowering.replicas import check
 
 
 @dataclass(frozen=True)
-class LowerToMetal(Pass):
+class LowerToMetal(TargetPass):
     """Make of a program that works on whole tiles, all with layouts, what one thread does.
 
         %cols: tile<128xi32, linear<128, register=[1, 2], lane=[4, 8, 16, 32, 64], simdgroup=[]>> =
@@ -39,16 +39,13 @@ class LowerToMetal(Pass):
     With `check-replicas`, lanes that have the same element of a tile assert that it has the same
     bits.
 
-    A loop that waits for other programs is refused unless the target promises `forward-progress`:
-    that they go on meanwhile; and so is what programs give each other by atomic ops, unless the
-    target has `fences`.
+    A loop that waits for other programs is refused unless the target promises that they go on
+    meanwhile.  So is what programs give each other by atomic ops, unless the target has fences.
     """
 
     name = "lower-to-metal"
     level = TileOp.level
     check_replicas: bool = False
-    forward_progress: bool = False
-    fences: bool = True
 
     def run(self, module: Module) -> None:
         for function in list(module):
@@ -70,7 +67,8 @@ class LowerToMetal(Pass):
                 location=function.location,
             )
             function.insert_before(lowered)
-            Lowering(function, lowered, check if self.check_replicas else None).run()
+            checked = check if self.check_replicas else None
+            Lowering(function, lowered, self.target, checked).run()
             function.erase()
             # What threads do together must not be under conditions that look as if they differed.
             make_uniform(lowered)
@@ -78,14 +76,14 @@ class LowerToMetal(Pass):
     def _check_waiting(self, function: Func) -> None:
         """Refuse what needs a promise of the target that it does not make."""
         loops = [loop for loop in waiting_loops(function) if not gives_up(loop)]
-        if loops and not self.forward_progress:
+        if loops and not self.target.forward_progress:
             raise LanguageError(
-                "this loop waits for other programs, and Apple GPUs do not promise that these go "
-                "on meanwhile; let the program that is done last do the rest (iris.atomic_add "
-                "counts those that are done), or launch another kernel",
+                f"this loop waits for other programs, and {self.target.maker} GPUs do not promise "
+                "that these go on meanwhile; let the program that is done last do the rest "
+                "(iris.atomic_add counts those that are done), or launch another kernel",
                 _line_of(loops[0]),
             )
-        if shares_memory(function) and not self.fences:
+        if shares_memory(function) and not self.target.fences:
             asking = next(filter(asks_others, function.walk()))
             raise LanguageError(
                 "this tells a program what others have stored, for which Metal has fences from "

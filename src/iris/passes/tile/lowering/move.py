@@ -25,7 +25,6 @@ from iris.ir.types import (
 )
 from iris.passes.metal.numbers import Number
 from iris.passes.tile.lowering.context import Lowering, lower, tile_layout
-from iris.targets.apple import AppleGPU
 
 
 @lower(tile.ConvertLayout)
@@ -142,7 +141,7 @@ def exchange(at: Lowering, x: Value, shuffle: Callable[[Value], Value]) -> Value
 def through_memory(at: Lowering, x: Value, source: LinearLayout, target: LinearLayout) -> Value:
     """Write the elements to threadgroup memory in one layout, and read them in another."""
     dtype = element_type(x.type).element
-    place = scratch(source, target, dtype.bytes, AppleGPU())
+    place = scratch(source, target, dtype.bytes, at.target)
     memory = write_out(at, x, source, place)
     return read_in(at, memory, target, place)
 

@@ -1,0 +1,40 @@
+"""NVIDIA's GPUs.  No device runs on them yet: they show which facts are Apple's alone.
+
+[CUDA C++ Programming Guide, compute capability 9.0; H200: data sheet]
+"""
+
+from __future__ import annotations
+
+from iris.targets.target import Core, Target
+
+_RATES = {"alu": 128, "int_mul": 64, "wide": 32, "exp2": 16, "recip": 16, "rsqrt": 16, "sin": 16}
+_OCCUPANCY = tuple(
+    (2 * registers, 65536 // registers // 32 * 32) for registers in range(32, 256, 8)
+)
+
+H200 = Target(
+    "nvidia-h200",
+    cores=132,
+    clock=1.98,
+    bandwidth=4800,
+    core=Core(
+        rates=_RATES,
+        mma_cycles=2,
+        shuffle_bytes=128,
+        l1_bytes=128,
+        saturating_simdgroups=16,
+        occupancy=(*_OCCUPANCY, (510, 256)),
+    ),
+    maker="NVIDIA",
+    max_threads=1024,
+    threadgroup_bytes=227 * 1024,
+    core_threadgroup_bytes=228 * 1024,
+    thread_registers=255,
+    banks=32,
+    bank_bytes=4,
+    line_bytes=128,
+    constant_bytes=4096,
+    buffer_bindings=511,
+    atomic_bits=(32, 64),
+    forward_progress=True,
+)
