@@ -238,10 +238,8 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
         if is_written:
             following = draft.put(math.Add(k, draft.constant(depth, i32)))
             # What is stored elsewhere, too, is not loaded an iteration ahead.
-            stored = (
-                x if choices.flag(3) else draft.constant(choices.of((3, -2)), element_type(x.type))
-            )
-            a.store(row, following, stored, choices)
+            other = draft.constant(choices.of((3, 1)), element_type(x.type))
+            a.store(row, following, x if choices.flag(3) else other, choices)
         for _ in range(choices.of((0, 0, 0, 1, 2))):
             draft.step()
         if turned is not None:  # for which the tile may need to be laid out otherwise
