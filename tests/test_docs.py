@@ -131,6 +131,12 @@ def test_the_list_of_ops_is_current() -> None:
     assert script.FILE.read_text() == script.reference(), "run python docs/make_ops.py"
 
 
+def test_the_pictures_are_current() -> None:
+    script = load(ROOT / "docs/make_pictures.py")
+    kept = {path.name: path.read_text() for path in script.FOLDER.iterdir()}
+    assert kept == script.pictures(), "run python docs/make_pictures.py"
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.name)
 def test_the_examples_run(example: Path) -> None:
     done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True)
