@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,43 @@ def test_the_readme_shows_the_kernels_of_its_function() -> None:
     compilation = function["classify"].lower(*[np.zeros(shape, np.float32) for shape in shapes])
     assert f"```\n{str(compilation).rstrip()}\n```" in page
     assert f"```\n{compilation.kernels}\n{compilation.why[0]}\n```" in page
+
+
+REFERENCE = re.compile(r"\[`([\w/]+\.py)`\]\(\.\./src/iris/\1\)((?:, `\w+`)*)")
+
+
+@pytest.mark.parametrize("page", ["architecture"])
+def test_the_code_that_a_page_names_exists(page: str) -> None:
+    references = REFERENCE.findall((ROOT / f"docs/{page}.md").read_text())
+    assert references
+    for file, names in references:
+        tree = ast.parse((ROOT / "src/iris" / file).read_text())
+        missing = set(re.findall(r"\w+", names)) - set(defined(tree))
+        assert not missing, f"{file} has no {missing}"
+
+
+def defined(tree: ast.Module) -> Iterator[str]:
+    """The names that a module defines."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            for name in ast.walk(node):
+                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
+                    yield name.id
+
+
+def test_the_architecture_tells_of_every_room() -> None:
+    rooms = load(ROOT / "tests/test_imports.py").MAY_IMPORT
+    page = (ROOT / "docs/architecture.md").read_text()
+    assert [room for room in rooms if f"\n| `{room}` |" not in page] == []
+
+
+def test_the_index_lists_every_page() -> None:
+    index = (ROOT / "docs/index.md").read_text()
+    assert [
+        page.name for page in PAGES if f"{page.name})" not in index and page.stem != "index"
+    ] == []
 
 
 def test_the_list_of_ops_is_current() -> None:
