@@ -130,7 +130,7 @@ def test_the_readme_shows_the_kernels_of_its_function() -> None:
 REFERENCE = re.compile(r"\[`([\w/]+\.py)`\]\(\.\./src/iris/\1\)((?:, `\w+`)*)")
 
 
-@pytest.mark.parametrize("page", ["architecture"])
+@pytest.mark.parametrize("page", ["architecture", "glossary"])
 def test_the_code_that_a_page_names_exists(page: str) -> None:
     references = REFERENCE.findall((ROOT / f"docs/{page}.md").read_text())
     assert references
