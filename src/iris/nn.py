@@ -1,7 +1,6 @@
-"""The functions of neural networks, over arrays: in a function that is being traced, and on NumPy's
-own arrays, too.
+"""Neural-network functions, on traced arrays and on NumPy arrays.
 
-Those with exponentials and sums in them compute f16 and bf16 in f32, and round once.
+Functions with exponentials or sums compute f16 and bf16 in f32, and round the result once.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ __all__ = [
 
 
 def _wide(x: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Floats of 16 bits as f32, and what brings a result back to them."""
+    """Convert 16-bit floats to f32; return a function that converts a result back."""
     (value,) = _arrays(x)
     dtype = _dtype(value)
     if dtype not in (f16, bf16, *_SHORT):
@@ -51,19 +50,19 @@ _SHORT = ("float16", "bfloat16")  # NumPy's dtypes are equal to their names
 
 
 def _arrays(*given: Any) -> list[Any]:
-    """Arrays that can be asked for their shape: all traced ones, if one of them is."""
+    """Convert arguments to arrays: to traced arrays, if one of them is traced."""
     if any(isinstance(x, TracedArray) for x in given):
         return [as_traced_constant(x) for x in given]
     return [np.asarray(x) for x in given]
 
 
 def _dtype(x: Any) -> Any:
-    """The dtype, as `astype` takes it; of bf16 NumPy may not know."""
+    """The dtype, as `astype` takes it. NumPy may not know bf16."""
     return x.element if isinstance(x, TracedArray) else x.dtype
 
 
 def _math(kind: type[math.FloatUnary], x: Any) -> Any:
-    """One shared op, which NumPy has not: on its arrays, what the op means."""
+    """Apply an op that NumPy does not have; on NumPy arrays, compute it in f64."""
     if isinstance(x, TracedArray):
         return unary(kind, x)
     value = np.asarray(x)
@@ -75,7 +74,7 @@ def _math(kind: type[math.FloatUnary], x: Any) -> Any:
 
 
 def relu(x: Any) -> Any:
-    """x where it is more than 0, and 0 elsewhere."""
+    """`maximum(x, 0)`."""
     return np.maximum(x, 0)
 
 
@@ -96,7 +95,7 @@ def erf(x: Any) -> Any:
 
 
 def gelu(x: Any, approximate: str | None = None) -> Any:
-    """x times the share of a normal distribution below it; `approximate="tanh"` is near to that."""
+    """x times the normal cumulative distribution at x; `approximate="tanh"` approximates it."""
     value, back = _wide(x)
     if approximate is None:
         share = 1.0 + erf(value * 2**-0.5)
@@ -112,14 +111,14 @@ def gelu(x: Any, approximate: str | None = None) -> Any:
 
 
 def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Any:
-    """Exponentials over their sum, along an axis."""
+    """`exp(x) / sum(exp(x))` along an axis."""
     value, back = _wide(x)
     grown = np.exp(value - np.max(value, axis=axis, keepdims=True))
     return back(grown / np.sum(grown, axis=axis, keepdims=True))
 
 
 def log_softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Any:
-    """The logarithm of `softmax`, which is finite where that is 0."""
+    """`log(softmax(x))` along an axis. It is finite where softmax underflows to 0."""
     value, back = _wide(x)
     return back(_log_softmax(value, axis))
 
@@ -130,8 +129,10 @@ def _log_softmax(value: Any, axis: int | tuple[int, ...]) -> Any:
 
 
 def cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
-    """What is lost, on average, by telling labels by logits; labels are classes, or shares of
-    them all, which have the shape of the logits."""
+    """The mean of `-log_softmax(logits)` at the labels.
+
+    Labels are class indices, or probabilities of the shape of the logits.
+    """
     value, back = _wide(logits)
     (told,) = _arrays(labels)
     logs = _log_softmax(value, axis)
@@ -147,7 +148,7 @@ def cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
 
 
 def one_hot(labels: Any, classes: int, dtype: Any = np.float32) -> Any:
-    """1 at the place of each label along a new last axis, and 0 elsewhere."""
+    """1 at the index of each label along a new last axis, and 0 elsewhere."""
     found = np.equal(np.expand_dims(labels, -1), np.arange(classes))
     element = as_dtype(dtype)
     return found.astype(element if isinstance(found, TracedArray) else numpy_dtype(element))
@@ -164,7 +165,7 @@ def layer_norm(
     axis: int | tuple[int, ...] = -1,
     eps: float = 1e-5,
 ) -> Any:
-    """Less the mean, over the deviation; then times a weight, plus a bias."""
+    """`(x - mean) / sqrt(variance + eps) * weight + bias`, along an axis."""
     value, back = _wide(x)
     centred = value - np.mean(value, axis=axis, keepdims=True)
     return back(_scaled(centred, weight, bias, axis, eps))
@@ -173,7 +174,7 @@ def layer_norm(
 def rms_norm(
     x: Any, weight: Any = None, *, axis: int | tuple[int, ...] = -1, eps: float = 1e-5
 ) -> Any:
-    """Over the root of the mean of the squares; then times a weight."""
+    """`x / sqrt(mean(x * x) + eps) * weight`, along an axis."""
     value, back = _wide(x)
     return back(_scaled(value, weight, None, axis, eps))
 
@@ -192,13 +193,15 @@ def _scaled(value: Any, weight: Any, bias: Any, axis: int | tuple[int, ...], eps
 def attention(
     q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, scale: float | None = None
 ) -> Any:
-    """What each query finds: the values, by shares that are the softmax of how it goes with the
-    keys.
+    """Scaled dot-product attention: `softmax(q @ k.T * scale) @ v`.
 
-    The last axes are the places and their features; those before are batches, the last of them
-    the heads, of which there may be several queries' for each key's. `mask` says which keys a
-    query sees, or is added to the scores; `causal` lets the last query see all keys, and each one
-    before it one less.  A query that sees none finds nan.
+    The last two axes are positions and features. The axis before them is the heads: several heads
+    of queries may share one of keys and values. Other axes are batches. `scale` is 1 over the root
+    of the number of features by default.
+
+    A mask of bools is true where a query sees a key; other masks are added to the scores. With
+    `causal`, the last query sees all keys, and each query before it one key less. A query that
+    sees no key gives nan.
     """
     q, k, v = _arrays(q, k, v)
     for x in (q, k, v):
@@ -224,14 +227,14 @@ def attention(
 
 
 def _product(a: Any, b: Any) -> Any:
-    """The product of matrices, of 16-bit floats in f32."""
+    """The matrix product; that of 16-bit floats is in f32."""
     if isinstance(a, TracedArray):
         return wide_product(a, b)
     return np.matmul(_wide(a)[0], _wide(b)[0])
 
 
 def _for_heads(x: Any, q: Any) -> Any:
-    """Keys or values, each as often as there are queries' heads for it."""
+    """Repeat each head of keys or values for the heads of queries that share it."""
     if x.ndim < 3 or q.ndim < 3 or x.shape[-3] in (1, q.shape[-3]) or q.shape[-3] % x.shape[-3]:
         return x
     return np.repeat(x, q.shape[-3] // x.shape[-3], axis=-3)
@@ -250,11 +253,12 @@ def conv2d(
     dilation: int | tuple[int, int] = 1,
     groups: int = 1,
 ) -> Any:
-    """Images of the axes batch, channel, row and column under filters of the axes channel made,
-    channel of the group, row and column.
+    """Convolve images (batch, channel, row, column) with filters.
 
-    `padding` is how many zeros stand round an image: one number, one for rows and one for columns,
-    a pair for each, "valid" for none, or "same" for as many as keep the size at stride 1.
+    The axes of the filters are output channel, input channel of the group, row and column.
+
+    `padding` is the number of zeros around an image: one number, one for rows and one for columns,
+    a (before, after) pair for each, "valid" for none, or "same" to keep the size at stride 1.
     """
     images, filters = _arrays(x, w)
     window = Window.of(images.shape, filters.shape, stride, padding, dilation, groups)

@@ -232,7 +232,7 @@ def test_mistakes() -> None:
         scaled(X.astype(np.float64))
     with pytest.raises(ArgumentError, match="scaled"):
         scaled(X, 1, 2)
-    with pytest.raises(ArgumentError, match="is of the device"):
+    with pytest.raises(ArgumentError, match="is on the device"):
         iris.jit(lambda x, y: x + y)(iris.asarray(X), iris.asarray(X, device="interp:metal"))
 
 
@@ -273,7 +273,7 @@ def test_the_option_of_a_call() -> None:
     with pytest.raises(ArgumentError, match="give the parameter another name") as caught:
         iris.jit(lambda x, device: x)
     assert caught.value.spot is not None
-    with pytest.raises(ArgumentError, match="goes to the call of the function that this is in"):
+    with pytest.raises(ArgumentError, match="to the outer compiled function"):
         iris.jit(lambda x: scaled(x, device="interp"))(X)
 
 
@@ -294,7 +294,7 @@ class Layer:
 
 
 def test_no_method_is_compiled() -> None:
-    with pytest.raises(ArgumentError, match="scaled is compiled, and no method of Layer"):
+    with pytest.raises(ArgumentError, match="scaled is compiled and cannot be a method of Layer"):
         Layer().scaled(X)
     np.testing.assert_array_equal(Layer().doubled(X), X * 2)
     np.testing.assert_array_equal(Layer.by_itself(X), X * 2)

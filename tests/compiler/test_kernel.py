@@ -170,9 +170,9 @@ def test_blocks_of_strided_matrices_end_where_these_do(device: str) -> None:
 def test_blocks_have_their_columns_one_element_apart() -> None:
     x = np.zeros((8, 8), np.float32)
     for array in (x.T[:, :4], x[:, ::2], np.broadcast_to(x[:, :1], (8, 4)), x[0, ::2]):
-        with pytest.raises(PointerError, match="columns are one element apart, and those of X are"):
+        with pytest.raises(PointerError, match="columns are one element apart, but X has"):
             copy_blocks[1, 1](iris.strided(array), x, 8, 8)
-        with pytest.raises(PointerError, match=r"those of Out are not; use iris\.store"):
+        with pytest.raises(PointerError, match=r"Out has another column stride; use iris\.store"):
             copy_blocks[1, 1](x, iris.strided(array), 8, 8)
 
 

@@ -194,7 +194,7 @@ def test_a_helper_that_calls_itself_without_end_is_an_error() -> None:
     def again(y: Any, x: Any) -> Any:
         return again(y, x)
 
-    with pytest.raises(LanguageError, match="calls itself without end"):
+    with pytest.raises(LanguageError, match="recurses without end"):
         sums[1](np.zeros(8, np.float32), np.zeros(1, np.float32), N, add=again)
 
 

@@ -118,9 +118,9 @@ def test_a_pass_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--property", "agrees"], "nothing is of property agrees; there is agree, "),
+        (["--property", "agrees"], "there is no property agrees; there are agree, "),
         (["--passes", "no-such"], "no-such"),
-        (["--level", "graph", "--passes", "insert-barriers"], "there is metal"),
+        (["--level", "graph", "--passes", "insert-barriers"], "there are metal"),
         (["--passes", "cse", "--device", "softmetal"], "not for one run"),
     ],
 )

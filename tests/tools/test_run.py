@@ -263,7 +263,7 @@ def test_errors_point_at_the_line(old: str, new: str, message: str, spot: str) -
         (["--passes", "nope"], "no pass is called 'nope'"),
         (["--interleave", "-1"], "--interleave is 0 or greater, not -1"),
         (["--interleave", "1"], "--interleave is for Metal IR"),
-        (["--counters"], "--counters is for Metal IR; --device interp:metal makes that of it"),
+        (["--counters"], "--counters is for Metal IR; add --device interp:metal to lower to it"),
     ],
 )
 def test_bad_options(

@@ -111,7 +111,7 @@ def array_dtype(name: str, array: Array) -> DType:
     if array.dtype.name == "float64":
         raise error_here(
             DTypeError,
-            f"{name} is float64, which Apple GPUs have not; pass {name}.astype(np.float32)",
+            f"{name} is float64, which Apple GPUs do not have; pass {name}.astype(np.float32)",
         )
     dtype = dtype_of(array.dtype)
     if dtype is None:

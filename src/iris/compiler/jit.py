@@ -93,7 +93,8 @@ class Jit(Decorated):
         if is_tracing():  # within another: as if it stood there
             if DEVICE in named:
                 raise error_here(
-                    ArgumentError, f"{DEVICE}= goes to the call of the function that this is in"
+                    ArgumentError,
+                    f"pass {DEVICE}= to the outer compiled function that makes this call",
                 )
             return self.function.function(*arguments, **named)
         device = named.pop(DEVICE, None)
@@ -163,7 +164,7 @@ def _device(device: str | Device | None, buffers: Sequence[Buffer]) -> Device:
         if buffer.device is not on:
             raise error_here(
                 ArgumentError,
-                f"a Buffer is of the device {buffer.device.name!r}, and the function runs on "
+                f"a Buffer is on the device {buffer.device.name!r}, but the function runs on "
                 f"{on.name!r}",
             )
     return on

@@ -234,7 +234,7 @@ def _device(device: str | Device | None, given: Call) -> Device:
         if buffer.device is not on:
             raise error_here(
                 ArgumentError,
-                f"{name} is a Buffer of the device {buffer.device.name!r}, and the launch is on "
+                f"{name} is a Buffer on the device {buffer.device.name!r}, but the launch is on "
                 f"{on.name!r}",
             )
     return on

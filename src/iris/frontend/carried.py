@@ -127,8 +127,8 @@ def check_places(
     changed = changed_to(before, now, watched)
     raise error_here(
         CarriedError,
-        f"{changed} in {where}, and Python objects cannot change their structure there; make them "
-        "as large as they get before, and change what they hold",
+        f"{changed} in {where}, and Python objects cannot change their structure there; give "
+        "them their final size before, and change their contents",
     )
 
 
@@ -414,7 +414,7 @@ class Ends:
             raise error_here(
                 CarriedError,
                 f"{path} becomes another {_kind(x)} in a traced loop or branch, but the same "
-                f"{_kind(x)} is held elsewhere, too; change what is in it instead, or use a tuple",
+                f"{_kind(x)} is held elsewhere, too; change its contents instead, or use a tuple",
             )
 
 
@@ -428,8 +428,8 @@ def meet(path: str, tree: Tree, start: object, new: object, ends: Ends) -> Tree:
         if not _alike(tree.like, tree.held, new, _parts_of(new)):
             raise error_here(
                 CarriedError,
-                f"{path} is {_shown(tree.like)} at first, and becomes {_shown(new)}; a loop keeps "
-                "the structure of what it carries",
+                f"{path} is {_shown(tree.like)} at first, and becomes {_shown(new)}; the "
+                "structure of a value cannot change in a traced loop",
             )
         ends.check_new(path, new)
         held, old = _parts_of(new), ends.started(start) or {}

@@ -20,9 +20,9 @@ class Decorated:
         name = getattr(self, "__name__", "it")
         raise error_here(
             ArgumentError,
-            f"{name} is compiled, and no method of {type(instance).__name__}: move it out of the "
-            "class, to be given the arrays that it takes from self, and call it from a method; one "
-            "that needs no self stays under @staticmethod",
+            f"{name} is compiled and cannot be a method of {type(instance).__name__}; move it out "
+            "of the class and pass the arrays as arguments, or use @staticmethod if it needs no "
+            "self",
         )
 
     def __reduce__(self) -> str:

@@ -99,8 +99,7 @@ class TileFunction:
             if result is not None:
                 raise self.error(
                     LanguageError,
-                    f"a kernel returns nothing, but this gave {describe(result)}; store what is "
-                    "wanted",
+                    f"a kernel returns nothing, but this gave {describe(result)}; store the result",
                 )
             tracer.builder.insert(Return([], location=self.location))
         drop_updates(func)
@@ -111,7 +110,7 @@ class TileFunction:
         """Call the function from one that is being traced."""
         active = current().active
         if self in active:
-            raise error_here(LanguageError, f"{self.name} calls itself; kernels do not recur")
+            raise error_here(LanguageError, f"{self.name} calls itself; kernels cannot recurse")
         active.append(self)
         try:
             return self.body(*arguments, **named)
@@ -138,7 +137,8 @@ class TileFunction:
             raise refused from error
         except RecursionError as error:
             raise self.error(
-                LanguageError, "a function it calls calls itself without end, or calls are too deep"
+                LanguageError,
+                "a function that it calls recurses without end, or calls nest too deeply",
             ) from error
 
 

@@ -429,7 +429,7 @@ def static_assert(condition: object, message: str = "") -> None:
     """Check something that is known while tracing."""
     if isinstance(condition, Traced):
         raise error_here(
-            LanguageError, "static_assert needs what is known while tracing; use device_assert"
+            LanguageError, "static_assert needs a condition known while tracing; use device_assert"
         )
     if not condition:
         raise error_here(ArgumentError, f"static_assert failed: {message}".rstrip(": "))

@@ -145,8 +145,8 @@ def _block(
     if not pointer.spec.rows_are_dense:
         raise error_here(
             PointerError,
-            f"{use} takes matrices whose columns are one element apart, and those of "
-            f"{pointer.name} are not; use iris.{use.removeprefix('tile_')} with offsets",
+            f"{use} takes matrices whose columns are one element apart, but {pointer.name} has "
+            f"another column stride; use iris.{use.removeprefix('tile_')} with offsets",
         )
     limit: Traced | None = None
     given = rows is not None, cols is not None
@@ -186,7 +186,7 @@ def _block(
 def _scalar(x: object, use: str) -> Traced:
     index = as_offset(x)
     if index.shape:
-        raise error_here(ShapeError, f"{use} takes scalars for its place and size, not {index}")
+        raise error_here(ShapeError, f"{use} takes scalars for its position and size, not {index}")
     return index
 
 

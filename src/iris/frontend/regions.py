@@ -254,7 +254,9 @@ class _Loop:
         """Count the rounds: in each, what is carried may widen, one after another."""
         self.rounds += 1
         if self.rounds > MOST_ROUNDS + len(self.slots):
-            raise error_here(CarriedError, "what this loop carries does not settle to one type")
+            raise error_here(
+                CarriedError, "the values that this loop carries do not settle to one type"
+            )
         return True
 
     def discard(self) -> None:

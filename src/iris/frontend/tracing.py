@@ -69,9 +69,9 @@ class Tracer:
         if len(self.watching) == _MOST_REGIONS:
             raise error_here(
                 ControlFlowError,
-                f"over {_MOST_REGIONS} loops and branches of traced conditions are within each "
-                "other, as each elif, and, or is within those before it; join conditions with & "
-                "and |, or choose with iris.where",
+                f"more than {_MOST_REGIONS} traced loops and branches are nested, where each elif, "
+                "and, or nests in the ones before it; join conditions with & and |, or choose with "
+                "iris.where",
             )
         self.watching.append(watching)
 
@@ -215,7 +215,7 @@ def refusal(error: Exception, kinds: tuple[type, ...], instead: str) -> UserErro
     if not re.search(rf"\b({names})\b", str(error)):
         return None
     return error_from(
-        LanguageError, error, f"Python cannot do this with what is traced: {error}; {instead}"
+        LanguageError, error, f"Python cannot do this with a traced value: {error}; {instead}"
     )
 
 

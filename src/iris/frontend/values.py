@@ -405,7 +405,7 @@ def spread(x: Traced, shape: tuple[int, ...]) -> Traced:
         return x
     if x.shape:
         if broadcast_shapes(x.shape, shape) != shape:
-            raise error_here(ShapeError, f"{x} does not spread over the shape {shape}")
+            raise error_here(ShapeError, f"{x} cannot be broadcast to the shape {shape}")
         while len(x.shape) < len(shape):
             with rules_as(ShapeError):
                 x = emit(tile.ExpandDims(0, x.value))

@@ -65,9 +65,9 @@ class Func(Op):
       return
     }
 
-    `simdgroups` is how many run a kernel together, once that is decided; `fast_math` allows what
-    is near in place of what is right; `grid` is how many programs there are of it along each axis,
-    where that follows from what it computes.
+    `simdgroups` is the number that run a program, once it is decided. `fast_math` allows
+    approximate functions and any order of sums. `grid` is the number of programs along each axis,
+    where the function fixes it.
     """
 
     name = "func"

@@ -30,7 +30,7 @@ class GraphOp(Op):
 
 
 class Iota(GraphOp):
-    """The place along an axis, from 0 on, in every element.
+    """The index along an axis, from 0 on, in every element.
 
     %column: tensor<3x5xi32> = graph.iota 1
     """
@@ -45,7 +45,7 @@ class Iota(GraphOp):
 
 
 class Broadcast(GraphOp):
-    """A tensor with its sizes of 1 spread to others.
+    """A tensor with its sizes of 1 broadcast to others.
 
     %rows: tensor<64x32xf32> = graph.broadcast %column
     """
@@ -61,7 +61,7 @@ class Broadcast(GraphOp):
             or len(x.shape) != len(to.shape)
             or any(s not in (1, t) for s, t in zip(x.shape, to.shape, strict=True))
         ):
-            raise self.invalid(f"{x} does not spread over {to}", at="result")
+            raise self.invalid(f"{x} cannot be broadcast to {to}", at="result")
 
 
 class Reshape(GraphOp):
@@ -100,7 +100,7 @@ class Transpose(GraphOp):
 
 
 class Slice(GraphOp):
-    """Along each axis every so many elements from a start on; a negative step goes backwards.
+    """The elements from a start on, by a step along each axis; a negative step goes backwards.
 
     %odd: tensor<3x2xf32> = graph.slice [0, 3] [1, -2] %x
     """
@@ -305,11 +305,11 @@ class Conv2d(GraphOp):
 
 
 class Gather(GraphOp):
-    """Elements of a tensor at computed places.
+    """Elements of a tensor at computed indices.
 
     %y: tensor<7x5xf32> = graph.gather [0] %x, %rows
 
-    For each of some axes there is a tensor of places, all of one shape: the result has that shape,
+    For each of some axes there is a tensor of indices, all of one shape: the result has that shape,
     then the axes that are not looked up.  A place outside of the axis is a program error.
     """
 
@@ -335,12 +335,12 @@ class ScatterKind(Enum):
 
 
 class Scatter(GraphOp):
-    """A tensor in which elements at computed places are replaced, or added to.
+    """A tensor with the elements at computed indices replaced, or added to.
 
     %y: tensor<3x5xf32> = graph.scatter add [0] %x, %updates, %rows
 
-    The places are as those of `graph.gather`, and the updates have the shape of its result. To
-    replace one element twice is a race.
+    The indices are given as for `graph.gather`, and the updates have the shape of its result.
+    To replace one element twice is a race.
     """
 
     name = "graph.scatter"
@@ -415,12 +415,12 @@ def _looked_up(op: Gather | Scatter, x: Tensor) -> tuple[int, ...]:
     """The shape of what is at the places that an op is given."""
     _check_axes(op, op.axes, x)
     if len(op.indices) != len(op.axes):
-        raise op.invalid(f"{len(op.axes)} axes need as many tensors of places", at="indices")
+        raise op.invalid(f"{len(op.axes)} axes need as many tensors of indices", at="indices")
     first = _tensor(op.indices[0])
     for index, value in enumerate(op.indices):
         if value.type is not first:
             message = f"{first} and {value.type} are not of one type"
             raise op.invalid(message, at="indices", index=index)
     if first.element not in (i32, i64):
-        raise op.invalid(f"places are i32 or i64, not {first.element}", at="indices")
+        raise op.invalid(f"indices are i32 or i64, not {first.element}", at="indices")
     return (*first.shape, *_without(x.shape, op.axes))

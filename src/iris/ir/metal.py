@@ -292,7 +292,7 @@ class Foreach(MetalOp):
 
 
 class Alloc(MetalOp):
-    """Memory of the threadgroup, of which nothing is known before it is written.
+    """Allocates threadgroup memory; its contents are undefined until they are written.
 
     %shared: threadgroup<128xf32> = metal.alloc
     """
@@ -342,7 +342,7 @@ class Load(MetalOp):
     def check(self) -> None:
         _check_access(self, self.result, "result")
         if self.mask is not None and self.other is None:
-            raise self.invalid("a mask needs other=, what is loaded where it is false", at="mask")
+            raise self.invalid("a mask needs other=, the value where it is false", at="mask")
         if self.other is not None and self.other.type is not self.result.type:
             message = f"other is {self.other.type} where {self.result.type} goes"
             raise self.invalid(message, at="other")
@@ -531,9 +531,9 @@ class Broadcast(_Exchange):
 
 
 class Mma(MetalOp):
-    """Adds the products of fragments, 8x8 matrices of which each lane holds two neighbours in a
-    row, to others: fragment (i, j) of the result is that of `acc` plus fragment i of `a` times
-    fragment j of `b`.
+    """Multiplies and adds fragments: fragment (i, j) of the result is fragment (i, j) of `acc` plus
+    fragment i of `a` times fragment j of `b`. A fragment is an 8x8 matrix; each lane holds two
+    neighbours in a row.
 
     %acc2: regs<32xf32> = metal.mma %a, %b, %acc
 

@@ -71,7 +71,7 @@ class Arange(TileOp):
 
 
 class Broadcast(TileOp):
-    """A scalar, or a tile with sizes of 1, spread over a larger tile.
+    """A scalar, or a tile with sizes of 1, broadcast to a larger tile.
 
     %rows: tile<64x32xf32> = tile.broadcast %column
     """
@@ -89,7 +89,7 @@ class Broadcast(TileOp):
             and all(s in (1, t) for s, t in zip(source.shape, target.shape, strict=True))
         )
         if not isinstance(target, Tile) or not fits:
-            raise self.invalid(f"{source} does not spread over {target}", at="result")
+            raise self.invalid(f"{source} cannot be broadcast to {target}", at="result")
         if not isinstance(source, Tile):
             return
         wanted = target.layout and spread(target.layout, source.shape).layout
@@ -117,7 +117,7 @@ class Load(TileOp):
     def infer(self) -> tuple[Type, ...]:
         type_ = _accessed(self)
         if self.mask is not None and self.other is None:
-            raise self.invalid("a mask needs other=, what the masked elements are", at="mask")
+            raise self.invalid("a mask needs other=, the value of masked elements", at="mask")
         if self.other is not None:
             _check_stored(self, self.other, type_, "other")
         return (type_,)
@@ -272,7 +272,7 @@ class Transpose(TileOp):
 
 
 class MaskedLoad(TileOp):
-    """Elements of an array of which the masked ones must not count in what is made of them.
+    """Elements of an array; the masked ones do not count in any op that uses them.
 
     %x: tile<64xf32> = tile.masked_load %X, %offsets, %inside
 

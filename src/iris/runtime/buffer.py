@@ -192,7 +192,7 @@ def _dtype(dtype: DType | npt.DTypeLike) -> DType:
         return found or _known(np.dtype(dtype))
     except TypeError:
         names = ", ".join(DTYPES)
-        raise DTypeError(f"{dtype!r} is no dtype; those of arrays are {names}") from None
+        raise DTypeError(f"{dtype!r} is no dtype; arrays are of {names}") from None
 
 
 def empty_like(

@@ -65,7 +65,7 @@ def run_command(options: argparse.Namespace) -> None:
         if not isinstance(device.accepts, Level):
             wrong += _lanes(device)
     if wrong:
-        raise IrisError(f"{len(wrong)} things are not as they must be: {', '.join(wrong)}")
+        raise IrisError(f"{len(wrong)} checks failed: {', '.join(wrong)}")
     print("everything is as it must be")
 
 

@@ -141,7 +141,7 @@ def _wanted(
     there = sorted({of(p) for p in properties})
     unknown = sorted({*(wanted or ())} - {*there})
     if unknown:
-        raise SettingError(f"nothing is of {what} {unknown[0]}; there is {', '.join(there)}")
+        raise SettingError(f"there is no {what} {unknown[0]}; there are {', '.join(there)}")
     return [p for p in properties if wanted is None or of(p) in wanted]
 
 

@@ -116,9 +116,8 @@ def run_command(options: argparse.Namespace) -> None:
         was, now = (p.function.function_level for p in (program, after))
         if was is Level.GRAPH and now is not Level.GRAPH:
             raise SettingError(
-                "--passes: a graph returns what a tile program is given to write to, and the file "
-                f"says how to launch the graph; without {str(pipeline)!r}, --device interp runs "
-                "the kernels that it becomes"
+                "--passes made a tile program, whose output arrays this file does not declare; "
+                f"without {str(pipeline)!r}, --device interp runs the kernels of the graph"
             )
         program = after
     device = None if options.device is None else select(options.device)
@@ -209,7 +208,7 @@ def _watching(program: Program, options: argparse.Namespace) -> dict[str, Any]:
         watching["interleave"] = options.interleave
     if watching and program.function.function_level is not Level.METAL:
         raise SettingError(
-            f"--{next(iter(watching))} is for Metal IR; --device interp:metal makes that of it"
+            f"--{next(iter(watching))} is for Metal IR; add --device interp:metal to lower to it"
         )
     return watching
 

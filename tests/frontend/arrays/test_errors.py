@@ -645,7 +645,7 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (where_of_one, LanguageError, "np.where of one argument"),
     (unique, LanguageError, "shape depends on the data"),
     (traced_slice, ShapeError, "x[start + np.arange(count)]"),
-    (traced_repeats, ShapeError, "is known while tracing: it gives the shape"),
+    (traced_repeats, ShapeError, "repeats must be known while tracing"),
     (sort, LanguageError, "np.sort needs an order of the elements"),
     (median, LanguageError, "np.median needs an order of the elements"),
     (unknown_function, LanguageError, "np.correlate is not supported for traced arrays"),
@@ -700,7 +700,7 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (einsum_of_nothing, ArgumentError, "no array has the axis k"),
     (split_unevenly, ShapeError, "does not split into 3 equal parts"),
     (wrong_update, ShapeError, "do not fit together"),
-    (of_another_trace, ScopeError, "another call of keeps or another function was traced"),
+    (of_another_trace, ScopeError, "was traced in another call of keeps"),
     (through_a_helper, LanguageError, "np.sort needs an order"),
 ]
 
@@ -737,7 +737,7 @@ def test_a_mistake_is_told_at_its_line(
 
 def test_a_traced_array_after_its_trace() -> None:
     for use in (lambda x: x + 1, lambda x: np.sum(x), lambda x: x[0], lambda x: x.at[0].set(1)):
-        with pytest.raises(ScopeError, match="stands for nothing after that") as caught:
+        with pytest.raises(ScopeError, match="in a call that has ended") as caught:
             use(kept[0])
         assert caught.value.spot is not None and caught.value.spot.file == __file__
     assert kept[0].shape == (4, 3)

@@ -27,7 +27,7 @@ def test_as_numpy_has_it(dtype: Any) -> None:
             with np.errstate(all="ignore"):
                 expected = x * n
         except OverflowError:
-            with pytest.raises(DTypeError, match=rf"n is {n}, and does not fit"):
+            with pytest.raises(DTypeError, match=rf"n is {n}, which does not fit"):
                 product(x, n)
         else:
             np.testing.assert_array_equal(product(x, n), expected)
@@ -38,7 +38,7 @@ X = np.arange(4, dtype=np.int8)
 
 def test_the_message_names_both_lines() -> None:
     with pytest.raises(
-        DTypeError, match=r"of i8, which it meets at .*test_fitting.py:17"
+        DTypeError, match=r"of i8 that it is combined with at .*test_fitting.py:17"
     ) as caught:
         product(X, 300)  # here
     assert caught.value.spot is not None

@@ -264,13 +264,13 @@ def test_a_trace_needs_no_arrays() -> None:
 @pytest.mark.parametrize(
     ("value", "kind", "message"),
     [
-        (X.astype(float), DTypeError, "x is float64, which Apple GPUs have not; pass x.astype("),
+        (X.astype(float), DTypeError, "x is float64, which Apple GPUs do not have; pass x.astype("),
         (np.array(1.0), DTypeError, "x is float64"),
         (X.astype(complex), DTypeError, "x has the dtype complex128"),
         (X.astype(">f4"), DTypeError, "x has the dtype >f4"),
         (np.array(["a"]), DTypeError, "x has the dtype"),
         ("text", ArgumentError, "x is a str"),
-        (object(), ArgumentError, "named in static_argnames"),
+        (object(), ArgumentError, "name another parameter in static_argnames"),
         (2**70, DTypeError, "over 64 bits"),
     ],
     ids=lambda value: type(value).__name__ if type(value) is object else str(value),

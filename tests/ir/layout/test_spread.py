@@ -70,9 +70,9 @@ def test_registers_that_become_one_by_a_sum_of_others():
 
 
 def test_rejections():
-    with pytest.raises(LayoutError, match="does not spread over"):
+    with pytest.raises(LayoutError, match="cannot be broadcast to"):
         spread(APPLE_FRAGMENT, (8,))
-    with pytest.raises(LayoutError, match="does not spread over"):
+    with pytest.raises(LayoutError, match="cannot be broadcast to"):
         spread(APPLE_FRAGMENT, (4, 8))
     with pytest.raises(LayoutError, match="needs the inputs"):
         spread(LinearLayout.of((4,), lane=[1, 2]), (1,))

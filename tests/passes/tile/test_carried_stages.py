@@ -126,7 +126,7 @@ def test_a_tile_that_was_carried_is_there_after_the_loop() -> None:
 
 
 def test_what_is_refused() -> None:
-    once = "each staged tile that a loop yields must be staged in that round"
+    once = "each staged tile that a loop yields must be staged in that iteration"
     alone = "must be staged for it alone"
     stage = load("s", "%k")
     refused(BOTH + loop(DOT + stage, "%a = %p, %b = %q", "%s, %s"), once)

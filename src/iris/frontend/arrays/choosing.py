@@ -170,7 +170,7 @@ def take(
     if not isinstance(places, TracedArray):
         places = np.asarray(places, None if np.size(places) else np.int64)
     if not dtype_of(places).is_integer:
-        raise error_here(DTypeError, f"places are integers, not {dtype_of(places)}")
+        raise error_here(DTypeError, f"indices are integers, not {dtype_of(places)}")
     last = x.shape[at] - 1
     if mode == "clip":
         places = np.clip(places, 0, last)
@@ -187,9 +187,9 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> TracedArray:
     if axis is None:
         x, axis = flat(x), 0
     if places.ndim != x.ndim:
-        raise error_here(ShapeError, f"places of {places.ndim} axes do not go with {x}")
+        raise error_here(ShapeError, f"indices of {places.ndim} axes do not go with {x}")
     if not places.element.is_integer:
-        raise error_here(IndexingError, f"places are integers, not {places.element}")
+        raise error_here(IndexingError, f"indices are integers, not {places.element}")
     at = as_axis(axis, x.ndim)
     found = traced(nonnegative(places, at, x.shape[at]))
     beside = [x.shape[:at] + x.shape[at + 1 :], found.shape[:at] + found.shape[at + 1 :]]

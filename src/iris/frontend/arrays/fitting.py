@@ -37,12 +37,12 @@ class Narrowed(NamedTuple):
         if self.dtype.low <= number <= self.dtype.high:
             return
         names = " and ".join(leaves[i].name for i in used)
-        what = names if self.value.op is None else f"a number that is made of {names}"
+        what = names if self.value.op is None else f"a number computed from {names}"
         where = "" if self.location is None else f" at {self.location}"
         raise error_here(
             RangeError,
-            f"{what} is {number}, and does not fit arrays of {self.dtype}, which it meets{where}: "
-            "use astype there, on these or on the number",
+            f"{what} is {number}, which does not fit the arrays of {self.dtype} that it is "
+            f"combined with{where}; use astype there, on the arrays or on the number",
         )
 
 

@@ -52,7 +52,7 @@ def spec_of(name: str, value: Any) -> TensorSpec:
         raise error_here(
             ArgumentError,
             f"{name} is a {type(value).__name__}; arguments are arrays, numbers, and tuples, lists "
-            "and dicts of them, and the parameter of what is neither is named in static_argnames",
+            "and dicts of them; name another parameter in static_argnames",
         )
     dtype = exact_dtype(value.dtype)
     check_plain(name, value, ArgumentError)
@@ -62,9 +62,9 @@ def spec_of(name: str, value: Any) -> TensorSpec:
     if value.dtype == np.float64:
         raise error_here(
             DTypeError,
-            f"{name} is float64, which Apple GPUs have not; pass {name}.astype(np.float32)",
+            f"{name} is float64, which Apple GPUs do not have; pass {name}.astype(np.float32)",
         )
-    raise error_here(DTypeError, f"{name} has the dtype {value.dtype}, which GPUs have not")
+    raise error_here(DTypeError, f"{name} has the dtype {value.dtype}, which GPUs do not have")
 
 
 class TracedFunction(NamedTuple):

@@ -164,8 +164,8 @@ def _range(entry: slice, size: int) -> tuple[int, int, int]:
         if isinstance(bound, TracedArray):
             raise error_here(
                 ShapeError,
-                "the bounds of a slice are ints that are known while tracing; from a start that "
-                "is not, so many elements are x[start + np.arange(count)]",
+                "the bounds of a slice must be ints known while tracing; with a traced start, "
+                "write x[start + np.arange(count)]",
             )
         if bound is not None:
             as_int(bound, "the bound of a slice")

@@ -240,9 +240,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> TracedArray:
     x = flat(traced(a)) if axis is None else traced(a)
     at = 0 if axis is None else as_axis(axis, x.ndim)
     if isinstance(repeats, TracedArray):
-        raise error_here(
-            ShapeError, "how often elements are repeated is known while tracing: it gives the shape"
-        )
+        raise error_here(ShapeError, "repeats must be known while tracing, to know the shape")
     counts = np.asarray(repeats)
     if not counts.size:  # which NumPy takes for floats
         counts = counts.astype(np.intp)
@@ -264,7 +262,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> TracedArray:
     x = flat(traced(arr)) if axis is None else traced(arr)
     at = 0 if axis is None else as_axis(axis, x.ndim)
     if isinstance(obj, TracedArray):
-        raise error_here(ShapeError, "what is left out is known while tracing: it gives the shape")
+        raise error_here(ShapeError, "the indices must be known while tracing, to know the shape")
     try:
         kept = np.delete(np.arange(x.shape[at]), obj)
     except IndexError as error:

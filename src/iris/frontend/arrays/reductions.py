@@ -243,7 +243,7 @@ def _weights(x: TracedArray, axis: Any, weights: Any) -> TracedArray:
     axes = as_axes(axis, x.ndim)
     if axis is None:
         raise error_here(
-            ArgumentError, f"weights of the shape {shares.shape} need axis=, of those of {x}"
+            ArgumentError, f"weights of the shape {shares.shape} need axis=, the axes of {x}"
         )
     if shares.shape != tuple([x.shape[i] for i in axes]):
         raise error_here(

@@ -88,8 +88,8 @@ def current() -> Trace:
     if trace is None:
         raise error_here(
             ScopeError,
-            "this was made while a function was traced, and stands for nothing after that; return "
-            "what is wanted from the function",
+            "this array was traced in a call that has ended, so it has no value; return it from "
+            "the function",
         )
     return trace
 

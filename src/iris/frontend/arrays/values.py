@@ -48,8 +48,8 @@ def operand(x: Any) -> Operand:
         if x.owner is not current():
             raise error_here(
                 ScopeError,
-                f"{x} was made while another call of {x.owner.function.symbol} or another function "
-                "was traced, and stands for nothing here; pass it as an argument, or return it",
+                f"{x} was traced in another call of {x.owner.function.symbol} or another function, "
+                "so it has no value here; pass it as an argument, or return it",
             )
         return x
     if isinstance(x, (bool, int)):
@@ -180,7 +180,7 @@ def over_shape(x: TracedArray, shape: tuple[int, ...]) -> TracedArray:
     if x.shape == shape:
         return x
     if broadcast_shapes(x.shape, shape) != shape:
-        raise error_here(ShapeError, f"{x} does not spread over the shape {shape}")
+        raise error_here(ShapeError, f"{x} cannot be broadcast to the shape {shape}")
     with rules_as(ShapeError):
         type_ = Tensor(shape, x.element)
     if isinstance(x.value.op, Constant):

@@ -31,7 +31,7 @@ def spread(result: LinearLayout, shape: tuple[int, ...]) -> Spreading:
     if len(shape) != result.rank or any(
         old not in (1, new) for old, new in zip(shape, result.shape, strict=True)
     ):
-        raise LayoutError(f"{shape} does not spread over {result}")
+        raise LayoutError(f"{shape} cannot be broadcast to {result}")
     small = _restrict(result, shape)
     span = Span()
     kept: list[int] = []

@@ -103,7 +103,7 @@ class Demands:
             return Load(demand.value, place, demand.guard)
         self.made.add(demand.value)
         if len(self.recipes) > PLACES * len(self.made) + MORE:
-            raise Unfit("the elements of too many places would be made of each other")
+            raise Unfit("fusing would recompute too many elements")
         rule: Callable[..., Recipe] = rules[type(op)]
         return rule(op, demand, self)
 
@@ -182,7 +182,7 @@ def _axes(value: Value) -> list[Axis]:
 def _scattering(op: graph.Scatter, values: Sequence[Value], inputs: set[Value]) -> Demands:
     """The demands of what writes to some places of a tensor that is in memory already."""
     if len(values) > 1 or op.x not in inputs:
-        raise Unfit("what is scattered to is in memory before")
+        raise Unfit("the input of a scatter must be in memory")
     axes = _axes(op.updates)
     if any(axis.size == 0 for axis in axes):
         return Demands([], inputs, axes)

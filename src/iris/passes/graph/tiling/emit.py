@@ -35,7 +35,7 @@ from iris.passes.graph.tiling.recipes import (
 )
 
 Frame: TypeAlias = tuple[Axis, ...]
-MISFIT = "tiles of it do not fit those of what needs it"
+MISFIT = "producer and consumer need incompatible tile shapes"
 
 
 class Made(NamedTuple):

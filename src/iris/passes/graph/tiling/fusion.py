@@ -185,7 +185,7 @@ class Fusion:
         after = sum(k.cost.microseconds for k in new)
         if after >= before:
             self.reasons[value] = (
-                f"making it where it is needed would take {after:.1f} us instead of {before:.1f}, "
+                f"recomputing it in its consumers would take {after:.1f} us, not {before:.1f}, "
                 + _why(own, readers, new)
             )
             return False

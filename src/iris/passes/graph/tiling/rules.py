@@ -152,7 +152,7 @@ def scan(op: graph.Scan, demand: Demand, demands: Demands) -> Recipe:
     axes = tuple(axes_of([index]))
     others = axes_of([i for axis, i in enumerate(demand.at) if axis != op.axis])
     if index not in (Index(), *indices_of(axes)) or others.keys() & {*axes}:
-        raise Unfit(f"{op.name} is wanted in another order than it is made in")
+        raise Unfit(f"its consumer reads {op.name} in another order than the axis has")
     # What comes before is needed, too, wherever one element is.
     elsewhere = [c for c in demand.guard if not axes_of([c.index]).keys() & {*axes}]
     bounds = zip(demand.at, demand.shape, strict=True)
@@ -208,7 +208,7 @@ def gather(op: graph.Gather, demand: Demand, demands: Demands) -> Recipe:
 
 @rules(graph.Scatter)
 def scatter(op: graph.Scatter, demand: Demand, demands: Demands) -> Recipe:
-    raise Unfit("what is scattered to is written before it is read")
+    raise Unfit("the result of a scatter must be in memory before it is read")
 
 
 @rules(graph.Kernel)

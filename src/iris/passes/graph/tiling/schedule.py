@@ -28,7 +28,7 @@ LINE = 32
 # Rows and columns of a block of a product of matrices, and how many products are summed at a time.
 ROWS = 64
 DEPTH = 32
-ORDERS = "it would be summed in more than one order, and be more than one number"
+ORDERS = "two consumers would sum it in different orders, and could round differently"
 
 
 def ways(demands: Demands) -> Iterator[Demands]:
@@ -46,7 +46,7 @@ def _check_products(demands: Demands) -> None:
     inner: set[Demand] = set()
     for demand, recipe in reversed(demands.recipes.items()):
         if demand in inner and isinstance(recipe, Contraction):
-            raise Unfit("a product of matrices would be made within another one")
+            raise Unfit("a matrix product would be recomputed within another one")
         if demand in inner or isinstance(recipe, Contraction):
             inner.update(recipe.demands)
 

@@ -102,7 +102,7 @@ def yielded(at: Lowering, loop: For, end: Op) -> Sequence[Value]:
     if not {*taken} <= {*memories} or len({*taken}) < len(taken):
         raise PipelineError(
             f"@{at.source.symbol} is not lowered: each staged tile that a loop yields must be "
-            "staged in that round, outside of branches, or carried into it, and be yielded once"
+            "staged in that iteration, outside of branches, or carried into it, and be yielded once"
         )
     values = []
     for value in end.operands:
