@@ -86,6 +86,7 @@ def test_the_guide_tells_of_every_pass() -> None:
     assert [p.name for p in METAL_PIPELINE if f"`{p.name}`" not in page] == []
     page = (ROOT / "docs/ir.md").read_text()
     assert [p.name for p in GRAPH_PIPELINE if f"`{p.name}`" not in page] == []
+    assert f"`{GRAPH_PIPELINE}`" in page
 
 
 def test_the_guide_names_every_function_of_numpy() -> None:

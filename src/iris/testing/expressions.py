@@ -150,7 +150,7 @@ def _choices(field: AttributeField) -> Sequence[Any]:
         return list(kind.members.values())
     if isinstance(kind, Integer):
         return [n for n in (2, 3, 4, 6, 64) if kind.accepts(n)]
-    raise NotImplementedError(f"{field.name} is {kind.what}, of which no values are known here")
+    raise NotImplementedError(f"{field.name} is {kind.what}, and no values of it are known here")
 
 
 def unknowns(dtype: DType) -> list[Expression]:
