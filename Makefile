@@ -24,10 +24,11 @@ demo: $(INSTALLED)  ## Take two kernels from Python to Metal, stage by stage, an
 test: softmetal  ## Run the tests
 	$(PYTEST)
 
-lint: $(INSTALLED)  ## Check style, formatting and types
+lint: $(INSTALLED)  ## Check style, formatting, types and prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tests/oblique.py
 
 bench: softmetal  ## Run every benchmark; tables here, JSON in benchmarks/results
 	@mkdir -p benchmarks/results
