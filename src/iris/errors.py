@@ -229,7 +229,7 @@ class ProgramError(IrisError):
 
 
 class RaceError(ProgramError):
-    """Two programs, or threads, that use an element in no order, of which one writes it."""
+    """Two programs or threads access one element in no order, and one of them writes it."""
 
 
 class DeadlockError(ProgramError):

@@ -87,7 +87,7 @@ def target() -> str | None:
 
 
 def check() -> bool:
-    """Whether to verify the IR after every pass, and to run every stage of what is launched."""
+    """Whether to verify the IR after every pass, and to run every stage of each launched kernel."""
     return _switch("IRIS_CHECK")
 
 

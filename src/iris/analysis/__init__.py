@@ -1,1 +1,1 @@
-"""What is true of IR: analyses, which change nothing."""
+"""Analyses: facts about IR.  They change nothing."""

@@ -35,7 +35,7 @@ VECTOR_BYTES = metal.VECTOR_BYTES
 
 
 class Axis(NamedTuple):
-    """What is known along one axis; each number is a power of two, and 1 says nothing."""
+    """The facts along one axis; each number is a power of two, and 1 says nothing."""
 
     contiguity: int = 1  # so many elements, from a multiple of it on, are each one more
     divisibility: int = 1  # divides the first element of each such group
@@ -48,7 +48,7 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class AxisInfo:
-    """What is known of a tile along its axes.  A scalar is like a tile of one axis of size 1."""
+    """The facts of a tile along its axes.  A scalar is like a tile of one axis of size 1."""
 
     axes: tuple[Axis, ...]
     constant: int | None = None  # what every element is
@@ -72,7 +72,7 @@ class AxisInfo:
 
 
 class Axes:
-    """What is known of values, found as it is asked for, while what makes them stays the same."""
+    """The facts of values, computed when they are asked for, while the IR stays the same."""
 
     def __init__(self) -> None:
         self._known: dict[Value, AxisInfo] = {}
@@ -189,7 +189,7 @@ Rule = Callable[..., AxisInfo]
 
 
 def along_each(rule: Callable[..., Axis]) -> Rule:
-    """A rule of an elementwise op, made of what it says along any axis."""
+    """Make the rule of an elementwise op from its rule along one axis."""
 
     def of_all(op: Op, *infos: AxisInfo) -> AxisInfo:
         return AxisInfo(tuple([rule(op, *a) for a in zip(*[i.axes for i in infos], strict=True)]))
@@ -238,7 +238,7 @@ def assume_divisible(op: math.AssumeDivisible, x: Axis) -> Axis:
 @axis_rule(math.Add)
 @along_each
 def add(op: math.Add, x: Axis, y: Axis) -> Axis:
-    """What is added to all of a group moves it as a whole."""
+    """Adding a constant to a group of elements shifts all of them."""
     contiguity = max(min(x.contiguity, y.constancy), min(x.constancy, y.contiguity))
     divisibility = min(x.at(contiguity), y.at(contiguity))
     return Axis(contiguity, divisibility, min(x.constancy, y.constancy))

@@ -21,5 +21,5 @@ def makers(values: Iterable[Value], region: Region, done: Collection[Op] = ()) -
 
 
 def operands_within(op: Op) -> list[Value]:
-    """What an op uses, with what is in it."""
+    """The operands of an op and of the ops inside it."""
     return [v for inner in op.walk() for v in inner.operands] if op.regions else [*op.operands]

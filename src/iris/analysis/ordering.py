@@ -38,7 +38,7 @@ COMMUTING = {k for k in AtomicKind if k is not AtomicKind.EXCHANGE}
 
 
 def barriers(function: Func) -> dict[Op, metal.Scope]:
-    """The ops before which a barrier is missing, and of which scope."""
+    """The ops before which a barrier is missing, with its scope."""
     alone = function.simdgroups == 1
     planner = _Planner(function)
     planner.region(function.body)
@@ -184,7 +184,7 @@ class _Planner:
         return flow
 
     def clash(self, earlier: Sequence[Touch], later: Sequence[Touch]) -> list[Touch]:
-        """The earlier accesses of which a later one is to be kept apart by a barrier."""
+        """The earlier accesses that need a barrier before a later one."""
         return [t for t in earlier if any(self.conflict(t, u) for u in later)]
 
     def conflict(self, a: Touch, b: Touch) -> bool:
@@ -247,8 +247,7 @@ class _Planner:
         return SHARED if self.alone or op.scope is metal.Scope.THREADGROUP else NOTHING
 
     def loop(self, loop: Op, turn: Callable[[Iterable[Touch]], Flow]) -> Flow:
-        """Plan the barriers in a loop by planning those of one turn, and then those between one
-        turn and the next."""
+        """Plan the barriers within an iteration of a loop, then between two iterations."""
         flow = turn(())
         last = flow.last
         back = [u for t in last for u in self._later(t, loop)]
@@ -363,7 +362,7 @@ def _count(op: Op) -> int:
 
 
 class _Numbers:
-    """Numbers values, such that those of one number are computed alike from the same values."""
+    """Number values: values of one number are computed alike from the same values."""
 
     def __init__(self) -> None:
         self._known: dict[Value, tuple[int, frozenset[Value]]] = {}

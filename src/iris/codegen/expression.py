@@ -1,4 +1,4 @@
-"""Expressions as text, with what is needed to put one into another.
+"""Expressions as text, with the facts that nesting them needs.
 
 A thread's register array is a C array of vectors (`form`).  The text of its expression then has
 `INDEX` where the number of the vector goes, so that elementwise expressions nest and a loop is

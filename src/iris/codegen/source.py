@@ -39,8 +39,11 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A place that reports: an assert, whose text is its message, or a print, whose text is its
-    prefix, with the types of what it shows."""
+    """An assert or a print that reports.
+
+    The text is the message of an assert or the prefix of a print; a print has the types of its
+    values.
+    """
 
     text: str
     types: tuple[Type, ...] | None  # None: an assert

@@ -110,7 +110,7 @@ def _new_words(w: Writer, value: Value, content: str) -> str:
 
 
 def makes_words(value: Value, lanes: int) -> bool:
-    """Whether vectors of so many elements of a value are whole words."""
+    """Whether vectors of `lanes` elements of a value are whole words."""
     return lanes * _size(element_of(value).element) >= _WORD
 
 

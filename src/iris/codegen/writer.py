@@ -377,7 +377,7 @@ class Writer:
         return self.cast(expression, element_of(value).element) if expression.wraps else expression
 
     def typed(self, value: Value, lanes: int = 1) -> Expression:
-        """The expression, of the value's own type, and of at least so many lanes."""
+        """The expression, of the value's own type, and of at least some number of lanes."""
         expression = self.value(value)
         dtype = element_of(value).element
         if expression.type == self.language.types[dtype] and expression.lanes >= lanes:

@@ -82,7 +82,7 @@ def as_array(name: str, value: object) -> Array | None:
 
 @dataclass(frozen=True, slots=True)
 class Strided:
-    """An array of which a kernel gets the memory as it is; `iris.strided` makes it."""
+    """An array whose memory a kernel gets uncopied; `iris.strided` makes it."""
 
     array: Array
 
@@ -299,7 +299,7 @@ def check_written(name: str, array: Array) -> None:
 
 
 def overlaps_itself(array: Array) -> bool:
-    """Whether two elements, of which none is before the first, share memory."""
+    """Whether two elements share memory, for strides that are not negative."""
     end = array.itemsize
     axes = zip(array.strides, array.shape, strict=True)
     for stride, n in sorted([(stride, n) for stride, n in axes if n > 1]):

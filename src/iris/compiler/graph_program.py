@@ -84,8 +84,7 @@ class GraphProgram:
 
 
 class Places:
-    """Where each tensor of a fused graph is: which of some pieces of memory, of which one is used
-    again when nobody needs any more what it holds."""
+    """Assign each tensor of a fused graph to a buffer; reuse a buffer after its last reader."""
 
     def __init__(self, function: Func, kernels: Sequence[GraphKernel]):
         self.of: dict[Value, int] = {}

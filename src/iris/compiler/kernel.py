@@ -1,4 +1,4 @@
-"""Kernels: launching, specialisation, and the cache of what is compiled."""
+"""Kernels: launching, specialisation, and the cache of compiled code."""
 
 from __future__ import annotations
 

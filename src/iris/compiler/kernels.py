@@ -36,7 +36,7 @@ class GraphKernel:
 
     @property
     def written_to(self) -> dict[Value, Value]:
-        """Of what is scattered to in place, the input whose memory it is in."""
+        """For each tensor that is scattered to in place, the input whose memory it is in."""
         function = entry_of(self.module)
         parameters = dict(zip(function.body.arguments, self.inputs, strict=True))
         ends = zip(self.outputs, function.body.end.operands, strict=True)
@@ -48,7 +48,7 @@ class GraphKernel:
         return [*self.inputs, *(v for v in self.outputs if v not in self.written_to)]
 
     def pipeline(self, level: Level, target: Target, room: int = ROOM) -> Pipeline:
-        """What leads from the graph to a level, with tiles of so many bytes."""
+        """The pipeline from the graph to a level, with tiles of at most `room` bytes."""
         options = Options(fast_math=entry_of(self.module).fast_math)
         return Pipeline((GraphToTile(target, room), *options.pipeline(level, target)))
 
@@ -76,8 +76,10 @@ Made = TypeVar("Made")
 
 
 def in_less_room(make: Callable[[int], Made]) -> Made:
-    """What is made with tiles of the usual size, or with smaller ones if those do not fit.  If
-    none do, or are too small for the kernel, the error is that of the first."""
+    """Lower with tiles of the usual size, or with smaller ones if those do not fit.
+
+    If none fit, or they are too small for the kernel, raise the error of the first try.
+    """
     try:
         return make(ROOM)
     except OutOfResources:

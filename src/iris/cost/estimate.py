@@ -334,7 +334,7 @@ def barrier(walk: _Walk, op: metal.Barrier) -> None:
 
 @cost(metal.Fence)
 def fence(walk: _Walk, op: metal.Fence) -> None:
-    """Nothing is published of what it takes."""
+    """Count nothing: no figures are published."""
 
 
 @cost(metal.ShuffleXor, metal.Shuffle, metal.Broadcast)

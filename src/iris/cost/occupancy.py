@@ -8,7 +8,7 @@ from iris.targets import Target
 def simdgroups_per_core(
     threadgroup_bytes: int, simdgroups: int, target: Target, registers: int | None = None
 ) -> int:
-    """How many simdgroups a core holds at once, of programs that have so many each.
+    """How many simdgroups a core holds at once, of programs with `simdgroups` each.
 
     Without `registers`, of 32 bits that a thread has, these do not limit it.
 
@@ -48,5 +48,5 @@ def second_buffer_pays(
 
 
 def busy(simdgroups: int, target: Target) -> int:
-    """How many simdgroups keep a core busy, of so many; more than enough are no better."""
+    """How many of some simdgroups add to the work that a core does: more than enough do not."""
     return min(simdgroups, target.core.saturating_simdgroups)

@@ -39,15 +39,14 @@ sampling = Facet("sample")
 
 @dataclass(frozen=True)
 class Sizes:
-    """Those of a launch: of its grid, and what integer arguments and shapes of arrays are known, by
-    name."""
+    """The sizes of a launch: its grid, and the known integer arguments and shapes, by name."""
 
     grid: tuple[int, int, int] = (1, 1, 1)
     arguments: Mapping[str, Size] = field(default_factory=dict)
 
     @classmethod
     def of(cls, grid: tuple[int, int, int], arguments: Mapping[str, object]) -> Sizes:
-        """Those of a launch with some shapes and scalars, of which floats decide nothing."""
+        """The sizes of a launch with some shapes and scalars; floats are ignored."""
         shapes: dict[str, Size] = {n: v for n, v in arguments.items() if isinstance(v, tuple)}
         integral = (int, np.integer, np.bool_)
         numbers = {n: int(v) for n, v in arguments.items() if isinstance(v, integral)}

@@ -67,8 +67,10 @@ def accumulator(kind: Kind, dtype: DType) -> DType:
 
 
 def stays_if_zero_is_added(x: Value) -> bool:
-    """Whether a value stays as it is where 0 is added to it: -0.0, which becomes 0.0, is nowhere in
-    it.  It is in no sum of what has none."""
+    """Whether adding 0 never changes a value: whether it has no -0.0, which would become 0.0.
+
+    A sum of values without -0.0 has none.
+    """
     return _has_no_minus_zero(x, set())
 
 

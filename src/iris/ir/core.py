@@ -194,7 +194,7 @@ class Op(metaclass=OpMeta):
         return found
 
     def ends(self) -> bool:
-        """Whether the op, what is in it apart, is sure to end."""
+        """Whether the op is sure to end, apart from the ops inside it."""
         return True
 
     def may_speculate(self) -> bool:
@@ -264,8 +264,10 @@ class Op(metaclass=OpMeta):
         return tuple([Value(t, self, None, i, None) for i, t in enumerate(types)])
 
     def clone(self, mapping: dict[Value, Value]) -> Op:
-        """A copy of the op and what is in it, operands looked up in `mapping`, to which the
-        copies of its results are added."""
+        """Copy the op and the ops inside it, with operands looked up in `mapping`.
+
+        The copies of its results are added to `mapping`.
+        """
         get = mapping.get
         copy = _new(type(self))
         regions = tuple([Region.like(r, mapping) for r in self.regions]) if self.regions else ()
@@ -458,7 +460,7 @@ def _walk(regions: Sequence[Region]) -> Iterator[Op]:
 
 
 class Module:
-    """What is compiled together: a list of functions.
+    """A list of functions that are compiled together.
 
     `==` compares structure: it sees everything but names and locations.
     """

@@ -82,13 +82,15 @@ def reads(effects: Iterable[Effect]) -> list[Value | Resource]:
 
 
 def has_side_effects(op: Op) -> bool:
-    """Whether removing an op, with what is in it, can be noticed other than by its results."""
+    """Whether removing an op and the ops inside it can be noticed other than by its results."""
     return any(must_run(inner) for inner in op.walk())
 
 
 def must_run(op: Op) -> bool:
-    """Whether removing an op, what is in it apart, can be noticed other than by its results: it
-    writes something, or may keep the program from going on."""
+    """Whether removing an op can be noticed other than by its results: it writes, or may not end.
+
+    The ops inside it do not count.
+    """
     if not op.ends():
         return True
     return not op.touches_nothing and any(Access.WRITE in e.access for e in op.effects())
@@ -101,7 +103,7 @@ def asks_others(op: Op) -> bool:
 
 
 def may_speculate(op: Op) -> bool:
-    """Whether an op, with what is in it, may run where the program would not have run it."""
+    """Whether an op and the ops inside it may run where the program would not run them."""
     return all(inner.may_speculate() for inner in op.walk())
 
 

@@ -516,7 +516,7 @@ def constant_bits(value: Value) -> int | None:
 
 
 def element_type(type_: Type) -> ElementType:
-    """The type, of which a field's constraint has said that it has elements."""
+    """The type as one with elements, which a field's constraint has checked."""
     if not isinstance(type_, ElementType):
         raise VerifyError(f"{type_} has no elements")
     return type_

@@ -57,7 +57,7 @@ class MetalOp(Op):
 
 
 def registers(count: int, element: DType) -> ElementType:
-    """The type of so many elements that a thread holds; one alone is a scalar."""
+    """The type of `count` elements that a thread holds; one alone is a scalar."""
     return element if count == 1 else Registers(count, element)
 
 
@@ -372,7 +372,7 @@ class Store(MetalOp):
 
 
 class _AtomicOp(MetalOp):
-    """An access in one step.  The hardware has those of 32 bits."""
+    """An access in one step.  The hardware has 32-bit ones."""
 
     base: Value = operand(MEMORY, access=Access.READ | Access.WRITE)
     offset: Value = operand(INTEGER)

@@ -26,7 +26,7 @@ MOST_CHANGES = 64  # per op of the module: more means that two rules undo each o
 
 
 class Rewriter:
-    """The changes a rule may make.  It keeps track of what is to be looked at again."""
+    """The changes a rule may make.  It keeps track of the ops to visit again."""
 
     __slots__ = ("changed", "worklist")
 

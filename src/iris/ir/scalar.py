@@ -36,7 +36,7 @@ def storage(dtype: DType) -> np.dtype[Any]:
 
 
 def evaluate(op: Op, *operands: Array) -> Array:
-    """The value of a shared math op, given those of its operands."""
+    """The value of a shared math op, from the values of its operands."""
     rule: Rule = meaning[type(op)]
     with np.errstate(all="ignore"):
         return np.asarray(rule(op, *operands))  # of 0-d arrays NumPy makes its scalars

@@ -273,7 +273,7 @@ class Staged(Type):
 
 
 class Threadgroup(Type):
-    """Memory of a threadgroup: so many elements."""
+    """Memory of a threadgroup, for a number of elements."""
 
     __slots__ = ("count", "element")
     element: DType

@@ -1,4 +1,4 @@
-"""What is made of a value element by element, as a variable is that a program updates."""
+"""Whether a value is computed from another element by element, as an updated variable is."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ ELEMENTWISE = (math.Elementwise, tile.Update)
 
 
 def made_of(new: Value, is_old: Callable[[Value], bool]) -> bool:
-    """Whether a value is made, element by element, of one that `is_old` knows; of what branches
-    give, each is."""
+    """Whether a value is computed element by element from one that `is_old` knows.
+
+    A result of a branch is, if both sides yield such a value.
+    """
     todo, seen = [new], {new}
     while todo:
         value = todo.pop()

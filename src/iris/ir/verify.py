@@ -166,7 +166,7 @@ def verify_end(op: Op, region: Region) -> None:
 
 
 def verify_header(op: Op) -> None:
-    """Check one op but for what is in its regions."""
+    """Check one op, but not its regions."""
     operands, attributes = op.operands, op.attributes
     if attributes or op.spec.attributes:
         _verify_attributes(op)

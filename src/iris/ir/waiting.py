@@ -172,7 +172,7 @@ def _goes_on(loop: While, index: int) -> bool:
 
 
 def deciding_values(loop: While) -> set[Value]:
-    """What is made in a loop, or carried by it, of which its condition is made."""
+    """The values that a loop computes or carries, and that its condition depends on."""
     return _made_of(loop.condition.end.operands, loop)
 
 

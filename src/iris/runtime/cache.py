@@ -39,7 +39,7 @@ class Cache:
             self._sweep()
 
     def key(self, *parts: str) -> str:
-        """A name for what is made of some texts with the toolchain."""
+        """A name for the result of compiling some texts with the toolchain."""
         digest = hashlib.sha256()
         for part in (self._toolchain, *parts):
             encoded = part.encode()

@@ -55,7 +55,7 @@ class ArrayArgument:
 
     @property
     def byte_strides(self) -> tuple[int, ...] | None:
-        """What is from one element along an axis to the next; None: in row-major order."""
+        """The strides in bytes; None: in row-major order."""
         size = stored(self.dtype).itemsize
         return None if self.strides is None else tuple([size * n for n in self.strides])
 
@@ -114,8 +114,10 @@ class Device:
         return None
 
     def bound(self, memory: Any, elements: Sequence[ArrayArgument]) -> None:
-        """Told of what is in memory whose other bytes no launch may touch; a device that sees
-        every access reports those."""
+        """Restrict memory to the bytes of some arrays.
+
+        A device that sees every access reports accesses to other bytes.
+        """
 
     def view(self, of: ArrayArgument) -> Array | None:
         """Device memory as an array, bf16 as its bits; None if it is out of the host's reach."""
@@ -130,7 +132,7 @@ class Device:
         raise NotImplementedError
 
     def new_stream(self) -> Any:
-        """What launches can be given for them not to wait for those of other streams."""
+        """A stream: launches of it do not wait for launches of other streams."""
         return None
 
     def launch(
@@ -156,7 +158,7 @@ class Device:
         """Wait until all launches are done, or those that use some memory."""
 
     def shuffle(self, seed: int | None) -> None:
-        """Choose another order, for tests, of what has none; 0 is as numbered, None as at first.
+        """Choose another order of unordered work, for tests: 0 is as numbered, None the default.
 
         A device that has no choice does nothing.
         """
@@ -167,7 +169,7 @@ class Device:
 
 
 def stored(dtype: DType) -> np.dtype[Any]:
-    """What NumPy keeps elements as: those of bf16, which it has not, as their bits."""
+    """The NumPy dtype that stores elements; bf16 is stored as its bits, as u16."""
     return np.dtype(np.uint16) if dtype is bf16 else storage(dtype)
 
 

@@ -98,7 +98,7 @@ def synchronize() -> None:
 
 
 def stream(device: str | Device | None = None) -> Any:
-    """A new stream: launches that are given it do not wait for those of others.
+    """A new stream: its launches do not wait for launches of other streams.
 
     one, other = iris.stream(), iris.stream()
     scale[8](x, 2.0, stream=one)

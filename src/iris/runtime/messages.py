@@ -29,8 +29,7 @@ PRECISE_FUNCTIONS = 1  # MTLMathFloatingPointFunctionsPrecise
 
 
 class MathMode(IntEnum):
-    """MTLMathMode, without Fast: a compiler never hears that there is no nan and no infinity, of
-    which masks are made."""
+    """MTLMathMode, without Fast: masks need nan and infinity, which Fast lets a compiler ignore."""
 
     SAFE = 0
     RELAXED = 1

@@ -141,7 +141,7 @@ class Streams:
 
 
 class Stream:
-    """Launches that do what they would one after the other, beside those of other streams."""
+    """Launches that have the effect of running in order, concurrently with other streams."""
 
     def __init__(self, streams: Streams, queue: Object):
         self.number = next(streams.numbers)

@@ -76,8 +76,11 @@ class Softmetal(Metal):
 
 
 class Count(NamedTuple):
-    """How often something was done: accesses by instructions of a simdgroup, those of the stack and
-    atomics by threads, operations by simdgroups, barriers by threadgroups."""
+    """How often something was done.
+
+    Accesses count instructions of a simdgroup; accesses to the stack and atomics count threads;
+    operations count simdgroups; barriers count threadgroups.
+    """
 
     times: int
     bytes: int

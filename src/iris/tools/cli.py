@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def import_all(modules: Sequence[str]) -> None:
-    """Imports modules, also those of the folder that the command is run in."""
+    """Import modules, also from the current folder."""
     if modules and "" not in sys.path:
         sys.path.insert(0, "")
     for module in modules:

@@ -199,7 +199,7 @@ class Campaign:
         end: float | None = None,
         tell: Callable[[Campaign], object] = lambda campaign: None,
     ) -> None:
-        """Runs batches until there have been so many examples, or until a time."""
+        """Run batches until a number of examples is reached, or until a time."""
         from iris.testing.hunt import hunt
 
         if not self.tallies:

@@ -135,7 +135,7 @@ def _written(dtype: DType, shape: Sequence[int]) -> str:
 
 
 def default_range(dtype: DType) -> tuple[int, int]:
-    """What is drawn where no range is given."""
+    """The range that numbers of a dtype are drawn from by default."""
     if dtype.kind is Kind.BOOL:
         return 0, 1
     return (0, 8) if dtype.kind is Kind.UNSIGNED else (-4, 4)
@@ -152,7 +152,7 @@ class Program:
 
     @property
     def function(self) -> Func:
-        """What is launched."""
+        """The launched function."""
         return _entry(self.module, self.entry)
 
     def with_module(self, module: Module) -> Program:

@@ -139,11 +139,11 @@ class Cursor:
         return self._texts[min(self._position + distance, len(self._texts) - 1)]
 
     def ahead(self, count: int) -> tuple[str, ...]:
-        """So many tokens from the one under the cursor on, or all that are left."""
+        """Some tokens from the cursor on, or all that are left."""
         return tuple(self._texts[self._position : self._position + count])
 
     def skip(self, count: int) -> None:
-        """Step over so many tokens, which must be there."""
+        """Step over some tokens, which must be there."""
         position = self._position = self._position + count
         self.text = self._texts[position]
         self.kind = self._kinds[position]

@@ -20,7 +20,7 @@ _SUFFIX = re.compile(r"_\d+$")
 
 
 def to_text(node: Module | Op, *, locations: bool = False) -> str:
-    """The text of a module, or of one op with what is in it."""
+    """The text of a module, or of one op and the ops inside it."""
     printer = Printer(locations)
     if isinstance(node, Module):
         for i, op in enumerate(node):
