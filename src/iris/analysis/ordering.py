@@ -1,14 +1,18 @@
 """Where barriers are needed: between accesses to memory that threads make in no order.
 
-Two accesses conflict if they may touch one byte, one of them writes, they are not atomics that may
-come in any order, and they may be of different threads.  That they are of one thread follows where
-one is a plain store, the other is at the same offset, computed from the same values in the same
-round of each loop, and every thread that makes the other makes the store: were their bytes those of
-another thread, the store would by itself be a race between the two.  As the rounds of a `foreach`
-run in any order, the same holds of two of them with as many rounds, for offsets that differ only in
-whose number they count; and accesses of different rounds are in no need of an order.  Nor do
-accesses conflict whose `windows` are apart, or which are to different ones of the memories that a
-loop carries in turns.
+Two accesses conflict if all of this holds:
+
+1. they may touch one byte, so their `windows` overlap, and they are not to different memories that
+   a loop carries in turns;
+2. one of them writes;
+3. they are not atomics that may come in any order;
+4. they may be of different threads.
+
+They are of one thread if one is a plain store, the other is at the same offset, computed from the
+same values in the same iteration of each loop, and every thread that makes the other makes the
+store.  Otherwise two threads would store to one byte, and the store by itself would be a race.
+Iterations of a `foreach` run in any order.  So the same holds for two `foreach` with equal counts,
+if the offsets differ only in the loop index, and accesses of different iterations need no order.
 
 A barrier goes before the second of two accesses, so that it orders as many pairs as can be, and
 stands in the innermost region that has both: before a loop or a branch rather than in it.
@@ -119,7 +123,7 @@ def _in_any_order(a: Touch, b: Touch) -> bool:
 
 
 def _is_checked(op: Op) -> bool:
-    """Whether an op loads what an exchange then expects, trying again until that is there."""
+    """Whether a compare-exchange checks the loaded value again, in a loop until it is there."""
     return isinstance(op, metal.AtomicLoad) and all(isinstance(u, While) for u in op.result.users)
 
 

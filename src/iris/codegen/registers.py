@@ -337,8 +337,10 @@ def _overwritten(w: Writer, op: metal.Foreach, results: Sequence[Value]) -> dict
 
 
 def _goes_through_matrices(w: Writer, op: metal.Foreach) -> bool:
-    """Whether its variable says which of an array of matrices, or of what meets them, which has
-    no numbers once it is in registers."""
+    """Whether the loop index selects matrices, or values combined with them.
+
+    Matrices in registers cannot be indexed by a variable.
+    """
     return any(w.meets_matrices(v) for v in op.results) or any(
         isinstance(inner, metal.Slice) and w.meets_matrices(inner.x) for inner in op.body
     )

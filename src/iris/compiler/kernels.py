@@ -104,8 +104,10 @@ def _names(inputs: Sequence[Value]) -> list[str | None]:
 
 
 def _name(value: Value) -> str | None:
-    """The name of a tensor; of a copy, and of what is scattered to in place, that of what it was
-    before; of another one without a name, that of the kernel that makes it."""
+    """The name of a tensor: its own, else its source's, else its kernel's.
+
+    Copies and in-place scatters have a source.
+    """
     if value.name is not None or not isinstance(value.op, graph.Kernel):
         return value.name
     made = value.op.body.end.operands[value.index].op

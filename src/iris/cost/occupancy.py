@@ -33,9 +33,10 @@ def simdgroups_per_core(
 def second_buffer_pays(
     one: int, two: int, simdgroups: int, target: Target, registers: int | None = None
 ) -> bool:
-    """Whether to have two buffers, in `two` bytes of threadgroup memory, in place of one in `one`:
-    if that leaves a core as many simdgroups as it had, or enough.  Others on the core hide what one
-    waits for, too; so what a second buffer saves is worth less than they are.
+    """Whether a second buffer pays: if a core then holds as many simdgroups as before, or enough.
+
+    `one` and `two` are the bytes of threadgroup memory with one buffer and with two.  Other
+    simdgroups already hide a wait, so a second buffer is worth less than they are.
 
     >>> from iris.targets.apple import M1
     >>> [second_buffer_pays(9696, 2 * 9696, simdgroups, M1) for simdgroups in (4, 8)]

@@ -92,8 +92,7 @@ class Reports:
         self.finished: list[_Line] = []
 
     def line(self, op: metal.Print, number: int, runner: int) -> _Line:
-        """The line that the threads that run together as one of the runners of a program give
-        elements to when they print."""
+        """The output line that a group of threads which run together is filling."""
         round_ = self.rounds[op, number, runner]
         self.rounds[op, number, runner] += 1
         line = self.lines.get((op, number, round_))

@@ -51,8 +51,10 @@ class Conflict(NamedTuple):
 
 
 class Stamps(NamedTuple):
-    """Accesses, and the stamps before which others are in order: those of any group, and those of
-    the group that the access is of."""
+    """Accesses, and the stamps before which others are in order with them.
+
+    There is one stamp for accesses of other groups and one for accesses of the same group.
+    """
 
     own: Array
     group_since: Array

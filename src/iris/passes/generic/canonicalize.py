@@ -18,8 +18,8 @@ from iris.passes.pipeline import Pass
 
 @dataclass(frozen=True)
 class Canonicalize(Pass):
-    """Bring ops to one form, so that later passes need to know only that one: constants stand
-    on the right, integers are not subtracted but added, what a loop carries changes in it.
+    """Bring ops to one form, so that later passes need to know only that one: constants on the
+    right, additions for subtractions of integers, and no loop-carried value that never changes.
 
         %c1: i32 = constant 1
         %a: i32 = sub %x, %c1

@@ -13,7 +13,7 @@ from iris.passes.pipeline import Pass
 
 @dataclass(frozen=True)
 class CommonSubexpressionElimination(Pass):
-    """Compute once what is computed twice where the first is seen from the second.
+    """Compute equal values once, where the first is visible from the second.
 
         %a: f32 = mul %x, %y
         %b: f32 = mul %y, %x

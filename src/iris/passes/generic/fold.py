@@ -21,7 +21,7 @@ from iris.passes.pipeline import Pass
 
 @dataclass(frozen=True)
 class Fold(Pass):
-    """Replace ops whose value is known: by a constant, or by a value that there is already.
+    """Replace ops whose value is known by a constant, or by an existing value.
 
         %a: i32 = constant 2
         %b: i32 = constant 3

@@ -12,7 +12,7 @@ from iris.passes.pipeline import Pass
 
 @dataclass(frozen=True)
 class LoopInvariantCodeMotion(Pass):
-    """Move out of a loop what is the same in every round.
+    """Move ops that compute the same in every iteration out of a loop.
 
         %s: f32 = for %c0, %n, %c1 (%i: i32, %a: f32 = %zero) {
           %k: f32 = mul %x, %x

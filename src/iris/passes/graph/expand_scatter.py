@@ -18,7 +18,7 @@ ATOMIC_BITS = 32
 
 @dataclass(frozen=True)
 class ExpandScatter(Pass):
-    """Add up what has fewer than 32 bits in 32, and round it once.
+    """Sum scattered elements of fewer than 32 bits in 32 bits, and round once.
 
         %y: tensor<9xf16> = graph.scatter add [0] %x, %u, %i
 

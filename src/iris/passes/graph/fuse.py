@@ -11,7 +11,7 @@ from iris.passes.pipeline import TargetPass
 
 @dataclass(frozen=True)
 class Fuse(TargetPass):
-    """Decide what one kernel computes: put it into a region of its own.
+    """Split a graph into kernels: put the ops of each into a region of its own.
 
         %y: tensor<64x64xf32> = graph.matmul %x, %w
         %z: tensor<64x64xf32> = add %y, %b
@@ -30,10 +30,10 @@ class Fuse(TargetPass):
         }
         return %m
 
-    At first every result of work is written to memory; then, one after another, those are not of
-    which it is cheaper to make their elements wherever they are needed.  Kernels of results of one
-    shape that share what they read are put together.  What it costs is launches, bytes and
-    arithmetic (`tiling/cost`).  A view (`reshape`, `transpose`, `gather`, ...) is never work.
+    At first every result but those of views is stored.  Then, one after another, it stops storing
+    each result that is cheaper to recompute in its consumers.  Kernels with results of one shape
+    that share inputs are merged.  Costs are launches, bytes and arithmetic (`tiling/cost`).  Views
+    (`reshape`, `transpose`, `gather`, ...) are free.
     """
 
     name = "fuse"

@@ -13,7 +13,7 @@ ROOM = 16 << 10
 
 @dataclass(frozen=True)
 class GraphToTile(TargetPass):
-    """Make a tile program of a function of tensors, which then is one kernel.
+    """Lower a function of tensors, which becomes one kernel, to a tile program.
 
         func graph @scale returns=[tensor<64x1000xf32>](%x: tensor<64x1000xf32>) {
           %y: tensor<64x1000xf32> = mul %x, %x

@@ -18,7 +18,7 @@ from iris.targets import Target
 
 @dataclass(frozen=True)
 class AllocateThreadgroup(TargetPass):
-    """Let allocations that are never in use together share memory, if there is too little.
+    """Let allocations with disjoint lifetimes share memory, if there is too little.
 
         %a: threadgroup<4096xf32> = metal.alloc
         metal.store %a, %i, %x
@@ -131,8 +131,10 @@ def _span(use: Op, home: Op | None, numbers: dict[Op, int]) -> tuple[int, int]:
 
 
 def _place(blocks: Sequence[_Block], *, in_rounds: bool) -> None:
-    """Put each block, large ones first, as low as those in use at some time with it allow, and
-    those in use in the same rounds of a loop, unless `in_rounds`."""
+    """Put each block, large ones first, at the lowest offset that no block live with it uses.
+
+    Blocks of the same iterations of a loop count as live together, unless `in_rounds`.
+    """
     placed: list[_Block] = []
     for block in sorted(blocks, key=lambda b: (-b.end, b.first)):
         together = [

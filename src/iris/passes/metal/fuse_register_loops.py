@@ -28,7 +28,7 @@ VECTOR = 4  # elements that the hardware's types have at most
 
 @dataclass(frozen=True)
 class FuseRegisterLoops(Pass):
-    """Make of consecutive ops on all registers of arrays one loop over the registers.
+    """Merge consecutive ops on register arrays into one loop over the registers.
 
         %x: regs<16xf32> = metal.foreach 4 (%i: i32) {
           ...

@@ -14,7 +14,7 @@ from iris.passes.pipeline import Pass
 
 @dataclass(frozen=True)
 class InsertBarriers(Pass):
-    """Order accesses to memory that may be of different threads and conflict, by few barriers.
+    """Order conflicting accesses of different threads to memory, by few barriers.
 
         for %c0, %n, %c1 (%k: i32) {
           %x: f32 = metal.load %X, %k

@@ -17,7 +17,7 @@ from iris.passes.pipeline import Pass
 
 @dataclass(frozen=True)
 class UniformConditions(Pass):
-    """Let one thread decide on the conditions and bounds of control flow that has to be uniform.
+    """Let one thread decide the conditions and bounds of control flow that has to be uniform.
 
         %more: bool = compare lt %x, %limit
         if %more {

@@ -14,7 +14,7 @@ from iris.targets import Target
 
 @dataclass(frozen=True)
 class CheckTarget(TargetPass):
-    """Refuse what the GPU cannot do, on every device alike.
+    """Refuse ops that the GPU does not have, on every device alike.
 
         %old: i64 = tile.atomic add %X, %i, %one
 

@@ -16,8 +16,8 @@ from iris.passes.pipeline import Pass
 
 @dataclass(frozen=True)
 class ExpandMath(Pass):
-    """Compute transcendental functions of f16 and bf16 in f32, and make `erf` and `sigmoid` of
-    arithmetic and `exp`.
+    """Compute transcendental functions of f16 and bf16 in f32, and expand `erf` and `sigmoid`
+    to arithmetic and `exp`.
 
         %y: tile<64xf16> = sigmoid %x
 

@@ -32,8 +32,8 @@ from iris.passes.tile.masks import (
 
 @dataclass(frozen=True)
 class FollowMasks(Pass):
-    """Turn every load whose masked lanes must not count into one that reads 0 there, and
-    what is made of it into what does not mind: selects, and masks of stores.
+    """Turn every load whose masked lanes must not count into one that reads 0 there, and keep
+    these lanes out of its users by selects and masks of stores.
 
         %x: tile<64xf32> = tile.masked_load %X, %cols, %inside
         %m: f32 = tile.reduce maximum 0 %x

@@ -23,8 +23,8 @@ from iris.targets import Target
 
 @dataclass(frozen=True)
 class PipelineLoads(TargetPass):
-    """Load what a loop stages one round ahead, and stage it when the round is over: into memory
-    that nobody reads in this round.
+    """Load the tiles that a loop stages one iteration ahead, and stage them at its end, into
+    memory that the iteration does not read.
 
         %c: tile<64x64xf32> = for %c0, %n, %c32 (%k: i32, %x: tile<64x64xf32> = %zero) {
           %a: tile<64x32xf16> = tile.load_tile %A, offsets=[%i, %k], ...

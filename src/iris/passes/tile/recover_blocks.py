@@ -16,8 +16,8 @@ from iris.passes.pipeline import Pass
 
 @dataclass(frozen=True)
 class RecoverBlocks(Pass):
-    """Make loads and stores of blocks of those whose offset is, for each axis, an index times a
-    scalar, and whose mask says for each axis that its index is below a scalar.
+    """Turn loads and stores into block accesses, where the offset has an index times a scalar
+    for each axis, and the mask bounds each index by a scalar.
 
         %row: i32 = tile.program_id 0
         %base: i32 = mul %row, %n

@@ -11,7 +11,7 @@ from iris.passes.pipeline import Pass
 
 @dataclass(frozen=True)
 class Simplify(Pass):
-    """Leave out what changes nothing, and compute less.
+    """Remove ops that change nothing, and compute fewer elements.
 
     Arithmetic, where that is exact (`algebra`):
 

@@ -143,7 +143,7 @@ def slice_of_elementwise(op: graph.Slice, rewriter: Rewriter) -> None:
 
 @rules(graph.Reshape, graph.Transpose)
 def view_of_elementwise(op: graph.Reshape | graph.Transpose, rewriter: Rewriter) -> None:
-    """What undoes the views of as many operands as it would not is done to the others."""
+    """Push the view through the op if it undoes the views of at least half of the operands."""
     inner, shape = op.x.op, shape_of(op.result)
     if not isinstance(inner, Elementwise) or not used_once(op.x, op):
         return

@@ -55,8 +55,10 @@ def _check_products(demands: Demands) -> None:
 
 
 def shared(demands: Demands) -> Demands:
-    """The same with what is reduced over axes of the outputs' where some elements then are the
-    outputs' own: those of a row that is divided by their sum, say."""
+    """Let a reduction reuse an output axis when the elements that it reads are also written.
+
+    An example is `x / sum(x)`.
+    """
     reductions = [r for r in demands.recipes.values() if isinstance(r, Reduction)]
     work = [d for d, r in demands.recipes.items() if isinstance(r, Load | Combining)]
     outermost = {*demands.reduced.get(frozenset(), ())}
@@ -79,8 +81,7 @@ def shared(demands: Demands) -> Demands:
 def _matched(
     demand: Demand, other: Demand, axes: Collection[Axis], free: Collection[Axis]
 ) -> dict[Axis, Index]:
-    """The free axis in place of each axis with which one demand may be another; none if any has
-    none."""
+    """Pair each reduced axis with a free axis of equal size and stride; {} if one has none."""
     places = {n: atom for atom, n in address(other).terms if atom in free}
     found: dict[Axis, Index] = {}
     for atom, n in address(demand).terms:

@@ -24,7 +24,7 @@ from iris.targets import Target
 
 @dataclass(frozen=True)
 class AssignLayouts(TargetPass):
-    """Give every tile a layout, which says what thread holds what element.
+    """Give every tile a layout, which says which thread holds which element.
 
         %cols: tile<64xi32> = tile.arange 0
         %x: tile<64xf32> = tile.load %X, %cols

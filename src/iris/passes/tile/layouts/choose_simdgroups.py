@@ -22,8 +22,8 @@ MOST = 8
 
 @dataclass(frozen=True)
 class ChooseSimdgroups(Pass):
-    """Decide how many simdgroups run a program: `count`, or as many as the function says already,
-    or as its largest tile keeps busy, and no two of them make the same part of a matrix product.
+    """Decide how many simdgroups run a program: `count`, else the number of the function, else
+    as many as its largest tile keeps busy without computing a part of a matrix product twice.
 
     func tile @double(%X: ptr<f32>) { ... tile<512xf32> ... }
 

@@ -23,8 +23,8 @@ from iris.ir.core import Facet, Op, Value
 from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.types import Tile
 
-# Values that an op gives one layout.  It is told which have a layout of their own: what is made of
-# numbers and broadcasts alone is made wherever it is wanted.
+# Values that an op gives one layout, from those that have a layout of their own.  Constants and
+# broadcasts of them have none.
 Groups: TypeAlias = Iterable[Sequence[Value]]
 alike = Facet("values of one layout")
 moved = Facet("value that is loaded or stored")

@@ -18,7 +18,7 @@ from iris.passes.tile.lowering.replicas import check
 
 @dataclass(frozen=True)
 class LowerToMetal(TargetPass):
-    """Make of a program that works on whole tiles, all with layouts, what one thread does.
+    """Lower a program on whole tiles, all with layouts, to the program of one thread.
 
         %cols: tile<128xi32, linear<128, register=[1, 2], lane=[4, 8, 16, 32, 64], simdgroup=[]>> =
             tile.arange 0
