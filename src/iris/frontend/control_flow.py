@@ -24,7 +24,7 @@ RUNTIME = "iris_"  # the name by which rewritten code reaches regions.py
 
 
 def rewrite(function: ast.FunctionDef | ast.Lambda) -> None:
-    """Rewrite a function in place; what is defined in it is rewritten, too."""
+    """Rewrite a function in place, with the functions defined in it."""
     if isinstance(function, ast.Lambda):
         _Rewriter().visit_Lambda(function)
     else:
@@ -33,7 +33,7 @@ def rewrite(function: ast.FunctionDef | ast.Lambda) -> None:
 
 
 def assigned_names(nodes: Sequence[ast.AST]) -> tuple[str, ...]:
-    """The variables that statements assign, in order; not those of functions within."""
+    """The variables that statements assign, in order, without variables of inner functions."""
     names: dict[str, None] = {}
     for node in nodes:
         for inner in _walk_scope(node):

@@ -90,7 +90,7 @@ def tile_load(
     rows: Operand | None = None,
     cols: Operand | None = None,
 ) -> Traced:
-    """A block of a matrix whose rows are `stride` apart; what is outside it reads 0."""
+    """Load a block of a matrix whose rows are `stride` apart; elements outside it read as 0."""
     source = as_pointer(pointer, "tile_load")
     sizes = as_shape(shape)
     block, leading = _block(source, "tile_load", row, col, stride, sizes, rows, cols)
@@ -111,7 +111,7 @@ def tile_store(
     rows: Operand | None = None,
     cols: Operand | None = None,
 ) -> None:
-    """Write a block of a matrix whose rows are `stride` apart, except what is outside it."""
+    """Write a block of a matrix whose rows are `stride` apart, except elements outside it."""
     target = as_pointer(pointer, "tile_store")
     stored = cast(value, target.dtype)
     sizes = stored.shape if shape is None else as_shape(shape)

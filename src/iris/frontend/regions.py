@@ -157,7 +157,7 @@ class _Loop:
         return [slot for tree in self.carried.values() for slot in tree.slots()]
 
     def begin(self, reach: Reach) -> None:
-        """Note the line of the loop; what is traced already is carried."""
+        """Note the line of the loop; traced values from before it are carried."""
         self.traced = True
         self.reach = reach
         here = location()
@@ -251,7 +251,7 @@ class _Loop:
         return tuple(values)
 
     def another_round(self) -> bool:
-        """Count the rounds: in each, what is carried may widen, one after another."""
+        """Count the rounds of tracing: in each, the type of a carried value may widen."""
         self.rounds += 1
         if self.rounds > MOST_ROUNDS + len(self.slots):
             raise error_here(

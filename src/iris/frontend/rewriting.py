@@ -48,7 +48,7 @@ def rewritten(function: FunctionType, runtime: ModuleType) -> FunctionType:
 
 
 def rewritten_callable(called: Any, runtime: ModuleType) -> Any:
-    """What calls a rewritten function, if what is called is a function of the user's."""
+    """A callable with its function rewritten, if that is the user's own."""
     if isinstance(called, FunctionType):
         return _of_users_rewritten(called, runtime)
     if isinstance(called, MethodType):

@@ -353,7 +353,7 @@ def _constant(number: Number, dtype: DType, shape: tuple[int, ...]) -> Traced:
 
 
 def as_traced(x: object, meets: DType | None = None) -> Traced:
-    """A value to compute with; a Python number gets the dtype of what it meets."""
+    """A value to compute with; a Python number gets the dtype of the other operand."""
     if isinstance(x, Traced):
         return x
     reject = getattr(x, "reject_use", None)  # what is known to have no value in a kernel

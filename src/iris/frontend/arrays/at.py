@@ -46,7 +46,7 @@ _INSTEAD = {
 
 
 class At:
-    """An array of which places are to be chosen."""
+    """`x.at`, which takes an index."""
 
     __slots__ = ("x",)
 

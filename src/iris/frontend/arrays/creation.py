@@ -1,5 +1,4 @@
-"""NumPy's functions that make arrays like traced ones, or of traced ends, and those that ask for
-what is known of an array."""
+"""NumPy's functions that create arrays, and those that ask for the shape or dtype of one."""
 
 from __future__ import annotations
 

@@ -30,8 +30,9 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """What a trace knows of an array argument; `weak`: it is a number of Python, whose dtype gives
-    way to those of arrays."""
+    """The facts that a trace knows of an array argument.
+
+    `weak`: it is a Python number, whose dtype gives way to the dtypes of arrays."""
 
     shape: tuple[int, ...]
     dtype: DType

@@ -1,4 +1,4 @@
-"""`x[...]`: NumPy's rules of indexing, for what is known while tracing and for what is not."""
+"""`x[...]`: NumPy's rules of indexing, for indices known while tracing and for traced ones."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def as_axes(axes: Any, rank: int) -> tuple[int, ...]:
 
 
 def reshape(x: TracedArray, shape: Any) -> TracedArray:
-    """The same elements, in row-major order; a size of -1 is what is left."""
+    """The same elements, in row-major order; a size of -1 follows from the others."""
     sizes = sizes_in(shape)
     wanted = [as_int(size, "a size") for size in sizes]
     if wanted.count(-1) == 1:
@@ -93,7 +93,7 @@ def flat(x: TracedArray) -> TracedArray:
 
 
 def with_axes(x: TracedArray, axes: Sequence[int]) -> TracedArray:
-    """With axes of size 1 put in, so that they are those of the result."""
+    """Insert axes of size 1, to have the axes of the result."""
     sizes = iter(x.shape)
     rank = x.ndim + len(axes)
     return reshaped(x, tuple([1 if i in axes else next(sizes) for i in range(rank)]))
@@ -125,7 +125,7 @@ def move_axes(x: TracedArray, source: Sequence[int], destination: Sequence[int])
 def cut(
     x: TracedArray, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]
 ) -> TracedArray:
-    """Along each axis so many elements from a start on, by a step."""
+    """Along each axis a number of elements from a start on, by a step."""
     if tuple(shape) == x.shape and all(
         step == 1 or size < 2 for step, size in zip(steps, shape, strict=True)
     ):

@@ -85,7 +85,7 @@ def log10(x: Any) -> TracedArray:
 
 @_in_f32("logaddexp")
 def logaddexp(a: Any, b: Any) -> TracedArray:
-    """The logarithm of the sum of exponentials, none of which is made where it would overflow."""
+    """The logarithm of the sum of two exponentials, without overflow."""
     greater = binary(math.Maximum, a, b)
     # Of equal infinities the difference is nan.
     return select(a == b, a + _LN2, greater + log1p(_exp(-_abs(a - b))))
@@ -110,7 +110,7 @@ def cbrt(x: Any) -> TracedArray:
 
 @_in_f32("hypot")
 def hypot(a: Any, b: Any) -> TracedArray:
-    """The length, of which the square is never made where it would overflow."""
+    """`sqrt(a * a + b * b)`, without overflow of the squares."""
     a, b = _abs(a), _abs(b)
     long, short = binary(math.Maximum, a, b), binary(math.Minimum, a, b)
     ratio = select(long == 0.0, 0.0, short / long)

@@ -55,7 +55,7 @@ class Trace:
         return value
 
     def narrow(self, number: Value, dtype: DType) -> None:
-        """Note that a number of Python's is cast to the dtype of what it meets."""
+        """Note that a Python number is cast to the dtype of the array that it is combined with."""
         self.narrowed.setdefault((number, dtype), Narrowed(number, dtype, location()))
 
     def capture(self, array: Array, dtype: DType, source: Array) -> Value:

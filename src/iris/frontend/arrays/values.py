@@ -190,7 +190,7 @@ def over_shape(x: TracedArray, shape: tuple[int, ...]) -> TracedArray:
 
 
 def reshaped(x: TracedArray, shape: tuple[int, ...]) -> TracedArray:
-    """The same elements, of which there are as many, in another shape."""
+    """The same elements, in another shape with as many."""
     if x.shape == shape:
         return x
     op = graph.Reshape(x.value, Tensor(shape, x.element))
