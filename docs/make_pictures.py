@@ -96,8 +96,8 @@ def levels() -> str:
     sources = {Level.GRAPH: "@iris.jit", Level.TILE: "@iris.kernel"}
     held = {
         Level.GRAPH: "whole arrays",
-        Level.TILE: "a program's tiles",
-        Level.METAL: "a thread's registers",
+        Level.TILE: "one program",
+        Level.METAL: "one thread",
     }
     y = 20.0
     for level in Level:

@@ -18,7 +18,7 @@ from iris.targets import Target
 
 @dataclass(frozen=True)
 class AllocateThreadgroup(TargetPass):
-    """Let allocations with disjoint lifetimes share memory, if there is too little.
+    """Let allocations with disjoint lifetimes share memory, if a core then holds more programs.
 
         %a: threadgroup<4096xf32> = metal.alloc
         metal.store %a, %i, %x
