@@ -16,7 +16,7 @@ from iris.ir.core import Facet, Op, Region
 from iris.ir.math import element_type
 from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import DType, f32
-from iris.targets.apple import ULPS
+from iris.targets.target import ULPS
 from iris.tools.replay import Array as Recipe
 from iris.tools.replay import Program
 

@@ -13,7 +13,7 @@ import pytest
 import iris
 from iris.ir.scalar import round_to
 from iris.ir.types import DTYPES
-from iris.targets.apple import ULPS
+from iris.targets.target import ULPS
 
 DEVICES = ["interp", "interp:metal", pytest.param("softmetal", marks=pytest.mark.softmetal)]
 INF, NAN = math.inf, math.nan

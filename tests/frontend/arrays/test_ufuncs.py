@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from iris.targets.apple import ULPS
+from iris.targets.target import ULPS
 from tracing_arrays import BF16, DTYPES, FLOATS, INTEGERS, agrees, compute, numbers, same, widened
 
 Array = npt.NDArray[Any]
