@@ -37,7 +37,7 @@ class Picture:
             self.parts.append(f'<text {place} class="{style}">{escape(line)}</text>')
 
     def box(self, x: float, y: float, width: float, lines: list[str], style: str) -> float:
-        """Draw a box around lines, the first of which is its title; return its height."""
+        """Draw a box with a title and lines of text; return its height."""
         height = DOWN * len(lines) + 14
         place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6"'
         self.parts.append(f'<rect {place} class="{style}"/>')

@@ -58,7 +58,7 @@ def hunt(package: Path, oracle: str, seed: int, limits: Limits) -> Result:
 
 @cache
 def false_alarm(oracle: str, seed: int, examples: int) -> bool:
-    """Whether an oracle fails on the compiler as it is, within so many examples."""
+    """Whether an oracle fails on the unchanged compiler, within a number of examples."""
     return hunt(PACKAGE.parent, oracle, seed, Limits(max(1, examples), 600, 0)).found
 
 

@@ -17,7 +17,7 @@ ALIGNMENT = 16  # of arrays in threadgroup memory, in bytes, and of those that s
 # Live values above what a thread can have spill to memory, which is slow but works.  A kernel of
 # this many times as many would do little else, if the Metal compiler took it.
 MOST_SPILLS = 4
-NAMED = 3  # of what takes most
+NAMED = 3  # values that an error lists, the largest first
 _REPORTS = (metal.Assert, metal.Print)
 
 

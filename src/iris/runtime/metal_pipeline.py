@@ -31,7 +31,7 @@ class Pipeline(NamedTuple):
     arrays: tuple[int, ...]  # which arguments are arrays, in the order of their buffers
     written: tuple[int, ...]  # which of those
     scalars: tuple[int, ...]  # which are in the struct of constants, in the order of their fields
-    extents: tuple[tuple[int, int], ...]  # sizes behind them: of which argument, along which axis
+    extents: tuple[tuple[int, int], ...]  # sizes after them: (argument, axis)
     pack: Callable[..., bytes]
     constants_index: int
 
@@ -70,7 +70,7 @@ def locations_in(source: Source, text: str) -> list[Location]:
     return list(dict.fromkeys([place for place in found if place is not None]))
 
 
-# Of signed integers; those of unsigned ones, and of the bits of what is none, are capitals.
+# Letters of `struct` by size, for signed integers; unsigned integers and floats use capitals.
 _LETTERS = {1: "b", 2: "h", 4: "i", 8: "q"}
 
 

@@ -155,8 +155,8 @@ class Target:
     constant_bytes: int = 4096
     #: Buffers that one kernel can bind. [MLX, tinygrad: source; mlx-vlm #1799]
     buffer_bindings: int = 31
-    #: Bits of what an atomic operation may change. [Metal Shading Language Specification: of
-    #: atomic_int, atomic_uint and atomic_float all families have all operations]
+    #: The element widths that atomic operations take, in bits. [Metal Shading Language
+    #: Specification: of atomic_int, atomic_uint and atomic_float all families have all operations]
     atomic_bits: tuple[int, ...] = (32,)
     #: Whether threadgroups that run go on while others wait for them.  [Metal promises neither that
     #: nor that all threadgroups of a launch run at a time]

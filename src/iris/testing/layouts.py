@@ -109,7 +109,7 @@ def _laid_out(
 def _of_columns(
     shape: Coordinate, columns: Sequence[Coordinate], lane_bits: int, simdgroup_bits: int
 ) -> LinearLayout:
-    """A layout from its columns: first those of the registers, then lanes, then simdgroups."""
+    """A layout from its columns: of registers, then of lanes, then of simdgroups."""
     lanes = len(columns) - simdgroup_bits
     registers = lanes - lane_bits
     return LinearLayout.of(

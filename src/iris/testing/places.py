@@ -49,8 +49,8 @@ class Place(NamedTuple):
 class Table:
     """How a program cuts matrices: each program has `rows` rows, in blocks of `columns`.
 
-    `width` is how many columns there are, `pitch` how far a row is from the next, and `height` how
-    many rows all programs have together, of which the last may be missing.
+    `width` is the number of columns, `pitch` the distance from a row to the next, and `height` the
+    number of rows of all programs together; the last rows may be missing.
     """
 
     rows: int

@@ -30,7 +30,7 @@ class Fuse(TargetPass):
         }
         return %m
 
-    At first every result but those of views is stored.  Then, one after another, it stops storing
+    At first every result except views is stored.  Then, one after another, it stops storing
     each result that is cheaper to recompute in its consumers.  Kernels with results of one shape
     that share inputs are merged.  Costs are launches, bytes and arithmetic (`tiling/cost`).  Views
     (`reshape`, `transpose`, `gather`, ...) are free.

@@ -41,7 +41,7 @@ class Cost:
 
 
 def cut(demands: Demands, room: int, target: Target) -> Cut:
-    """The cheapest way to cut up what a kernel demands, with tiles of so many bytes."""
+    """The cheapest way to cut up a kernel, with tiles of at most `room` bytes."""
     if not demands.outputs:
         return Cut(demands, room)
     found: list[Cut] = []

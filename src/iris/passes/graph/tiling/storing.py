@@ -35,7 +35,7 @@ def results_of(function: Func) -> list[Value]:
 
 
 def parted(function: Func, most: int) -> set[Value]:
-    """Parts of what is put together from more tensors than one kernel takes, at most so many."""
+    """Split concatenations of over half of `most` tensors; return the partial results."""
     parts = set()
     for op in list(function.body):
         while isinstance(op, graph.Concat) and len(op.values) > most // 2:
