@@ -111,7 +111,7 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
     some = some_of(draft, cut.shape, choices) if draft.masked and choices.flag() else None
     is_reduced = some is None and choices.flag()
     type_ = _reduced(block) if is_reduced else block
-    first = choices.of((0, 0, 0, cut.columns, 1, 3, 2))
+    first = choices.of((0, 1, 0, cut.columns, 3, 2))
     whole = (cut.width - first) // cut.columns * cut.columns
     is_whole = whole > 0 and choices.flag()  # so that no column needs a mask
     end = first + whole if is_whole else choices.of((cut.width, cut.width, cut.width, 0))
@@ -175,8 +175,9 @@ def pass_on(draft: TileDraft, choices: Choices) -> For:
     shuffled = lanes
     if choices.flag():
         shuffled = draft.put(math.Sub(draft.constant(count - 1, Tile((count,), i32)), lanes))
-    end = memory.size // count - 1
-    with over_blocks(draft, 0, end * count, count, [], choices) as made:
+    first = choices.of((0, 1, 0, 3))
+    end = first + ((memory.size - first) // count - 1) * count
+    with over_blocks(draft, first, end, count, [], choices) as made:
         following = draft.put(math.Add(made.start, draft.constant(count, i32)))
         places = []
         for start, index in ((made.start, shuffled), (following, lanes)):

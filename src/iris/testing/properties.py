@@ -15,7 +15,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from iris.compiler.compilation import GRAPH_PIPELINE, TILE_PIPELINE
-from iris.ir import tile
+from iris.ir import math, metal, tile
+from iris.ir.control import For, If
 from iris.ir.core import Level
 from iris.passes import Pipeline
 from iris.testing import launches, layouts, programs
@@ -103,7 +104,9 @@ def _portable() -> st.SearchStrategy[Program]:
 
 
 def _orderly() -> st.SearchStrategy[Program]:
-    return programs.metal(divergent=False)
+    """Programs, and such as do little besides using memory of the threadgroup."""
+    drawn = partial(programs.metal, divergent=False)
+    return st.one_of(drawn(), drawn(ops=_OF_MEMORY))
 
 
 def _lowered() -> st.SearchStrategy[tuple[Program, Pipeline, int]]:
@@ -153,7 +156,7 @@ def _interleave(drawn: Sequence[Program], seconds: float) -> None:
 
 def _order(drawn: Sequence[Program], seconds: float) -> None:
     for program in drawn:
-        orders("allocate-threadgroup,insert-barriers", program, seeds=SEEDS, seconds=seconds)
+        orders(_SHARED, program, seeds=SEEDS, seconds=seconds)
 
 
 def _run(device: str, drawn: Sequence[Program], seconds: float) -> None:
@@ -167,6 +170,9 @@ def _conform(device: str, drawn: Sequence[Script], seconds: float) -> None:
 
 _GENERIC = tuple(programs.GENERIC)
 _OF_TILES = (*_GENERIC, "recover-blocks", f"{TILE_PIPELINE},split-interior,licm,dce")
+_OF_MEMORY = (metal.Alloc, metal.View, metal.Load, metal.Store, metal.Barrier, For, If, math.Add)
+# Whatever can be shared is, though there may be room for all of it.
+_SHARED = "allocate-threadgroup{budget=0},insert-barriers"
 _OF_GRAPHS = (*_GENERIC, "simplify", str(GRAPH_PIPELINE))
 
 #: Those of Iris itself, by their names; `of_text` has those of a device.

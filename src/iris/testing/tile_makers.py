@@ -27,6 +27,7 @@ from iris.testing.idioms import (
     store_rows,
 )
 from iris.testing.places import Memory, Place
+from iris.testing.tables import below, size
 from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, TileDraft, make_tile
 from iris.testing.walks import walk_rows
 
@@ -71,7 +72,8 @@ def carried(draft: TileDraft, choices: Choices) -> list[Value]:
 
 @make_tile(If)
 def branch(cls: type[If], draft: TileDraft, choices: Choices) -> None:
-    condition = draft.like(bool_, choices)
+    is_own = choices.flag(4)
+    condition = flag_of_program(draft, choices) if is_own else draft.like(bool_, choices)
     if choices.flag(4):
         condition = draft.put(math.Not(condition))
     op = If(condition, [v.type for v in carried(draft, choices)])
@@ -79,6 +81,17 @@ def branch(cls: type[If], draft: TileDraft, choices: Choices) -> None:
     for region in op.regions:
         fill(draft, region, [v.type for v in op.results], choices)
     finish(draft, op)
+
+
+def flag_of_program(draft: TileDraft, choices: Choices) -> Value:
+    """What an array says of each program, and of the last ones maybe nothing."""
+    memory = draft.input(choices.of((i32, bool_, *draft.dtypes)), choices)
+    index = draft.wrapped(draft.number, memory.size)
+    mask = below(draft, index, choices.below(draft.programs + 1), choices)
+    number = read(draft, Place(memory, (), index, mask, distinct=False), choices, 0)
+    predicate = choices.of((Predicate.EQ, Predicate.LE, Predicate.NE, Predicate.GT))
+    zero = draft.constant(0, memory.dtype)
+    return draft.put(math.Compare(predicate, number, zero))
 
 
 def finish(draft: TileDraft, op: Op) -> None:
@@ -201,9 +214,9 @@ def broadcast(cls: type[tile.Broadcast], draft: TileDraft, choices: Choices) -> 
         draft.add(tile.Broadcast(x, Tile(choices.of(draft.shapes), type_.element)))
         return
     shape = list(type_.shape)
-    for axis, size in enumerate(shape):
+    for axis, extent in enumerate(shape):
         larger = choices.of((4, 8, 2, 16, 1))
-        if size == 1 and prod(shape) * larger <= MOST_ELEMENTS:
+        if extent == 1 and prod(shape) * larger <= MOST_ELEMENTS:
             shape[axis] = larger
     draft.add(tile.Broadcast(x, Tile(tuple(shape), type_.element)))
 
@@ -275,6 +288,9 @@ def load(cls: type[tile.Load], draft: TileDraft, choices: Choices) -> None:
     if style == 7:
         load_in_loop(draft, choices)
         return
+    if style == 6:
+        choices.of((look_up, read_ring))(draft, choices)
+        return
     if style in (3, 4, 5):
         load_rows(draft, choices)
         return
@@ -285,6 +301,28 @@ def load(cls: type[tile.Load], draft: TileDraft, choices: Choices) -> None:
     draft.add(op)
     if found.mask is None:
         draft.learn(op.result, found.memory)
+
+
+def look_up(draft: TileDraft, choices: Choices) -> None:
+    """What stands in a table at numbers that are read, too, as for words."""
+    shape = choices.of(draft.shapes)
+    numbers = place(draft, draft.input(i32, choices), shape, choices, distinct=False)
+    if numbers.mask is None and choices.flag():
+        numbers = numbers._replace(mask=draft.like(Tile(shape, bool_), choices))
+    table = draft.input(choices.of(draft.dtypes), choices)
+    index = draft.wrapped(read(draft, numbers, choices, 0), table.size)
+    read(draft, Place(table, shape, index, None, distinct=False), choices)
+
+
+def read_ring(draft: TileDraft, choices: Choices) -> None:
+    """What follows somewhere in an array, up or down; after its last element, the first."""
+    shape = choices.of([(128,), (256,), choices.of(draft.shapes)])
+    memory = draft.input(choices.of(draft.dtypes), choices)
+    start = draft.spread(size(draft, choices.of((16, 0, 64, 33)), choices), shape)
+    step = choices.of((math.Sub, math.Add))
+    offset = draft.put(step(start, draft.lanes(shape)))
+    offset = draft.put(math.Mod(offset, draft.constant(memory.size, Tile(shape, i32))))
+    read(draft, Place(memory, shape, offset, None, distinct=False), choices)
 
 
 def load_in_loop(draft: TileDraft, choices: Choices) -> None:

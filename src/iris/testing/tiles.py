@@ -244,7 +244,9 @@ class TileDraft(KernelDraft):
         known = self.divisors.get(type_.element)
         if known is None:
             self.seed += 1
-            recipe = Array(type_.element, (self.slice,), self.seed, (1, 7))
+            numbers = (1, -2, 3, 7, -1, 5, 2, -3) if type_.element.is_signed else (1, 2, 3, 7, 5)
+            data = tuple([encode(n, type_.element) for n in numbers])
+            recipe = Array(type_.element, (self.slice,), data=data)
             known = self.argument("divisors", recipe, noalias=choices.flag())
             self.divisors[type_.element] = known
         lanes = self.lanes(type_.shape) if type_.shape else self.number
@@ -269,7 +271,7 @@ class TileDraft(KernelDraft):
         """A parameter that is an array."""
         names = self.arrays
         self.recipes.append(recipe)
-        is_aligned = recipe.at * recipe.dtype.bytes % ALIGNMENT == 0 and self.choices.flag()
+        is_aligned = recipe.at * recipe.dtype.bytes % ALIGNMENT == 0 and not self.choices.flag(4)
         type_ = Ptr(recipe.dtype, noalias, is_aligned)
         return self.func.body.add_argument(type_, f"{prefix}{names}")
 

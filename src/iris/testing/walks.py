@@ -25,13 +25,19 @@ MARGIN = 8  # elements before each row, so that an index may be a little below 0
 
 def walk_rows(draft: TileDraft, choices: Choices) -> For:
     """Each program has rows of its own, all of one width; what is done to a block in which order
-    is drawn.  Most accesses have one mask, `index < width`, and the loop may end there."""
-    block = choices.of((16, 32, 8, 64))
+    is drawn.  Most accesses have one mask, `index < width`, and the loop may end there; or, where
+    it goes over whole blocks alone, they have none."""
+    block = choices.of((16, 128, 32, 8, 64, 256))
     width = around(block, choices)
-    first = choices.of((0, 0, 1, 0, 5, 3))
+    first = choices.of((0, 1, 0, 5, 3, 2))
     dtypes = [draft.dtypes[0], *draft.dtypes[-1:], i32]
-    with over_blocks(draft, first, width, block, [], choices) as made:
+    whole = max(0, width - first) // block * block
+    is_whole = whole > 0 and choices.flag()
+    end = first + whole if is_whole else width
+    with over_blocks(draft, first, end, block, [], choices) as made:
         walk = _Walk(draft, width, block, made.start, choices)
+        if is_whole:
+            walk.mask = None
         memories = [walk.rows(dtype, choices) for dtype in dtypes]
         if choices.flag():
             walk.read(choices.of(memories), choices)
@@ -46,7 +52,8 @@ class _Walk:
 
     def __init__(self, draft: TileDraft, width: int, block: int, start: Value, choices: Choices):
         self.draft = draft
-        self.width, self.pitch = width, MARGIN + max(width, block)
+        pitch = MARGIN + max(width, block) + 1  # one more, for what is read backwards
+        self.width, self.pitch = width, choices.of((-(-pitch // 16) * 16, pitch))
         self.shape = (block,)
         self.start = start
         lanes = draft.lanes(self.shape)
@@ -56,7 +63,7 @@ class _Walk:
             start = draft.put(math.Minimum(start, draft.constant(choices.of((-3, 20)), i32)))
         self.index = draft.put(math.Add(draft.spread(start, self.shape), lanes))
         self.end = size(draft, width, choices)
-        self.mask = self.before(self.index, self.end)
+        self.mask: Value | None = self.before(self.index, self.end)
         self.known = len(draft.visible)  # before anything is read
 
     @property
@@ -135,6 +142,15 @@ class _Walk:
         index = draft.put(math.Add(draft.spread(self.start, self.shape), twice))
         read(draft, self.place(memory, index, self.before(index, self.end)), choices, 0)
 
+    def read_backwards(self, memory: Memory, choices: Choices) -> None:
+        """Reads as many elements as a block has, the last one first."""
+        draft = self.draft
+        last = draft.constant(self.shape[0] - choices.of((0, 0, 1)), self.numbers)
+        shift = draft.put(math.Sub(last, draft.lanes(self.shape)))
+        index = draft.put(math.Add(draft.spread(self.start, self.shape), shift))
+        mask = None if self.mask is None else self.before(index, self.end)
+        read(draft, self.place(memory, index, mask), choices, 0)
+
     def write_some(self, memory: Memory, choices: Choices) -> None:
         """Writes as many elements as a number in memory says; that number may change next."""
         draft = self.draft
@@ -168,6 +184,7 @@ _ACTIONS = (
     _Walk.pass_number,
     _Walk.pass_number,
     _Walk.step_over,
+    _Walk.read_backwards,
     _Walk.write_some,
     _Walk.step,
     _Walk.read,
