@@ -42,8 +42,9 @@ campaign: softmetal  ## Run the property tests at full counts; the table goes to
 	@IRIS_CAMPAIGN=1 $(PYTEST) --hypothesis-show-statistics > benchmarks/campaign.txt; \
 	status=$$?; cat benchmarks/campaign.txt; exit $$status
 
-planted: softmetal  ## Plant bugs, one at a time, and tabulate what finds each
-	@PYTHONPATH=tests $(BIN)/python -m planted
+planted: softmetal  ## Plant bugs one at a time; what finds each goes to benchmarks/planted.txt
+	@PYTHONPATH=tests $(BIN)/python -m planted > benchmarks/planted.txt; \
+	status=$$?; cat benchmarks/planted.txt; exit $$status
 
 # On a Mac there is Metal itself.
 softmetal: $(INSTALLED)  ## Build the software Metal device; as root, install what it needs

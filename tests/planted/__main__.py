@@ -15,7 +15,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -43,7 +43,7 @@ def hunt(package: Path, oracle: str, seed: int, limits: Limits) -> Result:
     try:
         done = subprocess.run(
             [sys.executable, "-m", "planted.oracles", oracle, f"--seed={seed}", *options],
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": path, "IRIS_SOFTMETAL_TIMEOUT": "2"},
             capture_output=True,
             text=True,
             timeout=limits.seconds + limits.reduced + GRACE,
@@ -78,21 +78,46 @@ def search(garden: Garden, oracles: Sequence[str], limits: Limits, bug: Bug, see
     return Find("", Result(False, 0, 0, ""))
 
 
-def rows(bug: Bug, finds: Sequence[Find]) -> Iterator[str]:
-    """A line of the table; and what was said first."""
+def row(bug: Bug, finds: Sequence[Find]) -> str:
+    """A line of the table, which ends with what was said first."""
     found = [find for find in finds if find.oracle]
     names = ",".join(dict.fromkeys(find.oracle for find in found))
     counts = [find.result.examples for find in found]
     seconds = [find.result.seconds for find in found]
-    row = f"{bug!s:52} {len(found)}/{len(finds)} {names or 'nothing':14}"
+    line = f"{bug!s:52} {len(found)}/{len(finds)} {names or 'nothing':14}"
     if found:
-        row += f" {median(counts):6g} {max(counts):6} {median(seconds):6.1f} {max(seconds):6.1f}"
+        line += f" {median(counts):6g} {max(counts):6} {median(seconds):6.1f} {max(seconds):6.1f}"
         ops = median([find.result.ops for find in found])
         causes = ",".join(dict.fromkeys(find.result.cause for find in found))
-        row += f" {ops:4g} {causes:24}"
         said = found[0].result.message.splitlines()
-        row += f"  {said[0][:80] if said else ''}"
-    yield row
+        line += f" {ops:4g} {causes:24}  {said[0][:80] if said else ''}"
+    return line.rstrip()
+
+
+def summary(bugs: Sequence[Bug], all_finds: Sequence[Sequence[Find]], limits: Limits) -> str:
+    """What the table says in all.  Programs of Python and scripts of launches have no ops."""
+    found = [
+        (bug, find.result)
+        for bug, finds in zip(bugs, all_finds, strict=True)
+        for find in finds
+        if find.oracle
+    ]
+    looked = sum(map(len, all_finds))
+    quick = [r for _, r in found if r.seconds <= limits.seconds]
+    sizes = [r.ops for _, r in found if r.ops]
+    named = [r for _, r in found if r.cause]
+    lines = [
+        f"{len(found)} of {looked} found, {len(quick)} of them within {limits.examples} examples "
+        f"and {limits.seconds:g} seconds of an oracle",
+        f"{len(named)} name a pass or a part of the compiler",
+    ]
+    if sizes:
+        large = sum(size > 10 for size in sizes)
+        lines.append(
+            f"{len(sizes)} are shown as programs of {median(sizes):g} ops (median) and at most "
+            f"{max(sizes)}; {large} of over 10"
+        )
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -102,21 +127,24 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--reduced", type=float, default=15, help="seconds to reduce a find")
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1, help="how many (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="the first (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     garden, limits = Garden(), Limits(given.examples, given.seconds, given.reduced)
     chosen = [b for b in bugs() if str(b).startswith(tuple(given.wanted) or "")]
     one = partial(search, garden, given.oracles.split(","), limits)
+    seeds = range(given.seed, given.seed + given.seeds)
     print(f"{'bug':52} found by{'examples':>22}{'seconds':>14}{'ops':>5} guilty")
-    survivors = 0
+    all_finds: list[list[Find]] = []
     with ThreadPoolExecutor(given.jobs) as pool:
-        pending = [[pool.submit(one, b, seed) for seed in range(given.seeds)] for b in chosen]
+        pending = [[pool.submit(one, b, seed) for seed in seeds] for b in chosen]
         for bug, futures in zip(chosen, pending, strict=True):
-            finds = [future.result() for future in futures]
-            survivors += not all(find.oracle for find in finds)
-            print(*rows(bug, finds), sep="\n", flush=True)
+            all_finds.append([future.result() for future in futures])
+            print(row(bug, all_finds[-1]), flush=True)
+    survivors = sum(not all(find.oracle for find in finds) for finds in all_finds)
     print(f"{len(chosen)} bugs, of which {survivors} survive")
+    print(summary(chosen, all_finds, limits))
     sys.exit(survivors > 0)
 
 

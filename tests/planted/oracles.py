@@ -89,7 +89,7 @@ class Result(NamedTuple):
 
     found: bool
     examples: int
-    seconds: float
+    seconds: float  # to find it
     message: str
     cause: str = ""  # the guilty pass, or the oracle
     ops: int = 0  # that compute something in the smallest program
@@ -97,7 +97,7 @@ class Result(NamedTuple):
 
 def run(oracle: str, seed: int, examples: int, seconds: float, reduced: float) -> Result:
     done = hunt(ORACLES[oracle], seed, examples, seconds=seconds, reduced=reduced, watched=False)
-    seconds = round(done.seconds, 1)
+    seconds = round(done.sought, 1)
     if done.find is None:
         return Result(False, done.examples, seconds, "")
     message = done.find.message[:2000]

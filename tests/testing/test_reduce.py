@@ -132,3 +132,22 @@ def test_an_interrupt_leaves_the_smallest_so_far(
         preserves("cse", Program.parse(wrong_order))
     (file,) = (tmp_path / "iris-failures").iterdir()
     assert Program.parse(file.read_text()).module == told[-1].module
+
+
+def test_one_store_of_many_is_looked_for_first() -> None:
+    stores = "".join(f"  tile.store %Y{n}, %c{n}, %x\n" for n in range(20))
+    indices = "".join(f"  %c{n}: i32 = constant {n}\n" for n in range(20))
+    pointers = ", ".join(f"%Y{n}: ptr<f32>" for n in range(20))
+    recipes = "".join(f"# argument %Y{n}: f32[20]\n" for n in range(20))
+    program = Program.parse(
+        f"# grid: 1, 1, 1\n{recipes}"
+        f"func tile @many({pointers}) {{\n{indices}  %x: f32 = constant 3.0\n{stores}  return\n}}\n"
+    )
+    tried: list[int] = []
+
+    def fails(candidate: Program) -> bool:
+        tried.append(len(ops_of(candidate)))
+        return any(v.name == "Y7" and v.users for v in candidate.function.body.arguments)
+
+    reduce(program, fails)
+    assert max(tried[:8]) == 4  # a store, what it stores and where, and the end

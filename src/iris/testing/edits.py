@@ -122,7 +122,8 @@ def _unused(function: Func) -> Iterator[Op]:
     """The ops that compute something for nothing, from the last to the first; each may be erased
     before the next one is asked for."""
     for op in reversed(list(function.body.walk())):
-        if op.results and not any(v.users for v in op.results) and not has_side_effects(op):
+        made = op.results or op.regions
+        if made and not any(v.users for v in op.results) and not has_side_effects(op):
             yield op
 
 

@@ -195,21 +195,22 @@ def smallest(
     # What the pass is given must stay right.
     last = -1 if fault.step is None else fault.step.position
     positions = range(max(0, last - 1), last + 1)
-    took = time.monotonic() - start
-    # Many programs are tried, some of which never end: each has little more time than the best one
-    # takes.
     endless = isinstance(fault.wrong.error, TimeLimitError)
     each = limit / 10 if endless else limit
 
     def fails(program: Program) -> bool:
+        # Many programs are tried, some of which never end: each has little more time than the best
+        # one takes.  That of a compiler, which is another process, does not count.
         nonlocal each
-        before = time.monotonic()
+        before = time.process_time()
         found = find_fault(program, [fault.pipeline], oracle, positions, limit=each)
         same = found is not None and found.kind == fault.kind
         if same and not endless:
-            each = min(each, limit / 50 + 10 * (time.monotonic() - before))
+            each = min(each, limit / 100 + 5 * (time.process_time() - before))
         return same
 
+    fails(fault.program)
+    took = time.monotonic() - start
     small = reduce(fault.program, fails, seconds=seconds - took, kept=kept)
     return bisect(small, fault.pipeline, oracle, limit=limit) or fault
 

@@ -51,6 +51,7 @@ class Hunted(NamedTuple):
     rules: frozenset[str]  # the functions of passes and of the emitter that some were taken through
     find: Find | None
     is_known: bool = False  # whether what was found had been found before
+    sought: float = 0.0  # the seconds that it took to find it, without those to reduce it
 
 
 class _End(BaseException):
@@ -84,7 +85,8 @@ def hunt(
             error = batch.reduced(error, reduced)
         find = _find(property, error)
     took = time.monotonic() - start
-    return Hunted(batch.done, took, frozenset(batch.ops), frozenset(batch.rules), find, is_known)
+    ops, rules, sought = frozenset(batch.ops), frozenset(batch.rules), batch.checked - start
+    return Hunted(batch.done, took, ops, rules, find, is_known, sought)
 
 
 class _Batch:
@@ -97,6 +99,7 @@ class _Batch:
         self.end = end
         self.at_once = reduced  # seconds to reduce what fails, before its cause is looked at
         self.done = 0
+        self.checked = time.monotonic()  # when the property was last asked
         self.drawn: list[Any] = []
         self.ops: set[str] = set()
         self.rules: set[str] = set()
@@ -136,6 +139,7 @@ class _Batch:
         """Asks the property of what has been drawn."""
         if not self.drawn:
             return
+        self.checked = time.monotonic()
         watching = self.watched and self.done // self.property.together % WATCHED == 1
         try:
             with _watch(self.rules if watching else None):

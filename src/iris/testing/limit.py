@@ -6,6 +6,7 @@ import ctypes
 import gc
 import threading
 import time
+from math import inf
 from types import TracebackType
 
 
@@ -61,6 +62,28 @@ class limited:
                 gc.enable()
 
 
+class unlimited:
+    """Stops the clocks of this thread's limits.
+
+    with limited(5), unlimited():
+        compile(text)
+    """
+
+    def __enter__(self) -> None:
+        self.since = time.monotonic()
+        self.left = _watcher.stop(threading.get_ident())
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        now = time.monotonic()
+        for limit, deadline in self.left.items():
+            limit.deadline = deadline + now - self.since
+
+
 class _Watcher:
     """Interrupts code that has had its time: in one thread, for starting one takes longer than
     most of what is limited."""
@@ -85,6 +108,14 @@ class _Watcher:
         with self.changed:  # so that nothing is interrupted that comes later
             self.active.discard(limit)
 
+    def stop(self, thread: int) -> dict[limited, float]:
+        """Lets the limits of a thread never end; by each, when it was to end."""
+        with self.changed:
+            left = {limit: limit.deadline for limit in self.active if limit.thread == thread}
+            for limit in left:
+                limit.deadline = inf
+        return left
+
     def _watch(self) -> None:
         with self.changed:
             while True:
@@ -97,7 +128,7 @@ class _Watcher:
                             ctypes.c_ulong(limit.thread), ctypes.py_object(TimeLimitError)
                         )
                 deadlines = [limit.deadline for limit in self.active]
-                self.wakes = min(deadlines, default=now + IDLE)
+                self.wakes = min([*deadlines, now + IDLE])
                 self.changed.wait(max(0.0, self.wakes - time.monotonic()))
 
 

@@ -15,6 +15,7 @@ from functools import partial
 
 from iris.errors import IrisError
 from iris.ir import Op, verify
+from iris.ir.effects import has_side_effects
 from iris.testing.edits import Edit, drop, inline, of_launch, of_op, of_uses, ops_of
 from iris.tools.replay import Program
 
@@ -60,6 +61,7 @@ class _Search:
         """Tries every edit; whether one was good."""
         # Loops go first, for what leaves out a part of one may run for ever.
         steps = (
+            self._keep_one_effect,
             partial(self._edit_ops, inline),
             self._drop_windows,
             self._edit_launch,
@@ -67,6 +69,14 @@ class _Search:
             partial(self._edit_ops, of_uses),
         )
         return sum(step() for step in steps) > 0
+
+    def _keep_one_effect(self) -> bool:
+        """Leaves out what writes and the like but one, with all that is made for it."""
+        ops = ops_of(self.best)
+        effects = [i for i, op in enumerate(ops) if not op.regions and has_side_effects(op)]
+        if len(effects) < 2:
+            return False
+        return any(self._attempt(drop([e for e in effects if e != kept])) for kept in effects)
 
     def _drop_windows(self) -> bool:
         """Leaves out ops that follow each other, first many of them, in the end each one."""
