@@ -79,9 +79,7 @@ class unlimited:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        now = time.monotonic()
-        for limit, deadline in self.left.items():
-            limit.deadline = deadline + now - self.since
+        _watcher.go_on(self.left, time.monotonic() - self.since)
 
 
 class _Watcher:
@@ -115,6 +113,13 @@ class _Watcher:
             for limit in left:
                 limit.deadline = inf
         return left
+
+    def go_on(self, left: dict[limited, float], later: float) -> None:
+        """Lets them end some seconds later than they were to."""
+        with self.changed:
+            for limit, deadline in left.items():
+                limit.deadline = deadline + later
+            self.changed.notify()
 
     def _watch(self) -> None:
         with self.changed:
