@@ -13,8 +13,8 @@ from iris.interp import tile as interp
 from iris.interp.frame import Frame, Launch, Step, interpretation
 from iris.ir import math, scalar, tile
 from iris.ir.core import Facet, Op, Region
+from iris.ir.kinds import ReduceKind, ScanKind
 from iris.ir.math import element_type
-from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import DType, f32
 from iris.targets.target import ULPS
 from iris.tools.replay import Array as Recipe

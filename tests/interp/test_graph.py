@@ -20,7 +20,7 @@ from iris.ir import graph, math, parse, scalar, verify
 from iris.ir.control import Func, Return
 from iris.ir.core import OPS, Level, Module, Op
 from iris.ir.graph import ScatterKind
-from iris.ir.tile import ReduceKind, ScanKind
+from iris.ir.kinds import ReduceKind, ScanKind
 from iris.ir.types import DTYPES, DType, Tensor, bf16, bool_, f16, f32, i32, i64, u8
 from support import counts
 

@@ -12,6 +12,7 @@ from iris.compiler.compilation import METAL_PIPELINE
 from iris.errors import ArgumentError
 from iris.ir import Module, math, parse, tile
 from iris.ir.control import Func
+from iris.ir.kinds import ReduceKind
 from iris.passes import Pass
 from iris.passes import run as run_passes
 from iris.testing import equivalent, preserves, programs
@@ -120,7 +121,7 @@ class SumByHalves(Pass):
 
     def run(self, module: Module) -> None:
         for op in list(module.walk()):
-            if isinstance(op, tile.Reduce) and op.kind is tile.ReduceKind.SUM:
+            if isinstance(op, tile.Reduce) and op.kind is ReduceKind.SUM:
                 self.halve(op)
 
     def halve(self, op: tile.Reduce) -> None:

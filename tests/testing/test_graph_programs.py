@@ -19,8 +19,8 @@ from iris.ir import Module, graph, math, parse, tile, verify
 from iris.ir.control import Func, Return, Yield
 from iris.ir.core import Level, Op, Value
 from iris.ir.graph import ScatterKind
+from iris.ir.kinds import ReduceKind, ScanKind
 from iris.ir.math import element_type
-from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import Tensor
 from iris.passes import Pass, Pipeline
 from iris.passes.generic import cse

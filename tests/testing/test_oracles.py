@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from iris.ir import Module, Op, math, parse, tile
 from iris.ir.control import For, If, Return, Yield
 from iris.ir.core import Value
+from iris.ir.kinds import ReduceKind, ScanKind
 from iris.ir.math import element_type
 from iris.ir.types import DType
 from iris.passes import Pass, Pipeline
@@ -178,7 +179,7 @@ def other_axis_of_a_square(op: Op) -> None:
 
 def leave_itself_out(op: Op) -> None:
     """A scan of what comes before each element, without that element."""
-    if isinstance(op, tile.Scan) and op.kind is tile.ScanKind.SUM:
+    if isinstance(op, tile.Scan) and op.kind is ScanKind.SUM:
         whole = tile.Scan(op.kind, op.axis, op.x)
         op.insert_before(whole)
         become(op, math.Sub(whole.result, op.x))
@@ -192,8 +193,8 @@ def reshape_by_columns(op: Op) -> None:
 
 
 def other_extremum(op: Op) -> None:
-    if isinstance(op, tile.Reduce) and op.kind is tile.ReduceKind.ARGMAX:
-        op.attributes = (tile.ReduceKind.ARGMIN, op.axis)
+    if isinstance(op, tile.Reduce) and op.kind is ReduceKind.ARGMAX:
+        op.attributes = (ReduceKind.ARGMIN, op.axis)
 
 
 def drop_accumulator(op: Op) -> None:

@@ -30,7 +30,7 @@ from iris.ir.control import For, Func, If, While
 from iris.ir.core import Facet, Op, Region, Resource, Value
 from iris.ir.declare import Access
 from iris.ir.effects import effects_within, may_alias, writes
-from iris.ir.tile import AtomicKind
+from iris.ir.kinds import AtomicKind
 from iris.ir.types import Ptr, Threadgroup
 from iris.ir.waiting import is_volatile
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from iris.ir.core import Op
+from iris.ir.kinds import AtomicKind
 from iris.ir.metal import Scope
-from iris.ir.tile import AtomicKind
 from iris.ir.types import DType
 
 

@@ -10,9 +10,9 @@ from iris.codegen.writer import ASSIGNS, Writer, element_of, emit
 from iris.ir import metal
 from iris.ir.control import For
 from iris.ir.core import Value
+from iris.ir.kinds import AtomicKind
 from iris.ir.math import constant_bits
 from iris.ir.metal import count_of
-from iris.ir.tile import AtomicKind
 from iris.ir.types import DType, Ptr, Threadgroup, bool_, f32, u32
 from iris.ir.waiting import is_volatile
 

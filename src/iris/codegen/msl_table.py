@@ -13,8 +13,8 @@ from functools import lru_cache
 from iris.codegen.expression import Precedence
 from iris.codegen.language import Helper, Intrinsic, Language, Position
 from iris.ir import literal, math
+from iris.ir.kinds import AtomicKind
 from iris.ir.metal import Scope
-from iris.ir.tile import AtomicKind
 from iris.ir.types import (
     DType,
     Kind,

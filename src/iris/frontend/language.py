@@ -38,8 +38,8 @@ from iris.frontend.values import (
     unify,
 )
 from iris.ir import math, tile
+from iris.ir.kinds import ReduceKind, ScanKind
 from iris.ir.math import Predicate
-from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import DType, Kind, Tile, bool_, f32, i32, u32
 
 

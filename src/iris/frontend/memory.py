@@ -22,7 +22,7 @@ from iris.frontend.values import (
     spread,
 )
 from iris.ir import math, tile
-from iris.ir.tile import AtomicKind
+from iris.ir.kinds import AtomicKind
 from iris.ir.types import Tile, bool_
 
 

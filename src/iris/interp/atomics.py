@@ -12,7 +12,7 @@ import numpy.typing as npt
 from iris.interp.memory import View
 from iris.interp.reductions import extremum
 from iris.ir import scalar
-from iris.ir.tile import AtomicKind
+from iris.ir.kinds import AtomicKind
 from iris.ir.types import bf16
 
 Array = npt.NDArray[Any]

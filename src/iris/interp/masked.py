@@ -16,10 +16,9 @@ import numpy.typing as npt
 from iris.interp.frame import Frame, held_by, interpretation, masking
 from iris.interp.operands import Masked, Operands, all_of, with_axes
 from iris.ir import math, scalar, tile
-from iris.ir.accumulation import identity
 from iris.ir.core import Op, Value
+from iris.ir.kinds import ReduceKind, identity
 from iris.ir.math import element_type
-from iris.ir.tile import ReduceKind
 
 Array = npt.NDArray[Any]
 

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.ir import scalar
-from iris.ir.accumulation import identity, of_nothing
-from iris.ir.tile import ReduceKind, ScanKind
+from iris.ir.kinds import ReduceKind, ScanKind, identity, of_nothing
 from iris.ir.types import DType, f32
 
 Array = npt.NDArray[Any]

@@ -21,7 +21,7 @@ from iris.ir.declare import (
     results,
     variadic,
 )
-from iris.ir.tile import ReduceKind, ScanKind
+from iris.ir.kinds import ReduceKind, ScanKind
 from iris.ir.types import DType, Tensor, Type, bool_, f32, i32, i64, u32, u64
 
 

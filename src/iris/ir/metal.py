@@ -33,8 +33,8 @@ from iris.ir.declare import (
     variadic,
 )
 from iris.ir.effects import ACQUIRES, VOLATILE
+from iris.ir.kinds import AtomicKind
 from iris.ir.math import element_type
-from iris.ir.tile import AtomicKind
 from iris.ir.types import (
     DType,
     ElementType,

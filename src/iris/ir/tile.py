@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 from math import prod
 
 from iris.errors import VerifyError
@@ -27,6 +26,7 @@ from iris.ir.declare import (
     variadic,
 )
 from iris.ir.effects import ACQUIRES, RELEASES, VOLATILE
+from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
 from iris.ir.layout.reduce import reduce_axis
 from iris.ir.layout.spread import spread
 from iris.ir.math import element_type
@@ -354,18 +354,6 @@ class StoreTile(TileOp):
         _check_block(self, self.value, "value")
 
 
-class AtomicKind(Enum):
-    """How an atomic op combines the old value with the new."""
-
-    ADD = "add"
-    MAX = "max"
-    MIN = "min"
-    AND = "and"
-    OR = "or"
-    XOR = "xor"
-    EXCHANGE = "exchange"
-
-
 class Atomic(TileOp):
     """Combines elements of an array with a value, each in one step, and gives the old elements.
 
@@ -452,32 +440,6 @@ class Dot(TileOp):
     def effects(self) -> Sequence[Effect]:
         staged = (v for v in (self.a, self.b) if isinstance(v.type, Staged))
         return [Effect(Access.READ, v) for v in staged]
-
-
-class ReduceKind(Enum):
-    """What a reduction makes of the elements along an axis."""
-
-    SUM = "sum"
-    PROD = "prod"
-    MAXNUM = "maxnum"
-    MINNUM = "minnum"
-    MAXIMUM = "maximum"
-    MINIMUM = "minimum"
-    ANY = "any"
-    ALL = "all"
-    ARGMAX = "argmax"
-    ARGMIN = "argmin"
-
-
-class ScanKind(Enum):
-    """What a scan makes of the elements up to each one along an axis."""
-
-    SUM = "sum"
-    PROD = "prod"
-    MAXNUM = "maxnum"
-    MINNUM = "minnum"
-    MAXIMUM = "maximum"
-    MINIMUM = "minimum"
 
 
 class Reduce(TileOp):

@@ -10,8 +10,8 @@ from iris.ir import graph, math
 from iris.ir.control import Yield
 from iris.ir.core import Value
 from iris.ir.graph import ScatterKind
+from iris.ir.kinds import ReduceKind, ScanKind
 from iris.ir.math import element_type
-from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import DType, ElementType, Tensor, bool_, i32, i64
 from iris.testing.choices import Choices
 from iris.testing.draft import fitting, special_number

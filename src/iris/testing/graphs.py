@@ -9,9 +9,9 @@ from math import prod
 from iris.ir import graph, math
 from iris.ir.control import Func, Return
 from iris.ir.core import Facet, Level, Module, Op, Region, Value
+from iris.ir.kinds import ReduceKind
 from iris.ir.literal import encode
 from iris.ir.math import Predicate, element_type
-from iris.ir.tile import ReduceKind
 from iris.ir.types import DTYPES, DType, ElementType, Tensor, Type, bf16, bool_, f16
 from iris.testing.choices import Choices
 from iris.testing.draft import Draft, Step, fitting, odd_numbers

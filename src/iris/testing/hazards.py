@@ -12,8 +12,8 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from iris.ir.core import Value
+from iris.ir.kinds import AtomicKind
 from iris.ir.metal import SIMDGROUP_WIDTH, Scope
-from iris.ir.tile import AtomicKind
 from iris.ir.types import DType, Ptr
 
 

@@ -11,9 +11,9 @@ from math import inf, nan, prod
 from iris.ir import math, tile
 from iris.ir.control import For, Yield
 from iris.ir.core import Value
+from iris.ir.kinds import ReduceKind
 from iris.ir.literal import Number, encode
 from iris.ir.math import Predicate, element_type
-from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, ElementType, Tile, bool_, f32, i32
 from iris.testing.access import read, write
 from iris.testing.choices import Choices

@@ -20,10 +20,10 @@ from iris.ir import math, tile
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Value
+from iris.ir.kinds import ReduceKind, ScanKind
 from iris.ir.layout.cute import IntTuple, Layout
 from iris.ir.layout.linear import SIMDGROUP, LinearLayout
 from iris.ir.math import element_type
-from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import DTYPES, Ptr, Tile, f16, f32, i32
 from iris.testing.choices import Choices
 from iris.testing.recipes import recipe

@@ -9,9 +9,9 @@ from math import prod
 from iris.ir import math, metal
 from iris.ir.control import While, Yield
 from iris.ir.core import Value
+from iris.ir.kinds import AtomicKind
 from iris.ir.math import Predicate, element_type
 from iris.ir.metal import Scope, count_of, registers
-from iris.ir.tile import AtomicKind
 from iris.ir.types import DType, Threadgroup, bool_, i32, i64, u8, u32
 from iris.ir.uniformity import THREADGROUP, VARYING
 from iris.testing.choices import Choices

@@ -16,10 +16,10 @@ from typing import NamedTuple
 from iris.ir import math, metal
 from iris.ir.control import If, Yield
 from iris.ir.core import Facet, Level, Op, Region, Value
+from iris.ir.kinds import AtomicKind
 from iris.ir.literal import encode
 from iris.ir.math import Predicate, element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, VECTOR_BYTES, Scope, count_of, registers
-from iris.ir.tile import AtomicKind
 from iris.ir.types import (
     DTYPES,
     DType,

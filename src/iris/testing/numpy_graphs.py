@@ -20,9 +20,9 @@ from iris.interp.memory import memory_dtype
 from iris.ir import graph, math, verify
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.graph import ScatterKind
+from iris.ir.kinds import ReduceKind
 from iris.ir.math import element_type
 from iris.ir.scalar import from_bits, to_bits
-from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, bf16
 from iris.passes import Pass, Pipeline
 from iris.targets.target import Accuracy

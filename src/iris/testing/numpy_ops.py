@@ -18,9 +18,9 @@ import numpy.typing as npt
 from iris.ir import graph, math
 from iris.ir.core import Facet, Op
 from iris.ir.graph import ScatterKind
+from iris.ir.kinds import ReduceKind
 from iris.ir.math import Predicate, element_type
 from iris.ir.scalar import from_bits, round_to, storage, to_bits
-from iris.ir.tile import ReduceKind
 from iris.ir.types import Kind, f32
 
 Array = npt.NDArray[Any]

@@ -10,8 +10,8 @@ from math import inf, prod
 from iris.ir import math, tile
 from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Op, Region, Value
+from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
 from iris.ir.math import Predicate, element_type
-from iris.ir.tile import AtomicKind, ReduceKind, ScanKind
 from iris.ir.types import DType, ElementType, Tile, Type, bool_, f32, i32
 from iris.testing.access import block, other_name, place, read, revisit, write
 from iris.testing.choices import Choices

@@ -9,6 +9,7 @@ from math import prod
 from iris.ir import math, tile
 from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Facet, Level, Region, Value
+from iris.ir.kinds import AtomicKind
 from iris.ir.literal import Number, encode
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DTYPES, DType, ElementType, Ptr, Tile, bool_, i32
@@ -47,7 +48,7 @@ class TileDraft(KernelDraft):
         self.masked = masked  # whether it may have what `follow-masks` leaves nothing of
         self.inputs: list[Memory] = []
         self.owned: list[Memory] = []
-        self.counters: dict[tuple[DType, tile.AtomicKind], Memory] = {}
+        self.counters: dict[tuple[DType, AtomicKind], Memory] = {}
         self.places: list[Place] = []
         self.table: Table | None = None  # once something is cut by it
         self.matrices: list[Memory] = []  # of that cut, only read
@@ -184,7 +185,7 @@ class TileDraft(KernelDraft):
             self.memo[key] = self.put(tile.Broadcast(value, Tile(shape, element)))
         return self.memo[key]
 
-    def counter(self, dtype: DType, kind: tile.AtomicKind) -> Memory:
+    def counter(self, dtype: DType, kind: AtomicKind) -> Memory:
         """An array that all programs update, in one way."""
         key = dtype, kind
         if key not in self.counters:

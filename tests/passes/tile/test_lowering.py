@@ -14,9 +14,10 @@ import pytest
 from iris.compiler.compilation import Options
 from iris.errors import LanguageError, PipelineError
 from iris.interp import metal as interpreter
-from iris.ir import Level, Module, math, metal, parse, tile
+from iris.ir import Level, Module, math, metal, parse
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Return
+from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
 from iris.ir.layout.convert import Movement, convert
 from iris.ir.layout.linear import LANE, REGISTER, LinearLayout
 from iris.ir.layout.reduce import reduce_axis
@@ -284,7 +285,7 @@ def to_reduce(kind: str, dtype: DType, count: int, rng: np.random.Generator) -> 
     return floats(dtype, rng.choice(chosen, count))
 
 
-@pytest.mark.parametrize("kind", [k.value for k in tile.ReduceKind])
+@pytest.mark.parametrize("kind", [k.value for k in ReduceKind])
 def test_reductions(kind: str) -> None:
     for seed in range(counts(14, 300)):
         rnd, rng, simdgroups, layout = drawn(seed)
@@ -300,7 +301,7 @@ def test_reductions(kind: str) -> None:
         program.check()
 
 
-@pytest.mark.parametrize("kind", [k.value for k in tile.ScanKind])
+@pytest.mark.parametrize("kind", [k.value for k in ScanKind])
 def test_scans(kind: str) -> None:
     for seed in range(counts(14, 300)):
         rnd, rng, simdgroups, layout = drawn(seed)
@@ -316,7 +317,7 @@ def test_scans(kind: str) -> None:
 # Atomics.
 
 
-@pytest.mark.parametrize("kind", [k.value for k in tile.AtomicKind])
+@pytest.mark.parametrize("kind", [k.value for k in AtomicKind])
 def test_atomics(kind: str) -> None:
     """Of elements that only one of several updates, the old one is known; of others the sum is."""
     for seed in range(counts(8, 100)):

@@ -20,7 +20,7 @@ from iris.frontend.arrays.values import cast, emit
 from iris.frontend.tracing import error_here
 from iris.ir import graph
 from iris.ir.graph import accumulated
-from iris.ir.tile import ReduceKind
+from iris.ir.kinds import ReduceKind
 
 # An array, and the label of each axis: a letter, or of what `...` stands for the place from the
 # end.

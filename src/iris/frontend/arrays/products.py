@@ -32,7 +32,7 @@ from iris.frontend.tracing import error_here
 from iris.frontend.values import broadcast_shapes
 from iris.ir import graph, math
 from iris.ir.graph import accumulated
-from iris.ir.tile import ReduceKind
+from iris.ir.kinds import ReduceKind
 from iris.ir.types import DType, bool_, i32
 
 Label = Hashable

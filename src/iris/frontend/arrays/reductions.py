@@ -18,7 +18,7 @@ from iris.frontend.arrays.ufuncs import isnan
 from iris.frontend.arrays.values import cast, emit, in_dtype, operand, over_shape, spread, traced
 from iris.frontend.tracing import error_here, rules_as
 from iris.ir import graph, math
-from iris.ir.tile import ReduceKind
+from iris.ir.kinds import ReduceKind
 from iris.ir.types import DType, bool_, f32, i32, u32
 
 # What NumPy's functions have where an argument is not given.

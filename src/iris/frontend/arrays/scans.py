@@ -15,7 +15,7 @@ from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.values import cast, emit, traced
 from iris.frontend.tracing import error_here
 from iris.ir import graph
-from iris.ir.tile import ScanKind
+from iris.ir.kinds import ScanKind
 from iris.ir.types import bool_, i32
 
 

@@ -16,8 +16,8 @@ from iris.interp.metal.rules import counting, interpretation
 from iris.interp.metal.shadow import Use
 from iris.ir import metal, scalar
 from iris.ir.core import Op
+from iris.ir.kinds import AtomicKind
 from iris.ir.math import element_type
-from iris.ir.tile import AtomicKind
 
 Array = npt.NDArray[Any]
 

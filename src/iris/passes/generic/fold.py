@@ -12,10 +12,10 @@ from iris.ir import graph, math, scalar, tile
 from iris.ir.control import For, If, While
 from iris.ir.core import Module, Op, Value
 from iris.ir.effects import has_side_effects
+from iris.ir.kinds import ReduceKind
 from iris.ir.literal import encode
 from iris.ir.math import Constant, Predicate, constant_bits, element_type
 from iris.ir.rewriter import Rewriter, Rules
-from iris.ir.tile import ReduceKind
 from iris.passes.pipeline import Pass
 
 

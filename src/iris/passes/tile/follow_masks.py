@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from iris.ir import math, tile
-from iris.ir.accumulation import identity
 from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Module, Op, Value
+from iris.ir.kinds import ReduceKind, identity
 from iris.ir.math import Predicate, element_type
-from iris.ir.tile import ReduceKind
 from iris.ir.types import Tile, i32, i64
 from iris.passes.pipeline import Pass
 from iris.passes.tile.carried_masks import bounded_loop, branch, loop

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import copysign
 
+from iris.analysis.minus_zero import stays_if_zero_is_added
 from iris.ir import math, tile
-from iris.ir.accumulation import stays_if_zero_is_added
 from iris.ir.builder import Builder
 from iris.ir.core import Facet, Location, Op, Region, Value
+from iris.ir.kinds import ReduceKind
 from iris.ir.math import Constant, element_type
-from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, ElementType, Tile, bool_
 from iris.ir.updates import ELEMENTWISE
 

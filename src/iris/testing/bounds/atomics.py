@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from iris.interp.memory import View
 from iris.ir import scalar, tile
+from iris.ir.kinds import AtomicKind
 from iris.ir.math import element_type
-from iris.ir.tile import AtomicKind
 from iris.ir.types import DTYPES, DType
 from iris.testing.bounds.access import is_lost, places
 from iris.testing.bounds.arithmetic import settle, worst

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from iris.interp.frame import held_by, interpretation
 from iris.ir import tile
 from iris.ir.core import Op, Value
+from iris.ir.kinds import ReduceKind
 from iris.ir.math import element_type
-from iris.ir.tile import ReduceKind
 from iris.ir.types import DType
 from iris.testing.bounds.arithmetic import dtype_of, settle, worst
 from iris.testing.bounds.frame import BoundedFrame, origin, propagation

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from iris.interp.frame import held_by, interpretation
 from iris.ir import math, tile
 from iris.ir.core import Facet, Op
-from iris.ir.tile import ReduceKind, ScanKind
+from iris.ir.kinds import ReduceKind, ScanKind
 from iris.ir.types import DType, bf16, f16, f32
 from iris.testing.bounds.frame import NORMAL, BoundedFrame
 from iris.testing.bounds.interval import TINY, beside_sign, interval

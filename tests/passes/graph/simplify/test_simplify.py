@@ -17,9 +17,9 @@ from graph_rules import program
 from iris.ir import Module, graph, math, parse
 from iris.ir.control import Func, Return, Yield
 from iris.ir.core import Op
+from iris.ir.kinds import ReduceKind
 from iris.ir.math import Elementwise, element_type
 from iris.ir.rewriter import Rewriter, Rules
-from iris.ir.tile import ReduceKind
 from iris.ir.types import Tensor
 from iris.passes import Pass, Pipeline, run
 from iris.passes.graph.simplify import Simplify

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from iris.ir import graph
 from iris.ir.core import Op, Value
+from iris.ir.kinds import ReduceKind
 from iris.ir.rewriter import Rewriter
-from iris.ir.tile import ReduceKind
 from iris.ir.types import f32
 from iris.passes.graph.simplify.making import Before, dtype_of, rules, shape_of, used_once
 from iris.passes.graph.simplify.reshapes import groups

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from iris.ir import graph
-from iris.ir.accumulation import of_nothing
 from iris.ir.core import Op
+from iris.ir.kinds import ReduceKind, of_nothing
 from iris.ir.math import Constant, Elementwise
 from iris.ir.rewriter import Rewriter
-from iris.ir.tile import ReduceKind
 from iris.passes.graph.simplify.making import Before, dtype_of, rules, shape_of
 
 # What looks up places stays: it may be asked for places that are not there.

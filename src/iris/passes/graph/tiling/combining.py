@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from iris.ir import math, tile
-from iris.ir.accumulation import accumulator, combined, identity
 from iris.ir.core import Value
+from iris.ir.kinds import ReduceKind, accumulator, combined, identity
 from iris.ir.math import Predicate, element_type
-from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, ElementType, Tile, i32
 from iris.passes.graph.tiling.demand import Demand, Unfit, Within
 from iris.passes.graph.tiling.emit import Emitter, Frame, Made, makes

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias
 
 from iris.ir import math, tile
-from iris.ir.accumulation import accumulator, identity
 from iris.ir.builder import Builder
 from iris.ir.control import For, Yield
 from iris.ir.core import Op, Value
 from iris.ir.graph import ScatterKind
+from iris.ir.kinds import AtomicKind, accumulator, identity
 from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.types import DType, ElementType, Tile, i32, i64, u32, u64
 from iris.passes.graph.tiling.demand import Demand, Lookup, Unfit, Within, places_in
@@ -116,7 +116,7 @@ class Emitter:
         if scatter is None or scatter.kind is ScatterKind.SET:
             self.b.insert(tile.Store(pointer, offset, value, mask))
         else:
-            self.b.insert(tile.Atomic(tile.AtomicKind.ADD, pointer, offset, value, mask))
+            self.b.insert(tile.Atomic(AtomicKind.ADD, pointer, offset, value, mask))
 
     def lanes_of(self, axes: Iterable[Axis]) -> Frame:
         """Those of some axes that tiles have lanes along, in the usual order."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from iris.ir.accumulation import is_rounded
 from iris.ir.core import Op, Value
-from iris.ir.tile import ReduceKind, ScanKind
+from iris.ir.kinds import ReduceKind, ScanKind, is_rounded
 from iris.ir.types import DType
 from iris.passes.graph.tiling.demand import Demand, Guard, Lookup, Within, axes_of
 from iris.passes.graph.tiling.index import Atom, Axis, Index

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from math import prod
 
 from iris.ir import graph, math
-from iris.ir.accumulation import of_nothing
 from iris.ir.core import Value
+from iris.ir.kinds import ReduceKind, of_nothing
 from iris.ir.literal import encode
 from iris.ir.math import element_type
-from iris.ir.tile import ReduceKind
 from iris.passes.graph.tiling.demand import (
     Demand,
     Guard,

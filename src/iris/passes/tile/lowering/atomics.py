@@ -8,9 +8,9 @@ from iris.ir import math, metal, tile
 from iris.ir.control import If, While, Yield
 from iris.ir.core import Op, Region, Value
 from iris.ir.effects import asks_others
+from iris.ir.kinds import AtomicKind
 from iris.ir.layout.linear import REGISTER, LinearLayout
 from iris.ir.math import Predicate, element_type
-from iris.ir.tile import AtomicKind
 from iris.ir.types import DType, Tile, bool_, u32
 from iris.passes.metal.numbers import Number
 from iris.passes.tile.check_target import check

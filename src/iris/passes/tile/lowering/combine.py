@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from iris.ir import math, tile
 from iris.ir.core import Value
+from iris.ir.kinds import ReduceKind
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.layout.reduce import Reduction, reduce_axis
 from iris.ir.math import Predicate, element_type
-from iris.ir.tile import ReduceKind
 from iris.ir.types import DType, f32, i32
 from iris.passes.tile.lowering.context import Lowering, lower, tile_layout
 from iris.passes.tile.lowering.elementwise import element_numbers

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from iris.ir import math, tile
 from iris.ir.core import Value
+from iris.ir.kinds import ScanKind
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.math import Predicate, element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, Join, count_of
-from iris.ir.tile import ScanKind
 from iris.passes.tile.layouts.shapes import scannable
 from iris.passes.tile.lowering.combine import accumulator, cast, slotted
 from iris.passes.tile.lowering.context import Lowering, lower, tile_layout

@@ -1,4 +1,4 @@
-"""Accumulation: the identity of each kind leaves every element as it is, to the bit."""
+"""Kinds: the identity of each leaves every element as it is, to the bit."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from iris.interp.reductions import reduce
-from iris.ir.accumulation import identity, of_nothing
+from iris.ir.kinds import ReduceKind, ScanKind, identity, of_nothing
 from iris.ir.literal import encode
 from iris.ir.scalar import from_bits, storage, to_bits
-from iris.ir.tile import ReduceKind, ScanKind
 from iris.ir.types import DTYPES, DType, bool_
 from iris.testing.draft import odd_numbers
 
