@@ -35,6 +35,12 @@ settings.load_profile("iris")
 gc.set_threshold(50_000)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--bless", action="store_true", help="write into files of IR what passes make of it"
+    )
+
+
 @cache
 def missing() -> dict[str, str]:
     """Why tests with a marker cannot run here."""
