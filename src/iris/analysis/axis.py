@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any, NamedTuple
 
 from iris.ir import math, metal, tile
@@ -191,6 +192,7 @@ Rule = Callable[..., AxisInfo]
 def along_each(rule: Callable[..., Axis]) -> Rule:
     """Make the rule of an elementwise op from its rule along one axis."""
 
+    @wraps(rule)
     def of_all(op: Op, *infos: AxisInfo) -> AxisInfo:
         return AxisInfo(tuple([rule(op, *a) for a in zip(*[i.axes for i in infos], strict=True)]))
 

@@ -525,6 +525,10 @@ def _same_op(a: Op, b: Op, mapping: dict[Value, Value]) -> bool:
     return True
 
 
+#: Every facet of the modules that have been imported.
+FACETS: list[Facet] = []
+
+
 class Facet:
     """A table from op class to what one room says of it: how to run it, fold it, emit it.
 
@@ -538,6 +542,7 @@ class Facet:
     """
 
     def __init__(self, what: str):
+        FACETS.append(self)
         self.what = what
         self._entries: dict[type[Op], Any] = {}
         self._found: dict[type[Op], Any] = {}
@@ -556,9 +561,13 @@ class Facet:
     def get(self, cls: type[Op]) -> Any | None:
         """The entry for an op class, or None."""
         if cls not in self._found:
-            entries = (self._entries[base] for base in cls.__mro__ if base in self._entries)
-            self._found[cls] = next(entries, None)
+            owner = self.owner(cls)
+            self._found[cls] = None if owner is None else self._entries[owner]
         return self._found[cls]
+
+    def owner(self, cls: type[Op]) -> type[Op] | None:
+        """The class whose entry an op class has: itself, a base, or None."""
+        return next((base for base in cls.__mro__ if base in self._entries), None)
 
     def __getitem__(self, cls: type[Op]) -> Any:
         entry = self._found.get(cls) or self.get(cls)

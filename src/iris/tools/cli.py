@@ -9,7 +9,7 @@ from importlib import import_module
 
 from iris import __version__
 from iris.errors import IrisError, SettingError
-from iris.tools import bisect, doctor, emit, fuzz, opt, run, softmetal
+from iris.tools import bisect, doctor, emit, fuzz, ops, opt, run, softmetal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(metavar="command", required=True)
     opt.add_command(commands)
+    ops.add_command(commands)
     run.add_command(commands)
     bisect.add_command(commands)
     fuzz.add_command(commands)
