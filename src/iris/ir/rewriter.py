@@ -19,7 +19,6 @@ from typing import TypeVar
 
 from iris.errors import RewriteError
 from iris.ir.core import Module, Op, Region, Value
-from iris.ir.types import Type
 
 F = TypeVar("F", bound=Callable[..., None])
 MOST_CHANGES = 64  # per op of the module: more means that two rules undo each other
@@ -101,13 +100,6 @@ class Rewriter:
                 self.worklist[op] = None
         self.changed = True
         return carried
-
-    def with_results(self, op: Op, operands: tuple[Value, ...], types: Sequence[Type]) -> Op:
-        """Put in place of an op one like it with other operands and result types, which takes
-        over its regions.  The old op stays, for its results to be replaced and itself erased."""
-        regions, op.regions = op.regions, ()
-        new = type(op).create(operands, op.attributes, types, regions, op.location)
-        return self.insert(new, op)
 
 
 class _Found(dict[type[Op], tuple[Callable[..., None], ...]]):

@@ -67,13 +67,6 @@ class DropBarriers(Pass):
             op.erase()
 
 
-def without_barriers(program: Program) -> Program:
-    """A Metal program that races where it had a barrier for something."""
-    module = program.module.clone()
-    DropBarriers().run(module)
-    return program.with_module(module)
-
-
 def _same_by_turns(seeds: Sequence[int], program: Program) -> Judge:
     """The oracle of both: what a program does in lockstep, passes must keep, also by turns."""
     expected = Outcome.of(program)

@@ -21,19 +21,13 @@ import pytest
 
 from iris.errors import LayoutError
 from iris.ir.layout.algebra import (
-    blocked_product,
     coalesce,
     complement,
     composition,
-    flat_divide,
     left_inverse,
     logical_divide,
     logical_product,
-    raked_product,
     right_inverse,
-    tiled_divide,
-    zipped_divide,
-    zipped_product,
 )
 from iris.ir.layout.cute import Layout, from_flat, join
 
@@ -504,53 +498,24 @@ def test_logical_divide() -> None:
     tally.report()
 
 
-@pytest.mark.parametrize("divide", [zipped_divide, tiled_divide, flat_divide])
-def test_divide_by_tiler(divide: Callable[..., Layout]) -> None:
-    tally = Tally(divide.__name__, 0.3)
+def test_divide_by_tiler() -> None:
+    tally = Tally("logical_divide by tiler", 0.3)
     for rng in cases(8):
         a = join(*(random_layout(rng, 12) for _ in range(rng.randint(1, 3))))
         tilers = [random_divisor(rng, mode) for mode in a.modes[: rng.randint(1, a.rank)]]
         rests = [divided(mode, tiler) for mode, tiler in zip(a, tilers, strict=False)]
-        r = tally.check(None not in rests, lambda: divide(a, tuple(tilers)))  # noqa: B023
+        r = tally.check(None not in rests, lambda: logical_divide(a, tuple(tilers)))  # noqa: B023
         if r is None:
             continue
-        others = a.modes[len(tilers) :]
         n = len(tilers)
-        parts = {
-            zipped_divide: lambda: [*r[0], *r[1]],  # noqa: B023
-            tiled_divide: lambda: [*r[0], *r.modes[1:]],  # noqa: B023
-            flat_divide: lambda: list(r),  # noqa: B023
-        }[divide]()
-        assert len(parts) == 2 * n + len(others)
-        for k in range(n):
+        for k, (tile, left) in enumerate(r.modes[:n]):
             f = table(a[k])
-            assert table(parts[k]) == [f[i] for i in table(tilers[k])]
+            assert table(tile) == [f[i] for i in table(tilers[k])]
             rest = rests[k]
             assert rest is not None
-            assert table(parts[n + k]) == [f[i] for i in values(*rest)]
-        assert tuple(parts[2 * n :]) == others
+            assert table(left) == [f[i] for i in values(*rest)]
+        assert r.modes[n:] == a.modes[n:]
     tally.report()
-
-
-@pytest.mark.parametrize("divide", [zipped_divide, tiled_divide, flat_divide])
-def test_divide_by_layout(divide: Callable[..., Layout]) -> None:
-    for rng in cases(9, CASES // 10):
-        a = random_layout(rng, 24)
-        b = random_divisor(rng, a)
-        try:
-            tile, rest = logical_divide(a, b)
-        except LayoutError:
-            with pytest.raises(LayoutError):
-                divide(a, b)
-            continue
-        assert (
-            divide(a, b)
-            == {
-                zipped_divide: join(tile, rest),
-                tiled_divide: join(tile, *rest),
-                flat_divide: join(*tile, *rest),
-            }[divide]
-        )
 
 
 def copies(a: Layout, b: Layout) -> Values | None:
@@ -583,43 +548,18 @@ def test_logical_product() -> None:
     tally.report()
 
 
-def test_zipped_product() -> None:
-    tally = Tally("zipped_product", 0.3)
+def test_product_by_tiler() -> None:
+    tally = Tally("logical_product by tiler", 0.3)
     for rng in cases(11):
         a = join(*(random_layout(rng, 8) for _ in range(rng.randint(1, 3))))
         tilers = [random_factor(rng) for _ in range(rng.randint(1, a.rank))]
         expected = [copies(mode, tiler) for mode, tiler in zip(a, tilers, strict=False)]
-        r = tally.check(None not in expected, lambda: zipped_product(a, tuple(tilers)))  # noqa: B023
+        r = tally.check(None not in expected, lambda: logical_product(a, tuple(tilers)))  # noqa: B023
         if r is not None:
             n = len(tilers)
-            assert r.rank == 2
-            assert r[0].modes == a.modes[:n]
-            assert [table(mode) for mode in r[1].modes[:n]] == expected
-            assert r[1].modes[n:] == a.modes[n:]
-            by_mode = logical_product(a, tuple(tilers))
-            assert by_mode == join(*map(join, r[0], r[1].modes[:n]), *a.modes[n:])
-    tally.report()
-
-
-@pytest.mark.parametrize("multiply", [blocked_product, raked_product])
-def test_product_mode_with_mode(multiply: Callable[..., Layout]) -> None:
-    tally = Tally(multiply.__name__, 0.4)
-    for rng in cases(12):
-        a, b = random_layout(rng, 12), random_factor(rng)
-        f = copies(a, b)
-        r = tally.check(f is not None, lambda: multiply(a, b))  # noqa: B023
-        if r is None or f is None:
-            continue
-        assert r.rank == max(a.rank, b.rank)
-        # Mode k joins mode k of A with mode k of A* o B.
-        pairs = [mode.modes if multiply is blocked_product else mode.modes[::-1] for mode in r]
-        tiles, repeats = ([pair[which] for pair in pairs] for which in (0, 1))
-        assert table(join(*tiles)) == table(a)
-        assert table(join(*repeats)) == f
-        sizes = [(mode.size, copy.size) for mode, copy in zip(tiles, repeats, strict=True)]
-        for k, (tile, count) in enumerate(sizes):
-            assert tile == (a[k].size if k < a.rank else 1)
-            assert count == (b[k].size if k < b.rank else 1)
+            assert [tile for tile, _ in r.modes[:n]] == list(a.modes[:n])
+            assert [table(repeats) for _, repeats in r.modes[:n]] == expected
+            assert r.modes[n:] == a.modes[n:]
     tally.report()
 
 
@@ -704,8 +644,8 @@ def test_large_layouts_are_quick() -> None:
     # Nothing may walk a domain: these have 2^60 elements.
     big = Layout((1 << 20, 1 << 20, 1 << 20), (1, 1 << 21, 1 << 42))
     assert composition(big, Layout(1 << 60)) == big
-    tile, rest = zipped_divide(big, (64, 32))
-    assert (tile.size, rest.size) == (2048, 1 << 49)
+    first, second, _ = logical_divide(big, (64, 32))
+    assert (first[0].size, second[0].size, first[1].size) == (64, 32, 1 << 14)
     with pytest.raises(LayoutError):
         composition(big, Layout((1 << 19, 1 << 19), (3, 5)))
     assert right_inverse(big).size == 1 << 20

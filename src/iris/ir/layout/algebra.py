@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TypeAlias, overload
@@ -177,35 +177,6 @@ def logical_divide(a: Layout, b: Tiler) -> Layout:
     return composition(a, join(b, complement(b, a.size)))
 
 
-def zipped_divide(a: Layout, b: Tiler) -> Layout:
-    """`logical_divide` with the tiles gathered: ((tile0, tile1, ...), (rest0, rest1, ...)).
-
-    >>> str(zipped_divide(Layout((8, 6), (6, 1)), (4, 3)))
-    '((4,3),(2,2)):((6,1),(24,3))'
-    """
-    return _zipped(logical_divide, a, b)
-
-
-def tiled_divide(a: Layout, b: Tiler) -> Layout:
-    """`zipped_divide` with the rest unpacked: ((tile0, tile1, ...), rest0, rest1, ...).
-
-    >>> str(tiled_divide(Layout((8, 6), (6, 1)), (4, 3)))
-    '((4,3),2,2):((6,1),24,3)'
-    """
-    tile, rest = zipped_divide(a, b)
-    return join(tile, *rest)
-
-
-def flat_divide(a: Layout, b: Tiler) -> Layout:
-    """`zipped_divide` with both unpacked: (tile0, tile1, ..., rest0, rest1, ...).
-
-    >>> str(flat_divide(Layout((8, 6), (6, 1)), (4, 3)))
-    '(4,3,2,2):(6,1,24,3)'
-    """
-    tile, rest = zipped_divide(a, b)
-    return join(*tile, *rest)
-
-
 def logical_product(a: Layout, b: Tiler) -> Layout:
     """(A, A* o B), where A* = complement(A, size of A x cosize of B): A, repeated as B says.
 
@@ -219,37 +190,6 @@ def logical_product(a: Layout, b: Tiler) -> Layout:
         return _by_mode(logical_product, a, b)
     b = _layout(b)
     return join(a, composition(complement(a, a.size * b.cosize), b))
-
-
-def zipped_product(a: Layout, b: Tiler) -> Layout:
-    """`logical_product` with the tiles gathered: ((tile0, tile1, ...), (copies0, copies1, ...)).
-
-    >>> str(zipped_product(Layout((2, 5), (1, 100)), (3, 4)))
-    '((2,5),(3,4)):((1,100),(2,1))'
-    """
-    return _zipped(logical_product, a, b)
-
-
-def blocked_product(a: Layout, b: Layout) -> Layout:
-    """`logical_product`, mode with mode: (A0, C0), (A1, C1), ... where C = A* o B.
-
-    Copies of the tile A stand side by side as B arranges them. The lower rank is padded by 1:0.
-
-    >>> str(blocked_product(Layout((2, 5), (5, 1)), Layout((3, 4))))
-    '((2,3),(5,4)):((5,10),(1,30))'
-    """
-    return join(*(join(tile, copies) for tile, copies in _tiles_and_copies(a, b)))
-
-
-def raked_product(a: Layout, b: Layout) -> Layout:
-    """`logical_product`, mode with mode: (C0, A0), (C1, A1), ... where C = A* o B.
-
-    Copies of the tile A are interleaved element by element. The lower rank is padded by 1:0.
-
-    >>> str(raked_product(Layout((2, 5), (5, 1)), Layout((3, 4))))
-    '((3,2),(4,5)):((10,5),(30,1))'
-    """
-    return join(*(join(copies, tile) for tile, copies in _tiles_and_copies(a, b)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,22 +290,3 @@ def _by_mode(op: _Operation, a: Layout, tiler: tuple[Tiler, ...]) -> Layout:
     """op on each leading mode and its tiler; the other modes as they are."""
     done = map(op, _leading_modes(a, tiler), tiler)
     return join(*done, *a.modes[len(tiler) :])
-
-
-def _zipped(op: _Operation, a: Layout, tiler: Tiler) -> Layout:
-    """op by mode, each giving (first, second), rearranged to ((firsts), (seconds, other modes))."""
-    if not isinstance(tiler, tuple):
-        return op(a, tiler)
-    pairs = [_zipped(op, mode, t) for mode, t in zip(_leading_modes(a, tiler), tiler, strict=True)]
-    firsts, seconds = zip(*pairs, strict=True)
-    return join(join(*firsts), join(*seconds, *a.modes[len(tiler) :]))
-
-
-def _tiles_and_copies(a: Layout, b: Layout) -> Iterator[tuple[Layout, Layout]]:
-    """The modes of A and of A* o B in pairs, both padded to the same rank."""
-    rank = max(a.rank, b.rank)
-    padding = Layout(1, 0)
-    a = join(*a.modes, *[padding] * (rank - a.rank))
-    b = join(*b.modes, *[padding] * (rank - b.rank))
-    tile, copies = logical_product(a, b)
-    return zip(tile, copies, strict=True)
