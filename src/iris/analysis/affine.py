@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from iris.ir import math, tile
 from iris.ir.builder import Builder
 from iris.ir.control import For
-from iris.ir.core import Value
+from iris.ir.core import Facet, Op, Value
 from iris.ir.math import Constant, element_type
 from iris.ir.types import DType, i32, i64
 
@@ -53,33 +57,75 @@ class Sums:
         op, type_ = value.op, element_type(value.type)
         if type_.element is not i32 and type_.element is not i64:
             return None
-        if isinstance(op, Constant):
-            return {None: plus({}, {(): int(op.value)})}
-        if isinstance(op, tile.Arange):
-            return {0: {(): 1}, None: plus({}, {(): op.start})}
-        if isinstance(op, math.Add | math.Sub):
-            a, b = self.of(op.lhs), self.of(op.rhs)
-            if a is not None and b is not None:
-                sign = 1 if isinstance(op, math.Add) else -1
-                return {k: plus(a.get(k, {}), b.get(k, {}), sign) for k in a.keys() | b.keys()}
-        if isinstance(op, math.Mul):
-            for x, y in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-                a, factor = self.of(x), self.scalar(y)
-                # Two sums of several terms stay a product, rather than be multiplied out.
-                if a is not None and factor is not None and (type_.shape or len(factor) < 2):
-                    return {k: self.times(s, factor) for k, s in a.items()}
-        if isinstance(op, tile.Broadcast):
-            return self.of(op.x)
-        if isinstance(op, math.Cast) and element_type(op.x.type).element is i32:
-            return self.of(op.x)  # wider: what overflows an address is an error anyway
-        if isinstance(op, tile.ExpandDims) and (a := self.of(op.x)) is not None:
-            return {k if k is None else k + (k >= op.axis): s for k, s in a.items()}
-        if isinstance(op, tile.Transpose) and (a := self.of(op.x)) is not None:
-            return {k if k is None else op.permutation.index(k): s for k, s in a.items()}
-        if type_.shape:
-            return None
+        rule: Rule | None = None if op is None else summed.get(type(op))
+        found = rule(op, self) if rule is not None and op is not None else None
+        if found is not None or type_.shape:
+            return found
         self._order.setdefault(value, len(self._order))
         return {None: {(value,): 1}}
+
+
+# What each op makes of sums; None if that is none.  A scalar then is a term by itself.
+
+Rule = Callable[[Any, Sums], Affine | None]
+summed = Facet("sum")
+
+
+@summed(Constant)
+def constant(op: Constant, sums: Sums) -> Affine:
+    return {None: plus({}, {(): int(op.value)})}
+
+
+@summed(tile.Arange)
+def arange(op: tile.Arange, sums: Sums) -> Affine:
+    return {0: {(): 1}, None: plus({}, {(): op.start})}
+
+
+@summed(math.Add)
+def add(op: math.Add, sums: Sums, sign: int = 1) -> Affine | None:
+    a, b = sums.of(op.lhs), sums.of(op.rhs)
+    if a is None or b is None:
+        return None
+    return {k: plus(a.get(k, {}), b.get(k, {}), sign) for k in a.keys() | b.keys()}
+
+
+summed(math.Sub)(partial(add, sign=-1))
+
+
+@summed(math.Mul)
+def mul(op: math.Mul, sums: Sums) -> Affine | None:
+    is_tile = bool(element_type(op.result.type).shape)
+    for x, y in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        a, factor = sums.of(x), sums.scalar(y)
+        # Two sums of several terms stay a product, rather than be multiplied out.
+        if a is not None and factor is not None and (is_tile or len(factor) < 2):
+            return {k: sums.times(s, factor) for k, s in a.items()}
+    return None
+
+
+@summed(math.Cast)
+def cast(op: math.Cast, sums: Sums) -> Affine | None:
+    """Wider: what overflows an address is an error anyway."""
+    return sums.of(op.x) if element_type(op.x.type).element is i32 else None
+
+
+@summed(tile.Broadcast)
+def broadcast(op: tile.Broadcast, sums: Sums) -> Affine | None:
+    return sums.of(op.x)
+
+
+@summed(tile.ExpandDims)
+def expand_dims(op: tile.ExpandDims, sums: Sums) -> Affine | None:
+    return _moved(sums.of(op.x), lambda axis: axis + (axis >= op.axis))
+
+
+@summed(tile.Transpose)
+def transpose(op: tile.Transpose, sums: Sums) -> Affine | None:
+    return _moved(sums.of(op.x), op.permutation.index)
+
+
+def _moved(a: Affine | None, to: Callable[[int], int]) -> Affine | None:
+    return None if a is None else {k if k is None else to(k): s for k, s in a.items()}
 
 
 def materialise(total: Sum, type_: DType, b: Builder) -> Value:
@@ -109,26 +155,49 @@ def is_nonnegative(total: Sum) -> bool:
 
 
 def _never_negative(x: Value) -> bool:
-    op = x.op
-    if op is None:
+    if x.op is None:
         loop = x.region.owner if x.region is not None else None
-        return (
-            isinstance(loop, For)
-            and x.index == 0
-            and _never_negative(loop.lower)
-            and isinstance(loop.step.op, Constant)
-            and loop.step.op.value > 0
-        )
-    if isinstance(op, Constant):
-        return op.value >= 0
-    if isinstance(op, tile.ProgramId | tile.NumPrograms | tile.Extent):
-        return True
-    if isinstance(op, math.Maximum):
-        return _never_negative(op.lhs) or _never_negative(op.rhs)
-    if isinstance(op, math.Add | math.Mul | math.Minimum | math.FloorDiv):
-        return _never_negative(op.lhs) and _never_negative(op.rhs)
-    if isinstance(op, math.Mod):
-        return _never_negative(op.rhs)
-    if isinstance(op, math.AssumeDivisible):
-        return _never_negative(op.x)
-    return isinstance(op, math.Cast) and op.x.type is i32 and _never_negative(op.x)
+        return isinstance(loop, For) and x.index == 0 and _counts_up_from_zero(loop)
+    rule = natural.get(type(x.op))
+    return rule is not None and rule(x.op)
+
+
+def _counts_up_from_zero(loop: For) -> bool:
+    """Or from a number above it."""
+    step = loop.step.op
+    return _never_negative(loop.lower) and isinstance(step, Constant) and step.value > 0
+
+
+# Whether the result of an op is known not to be negative.  One of any other op is not.
+
+natural = Facet("sign")
+
+
+@natural(Constant)
+def _number(op: Constant) -> bool:
+    return op.value >= 0
+
+
+@natural(tile.ProgramId, tile.NumPrograms, tile.Extent)
+def _always(op: Op) -> bool:
+    return True
+
+
+@natural(math.Maximum)
+def _either(op: math.Maximum) -> bool:
+    return any(map(_never_negative, op.operands))
+
+
+@natural(math.Add, math.Mul, math.Minimum, math.FloorDiv, math.AssumeDivisible)
+def _all(op: Op) -> bool:
+    return all(map(_never_negative, op.operands))
+
+
+@natural(math.Mod)
+def _divisor(op: math.Mod) -> bool:
+    return _never_negative(op.rhs)
+
+
+@natural(math.Cast)
+def _widened(op: math.Cast) -> bool:
+    return op.x.type is i32 and _never_negative(op.x)
