@@ -65,12 +65,11 @@ def inexact(program: Program) -> Program:
     return replace(program.with_module(module), arguments=tuple(arguments))
 
 
-@otherwise(*scalar.TRANSCENDENTAL)
+@otherwise(math.Transcendental)
 def transcendental(frame: Any, op: Op, *operands: Array) -> Sequence[Array]:
     dtype = element_type(op.results[0].type).element
     with np.errstate(all="ignore"):
-        truth = scalar.TRANSCENDENTAL[type(op)](*[x.astype(np.float64) for x in operands])
-        truth = np.asarray(truth)
+        truth = scalar.in_float64(type(op), *operands)
         # Half a unit is left for rounding to f32.
         units = (ULPS.get(op.name, 0.5) - 0.5) * frame.launch.chance.choice([-1, -0.5, 0, 0.7, 1])
         spacing = np.spacing(np.abs(truth).astype(np.float32)).astype(np.float64)

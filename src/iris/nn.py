@@ -66,7 +66,7 @@ def _math(kind: type[math.FloatUnary], x: Any) -> Any:
     if isinstance(x, TracedArray):
         return unary(kind, x)
     value = np.asarray(x)
-    wide = scalar.TRANSCENDENTAL[kind](value.astype(np.float64))
+    wide = scalar.in_float64(kind, value)
     return wide.astype(value.dtype if value.dtype.kind not in "biu" else np.float64)
 
 

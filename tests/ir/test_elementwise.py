@@ -11,6 +11,8 @@ import pytest
 from array_graphs import check_kernels, fused, meaning
 from iris.codegen.msl import emit
 from iris.compiler.compilation import METAL_PIPELINE, entry_of
+from iris.cost.estimate import count
+from iris.cost.sample import Sizes
 from iris.errors import DeclarationError
 from iris.interp import metal as metal_interpreter
 from iris.interp import tile as tile_interpreter
@@ -18,11 +20,13 @@ from iris.ir import Module, graph, parse, scalar, verify
 from iris.ir.attributes import Integer
 from iris.ir.core import OPS, Op, Value
 from iris.ir.declare import FLOATS, attribute, operand, result
+from iris.ir.facts import Facts, facts
 from iris.ir.math import Constant, Elementwise
 from iris.ir.types import Type
 from iris.passes import run
 from iris.passes.instruments import Check
 from iris.runtime.interpreters import Interpreter, MetalInterpreter
+from iris.targets.apple import M1
 
 Array = np.ndarray[Any, Any]
 
@@ -45,6 +49,7 @@ def blend() -> Iterator[type[Op]]:
     def blended(op: Blend, a: Array, b: Array) -> Array:
         return a * np.float32(op.by / 8) + b * np.float32(1 - op.by / 8)
 
+    facts(Blend)(Facts(work={"alu": 2}, flops=3))
     yield Blend
     del OPS["test.blend"]
 
@@ -98,6 +103,16 @@ def test_it_is_laid_out_and_lowered(simdgroups: int, blend: type[Op]) -> None:
     assert any(isinstance(op, blend) for op in ops_of(lowered))
     metal_interpreter.run(entry_of(lowered), (3, 1, 1), [x, y])
     np.testing.assert_array_equal(y.reshape(3, 100), expected)
+
+
+def test_flops_are_counted() -> None:
+    (x, y), _ = rows()
+    lowered = entry_of(run(parse(MASKED), METAL_PIPELINE))
+    counters = metal_interpreter.Counters()
+    metal_interpreter.run(lowered, (3, 1, 1), [x, y], counters=counters)
+    # Three flops in each of two ops for 128 elements of three programs, and a reduction.
+    assert counters.flops >= 3 * 2 * 3 * 128
+    assert 3 * count(lowered, Sizes(grid=(3, 1, 1)), M1).flops == counters.flops
 
 
 def test_text_needs_a_rule() -> None:

@@ -266,18 +266,7 @@ def _is_no_zero(value: Value) -> bool:
 # Functions.
 
 
-@emit(
-    math.Exp,
-    math.Exp2,
-    math.Log,
-    math.Log2,
-    math.Sqrt,
-    math.Rsqrt,
-    math.Sin,
-    math.Cos,
-    math.Tanh,
-    math.Pow,
-)
+@emit(math.Transcendental, math.Sqrt)
 def _function(w: Writer, op: Op) -> Expression:
     dtype = dtype_of(op.operands[0])
     operands = [_wide(w, x) for x in w.together(*op.operands)]

@@ -19,7 +19,7 @@ does one thing after the other, and only other programs fill the gaps.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import ceil, prod
@@ -34,6 +34,7 @@ from iris.cost.sample import Sample, Sizes
 from iris.ir import control, math, metal
 from iris.ir.control import Func
 from iris.ir.core import Facet, Op, Region, Value
+from iris.ir.facts import facts
 from iris.ir.layout import banks
 from iris.ir.math import element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, Scope, count_of
@@ -180,53 +181,9 @@ class _Walk:
         return sum(banks.cycles(a, width, self.target) for a in addresses)
 
 
-# The rules.  Arithmetic: which parts of the hardware a function of floats takes, by element, and
-# how many flops it is; `alu` does sums, products, comparisons.  What has no hardware of its own is
-# taken as the formula says.
+# The rules.
 
-Work = dict[str, int]
-_FLOPS: dict[type[Op], tuple[int, Work]] = {
-    math.Add: (1, {"alu": 1}),
-    math.Sub: (1, {"alu": 1}),
-    math.Mul: (1, {"alu": 1}),
-    math.Div: (1, {"recip": 1, "alu": 1}),
-    math.MaxNum: (1, {"alu": 1}),
-    math.MinNum: (1, {"alu": 1}),
-    math.Maximum: (1, {"alu": 1}),
-    math.Minimum: (1, {"alu": 1}),
-    math.Fma: (2, {"alu": 1}),
-}
-_FUNCTIONS: dict[type[Op], Work] = {
-    math.Exp: {"exp2": 1, "alu": 1},  # exp2(x * log2(e))
-    math.Exp2: {"exp2": 1},
-    math.Log: {"exp2": 1, "alu": 1},  # log2(x) * log(2)
-    math.Log2: {"exp2": 1},
-    math.Sqrt: {"rsqrt": 1, "alu": 1},  # x * rsqrt(x)
-    math.Rsqrt: {"rsqrt": 1},
-    math.Sin: {"sin": 1},
-    math.Cos: {"sin": 1},
-    math.Tanh: {"exp2": 1, "recip": 1, "alu": 3},  # 1 - 2 / (1 + exp(2 * x))
-    math.Sigmoid: {"exp2": 1, "recip": 1, "alu": 2},  # 1 / (1 + exp(-x))
-    math.Erf: {"exp2": 1, "alu": 23},  # as `expand-math` makes it
-    math.Pow: {"exp2": 2, "alu": 1},  # exp2(log2(x) * y)
-}
-# Of floats and integers alike, and no flops.
-_SIMPLE = (
-    math.Neg,
-    math.Abs,
-    math.Not,
-    math.Floor,
-    math.Ceil,
-    math.Round,
-    math.And,
-    math.Or,
-    math.Xor,
-    math.Shl,
-    math.Shr,
-    math.Compare,
-    math.Select,
-    math.Cast,
-)
+Work = Mapping[str, int]  # elements, by parts of the arithmetic hardware
 # Nothing has to be done for these, or nothing that could be told from what uses them.
 _FREE = (
     math.AssumeDivisible,
@@ -261,18 +218,13 @@ def constant(walk: _Walk, op: math.Constant) -> None:
     walk.fixed.add(op.result)
 
 
-@cost(*_SIMPLE)
-def simple(walk: _Walk, op: Op) -> None:
-    _compute(walk, op, {"alu": 1})
-
-
-@cost(*_FLOPS)
+@cost(math.Elementwise)
 def arithmetic(walk: _Walk, op: Op) -> None:
     type_ = element_type(op.results[0].type)
-    flops, work = _FLOPS[type(op)]
+    known = facts[type(op)]
     if type_.element.is_float:
-        walk.counts.flops += flops * walk.threads * count_of(type_)
-        _compute(walk, op, work)
+        walk.counts.flops += known.flops * walk.threads * count_of(type_)
+        _compute(walk, op, known.work)
     else:
         _compute(walk, op, {"int_mul" if _multiplies(op) else "alu": 1})
 
@@ -283,18 +235,17 @@ def _multiplies(op: Op) -> bool:
     return isinstance(op, math.Mul) and not any(int(n).bit_count() == 1 for n in factors)
 
 
-@cost(*_FUNCTIONS)
+@cost(math.Transcendental, math.Sqrt)
 def function(walk: _Walk, op: Op) -> None:
     walk.counts.functions[op.name] += walk.threads * count_of(op.results[0].type)
-    _compute(walk, op, _FUNCTIONS[type(op)])
+    _compute(walk, op, facts[type(op)].work)
 
 
 @cost(math.FloorDiv, math.Mod)
 def division(walk: _Walk, op: Op) -> None:
     """A reciprocal, and products that correct it; there is no hardware for it."""
     is_float = element_type(op.results[0].type).element.is_float
-    products = {"alu": 4} if is_float else {"int_mul": 2, "alu": 4}
-    _compute(walk, op, {"recip": 1, **products})
+    _compute(walk, op, facts[type(op)].work if is_float else {"recip": 1, "int_mul": 2, "alu": 4})
 
 
 def _compute(walk: _Walk, op: Op, work: Work) -> None:

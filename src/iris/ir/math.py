@@ -100,6 +100,10 @@ class Elementwise(Op):
         return self.results[0].type if self.results else None
 
 
+class Transcendental(Elementwise):
+    """The base of functions of floats that a GPU need not round correctly: see `Target.ulps`."""
+
+
 class Unary(Elementwise):
     """One operand; the result has its type."""
 
@@ -147,25 +151,25 @@ class Not(Unary):
     x: Value = operand(BITS)
 
 
-class Exp(FloatUnary):
+class Exp(Transcendental, FloatUnary):
     """e to the x."""
 
     name = "exp"
 
 
-class Exp2(FloatUnary):
+class Exp2(Transcendental, FloatUnary):
     """2 to the x."""
 
     name = "exp2"
 
 
-class Log(FloatUnary):
+class Log(Transcendental, FloatUnary):
     """The natural logarithm."""
 
     name = "log"
 
 
-class Log2(FloatUnary):
+class Log2(Transcendental, FloatUnary):
     """The logarithm to base 2."""
 
     name = "log2"
@@ -177,31 +181,31 @@ class Sqrt(FloatUnary):
     name = "sqrt"
 
 
-class Rsqrt(FloatUnary):
+class Rsqrt(Transcendental, FloatUnary):
     """One over the square root."""
 
     name = "rsqrt"
 
 
-class Sin(FloatUnary):
+class Sin(Transcendental, FloatUnary):
     """The sine."""
 
     name = "sin"
 
 
-class Cos(FloatUnary):
+class Cos(Transcendental, FloatUnary):
     """The cosine."""
 
     name = "cos"
 
 
-class Tanh(FloatUnary):
+class Tanh(Transcendental, FloatUnary):
     """The hyperbolic tangent."""
 
     name = "tanh"
 
 
-class Erf(FloatUnary):
+class Erf(Transcendental, FloatUnary):
     """The error function."""
 
     name = "erf"
@@ -225,7 +229,7 @@ class Round(FloatUnary):
     name = "round"
 
 
-class Sigmoid(FloatUnary):
+class Sigmoid(Transcendental, FloatUnary):
     """`1 / (1 + exp(-x))`."""
 
     name = "sigmoid"
@@ -277,7 +281,7 @@ class Mod(Binary):
         return _divides_safely(self)
 
 
-class Pow(Binary):
+class Pow(Transcendental, Binary):
     """`lhs` to the `rhs`."""
 
     name = "pow"

@@ -11,7 +11,6 @@ Nothing here warns: what NumPy would warn of has a value, or is a program error.
 
 from __future__ import annotations
 
-import math as python_math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 from iris.ir import math
 from iris.ir.core import Facet, Op
+from iris.ir.facts import facts
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DTYPES, DType, Kind, bf16
 
@@ -99,78 +99,33 @@ def _dtype(op: Op, operand: int = 0) -> DType:
     return element_type(op.operands[operand].type).element
 
 
-def _erf(x: Array) -> Array:
-    return np.asarray(np.frompyfunc(python_math.erf, 1, 1)(x), np.float64)
-
-
-def _sigmoid(x: Array) -> Array:
-    small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
-
-
-def _power(x: Array, y: Array) -> Array:
-    # Where all exponents are one 0.5, NumPy takes the square root, whose -0.0 and nan of -0.0 and
-    # -inf are no powers.
-    is_odd = (y == 0.5) & ((x == 0) | np.isinf(x))
-    return np.asarray(np.power(np.where(is_odd, np.abs(x), x), y))
-
-
-# What NumPy computes exactly in the storage dtype.
-_EXACT: dict[type[Op], Rule] = {
-    math.Neg: np.negative,
-    math.Abs: np.absolute,
-    math.Not: np.invert,
-    math.Floor: np.floor,
-    math.Ceil: np.ceil,
-    math.Round: np.rint,
-}
-
-# What NumPy rounds once to its dtype; it does so to f16 too, by way of float32.
-_ARITHMETIC: dict[type[Op], Rule] = {
-    math.Add: np.add,
-    math.Sub: np.subtract,
-    math.Mul: np.multiply,
-    math.Div: np.true_divide,
-    math.Mod: np.remainder,
-    math.Sqrt: np.sqrt,
-    math.And: np.bitwise_and,
-    math.Or: np.bitwise_or,
-    math.Xor: np.bitwise_xor,
-    math.Shl: np.left_shift,
-    math.Shr: np.right_shift,
-}
-
-# What is of floats, computed in float64 and rounded once.
-TRANSCENDENTAL: dict[type[Op], Rule] = {
-    math.Exp: np.exp,
-    math.Exp2: np.exp2,
-    math.Log: np.log,
-    math.Log2: np.log2,
-    math.Rsqrt: lambda x: 1 / np.sqrt(x),
-    math.Sin: np.sin,
-    math.Cos: np.cos,
-    math.Tanh: np.tanh,
-    math.Erf: _erf,
-    math.Sigmoid: _sigmoid,
-    math.Pow: _power,
-}
-
-
-@meaning(*_EXACT)
+@meaning(math.Neg, math.Abs, math.Not, math.Floor, math.Ceil, math.Round)
 def _exact(op: Op, x: Array) -> Array:
-    return _EXACT[type(op)](x)
+    """NumPy's result is exact in the storage dtype."""
+    return _numpy(op)(x)
 
 
-@meaning(*_ARITHMETIC)
+@meaning(math.Add, math.Sub, math.Mul, math.Div, math.Mod, math.Sqrt)
+@meaning(math.And, math.Or, math.Xor, math.Shl, math.Shr)
 def _arithmetic(op: Op, *operands: Array) -> Array:
-    found = _ARITHMETIC[type(op)](*operands)
+    """NumPy rounds once to its dtype; it does so to f16 too, by way of float32."""
+    found = _numpy(op)(*operands)
     return _round_bf16(found) if _dtype(op) is bf16 else found
 
 
-@meaning(*TRANSCENDENTAL)
+@meaning(math.Transcendental)
 def _transcendental(op: Op, *operands: Array) -> Array:
-    wide = TRANSCENDENTAL[type(op)](*[x.astype(np.float64) for x in operands])
-    return round_to(_dtype(op), wide)
+    """Computed in float64 and rounded once."""
+    return round_to(_dtype(op), in_float64(type(op), *operands))
+
+
+def in_float64(cls: type[Op], *operands: Array) -> Array:
+    """A function of floats before it is rounded."""
+    return np.asarray(facts[cls].numpy(*[x.astype(np.float64) for x in operands]))
+
+
+def _numpy(op: Op) -> Rule:
+    return facts[type(op)].numpy  # type: ignore[no-any-return]
 
 
 @meaning(math.FloorDiv)
@@ -182,17 +137,9 @@ def _floor_divide(op: Op, lhs: Array, rhs: Array) -> Array:
     return round_to(dtype, np.floor_divide(lhs.astype(np.float64), rhs.astype(np.float64)))
 
 
-_EXTREMA: dict[type[Op], Rule] = {
-    math.Maximum: np.maximum,
-    math.Minimum: np.minimum,
-    math.MaxNum: np.fmax,
-    math.MinNum: np.fmin,
-}
-
-
-@meaning(*_EXTREMA)
+@meaning(math.Maximum, math.Minimum, math.MaxNum, math.MinNum)
 def _extremum(op: Op, lhs: Array, rhs: Array) -> Array:
-    found = _EXTREMA[type(op)](lhs, rhs)
+    found = _numpy(op)(lhs, rhs)
     if not _dtype(op).is_float:
         return found
     # Of two zeros NumPy gives either one; -0 is less than +0.

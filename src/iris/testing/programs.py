@@ -17,7 +17,7 @@ from functools import partial
 from hypothesis import strategies as st
 
 from iris.errors import DeclarationError
-from iris.ir import control, math, scalar
+from iris.ir import control, math
 from iris.ir import graph as graph_ir
 from iris.ir import metal as metal_ir
 from iris.ir import tile as tile_ir
@@ -180,7 +180,7 @@ def metal(
     """
     known = _known_ops(make_metal)
     if portable:
-        known = [cls for cls in known if cls not in scalar.TRANSCENDENTAL]
+        known = [cls for cls in known if not issubclass(cls, math.Transcendental)]
     draft = partial(MetalDraft, divergent=divergent, portable=portable)
     return _programs(draft, known, ops, max_ops, dtypes)
 

@@ -13,6 +13,7 @@ from iris.interp.metal.frame import Frame
 from iris.interp.metal.rules import counting, interpretation
 from iris.ir import math, scalar
 from iris.ir.core import Op
+from iris.ir.facts import facts
 from iris.ir.math import element_type
 
 Array = npt.NDArray[Any]
@@ -42,32 +43,6 @@ def select(
 
 # What is counted: operations on floats, by element.
 
-_FLOPS: dict[type[Op], int] = {
-    math.Add: 1,
-    math.Sub: 1,
-    math.Mul: 1,
-    math.Div: 1,
-    math.MaxNum: 1,
-    math.MinNum: 1,
-    math.Maximum: 1,
-    math.Minimum: 1,
-    math.Fma: 2,
-}
-_TRANSCENDENTALS: tuple[type[Op], ...] = (
-    math.Exp,
-    math.Exp2,
-    math.Log,
-    math.Log2,
-    math.Sqrt,
-    math.Rsqrt,
-    math.Sin,
-    math.Cos,
-    math.Tanh,
-    math.Erf,
-    math.Sigmoid,
-    math.Pow,
-)
-
 
 def _elements(frame: Frame, op: Op) -> int:
     """How many elements all threads that run an op compute."""
@@ -77,11 +52,13 @@ def _elements(frame: Frame, op: Op) -> int:
     return frame.threads_running() * int(np.prod(type_.shape, dtype=int))
 
 
-@counting(*_FLOPS)
+@counting(math.Elementwise)
 def count_flops(counters: Counters, frame: Frame, op: Op, *operands: Array) -> None:
-    counters.flops += _FLOPS[type(op)] * _elements(frame, op)
+    flops = facts[type(op)].flops
+    if flops:
+        counters.flops += flops * _elements(frame, op)
 
 
-@counting(*_TRANSCENDENTALS)
-def count_transcendentals(counters: Counters, frame: Frame, op: Op, *operands: Array) -> None:
+@counting(math.Transcendental, math.Sqrt)
+def count_functions(counters: Counters, frame: Frame, op: Op, *operands: Array) -> None:
     counters.transcendentals[op.name] += _elements(frame, op)

@@ -45,28 +45,13 @@ class ExpandMath(Pass):
 rules = Rules()
 Emit = Callable[[Op], Value]
 
-# What f16 and bf16 have too few bits to be computed in.
-TRANSCENDENTAL = (
-    math.Exp,
-    math.Exp2,
-    math.Log,
-    math.Log2,
-    math.Rsqrt,
-    math.Sin,
-    math.Cos,
-    math.Tanh,
-    math.Erf,
-    math.Sigmoid,
-    math.Pow,
-)
-
 
 def _emitter(op: Op, rewriter: Rewriter) -> Emit:
     """What puts new ops before an op, and gives their result."""
     return lambda new: rewriter.insert(new, op).results[0]
 
 
-@rules(*TRANSCENDENTAL)
+@rules(math.Transcendental)
 def in_f32(op: Op, rewriter: Rewriter) -> None:
     """Computed in f32, and rounded once."""
     type_ = element_type(op.results[0].type)

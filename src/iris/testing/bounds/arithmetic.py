@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from iris.ir import math, scalar
 from iris.ir.core import Op
+from iris.ir.facts import facts
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DType, Kind, f32
 from iris.targets.target import Accuracy
@@ -160,7 +161,7 @@ def _power(of: Callable[..., Array], x: Interval, y: Interval) -> Interval:
     )
 
 
-@origin(*scalar.TRANSCENDENTAL)
+@origin(math.Transcendental)
 def transcendental(
     frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found
 ) -> Found:
@@ -171,7 +172,7 @@ def transcendental(
     if not inexact and all(error is EXACT for error in errors):
         return [EXACT]
     intervals = [interval(x, e) for x, e in zip(operands, errors, strict=True)]
-    low, high = _INTERVALS[type(op)](scalar.TRANSCENDENTAL[type(op)], *intervals)
+    low, high = _INTERVALS[type(op)](facts[type(op)].numpy, *intervals)
     if inexact:
         low, high = low - off(accuracy, intervals[0], low), high + off(accuracy, intervals[0], high)
         if isinstance(op, math.Exp | math.Exp2 | math.Sigmoid):

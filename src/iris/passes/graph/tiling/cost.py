@@ -5,11 +5,11 @@ is computed again and again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from math import prod
 
-from iris.ir import math
 from iris.ir.core import Op, Value
+from iris.ir.facts import Facts, facts
 from iris.ir.math import element_type
 from iris.passes.graph.tiling.demand import Demand, Unfit
 from iris.passes.graph.tiling.demands import Demands
@@ -60,7 +60,7 @@ def cut(demands: Demands, room: int, target: Target) -> Cut:
 
 def cost_of(cut: Cut, target: Target) -> Cost:
     """What a kernel costs that is cut up so."""
-    demands, weights = cut.demands, _weights(target.core)
+    demands = cut.demands
     operations, flops, traffic = 0.0, 0, 0
     inputs: set[Value] = set()
     for demand, recipe in demands.recipes.items():
@@ -75,26 +75,19 @@ def cost_of(cut: Cut, target: Target) -> Cost:
             flops += count * (2 if isinstance(recipe, Contraction) else 1)
         elif isinstance(recipe, Pointwise):
             count = cut.times(axes)
-            operations += count * weights.get(type(recipe.op), 1)
+            operations += count * _weight(type(recipe.op), target.core)
             flops += count
     written = sum(_tensor_bytes(output.demand.value) for output in demands.outputs)
     whole = sum(map(_tensor_bytes, inputs)) + written
     return Cost(target, whole, traffic + written, flops, operations, cut.programs)
 
 
-@lru_cache
-def _weights(core: Core) -> dict[type[Op], float]:
-    """How many multiply-adds take as long as an op, where that is not one."""
-    alu = core.rates["alu"]
-    exp, divide, sine = (alu / core.rates[part] for part in ("exp2", "recip", "sin"))
-    return {
-        **dict.fromkeys((math.Exp, math.Exp2, math.Log, math.Log2), exp),
-        **dict.fromkeys((math.Div, math.Rsqrt, math.Sqrt), divide),
-        **dict.fromkeys((math.Sin, math.Cos), sine),
-        **dict.fromkeys((math.Tanh, math.Sigmoid, math.Pow, math.Erf), 3 * exp),
-        **dict.fromkeys((math.FloorDiv, math.Mod), 8),
-        math.Constant: 0,
-    }
+@cache
+def _weight(op: type[Op], core: Core) -> float:
+    """How many multiply-adds take as long."""
+    known: Facts = facts[op]
+    rates = core.rates
+    return sum(count * rates["alu"] / rates[part] for part, count in known.work.items())
 
 
 def _bytes(demand: Demand) -> int:
