@@ -18,44 +18,11 @@ def dce(body: str, level: str = "tile") -> str:
     return str(module)
 
 
-def test_unused_chains_go() -> None:
-    text = dce("%p: f32 = mul %a, %a\n%q: f32 = add %p, %a\n%r: f32 = tile.load %X, %n")
-    assert text == f"func tile @f({HEAD}) {{\n  return\n}}\n"
-
-
 def test_what_writes_stays_with_what_it_needs() -> None:
     text = dce("%p: f32 = mul %a, %a\n%q: f32 = add %p, %p\ntile.store %X, %n, %p")
     assert "mul" in text
     assert "add" not in text
     assert "barrier" in dce("metal.barrier device", "metal")
-
-
-def test_a_loop_that_only_computes_goes() -> None:
-    text = dce(
-        """
-        %s: f32 = for %z, %n, %one (%k: i32, %b: f32 = %a) {
-          %d: f32 = add %b, %a
-          yield %d
-        }
-        """
-    )
-    assert "for" not in text
-
-
-def test_carried_values_that_feed_only_themselves_go() -> None:
-    text = dce(
-        """
-        %s: f32, %t: f32 = for %z, %n, %one (%k: i32, %b: f32 = %a, %d: f32 = %a) {
-          %f: f32 = add %b, %a
-          %g: f32 = mul %d, %a
-          yield %f, %g
-        }
-        tile.store %X, %n, %t
-        """
-    )
-    assert "%t: f32 = for %z, %n, %one (%k: i32, %d: f32 = %a) {" in text
-    assert "yield %g" in text
-    assert text.count("add") == 0
 
 
 def test_carried_values_that_feed_each_other_stay_together() -> None:
@@ -70,59 +37,9 @@ def test_carried_values_that_feed_each_other_stay_together() -> None:
     assert "yield %d, %b" in text
 
 
-def test_a_carried_value_that_the_condition_needs_stays() -> None:
-    text = dce(
-        """
-        %s: f32, %t: i32, %u: i32 = while (%b: f32 = %a, %d: i32 = %z, %x: i32 = %z) {
-          %more: bool = compare lt %d, %n
-          yield %more
-        } do (%e: f32, %f: i32, %y: i32) {
-          %g: i32 = add %f, %one
-          %h: f32 = mul %e, %a
-          yield %h, %g, %g
-        }
-        tile.store %X, %n, %s
-        """
-    )
-    assert "while (%b: f32 = %a, %d: i32 = %z) {" in text
-    assert "} do (%e: f32, %f: i32) {" in text
-
-
-def test_a_loop_that_may_not_end_stays() -> None:
-    text = dce(
-        """
-        %s: f32 = while (%b: f32 = %a) {
-          %more: bool = compare lt %b, %a
-          yield %more
-        } do (%e: f32) {
-          yield %e
-        }
-        """
-    )
-    assert "while" in text
-
-
 def test_a_volatile_load_stays() -> None:
     assert "volatile=true" in dce("%p: f32 = tile.load %X, %n, volatile=true")
     assert "volatile=true" in dce("%p: f32 = metal.load %X, %n, volatile=true", "metal")
-
-
-def test_results_of_a_branch_go_one_by_one() -> None:
-    text = dce(
-        """
-        %s: f32, %t: f32 = if %c {
-          %p: f32 = mul %a, %a
-          yield %p, %a
-        } else {
-          %q: f32 = add %a, %a
-          yield %a, %q
-        }
-        tile.store %X, %n, %t
-        """
-    )
-    assert "%t: f32 = if %c {" in text
-    assert "mul" not in text
-    assert "add" in text
 
 
 def test_a_loop_kept_for_a_store_keeps_its_bounds() -> None:

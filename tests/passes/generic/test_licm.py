@@ -31,19 +31,6 @@ def sure_loop(op: str) -> str:
     return f"for %z, %four, %one (%k: i32) {{\n  {op}\n  yield\n}}"
 
 
-def test_what_does_not_change_leaves_the_loop() -> None:
-    before, loop = before_and_in_loop(runtime_loop("%p: f32 = mul %a, %a\n%q: f32 = add %p, %a"))
-    assert "mul" in before
-    assert "add" in before
-    assert "mul" not in loop
-
-
-def test_what_depends_on_the_round_stays() -> None:
-    before, loop = before_and_in_loop(runtime_loop("%p: i32 = mul %k, %n"))
-    assert "mul" not in before
-    assert "mul" in loop
-
-
 @pytest.mark.parametrize(
     "op",
     [
@@ -67,13 +54,6 @@ def test_what_may_not_be_speculated_leaves_only_a_loop_that_is_sure_to_run(op: s
 @pytest.mark.parametrize("op", ["%p: i32 = floordiv %n, %four", "%p: i32 = shl %n, %one"])
 def test_what_cannot_fail_may_be_speculated(op: str) -> None:
     assert op.split()[3] in before_and_in_loop(runtime_loop(op))[0]
-
-
-def test_under_a_condition_nothing_is_sure() -> None:
-    body = "if %c {\n %p: i32 = floordiv %n, %d\n yield\n} else {\n yield\n}"
-    body = f"{body}\n%r: i32 = add %k, %n"
-    before, _ = before_and_in_loop(sure_loop(body))
-    assert before.index("if %c") < before.index("floordiv"), "it left with its condition"
 
 
 def test_a_whole_branch_may_leave() -> None:
@@ -102,13 +82,6 @@ def test_a_branch_with_a_convergent_op_stays() -> None:
     body = "if %c {\n %p: f32 = metal.shuffle_xor 1 %a\n yield\n} else {\n yield\n}"
     before, _ = before_and_in_loop(sure_loop(body), "metal")
     assert "shuffle" not in before
-
-
-def test_out_of_two_loops() -> None:
-    inner = runtime_loop("%p: f32 = mul %a, %a\n%q: i32 = mul %k, %k").replace("%k", "%j")
-    before, loop = before_and_in_loop(runtime_loop(inner))
-    assert "mul %a, %a" in before
-    assert "mul %j, %j" in loop
 
 
 def test_the_condition_of_a_while_runs_at_least_once_its_body_may_not() -> None:
