@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 from hypothesis import given, settings
 
-from iris.errors import DeclarationError, PipelineError
+from iris.errors import DeclarationError
 from iris.ir import parse, verify
 from iris.ir.control import Func
 from iris.ir.core import OPS, Facet, Module, Value
@@ -37,8 +37,7 @@ LAYOUT = re.compile(r"linear<.*?\]>")
 
 def module(body: str, simdgroups: int = 1) -> Module:
     lines = f"{START}{dedent(body).strip()}\nreturn\n"
-    number = f" simdgroups={simdgroups}" if simdgroups else ""
-    return parse(f"func tile @f{number}({HEAD}) {{\n{lines}}}\n")
+    return parse(f"func tile @f simdgroups={simdgroups}({HEAD}) {{\n{lines}}}\n")
 
 
 def assigned(body: str, simdgroups: int = 1) -> tuple[str, list[str]]:
@@ -62,38 +61,6 @@ def becomes(body: str, expected: str, layouts: list[str], simdgroups: int = 1) -
 
 def block(offset: str = "%c0") -> str:
     return f"offsets=[{offset}, %c0], strides=[%c64, %c1], bounds=[%c64, %c64]"
-
-
-def test_what_is_elementwise_is_where_the_load_is() -> None:
-    becomes(
-        """
-        %at: tile<64xi32> = tile.arange 0
-        %x: tile<64xf32> = tile.load %X, %at
-        %two: tile<64xf32> = constant 2.0
-        %y: tile<64xf32> = mul %x, %two
-        tile.store %Y, %at, %y
-        """,
-        """
-        %at: tile<64xi32, L> = tile.arange 0
-        %x: tile<64xf32, L> = tile.load %X, %at
-        %two: tile<64xf32, L> = constant 2.0
-        %y: tile<64xf32, L> = mul %x, %two
-        tile.store %Y, %at, %y
-        """,
-        ["64, register=[1], lane=[2, 4, 8, 16, 32], simdgroup=[]"],
-    )
-
-
-def test_what_is_not_aligned_is_loaded_one_by_one() -> None:
-    _, layouts = assigned(
-        """
-        %at: tile<128xi32> = tile.arange 1
-        %x: tile<128xf32> = tile.load %X, %at
-        tile.store %Y, %at, %x
-        """,
-        2,
-    )
-    assert layouts == ["linear<128, register=[64], lane=[1, 2, 4, 8, 16], simdgroup=[32]>"]
 
 
 def test_a_reduction_goes_back_to_where_it_came_from_without_a_conversion() -> None:
@@ -121,28 +88,6 @@ def test_a_reduction_goes_back_to_where_it_came_from_without_a_conversion() -> N
             "4x1, register=[], lane=[(0,0), (0,0), (0,0), (0,0), (1,0)], simdgroup=[(2,0)]",
         ],
         simdgroups=2,
-    )
-
-
-def test_a_transpose_moves_once() -> None:
-    becomes(
-        f"""
-        %x: tile<64x64xf32> = tile.load_tile %X, {block()}
-        %t: tile<64x64xf32> = tile.transpose [1, 0] %x
-        tile.store_tile %Y, %t, {block()}
-        """,
-        f"""
-        %x: tile<64x64xf32, L> = tile.load_tile %X, {block()}
-        %t: tile<64x64xf32, M> = tile.transpose [1, 0] %x
-        %t_1: tile<64x64xf32, L> = tile.convert_layout %t
-        tile.store_tile %Y, %t_1, {block()}
-        """,
-        [
-            "64x64, register=[(0,1), (0,2), (2,0), (4,0), (8,0), (16,0), (32,0)], "
-            "lane=[(0,4), (0,8), (0,16), (0,32), (1,0)], simdgroup=[]",
-            "64x64, register=[(1,0), (2,0), (0,2), (0,4), (0,8), (0,16), (0,32)], "
-            "lane=[(4,0), (8,0), (16,0), (32,0), (0,1)], simdgroup=[]",
-        ],
     )
 
 
@@ -309,13 +254,6 @@ def test_a_random_program_does_the_same_with_layouts(program: Program) -> None:
 
 
 # Errors.
-
-
-def test_the_number_of_simdgroups_must_be_known() -> None:
-    with pytest.raises(
-        PipelineError, match="@f has no number of simdgroups; run choose-simdgroups"
-    ):
-        run(module("", simdgroups=0), "assign-layouts")
 
 
 def test_an_op_without_a_rule_is_named_with_the_facet() -> None:

@@ -39,16 +39,6 @@ def test_the_largest_tile_decides_also_in_a_loop() -> None:
     assert chosen(body) == 4
 
 
-def test_one_for_a_program_without_tiles() -> None:
-    assert chosen("%c: i32 = constant 1") == 1
-
-
-def test_the_number_can_be_given_and_is_printed() -> None:
-    assert chosen("%x: tile<64xi32> = tile.arange 0", "choose-simdgroups{count=16}") == 16
-    done = run(parse("func tile @f() {\n  return\n}\n"), "choose-simdgroups{count=2}")
-    assert str(done) == "func tile @f simdgroups=2() {\n  return\n}\n"
-
-
 def test_a_number_that_cannot_be() -> None:
     for count in ("3", "64"):
         with pytest.raises(PipelineError, match=f"power of two from 1 to 32, not {count}"):

@@ -47,27 +47,6 @@ def kernel(body: str, head: str = "%X: ptr<f32>, %Y: ptr<f32>, %n: i32") -> Modu
     return follow(f"func tile @f({head}) {{{LANES}{dedent(body)}\n  return\n}}\n")
 
 
-def test_the_example_of_the_docstring() -> None:
-    module = kernel(
-        """
-        %x: tile<16xf32> = tile.masked_load %X, %lane, %inside
-        %m: f32 = tile.reduce maximum 0 %x
-        tile.store %Y, %n, %m
-        """
-    )
-    text = """
-      %c0_0: tile<16xf32> = constant 0.0
-      %x: tile<16xf32> = tile.load %X, %lane, mask=%inside, other=%c0_0
-      %0: bool = tile.reduce any 0 %inside
-      %minf: tile<16xf32> = constant -inf
-      %1: tile<16xf32> = select %inside, %x, %minf
-      %m: f32 = tile.reduce maximum 0 %1
-      tile.store %Y, %n, %m, mask=%0
-    """
-    head = "func tile @f(%X: ptr<f32>, %Y: ptr<f32>, %n: i32) {"
-    assert module == parse(f"{head}{LANES}{dedent(text)}\n  return\n}}\n")
-
-
 def test_what_is_masked_nowhere_stays() -> None:
     text = "%x: tile<16xf32> = tile.load %X, %lane\ntile.store %Y, %lane, %x, mask=%inside"
     head = "func tile @f(%X: ptr<f32>, %Y: ptr<f32>, %n: i32) {"

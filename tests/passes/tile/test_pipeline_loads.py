@@ -94,38 +94,6 @@ def moves(body: str) -> None:
 # What becomes of a loop.
 
 
-def test_what_is_staged_is_loaded_a_round_ahead() -> None:
-    assert done(loop(LOAD + DOT)) == dedent(
-        f"""\
-        %begins: bool = compare lt %c0, %n
-        %a: tile<8x8xf16> = if %begins {{
-          %a_1: tile<8x8xf16> = tile.load_tile %A, offsets=[%c0, %c0], strides=[%c8, %c1], bounds=[%n, %c8]
-          yield %a_1
-        }} else {{
-          %c0_0: tile<8x8xf16> = constant 0.0
-          yield %c0_0
-        }}
-        %sa: {STAGED} = tile.stage %a
-        %last: i32 = sub %n, %c8
-        %c: tile<8x8xf32>, %0: {STAGED} = for %c0, %n, %c8 (%k: i32, %x: tile<8x8xf32> = %zero, %sa_1: {STAGED} = %sa) {{
-          %more: bool = compare lt %k, %last
-          %next: i32 = add %k, %c8
-          %a_2: tile<8x8xf16> = if %more {{
-            %a_3: tile<8x8xf16> = tile.load_tile %A, offsets=[%next, %c0], strides=[%c8, %c1], bounds=[%n, %c8]
-            yield %a_3
-          }} else {{
-            %c0_1: tile<8x8xf16> = constant 0.0
-            yield %c0_1
-          }}
-          %y: tile<8x8xf32> = tile.dot %sa_1, %sb, acc=%x
-          %sa_2: {STAGED} = tile.stage %a_2
-          yield %y, %sa_2
-        }}
-        tile.store_tile %C, %c, offsets=[%c0, %c0], strides=[%c8, %c1], bounds=[%c8, %c8]
-        """  # noqa: E501
-    )
-
-
 def test_what_is_made_of_it_is_made_when_it_is_staged() -> None:
     text = done(
         loop(
@@ -174,12 +142,6 @@ def test_a_load_with_a_mask_and_one_that_needs_another() -> None:
     assert ahead.count("tile.load") == 2
     assert body.count("tile.load") == 2
     assert "%a_2: tile<8x8xf16> = if %more" in body
-
-
-def test_a_loop_that_surely_runs_begins_without_a_condition() -> None:
-    text = done("%c24: i32 = constant 24\n" + loop(LOAD + DOT, upper="%c24"))
-    assert "%begins" not in text
-    assert text.index("tile.load_tile") < text.index("for %c0")
 
 
 def test_no_number_wraps_where_the_last_round_is_told() -> None:

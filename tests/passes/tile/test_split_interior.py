@@ -107,27 +107,6 @@ def test_a_size_is_not_negative() -> None:
     assert "%inside: bool = compare le %i, %last" in text
 
 
-def test_where_the_block_divides_the_size_there_is_no_edge() -> None:
-    becomes(
-        f"""
-        %n64: i32 = assume_divisible 64 %n
-        for %c0, %n64, %c64 (%i: i32) {{
-          {copy("%i", "%n64", 10)}
-          yield
-        }}
-        """,
-        """
-        %n64: i32 = assume_divisible 64 %n
-        for %c0, %n64, %c64 (%i: i32) {
-          %0: i32 = add %i, %c64
-          %x: tile<64xf32> = tile.load_tile %X, offsets=[%i], strides=[%c1], bounds=[%0]
-          tile.store_tile %Y, %x, offsets=[%i], strides=[%c1], bounds=[%0]
-          yield
-        }
-        """,
-    )
-
-
 def test_what_combines_elements_is_there_once() -> None:
     """Sizes that are known only after the first access; two stretches."""
     text = split(

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from textwrap import dedent, indent
 
-import pytest
-
-from iris.errors import PipelineError
 from iris.ir import parse, verify
 from iris.passes import run
 
@@ -31,35 +28,6 @@ def staged(body: str, simdgroups: int = 4) -> str:
 def load(name: str, shape: str, element: str = "f32", base: str = "%X", row: str = "%c0") -> str:
     place = f"offsets=[{row}, %c0], strides=[%far, %c1], bounds=[%far, %far]"
     return f"%{name}: tile<{shape}x{element}> = tile.load_tile {base}, {place}\n"
-
-
-def test_operands_are_staged_where_they_are_multiplied() -> None:
-    text = staged(
-        load("a", "64x32") + load("b", "32x64") + "%c: tile<64x64xf32> = tile.dot %a, %b\n"
-    )
-    assert text.splitlines()[-3:] == [
-        "%a_1: staged<64x32xf32, (64,32):(36,1)> = tile.stage %a",
-        "%b_1: staged<32x64xf32, (32,64):(68,1)> = tile.stage %b",
-        "%c: tile<64x64xf32> = tile.dot %a_1, %b_1",
-    ]
-
-
-def test_without_room_rows_are_swizzled() -> None:
-    text = staged(
-        load("a", "128x32") + load("b", "32x128") + "%c: tile<128x128xf32> = tile.dot %a, %b\n"
-    )
-    assert "swizzle<2,3,2> (128,32):(32,1)" in text
-    assert "swizzle<2,3,4> (32,128):(128,1)" in text
-
-
-def test_what_is_transposed_lies_as_it_was_loaded() -> None:
-    text = staged(
-        load("a", "64x32")
-        + load("b", "64x32")
-        + "%t: tile<32x64xf32> = tile.transpose [1, 0] %b\n"
-        + "%c: tile<64x64xf32> = tile.dot %a, %t\n"
-    )
-    assert "staged<32x64xf32, swizzle<2,3,4> (32,64):(1,32)> = tile.stage %t" in text
 
 
 def test_how_an_operand_lies_is_not_asked_of_scalars() -> None:
@@ -127,21 +95,3 @@ def test_rows_that_change_are_staged() -> None:
 """
     )
     assert text.count("tile.stage") == 2
-
-
-def test_products_of_integers_are_left_alone() -> None:
-    text = staged(
-        load("a", "64x32")
-        + load("b", "32x64")
-        + """%i: tile<64x32xi32> = cast %a
-%j: tile<32x64xi32> = cast %b
-%c: tile<64x64xi32> = tile.dot %i, %j
-"""
-    )
-    assert "tile.stage" not in text
-
-
-def test_how_many_simdgroups_there_are_is_asked_for() -> None:
-    text = "func tile @f(%X: ptr<f32>) {\n  return\n}\n"
-    with pytest.raises(PipelineError, match="@f does not say how many simdgroups run it"):
-        run(parse(text), "stage-dots")
