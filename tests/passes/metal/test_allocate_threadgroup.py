@@ -65,21 +65,6 @@ metal.store %b, %c0, %h
 """
 
 
-def test_one_after_the_other() -> None:
-    text = allocated(ONE_AFTER_THE_OTHER)
-    assert text.startswith(
-        "func metal @f simdgroups=1(%n: i32, %yes: bool) {\n"
-        "  %arena: threadgroup<16384xu8> = metal.alloc\n"
-    )
-    assert (
-        "  %a: threadgroup<4096xf32> = metal.view 0 %arena\n"
-        "  metal.store %a, %c0, %x\n"
-        "  %y: f32 = metal.load %a, %c1\n"
-        "  %b: threadgroup<8192xf16> = metal.view 0 %arena\n"
-        "  metal.store %b, %c0, %h\n"
-    ) in text
-
-
 def rounds(body: str) -> str:
     return f"for %c0, %n, %c1 (%i: i32) {{\n{body}\nyield\n}}\n"
 

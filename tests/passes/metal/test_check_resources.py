@@ -45,21 +45,6 @@ def registers(body: str) -> int:
 # Memory.
 
 
-def test_threadgroup_memory() -> None:
-    body = """
-        %a: threadgroup<6144xf32> = metal.alloc at "gemm.py":12
-        %b: threadgroup<4096xf32> = metal.alloc at "gemm.py":13
-        %part: threadgroup<4xf32> = metal.view 0 %b
-        """
-    assert refused(body) == (
-        "@f needs 40960 bytes of threadgroup memory, 8192 more than there are; use smaller tiles.\n"
-        "The most take\n"
-        "  a, threadgroup<6144xf32>: 24576 (gemm.py:12)\n"
-        "  b, threadgroup<4096xf32>: 16384 (gemm.py:13)\n"
-        "  part, threadgroup<4xf32>: 16"
-    )
-
-
 def test_all_of_the_memory_may_be_used_in_multiples_of_16_bytes() -> None:
     body = "%a: threadgroup<8188xf32> = metal.alloc\n%b: threadgroup<3xf32> = metal.alloc"
     assert needs_of(function(body), GPU).memory == 32768
@@ -165,19 +150,6 @@ def test_a_while_carries_through_its_condition() -> None:
         }
         """
     assert registers(body) == 6
-
-
-def test_more_live_values_than_can_be_meant() -> None:
-    body = "%v: f32 = metal.load %X, %n\n" + "\n".join(
-        f'%t{n}: regs<256xf32> = metal.splat %v at "k.py":{n}' for n in range(3)
-    )
-    body += "\n%s: regs<256xf32> = fma %t0, %t1, %t2"
-    message = refused(body)
-    assert message.startswith(
-        "a thread of @f holds about 768 values of 32 bits at once, 256 more than are bearable "
-        "where 128 fit in registers; use smaller tiles or more simdgroups.\nThe most take\n"
-    )
-    assert "  t1, regs<256xf32>: 256 (k.py:1)" in message
 
 
 def test_the_pass_counts_and_changes_nothing() -> None:

@@ -59,37 +59,6 @@ def store(name: str, base: str = "Y", count: int = 4, width: int = 4) -> str:
 # What is fused.
 
 
-def test_loading_computing_and_storing_is_one_loop() -> None:
-    becomes(
-        load("x") + "%y: regs<16xf32> = exp %x\n%z: regs<16xf32> = mul %y, %y\n" + store("z"),
-        """
-        metal.foreach 4 (%i: i32) {
-          %e_x: regs<4xf32> = metal.load %X, %i
-          %y: regs<4xf32> = exp %e_x
-          %z: regs<4xf32> = mul %y, %y
-          metal.store %Y, %i, %z
-          yield
-        }
-        """,
-    )
-
-
-def test_what_is_used_later_comes_out_of_the_loop() -> None:
-    becomes(
-        load("x") + "%y: regs<16xf32> = exp %x\n%a: f32 = metal.take [3] %y\n"
-        "metal.store %Y, %n, %a",
-        """
-        %y: regs<16xf32> = metal.foreach 4 (%i: i32) {
-          %e_x: regs<4xf32> = metal.load %X, %i
-          %y_1: regs<4xf32> = exp %e_x
-          yield %y_1
-        }
-        %a: f32 = metal.take [3] %y
-        metal.store %Y, %n, %a
-        """,
-    )
-
-
 def test_scalars_and_what_is_computed_before_are_there() -> None:
     becomes(
         "%s: f32 = metal.load %X, %n\n%a: regs<8xf32> = metal.splat %s\n"
@@ -104,42 +73,6 @@ def test_scalars_and_what_is_computed_before_are_there() -> None:
           %a_1: regs<4xf32> = metal.splat %s
           %y: regs<4xf32> = add %e_x, %a_1
           metal.store %Y, %i, %y
-          yield
-        }
-        """,
-    )
-
-
-def test_numbers_are_computed_again_for_their_part() -> None:
-    """By the number of the round, instead of kept in registers."""
-    becomes(
-        """
-        %s: regs<16xi32> = metal.splat %n
-        %p: regs<16xi32> = metal.pattern [1, 2, 64, 128]
-        %at: regs<16xi32> = add %s, %p
-        metal.foreach 4 (%j: i32) {
-          %b: regs<4xi32> = metal.slice %at, %j
-          %f: i32 = metal.take [0] %b
-          %v: regs<4xf32> = metal.load %X, %f
-          metal.store %Y, %f, %v
-          yield
-        }
-        """,
-        """
-        %s: regs<16xi32> = metal.splat %n
-        %p: regs<16xi32> = metal.pattern [1, 2, 64, 128]
-        %at: regs<16xi32> = add %s, %p
-        metal.foreach 4 (%i: i32) {
-          %s_1: regs<4xi32> = metal.splat %n
-          %c64: i32 = constant 64
-          %0: i32 = mul %i, %c64
-          %1: regs<4xi32> = metal.pattern [1, 2]
-          %2: regs<4xi32> = metal.splat %0
-          %p_1: regs<4xi32> = add %2, %1
-          %at_1: regs<4xi32> = add %s_1, %p_1
-          %f: i32 = metal.take [0] %at_1
-          %v: regs<4xf32> = metal.load %X, %f
-          metal.store %Y, %f, %v
           yield
         }
         """,

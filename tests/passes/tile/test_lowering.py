@@ -456,33 +456,6 @@ def test_errors_name_the_pass_that_is_missing() -> None:
             lowered(f"func tile @f simdgroups=1() {{\n{body}\nreturn\n}}\n")
 
 
-def test_it_does_what_its_docstring_shows() -> None:
-    layout = "linear<128, register=[1, 2], lane=[4, 8, 16, 32, 64], simdgroup=[]>"
-    text = str(
-        run(
-            parse(
-                f"""
-                func tile @f simdgroups=1(%X: ptr<i32>) {{
-                  %cols: tile<128xi32, {layout}> = tile.arange 0
-                  tile.store %X, %cols, %cols
-                  return
-                }}
-                """
-            ),
-            "lower-to-metal",
-        )
-    )
-    for line in (
-        "%lane: i32 = metal.lane",
-        "%c4: i32 = constant 4",
-        "%0: i32 = mul %lane, %c4",
-        "%1: regs<4xi32> = metal.pattern [1, 2]",
-        "%2: regs<4xi32> = metal.splat %0",
-        "%cols: regs<4xi32> = add %2, %1",
-    ):
-        assert line in text
-
-
 WAITS = """func tile @f simdgroups=1(%L: ptr<i32, noalias>, %D: ptr<i32, noalias>) {
   %c0: i32 = constant 0
   %c1: i32 = constant 1
