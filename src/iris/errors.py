@@ -78,6 +78,8 @@ class SourceSpot:
     def __str__(self) -> str:
         # A very long line is shown only around the caret, and what a terminal would act on, or
         # not take, is left out.
+        if not self.source:
+            return f" --> {self.file}:{self.line}"
         first = max(0, self.column - 61)
         shown = "".join([c if c.isprintable() else " " for c in self.source[first : first + 120]])
         prefix = "..." if first else ""

@@ -12,7 +12,7 @@ import pytest
 import iris
 from iris import nn
 from iris.compiler.jit import Jit
-from iris.errors import PassError
+from iris.errors import PipelineError
 from iris.ir import metal, parse
 from iris.ir.control import For
 from iris.passes import run
@@ -232,7 +232,7 @@ def test_fusion_is_read_in_the_graph() -> None:
 
 def test_what_is_fused_already_is_not_one_kernel() -> None:
     fused = parse(iris.jit(mlp).lower(*LAYERS).fused)
-    with pytest.raises(PassError, match="is not one kernel: it has kernels of its own"):
+    with pytest.raises(PipelineError, match="is not one kernel: it has kernels of its own"):
         run(fused, "graph-to-tile")
     assert run(fused, "fuse") == fused
 

@@ -14,7 +14,7 @@ import iris
 from array_graphs import fused
 from iris.compiler.graph_program import root
 from iris.compiler.kernels import in_less_room
-from iris.errors import ArgumentError, DTypeError, OutOfResources, PassError, ProgramError
+from iris.errors import ArgumentError, DTypeError, OutOfResources, PipelineError, ProgramError
 from iris.ir import parse
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Array
@@ -444,7 +444,7 @@ def test_smaller_tiles_are_tried_and_the_first_error_is_told() -> None:
         if len(tried) == 1:
             raise OutOfResources("too much for the GPU")
         if len(tried) == 2 or fails:
-            raise PassError("rows do not fit a program")
+            raise PipelineError("rows do not fit a program")
         return room
 
     fails = False

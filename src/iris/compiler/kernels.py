@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from iris.compiler.compilation import Options, entry_of, optimize, target_of
-from iris.errors import OutOfResources, PassError
+from iris.errors import OutOfResources, PipelineError
 from iris.ir import graph
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Value
@@ -84,7 +84,7 @@ def in_less_room(make: Callable[[int], Made]) -> Made:
         return make(ROOM)
     except OutOfResources:
         for room in (ROOM // 4, ROOM // 16):
-            with suppress(OutOfResources, PassError):
+            with suppress(OutOfResources, PipelineError):
                 return make(room)
         raise
 

@@ -55,9 +55,18 @@ def needs_of(function: Func, target: Target) -> Needs:
             f"a thread of @{function.symbol} holds about {registers} values of 32 bits at once, "
             f"{registers - most} more than are bearable where {target.thread_registers} fit in "
             "registers; use smaller tiles or more simdgroups",
-            {v: -(-half_registers(v) // 2) for v in pressure.peak},
+            {v: -(-half_registers(v) // 2) for v in _in_order(pressure.peak, function)},
         )
     return Needs(memory, registers)
+
+
+def _in_order(values: Sequence[Value], function: Func) -> list[Value]:
+    """Values in the order of the program, so that of equal ones the same is named each time."""
+    defined = [*function.body.arguments]
+    for op in function.walk():
+        defined += [*op.results, *[v for region in op.regions for v in region.arguments]]
+    order = {value: n for n, value in enumerate(defined)}
+    return sorted(values, key=order.__getitem__)
 
 
 def allocated(ops: Iterable[Op]) -> dict[Value, int]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
+import linecache
 import sys
 import textwrap
 from pathlib import Path
@@ -109,7 +110,10 @@ def describe_passes() -> str:
 def read(file: str) -> str:
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return data.decode("utf-8")
+        text = data.decode("utf-8")
+        # Errors of passes point at its lines, which are not to be read again: nor could they be.
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        return text
     except OSError as error:
         raise FileError(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError as error:

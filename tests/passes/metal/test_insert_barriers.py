@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from iris.analysis.ordering import barriers
-from iris.errors import PassError, ProgramError
+from iris.errors import PipelineError, ProgramError
 from iris.interp import metal as interpreter
 from iris.ir import parse, verify
 from iris.ir.control import Func
@@ -763,7 +763,7 @@ def test_where_no_barrier_can_stand_the_module_is_refused() -> None:
           yield
         }
         """
-    with pytest.raises(PassError, match=r"in the if, whose %m: bool may .* uniform-conditions"):
+    with pytest.raises(PipelineError, match=r"in the if, whose %m: bool may .* uniform-conditions"):
         run(module(body, 1), "insert-barriers")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from iris.errors import PassError
+from iris.errors import PipelineError
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Value
@@ -34,7 +34,7 @@ def tiled(function: Func, room: int, target: Target) -> Func:
         plan = cut_up(function, room, target).plan()
         return written(plan, body.arguments, body.end.operands, function)
     except Unfit as error:
-        raise PassError(f"@{function.symbol} is not one kernel: {error}") from None
+        raise PipelineError(f"@{function.symbol} is not one kernel: {error}") from None
 
 
 def written(plan: Plan, inputs: Iterable[Value], outputs: Sequence[Value], function: Func) -> Func:
