@@ -13,22 +13,20 @@ from iris.passes.pipeline import TargetPass
 class Fuse(TargetPass):
     """Split a graph into kernels: put the ops of each into a region of its own.
 
-        %y: tensor<64x64xf32> = graph.matmul %x, %w
-        %z: tensor<64x64xf32> = add %y, %b
-        %m: tensor<64xf32> = graph.reduce maximum [1] %z
-        return %m
+        %difference: tensor<64x1000xf32> = sub %x, %y
+        %square: tensor<64x1000xf32> = mul %difference, %difference
+        %sum: tensor<64xf32> = graph.reduce sum [1] %square
+        return %sum
 
     becomes
 
-        %z: tensor<64x64xf32> = graph.kernel @matmul_add {
-          %y: tensor<64x64xf32> = graph.matmul %x, %w
-          %z_1: tensor<64x64xf32> = add %y, %b
-          yield %z_1
+        %sum: tensor<64xf32> = graph.kernel @sum_of_squares_sum {
+          %difference: tensor<64x1000xf32> = sub %x, %y
+          %square: tensor<64x1000xf32> = mul %difference, %difference
+          %sum_1: tensor<64xf32> = graph.reduce sum [1] %square
+          yield %sum_1
         }
-        %m: tensor<64xf32> = graph.kernel @reduce {
-          ...
-        }
-        return %m
+        return %sum
 
     At first every result except views is stored.  Then, one after another, it stops storing
     each result that is cheaper to recompute in its consumers.  Kernels with results of one shape

@@ -75,8 +75,8 @@ class Simplify(Pass):
 
         %a: tensor<3x4xf32> = constant 0.0
 
-    An op whose program errors would be lost stays, and so does a sum of 16-bit floats in two
-    steps, which is rounded twice.
+    A checked `gather` whose result has no elements stays, and so does a sum of 16-bit floats in
+    two steps, which is rounded twice.
     """
 
     name = "simplify"

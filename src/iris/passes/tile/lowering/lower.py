@@ -27,10 +27,10 @@ class LowerToMetal(TargetPass):
 
         %lane: i32 = metal.lane
         %c4: i32 = constant 4
-        %first: i32 = mul %lane, %c4
-        %0: regs<4xi32> = metal.splat %first
-        %1: regs<4xi32> = metal.literal [0, 1, 2, 3]
-        %cols: regs<4xi32> = add %0, %1
+        %0: i32 = mul %lane, %c4
+        %1: regs<4xi32> = metal.pattern [1, 2]
+        %2: regs<4xi32> = metal.splat %0
+        %cols: regs<4xi32> = add %2, %1
 
     A tile becomes an array of a thread's registers; a scalar, which all threads have alike, stays
     one.  Memory that threads share is written and read without barriers: `insert-barriers` puts
