@@ -71,7 +71,7 @@ def transcendental(frame: Any, op: Op, *operands: Array) -> Sequence[Array]:
     with np.errstate(all="ignore"):
         truth = scalar.in_float64(type(op), *operands)
         # Half a unit is left for rounding to f32.
-        units = (ULPS.get(op.name, 0.5) - 0.5) * frame.launch.chance.choice([-1, -0.5, 0, 0.7, 1])
+        units = (max(ULPS[op.name], 0.5) - 0.5) * frame.launch.chance.choice([-1, -0.5, 0, 0.7, 1])
         spacing = np.spacing(np.abs(truth).astype(np.float32)).astype(np.float64)
         off = np.where(np.isfinite(spacing), truth + units * spacing, truth)
         if isinstance(op, math.Exp | math.Exp2 | math.Sigmoid):

@@ -34,6 +34,8 @@ class Facts:
     flops: int = 0
     #: Of `Transcendental` ops in float64; of others in the dtype of the operands.
     numpy: Callable[..., Array] | None = None
+    #: With its operand: between two operands it lies between the results.
+    grows: bool = False
 
 
 facts = Facet("facts")
@@ -88,20 +90,20 @@ _FACTS: dict[type[Op], Facts] = {
     math.Cast: Facts(_PLAIN),
     math.Bitcast: Facts({}),
     math.AssumeDivisible: Facts({}),
-    math.Exp: Facts({"exp2": 1, "alu": 1}, numpy=np.exp),  # exp2(x * log2(e))
-    math.Exp2: Facts({"exp2": 1}, numpy=np.exp2),
-    math.Log: Facts({"exp2": 1, "alu": 1}, numpy=np.log),  # log2(x) * log(2)
-    math.Log2: Facts({"exp2": 1}, numpy=np.log2),
+    math.Exp: Facts({"exp2": 1, "alu": 1}, numpy=np.exp, grows=True),  # exp2(x * log2(e))
+    math.Exp2: Facts({"exp2": 1}, numpy=np.exp2, grows=True),
+    math.Log: Facts({"exp2": 1, "alu": 1}, numpy=np.log, grows=True),  # log2(x) * log(2)
+    math.Log2: Facts({"exp2": 1}, numpy=np.log2, grows=True),
     math.Sqrt: Facts({"rsqrt": 1, "alu": 1}, numpy=np.sqrt),  # x * rsqrt(x)
     math.Rsqrt: Facts({"rsqrt": 1}, numpy=_reciprocal_root),
     math.Sin: Facts({"sin": 1}, numpy=np.sin),
     math.Cos: Facts({"sin": 1}, numpy=np.cos),
     # 1 - 2 / (1 + exp(2 * x))
-    math.Tanh: Facts({"exp2": 1, "recip": 1, "alu": 3}, numpy=np.tanh),
+    math.Tanh: Facts({"exp2": 1, "recip": 1, "alu": 3}, numpy=np.tanh, grows=True),
     # 1 / (1 + exp(-x))
-    math.Sigmoid: Facts({"exp2": 1, "recip": 1, "alu": 2}, numpy=_sigmoid),
+    math.Sigmoid: Facts({"exp2": 1, "recip": 1, "alu": 2}, numpy=_sigmoid, grows=True),
     # As `expand-math` makes it.
-    math.Erf: Facts({"exp2": 1, "alu": 23}, numpy=_erf),
+    math.Erf: Facts({"exp2": 1, "alu": 23}, numpy=_erf, grows=True),
     # exp2(log2(x) * y)
     math.Pow: Facts({"exp2": 2, "alu": 1}, numpy=_power),
 }

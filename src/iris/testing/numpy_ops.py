@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from iris.ir import graph, math
 from iris.ir.core import Facet, Op
+from iris.ir.facts import facts
 from iris.ir.graph import ScatterKind
 from iris.ir.kinds import ReduceKind
 from iris.ir.math import Predicate, element_type
@@ -81,6 +82,12 @@ def _greater(x: Array, y: Array, ufunc: np.ufunc = np.maximum) -> Array:
 def _less(x: Array, y: Array, ufunc: np.ufunc = np.minimum) -> Array:
     """The lesser one; of two zeros, -0 if one is."""
     return np.where((x == 0) & (y == 0), -(-x - y) if x.dtype.kind == "f" else x, ufunc(x, y))
+
+
+@numpy_function(math.Elementwise)
+def elementwise(op: Op, *operands: Array) -> Array:
+    """Of an op that is not listed below, what its facts say."""
+    return np.asarray(facts[type(op)].numpy(*operands))
 
 
 _elementwise(

@@ -130,11 +130,21 @@ def arithmetic(
 
 # What is as far from the truth as the target allows.
 
-_GROWING = (math.Exp, math.Exp2, math.Log, math.Log2, math.Tanh, math.Erf, math.Sigmoid)
+
+def _between(op: type[Op], *operands: Interval) -> Interval:
+    """Of what grows, the results at the ends; of others, anything unless a rule says more."""
+    of = facts[op].numpy
+    if op in _INTERVALS:
+        return _INTERVALS[op](of, *operands)
+    if facts[op].grows:
+        return hull(*ends(of, operands[0]))
+    same = np.logical_and.reduce([low == high for low, high in operands])
+    exact = of(*[low for low, _ in operands])
+    return np.where(same, exact, -np.inf), np.where(same, exact, np.inf)
 
 
-@_by(*_GROWING, math.Rsqrt)
-def _monotone(of: Callable[..., Array], x: Interval) -> Interval:
+@_by(math.Rsqrt)
+def _falling(of: Callable[..., Array], x: Interval) -> Interval:
     return hull(*ends(of, x))
 
 
@@ -172,7 +182,7 @@ def transcendental(
     if not inexact and all(error is EXACT for error in errors):
         return [EXACT]
     intervals = [interval(x, e) for x, e in zip(operands, errors, strict=True)]
-    low, high = _INTERVALS[type(op)](facts[type(op)].numpy, *intervals)
+    low, high = _between(type(op), *intervals)
     if inexact:
         low, high = low - off(accuracy, intervals[0], low), high + off(accuracy, intervals[0], high)
         if isinstance(op, math.Exp | math.Exp2 | math.Sigmoid):

@@ -1,0 +1,65 @@
+"""docs/adding.md is complete: with the changes of a section, made to a copy of Iris, it works."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from iris.runtime.devices import devices
+from support import ROOT
+
+PAGE = (ROOT / "docs" / "adding.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+STEP = re.compile(
+    r"^(?:In `(?P<path>[^`\n]+)`, before `(?P<line>[^`\n]+)`"
+    r"|Write `(?P<new>[^`\n]+)`"
+    r"|(?P<run>Run:))\n\n"
+    r"```py\n(?P<code>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def inserted(text: str, line: str, code: str) -> str:
+    lines = text.splitlines(keepends=True)
+    places = [n for n, one in enumerate(lines) if one.rstrip("\n") == line]
+    assert len(places) >= 1, f"no line is {line!r}"
+    lines.insert(places[0], code)
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_a_section_is_complete(title: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    steps = list(STEP.finditer(SECTIONS[title]))
+    assert [step for step in steps if step["run"]] == steps[-1:], "it ends with what runs"
+    for step in steps[:-1]:
+        path = tmp_path / (step["path"] or step["new"])
+        if step["new"]:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(step["code"], encoding="utf-8")
+        else:
+            text = path.read_text(encoding="utf-8")
+            path.write_text(inserted(text, step["line"], step["code"]), encoding="utf-8")
+    missing = {device.name: device.missing for device in devices()}
+    metal = "metal" if sys.platform == "darwin" else "softmetal"
+    device = "interp:metal" if missing[metal] else metal
+    script = tmp_path / "run.py"
+    script.write_text(f"DEVICE = {device!r}\n{steps[-1]['code']}", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=tmp_path,
+        env={**os.environ, "CI": "1", "PYTHONPATH": f"{tmp_path / 'src'}{os.pathsep}{tmp_path}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_fence_is_a_step() -> None:
+    assert PAGE.count("```py\n") == sum(len(STEP.findall(text)) for text in SECTIONS.values())
