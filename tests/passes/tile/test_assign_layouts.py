@@ -20,7 +20,7 @@ from iris.ir.types import Tile, Type
 from iris.passes import run
 from iris.passes.tile.layouts import AssignLayouts
 from iris.passes.tile.layouts.assign import wants
-from iris.passes.tile.layouts.homes import home, uses
+from iris.passes.tile.layouts.preferences import home, uses
 from iris.passes.tile.layouts.widths import alike, moved
 from iris.testing import preserves, programs
 from iris.tools.replay import Program

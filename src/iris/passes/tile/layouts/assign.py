@@ -18,7 +18,7 @@ from iris.ir.layout.spread import spread
 from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.types import Tile, Type
 from iris.passes.pipeline import TargetPass
-from iris.passes.tile.layouts.homes import Homes, is_scattered
+from iris.passes.tile.layouts.preferences import LayoutPreferences, is_scattered
 from iris.targets import Target
 
 
@@ -36,11 +36,10 @@ class AssignLayouts(TargetPass):
         %x: tile<64xf32, L> = tile.load %X, %cols
         tile.store %Y, %cols, %x
 
-    A value has its *home*, the layout it is computed in: that of a load is one in which it is
-    coalesced, that of a sum is one that an operand has already.  What no memory access or
-    reduction decides has no home: it is computed wherever it is wanted, in the layout it is wanted
-    in.  Where a value is wanted in another layout than its home there is a `tile.convert_layout`,
-    or, if that costs less, it is loaded again.
+    A value is computed in its *preferred layout*: a load in one in which it is coalesced, a sum in
+    that of an operand.  A value that depends on no memory access or reduction has none: it is
+    computed for each user, in the layout that the user needs.  A user that needs another layout
+    than the preferred one gets a `tile.convert_layout` or, if that costs less, another load.
     """
 
     name = "assign-layouts"
@@ -103,15 +102,15 @@ def transposed(op: tile.Transpose, layout: LinearLayout) -> Sequence[LinearLayou
 
 
 class _Assignment:
-    """The rewriting of one function: each op is put in place again with its layouts, and what has
-    no home where it is wanted."""
+    """The rewriting of one function: each op is put in place again with its layouts; one without a
+    preferred layout, for each user."""
 
     def __init__(self, function: Func, target: Target):
         self.function = function
         for op in function.walk():
             if isinstance(op, tile.Dot) and op.acc is None:
                 _add_to_zero(op)
-        self.homes = Homes(function, target)
+        self.preferences = LayoutPreferences(function, target)
         self.written = writes(effects_within(function))
         self.conversions = 0
         # What is there already, in each layout; the last scope is that of the innermost region.
@@ -148,13 +147,13 @@ class _Assignment:
     def _make(self, value: Value, layout: LinearLayout) -> Value:
         """A value in a layout in which it is not there yet."""
         assert isinstance(value.type, Tile)
-        home = self.homes.of(value)
-        if home is None or self._is_loaded_again(value, layout):
+        preferred = self.preferences.of(value)
+        if preferred is None or self._is_loaded_again(value, layout):
             assert value.op is not None
             return self.emit(value.op, wants[type(value.op)](value.op, layout), [layout])[0]
         type_ = Tile(value.type.shape, value.type.element, layout)
         self.conversions += 1
-        return self.builder(tile.ConvertLayout(self.wanted(value, home), type_), value.name)
+        return self.builder(tile.ConvertLayout(self.wanted(value, preferred), type_), value.name)
 
     @contextmanager
     def _before_loops(self, value: Value) -> Iterator[None]:
@@ -174,8 +173,8 @@ class _Assignment:
     def _is_loaded_again(self, value: Value, layout: LinearLayout) -> bool:
         """Whether a value is loaded in another layout, too, rather than go through memory of the
         threadgroup: where nothing writes what it is loaded from, and that touches few lines."""
-        op, home = value.op, self.homes.of(value)
-        if home is None or not isinstance(value.type, Tile):
+        op, preferred = value.op, self.preferences.of(value)
+        if preferred is None or not isinstance(value.type, Tile):
             return False
         if isinstance(op, tile.ExpandDims | tile.Reshape | tile.Transpose):
             return self._is_loaded_again(op.x, wants[type(op)](op, layout)[0])
@@ -183,10 +182,12 @@ class _Assignment:
             return False
         if any(may_alias(op.base, written) for written in self.written):
             return False
-        if not convert(home, layout).through_memory:
+        if not convert(preferred, layout).through_memory:
             return False
-        homes = self.homes
-        return not is_scattered(layout, home, op, value.type, homes.axes, homes.target)
+        preferences = self.preferences
+        return not is_scattered(
+            layout, preferred, op, value.type, preferences.axes, preferences.target
+        )
 
     def emit(
         self,
@@ -209,21 +210,21 @@ class _Assignment:
 
     def place(self, op: Op) -> None:
         """Put an op of the function in place, unless it is made where it is wanted."""
-        homes = self.homes
-        if any(isinstance(v.type, Tile) and homes.of(v) is None for v in op.results):
+        preferences = self.preferences
+        if any(isinstance(v.type, Tile) and preferences.of(v) is None for v in op.results):
             return
         regions = tuple([self.region(region) for region in op.regions])
-        results = [homes.of(v) for v in op.results]
-        made = self.emit(op, homes.operands(op), results, regions)
+        results = [preferences.of(v) for v in op.results]
+        made = self.emit(op, preferences.operands(op), results, regions)
         for old, new, at in zip(op.results, made, results, strict=True):
             self.scopes[-1][old, at] = new
 
     def region(self, region: Region) -> Region:
-        homes = self.homes
+        preferences = self.preferences
         scope: dict[tuple[Value, LinearLayout | None], Value] = {}
         new = Region()
         for old in region.arguments:
-            at = homes.of(old)
+            at = preferences.of(old)
             scope[old, at] = new.add_argument(_laid_out(old.type, at), old.name)
         self.scopes.append(scope)
         self.regions.append((region, new))

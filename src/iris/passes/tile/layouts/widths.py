@@ -92,12 +92,12 @@ def also_without_operands(op: tile.Load, known: Container[Value]) -> Groups:
     tile.Unstage,
     tile.ConvertLayout,
 )
-def in_one_of_its_own(op: Op, known: Container[Value]) -> Groups:
+def results_start_class(op: Op, known: Container[Value]) -> Groups:
     return [op.results]
 
 
 @alike(tile.Dot)
-def with_what_is_added(op: tile.Dot, known: Container[Value]) -> Groups:
+def dot_joins_accumulator(op: tile.Dot, known: Container[Value]) -> Groups:
     return [[op.result, *[v for v in op.operands[2:] if v in known]]]
 
 
@@ -108,7 +108,7 @@ def each_by_itself(op: Op, known: Container[Value]) -> Groups:
 
 
 @alike(If)
-def what_comes_of_either(op: If, known: Container[Value]) -> Groups:
+def if_results(op: If, known: Container[Value]) -> Groups:
     return [[result] for result in op.results]
 
 
@@ -120,7 +120,7 @@ def what_is_carried(op: For | While, known: Container[Value]) -> Groups:
 
 
 @alike(Yield)
-def where_it_goes(op: Yield, known: Container[Value]) -> Groups:
+def yield_classes(op: Yield, known: Container[Value]) -> Groups:
     parent, region = op.parent_op, op.parent
     if parent is None or region is None or not parent.forwards(region):
         return []

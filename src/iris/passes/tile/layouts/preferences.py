@@ -1,0 +1,322 @@
+"""Preferred layouts: which layout a value is computed in, if its op or an operand decides one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from iris.analysis.axis import Axes, order, vector
+from iris.ir import tile
+from iris.ir.control import For, Func, If, Return, While, Yield
+from iris.ir.core import Facet, Op, Region, Value
+from iris.ir.layout.linear import LANE, REGISTER, LinearLayout, Span
+from iris.ir.layout.reduce import reduce_axis
+from iris.ir.math import Constant, Elementwise, element_type
+from iris.ir.types import Tile
+from iris.passes.tile.layouts.fragments import arrange, is_of_fragments, matrix_type
+from iris.passes.tile.layouts.shapes import coalesced, scannable
+from iris.passes.tile.layouts.widths import Widths
+from iris.targets import Target
+
+# What a barrier costs, and one element that goes to threadgroup memory and back, in accesses of a
+# line of device memory.
+BARRIER_COST_LINES, STAGING_COST_LINES = 16, 2
+
+preferred = Facet("preferred layout")  # of the only result, from those of the operands
+operand_layouts = Facet("operand layouts")
+visiting = Facet("preferred layouts within regions")
+
+
+class LayoutPreferences:
+    """The preferred layouts of a function's tiles.  Values are visited in program order, what loops
+    carry until nothing changes."""
+
+    def __init__(self, function: Func, target: Target):
+        self.target = target
+        self.simdgroups = function.simdgroups
+        self.axes = Axes()
+        self._widths = Widths(function)
+        self._preferred: dict[Value, LinearLayout] = {}
+        self.visit(function.body)
+
+    def of(self, value: Value) -> LinearLayout | None:
+        return self._preferred.get(value)
+
+    def operands(self, op: Op) -> Sequence[LinearLayout | None]:
+        """The layouts in which an op uses its operands, if it has a preferred one or an effect."""
+        rule: Callable[[LayoutPreferences, Op], Sequence[LinearLayout | None]] = operand_layouts[
+            type(op)
+        ]
+        return rule(self, op)
+
+    def default(self, type_: Tile) -> LinearLayout:
+        """The layout of a value that has no preferred one."""
+        return coalesced(type_.shape, _row_major(type_), 4, self.simdgroups)
+
+    def preferred_or_default(self, value: Value) -> LinearLayout:
+        """The preferred layout of a value, else the default."""
+        assert isinstance(value.type, Tile)
+        return self._preferred.get(value) or self.default(value.type)
+
+    def at_access(self, op: Op, value: Value) -> LinearLayout:
+        """A layout in which an access of memory, which loads or stores a value, is coalesced."""
+        assert isinstance(value.type, Tile)
+        axes = order(op, self.axes)
+        width = min(vector(op, axes[0], self.axes), self._widths.of(value))
+        return coalesced(value.type.shape, axes, width, self.simdgroups)
+
+    def visit(self, region: Region) -> None:
+        """Find the preferred layouts of the values of a region."""
+        for op in region:
+            rule = visiting.get(type(op))
+            if rule is not None:
+                rule(self, op)
+                continue
+            for value in op.results:
+                if isinstance(value.type, Tile):
+                    at = preferred[type(op)](self, op)
+                    if at is not None:
+                        self._preferred[value] = at  # a loop's body is visited again
+
+    def fix(self, value: Value, layout: LinearLayout) -> None:
+        """Give a carried value a preferred layout, unless it has one."""
+        self._preferred.setdefault(value, layout)
+
+
+def _row_major(type_: Tile) -> tuple[int, ...]:
+    return tuple(reversed(range(len(type_.shape))))
+
+
+# The preferred layout of a result.
+
+
+@preferred(Elementwise, Constant, tile.Arange, tile.Update, tile.Unstage, tile.ConvertLayout)
+def layout_of_an_operand(layouts: LayoutPreferences, op: Op) -> LinearLayout | None:
+    """The first that an operand has; None if none has one."""
+    known = (layouts.of(v) for v in op.operands if isinstance(v.type, Tile))
+    return next((layout for layout in known if layout is not None), None)
+
+
+@preferred(tile.Broadcast)
+def no_preference(layouts: LayoutPreferences, op: Op) -> None:
+    """None: a broadcast costs nothing in any layout."""
+
+
+@preferred(tile.Atomic, tile.AtomicCas)
+def atomic_layout(layouts: LayoutPreferences, op: tile.Atomic | tile.AtomicCas) -> LinearLayout:
+    assert isinstance(op.result.type, Tile)
+    type_ = op.result.type
+    return coalesced(type_.shape, _row_major(type_), 1, layouts.simdgroups)
+
+
+@preferred(tile.Load, tile.LoadTile)
+def coalesced_layout(layouts: LayoutPreferences, op: Op) -> LinearLayout:
+    """Or, if it is for a product alone, as fragments."""
+    return _as_fragments(layouts, op.results[0]) or layouts.at_access(op, op.results[0])
+
+
+def _as_fragments(layouts: LayoutPreferences, value: Value) -> LinearLayout | None:
+    """The layout in which a product has a value as its operand, if that is all the value is for."""
+    while True:
+        if len(value.users) != 1:
+            return None
+        (user,) = value.users
+        if not isinstance(user, Elementwise):
+            break
+        value = user.results[0]
+    if isinstance(user, tile.Dot) and is_of_fragments(user):
+        found, shape = arrange(user, layouts.simdgroups), matrix_type(value).shape
+        if value is user.acc:
+            return found.result(shape)
+        return found.left(shape) if value is user.a else found.right(shape)
+    if isinstance(user, Yield):
+        branch, region = user.parent_op, user.parent
+        if not isinstance(branch, If) or region is None:
+            return None
+        return _as_fragments(layouts, branch.results[user.operands.index(value)])
+    if isinstance(user, tile.Transpose):
+        layout = _as_fragments(layouts, user.result)
+        inverse = sorted(range(len(user.permutation)), key=user.permutation.__getitem__)
+        return layout and layout.transpose(inverse)
+    if isinstance(user, tile.Reshape):
+        layout = _as_fragments(layouts, user.result)
+        return layout and layout.reshape(element_type(value.type).shape)
+    return None
+
+
+@preferred(tile.Dot)
+def fragment_layout(layouts: LayoutPreferences, op: tile.Dot) -> LinearLayout:
+    if not is_of_fragments(op):
+        assert op.acc is not None
+        return layouts.preferred_or_default(op.acc)
+    return arrange(op, layouts.simdgroups).result(element_type(op.result.type).shape)
+
+
+@preferred(tile.ExpandDims)
+def expanded_layout(layouts: LayoutPreferences, op: tile.ExpandDims) -> LinearLayout | None:
+    layout = layouts.of(op.x)
+    return layout and layout.expand(op.axis)
+
+
+@preferred(tile.Reshape)
+def reshaped_layout(layouts: LayoutPreferences, op: tile.Reshape) -> LinearLayout | None:
+    layout = layouts.of(op.x)
+    assert isinstance(op.result.type, Tile)
+    return layout and layout.reshape(op.result.type.shape)
+
+
+@preferred(tile.Transpose)
+def transposed_layout(layouts: LayoutPreferences, op: tile.Transpose) -> LinearLayout | None:
+    layout = layouts.of(op.x)
+    return layout and layout.transpose(op.permutation)
+
+
+@preferred(tile.Reduce)
+def reduced_layout(layouts: LayoutPreferences, op: tile.Reduce) -> LinearLayout | None:
+    return reduce_axis(layouts.preferred_or_default(op.x), op.axis).result
+
+
+@preferred(tile.Scan)
+def scan_layout(layouts: LayoutPreferences, op: tile.Scan) -> LinearLayout | None:
+    return scannable(layouts.preferred_or_default(op.x), op.axis)
+
+
+# In what layouts operands are used.
+
+
+@operand_layouts(Elementwise, Constant)
+@operand_layouts(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange, tile.Broadcast)
+@operand_layouts(tile.Load, tile.LoadTile, tile.Atomic, tile.AtomicCas)
+@operand_layouts(tile.Scan, tile.Update, tile.Unstage, Return)
+def layout_of_the_result(layouts: LayoutPreferences, op: Op) -> Sequence[LinearLayout | None]:
+    at = next((layouts.of(v) for v in op.results if isinstance(v.type, Tile)), None)
+    return [at] * len(op.operands)
+
+
+@operand_layouts(
+    tile.ExpandDims,
+    tile.Reshape,
+    tile.Transpose,
+    tile.Reduce,
+    tile.ConvertLayout,
+    tile.Stage,
+    tile.Assert,
+    tile.Print,
+)
+def preferred_layouts(layouts: LayoutPreferences, op: Op) -> Sequence[LinearLayout | None]:
+    return [
+        layouts.preferred_or_default(v) if isinstance(v.type, Tile) else None for v in op.operands
+    ]
+
+
+@operand_layouts(tile.Dot)
+def dot_operand_layouts(layouts: LayoutPreferences, op: tile.Dot) -> Sequence[LinearLayout | None]:
+    if not is_of_fragments(op):
+        return [
+            layouts.preferred_or_default(op.a),
+            layouts.preferred_or_default(op.b),
+            layouts.of(op.result),
+        ]
+    found = arrange(op, layouts.simdgroups)
+    a, b = (matrix_type(v).shape for v in (op.a, op.b))
+    return [found.left(a), found.right(b), layouts.of(op.result)]
+
+
+@operand_layouts(tile.Store, tile.StoreTile)
+def layout_of_the_value(
+    layouts: LayoutPreferences, op: tile.Store | tile.StoreTile
+) -> Sequence[LinearLayout | None]:
+    """What is stored stays where it is, unless that would scatter it."""
+    type_ = op.value.type
+    if not isinstance(type_, Tile):
+        return [None] * len(op.operands)
+    best = layouts.at_access(op, op.value)
+    at = layouts.of(op.value)
+    if at is None or is_scattered(at, best, op, type_, layouts.axes, layouts.target):
+        at = best
+    return [at] * len(op.operands)
+
+
+def is_scattered(
+    layout: LinearLayout, best: LinearLayout, op: Op, type_: Tile, axes: Axes, target: Target
+) -> bool:
+    """Whether an access in a layout is so much worse than in another that it is worth a way
+    through threadgroup memory."""
+    fastest, size = order(op, axes)[0], type_.element.bytes
+    if prod(type_.shape) * size > target.threadgroup_bytes:
+        return False  # there is no such way
+    width = vector(op, fastest, axes)
+    found, least = (_lines(at, fastest, size, width, target) for at in (layout, best))
+    return found - least > STAGING_COST_LINES * layout.size(REGISTER) + BARRIER_COST_LINES
+
+
+def _lines(layout: LinearLayout, axis: int, size: int, width: int, target: Target) -> int:
+    """How many lines of memory the accesses of a simdgroup touch, summed, if rows along an axis
+    are each in lines of their own; an element has so many bytes, an access so many elements."""
+    step = prod(layout.shape[axis + 1 :])  # between the row-major numbers of neighbours
+    registers, together = layout.columns_of(REGISTER), 0
+    while 1 << together < width and step << together in registers:
+        together += 1
+    line = min(target.line_bytes // size, layout.shape[axis])
+    lanes = Span(c & ~((line - 1) * step) for c in layout.columns_of(LANE))
+    return 1 << len(registers) - together + lanes.rank
+
+
+# Ops with regions: a carried value has one preferred layout throughout.
+
+
+@visiting(For, While)
+def walk_loop(layouts: LayoutPreferences, op: For | While) -> None:
+    start = len(op.body.arguments) - len(op.results)
+    groups = [
+        [result, *[region.arguments[start * (region is op.body) + i] for region in op.regions]]
+        for i, result in enumerate(op.results)
+    ]
+    pending = [
+        (group, op.initial[i], op.body.end.operands[i])
+        for i, group in enumerate(groups)
+        if isinstance(group[0].type, Tile)
+    ]
+    while True:
+        for region in op.regions:
+            layouts.visit(region)
+        # The values of an iteration decide, rather than the initial ones.
+        sources = [(g, layouts.of(after) or layouts.of(initial)) for g, initial, after in pending]
+        found = [(g, at) for g, at in sources if at is not None]
+        if not found and pending:  # nothing decides: take the default for one
+            group, _, _ = pending[0]
+            found = [(group, layouts.preferred_or_default(group[0]))]
+        if not found:
+            return
+        for group, at in found:
+            for value in group:
+                layouts.fix(value, at)
+        pending = [entry for entry in pending if layouts.of(entry[0][0]) is None]
+
+
+@visiting(If)
+def walk_branches(layouts: LayoutPreferences, op: If) -> None:
+    for region in op.regions:
+        layouts.visit(region)
+    for result, *yielded in zip(op.results, *[r.end.operands for r in op.regions], strict=True):
+        if isinstance(result.type, Tile):
+            known = (layouts.of(v) for v in yielded)
+            at = next((layout for layout in known if layout is not None), None)
+            layouts.fix(result, at or layouts.default(result.type))
+
+
+@operand_layouts(For, While, If)
+def carried_layouts(
+    layouts: LayoutPreferences, op: For | While | If
+) -> Sequence[LinearLayout | None]:
+    carried = [layouts.of(v) for v in op.results]
+    return [None] * (len(op.operands) - len(carried)) + carried if op.loops else [None]
+
+
+@operand_layouts(Yield)
+def yield_layouts(layouts: LayoutPreferences, op: Yield) -> Sequence[LinearLayout | None]:
+    parent, region = op.parent_op, op.parent
+    assert parent is not None and region is not None
+    if not parent.forwards(region):
+        return [None] * len(op.operands)
+    return [layouts.of(v) for v in parent.results]
