@@ -20,7 +20,7 @@ from iris.ir.types import Tile, Type
 from iris.passes import run
 from iris.passes.tile.layouts import AssignLayouts
 from iris.passes.tile.layouts.assign import wants
-from iris.passes.tile.layouts.preferences import home, uses
+from iris.passes.tile.layouts.preferences import operand_layouts, preferred
 from iris.passes.tile.layouts.widths import alike, moved
 from iris.testing import preserves, programs
 from iris.tools.replay import Program
@@ -274,7 +274,7 @@ def test_an_op_without_a_rule_is_named_with_the_facet() -> None:
     rules: list[tuple[Facet, Callable[..., object]]] = [
         (alike, lambda op, known: []),
         (moved, lambda op: None),
-        (home, lambda homes, op: None),
+        (preferred, lambda layouts, op: None),
         (wants, lambda op, layout: [layout]),
     ]
     try:
@@ -285,8 +285,10 @@ def test_an_op_without_a_rule_is_named_with_the_facet() -> None:
                 AssignLayouts().run(module(body))
             facet(Reverse)(rule)
         assert AssignLayouts().run(module(body)) == {"conversions": 0}
-        with pytest.raises(DeclarationError, match=f"test.reverse has no rule for '{uses.what}'"):
-            uses[Reverse]
+        with pytest.raises(
+            DeclarationError, match="test.reverse has no rule for 'operand layouts'"
+        ):
+            operand_layouts[Reverse]
     finally:
         del OPS["test.reverse"]
 
