@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -454,3 +455,11 @@ def test_smaller_tiles_are_tried_and_the_first_error_is_told() -> None:
     with pytest.raises(OutOfResources, match="too much for the GPU"):
         in_less_room(make)
     assert len(tried) == 3
+
+
+@pytest.mark.parametrize("kind", [float, np.float32, np.float64])
+def test_zeros_of_two_signs_are_two_static_arguments(kind: Callable[[float], Any]) -> None:
+    plus = iris.jit(lambda x, s: x + np.float32(s), static_argnames="s")
+    x = np.array([-0.0], np.float32)
+    assert not np.signbit(plus(x, kind(0.0)))
+    assert np.signbit(plus(x, kind(-0.0)))

@@ -199,7 +199,7 @@ def test_a_wrong_device_is_shown_by_few_lines(
 
 
 def test_what_another_constant_was_compiled_to_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "_exactly", lambda value: value)
+    monkeypatch.setattr(kernel, "exact_key", lambda value: value)
     scales = [Launch("scale", (a, b, Number(20)), 1, (("C", zero), *BLOCK)) for zero in (0.0, -0.0)]
     with pytest.raises(AssertionError, match=r"line 2, scale.*it runs what others are compiled to"):
         conforms("interp", Script((*NOISE, *scales)))

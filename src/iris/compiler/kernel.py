@@ -21,6 +21,7 @@ from iris.cost.sample import Sizes
 from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.decorated import Decorated
 from iris.frontend.function import TileFunction
+from iris.frontend.specs import exact_key
 from iris.frontend.tracing import error_at, error_from, error_here, is_tracing
 from iris.frontend.values import Traced
 from iris.ir.core import Level, Module, Value
@@ -181,7 +182,7 @@ class Kernel(Decorated):
         key = (
             device,
             options,
-            *map(_exactly, given.constants.values()),
+            *map(exact_key, given.constants.values()),
             *[id(given.specs[name]) for name in self.function.variables],
         )
         try:
@@ -257,17 +258,6 @@ def _options(named: dict[str, Any]) -> Options:
     if type(options.fast_math) is not bool:
         raise error_here(ArgumentError, f"fast_math is True or False, not {options.fast_math!r}")
     return options
-
-
-def _exactly(value: Any) -> Any:
-    """A key that tells apart what `==` does not: 1, 1.0 and True, and 0.0 and -0.0."""
-    if type(value) is int:
-        return int, value
-    if isinstance(value, float):
-        return float, value.hex()
-    if isinstance(value, tuple):
-        return tuple, *map(_exactly, value)
-    return type(value), value
 
 
 def _grid(grid: GridLike | None, given: Call) -> Grid:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from iris.ir.types import DType, Ptr
 
@@ -34,3 +38,15 @@ class ScalarSpec:
     type: DType
     divisor: int = 1  # divides it, if it is an integer
     is_one: bool = False  # it is the integer 1
+
+
+def exact_key(value: Any) -> Hashable:
+    """A key that tells apart what `==` does not: 1, 1.0 and True, and 0.0 and -0.0."""
+    kind = type(value)
+    if kind is int:
+        return kind, value
+    if isinstance(value, float | np.floating):
+        return kind, float(value).hex()
+    if isinstance(value, tuple):
+        return kind, *map(exact_key, value)
+    return kind, value

@@ -285,9 +285,7 @@ def test_an_op_without_a_rule_is_named_with_the_facet() -> None:
                 AssignLayouts().run(module(body))
             facet(Reverse)(rule)
         assert AssignLayouts().run(module(body)) == {"conversions": 0}
-        with pytest.raises(
-            DeclarationError, match="test.reverse has no rule for 'operand layouts'"
-        ):
+        with pytest.raises(DeclarationError, match=r"test\.reverse has no rule"):
             operand_layouts[Reverse]
     finally:
         del OPS["test.reverse"]

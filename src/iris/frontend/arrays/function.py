@@ -19,6 +19,7 @@ from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.trees import Leaf, Tree, flatten
 from iris.frontend.arrays.values import traced
 from iris.frontend.plain import check_plain
+from iris.frontend.specs import exact_key
 from iris.frontend.tracing import at_line, error_at, error_here, refusal, rules_as
 from iris.frontend.values import strong_dtype
 from iris.ir.control import Func, Return
@@ -159,7 +160,7 @@ class ArrayFunction:
                 f"{name} of {self.name} is static, and must be hashable; a "
                 f"{type(value).__name__} is not",
             ) from None
-        return _Static(value, _told_apart(value))
+        return _Static(value, exact_key(value))
 
     def trace(
         self, call: Call, specs: Sequence[TensorSpec] | None = None, *, fast_math: bool = False
@@ -244,10 +245,3 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
         return inspect.signature(function)
     except ValueError:
         return inspect.signature(lambda *arguments, **named: None)
-
-
-def _told_apart(value: Any) -> Hashable:
-    """A key that tells values apart that are equal, but of different types."""
-    if isinstance(value, tuple):
-        return (type(value), *map(_told_apart, value))
-    return type(value), value
