@@ -78,7 +78,7 @@ def _advance(name: str, step: Expression, constant: object, ends_inside: bool) -
     if not ends_inside:
         # The step past the end may not fit; what is at the end of the numbers ends the loop, too.
         return f"{name} = addsat({name}, {step.text})"
-    if step.text.startswith("-"):
+    if step.text.startswith("-") and step.precedence >= Precedence.PREFIX:
         return f"{name} -= {step.text[1:]}"
     return f"{name} += {step.text}"
 

@@ -53,13 +53,13 @@ def _reverse(x, out, n, B):
 
 
 @iris.kernel
-def reload(X, Y, Out, n, B: iris.constexpr):
+def reload(n, X, Out, Y, B: iris.constexpr):
     at = iris.program_id(0) * B + iris.arange(0, B)
     iris.store(X + at, iris.load(Y + at, mask=at < n) + 1, mask=at < n)
     iris.store(Out + at, iris.load(Y + at, mask=at < n), mask=at < n)
 
 
-def _reload(x, y, out, n, B):
+def _reload(n, x, out, y, B):
     x[:n] = y[:n] + 1
     out[:n] = y[:n].copy()
 
@@ -140,7 +140,7 @@ TRIED = {
         Tried(shift, _shift, (1,)),
         Tried(add, _add, (2,)),
         Tried(reverse, _reverse, (1,)),
-        Tried(reload, _reload, (0, 2)),
+        Tried(reload, _reload, (1, 2)),
         Tried(scale, _scale, (1,)),
         Tried(window, _window, (1,)),
         Tried(tally, _tally, (0,)),

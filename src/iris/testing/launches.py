@@ -186,7 +186,7 @@ class _Drawing:
             case "reverse":
                 return of("reverse", x, out, n, grid=1, constants=(("B", 256),))
             case "reload":
-                return of("reload", x, y, out, n)
+                return of("reload", n, x, out, y)
             case "scale":
                 constant = choices.of(self.few.constants)
                 return of("scale", x, out, n, constants=(("C", constant), block))

@@ -114,6 +114,8 @@ def count(cls: type[For], draft: TileDraft, choices: Choices) -> None:
     step = draft.constant(choices.of((1, 2, 1, 3, 5)), dtype)
     if choices.flag(4):
         step = draft.put(math.Or(draft.wrapped(lower, 2), draft.constant(1, dtype)))
+        if dtype.is_signed and choices.flag():
+            step = draft.put(math.Add(draft.put(math.Neg(step)), draft.constant(3, dtype)))
     if dtype.is_signed and choices.flag(4):
         lower, upper, step = upper, lower, draft.constant(-1, dtype)
     op = For(lower, upper, step, carried(draft, choices))
