@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-LISTS = sorted((Path(__file__).parent / "bugs").glob("*.txt"))
+HERE = Path(__file__).parent
 
 
 class Misplanted(Exception):
@@ -44,9 +44,10 @@ class Bug:
         return f"{self.room}/{self.name}"
 
 
-def bugs() -> list[Bug]:
-    """All bugs of the lists."""
-    return [bug for path in LISTS for bug in parse(path.read_text(encoding="utf-8"), path.stem)]
+def bugs(folder: str = "bugs") -> list[Bug]:
+    """All bugs of the lists in a folder: `bugs`, or `unseen`, to which the kit is not tuned."""
+    lists = sorted((HERE / folder).glob("*.txt"))
+    return [bug for path in lists for bug in parse(path.read_text(encoding="utf-8"), path.stem)]
 
 
 def parse(text: str, level: str) -> Iterator[Bug]:

@@ -123,6 +123,7 @@ def summary(bugs: Sequence[Bug], all_finds: Sequence[Sequence[Find]], limits: Li
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m planted")
     parser.add_argument("wanted", nargs="*", help="bugs, by how room/name begins; default: all")
+    parser.add_argument("--list", choices=("bugs", "unseen"), default="bugs", help="which bugs")
     parser.add_argument("--oracles", default=",".join(ORACLES))
     parser.add_argument("--examples", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=60)
@@ -132,7 +133,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     garden, limits = Garden(), Limits(given.examples, given.seconds, given.reduced)
-    chosen = [b for b in bugs() if str(b).startswith(tuple(given.wanted) or "")]
+    chosen = [b for b in bugs(given.list) if str(b).startswith(tuple(given.wanted) or "")]
     one = partial(search, garden, given.oracles.split(","), limits)
     seeds = range(given.seed, given.seed + given.seeds)
     print(f"{'bug':52} found by{'examples':>22}{'seconds':>14}{'ops':>5} guilty")

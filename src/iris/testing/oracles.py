@@ -64,7 +64,7 @@ def same_bits(program: Program) -> Judge:
         if made.module == program.module:
             return
         with doing("made IR that is not read back as it was"):
-            _comes_back(made.module)
+            _read_back(made.module, to_text(made.module, locations=True))
         with doing("made a program that fails"):
             found = Outcome.of(made, **stage_options(made, rest))
         with doing("changed what the program does"):
@@ -82,7 +82,7 @@ def within_bounds(program: Program) -> Judge:
         if made.module == program.module:
             return
         with doing("made IR that is not read back as it was"):
-            _comes_back(made.module)
+            _read_back(made.module, to_text(made.module, locations=True))
         arguments = made.make_arguments()
         with doing("made a program that fails"):
             made.run(arguments, output=lambda line: None, **stage_options(made, rest))
@@ -108,15 +108,16 @@ def roundtrips(program: Program | Module) -> None:
     """
     module = program.module if isinstance(program, Program) else program
     verify(module)
-    _comes_back(module)
-
-
-def _comes_back(module: Module) -> None:
-    """Asserts that valid IR is the same once printed and read, and once copied."""
     shown = to_text(module, locations=True)
-    again = parse(shown)  # which verifies it
-    assert again == module, f"not equal once read back:\n{shown}"
+    again = _read_back(module, shown)
     # A copy of what was read back, so that one print shows both.
     if to_text(again.clone(), locations=True) != shown:
         assert to_text(again, locations=True) == shown, f"printed otherwise once read:\n{shown}"
         raise AssertionError(f"a copy is printed otherwise:\n{shown}")
+
+
+def _read_back(module: Module, shown: str) -> Module:
+    """What is read from the text of a module: the same."""
+    again = parse(shown)  # which verifies it
+    assert again == module, f"not equal once read back:\n{shown}"
+    return again

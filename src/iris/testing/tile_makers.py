@@ -567,7 +567,7 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
     if choices.flag():
         like = [d for d in draft.dtypes if d is not bool_ and d.is_float is dtype.is_float]
         usual = f32 if dtype.is_float else i32
-        acc = draft.like(Tile((rows, columns), choices.of([usual, *like])), choices)
+        acc = draft.like(Tile((rows, columns), choices.of([usual, dtype, *like])), choices)
         acc = draft.exact(acc, SUMMED, SUMS_AT_MOST - depth * SUMMED**2)
     op = tile.Dot(a, b, acc)
     draft.add(op)
