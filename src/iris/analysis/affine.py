@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -173,31 +173,15 @@ def _counts_up_from_zero(loop: For) -> bool:
 natural = Facet("sign")
 
 
-@natural(Constant)
-def _number(op: Constant) -> bool:
-    return op.value >= 0
+def _of_operands(some: Callable[[Iterable[bool]], bool], op: Op) -> bool:
+    return some(map(_never_negative, op.operands))
 
 
-@natural(tile.ProgramId, tile.NumPrograms, tile.Extent)
-def _always(op: Op) -> bool:
-    return True
-
-
-@natural(math.Maximum)
-def _either(op: math.Maximum) -> bool:
-    return any(map(_never_negative, op.operands))
-
-
-@natural(math.Add, math.Mul, math.Minimum, math.FloorDiv, math.AssumeDivisible)
-def _all(op: Op) -> bool:
-    return all(map(_never_negative, op.operands))
-
-
-@natural(math.Mod)
-def _divisor(op: math.Mod) -> bool:
-    return _never_negative(op.rhs)
-
-
-@natural(math.Cast)
-def _widened(op: math.Cast) -> bool:
-    return op.x.type is i32 and _never_negative(op.x)
+natural(Constant)(lambda op: op.value >= 0)
+natural(tile.ProgramId, tile.NumPrograms, tile.Extent)(lambda op: True)
+natural(math.Maximum)(partial(_of_operands, any))
+natural(math.Add, math.Mul, math.Minimum, math.FloorDiv, math.AssumeDivisible)(
+    partial(_of_operands, all)
+)
+natural(math.Mod)(lambda op: _never_negative(op.rhs))
+natural(math.Cast)(lambda op: op.x.type is i32 and _never_negative(op.x))

@@ -192,9 +192,7 @@ def smallest(
     """The same fault, of the guilty pass and of the smallest program found in some seconds."""
     start = time.monotonic()
     fault = bisect(fault.program, fault.pipeline, oracle, limit=limit) or fault
-    # What the pass is given must stay right.
     last = -1 if fault.step is None else fault.step.position
-    positions = range(max(0, last - 1), last + 1)
     endless = isinstance(fault.wrong.error, TimeLimitError)
     each = limit / 10 if endless else limit
 
@@ -203,11 +201,14 @@ def smallest(
         # one takes.  That of a compiler, which is another process, does not count.
         nonlocal each
         before = time.process_time()
-        found = find_fault(program, [fault.pipeline], oracle, positions, limit=each)
-        same = found is not None and found.kind == fault.kind
-        if same and not endless:
+        found = find_fault(program, [fault.pipeline], oracle, [last], limit=each)
+        if found is None or found.kind != fault.kind:
+            return False
+        if not endless:
             each = min(each, limit / 100 + 5 * (time.process_time() - before))
-        return same
+        # What the pass is given must stay right.
+        earlier = [last - 1] if last > 0 else []
+        return not earlier or find_fault(program, [fault.pipeline], oracle, earlier) is None
 
     fails(fault.program)
     took = time.monotonic() - start

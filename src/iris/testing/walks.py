@@ -35,7 +35,9 @@ def walk_rows(draft: TileDraft, choices: Choices) -> For:
     is_whole = whole > 0 and choices.flag()
     end = first + whole if is_whole else width
     with over_blocks(draft, first, end, block, [], choices) as made:
-        walk = _Walk(draft, width, block, made.start, choices)
+        # As in `for i in range(first, n, BLOCK)` with `i + arange < n`.
+        same_end = made.loop.upper if made.start is made.loop.body.arguments[0] else None
+        walk = _Walk(draft, width, block, made.start, None if is_whole else same_end, choices)
         if is_whole:
             walk.mask = None
         memories = [walk.rows(dtype, choices) for dtype in dtypes]
@@ -50,7 +52,15 @@ def walk_rows(draft: TileDraft, choices: Choices) -> For:
 class _Walk:
     """A loop while its body is made."""
 
-    def __init__(self, draft: TileDraft, width: int, block: int, start: Value, choices: Choices):
+    def __init__(
+        self,
+        draft: TileDraft,
+        width: int,
+        block: int,
+        start: Value,
+        end: Value | None,
+        choices: Choices,
+    ):
         self.draft = draft
         pitch = MARGIN + max(width, block) + 1  # one more, for what is read backwards
         self.width, self.pitch = width, choices.of((-(-pitch // 16) * 16, pitch))
@@ -62,7 +72,7 @@ class _Walk:
         if choices.flag(6):
             start = draft.put(math.Minimum(start, draft.constant(choices.of((-3, 20)), i32)))
         self.index = draft.put(math.Add(draft.spread(start, self.shape), lanes))
-        self.end = size(draft, width, choices)
+        self.end = end or size(draft, width, choices)
         self.mask: Value | None = self.before(self.index, self.end)
         self.known = len(draft.visible)  # before anything is read
 
