@@ -43,7 +43,7 @@ def hunt(package: Path, oracle: str, seed: int, limits: Limits) -> Result:
     try:
         done = subprocess.run(
             [sys.executable, "-m", "planted.oracles", oracle, f"--seed={seed}", *options],
-            env={**os.environ, "PYTHONPATH": path, "IRIS_SOFTMETAL_TIMEOUT": "2"},
+            env={**os.environ, "PYTHONPATH": path, "IRIS_SOFTMETAL_TIMEOUT": "1"},
             capture_output=True,
             text=True,
             timeout=limits.seconds + limits.reduced + GRACE,

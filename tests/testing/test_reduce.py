@@ -151,3 +151,31 @@ def test_one_store_of_many_is_looked_for_first() -> None:
 
     reduce(program, fails)
     assert max(tried[:8]) == 4  # a store, what it stores and where, and the end
+
+
+def test_an_allocation_goes_with_its_accesses() -> None:
+    program = Program.parse(
+        """\
+# grid: 1, 1, 1
+# argument %Y: f32[64]
+
+func metal @f simdgroups=1(%Y: ptr<f32>) {
+  %lane: i32 = metal.lane
+  %x: f32 = constant 1.0
+  %a: threadgroup<64xf32> = metal.alloc
+  metal.store %a, %lane, %x
+  metal.store %Y, %lane, %x
+  %c32: i32 = constant 32
+  %at: i32 = add %lane, %c32
+  metal.store %a, %at, %x
+  metal.store %Y, %at, %x
+  return
+}
+"""
+    )
+
+    def fails(candidate: Program) -> bool:
+        (array,) = candidate.function.body.arguments
+        return len(array.users) == 2
+
+    assert not any(op.name == "metal.alloc" for op in ops_of(reduce(program, fails)))

@@ -10,7 +10,7 @@ hypothesis shrinks the choices that the program was drawn from.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from iris.errors import IrisError
@@ -64,6 +64,7 @@ class _Search:
             self._keep_one_effect,
             partial(self._edit_ops, inline),
             self._drop_windows,
+            self._drop_with_users,
             self._edit_launch,
             partial(self._edit_ops, of_op),
             partial(self._edit_ops, of_uses),
@@ -88,6 +89,18 @@ class _Search:
                 better |= self._attempt(drop(range(max(0, end - size), end)))
                 end = min(end - size, len(ops_of(self.best)))
             size //= 2
+        return better
+
+    def _drop_with_users(self) -> bool:
+        """Leaves out an op and all that is made of it, such as an allocation and its accesses."""
+        better = False
+        position = len(ops_of(self.best)) - 1
+        while position >= 0:
+            ops = ops_of(self.best)
+            if position < len(ops):
+                gone = _with_users(ops, position)
+                better |= len(gone) > 1 and self._attempt(drop(gone))
+            position -= 1
         return better
 
     def _edit_launch(self) -> bool:
@@ -118,6 +131,18 @@ class _Search:
         self.best = candidate
         self.kept(candidate)
         return True
+
+
+def _with_users(ops: Sequence[Op], position: int) -> list[int]:
+    """The positions of an op and of all that uses its results, directly or not."""
+    gone = {ops[position]}
+    found = [position]
+    for later in range(position + 1, len(ops)):
+        op = ops[later]
+        if not op.terminator and any(v.op in gone for v in op.operands):
+            gone.add(op)
+            found.append(later)
+    return found
 
 
 def _is_valid(program: Program) -> bool:
