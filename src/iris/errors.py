@@ -35,7 +35,7 @@ class RewriteError(IrisError):
 
 
 class PipelineError(IrisError):
-    """A pipeline text that does not parse, or a pass run at a level it is not made for."""
+    """A pipeline text that does not parse, or IR that a pass is not made for."""
 
 
 class SettingError(IrisError):
@@ -78,7 +78,7 @@ class SourceSpot:
     def __str__(self) -> str:
         # A very long line is shown only around the caret, and what a terminal would act on, or
         # not take, is left out.
-        if not self.source:
+        if not self.source:  # the line is empty, or the file is not there
             return f" --> {self.file}:{self.line}"
         first = max(0, self.column - 61)
         shown = "".join([c if c.isprintable() else " " for c in self.source[first : first + 120]])

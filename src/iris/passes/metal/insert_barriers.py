@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iris.analysis.ordering import barriers
-from iris.errors import PipelineError
+from iris.errors import PipelineError, SourceSpot
 from iris.ir import metal
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
@@ -59,11 +59,11 @@ def _insert(function: Func) -> int:
     levels = uniformity(function) if under_control else {}
     for op in under_control:
         for guard, value in diverging(op, Uniformity.THREADGROUP, levels):
-            refused = op.invalid(
-                f"a barrier must come before it, but it stands in the {guard.name}, whose "
-                f"{value!r} may differ between threads; run uniform-conditions first"
+            place = "" if op.location is None else f"\n{SourceSpot.of_line(*op.location)}"
+            raise PipelineError(
+                f"a barrier must come before {op.name}, but it stands in the {guard.name}, whose "
+                f"{value!r} may differ between threads; run uniform-conditions first{place}"
             )
-            raise PipelineError(str(refused))
     for op, scope in missing.items():
         op.insert_before(metal.Barrier(scope, location=op.location))
     return len(missing)

@@ -22,7 +22,7 @@ from iris.targets import Target
 # line of device memory.
 BARRIER_COST_LINES, STAGING_COST_LINES = 16, 2
 
-preferred = Facet("preferred layout")  # of the only result, from those of the operands
+preferred = Facet("preferred layout")  # from the preferred layouts of the operands
 operand_layouts = Facet("operand layouts")
 visiting = Facet("preferred layouts within regions")
 
