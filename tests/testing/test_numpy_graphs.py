@@ -27,7 +27,8 @@ MATH_OPS = [cls for cls in OPS.values() if issubclass(cls, math.Elementwise | ma
 
 @pytest.mark.parametrize("cls", [*GRAPH_OPS, *MATH_OPS], ids=lambda cls: cls.name)
 def test_every_op_is_in_the_table(cls: type[Op]) -> None:
-    assert cls is math.Bitcast or numpy_function.get(cls) is not None
+    # A rule of its own: one of a base class would be what the oracle is to judge.
+    assert cls is math.Bitcast or numpy_function.owner(cls) is cls
     assert issubclass(cls, GraphOp) == (graph_error.get(cls) is not None) or cls is graph.Iota
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from iris.errors import DeclarationError
 from iris.ir import math
 from iris.ir.core import Facet, Op
 
@@ -39,6 +40,14 @@ class Facts:
 
 
 facts = Facet("facts")
+
+
+def numpy_of(op: type[Op]) -> Callable[..., Array]:
+    """The NumPy function of an op."""
+    known: Facts = facts[op]
+    if known.numpy is None:
+        raise DeclarationError(f"the facts of {op.name} name no NumPy function")
+    return known.numpy
 
 
 def _erf(x: Array) -> Array:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from iris.ir import math
 from iris.ir.core import Facet, Op
-from iris.ir.facts import facts
+from iris.ir.facts import numpy_of
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DTYPES, DType, Kind, bf16
 
@@ -102,14 +102,14 @@ def _dtype(op: Op, operand: int = 0) -> DType:
 @meaning(math.Neg, math.Abs, math.Not, math.Floor, math.Ceil, math.Round)
 def _exact(op: Op, x: Array) -> Array:
     """NumPy's result is exact in the storage dtype."""
-    return _numpy(op)(x)
+    return numpy_of(type(op))(x)
 
 
 @meaning(math.Add, math.Sub, math.Mul, math.Div, math.Mod, math.Sqrt)
 @meaning(math.And, math.Or, math.Xor, math.Shl, math.Shr)
 def _arithmetic(op: Op, *operands: Array) -> Array:
     """NumPy rounds once to its dtype; it does so to f16 too, by way of float32."""
-    found = _numpy(op)(*operands)
+    found = numpy_of(type(op))(*operands)
     return _round_bf16(found) if _dtype(op) is bf16 else found
 
 
@@ -121,11 +121,7 @@ def _transcendental(op: Op, *operands: Array) -> Array:
 
 def in_float64(cls: type[Op], *operands: Array) -> Array:
     """A function of floats before it is rounded."""
-    return np.asarray(facts[cls].numpy(*[x.astype(np.float64) for x in operands]))
-
-
-def _numpy(op: Op) -> Rule:
-    return facts[type(op)].numpy  # type: ignore[no-any-return]
+    return np.asarray(numpy_of(cls)(*[x.astype(np.float64) for x in operands]))
 
 
 @meaning(math.FloorDiv)
@@ -139,7 +135,7 @@ def _floor_divide(op: Op, lhs: Array, rhs: Array) -> Array:
 
 @meaning(math.Maximum, math.Minimum, math.MaxNum, math.MinNum)
 def _extremum(op: Op, lhs: Array, rhs: Array) -> Array:
-    found = _numpy(op)(lhs, rhs)
+    found = numpy_of(type(op))(lhs, rhs)
     if not _dtype(op).is_float:
         return found
     # Of two zeros NumPy gives either one; -0 is less than +0.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from iris.ir import math, scalar
 from iris.ir.core import Op
-from iris.ir.facts import facts
+from iris.ir.facts import facts, numpy_of
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DType, Kind, f32
 from iris.targets.target import Accuracy
@@ -132,8 +132,9 @@ def arithmetic(
 
 
 def _between(op: type[Op], *operands: Interval) -> Interval:
-    """Of what grows, the results at the ends; of others, anything unless a rule says more."""
-    of = facts[op].numpy
+    """The results for operands in intervals: without a rule, those at the ends if the function
+    grows, else anything."""
+    of = numpy_of(op)
     if op in _INTERVALS:
         return _INTERVALS[op](of, *operands)
     if facts[op].grows:
