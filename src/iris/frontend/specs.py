@@ -13,6 +13,7 @@ from iris.ir.types import DType, Ptr
 # Alignment to so many bytes is told from none, and of an integer which power of two up to this
 # divides it.
 ALIGNMENT = 16
+_FLOATS = (float, np.float32, np.float16)  # whose bits a Python float holds
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def exact_key(value: Any) -> Hashable:
     kind = type(value)
     if kind is int:
         return kind, value
-    if isinstance(value, float | np.floating):
+    if isinstance(value, _FLOATS):
         return kind, float(value).hex()
     if isinstance(value, tuple):
         return kind, *map(exact_key, value)

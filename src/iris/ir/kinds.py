@@ -1,5 +1,5 @@
-"""Kinds of reductions, scans and atomics: by which op each combines elements, from which start, in
-which dtype."""
+"""Kinds of reductions, scans and atomics, and for each the op that combines two elements, the
+identity that starts it, and the dtype of its accumulator."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def identity(kind: Kind, dtype: DType) -> float:
         return 1
     is_low = name in _GREATEST
     if dtype.is_float and name in ("maxnum", "minnum"):
-        return nan  # of which any number is left, and of nothing but it, itself
+        return nan  # a number replaces it; the result for nan alone is nan
     if dtype.is_float:
         return -inf if is_low else inf
     return dtype.low if is_low else dtype.high

@@ -206,9 +206,10 @@ def smallest(
             return False
         if not endless:
             each = min(each, limit / 100 + 5 * (time.process_time() - before))
+        if last < 1:
+            return True
         # What the pass is given must stay right.
-        earlier = [last - 1] if last > 0 else []
-        return not earlier or find_fault(program, [fault.pipeline], oracle, earlier) is None
+        return find_fault(program, [fault.pipeline], oracle, [last - 1], limit=each) is None
 
     fails(fault.program)
     took = time.monotonic() - start

@@ -6,6 +6,8 @@ import ctypes
 import gc
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf
 from types import TracebackType
 
@@ -62,24 +64,19 @@ class limited:
                 gc.enable()
 
 
-class unlimited:
+@contextmanager
+def unlimited() -> Iterator[None]:
     """Stops the clocks of this thread's limits.
 
     with limited(5), unlimited():
         compile(text)
     """
-
-    def __enter__(self) -> None:
-        self.since = time.monotonic()
-        self.left = _watcher.stop(threading.get_ident())
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _watcher.go_on(self.left, time.monotonic() - self.since)
+    since = time.monotonic()
+    left = _watcher.stop(threading.get_ident())
+    try:
+        yield
+    finally:
+        _watcher.go_on(left, time.monotonic() - since)
 
 
 class _Watcher:

@@ -89,7 +89,7 @@ def run_command(options: argparse.Namespace) -> int:
     if said:
         print(said)
     # What is drawn ends at once or, where a bug is in its text, never.
-    os.environ.setdefault("IRIS_SOFTMETAL_TIMEOUT", "1")
+    os.environ.setdefault("IRIS_SOFTMETAL_TIMEOUT", "2")
     end = None if options.seconds is None else time.monotonic() + options.seconds
     tell = _Line() if sys.stderr.isatty() else _quiet
     try:

@@ -152,8 +152,7 @@ def facets(op: type[Op]) -> list[str]:
 
 
 def _place(rule: Any) -> tuple[str, str]:
-    """The name of a rule, and the file and the line where it stands; or, of what is no function,
-    what it is."""
+    """The name of a rule, and its file and line.  A rule that is no function is shown itself."""
     function = inspect.unwrap(rule.func if isinstance(rule, partial) else rule)
     code = getattr(function, "__code__", None)
     if code is None:
