@@ -13,10 +13,11 @@ from iris.ir import Level, Module, Op, math, metal, tile
 from iris.ir.control import While
 from iris.passes import Pass, Pipeline
 from iris.testing import agree, preserves
-from iris.testing.faults import bisect, smallest
+from iris.testing.faults import bisect
 from iris.testing.levels import Disagreement, WithinBounds, with_simdgroups
 from iris.testing.limit import TimeLimitError
 from iris.testing.oracles import same_bits
+from iris.testing.smallest import smallest
 from iris.tools.replay import Program
 
 SUM = """\

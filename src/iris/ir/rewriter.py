@@ -14,7 +14,7 @@ counts = rules.apply(module)        # how often each rule changed something, by 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from iris.errors import RewriteError
@@ -100,6 +100,39 @@ class Rewriter:
                 self.worklist[op] = None
         self.changed = True
         return carried
+
+
+def leading(op: Op, region: Region) -> int:
+    """How many arguments of a region come before the carried values."""
+    return len(region.arguments) - len(op.results)
+
+
+def drop_carried(op: Op, dead: Collection[int]) -> Op:
+    """Put in place of an op with regions one that carries fewer values, which nothing uses but
+    what the op carries them with."""
+    for region in op.regions:
+        if op.forwards(region):
+            end = region.end
+            end.set_operands(tuple([v for i, v in enumerate(end.operands) if i not in dead]))
+        if region.arguments:
+            first = leading(op, region)
+            region.arguments = [a for a in region.arguments if a.index - first not in dead]
+            for index, argument in enumerate(region.arguments):
+                argument.index = index
+    fixed = len(op.spec.fixed)
+    operands = op.operands
+    if op.spec.feeds:
+        kept = [v for i, v in enumerate(operands[fixed:]) if i not in dead]
+        operands = (*operands[:fixed], *kept)
+    old = [v for v in op.results if v.index not in dead]
+    regions, op.regions = op.regions, ()
+    new = type(op).create(operands, op.attributes, [v.type for v in old], regions, op.location)
+    op.insert_before(new)
+    for value, replacement in zip(old, new.results, strict=True):
+        replacement.name = value.name
+        value.replace_by(replacement)
+    op.erase()
+    return new
 
 
 class _Found(dict[type[Op], tuple[Callable[..., None], ...]]):

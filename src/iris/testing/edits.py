@@ -14,13 +14,13 @@ from itertools import takewhile
 from math import prod
 from typing import TypeVar
 
-from iris.ir import literal
+from iris.ir import literal, metal
 from iris.ir.control import Func
 from iris.ir.core import Op, Region, Value
 from iris.ir.effects import has_side_effects
 from iris.ir.math import Constant
-from iris.ir.rewriter import Rewriter
-from iris.ir.types import DType, ElementType, Tensor, Tile, Type
+from iris.ir.rewriter import Rewriter, drop_carried, leading
+from iris.ir.types import DType, ElementType, Registers, Tensor, Threadgroup, Tile, Type
 from iris.tools.replay import Array, Program, Recipe, Scalar
 
 Edit = Callable[[Program], Program | None]
@@ -57,12 +57,13 @@ def inline(op: Op, position: int) -> Iterator[Edit]:
 def of_op(op: Op, position: int) -> Iterator[Edit]:
     """The other edits of an op, which is at a position of `ops_of`."""
     at = partial(_on_op, position)
-    computed = () if isinstance(op, Constant) else op.results
-    for result in computed:
+    for result in op.results:
+        if op.regions:
+            yield at(partial(_without_carried, index=result.index))
         for number in range(min(ALIKE, len(_alike(op, result.type)))):
             yield at(partial(_use_alike, index=result.index, number=number))
         for number in (0, 1):
-            yield at(partial(_use_number, index=result.index, number=number))
+            yield at(partial(_use_fresh, index=result.index, number=number))
     for count in (2, 1):  # a mask may go with what stands where it is off
         if len(op.operands) > count and not op.terminator:
             yield at(partial(_drop_last_operands, count=count))
@@ -81,12 +82,19 @@ def of_uses(op: Op, position: int) -> Iterator[Edit]:
                 yield at(partial(_use_number_here, index=index))
 
 
-def of_launch(program: Program) -> Iterator[Edit]:
-    """The edits of the grid, the arguments and the sizes of tiles and tensors."""
+def of_threads(program: Program) -> Iterator[Edit]:
+    """The edits of how many programs and simdgroups there are."""
     for axis, size in enumerate(program.grid):
         for smaller in _smaller(size):
             grid = [smaller if i == axis else n for i, n in enumerate(program.grid)]
             yield partial(replace, grid=tuple(grid))
+    for smaller in _smaller(program.function.simdgroups):
+        yield partial(_with_simdgroups, count=smaller)
+
+
+def of_launch(program: Program) -> Iterator[Edit]:
+    """The edits of the results, the arguments, and the sizes of tiles, tensors and arrays of
+    registers."""
     for index in range(len(program.function.returns)):
         yield partial(_without_return, index=index)
         yield partial(_return_operand, index=index)
@@ -134,12 +142,12 @@ def _drop(op: Op) -> bool:
     if op.terminator:
         return False
     used = [v for v in op.results if v.users]
-    alike = [next((o for o in op.operands if o.type is v.type), None) for v in used]
-    makeable = [isinstance(v.type, ElementType) and not isinstance(op, Constant) for v in used]
-    if not all(other or can for other, can in zip(alike, makeable, strict=True)):
-        return False
-    for value, other in zip(used, alike, strict=True):
-        value.replace_by(other or _number(op, value.type, 0))
+    for value in used:
+        alike = next((o for o in op.operands if o.type is value.type), None)
+        other = alike or _fresh(op, value.type)
+        if other is None:
+            return False
+        value.replace_by(other)
     op.erase()
     return True
 
@@ -164,17 +172,24 @@ def _use(op: Op, index: int, other: Value) -> bool:
     return used
 
 
-def _use_number(op: Op, index: int, number: int) -> bool:
-    type_ = op.results[index].type
-    return isinstance(type_, ElementType) and _use(op, index, _number(op, type_, number))
+def _use_fresh(op: Op, index: int, number: int) -> bool:
+    other = _fresh(op, op.results[index].type, number)
+    return other is not None and _use(op, index, other)
 
 
-def _number(op: Op, type_: Type, number: int) -> Value:
-    """A constant, before an op."""
-    assert isinstance(type_, ElementType)
-    constant = Constant(number, type_)
-    op.insert_before(constant)
-    return constant.result
+def _fresh(op: Op, type_: Type, number: int = 0) -> Value | None:
+    """A constant, or memory of a threadgroup, before an op that is not such a thing itself."""
+    fresh: Op
+    if isinstance(type_, ElementType):
+        fresh = Constant(number, type_)
+    elif isinstance(type_, Threadgroup):
+        fresh = metal.Alloc(result=type_)
+    else:
+        return None
+    if type(fresh) is type(op):
+        return None
+    op.insert_before(fresh)
+    return fresh.results[0]
 
 
 def _inline(op: Op, number: int) -> bool:
@@ -200,11 +215,26 @@ def _arguments(op: Op, region: Region) -> list[Value] | None:
     for argument, operand in zip(region.arguments, last[len(last) - count :], strict=True):
         if operand is not None and operand.type is argument.type:
             given.append(operand)
-        elif isinstance(argument.type, ElementType):
-            given.append(_number(op, argument.type, 0))
+        elif (fresh := _fresh(op, argument.type)) is not None:
+            given.append(fresh)
         else:
             return None
     return given
+
+
+def _without_carried(op: Op, index: int) -> bool:
+    """Carries one value less: in its place goes what it starts as, or else zero."""
+    if not any(map(op.forwards, op.regions)):
+        return False
+    result = op.results[index]
+    start = op.operands[len(op.spec.fixed) + index] if op.spec.feeds else _fresh(op, result.type)
+    if start is None:
+        return False
+    arguments = [r.arguments[leading(op, r) + index] for r in op.regions if r.arguments]
+    for value in (result, *arguments):
+        value.replace_by(start)
+    drop_carried(op, {index})
+    return True
 
 
 def _use_source(op: Op, index: int) -> bool:
@@ -215,8 +245,8 @@ def _use_source(op: Op, index: int) -> bool:
 
 def _use_number_here(op: Op, index: int) -> bool:
     """Zero in place of an operand that others use, too."""
-    type_ = op.operands[index].type
-    return isinstance(type_, ElementType) and _set_operand(op, index, _number(op, type_, 0))
+    zero = _fresh(op, op.operands[index].type)
+    return zero is not None and _set_operand(op, index, zero)
 
 
 def _set_operand(op: Op, index: int, value: Value) -> bool:
@@ -269,19 +299,28 @@ def _values(function: Func) -> Iterator[Value]:
 
 def _shape(type_: Type) -> tuple[int, ...]:
     """The sizes of a type that can be other ones: not those that a layout is for."""
-    if type(type_) is Tile:
+    if isinstance(type_, Tile):
         return type_.shape if type_.layout is None else ()
-    return type_.shape if type(type_) is Tensor else ()
+    return type_.shape if isinstance(type_, Tensor | Registers) else ()
+
+
+def _with_shape(type_: Type, shape: tuple[int, ...]) -> Type:
+    match type_:
+        case Tile() | Tensor():
+            return type(type_)(shape, type_.element)
+        case Registers():
+            return type_.element if shape == (1,) else Registers(shape[0], type_.element)
+    return type_
 
 
 def _resized(program: Program, old: int, new: int) -> Program:
-    """Tiles and tensors with another size wherever they have one size; a square of it, which may
-    be reshaped to one, becomes one of the other."""
+    """Tiles, tensors and arrays of registers with another size wherever they have one size; a
+    square of it, which may be reshaped to one, becomes one of the other."""
     sizes = {old**2: new**2, old: new}
 
     def changed(type_: Type) -> Type:
-        shape = tuple([sizes.get(n, n) for n in _shape(type_)])
-        return type(type_)(shape, type_.element) if shape else type_  # type: ignore[call-arg, attr-defined]
+        shape = _shape(type_)
+        return _with_shape(type_, tuple([sizes.get(n, n) for n in shape])) if shape else type_
 
     edited = program.with_module(program.module.clone())
     function = edited.function
@@ -293,6 +332,12 @@ def _resized(program: Program, old: int, new: int) -> Program:
         for v, r in zip(function.body.arguments, program.arguments, strict=True)
     ]
     return replace(edited, arguments=tuple(recipes))
+
+
+def _with_simdgroups(program: Program, count: int) -> Program:
+    edited = program.with_module(program.module.clone())
+    edited.function.set_simdgroups(count)
+    return edited
 
 
 def _without_return(program: Program, index: int) -> Program:

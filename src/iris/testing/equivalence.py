@@ -91,7 +91,8 @@ def _describe(wrong: Wrong, a: Program, b: Program) -> str:
     changes = diff(to_text(a.module), to_text(b.module), "the first program", "the second program")
     parts = [f"{wrong.doing}: {what}", str(a), changes]
     for program in (a, b):
-        file = ReplayFile(Fault(program, Pipeline(), wrong))
-        file.keep(program)
+        fault = Fault(program, Pipeline(), wrong)
+        file = ReplayFile(fault)
+        file.keep(fault)
         parts.append(str(file))
     return "\n\n".join(part.rstrip() for part in parts)

@@ -8,7 +8,6 @@ An *oracle* runs a program and gives a *judge* of what passes make of it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,8 +19,7 @@ from iris.ir.core import Region, Value
 from iris.passes import Pass, Pipeline
 from iris.passes.manager import check_level
 from iris.passes.metal.insert_barriers import InsertBarriers
-from iris.testing.limit import TimeLimitError, limited
-from iris.testing.reduce import SECONDS, reduce
+from iris.testing.limit import limited
 from iris.tools.replay import Program
 
 LIMIT = 20.0  # seconds that a pass or a run may take: of those in tests, all but a few take 0.1
@@ -179,42 +177,6 @@ def bisect(
 ) -> Fault | None:
     """The fault of the first pass after which the program is not as it must be."""
     return find_fault(program, [pipeline], oracle, range(len(pipeline)), limit=limit)
-
-
-def smallest(
-    fault: Fault,
-    oracle: Oracle,
-    *,
-    seconds: float = SECONDS,
-    limit: float = LIMIT,
-    kept: Callable[[Program], object] = lambda program: None,
-) -> Fault:
-    """The same fault, of the guilty pass and of the smallest program found in some seconds."""
-    start = time.monotonic()
-    fault = bisect(fault.program, fault.pipeline, oracle, limit=limit) or fault
-    last = -1 if fault.step is None else fault.step.position
-    endless = isinstance(fault.wrong.error, TimeLimitError)
-    each = limit / 10 if endless else limit
-
-    def fails(program: Program) -> bool:
-        # Many programs are tried, some of which never end: each has little more time than the best
-        # one takes.  That of a compiler, which is another process, does not count.
-        nonlocal each
-        before = time.process_time()
-        found = find_fault(program, [fault.pipeline], oracle, [last], limit=each)
-        if found is None or found.kind != fault.kind:
-            return False
-        if not endless:
-            each = min(each, limit / 100 + 5 * (time.process_time() - before))
-        if last < 1:
-            return True
-        # What the pass is given must stay right.
-        return find_fault(program, [fault.pipeline], oracle, [last - 1], limit=each) is None
-
-    fails(fault.program)
-    took = time.monotonic() - start
-    small = reduce(fault.program, fails, seconds=seconds - took, kept=kept)
-    return bisect(small, fault.pipeline, oracle, limit=limit) or fault
 
 
 def stage_options(program: Program, rest: Pipeline) -> dict[str, Any]:

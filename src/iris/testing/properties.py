@@ -26,9 +26,10 @@ from iris.testing.numpy_graphs import matches_numpy
 from iris.testing.oracles import all_preserve
 from iris.testing.quality import fits
 from iris.testing.scripts import Script, conforms
-from iris.testing.simdgroups import SEEDS, interleaves, orders
+from iris.testing.simdgroups import interleaves, orders
 from iris.testing.sources import Kernel, kernels
 from iris.testing.texts import runs_alike
+from iris.testing.turns import SEEDS
 from iris.testing.values import schedules
 from iris.tools.replay import Program
 

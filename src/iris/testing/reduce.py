@@ -16,7 +16,7 @@ from functools import partial
 from iris.errors import IrisError
 from iris.ir import Op, verify
 from iris.ir.effects import has_side_effects
-from iris.testing.edits import Edit, drop, inline, of_launch, of_op, of_uses, ops_of
+from iris.testing.edits import Edit, drop, inline, of_launch, of_op, of_threads, of_uses, ops_of
 from iris.tools.replay import Program
 
 SECONDS = 15.0
@@ -61,33 +61,28 @@ class _Search:
         """Tries every edit; whether one was good."""
         # Loops go first, for what leaves out a part of one may run for ever.
         steps = (
-            self._keep_one_effect,
+            partial(self._drop_windows, _effects),
+            partial(self._edit_launch, of_threads),
             partial(self._edit_ops, inline),
-            self._drop_windows,
+            partial(self._drop_windows, _all),
             self._drop_with_users,
-            self._edit_launch,
+            partial(self._edit_launch, of_launch),
             partial(self._edit_ops, of_op),
             partial(self._edit_ops, of_uses),
         )
         return sum(step() for step in steps) > 0
 
-    def _keep_one_effect(self) -> bool:
-        """Leaves out what writes and the like but one, with all that is made for it."""
-        ops = ops_of(self.best)
-        effects = [i for i, op in enumerate(ops) if not op.regions and has_side_effects(op)]
-        if len(effects) < 2:
-            return False
-        return any(self._attempt(drop([e for e in effects if e != kept])) for kept in effects)
-
-    def _drop_windows(self) -> bool:
-        """Leaves out ops that follow each other, first many of them, in the end each one."""
+    def _drop_windows(self, chosen: Callable[[Sequence[Op]], Sequence[int]]) -> bool:
+        """Leaves out, of the ops at chosen positions, some that follow each other: first many, in
+        the end each one."""
         better = False
-        size = len(ops_of(self.best))
+        size = len(chosen(ops_of(self.best)))
         while size:
-            end = len(ops_of(self.best))
+            end = len(chosen(ops_of(self.best)))
             while end > 0:
-                better |= self._attempt(drop(range(max(0, end - size), end)))
-                end = min(end - size, len(ops_of(self.best)))
+                window = chosen(ops_of(self.best))[max(0, end - size) : end]
+                better |= self._attempt(drop(window))
+                end = min(end - size, len(chosen(ops_of(self.best))))
             size //= 2
         return better
 
@@ -103,9 +98,10 @@ class _Search:
             position -= 1
         return better
 
-    def _edit_launch(self) -> bool:
+    def _edit_launch(self, edits: Callable[[Program], Iterator[Edit]]) -> bool:
+        """Tries edits of how the program is launched, over and over."""
         better = False
-        while any(map(self._attempt, of_launch(self.best))):
+        while any(map(self._attempt, edits(self.best))):
             better = True
         return better
 
@@ -131,6 +127,15 @@ class _Search:
         self.best = candidate
         self.kept(candidate)
         return True
+
+
+def _all(ops: Sequence[Op]) -> Sequence[int]:
+    return range(len(ops))
+
+
+def _effects(ops: Sequence[Op]) -> Sequence[int]:
+    """The positions of what writes and the like: with it goes all that is made for it."""
+    return [i for i, op in enumerate(ops) if not op.regions and has_side_effects(op)]
 
 
 def _with_users(ops: Sequence[Op], position: int) -> list[int]:

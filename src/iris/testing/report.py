@@ -16,10 +16,11 @@ from iris.ir.text.diff import diff
 from iris.passes import Pass, Pipeline
 from iris.testing.changed_values import changed_value
 from iris.testing.edits import ops_of
-from iris.testing.faults import LIMIT, Fault, Oracle, find_fault, smallest
+from iris.testing.faults import LIMIT, Fault, Oracle, find_fault
 from iris.testing.growth import growth
 from iris.testing.limit import TimeLimitError
 from iris.testing.reduce import SECONDS
+from iris.testing.smallest import smallest
 from iris.tools.replay import Program
 
 E = TypeVar("E", bound=AssertionError)
@@ -52,7 +53,7 @@ def check(
     if fault is None:
         return
     file = ReplayFile(fault)
-    file.keep(program)
+    file.keep(fault)
     fault = smallest(fault, oracle, seconds=seconds, limit=limit, kept=file.keep)
     cause = fault.wrong.error
     # Where values differ, the message says all.
@@ -97,22 +98,27 @@ class ReplayFile:
         # The same failure is always in the same file.
         number = zlib.crc32(f"{passes}{fault.program}".encode())
         self.path = folder / f"{name}-{number:08x}.iris"
-        self.commands = [f"iris run {self.path}"]
-        iris = " ".join(["iris", *[f"--import {name}" for name in modules_of(fault.pipeline)]])
-        if len(fault.pipeline) == 1:
-            self.commands.append(f'{iris} run --passes "{passes}" {self.path}')
-        if passes:
-            self.commands.append(f'{iris} bisect --passes "{passes}" {self.path}')
+        self.commands = self._commands(fault.pipeline)
         self.smallest: tuple[int, int] | None = None
         self.problem: OSError | None = None
 
-    def keep(self, program: Program) -> None:
+    def _commands(self, pipeline: Pipeline) -> list[str]:
+        commands = [f"iris run {self.path}"]
+        iris = " ".join(["iris", *[f"--import {name}" for name in modules_of(pipeline)]])
+        if len(pipeline) == 1:
+            commands.append(f'{iris} run --passes "{pipeline}" {self.path}')
+        if len(pipeline):
+            commands.append(f'{iris} bisect --passes "{pipeline}" {self.path}')
+        return commands
+
+    def keep(self, fault: Fault) -> None:
         """Replaces the file if a program is smaller; an interrupt leaves the one or the other."""
-        text = str(program)
-        size = len(ops_of(program)), len(text)
+        text = str(fault.program)
+        size = len(ops_of(fault.program)), len(text)
         if self.smallest is not None and self.smallest <= size:
             return
         self.smallest = size
+        self.commands = self._commands(fault.pipeline)
         head = "".join(f"# {command}\n" for command in self.commands)
         part = self.path.with_suffix(f".{os.getpid()}")
         try:

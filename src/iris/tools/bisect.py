@@ -26,12 +26,13 @@ from iris.errors import SettingError
 from iris.ir import Level, verify
 from iris.passes import Pipeline
 from iris.runtime.devices import DEVICES, select
-from iris.testing.faults import Oracle, bisect, find_fault, smallest
+from iris.testing.faults import Oracle, bisect, find_fault
 from iris.testing.levels import WithinBounds, with_simdgroups
 from iris.testing.oracles import same_bits
 from iris.testing.quality import has_room
 from iris.testing.reduce import SECONDS
 from iris.testing.report import describe
+from iris.testing.smallest import smallest
 from iris.testing.texts import OnDevice, language_of
 from iris.tools.opt import read
 from iris.tools.replay import Program

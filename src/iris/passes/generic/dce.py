@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from iris.ir.core import Module, Op, Region, Value
 from iris.ir.effects import must_run
+from iris.ir.rewriter import drop_carried, leading
 from iris.passes.pipeline import Pass
 
 
@@ -100,7 +101,7 @@ class _Marks:
                     self._need_carried(value.op, value.index)
             elif value.region is not None and value.region.owner is not None:
                 owner = value.region.owner
-                index = value.index - _leading(owner, value.region)
+                index = value.index - leading(owner, value.region)
                 if not owner.isolated and index >= 0:
                     self._need_carried(owner, index)
 
@@ -125,37 +126,5 @@ class _Sweep:
                 dead = set()
             self.removed += len(dead)
             # What carried the dead values goes first: it uses what goes then.
-            for inner in (_drop_carried(op, dead) if dead else op).regions:
+            for inner in (drop_carried(op, dead) if dead else op).regions:
                 self.region(inner)
-
-
-def _leading(op: Op, region: Region) -> int:
-    """How many arguments of a region come before the carried values."""
-    return len(region.arguments) - len(op.results)
-
-
-def _drop_carried(op: Op, dead: set[int]) -> Op:
-    """Put in place of an op with regions one that carries fewer values."""
-    for region in op.regions:
-        if op.forwards(region):
-            end = region.end
-            end.set_operands(tuple([v for i, v in enumerate(end.operands) if i not in dead]))
-        if region.arguments:
-            leading = _leading(op, region)
-            region.arguments = [a for a in region.arguments if a.index - leading not in dead]
-            for index, argument in enumerate(region.arguments):
-                argument.index = index
-    fixed = len(op.spec.fixed)
-    operands = op.operands
-    if op.spec.feeds:
-        kept = [v for i, v in enumerate(operands[fixed:]) if i not in dead]
-        operands = (*operands[:fixed], *kept)
-    old = [v for v in op.results if v.index not in dead]
-    regions, op.regions = op.regions, ()
-    new = type(op).create(operands, op.attributes, [v.type for v in old], regions, op.location)
-    op.insert_before(new)
-    for value, replacement in zip(old, new.results, strict=True):
-        replacement.name = value.name
-        value.replace_by(replacement)
-    op.erase()
-    return new
