@@ -73,7 +73,7 @@ def over_blocks(
     """A loop over the blocks from a number on: by their starts, by their count, or with a start
     that is carried."""
     style = choices.of((0, 0, 0, 1, 2))
-    start = draft.constant(first, i32) if choices.flag() else draft.parameter(first)
+    start = draft.constant(first, i32) if choices.below(3) else draft.parameter(first)
     # Most often a block is as large as the kernel says.
     stride = draft.parameter(step) if choices.flag(4) else draft.constant(step, i32)
     if style == 0:

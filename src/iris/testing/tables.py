@@ -46,10 +46,10 @@ def size(draft: TileDraft, number: int, choices: Choices) -> Value:
     if choices.flag(3):
         return draft.constant(number, i32)
     value = draft.parameter(number)
-    if number % 16 == 0 and number and choices.flag():
-        key = (value, 16)
+    if number % 16 == 0 and number and not choices.flag(3):
+        key = (value, choices.of((16, number & -number)))
         if key not in draft.memo:
-            draft.memo[key] = draft.put(math.AssumeDivisible(16, value))
+            draft.memo[key] = draft.put(math.AssumeDivisible(key[1], value))
         value = draft.memo[key]
     return value
 
@@ -81,6 +81,19 @@ def own_matrix(draft: TileDraft, dtype: DType, choices: Choices) -> Memory:
     pointer = draft.argument("rows", recipe, noalias=choices.flag(3))
     ragged = not cut.is_whole(draft.programs)
     draft.owned.append(Memory(pointer, recipe, stride, power_below(cut.width), ragged))
+    return draft.owned[-1]
+
+
+def own_rows(draft: TileDraft, dtype: DType, pitch: int, choices: Choices) -> Memory:
+    """A row for each program, of as many elements as there are from one row to the next."""
+    count = pitch * draft.programs
+    for known in draft.owned:
+        is_whole = known.recipe.alias is None and prod(known.recipe.shape) == count
+        if known.dtype is dtype and known.stride == pitch and is_whole:
+            return known
+    recipe = draft.filled(dtype, (count,), choices)
+    pointer = draft.argument("row", recipe, noalias=choices.flag())
+    draft.owned.append(Memory(pointer, recipe, pitch, power_below(pitch)))
     return draft.owned[-1]
 
 

@@ -27,6 +27,7 @@ from iris.testing.idioms import (
     store_rows,
 )
 from iris.testing.places import Memory, Place
+from iris.testing.strips import go_along
 from iris.testing.tables import below, size
 from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, TileDraft, make_tile
 from iris.testing.walks import walk_rows
@@ -286,7 +287,10 @@ def place_to_read(draft: TileDraft, choices: Choices) -> tuple[Place, ElementTyp
 
 @make_tile(tile.Load)
 def load(cls: type[tile.Load], draft: TileDraft, choices: Choices) -> None:
-    style = choices.below(8)
+    style = choices.below(11)
+    if style > 7:
+        go_along(draft, choices)
+        return
     if style == 7:
         load_in_loop(draft, choices)
         return
@@ -381,7 +385,10 @@ def place_to_write(
 
 @make_tile(tile.Store)
 def store(cls: type[tile.Store], draft: TileDraft, choices: Choices) -> None:
-    style = choices.below(7)
+    style = choices.below(8)
+    if style == 7:
+        go_along(draft, choices)
+        return
     if style == 6 and draft.is_shallow:
         finish(draft, pass_on(draft, choices))
         return
