@@ -61,7 +61,7 @@ def test_graphs_vary() -> None:
     assert min(ranks.values()) >= 100, ranks
     assert all(sizes[size] >= 50 for size in (0, 1, 2, 3, 4, 5, 7, 8, 13)), sizes
     assert max(sizes) > 8192, sizes  # rows of several tiles
-    assert {1, 2, 3, 4, 8} <= returned
+    assert {1, 2, 3, 4} <= returned and max(returned) > 7
     assert kinds == {*ReduceKind, *ScanKind, *ScatterKind}
 
 
@@ -107,7 +107,7 @@ def test_ops_are_those_asked_for() -> None:
     for program in drawn(50, ops=[math.Sub, graph.Transpose], dtypes=["f32"], max_ops=6):
         names = Counter(op.name for op in program.module.walk())
         assert names["sub"] + names["graph.transpose"] <= 6
-        operands = {"constant", "graph.iota", "graph.broadcast"}
+        operands = {"constant", "graph.iota", "graph.broadcast", "graph.reshape"}
         assert set(names) <= {"func", "return", "sub", "graph.transpose", *operands}
 
 

@@ -8,7 +8,7 @@ from math import prod
 
 from iris.ir import graph, math
 from iris.ir.control import Yield
-from iris.ir.core import Value
+from iris.ir.core import Op, Value
 from iris.ir.graph import ScatterKind
 from iris.ir.kinds import ReduceKind, ScanKind
 from iris.ir.math import element_type
@@ -16,20 +16,22 @@ from iris.ir.types import DType, ElementType, Tensor, bool_, i32, i64
 from iris.testing.choices import Choices
 from iris.testing.draft import fitting, special_number
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
+from iris.testing.graph_views import (
+    backwards,
+    chained,
+    displaced,
+    dtype_of,
+    pairwise,
+    parts_together,
+    shape_of,
+    spread,
+)
 from iris.testing.graphs import HALVES, MOST_AXES, GraphDraft, make_graph
 
 PLACES = (i32, i64)
 LONG = (5000, 9001, 4097, 20000)
 FINER = 4  # times the numbers from -2 to 2 are those up to SUMMED
 MANY = 100  # factors of 2, more of which are too great for f32
-
-
-def shape_of(value: Value) -> tuple[int, ...]:
-    return element_type(value.type).shape
-
-
-def dtype_of(value: Value) -> DType:
-    return element_type(value.type).element
 
 
 # Tensors out of nothing, and the same elements elsewhere.
@@ -46,6 +48,9 @@ def iota(cls: type[graph.Iota], draft: GraphDraft, choices: Choices) -> None:
 @make_graph(graph.Broadcast)
 def broadcast(cls: type[graph.Broadcast], draft: GraphDraft, choices: Choices) -> None:
     """To the shape of something else, if there is one that goes with it, or any other."""
+    if choices.flag(5):
+        differences(draft, choices)
+        return
     x = draft.find(lambda t: 1 in t.shape, choices)
     if x is None or choices.flag():
         x = with_axis(draft, choices)
@@ -61,6 +66,20 @@ def broadcast(cls: type[graph.Broadcast], draft: GraphDraft, choices: Choices) -
     draft.add(graph.Broadcast(x, Tensor(choices.of(shapes), dtype_of(x))))
 
 
+def differences(draft: GraphDraft, choices: Choices) -> None:
+    """`x[:, None] - x[None, :]`, mostly reduced, and at times beside what it is made of."""
+    x, pairs = pairwise(draft, choices)
+    if choices.flag(4) or 0 in shape_of(pairs):
+        draft.visible.append(pairs)
+        return
+    kind = choices.of(_TRUTH if dtype_of(x) is bool_ else _OF_NUMBERS)
+    pairs = combined(draft, pairs, kind.value, shape_of(pairs)[0])
+    draft.add(graph.Reduce(kind, (choices.below(2),), pairs))
+    result = draft.visible[-1]
+    if result.type is x.type and dtype_of(x) is not bool_ and choices.flag():
+        draft.add(math.Sub(x, result))
+
+
 def with_axis(draft: GraphDraft, choices: Choices) -> Value:
     """Something with another axis, of size 1."""
     x = draft.some(ALL, choices, lambda t: len(t.shape) < MOST_AXES)
@@ -72,11 +91,53 @@ def with_axis(draft: GraphDraft, choices: Choices) -> Value:
 
 @make_graph(graph.Reshape)
 def reshape(cls: type[graph.Reshape], draft: GraphDraft, choices: Choices) -> None:
-    if choices.flag(4):
+    style = choices.below(8)
+    if style > 5:
         rows_of_flat(draft, choices)
+        return
+    if style > 3:
+        views(draft, choices)
         return
     x = draft.some(ALL, choices)
     draft.add(graph.Reshape(x, Tensor(choices.of(_reshapes(draft, shape_of(x))), dtype_of(x))))
+
+
+def views(draft: GraphDraft, choices: Choices) -> None:
+    """Views of views; or something made of its own elements in other places.  Half the time it is
+    reduced."""
+    x = small(draft, choices)
+    style = choices.below(4)
+    if style == 3:
+        made = displaced(draft, x, choices)
+        x = draft.put((math.Xor if dtype_of(x) is bool_ else math.Add)(x, made))
+    else:
+        x = displaced(draft, x, choices) if style == 2 else chained(draft, x, choices)
+    draft.visible.append(x)
+    if choices.flag() and shape_of(x):
+        reduce_some(draft, x, choices)
+
+
+def small(draft: GraphDraft, choices: Choices, rank: int = 1) -> Value:
+    """Something that has elements, not too many of them, and mostly some axes."""
+
+    def fits(type_: ElementType) -> bool:
+        return len(type_.shape) >= rank and 1 < prod(type_.shape) <= draft.most
+
+    x = draft.find(fits, choices)
+    if x is None or choices.flag(6):
+        shape = choices.of([(12,), (6, 8), (2, 3, 4), (30,), (4, 6)])
+        x = draft.leaf(Tensor(shape, choices.of(draft.dtypes)))
+    return x
+
+
+def reduce_some(draft: GraphDraft, x: Value, choices: Choices) -> None:
+    """Some axes of it reduced, or all."""
+    kind = choices.of(_TRUTH if dtype_of(x) is bool_ else _OF_NUMBERS)
+    axes = some_axes(shape_of(x), kind, choices)
+    count = prod([shape_of(x)[axis] for axis in axes])
+    if not count and kind not in _OF_NOTHING:
+        kind = ReduceKind.SUM
+    draft.add(graph.Reduce(kind, axes, combined(draft, x, kind.value, count)))
 
 
 def rows_of_flat(draft: GraphDraft, choices: Choices) -> None:
@@ -181,6 +242,9 @@ def pad(cls: type[graph.Pad], draft: GraphDraft, choices: Choices) -> None:
 
 @make_graph(graph.Concat)
 def concat(cls: type[graph.Concat], draft: GraphDraft, choices: Choices) -> None:
+    if choices.flag(3):
+        draft.visible.append(parts_together(draft, small(draft, choices, 2), choices))
+        return
     first = draft.some_shaped(ALL, choices)
     shape = shape_of(first)
     axis = choices.below(len(shape))
@@ -226,7 +290,11 @@ def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None
     if kind is ReduceKind.SUM and count and dtype_of(x).is_float and choices.flag():
         x = cancelling(draft, x, axes)
     x = combined(draft, x, kind.value, count)
-    draft.add(graph.Reduce(kind, axes, x))
+    reduced = graph.Reduce(kind, axes, x)
+    if choices.flag(6):
+        keep(draft, reduced, choices)
+        return
+    draft.add(reduced)
     for _ in range(again):
         result = draft.visible[-1]
         if shape_of(result):
@@ -239,14 +307,6 @@ def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None
 def cancelling(draft: GraphDraft, x: Value, axes: Sequence[int]) -> Value:
     """`x - x[::-1]`, whose sum is 0: what is lost on the way is not small beside it."""
     return draft.put(math.Sub(x, draft.put(backwards(x, axes))))
-
-
-def backwards(x: Value, axes: Sequence[int]) -> graph.Slice:
-    """`x[::-1]`, along some axes."""
-    shape = shape_of(x)
-    starts = tuple([n - 1 if i in axes else 0 for i, n in enumerate(shape)])
-    steps = tuple([-1 if i in axes else 1 for i in range(len(shape))])
-    return graph.Slice(starts, steps, x, x.type)
 
 
 def some_axes(shape: Sequence[int], kind: ReduceKind, choices: Choices) -> tuple[int, ...]:
@@ -282,9 +342,12 @@ _OF_NOTHING = (ReduceKind.SUM, ReduceKind.PROD, *_TRUTH)
 
 
 def some_row(draft: GraphDraft, dtypes: Collection[DType], choices: Choices) -> Value:
-    """The operand of a reduction or scan: at times a new one, with rows too long for a tile."""
-    if not choices.flag(5):
-        return draft.some_shaped(dtypes, choices)
+    """The operand of a reduction or scan: at times a new one, with rows too long for a tile, or
+    one whose elements are elsewhere."""
+    style = choices.below(10)
+    if style < 8:
+        x = draft.some_shaped(dtypes, choices)
+        return displaced(draft, x, choices) if style > 5 else x
     size = choices.of(LONG)
     shape = choices.of([(size,), (2, size), (size, 2), (12, 40, 8), (size,)])
     usable = [d for d in (*draft.dtypes, *HALVES) if d in dtypes and d in draft.all_dtypes]
@@ -332,6 +395,8 @@ def scan(cls: type[graph.Scan], draft: GraphDraft, choices: Choices) -> None:
         if 0 not in shape_of(x):
             draft.add(backwards(draft.visible[-1], [axis]))
         scanned(draft, kind, axis, draft.visible[-1])
+    if choices.flag(3):
+        draft.visible.append(displaced(draft, draft.visible.pop(), choices))
 
 
 def scanned(draft: GraphDraft, kind: ScanKind, axis: int, x: Value) -> None:
@@ -340,7 +405,7 @@ def scanned(draft: GraphDraft, kind: ScanKind, axis: int, x: Value) -> None:
 
 @make_graph(graph.Matmul)
 def matmul(cls: type[graph.Matmul], draft: GraphDraft, choices: Choices) -> None:
-    any_uniform = choices.flag(4)
+    any_uniform, elsewhere = choices.flag(4), choices.flag(4)
     a = draft.find(lambda t: len(t.shape) > 1 and t.element is not bool_, choices)
     if a is None or choices.flag(3):
         batch = choices.of([(), (), (draft.sizes[0],), (2, 1)])
@@ -362,17 +427,40 @@ def matmul(cls: type[graph.Matmul], draft: GraphDraft, choices: Choices) -> None
             columns = 1
         b = draft.leaf(Tensor((*outer, depth, columns), dtype))
     if any_uniform:
-        a, b = uniform_one(draft, choices, a, b)
-    draft.add(graph.Matmul(*[draft.exact(x, SUMMED, SUMMED) for x in (a, b)]))
+        a, b = uniform_one(draft, choices, (a, b), (-1, -2))
+    elif elsewhere:
+        a, b = (displaced(draft, x, choices) if choices.flag() else x for x in (a, b))
+    keep(draft, graph.Matmul(*[draft.exact(x, SUMMED, SUMMED) for x in (a, b)]), choices)
 
 
-def uniform_one(draft: GraphDraft, choices: Choices, *factors: Value) -> list[Value]:
-    """Factors of a product, one or all of which are uniform along axes."""
-    which = choices.below(len(factors) + 1)
+def keep(draft: GraphDraft, op: Op, choices: Choices) -> None:
+    """An op whose result is there to be used; at times only with its elements elsewhere."""
+    if choices.flag(5):
+        draft.visible.append(displaced(draft, draft.put(op), choices))
+    else:
+        draft.add(op)
+
+
+def uniform_one(
+    draft: GraphDraft, choices: Choices, factors: Sequence[Value], summed: Sequence[int]
+) -> list[Value]:
+    """Factors of a product, one or all of which are uniform along axes; or each along what is
+    summed."""
+    which = choices.below(len(factors) + 2)
+    if which > len(factors):
+        return [along_others(draft, v, axis) for v, axis in zip(factors, summed, strict=True)]
     return [
         draft.uniform(element_type(v.type), choices) if which in (n, len(factors)) else v
         for n, v in enumerate(factors)
     ]
+
+
+def along_others(draft: GraphDraft, like: Value, axis: int) -> Value:
+    """An argument that is the same along one axis."""
+    one = [*shape_of(like)]
+    one[axis] = 1
+    x = draft.leaf(Tensor(tuple(one), dtype_of(like)))
+    return spread(draft, x, shape_of(like))
 
 
 def _number(draft: GraphDraft, choices: Choices) -> DType:
@@ -382,7 +470,7 @@ def _number(draft: GraphDraft, choices: Choices) -> DType:
 
 @make_graph(graph.Conv2d)
 def conv2d(cls: type[graph.Conv2d], draft: GraphDraft, choices: Choices) -> None:
-    any_uniform = choices.flag(4)
+    any_uniform, elsewhere = choices.flag(4), choices.flag(4)
     x = draft.find(lambda t: len(t.shape) == 4 and t.element is not bool_, choices)
     if x is None or choices.flag(3):
         shape = (
@@ -410,13 +498,15 @@ def conv2d(cls: type[graph.Conv2d], draft: GraphDraft, choices: Choices) -> None
     if w is None or choices.flag():
         w = draft.leaf(Tensor((groups * choices.of((1, 2)), seen, *window), dtype))
     if any_uniform:
-        x, w = uniform_one(draft, choices, x, w)
+        x, w = uniform_one(draft, choices, (x, w), (1, 1))
+    elif elsewhere:
+        x, w = (displaced(draft, v, choices) if choices.flag() else v for v in (x, w))
     strides, dilation = (tuple([choices.of((1, 1, 2)) for _ in range(2)]) for _ in range(2))
     padding = tuple([choices.of((0, 1, 0, 2)) for _ in range(4)])
     x, w = (draft.exact(v, SUMMED, SUMMED) for v in (x, w))
     op = graph.Conv2d(strides, padding, dilation, groups, x, w)
     if prod(shape_of(op.result)) <= draft.most:
-        draft.add(op)
+        keep(draft, op, choices)
     else:
         op.erase()
 
@@ -466,6 +556,9 @@ def within(draft: GraphDraft, places: Value, size: int) -> Value:
 def scatter(cls: type[graph.Scatter], draft: GraphDraft, choices: Choices) -> None:
     """To places of which no two are the same, or to any, at which updates are added up; these may
     be uniform along axes, and then one update is added to one place more than once."""
+    if choices.flag(6):
+        scatter_onto_itself(draft, choices)
+        return
     any_place, any_rank, fewer = choices.flag(), choices.flag(), choices.flag(3)
     like = draft.uniform if choices.flag(3) else draft.like
     x, axes = looked_up(draft, choices)
@@ -482,10 +575,34 @@ def scatter(cls: type[graph.Scatter], draft: GraphDraft, choices: Choices) -> No
     if kind is ScatterKind.SET or not any_place:
         indices[0] = distinct(draft, type_, sizes[0], choices)
     updates = like(Tensor((*type_.shape, *rest), dtype_of(x)), choices)
+    if updates.type is x.type and choices.flag(4):
+        updates = displaced(draft, x, choices)
     if kind is ScatterKind.ADD:
         most = SUMS_AT_MOST // (count + 1)
         x, updates = (draft.exact(v, SUMMED, most) for v in (x, updates))
     draft.add(graph.Scatter(kind, axes, x, updates, indices))
+
+
+def scatter_onto_itself(draft: GraphDraft, choices: Choices) -> None:
+    """What is written to is what is written, or says where; nobody else needs it.  At times it is
+    too long for one program."""
+    x = small(draft, choices)
+    if choices.flag():
+        x = draft.leaf(Tensor((choices.of(LONG),), choices.of(draft.dtypes)))
+    size, dtype = shape_of(x)[0], dtype_of(x)
+    kind = choices.of(list(ScatterKind))
+    if dtype is bool_ or (draft.portable and dtype.bits > 32):
+        kind = ScatterKind.SET
+    own = draft.put((math.Xor if dtype is bool_ else math.Add)(x, draft.other(x, choices)))
+    if kind is ScatterKind.ADD:
+        own = draft.exact(own, SUMMED, SUMS_AT_MOST // (size + 1))
+    places = distinct(draft, Tensor((size,), choices.of(PLACES)), size, choices)
+    if choices.flag():
+        places = draft.put(backwards(places, [0]))
+    if choices.flag(3):
+        kind, own = ScatterKind.SET, draft.put(math.Abs(places))
+        places = own
+    draft.add(graph.Scatter(kind, (0,), own, own, [places]))
 
 
 def distinct(draft: GraphDraft, type_: Tensor, size: int, choices: Choices) -> Value:

@@ -184,11 +184,18 @@ class GraphDraft(Draft):
         returned = unused[: -self.outputs - 1 : -1]
         if self.visible and self.choices.flag():
             returned.append(self.choices.of(self.visible))
+        if self.choices.flag():
+            returned = [self._flat(v) if self.choices.flag() else v for v in returned]
         self.builder.insert(Return(returned))
         level, symbol, _, *others = self.func.attributes
         types = tuple([v.type for v in returned])
         function = Func.create((), (level, symbol, types, *others), (), self.func.regions)
         return Program(Module([function]), function.symbol, ONE_PROGRAM, tuple(self.recipes))
+
+    def _flat(self, value: Value) -> Value:
+        """In one row, which lies in memory as it was."""
+        type_ = element_type(value.type)
+        return self.put(graph.Reshape(value, Tensor((prod(type_.shape),), type_.element)))
 
 
 def _total(one: int | None, other: int | None) -> int | None:
