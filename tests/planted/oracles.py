@@ -33,7 +33,7 @@ ORDER = {
     "lowering": ("layouts", "agree", "fits", "text"),
     "metal": ("orders", "agree", "text"),
     "text": ("text", "thread-text", "graph-text"),
-    "graph": ("proofs", "graph-passes", "graph-numpy", "graph-kernels", "graph-text"),
+    "graph": ("proofs", "arrays", "graph-passes", "graph-numpy", "graph-kernels", "graph-text"),
     "runtime": ("launches", "conformance"),
 }
 

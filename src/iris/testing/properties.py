@@ -20,6 +20,7 @@ from iris.ir.control import For, If
 from iris.ir.core import Level
 from iris.passes import Pipeline
 from iris.testing import launches, layouts, programs
+from iris.testing.array_functions import Function, functions
 from iris.testing.fusing import fuses
 from iris.testing.levels import agree
 from iris.testing.numpy_graphs import matches_numpy
@@ -140,6 +141,11 @@ def _check(drawn: Sequence[Kernel], seconds: float) -> None:
         kernel.check()
 
 
+def _return(drawn: Sequence[Function], seconds: float) -> None:
+    for function in drawn:
+        function.check()
+
+
 def _match(drawn: Sequence[Program], seconds: float) -> None:
     for program in drawn:
         matches_numpy(program, seconds=seconds)
@@ -186,6 +192,7 @@ PROPERTIES = {
         Property("layouts", "tile", layouts.programs, _lay_out),
         Property("fits", "tile", _products, _fit),
         Property("sources", "python", kernels, _check, part="frontend"),
+        Property("arrays", "python", functions, _return, part="frontend"),
         Property("graph-passes", "graph", programs.graph, partial(_preserve, _OF_GRAPHS)),
         Property("graph-numpy", "graph", _rounding, _match),
         Property("graph-kernels", "graph", _fusible, _fuse),

@@ -52,6 +52,8 @@ KEYS: list[Any] = [
     (PLACES, slice(None), 0),
     (None, PLACES),
     (PLACES, None, PLACES),
+    (slice(None), PLACES, ..., PLACES),
+    (None, PLACES, ..., PLACES, 0),
     (PLACES, None),
     (slice(1, 3), None, PLACES, slice(None, None, -1)),
     (ROWS, slice(1, 4)),

@@ -71,6 +71,8 @@ def parse(shape: tuple[int, ...], key: Any) -> Index:
         if entry is None:
             index.layout.append(None)
             continue
+        if entry is Ellipsis:
+            continue
         if isinstance(entry, slice):
             start, step, size = _range(entry, shape[axis])
             index.starts[axis], index.steps[axis], index.sizes[axis] = start, step, size
@@ -91,7 +93,7 @@ def parse(shape: tuple[int, ...], key: Any) -> Index:
 
 
 def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
-    """An entry for each axis, or None for a new one: ints, slices and places."""
+    """An entry for each axis, None for a new one, or ... for none: ints, slices and places."""
     known = [_entry(part) for part in key]
     if sum(part is Ellipsis for part in known) > 1:
         raise error_here(IndexingError, "an index has at most one ...")
@@ -104,7 +106,8 @@ def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
     axis = 0
     for part in known:
         if part is Ellipsis:
-            entries += [slice(None)] * (len(shape) - count)
+            # One that is for no axis stands between those beside it nevertheless.
+            entries += [slice(None)] * (len(shape) - count) or [Ellipsis]
             axis += len(shape) - count
         elif _is_mask(part):
             over = shape[axis : axis + part.ndim]

@@ -1,0 +1,389 @@
+"""Random functions of arrays as Python source, which NumPy runs as Iris does.
+
+    @given(array_functions.functions())
+    def test_arrays(function):
+        function.check()
+
+A function is made line by line.  Each line is an expression of arguments and of what lines before
+it gave; one that NumPy refuses, or that gives what is too large, is left out.  Every line is
+returned.  Numbers are small and whole, so that what is made of them has one value; where NumPy
+divides, results may be off by a little, and nothing is compared or looked up by them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+
+from iris.frontend.arrays.function import ArrayFunction
+from iris.interp import graph as interpreter
+from iris.ir.control import Func
+from iris.testing.choices import Choices
+from iris.testing.sources import defined
+
+Array = npt.NDArray[Any]
+BYTES = 96
+LINES = 7
+LARGE = 1e6  # a number that is left out
+ELEMENTS = 400
+OFF = 1e-4  # how far a quotient may be off, beside the greatest of its array
+DTYPES = ("float32", "int32", "float32", "int8", "uint8", "bool")
+SHAPES = ((3, 4), (4,), (2, 3, 4), (3, 3), (4, 1), (2, 3), (5,), (1, 4), (2, 1, 3), (4, 5))
+REFUSED = (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError)
+
+
+# What Iris has where NumPy has 64 bits for no need.
+_NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
+
+
+def set_at(x: Any, key: Any, value: Any) -> Any:
+    """`x.at[key].set(value)`, which NumPy does not have."""
+    if not isinstance(x, np.ndarray):
+        return x.at[key].set(value)
+    changed = x.copy()
+    changed[key] = value
+    return changed
+
+
+def add_at(x: Any, key: Any, value: Any) -> Any:
+    """`x.at[key].add(value)`."""
+    if not isinstance(x, np.ndarray):
+        return x.at[key].add(value)
+    # NumPy's own ufunc.at does not survive all indices.
+    places = np.arange(x.size).reshape(x.shape)[key]
+    changed = x.flatten()
+    added = np.broadcast_to(np.asarray(value, x.dtype), places.shape)
+    np.add.at(changed, places.ravel(), added.ravel())
+    return changed.reshape(x.shape)
+
+
+NAMES = {"np": np, "set_at": set_at, "add_at": add_at}
+
+
+class _Line(NamedTuple):
+    text: str
+    is_exact: bool = True
+
+
+class Function:
+    """A function, and what it is called with."""
+
+    def __init__(self, choices: Choices):
+        self.choices = choices
+        self.arguments: dict[str, Array] = {}
+        self.values: dict[str, Array] = {}
+        self.exact: list[str] = []
+        self.lines: list[str] = []
+        for number in range(choices.of((2, 3))):
+            self.values[f"a{number}"] = self.arguments[f"a{number}"] = self._argument()
+        self.exact = [*self.values]
+        for _ in range(2 * LINES):
+            if len(self.lines) < LINES:
+                self._try(choices.of(_MAKERS)(self))
+
+    def _argument(self) -> Array:
+        choices = self.choices
+        shape, dtype = choices.of(SHAPES), choices.of(DTYPES)
+        rng = np.random.default_rng(choices.below(256))
+        low, high = {"uint8": (0, 9), "bool": (0, 2)}.get(dtype, (-4, 5))
+        return rng.integers(low, high, shape).astype(dtype)
+
+    def _try(self, line: _Line) -> None:
+        """Add a line, if NumPy takes it."""
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                value = np.asarray(eval(line.text, NAMES, self.values))
+            except REFUSED:
+                return
+        if value.size > ELEMENTS or value.ndim > 5 or value.dtype.kind not in "biuf":
+            return
+        if not np.all(np.abs(value.astype(np.float64)) < LARGE):
+            return
+        name = f"v{len(self.lines)}"
+        self.lines.append(f"{name} = {line.text}")
+        used = [known for known in self.values if known in line.text]
+        self.values[name] = value.astype(_NARROW.get(value.dtype.name, value.dtype))
+        if line.is_exact and all(known in self.exact for known in used):
+            self.exact.append(name)
+
+    @property
+    def text(self) -> str:
+        """Its source."""
+        names = [f"v{number}" for number in range(len(self.lines))]
+        body = [*self.lines, f"return ({''.join(f'{name}, ' for name in names)})"]
+        head = f"def drawn({', '.join(self.arguments)}):"
+        return "\n".join([head, *(f"    {line}" for line in body), ""])
+
+    def __repr__(self) -> str:
+        given = "".join(f"{k} = np.{v!r}\n" for k, v in self.arguments.items())
+        return f"{given}\n{self.text}"
+
+    def check(self) -> None:
+        """Assert that Iris traces a graph that returns what NumPy does."""
+        function = ArrayFunction(defined(self.text, **NAMES))
+        traced = function.trace(function.bind([*self.arguments.values()], {}))
+        (func,) = traced.module
+        assert isinstance(func, Func)
+        found = interpreter.run(func, [*self.arguments.values(), *traced.captured])
+        names = [f"v{number}" for number in range(len(self.lines))]
+        for name, now in zip(names, found, strict=True):
+            was = self.values[name]
+            off = 0 if name in self.exact else OFF * max(np.abs(was).max(initial=0), 1)
+            alike = now.shape == was.shape and _kind(now) == _kind(was)
+            if not alike or np.any(np.abs(np.subtract(now, was, dtype=np.float64)) > off):
+                raise AssertionError(f"{name} is\n{now}\nnot\n{was}\n\n{self!r}")
+
+    # Parts of lines.
+
+    def some(self, fits: Callable[[Array], bool] = lambda x: True, *, exact: bool = False) -> str:
+        """The name of a value, as often as not of a late one."""
+        names = [n for n, x in self.values.items() if fits(x) and (n in self.exact or not exact)]
+        if not names:
+            return "a0"
+        return self.choices.of(names[-3:] if self.choices.flag() else names)
+
+    def shaped(self, *, exact: bool = False) -> str:
+        return self.some(lambda x: x.ndim > 0, exact=exact)
+
+    def axis(self, x: str) -> int:
+        """One of its axes, at times counted from the last."""
+        rank = max(self.values[x].ndim, 1)
+        return self.choices.below(rank) - rank * self.choices.flag()
+
+    def number(self, dtype: np.dtype[Any]) -> str:
+        """A Python number, which gives way."""
+        numbers = ["2", "1", "0", "3"]
+        return self.choices.of(numbers + ["0.5", "-1.5"] * (dtype.kind == "f"))
+
+    def mask(self, shape: Sequence[int]) -> str:
+        """What is true or false in some shape, or along some of its axes."""
+        name = self.some(lambda x: x.ndim <= len(shape), exact=True)
+        if self.choices.flag():
+            kept = [n if self.choices.flag() else 1 for n in shape]
+            flags = (np.arange(int(np.prod(kept))) % self.choices.of((2, 3)) == 0).reshape(kept)
+            if self.choices.flag() and flags.ndim > 1 and len(flags):
+                flags = flags[0]
+            return f"np.array({flags.tolist()})"
+        return f"({name} > {self.choices.of((0, -1, 1))})"
+
+    def key(self, x: str) -> str:
+        """An index, of any of the forms that there are."""
+        choices, shape = self.choices, self.values[x].shape
+        length = choices.of((2, 3, 1))
+        front = choices.below(len(shape) + 1)
+        back = choices.below(len(shape) - front + 1) if choices.flag() else 0
+        is_dotted = bool(back) or choices.flag(3)
+        axes = [*range(front), *range(len(shape) - back, len(shape))]
+        any_new = choices.flag()
+        parts: list[str] = []
+        for count, axis in enumerate(axes):
+            if is_dotted and count == front:
+                parts.append("...")
+            if any_new and choices.flag(3):
+                parts.append("None")
+            parts.append(self._entry(shape[axis], length))
+        if is_dotted and len(axes) == front:
+            parts.append("...")
+        if any_new and choices.flag():
+            parts.append("None")
+        return ", ".join(parts) or "..."
+
+    def _entry(self, size: int, length: int) -> str:
+        choices = self.choices
+        style = choices.below(8)
+        if not size:
+            return ":"
+        if style < 2:
+            places = [choices.below(2 * size) - size for _ in range(length)]
+            if choices.flag(4):
+                return str([[place] for place in places])
+            return str(places) if choices.flag() else f"np.array({places})"
+        if style == 2:
+            place = self.some(lambda x: x.dtype.kind in "iu" and x.size <= 12, exact=True)
+            if self.values[place].dtype.kind in "iu":
+                return f"{place}.astype(np.int32) % {size} - {choices.below(2)}"
+        if style == 3:
+            return str(choices.below(2 * size) - size)
+        if style == 4:
+            return f"np.array({[choices.flag() for _ in range(size)]})"
+        start, stop = (choices.of(("", "", "1", "-1", "2", "-3")) for _ in range(2))
+        return f"{start}:{stop}:{choices.of(('', '', '-1', '2', '-2'))}"
+
+
+def _kind(x: Array) -> str:
+    """Whether it is of bools, integers or floats; which, both have rules of their own."""
+    return x.dtype.kind.replace("u", "i")
+
+
+# Lines.
+
+
+def _index(f: Function) -> _Line:
+    x = f.shaped()
+    return _Line(f"{x}[{f.key(x)}]")
+
+
+def _change(f: Function) -> _Line:
+    """A part of it set, or added to."""
+    x = f.shaped()
+    key = f.key(x)
+    if "astype" in key:  # which may name a place twice
+        return _index(f)
+    number = "1" if f.values[x].dtype.kind == "b" else "2"
+    value = f.choices.of(("1", number, f.some(lambda y: y.dtype == f.values[x].dtype)))
+    name = "set_at" if f.values[x].dtype.kind == "b" or f.choices.flag() else "add_at"
+    return _Line(f"{name}({x}, np.s_[{key}], {value})")
+
+
+def _reduce(f: Function) -> _Line:
+    choices = f.choices
+    name = choices.of(("sum", "mean", "max", "var", "any", "argmax", "min", "all", "argmin", "std"))
+    is_exact = name not in ("mean", "var", "std")
+    x = f.shaped(exact=name.startswith("a"))
+    options = []
+    if choices.flag():
+        options.append(f"axis={f.axis(x)}")
+    elif choices.flag() and not name.startswith("arg"):
+        options.append(f"axis={tuple({f.axis(x) for _ in range(2)})}")
+    if choices.flag():
+        options.append("keepdims=True")
+    if choices.flag() and not name.startswith("arg"):
+        options.append(f"where={f.mask(f.values[x].shape)}")
+        if name in ("max", "min"):
+            options.append(f"initial={choices.of((0, 1))}")
+    call = f"{x}.{name}(" if choices.flag() else f"np.{name}({x}, "
+    return _Line(f"{call}{', '.join(options)})", is_exact)
+
+
+def _scan(f: Function) -> _Line:
+    name = f.choices.of(("cumsum", "diff", "cumsum", "maximum.accumulate", "trapezoid"))
+    x = f.shaped()
+    return _Line(f"np.{name}({x}, axis={f.axis(x)})")
+
+
+def _join(f: Function) -> _Line:
+    x = f.shaped()
+    alike = f.some(lambda y: y.shape == f.values[x].shape)
+    name = f.choices.of(("concatenate", "stack", "concatenate", "hstack", "vstack"))
+    axis = f", axis={f.axis(x)}" if name in ("concatenate", "stack") else ""
+    parts = ", ".join(f.choices.of(((x, alike), (alike, x, x), (x, f"{x}[::-1]"))))
+    return _Line(f"np.{name}([{parts}]{axis})")
+
+
+def _pad(f: Function) -> _Line:
+    x = f.shaped()
+    widths = [(f.choices.below(3), f.choices.of((0, 1, 3))) for _ in f.values[x].shape]
+    mode = f.choices.of(("constant", "edge", "reflect", "wrap", "symmetric"))
+    return _Line(f"np.pad({x}, {widths}, mode={mode!r})")
+
+
+def _move(f: Function) -> _Line:
+    choices, x = f.choices, f.shaped()
+    shape, axis = f.values[x].shape, f.axis(x)
+    by, other = choices.of((1, -1, 2, 5)), f.axis(x)
+    order = tuple(sorted(range(len(shape)), key=lambda _: choices.below(256)))
+    return _Line(
+        choices.of(
+            (
+                f"np.roll({x}, {by}, axis={axis})",
+                f"np.roll({x}, {by})",
+                f"np.flip({x}, axis={axis})",
+                f"{x}.transpose{order}" if len(order) > 1 else f"{x}.T",
+                f"np.moveaxis({x}, {axis}, {other})",
+                f"np.swapaxes({x}, {axis}, {other})",
+                f"{x}.reshape({choices.of(('-1', '2, -1', '-1, 3', '-1, 2, 2'))})",
+                f"np.repeat({x}, {choices.of((2, 3))}, axis={axis})",
+                f"np.tile({x}, {choices.of(('2', '(2, 1)', '(1, 3)'))})",
+                f"np.expand_dims({x}, {axis})",
+                f"np.take({x}, {[0, -1, 0] if shape[axis] else []}, axis={axis})",
+                f"np.rot90({x})",
+                f"np.tril({x}, {by})",
+                f"np.triu({x}, {by})",
+                f"np.diagonal({x})",
+                f"np.squeeze({x})",
+            )
+        )
+    )
+
+
+def _combine(f: Function) -> _Line:
+    choices, x = f.choices, f.some()
+    other = f.some() if choices.flag() else f.number(f.values[x].dtype)
+    if choices.flag(3) and f.values[x].ndim:
+        other = f"{x}{choices.of(('[:, None]', '[::-1]', '.T', '[0]', '[..., None]'))}"
+    operator = choices.of(("+", "*", "-", "+", "*", "/"))
+    both = (x, other) if choices.flag(3) is False else (other, x)
+    return _Line(f"{both[0]} {operator} {both[1]}", operator != "/")
+
+
+def _choose(f: Function) -> _Line:
+    choices, x, y = f.choices, f.some(exact=True), f.some(exact=True)
+    number = f.number(f.values[x].dtype)
+    return _Line(
+        choices.of(
+            (
+                f"np.where({x} > {y}, {x}, {number})",
+                f"np.where({x} > {number}, {y}, {x})",
+                f"np.clip({x}, {number}, {y})",
+                f"{x} {choices.of(('<', '>=', '==', '!='))} {y}",
+                f"np.maximum({x}, {y})",
+                f"np.minimum({x}, {number})",
+                f"{x} % {choices.of((2, 3))}",
+                f"{x} // {choices.of((2, 3))}",
+                f"np.take_along_axis({x}, np.argmax({x}, axis=-1, keepdims=True), axis=-1)",
+                f"{x}.astype(np.{choices.of(('float32', 'int32', 'int8'))})",
+            )
+        )
+    )
+
+
+def _product(f: Function) -> _Line:
+    """`einsum` of one or two values, of which axes of one size have one letter, or not."""
+    choices = f.choices
+    letters: dict[str, int] = {}
+    operands, terms = [], []
+    for name in [f.shaped() for _ in range(choices.of((2, 2, 1)))]:
+        term = ""
+        for size in f.values[name].shape:
+            known = [c for c, n in letters.items() if n == size and (c not in term)]
+            letter = known[0] if known and not choices.flag(3) else "ijklmnopqr"[len(letters) % 10]
+            letters.setdefault(letter, size)
+            term += letter
+        operands.append(f"{name}.astype(np.float32)")
+        terms.append(term)
+    kept = [c for c in letters if choices.flag()]
+    kept.sort(key=lambda _: choices.below(256))
+    to = f"->{''.join(kept)}" if choices.flag(3) is False else ""
+    if len(terms) == 2 and choices.flag(4):
+        return _Line(f"{operands[0]} @ {operands[1]}{choices.of(('', '.T'))}")
+    return _Line(f"np.einsum('{','.join(terms)}{to}', {', '.join(operands)})")
+
+
+_MAKERS: tuple[Callable[[Function], _Line], ...] = (
+    _index,
+    _reduce,
+    _combine,
+    _index,
+    _reduce,
+    _change,
+    _join,
+    _choose,
+    _pad,
+    _move,
+    _scan,
+    _product,
+    _index,
+    _move,
+    _reduce,
+)
+
+
+def functions() -> st.SearchStrategy[Function]:
+    """Functions of two or three arrays."""
+    return st.binary(min_size=BYTES, max_size=BYTES).map(lambda data: Function(Choices(data)))
