@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from string import ascii_letters, digits
 from typing import NoReturn, TypeVar
 
 from iris.errors import LayoutError, ParseError, SourceSpot, TypeMistake
@@ -14,21 +15,31 @@ from iris.ir.types import DType, Kind
 
 T = TypeVar("T")
 
+# A token, and what stands between it and the next one.  The kinds follow from how tokens start: a
+# group for each takes twice the time.
 _TOKEN = re.compile(
     r"""\s+ | \#[^\n]*
-    | (?: (?P<value>%(?:[A-Za-z_]\w*|\d+))
-        | (?P<symbol>@[A-Za-z_]\w*)
-        | (?P<string>"(?:[^"\\\n]|\\.)*")
-        | (?P<shaped>\d+(?:x\d+)*x[A-Za-z]\w*)
-        | (?P<sizes>\d+(?:x\d+)+)
-        | (?P<number>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)
-        | (?P<word>-?[A-Za-z_][\w.\-]*)
-        | (?P<mark>[{}()\[\]<>,:=])
-        | (?P<wrong>.)
+    | ( %(?:[A-Za-z_]\w*|\d+)             # a value
+      | @[A-Za-z_]\w*                     # a symbol
+      | "(?:[^"\\\n]|\\.)*"
+      | \d+(?:x\d+)*x[A-Za-z]\w*          # a shape and a dtype
+      | \d+(?:x\d+)+                      # sizes
+      | -?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?
+      | -?[A-Za-z_][\w.\-]*               # a word
+      | .
       ) \s*
     """,
     re.VERBOSE | re.ASCII,
 )
+_MARKS = "{}()[]<>,:="
+_KINDS = {
+    "%": "value",
+    "@": "symbol",
+    '"': "string",
+    **dict.fromkeys(f"{ascii_letters}_", "word"),
+    **dict.fromkeys(_MARKS, "mark"),
+}
+_WHOLE = frozenset(f"{_MARKS}{ascii_letters}{digits}_")  # the tokens of one character
 _INTEGER = re.compile(r"^-?\d+")
 LONGEST_NUMBER = 64
 END = "end of text"
@@ -39,9 +50,9 @@ class Cursor:
     mark or end), at `offset` in the source."""
 
     __slots__ = (
+        "_all_offsets",
         "_counted",
         "_kinds",
-        "_offsets",
         "_position",
         "_texts",
         "file",
@@ -53,27 +64,28 @@ class Cursor:
     def __init__(self, source: str, file: str):
         self.source = source
         self.file = file
-        texts: list[str] = []
-        kinds: list[str] = []
-        offsets: list[int] = []
-        for found in _TOKEN.finditer(source):
-            kind = found.lastgroup
-            if kind is not None:
-                texts.append(found[kind])
-                kinds.append(kind)
-                offsets.append(found.start())
-                if kind == "wrong":
-                    if texts[-1] == '"':
-                        raise self.error_at(offsets[-1], "the string does not end on its line")
-                    raise self.error_at(offsets[-1], f"no token starts with {texts[-1]!r}")
-        texts.append(END)
-        kinds.append("end")
-        offsets.append(len(source.rstrip()))
-        self._texts, self._kinds, self._offsets = texts, kinds, offsets
+        self._texts: list[str] = [text for text in _TOKEN.findall(source) if text]
+        self._all_offsets: list[int] = []
         self._position = 0
         self._counted = (0, 1)  # an offset, and the line it is on
-        self.text = texts[0]
-        self.kind = kinds[0]
+        for text in set(self._texts):
+            if len(text) == 1 and text not in _WHOLE:
+                self._refuse()
+        self._kinds = [_KINDS.get(text[0]) or _kind_of_number(text) for text in self._texts]
+        self._texts.append(END)
+        self._kinds.append("end")
+        self.text = self._texts[0]
+        self.kind = self._kinds[0]
+
+    def _refuse(self) -> NoReturn:
+        """Raise an error at the first token that is none."""
+        for mark, text in enumerate(self._texts):
+            if len(text) == 1 and text not in _WHOLE:
+                why = f"no token starts with {text!r}"
+                if text == '"':
+                    why = "the string does not end on its line"
+                raise self.error_at(self.offset_at(mark), why)
+        raise AssertionError
 
     # Errors.
 
@@ -98,18 +110,19 @@ class Cursor:
         found = self.text if self.kind == "end" else repr(self.text)
         raise self.error_at(self.offset + known, f"expected {expected}, found {found}")
 
-    def build(self, make: Callable[[], T], offset: int) -> T:
-        """What `make` gives; a rule it finds broken becomes an error at an offset."""
+    def build(self, make: Callable[[], T], mark: int, within: int = 0) -> T:
+        """What `make` gives; a rule it finds broken becomes an error at a mark, or so far into the
+        token there."""
         try:
             return make()
         except (TypeMistake, LayoutError) as error:
-            raise self.error_at(offset, str(error)) from None
+            raise self.error_at(self.offset_at(mark) + within, str(error)) from None
 
     # Moving.
 
     @property
     def offset(self) -> int:
-        return self._offsets[self._position]
+        return self.offset_at(self._position)
 
     @property
     def line(self) -> int:
@@ -128,7 +141,7 @@ class Cursor:
     def advance(self) -> str:
         """Step over the token and return it."""
         text = self.text
-        if self.kind != "end":
+        if text is not END:
             position = self._position = self._position + 1
             self.text = self._texts[position]
             self.kind = self._kinds[position]
@@ -154,12 +167,15 @@ class Cursor:
         return self._position
 
     def offset_at(self, mark: int) -> int:
-        return self._offsets[mark]
+        if not self._all_offsets:  # which only few texts are asked for
+            found = [match.start() for match in _TOKEN.finditer(self.source) if match[1]]
+            self._all_offsets = [*found, len(self.source.rstrip())]
+        return self._all_offsets[mark]
 
     def first_difference(self, mark: int, expected: str) -> int:
         """The offset at which the text from `mark` on first differs from another."""
         for token in Cursor(expected, self.file)._texts[:-1]:
-            have, offset = self._texts[mark], self._offsets[mark]
+            have, offset = self._texts[mark], self.offset_at(mark)
             if have != token:
                 # Of `64x32xf16` and `64x8xf16`, the 32.
                 for part, other in zip(have.split("x"), token.split("x"), strict=False):
@@ -168,7 +184,7 @@ class Cursor:
                     offset += len(part) + 1
                 return offset
             mark += 1
-        return self._offsets[mark]
+        return self.offset_at(mark)
 
     def at(self, text: str) -> bool:
         return self.text == text
@@ -259,3 +275,12 @@ class Cursor:
             raise self.error_at(offset, f"{bits} are not the bits of a nan of {dtype}")
         self.expect(")")
         return bits
+
+
+def _kind_of_number(text: str) -> str:
+    """The kind of a token that starts with a digit or a minus."""
+    if text[0] == "-" and not text[1].isdigit():
+        return "word"
+    if "x" not in text:
+        return "number"
+    return "sizes" if text.replace("x", "").isdigit() else "shaped"

@@ -172,7 +172,7 @@ class _Parser:
             if position < len(fixed):
                 operands.append(self._operand(spec, fixed[position], 0, places))
             elif repeated is not None and cursor.kind == "value":
-                if first and cursor.starts_line and self._at_result():
+                if first and self._at_result() and cursor.starts_line:
                     break  # it is the next op's
                 index = position - len(fixed)
                 operands.append(self._operand(spec, repeated, index, places))

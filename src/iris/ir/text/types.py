@@ -69,9 +69,9 @@ def _shaped(
     cursor: Cursor, make: Callable[[tuple[int, ...], DType], Type] = Tile
 ) -> tuple[tuple[int, ...], DType]:
     """`64x32xf16`, of which `make` makes a type."""
-    start = cursor.offset
+    start = cursor.mark
     if cursor.kind in ("number", "sizes"):
-        end = start + len(cursor.text)
+        end = cursor.offset + len(cursor.text)
         end += cursor.source.startswith("x", end)
         raise cursor.error_at(end, "expected x and a dtype after the sizes, such as 64x32xf16")
     if cursor.kind != "shaped":
@@ -81,7 +81,7 @@ def _shaped(
     if element is None:
         known = max((len(d) for d in DTYPES if name.startswith(d)), default=0)
         raise cursor.error_at(
-            start + len(sizes) + 1 + known,
+            cursor.offset + len(sizes) + 1 + known,
             f"no dtype is called {name!r}; there are {', '.join(DTYPES)}",
         )
     shape = _sizes(cursor, sizes, lambda size: make((size,), element))
@@ -93,15 +93,15 @@ def _shaped(
 def _sizes(cursor: Cursor, text: str, check: Callable[[int], object]) -> tuple[int, ...]:
     """The sizes that the token under the cursor starts with.  Each is checked alone, for a
     mistake to be found where it stands."""
-    offset = cursor.offset
+    within = 0
     shape: list[int] = []
     for digits in text.split("x"):
         if len(digits) > LONGEST_SIZE:
-            raise cursor.error_at(offset, f"sizes go up to {MAX_SIZE}")
+            raise cursor.error_at(cursor.offset + within, f"sizes go up to {MAX_SIZE}")
         size = int(digits)
-        cursor.build(partial(check, size), offset)
+        cursor.build(partial(check, size), cursor.mark, within)
         shape.append(size)
-        offset += len(digits) + 1
+        within += len(digits) + 1
     return tuple(shape)
 
 
@@ -118,9 +118,9 @@ def _read_tile(cursor: Cursor) -> Type:
     shape, element = _shaped(cursor)
     if not cursor.accept(","):
         return Tile(shape, element)
-    offset = cursor.offset
+    mark = cursor.mark
     layout = read_linear(cursor)
-    return cursor.build(lambda: Tile(shape, element, layout), offset)
+    return cursor.build(lambda: Tile(shape, element, layout), mark)
 
 
 def _read_tensor(cursor: Cursor) -> Type:
@@ -135,10 +135,10 @@ def _read_array(
     """What reads a type of one size."""
 
     def read(cursor: Cursor) -> Type:
-        offset = cursor.offset
+        mark = cursor.mark
         shape, element = _shaped(cursor, lambda shape, element: make(shape[0], element))
         if len(shape) != 1:
-            second = offset + len(str(shape[0])) + 1
+            second = cursor.offset_at(mark) + len(str(shape[0])) + 1
             raise cursor.error_at(second, f"{what} has one size, such as {example}")
         return make(shape[0], element)
 
@@ -148,9 +148,9 @@ def _read_array(
 def _read_staged(cursor: Cursor) -> Type:
     shape, element = _shaped(cursor)
     cursor.expect(",")
-    offset = cursor.offset
+    mark = cursor.mark
     layout = read_memory_layout(cursor)
-    return cursor.build(lambda: Staged(shape, element, layout), offset)
+    return cursor.build(lambda: Staged(shape, element, layout), mark)
 
 
 _READERS: dict[str, Callable[[Cursor], Type]] = {
@@ -165,7 +165,7 @@ _READERS: dict[str, Callable[[Cursor], Type]] = {
 
 def read_linear(cursor: Cursor) -> LinearLayout:
     """`linear<8x8, register=[(0,1)], lane=[(0,2), (1,0), (2,0), (0,4), (4,0)]>`."""
-    start = cursor.offset
+    start = cursor.mark
     if not cursor.at("linear"):
         example = "linear<128, register=[1, 2], lane=[4, 8, 16, 32, 64]>"
         cursor.fail(f"a layout, such as {example}", ("linear",))
@@ -184,10 +184,10 @@ def read_linear(cursor: Cursor) -> LinearLayout:
         return (cursor.integer(0, highest[0]),)
 
     while cursor.accept(","):
-        offset = cursor.offset
+        mark = cursor.mark
         dim = cursor.take("word", "a hardware dimension, such as lane")
         if any(dim == name for name, _ in bases):
-            raise cursor.error_at(offset, f"the dimension {dim!r} stands twice")
+            raise cursor.error_at(cursor.offset_at(mark), f"the dimension {dim!r} stands twice")
         cursor.expect("=")
         bases.append((dim, tuple(cursor.listed("[", "]", basis))))
     cursor.expect(">")
@@ -220,10 +220,10 @@ def _plain_shape(cursor: Cursor) -> tuple[int, ...]:
 def read_memory_layout(cursor: Cursor) -> Layout | Swizzled:
     """`(64,32):(1,64)`, maybe after a swizzle: `swizzle<2,3,3> (64,32):(32,1)`."""
     swizzle = _read_swizzle(cursor) if cursor.at("swizzle") else None
-    start = cursor.offset
+    start = cursor.mark
     shape = _int_tuple(cursor, 1, DEEPEST_LAYOUT)
     cursor.expect(":")
-    stride_start = cursor.offset
+    stride_start = cursor.mark
     stride = _int_tuple(cursor, 0, DEEPEST_LAYOUT)
     layout = cursor.build(lambda: Layout(shape, stride), stride_start)
     if swizzle is None:
@@ -233,7 +233,7 @@ def read_memory_layout(cursor: Cursor) -> Layout | Swizzled:
 
 def _read_swizzle(cursor: Cursor) -> Swizzle:
     cursor.advance()
-    start = cursor.offset
+    start = cursor.mark
     bits, base, shift = _listed(cursor, "<", ">", -30, (30, 30, 30))
     return cursor.build(lambda: Swizzle(bits, base, shift), start)
 
