@@ -31,7 +31,7 @@ from iris.tools.replay import Program
 ORDER = {
     "tile": ("proofs", "passes", "masks", "graph-passes", "agree", "sources"),
     "lowering": ("layouts", "agree", "fits", "text"),
-    "metal": ("orders", "agree", "text"),
+    "metal": ("orders", "thread-passes", "agree", "text"),
     "text": ("text", "thread-text", "graph-text"),
     "graph": ("proofs", "arrays", "graph-passes", "graph-numpy", "graph-kernels", "graph-text"),
     "runtime": ("launches", "conformance"),

@@ -14,12 +14,14 @@ from iris.ir.types import DType, ElementType, Registers, Tile, Type, bool_, f32,
 from iris.ir.uniformity import SIMDGROUP, THREADGROUP, VARYING, Uniformity
 from iris.testing.choices import Choices
 from iris.testing.elementwise import ALL, INTEGERS, SUMMED, SUMS_AT_MOST
+from iris.testing.metal_memory_makers import exchange_by_turns, share_before
 from iris.testing.metals import (
     MOST_REGISTERS,
     MOST_TRIPS,
     OWN,
     Memory,
     MetalDraft,
+    Round,
     make_metal,
 )
 
@@ -36,12 +38,15 @@ def fill(
     carried: Sequence[tuple[Type, Uniformity]],
     choices: Choices,
     *,
-    latch: bool = False,
+    latch: bool | None = None,
 ) -> None:
     """Some of the steps that follow, then what the region carries, and a store of what it would
-    have made in vain.  With a latch, threads meet before the next turn."""
+    have made in vain.  If it is of a loop, `latch` says whether threads meet before the next
+    turn."""
     with draft.under(region, guard):
         before = len(draft.visible)
+        if latch is not None and draft.flow is THREADGROUP and choices.flag():
+            exchange_by_turns(draft, choices)
         for _ in range(1 + choices.below(6)):
             draft.step()
         values = [draft.like_most(type_, level, choices) for type_, level in carried]
@@ -93,11 +98,14 @@ def branch(cls: type[If], draft: MetalDraft, choices: Choices) -> None:
 @make_metal(For)
 def count(cls: type[For], draft: MetalDraft, choices: Choices) -> None:
     """Few turns, as many for each thread, each simdgroup, or all."""
-    dtype = choices.of([d for d in (i32, *draft.all_dtypes) if d.is_integer])
+    integers = [d for d in draft.all_dtypes if d.is_integer]
+    dtype = choices.of([*[i32] * (1 + len(integers)), *integers])
+    share_before(draft, choices)
     lower = bound(draft, dtype, choices, (0, 0, 1, 0, 2))
     upper = bound(draft, dtype, choices, (2, 3, 1, 4, 3, 0))
     step = draft.constant(1 + choices.below(2), dtype)
-    if dtype.is_signed and choices.flag(4):
+    is_down = dtype.is_signed and choices.flag(4)
+    if is_down:
         lower, upper, step = upper, lower, draft.constant(-1, dtype)
     guard = max(draft.level_of(lower), draft.level_of(upper))
     initial = carried(draft, choices)
@@ -108,12 +116,17 @@ def count(cls: type[For], draft: MetalDraft, choices: Choices) -> None:
     levels = [draft.level_of(v) for v in initial]
     draft.levels[number] = guard
     draft.levels.update(zip(arguments, levels, strict=False))
+    bounds = [int(b.op.value) for b in (lower, upper) if isinstance(b.op, math.Constant)]
+    end = max(bounds) + is_down if len(bounds) == 2 else None
+    turn = [Round(number, end)] if dtype is i32 else []
     with draft.repeated(guard, choices) as latch:
         inner = draft.shared
         draft.shared = draft.renamed(memories, arguments[len(initial) :])
+        draft.rounds += turn
         types = [(v.type, level) for v, level in zip(initial, levels, strict=True)]
         fill(draft, op.body, guard, types, choices, latch=latch)
         draft.shared = inner
+        del draft.rounds[len(draft.rounds) - len(turn) :]
     turned = arguments[len(initial) :][::-1]
     op.body.end.set_operands((*op.body.end.operands, *turned))
     draft.carry_out(op, max([guard, *levels]))
@@ -147,6 +160,7 @@ def bound(draft: MetalDraft, dtype: DType, choices: Choices, constants: Sequence
 @make_metal(While)
 def repeat(cls: type[While], draft: MetalDraft, choices: Choices) -> None:
     """A counter makes an end of it, if nothing else does before."""
+    share_before(draft, choices)
     start = draft.wrapped(draft.like_most(i32, choices.of(LEVELS), choices), MOST_TRIPS)
     initial = [start, *carried(draft, choices)]
     op = draft.builder.insert(While(initial))
@@ -154,18 +168,23 @@ def repeat(cls: type[While], draft: MetalDraft, choices: Choices) -> None:
     for region in op.regions:
         draft.levels.update(zip(region.arguments, levels, strict=True))
     in_while, draft.in_while = draft.in_while, True
-    with draft.quietly(), draft.under(op.condition, VARYING):
-        if choices.flag(4):
-            draft.step()
-        limit = draft.constant(choices.of((MOST_TRIPS, 2, 3, 1)), i32)
-        more = draft.put(math.Compare(Predicate.LT, op.condition.arguments[0], limit))
-        if choices.flag(3):
-            more = draft.put(math.And(more, draft.like_most(bool_, choices.of(LEVELS), choices)))
-        draft.builder.insert(Yield([more]))
-    guard = draft.level_of(more)
     types = [(v.type, level) for v, level in zip(initial, levels, strict=True)]
-    with draft.repeated(guard, choices) as latch:
-        fill(draft, op.body, guard, types, choices, latch=latch)
+    if levels[0] is THREADGROUP and choices.flag():
+        guard = THREADGROUP
+        with draft.repeated(guard, choices) as latch:
+            with draft.under(op.condition, guard):
+                make_metal[metal.Load](metal.Load, draft, choices)
+                ask(draft, op, guard, choices)
+            asked = draft.hazards.copy()
+            fill(draft, op.body, guard, types, choices, latch=latch)
+        draft.hazards.join(asked)  # which is what comes last
+    else:
+        with draft.quietly(), draft.under(op.condition, VARYING):
+            if choices.flag(4):
+                draft.step()
+            guard = ask(draft, op, choices.of(LEVELS), choices)
+        with draft.repeated(guard, choices) as latch:
+            fill(draft, op.body, guard, types, choices, latch=latch)
     with draft.under(op.body, guard):
         end = op.body.end
         end.detach()
@@ -175,6 +194,16 @@ def repeat(cls: type[While], draft: MetalDraft, choices: Choices) -> None:
         draft.builder.insert(end)
     draft.in_while = in_while
     draft.carry_out(op, max([guard, *levels]))
+
+
+def ask(draft: MetalDraft, op: While, most: Uniformity, choices: Choices) -> Uniformity:
+    """The end of a loop's condition; gives how many threads are sure to have it alike."""
+    limit = draft.constant(choices.of((MOST_TRIPS, 2, 3, 1)), i32)
+    more = draft.put(math.Compare(Predicate.LT, op.condition.arguments[0], limit))
+    if choices.flag(3):
+        more = draft.put(math.And(more, draft.like_most(bool_, most, choices)))
+    draft.builder.insert(Yield([more]))
+    return draft.level_of(more)
 
 
 @make_metal(metal.Foreach)
@@ -253,10 +282,23 @@ def integer(draft: MetalDraft, choices: Choices) -> DType:
 
 @make_metal(metal.Take)
 def take(cls: type[metal.Take], draft: MetalDraft, choices: Choices) -> None:
-    x, type_ = array(draft, choices)
+    """Any elements, or some at regular distances; often of what was put together before."""
+    x, _ = array(draft, choices)
+    made = [v for v in draft.visible if isinstance(v.op, metal.Join | metal.Take)]
+    made = [v for v in made if element_type(v.type).shape]
+    if made and choices.flag():
+        x = made[-1 - choices.below(min(len(made), 2))]
+    size = count_of(x.type)
     count = choices.of((1, 1, *draft.counts))
-    indices = tuple([choices.below(count_of(type_)) for _ in range(count)])
-    draft.add(metal.Take(indices, x))
+    style = choices.below(5)
+    if style < 2:
+        indices = [choices.below(size) for _ in range(count)]
+    else:
+        first, step = choices.below(size), choices.of((1, -1, 0) if style == 2 else (2, size // 2))
+        indices = [(first + i * step) % size for i in range(count)]
+    if style == 4:  # and back to where it began
+        indices = [*indices[:-1], indices[0]]
+    draft.add(metal.Take(tuple(indices), x))
 
 
 @make_metal(metal.Join)

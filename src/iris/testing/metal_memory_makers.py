@@ -110,6 +110,9 @@ def shared_place(
 ) -> Place | None:
     """Elements of shared memory, if there is a way for threads to touch them here: those of a
     pattern, or any, to read."""
+    style = choices.below(8) if part is None and draft.flow is THREADGROUP else 0
+    if style == 7:
+        return turned_place(draft, memory, use, width, choices)
     anywhere = use is Use.READ and part is None and choices.flag()
     pattern = None if anywhere else some_pattern(draft, width, choices)
     if not draft.access(memory, Touch(use, pattern), choices):
@@ -118,12 +121,56 @@ def shared_place(
         at = draft.small(choices, memory.size // width)
         offset = draft.offset(memory, at, width)
         return Place(memory.base, registers(width, memory.dtype), offset, None, memory)
-    if part is None:
-        number = choices.below(PARTS // width)
-        part = draft.constant(number, i32)
-        if choices.flag(3):
-            part = draft.small(choices, PARTS // width)
-    return draft.place(memory, pattern, part)
+    return draft.place(memory, pattern, some_part(draft, width, choices) if part is None else part)
+
+
+def some_part(draft: MetalDraft, width: int, choices: Choices) -> Value:
+    """A part of shared memory: one, any, or some parts on from where others are looked for, too."""
+    count = PARTS // width
+    style = choices.below(6)
+    if style < 2:
+        return draft.constant(choices.below(count), i32)
+    if style == 2:
+        return draft.small(choices, count)
+    number, end = draft.steady(VARYING, choices)
+    if end is None or end > count:
+        end = max(count // 2, 1)
+        key = "part", number, end
+        if key not in draft.memo:
+            draft.memo[key] = draft.wrapped(number, end)
+        number = draft.memo[key]
+    shift = choices.below(count - end + 1)
+    return draft.put(math.Add(number, draft.constant(shift, i32))) if shift else number
+
+
+def turned_place(
+    draft: MetalDraft, memory: Memory, use: Use, width: int, choices: Choices
+) -> Place | None:
+    """Elements of other threads in each turn of a loop, where all threads are."""
+    number, _ = draft.steady(THREADGROUP, choices)
+    if not draft.access(memory, Touch(use, None), choices):
+        return None
+    stride = draft.constant(choices.of((1, 32, 5)), i32)
+    at = draft.put(math.Add(draft.thread, draft.put(math.Mul(number, stride))))
+    at = draft.wrapped(at, draft.threads)
+    return draft.placed(memory, at, some_part(draft, width, choices), width)
+
+
+def place_of_one(
+    draft: MetalDraft, memory: Memory, use: Use, width: int, choices: Choices
+) -> Place | None:
+    """Elements that only one thread touches, which may be another one in each turn of a loop."""
+    if draft.flow is not THREADGROUP or not draft.access(memory, Touch(use, None), choices):
+        return None
+    number = draft.constant(choices.of((0, 1, 32)) % draft.threads, i32)
+    if choices.flag():
+        number, end = draft.steady(THREADGROUP, choices)
+        number = draft.wrapped(number, draft.threads) if end is None else number
+    mask = draft.put(math.Compare(Predicate.EQ, draft.thread, number))
+    at = some_part(draft, width, choices)
+    offset = draft.offset(memory, at, width)
+    type_ = registers(width, memory.dtype)
+    return Place(memory.base, type_, offset, mask, memory, apart=True)
 
 
 def some_pattern(draft: MetalDraft, width: int, choices: Choices) -> Pattern:
@@ -140,9 +187,49 @@ def revisit(draft: MetalDraft, use: Use, choices: Choices) -> Place | None:
     place = draft.places[-1 - choices.below(len(draft.places))]
     if place.memory is None:
         return place
-    allowed = use is Use.READ or place.pattern is not None
+    by_turns = place.apart and draft.flow is THREADGROUP
+    allowed = use is Use.READ or place.pattern is not None or by_turns
     touch = Touch(use, place.pattern)
     return place if allowed and draft.access(place.memory, touch, choices) else None
+
+
+def share_before(draft: MetalDraft, choices: Choices) -> None:
+    """Memory for a loop to use, as often as not."""
+    if not draft.shared and may_allocate(draft) and choices.flag():
+        allocated(draft, choices.of(draft.dtypes), choices)
+
+
+def exchange_by_turns(draft: MetalDraft, choices: Choices) -> None:
+    """What a loop does with the same memory in each turn, at places that move on with it: each
+    thread reads and writes where another one does in the next."""
+    memory = shared_memory(draft, draft.dtypes, choices)
+    if memory is None or draft.quiet:
+        return
+    width = choices.of([w for w in widths(memory.dtype) if w < PARTS])
+    ways = (shared_place, place_of_one, turned_place)
+    way, use = choices.of(ways), Use.WRITE
+    place = way(draft, memory, use, width, choices)
+    for _ in range(1 + choices.below(3)):
+        if place is not None and use is Use.READ:
+            other = None if place.mask is None else draft.like(place.type, choices)
+            mask = place.mask
+            draft.add(metal.Load(place.base, place.offset, mask, other, result=place.type))
+        elif place is not None and place.mask is None and is_exchanged(draft, place):
+            value = draft.like(place.type, choices)
+            draft.add(metal.Atomic(AtomicKind.EXCHANGE, place.base, place.offset, value))
+        elif place is not None:
+            value = draft.like(place.type, choices)
+            draft.builder.insert(metal.Store(place.base, place.offset, value, place.mask))
+        use = choices.of((Use.READ, Use.WRITE))
+        if place is None or not place.apart or choices.flag():
+            place = choices.of((way, *ways))(draft, memory, use, width, choices)
+        elif not draft.access(memory, Touch(use, place.pattern), choices):
+            return
+
+
+def is_exchanged(draft: MetalDraft, place: Place) -> bool:
+    """Whether atomic ops may be used at a place, as they are as often as not."""
+    return place.type in ATOMIC and len(draft.visible) % 2 == 0
 
 
 # Loads and stores.
@@ -158,7 +245,8 @@ def load(cls: type[metal.Load], draft: MetalDraft, choices: Choices) -> None:
             if style == 5 and load_parts(draft, memory, choices):
                 return
             width = choices.of([w for w in widths(memory.dtype) if w <= PARTS])
-            place = shared_place(draft, memory, Use.READ, width, choices)
+            way = place_of_one if choices.flag(6) else shared_place
+            place = way(draft, memory, Use.READ, width, choices)
     if place is None and style == 2 and not draft.quiet:
         dtype = choices.of(draft.dtypes)
         width = choices.of([w for w in widths(dtype) if w <= OWN])
@@ -208,7 +296,8 @@ def store(cls: type[metal.Store], draft: MetalDraft, choices: Choices) -> None:
             return
         width = choices.of([w for w in widths(memory.dtype) if w <= PARTS])
         value = draft.like(registers(width, memory.dtype), choices)
-        place = shared_place(draft, memory, Use.WRITE, width, choices)
+        way = place_of_one if choices.flag(6) else shared_place
+        place = way(draft, memory, Use.WRITE, width, choices)
         if place is not None:
             write(draft, place, value, choices)
             return

@@ -95,6 +95,14 @@ class Place(NamedTuple):
     mask: Value | None = None
     memory: Memory | None = None  # None: no other thread writes there
     pattern: Pattern | None = None
+    apart: bool = False  # whether no two threads find the same there, whatever the pattern
+
+
+class Round(NamedTuple):
+    """What counts the turns of a loop."""
+
+    number: Value
+    end: int | None  # below which it is, and not negative, if that is known
 
 
 class MetalDraft(KernelDraft):
@@ -139,6 +147,7 @@ class MetalDraft(KernelDraft):
         self.shared: list[Memory] = []
         self.counters: dict[tuple[DType, AtomicKind], Value] = {}
         self.places: list[Place] = []
+        self.rounds: list[Round] = []  # of the loops around
         self.scalars: dict[DType, Value] = {}
         self.levels: dict[Value, Uniformity] = {}
         self.hazards = Hazards(self.simdgroups)
@@ -219,12 +228,13 @@ class MetalDraft(KernelDraft):
 
     @contextmanager
     def inside(self, region: Region) -> Iterator[None]:
-        saved = self.places, self.shared
+        saved = self.places, self.shared, self.rounds
         self.places, self.shared = list(self.places), list(self.shared)
+        self.rounds = list(self.rounds)
         with super().inside(region):
             self.visible = [v for v in self.visible if isinstance(v.type, ElementType)]
             yield
-        self.places, self.shared = saved
+        self.places, self.shared, self.rounds = saved
 
     @contextmanager
     def under(self, region: Region, guard: Uniformity) -> Iterator[None]:
@@ -253,6 +263,14 @@ class MetalDraft(KernelDraft):
         self.visible = saved
         type_ = element_type(type_)
         return self.constant(1, type_) if value is None else value
+
+    def steady(self, most: Uniformity, choices: Choices) -> Round:
+        """A scalar that all threads have alike, or each simdgroup, or none, and which others are
+        likely to be made of, too: the number of a turn, or what control flow gave."""
+        found = [r for r in self.rounds[-2:] if self.level_of(r.number) <= most]
+        flows = [v for v in self.visible if v.type is i32 and v.op is not None and v.op.regions]
+        found += [Round(v, None) for v in flows[-2:] if self.level_of(v) <= most]
+        return choices.of(found[::-1] or [Round(self.program, None)])
 
     # Making values.
 
@@ -492,11 +510,13 @@ class MetalDraft(KernelDraft):
         if pattern.shift:
             at = self.put(math.Add(at, self.constant(pattern.shift, i32)))
             at = self.wrapped(at, self.threads)
+        return self.placed(memory, at, part, pattern.width)._replace(pattern=pattern)
+
+    def placed(self, memory: Memory, at: Value, part: Value, width: int) -> Place:
+        """Where a thread finds the elements of another, or its own, in a part."""
         at = self.put(math.Add(self.put(math.Mul(part, self.constant(self.threads, i32))), at))
-        type_ = registers(pattern.width, memory.dtype)
-        return Place(
-            memory.base, type_, self.offset(memory, at, pattern.width), None, memory, pattern
-        )
+        type_ = registers(width, memory.dtype)
+        return Place(memory.base, type_, self.offset(memory, at, width), None, memory, apart=True)
 
     def offset(self, memory: Memory, at: Value, width: int) -> Value:
         """The offset of so many neighbours, by their number."""

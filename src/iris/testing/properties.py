@@ -180,6 +180,7 @@ _OF_TILES = (*_GENERIC, "recover-blocks", f"{TILE_PIPELINE},split-interior,licm,
 _OF_MEMORY = (metal.Alloc, metal.View, metal.Load, metal.Store, metal.Barrier, For, If, math.Add)
 # Whatever can be shared is, though there may be room for all of it.
 _SHARED = "allocate-threadgroup{budget=0},insert-barriers"
+_OF_THREADS = (*_GENERIC, "fuse-register-loops")
 _OF_GRAPHS = (*_GENERIC, "simplify", str(GRAPH_PIPELINE))
 
 #: Those of Iris itself, by their names; `of_text` has those of a device.
@@ -196,7 +197,7 @@ PROPERTIES = {
         Property("graph-passes", "graph", programs.graph, partial(_preserve, _OF_GRAPHS)),
         Property("graph-numpy", "graph", _rounding, _match),
         Property("graph-kernels", "graph", _fusible, _fuse),
-        Property("thread-passes", "metal", programs.metal, partial(_preserve, _GENERIC)),
+        Property("thread-passes", "metal", programs.metal, partial(_preserve, _OF_THREADS)),
         Property("interleaves", "metal", programs.metal, _interleave),
         Property("orders", "metal", _orderly, _order),
     )
