@@ -4,8 +4,9 @@
     python -m planted cse/ pipelining/ --seeds 5
     python -m planted --oracles agree,texts --examples 100 --seconds 20
 
-A bug is looked for with the oracles of its level, in turn, until one fails that does not fail
-without the bug.  What exits otherwise than it should, or not in time, has failed, too.
+A bug is looked for with the oracles of its level, in turn, and then with all others, until one
+fails that does not fail without the bug.  What exits otherwise than it should, or not in time, has
+failed, too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import NamedTuple
 
 from planted import Bug, bugs
 from planted.garden import PACKAGE, Garden
-from planted.oracles import ORACLES, ORDER, Result
+from planted.oracles import ORACLES, ORDER, REST, Result
 from support import ROOT
 
 GRACE = 30  # seconds beyond those that an oracle has, before it is taken to hang
@@ -71,7 +72,7 @@ class Find(NamedTuple):
 
 def search(garden: Garden, oracles: Sequence[str], limits: Limits, bug: Bug, seed: int) -> Find:
     with garden.planted(bug) as package:
-        for oracle in [name for name in ORDER[bug.level] if name in oracles]:
+        for oracle in [name for name in (*ORDER[bug.level], *REST[bug.level]) if name in oracles]:
             result = hunt(package, oracle, seed, limits)
             if result.found and not false_alarm(oracle, seed, result.examples):
                 return Find(oracle, result)

@@ -84,6 +84,10 @@ ORACLES = {
 }
 
 
+# What else may find a bug of a level.
+REST = {level: [name for name in ORACLES if name not in first] for level, first in ORDER.items()}
+
+
 class Result(NamedTuple):
     """What came of a hunt."""
 

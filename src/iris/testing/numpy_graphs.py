@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from iris.interp.memory import memory_dtype
 from iris.ir import graph, math, verify
+from iris.ir.control import Func
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.graph import ScatterKind
 from iris.ir.kinds import ReduceKind
@@ -95,8 +96,15 @@ class Expected(NamedTuple):
     @staticmethod
     def of(program: Program, accuracy: Mapping[str, Accuracy] | None = None) -> Expected:
         """Functions such as `exp` are as exact as a target says, or correctly rounded."""
-        graphs, function = BoundedGraph(accuracy or {}), program.function
-        for parameter, x in zip(function.body.arguments, program.make_arguments(), strict=True):
+        return Expected.of_function(program.function, program.make_arguments(), accuracy)
+
+    @staticmethod
+    def of_function(
+        function: Func, arguments: Sequence[Any], accuracy: Mapping[str, Accuracy] | None = None
+    ) -> Expected:
+        """What a function returns for some arguments."""
+        graphs = BoundedGraph(accuracy or {})
+        for parameter, x in zip(function.body.arguments, arguments, strict=True):
             dtype = element_type(parameter.type).element
             graphs.values[parameter] = from_bits(dtype, x) if dtype is bf16 else np.asarray(x)
         graphs.run(function.body)
