@@ -8,6 +8,7 @@ alone, which the parser shares so that an error is found where it stands in the 
 from __future__ import annotations
 
 import linecache
+from operator import attrgetter
 
 from iris.errors import VerifyError
 from iris.ir.core import Level, Module, Op, Region, Value
@@ -18,6 +19,7 @@ from iris.ir.uniformity import Uniformity, diverging, needed, uniformity
 
 NEIGHBOURS = 5  # lines of IR shown before and after the op at fault
 DEEPEST = 48  # regions within regions
+_TYPE = attrgetter("type")
 MOST_KNOWN = 4096  # combinations of types and attributes that are kept, of an op
 
 
@@ -101,12 +103,13 @@ class _Verifier:
             if op.level is not None and op.level is not level:
                 where = level.value if level else "no"
                 raise op.invalid(f"an op of the {op.level.value} level in a {where} function")
-            verify_op(op)
+            verify_header(op)
             if op.convergent and self.depth > 1:
                 self.guarded.append(op)
-            if op.regions:
+            if op.regions or op.spec.regions:
                 if op.isolated:
                     raise op.invalid("a function cannot stand within another op")
+                _verify_regions(op)
                 for inner in op.regions:
                     self.region(op, inner)
             for index, value in enumerate(op.results):
@@ -152,10 +155,13 @@ def verify_op(op: Op) -> None:
     """Check one op: counts, types and attributes as declared, and its own rules.  Its regions
     are looked at only for their arguments and how they end."""
     verify_header(op)
-    if op.regions or op.spec.regions:
-        _verify_region_arguments(op)
-        for region in op.regions:
-            verify_end(op, region)
+    _verify_regions(op)
+
+
+def _verify_regions(op: Op) -> None:
+    _verify_region_arguments(op)
+    for region in op.regions:
+        verify_end(op, region)
 
 
 def verify_end(op: Op, region: Region) -> None:
@@ -170,10 +176,8 @@ def verify_header(op: Op) -> None:
     operands, attributes = op.operands, op.attributes
     if attributes or op.spec.attributes:
         _verify_attributes(op)
-    types = [v.type for v in operands]
-    types += [v.type for v in op.results]
     try:
-        key = (len(operands), attributes, *types)
+        key = (attributes, *map(_TYPE, operands), None, *map(_TYPE, op.results))
         known = key in op.spec.valid
     except TypeError:  # what has no hash is no type, which is said below
         _verify_types(op)
