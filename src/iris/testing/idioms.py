@@ -32,6 +32,9 @@ _COMBINED: tuple[tuple[ReduceKind, type[math.Binary], Number], ...] = (
 )
 
 
+_ADDED, _NAMED = "added", "named"
+
+
 def some_matrix(draft: TileDraft, dtype: DType, choices: Choices) -> Memory:
     return own_matrix(draft, dtype, choices) if choices.flag(3) else matrix(draft, dtype, choices)
 
@@ -68,14 +71,23 @@ class BlockLoop:
 
 @contextmanager
 def over_blocks(
-    draft: TileDraft, first: int, end: int, step: int, initial: Sequence[Value], choices: Choices
+    draft: TileDraft,
+    first: int,
+    end: int,
+    step: int,
+    initial: Sequence[Value],
+    choices: Choices,
+    *,
+    is_plain: bool = False,
 ) -> Iterator[BlockLoop]:
     """A loop over the blocks from a number on: by their starts, by their count, or with a start
-    that is carried."""
-    style = choices.of((0, 0, 0, 1, 2))
-    start = draft.constant(first, i32) if choices.below(3) else draft.parameter(first)
+    that is carried.  If it is plain, it is by their starts, and the kernel says which."""
+    style = 0 if is_plain else choices.of((0, 0, 0, 1, 2))
+    is_known = is_plain or choices.below(3)
+    start = draft.constant(first, i32) if is_known else draft.parameter(first)
     # Most often a block is as large as the kernel says.
-    stride = draft.parameter(step) if choices.flag(4) else draft.constant(step, i32)
+    is_known = is_plain or not choices.flag(4)
+    stride = draft.constant(step, i32) if is_known else draft.parameter(step)
     if style == 0:
         loop = For(start, size(draft, end, choices), stride, initial)
     else:
@@ -119,9 +131,11 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
     if choices.flag(3):  # or -0.0, or what is there
         start = draft.constant(-0.0, type_) if choices.flag() else draft.like(type_, choices)
         start = summable(draft, start, kind.value, 1)
-    # Whether what is carried is also added up on the way.
-    is_watched = choices.flag(4) if some is None else not choices.flag(4)
-    initial = [start] * (1 + is_watched)
+    # What is carried may also be added up on the way, or be carried under a second name.
+    second = choices.of(
+        (None, None, None, _ADDED) if some is None else (_ADDED, _NAMED, _ADDED, None)
+    )
+    initial = [start] * (1 if second is None else 2)
     with over_blocks(draft, first, end, cut.columns, initial, choices) as made:
         total, *watched = made.carried
         found = place(draft, memory, made.start, choices, is_whole=is_whole)
@@ -152,7 +166,8 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
         if draft.masked and (some is not None or choices.flag()):
             following = draft.put(tile.Update(total, following))
         made.following.append(following)
-        made.following += [draft.put(combine(x, total)) for x in watched]
+        for x in watched:
+            made.following.append(following if second is _NAMED else draft.put(combine(x, total)))
     return made.loop
 
 

@@ -4,6 +4,7 @@ wrong, as in `elementwise.py`."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import permutations
 from math import inf, prod
 
@@ -30,6 +31,7 @@ from iris.testing.places import Memory, Place
 from iris.testing.strips import go_along
 from iris.testing.tables import below, size
 from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, TileDraft, make_tile
+from iris.testing.uneven import divide_where, mask_unevenly, normalise
 from iris.testing.walks import walk_rows
 
 _DIVISIONS = (math.FloorDiv, math.Mod)
@@ -105,7 +107,7 @@ def finish(draft: TileDraft, op: Op) -> None:
 def count(cls: type[For], draft: TileDraft, choices: Choices) -> None:
     """Few iterations, of a number that is a constant, a parameter, or each program's own; or over
     the blocks of rows."""
-    style = choices.below(7)
+    style = choices.below(8)
     if style > 2 and draft.is_shallow:
         finish(draft, walk_rows(draft, choices) if style > 4 else go_over_rows(draft, choices))
         return
@@ -335,23 +337,35 @@ def load_in_loop(draft: TileDraft, choices: Choices) -> None:
     """The element before the one at the end of the loop, if there is one."""
     memory = draft.input(choices.of(draft.dtypes), choices)
     upper = draft.small(choices, min(memory.size, MOST_TRIPS))
-    with draft.entered_if_not_zero(upper, draft.scalar(memory.dtype)):
+    otherwise = draft.scalar(memory.dtype)
+    is_asked = draft.like(bool_, choices) if choices.flag() else None
+    with ExitStack() as stack:
+        stack.enter_context(draft.entered_if_not_zero(upper, otherwise))
+        if is_asked is not None:
+            stack.enter_context(draft.perhaps(is_asked, otherwise))
         index = draft.put(math.Sub(upper, draft.constant(1, i32)))
         draft.builder.insert(Yield([draft.put(tile.Load(memory.pointer, index))]))
 
 
 @make_tile(tile.MaskedLoad)
 def masked_load(cls: type[tile.MaskedLoad], draft: TileDraft, choices: Choices) -> None:
+    style = choices.below(8)
+    if style > 4:
+        choices.of((normalise, normalise, divide_where))(draft, choices)
+        return
     found, type_ = place_to_read(draft, choices)
     mask = found.mask
-    if mask is None:
+    if mask is None and type_.shape and style > 2:
+        mask = mask_unevenly(draft, type_.shape, choices)
+    elif mask is None:
         mask = draft.like(type_.with_element(bool_), choices)
     draft.add(tile.MaskedLoad(found.memory.pointer, found.offset, mask))
 
 
 @make_tile(tile.Update)
 def update(cls: type[tile.Update], draft: TileDraft, choices: Choices) -> None:
-    """A new value; or one that something is added to, at times to -0.0."""
+    """A new value; or one that something is added to, at times to -0.0, and that may also be
+    stored as it was before it was an update."""
     if choices.flag(3):
         add_up(draft, choices)
         return
@@ -367,7 +381,11 @@ def add_up(draft: TileDraft, choices: Choices) -> None:
     )
     is_nothing = type_.element.is_float and choices.flag()
     old = draft.constant(-0.0, type_) if is_nothing else draft.like(type_, choices)
-    draft.add(tile.Update(old, draft.put(math.Add(old, x))))
+    new = draft.put(math.Add(old, x))
+    draft.add(tile.Update(old, new))
+    if choices.flag():
+        memory = draft.own(type_.element, choices)
+        write(draft, place(draft, memory, type_.shape, choices, distinct=True), new)
 
 
 def place_to_write(
@@ -516,6 +534,9 @@ def count_up(draft: TileDraft, choices: Choices) -> None:
     memory = draft.counter(type_.element, kind)
     found = place(draft, memory, type_.shape, choices, distinct=False)
     draft.put(tile.Atomic(kind, memory.pointer, found.offset, value, found.mask))
+    if choices.flag(3):  # what others have added meanwhile
+        shape = choices.of(((16,), (4,), (2, 8), (8,)))
+        draft.put(tile.Load(memory.pointer, draft.lanes(shape), volatile=True))
 
 
 @make_tile(tile.AtomicCas)
@@ -598,6 +619,10 @@ def reduce(cls: type[tile.Reduce], draft: TileDraft, choices: Choices) -> None:
     x = summable(draft, x, kind.value, type_.shape[axis])
     if kind in EXTREMES and choices.flag(3):
         x = extreme(draft, x, kind, choices)
+    elif kind is ReduceKind.SUM and type_.element.is_float and choices.flag(3):
+        assert isinstance(type_, Tile)
+        x = draft.alike(type_, -0.0, choices.below(3))
+        draft.bounds[x] = 0
     draft.add(tile.Reduce(kind, axis, x))
     if len(type_.shape) > 1 and choices.flag(4):  # along another axis, too
         draft.add(tile.Reduce(kind, (axis + 1) % len(type_.shape), x))

@@ -213,8 +213,12 @@ class TileDraft(KernelDraft):
             self.add(cls(x, self._divisor(type_, choices)))
             return
         divisor = self.wrapped(self.other(x, choices), MOST_TRIPS)
-        style = choices.below(3)
-        if style == 2:
+        style = choices.below(4)
+        if style == 3:
+            is_asked = self.like(bool_, choices)
+            with self.entered_if_not_zero(divisor, x), self.perhaps(is_asked, x):
+                self.builder.insert(Yield([self.put(cls(x, divisor))]))
+        elif style == 2:
             self._divide_once(cls, x, divisor)
         elif style == 1:
             zero = self.constant(0, type_)
@@ -265,6 +269,17 @@ class TileDraft(KernelDraft):
         self.add(loop)
         with self.inside(loop.body):
             yield
+
+    @contextmanager
+    def perhaps(self, condition: Value, otherwise: Value) -> Iterator[None]:
+        """A branch in a loop, whose value the loop carries on: another one if a condition fails."""
+        guard = If(condition, [otherwise.type])
+        self.add(guard)
+        with self.inside(guard.then):
+            yield
+        with self.inside(guard.otherwise):
+            self.builder.insert(Yield([otherwise]))
+        self.builder.insert(Yield(guard.results))
 
     # Arrays.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iris.ir import math, tile
-from iris.ir.control import For
+from iris.ir.control import For, If, Yield
 from iris.ir.core import Value
 from iris.ir.literal import encode
 from iris.ir.math import Predicate, element_type
@@ -29,14 +29,18 @@ def walk_rows(draft: TileDraft, choices: Choices) -> For:
     block = choices.of((16, 128, 32, 8, 64, 256))
     width = around(block, choices)
     first = choices.of((0, 1, 0, -4, 3, -2, 5, 2))
+    is_plain = choices.flag()
+    if is_plain and choices.flag():  # whole blocks from 0 on; from elsewhere, the last one is not
+        width, first = block * (1 + choices.below(3)), choices.of((1, 0, 3, block // 2))
     dtypes = [draft.dtypes[0], *draft.dtypes[-1:], i32]
     whole = max(0, width - first) // block * block
-    is_whole = whole > 0 and choices.flag()
+    is_whole = whole > 0 and choices.flag(4 if is_plain else 2)
     end = first + whole if is_whole else width
-    with over_blocks(draft, first, end, block, [], choices) as made:
+    with over_blocks(draft, first, end, block, [], choices, is_plain=is_plain) as made:
         # As in `for i in range(first, n, BLOCK)` with `i + arange < n`.
         same_end = made.loop.upper if made.start is made.loop.body.arguments[0] else None
-        walk = _Walk(draft, width, block, made.start, None if is_whole else same_end, choices)
+        end_of_rows = None if is_whole else same_end
+        walk = _Walk(draft, width, block, made.start, end_of_rows, choices, is_plain=is_plain)
         if is_whole:
             walk.mask = None
         memories = [walk.rows(dtype, choices) for dtype in dtypes]
@@ -59,6 +63,8 @@ class _Walk:
         start: Value,
         end: Value | None,
         choices: Choices,
+        *,
+        is_plain: bool,
     ):
         self.draft = draft
         pitch = MARGIN + max(width, block) + 1  # one more, for what is read backwards
@@ -66,9 +72,9 @@ class _Walk:
         self.shape = (block,)
         self.start = start
         lanes = draft.lanes(self.shape)
-        if choices.flag(4):
+        if not is_plain and choices.flag(4):
             lanes = draft.put(math.Sub(lanes, draft.constant(choices.of((2, 4)), self.numbers)))
-        if choices.flag(6):
+        if not is_plain and choices.flag(6):
             start = draft.put(math.Minimum(start, draft.constant(choices.of((-3, 20)), i32)))
         self.index = draft.put(math.Add(draft.spread(start, self.shape), lanes))
         self.end = end or size(draft, width, choices)
@@ -173,6 +179,29 @@ class _Walk:
             draft.pointers[key] = draft.argument("counts", recipe, noalias=False)
         return Memory(draft.pointers[key], recipe, 1, 1)
 
+    def inside(self, memory: Memory, choices: Choices) -> None:
+        """Something in a branch or in a loop, between what is done to blocks."""
+        draft = self.draft
+        style = choices.below(4)
+        op: For | If
+        if style == 0:
+            zero, one = draft.constant(0, i32), draft.constant(1, i32)
+            op = For(zero, size(draft, choices.of((2, 0, 1)), choices), one)
+        else:
+            condition = draft.like(bool_, choices)
+            if style > 1:  # of the first block, or of all others
+                first = draft.constant(self.shape[0], i32)
+                predicate = choices.of((Predicate.GE, Predicate.LT))
+                condition = draft.put(math.Compare(predicate, self.start, first))
+            op = If(condition)
+        draft.builder.insert(op)
+        with draft.inside(op.regions[0]):
+            choices.of((_Walk.write, _Walk.write, _Walk.pass_number))(self, memory, choices)
+            draft.builder.insert(Yield([]))
+        for region in op.regions[1:]:
+            with draft.inside(region):
+                draft.builder.insert(Yield([]))
+
     def step(self, memory: Memory, choices: Choices) -> None:
         self.draft.step()
 
@@ -186,6 +215,7 @@ _ACTIONS = (
     _Walk.step_over,
     _Walk.read_backwards,
     _Walk.write_some,
+    _Walk.inside,
     _Walk.step,
     _Walk.read,
     _Walk.write,

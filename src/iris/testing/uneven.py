@@ -1,0 +1,160 @@
+"""Tiles some elements of which count, as of rows of different lengths: what is loaded under such
+masks is reduced along each axis, or divided where there is something to divide by."""
+
+from __future__ import annotations
+
+from math import prod
+
+from iris.ir import math, tile
+from iris.ir.core import Value
+from iris.ir.kinds import ReduceKind
+from iris.ir.literal import encode
+from iris.ir.math import Predicate, element_type
+from iris.ir.types import DType, ElementType, Tile, bool_, i32
+from iris.testing.choices import Choices
+from iris.testing.elementwise import summable
+from iris.testing.tables import below
+from iris.testing.tiles import MOST_TRIPS, TileDraft
+from iris.tools.replay import Array
+
+_SQUARES = ((4, 4), (8, 8), (4, 4), (2, 2), (4, 8))
+_KINDS = (
+    ReduceKind.SUM,
+    ReduceKind.MAXIMUM,
+    ReduceKind.SUM,
+    ReduceKind.MINIMUM,
+    ReduceKind.MAXNUM,
+    ReduceKind.ARGMAX,
+)
+
+
+def mask_unevenly(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
+    """Which elements of a tile count: those below a limit along some axes, or in all; or those on
+    one side of a diagonal, so that rows and columns have as many as they have, and some none."""
+    styles = (_across, _sheared, _within, _within, _flat) if len(shape) > 1 else (_within, _flat)
+    return choices.of(styles)(draft, shape, choices)
+
+
+def _limit(size: int, choices: Choices) -> int:
+    return choices.of((size // 2, size - 1, 1, 0, size))
+
+
+def _flat(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
+    return below(draft, draft.lanes(shape), _limit(prod(shape), choices), choices)
+
+
+def _within(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
+    """Along one axis or more."""
+    mask: Value | None = None
+    for axis in range(choices.of((0, 0, len(shape) - 1)), len(shape)):
+        size = shape[axis]
+        index = _along(draft, axis, shape)
+        here = _over(draft, below(draft, index, _limit(size, choices), choices), shape)
+        both = math.Or if choices.flag(3) else math.And
+        mask = here if mask is None else draft.put(both(mask, here))
+    assert mask is not None
+    return mask
+
+
+def _across(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
+    """Beside a diagonal, or on it."""
+    rows, columns = (_over(draft, _along(draft, axis, shape), shape) for axis in (0, 1))
+    predicate = choices.of((Predicate.LT, Predicate.GT, Predicate.GE, Predicate.NE))
+    return draft.put(math.Compare(predicate, rows, columns))
+
+
+def _sheared(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
+    """Rows that become shorter."""
+    rows, columns = (_over(draft, _along(draft, axis, shape), shape) for axis in (0, 1))
+    if choices.flag():
+        rows = draft.put(math.Mul(rows, draft.constant(2, Tile(shape, i32))))
+    total = draft.put(math.Add(rows, columns))
+    return below(draft, total, _limit(choices.of(shape[:2]), choices), choices)
+
+
+def _along(draft: TileDraft, axis: int, shape: tuple[int, ...]) -> Value:
+    """The numbers of elements along an axis."""
+    index = draft.lanes(shape[axis : axis + 1])
+    for other in range(len(shape)):
+        if other != axis:
+            index = draft.put(tile.ExpandDims(other, index))
+    return index
+
+
+def _over(draft: TileDraft, x: Value, shape: tuple[int, ...]) -> Value:
+    """A value in all elements of a tile."""
+    type_ = element_type(x.type)
+    return x if type_.shape == shape else draft.put(tile.Broadcast(x, Tile(shape, type_.element)))
+
+
+def _loaded(draft: TileDraft, type_: ElementType, mask: Value, choices: Choices) -> Value:
+    """Elements that are loaded where a mask says so; seldom they are all one number."""
+    dtype, count = type_.element, prod(type_.shape)
+    lanes = draft.lanes(type_.shape) if type_.shape else draft.number
+    if type_.shape and choices.flag(3):
+        numbers = (-0.0, 1, -0.0, 0) if dtype.is_float else (dtype.low, 0, dtype.high)
+        number = choices.of(numbers)
+        recipe = Array(dtype, (count,), data=(encode(number, dtype),))
+        x = draft.put(tile.MaskedLoad(draft.argument("alike", recipe, noalias=True), lanes, mask))
+        if dtype.is_float:
+            draft.bounds[x] = 1
+        return x
+    memory = draft.input(dtype, choices)
+    if (count if type_.shape else draft.programs) > memory.size:
+        lanes = draft.wrapped(lanes, memory.size)
+    x = draft.put(tile.MaskedLoad(memory.pointer, lanes, mask))
+    draft.learn(x, memory)
+    return x
+
+
+def normalise(draft: TileDraft, choices: Choices) -> None:
+    """A tile set against its own sums, or the like, of one axis: along that axis, or along another
+    one that is as long; which may be reduced again."""
+    shape = choices.of([*[s for s in draft.shapes if len(s) < 3], *_SQUARES])
+    dtype = choices.of([d for d in draft.dtypes if d is not bool_] or [i32])
+    type_ = Tile(shape, dtype)
+    x = _loaded(draft, type_, mask_unevenly(draft, shape, choices), choices)
+    draft.visible.append(x)
+    axis = choices.below(len(shape))
+    found = _reduced(draft, x, axis, choices)
+    others = [a for a in range(len(shape)) if shape[a] == shape[axis]]
+    spread = found
+    if len(shape) > 1:
+        spread = draft.put(tile.ExpandDims(choices.of([axis, *others]), found))
+    element = element_type(found.type).element
+    spread = draft.put(tile.Broadcast(spread, Tile(shape, element)))
+    if element is not dtype:  # a place
+        spread = draft.put(math.Compare(Predicate.LE, spread, draft.lanes(shape)))
+        draft.add(math.Select(spread, x, draft.other(x, choices)))
+    else:
+        cls = choices.of((math.Sub, math.Add, math.Maximum, math.Minimum))
+        draft.add(cls(*choices.of(((x, spread), (spread, x)))))
+    if choices.flag():
+        _reduced(draft, draft.visible[-1], choices.below(len(shape)), choices)
+
+
+def _reduced(draft: TileDraft, x: Value, axis: int, choices: Choices) -> Value:
+    kind = choices.of(_KINDS)
+    x = summable(draft, x, kind.value, element_type(x.type).shape[axis])
+    draft.add(tile.Reduce(kind, axis, x))
+    return draft.visible[-1]
+
+
+def divide_where(draft: TileDraft, choices: Choices) -> None:
+    """A quotient or a shift, of what is loaded only where it is defined."""
+    dtype = _integer(draft, choices)
+    type_ = choices.of(draft.types(dtype))
+    cls = choices.of((math.FloorDiv, math.Mod, math.FloorDiv, math.Shr, math.Shl))
+    if cls in (math.Shr, math.Shl):
+        by = draft.wrapped(draft.like(type_, choices), 2 * dtype.bits)
+        limit, predicate = dtype.bits, Predicate.LT
+    else:
+        by = draft.wrapped(draft.like(type_, choices), MOST_TRIPS)
+        limit, predicate = 0, Predicate.NE
+    mask = draft.put(math.Compare(predicate, by, draft.constant(limit, type_)))
+    draft.add(cls(_loaded(draft, type_, mask, choices), by))
+
+
+def _integer(draft: TileDraft, choices: Choices) -> DType:
+    mine = [d for d in (*draft.dtypes, i32) if d.is_integer]
+    return choices.of(mine)
