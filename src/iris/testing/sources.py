@@ -31,7 +31,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 import iris
-from iris.ir.types import f32
+from iris.ir.types import f16, f32
 from iris.testing.bounds.arithmetic import worst
 from iris.testing.bounds.combine import combined
 from iris.testing.choices import Choices
@@ -55,6 +55,7 @@ class Cells:
     made: frozenset[int] = frozenset()
     # How far sums in another order may be from the data.
     error: Array = field(default_factory=lambda: np.zeros(()))
+    is_half: bool | None = None  # of f16, or f32; or a number that is what it meets
 
     @staticmethod
     def of(number: float) -> Cells:
@@ -66,15 +67,17 @@ class Cells:
         made = frozenset[int]().union(*[x.made for x in every])
         with np.errstate(all="ignore"):  # where an element does not count
             data = np.asarray(function(*[x.data for x in every]))
+        is_half = _meet(every)
         if data.dtype.kind == "f":
-            data = data.astype(np.float32).astype(np.float64)
-        return Cells(data, counts, made, worst([x.error for x in every]))
+            data = data.astype(np.float16 if is_half else np.float32).astype(np.float64)
+        return Cells(data, counts, made, worst([x.error for x in every]), is_half)
 
     def choose(self, on_true: Cells, on_false: Cells) -> Cells:
         chosen = np.where(self.data, on_true.counts, on_false.counts)
         data = np.where(self.data, on_true.data, on_false.data)
         error = worst([x.error for x in (self, on_true, on_false)])
-        return Cells(data, self.counts & chosen, on_true.made | on_false.made, error)
+        made, is_half = on_true.made | on_false.made, _meet((on_true, on_false))
+        return Cells(data, self.counts & chosen, made, error, is_half)
 
     def reduce(self, ufunc: np.ufunc, start: float, axis: int | None = None) -> Cells:
         shape = np.broadcast_shapes(self.data.shape, self.counts.shape)
@@ -88,18 +91,21 @@ class Cells:
         total = along(ufunc, terms)
         kind = "sum" if ufunc is np.add else "maximum"
         with np.errstate(invalid="ignore"):  # of infinities, where nothing counts
-            off = combined(f32, kind, total, terms, error, along)
+            off = combined(f16 if self.is_half else f32, kind, total, terms, error, along)
         off = np.broadcast_to(off, (1, *total.shape))[0]
-        return Cells(total, np.asarray(counts.any(axis=axis)), error=off)
+        any_counts = np.asarray(counts.any(axis=axis))
+        return Cells(total, any_counts, error=off, is_half=self.is_half)
 
     def dot(self, b: Cells, acc: Cells) -> Cells:
-        products = self._with_axis(2).map(np.multiply, b._with_axis(0))
+        # At least f32, whatever the factors are.
+        factors = [replace(x, is_half=False) for x in (self._with_axis(2), b._with_axis(0))]
+        products = factors[0].map(np.multiply, factors[1])
         return products.reduce(np.add, 0, 1).map(np.add, acc)
 
     def _with_axis(self, axis: int) -> Cells:
         every = np.broadcast_arrays(self.data, self.counts, self.error)
         data, counts, error = (np.expand_dims(x, axis) for x in every)
-        return Cells(data, counts, error=error)
+        return Cells(data, counts, error=error, is_half=self.is_half)
 
     def transposed(self) -> Cells:
         return replace(self, data=self.data.T, counts=self.counts.T, error=self.error.T)
@@ -110,12 +116,18 @@ class Cells:
             data = np.where(new.counts, new.data, self.data)
             error = np.where(new.counts, new.error, self.error)
             new = Cells(data, new.counts | self.counts, self.made, error)
-        return replace(new, made=new.made | {next(_fresh)})
+        return replace(new, made=new.made | {next(_fresh)}, is_half=self.is_half)
+
+
+def _meet(values: Sequence[Cells]) -> bool | None:
+    """Whether values meet in f16."""
+    known = [x.is_half for x in values if x.is_half is not None]
+    return all(known) if known else None
 
 
 def _whole(data: Array) -> Cells:
-    """Elements that all count."""
-    return Cells(data, np.full(data.shape, True))
+    """Elements that all count, of f32."""
+    return Cells(data, np.full(data.shape, True), is_half=False)
 
 
 Scope = dict[str, Any]
@@ -266,7 +278,12 @@ class Kernel:
         }
         seed = choices.below(256)
         data = np.random.default_rng(seed).integers(-4, 5, (4, self.pitch))
-        self.data = data.astype(np.float32)
+        # Of f16, some sums are only exact in f32.
+        self.is_half = choices.flag(4)
+        self.data = (data * 0.3).astype(np.float16) if self.is_half else data.astype(np.float32)
+        # The same in one row, with less than all of the last one or two.
+        left = self.pitch * 4 - choices.below(2 * self.pitch)
+        self.flat = self.data.reshape(-1)[:left]
         self.loads = [Let(f"x{n}", self.loaded()) for n in range(1 + choices.below(2))]
         self.variables = [self.variable(f"v{n}") for n in range(1 + choices.below(3))]
         self.body: list[Statement] = [*self.loads, *self.updates()]
@@ -288,6 +305,14 @@ class Kernel:
             Condition("c < L", lambda r, c: c < length),
             Condition("c % 3 != 1", lambda r, c: c % 3 != 1),
             Condition("(c < N) & (c >= 2)", lambda r, c: (c < n) & (c >= 2)),
+            self.choices.of(
+                (
+                    Condition("CONST > 0", lambda r, c: np.asarray(self.sizes["FLAG"] > 0)),
+                    Condition("False", lambda r, c: np.asarray(False)),
+                    Condition("FLAG > 0", lambda r, c: np.asarray(self.sizes["FLAG"] > 0)),
+                    Condition("True", lambda r, c: np.asarray(True)),
+                )
+            ),
         ]
         if self.rows:
             masks += [
@@ -296,7 +321,38 @@ class Kernel:
             ]
         return self.choices.of([masks[0], *masks])
 
+    def block(self) -> Expression:
+        """A block of the rows, or of the one row that has them all, with some bounds given; all of
+        its elements count."""
+        choices, sizes = self.choices, self.sizes
+        first = choices.of((0, 2, 1, 3)) if (is_flat := choices.flag()) else 4 - self.rows
+        rows = choices.of((None, "M", "4"))
+        columns = choices.of((None, None, "N"))
+        given = [f", {n}={x}" for n, x in (("rows", rows), ("cols", columns)) if x is not None]
+        if is_flat and rows and columns:  # then nothing else bounds it
+            given, columns, first = given[:1], None, 2
+        text = f"iris.tile_load({'F' if is_flat else 'X'}, {first}, i, {self.pitch}, "
+        text += f"{self.shape}{''.join(given)})"
+
+        def value(scope: Scope) -> Cells:
+            r, c = np.broadcast_arrays(
+                first + np.arange(self.rows)[:, None],
+                int(scope["i"].data) + np.arange(self.width)[None],
+            )
+            at = r * self.pitch + c
+            inside = (c < (sizes["N"] if columns else self.pitch)) & (
+                at < (self.flat.size if is_flat else self.data.size)
+            )
+            if rows is not None:
+                inside = inside & (r < (sizes["M"] if rows == "M" else 4))
+            elements = self.data.reshape(-1)[np.where(inside, at, 0)].astype(np.float64)
+            return replace(_whole(np.where(inside, elements, 0.0)), is_half=self.is_half)
+
+        return Expression(text, value)
+
     def loaded(self) -> Expression:
+        if self.rows and self.choices.flag(5):
+            return self.block()
         mask, other = self.mask(), self.choices.of(("", "", "", ", other=2.0"))
         at = f"r * {self.pitch} + c" if self.rows else "c"
 
@@ -304,7 +360,7 @@ class Kernel:
             rows, columns = self.lanes(scope)
             inside = np.broadcast_to(mask.lanes(rows, columns), self.shape)
             data = np.where(inside, self.data[rows, columns].astype(np.float64), 2.0)
-            return Cells(data, inside | bool(other))
+            return Cells(data, inside | bool(other), is_half=self.is_half)
 
         return Expression(f"iris.load(X + {at}, mask={mask.text}{other})", value)
 
@@ -317,7 +373,6 @@ class Kernel:
             x,
             Expression(f"({name} * 2.0)", lambda s: s[name].map(lambda a: a * 2)),
             Expression(f"({name} * {name})", lambda s: s[name].map(lambda a: a * a)),
-            Expression(f"({name} + i)", lambda s: s[name].map(np.add, s["i"])),
             Expression(
                 f"({name} - iris.max({name}))",
                 lambda s: s[name].map(np.subtract, s[name].reduce(np.maximum, -np.inf)),
@@ -327,13 +382,17 @@ class Kernel:
                 lambda s: s[name].map(lambda a: a > 0).choose(s[name], Cells.of(1)),
             ),
         ]
+        if not self.is_half:  # where a number that a loop changes would be of f32
+            made.append(Expression(f"({name} + i)", lambda s: s[name].map(np.add, s["i"])))
         return self.choices.of(made)
 
     # Variables.
 
     def variable(self, name: str) -> Variable:
         choices = self.choices
-        kinds = ("sum", "sum", "max", "scalar", "decay", "last", "either")
+        kinds: tuple[str, ...] = ("sum", "sum", "max", "scalar", "decay", "last", "either")
+        if self.is_half:  # without what rounds a whole sum, or would change the dtype
+            kinds = ("sum", "sum", "max", "decay", "either")
         update = choices.of((*kinds, "dot", "dot") if self.rows else kinds)
         numbers = (("0.0", 0), ("0", 0), ("-1e30", float(np.float32(-1e30))), ("2.5", 2.5))
         text, number = choices.of(numbers[:2] if update in ("sum", "scalar") else numbers)
@@ -341,7 +400,7 @@ class Kernel:
             text, number = numbers[2]
         elif update in ("decay", "last", "either"):
             text, number = choices.of((numbers[0], numbers[3]))
-        start = Expression(text, lambda s: Cells.of(number))
+        start = Expression(text, lambda s: replace(Cells.of(number), is_half=False))
         if update == "dot":
             square = (self.rows, self.rows)
             start = Expression(f"iris.zeros({square})", lambda s: _whole(np.zeros(square)))
@@ -365,7 +424,14 @@ class Kernel:
                 found.append(self.wrapped(self.update(variable)))
         if len(several) > 1 and self.choices.flag():
             found.append(self.together(several[:2]))
+        alike = [v for v in self.variables if v.shape == self.shape]
+        if len(alike) > 1 and not self.is_half and self.choices.flag(3):
+            found.append(self.renamed(*alike[:2]))
         return found
+
+    def renamed(self, old: Variable, new: Variable) -> Statement:
+        """What one variable holds is held by another one, too."""
+        return Assign((new.name,), (Expression(old.name, lambda s: s[old.name]),))
 
     def together(self, variables: Sequence[Variable]) -> Statement:
         """Several variables are assigned at once."""
@@ -394,10 +460,29 @@ class Kernel:
                 Expression(f"i >= {self.width}", lambda s: s["i"].map(lambda i: i >= self.width)),
                 body,
             ),
+            lambda: If(self.condition(), body),
+            lambda: If(self.condition(), body),
             lambda: Repeat("k", "K", sizes["K"], body),
             lambda: Repeat("k", "2", 2, body),
         ]
         return self.choices.of(ways)()
+
+    def condition(self) -> Expression:
+        """What is asked only if something else is so, for else it may fail."""
+        flag, k, length = (self.sizes[name] for name in ("FLAG", "K", "L"))
+        quotient = length // k if k else 0
+        chosen = quotient if flag else 2
+        text, holds = self.choices.of(
+            (
+                ("K > 0 and (L // K if FLAG > 0 else 2) > 1", k > 0 and chosen > 1),
+                ("K == 0 or L // K > 3", k == 0 or quotient > 3),
+                ("not (FLAG > 0 or K > 1)", not (flag > 0 or k > 1)),
+                ("K > 0 and L % K == 0 and FLAG > 0", k > 0 and length % k == 0 and flag > 0),
+                ("not K or (FLAG > 0 and L // K < 5)", not k or (flag > 0 and quotient < 5)),
+                ("CONST > 0 and K > 0 and L // K > 1", flag > 0 and k > 0 and quotient > 1),
+            )
+        )
+        return Expression(text, lambda s: Cells.of(holds))
 
     def update(self, variable: Variable) -> list[Statement]:
         name, x = variable.name, self.operand()
@@ -415,7 +500,8 @@ class Kernel:
             return old(scope).map(np.maximum, x.value(scope))
 
         def through(text: str, value: Callable[[Scope], Cells]) -> list[Statement]:
-            return [Let("t", Expression(text, value)), assign("t", lambda s: s["t"])]
+            made = f"t_{name}"  # which has one dtype
+            return [Let(made, Expression(text, value)), assign(made, lambda s: s[made])]
 
         match variable.update:
             case "sum":
@@ -468,14 +554,18 @@ class Kernel:
             case "last":
                 ways = [[assign(x.text, x.value)]]
             case _:
+                others = [[assign(f"{name} - 1.0", lambda s: old(s).map(lambda a: a - 1))]]
+                if not self.is_half:  # else the dtype would change
+                    others.append([assign(x.text, x.value)])
                 ways = [
                     [
                         If(
                             Expression("FLAG > 0", lambda s: Cells.of(self.sizes["FLAG"] > 0)),
                             [assign(f"{name} + {x.text}", added)],
-                            [assign(f"{name} - 1.0", lambda s: old(s).map(lambda a: a - 1))],
+                            otherwise,
                         )
                     ]
+                    for otherwise in others
                 ]
         return self.choices.of(ways)
 
@@ -535,7 +625,7 @@ class Kernel:
         """The kernel with its loop in one spelling."""
         known = spelling in ("unrolled", "while unrolled", "helper", "tile_range", "list unrolled")
         n = "N: iris.constexpr" if known else "N"
-        head = f"def drawn(X, Out, {n}, L, M, FLAG, K, CONST: iris.constexpr):"
+        head = f"def drawn(X, F, Out, {n}, L, M, FLAG, K, CONST: iris.constexpr):"
         columns = f"i + iris.arange(0, {self.width})"
         lines = [f"c = ({columns})[None, :]" if self.rows else f"c = {columns}"]
         lines += [line for statement in self.body for line in statement.lines()]
@@ -553,7 +643,7 @@ class Kernel:
                 loop = ["while i < N:", *_deeper([*lines, f"i += {self.width}"])]
             case "helper":
                 carried = ", ".join(names)
-                rest = "X, N, L, M, FLAG, K, CONST"
+                rest = "X, F, N, L, M, FLAG, K, CONST"
                 rest += ", r" if self.rows else ""
                 returned = f"return {carried}," if len(names) == 1 else f"return {carried}"
                 helper = [f"def step(i, {carried}, {rest}):"]
@@ -577,7 +667,7 @@ class Kernel:
         """What the kernel stores, with its loop in one spelling."""
         drawn = defined(self.text(spelling))
         out = np.full(len(self.variables) * SLOT, UNTOUCHED, np.float32)
-        drawn[1](self.data, out, **self.sizes, CONST=self.sizes["FLAG"], device=device)
+        drawn[1](self.data, self.flat, out, **self.sizes, CONST=self.sizes["FLAG"], device=device)
         return out
 
     def check(self, *, device: str | None = None) -> None:
@@ -586,7 +676,9 @@ class Kernel:
         Sums may be made in any order: they may be off by as much as that allows.
         """
         expected, errors = self.expected()
-        for spelling in SPELLINGS:
+        # Only a variable that a loop changes starts as a number of f32; in a list that stays one of
+        # Python, it is none.
+        for spelling in SPELLINGS[:-2] if self.is_half else SPELLINGS:
             found = self.run(spelling, device)
             wrong = np.flatnonzero(np.abs(found - expected) > errors)
             if wrong.size:
