@@ -30,7 +30,7 @@ from iris.tools.replay import Program
 # What a level's own bugs are looked for with, the quickest first.
 ORDER = {
     "tile": ("proofs", "passes", "masks", "graph-passes", "agree", "sources"),
-    "lowering": ("layouts", "agree", "fits", "text"),
+    "lowering": ("layouts", "indices", "agree", "fits", "text"),
     "metal": ("orders", "thread-passes", "agree", "text"),
     "text": ("text", "thread-text", "graph-text"),
     "graph": ("proofs", "arrays", "graph-passes", "graph-numpy", "graph-kernels", "graph-text"),

@@ -19,7 +19,7 @@ from iris.ir import math, metal, tile
 from iris.ir.control import For, If
 from iris.ir.core import Level
 from iris.passes import Pipeline
-from iris.testing import launches, layouts, programs
+from iris.testing import indices, launches, layouts, programs
 from iris.testing.array_functions import Function, functions
 from iris.testing.fusing import fuses
 from iris.testing.levels import agree
@@ -136,6 +136,11 @@ def _lay_out(drawn: Sequence[Program], seconds: float) -> None:
         agree(program, pipeline=layouts.LAID_OUT, simdgroups=[1], seconds=seconds)
 
 
+def _index(drawn: Sequence[Program], seconds: float) -> None:
+    for program in drawn:
+        agree(program, pipeline=indices.INDEXED, simdgroups=[1], seconds=seconds)
+
+
 def _check(drawn: Sequence[Kernel], seconds: float) -> None:
     for kernel in drawn:
         kernel.check()
@@ -191,6 +196,7 @@ PROPERTIES = {
         Property("masks", "tile", _masked, partial(_preserve, (str(TILE_PIPELINE),))),
         Property("agree", "tile", _lowered, _agree),
         Property("layouts", "tile", layouts.programs, _lay_out),
+        Property("indices", "tile", indices.programs, _index),
         Property("fits", "tile", _products, _fit),
         Property("sources", "python", kernels, _check, part="frontend"),
         Property("arrays", "python", functions, _return, part="frontend"),
