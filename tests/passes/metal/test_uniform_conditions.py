@@ -210,3 +210,22 @@ def test_random_programs_run_as_meant(simdgroups: int) -> None:
             for got, want in zip(execute(done, program.arguments(), order), expected, strict=True):
                 np.testing.assert_array_equal(got, want, err_msg=program.text)
     assert given_out
+
+
+def test_a_loop_made_uniform_may_need_another_one_to_be() -> None:
+    """Where a window was within bounds, it begins at a number once that is the same for all."""
+    inner = """
+    for %zero, %n, %c1 (%k: i32) {
+      for %zero, %n, %c1 (%l: i32) {
+        %low: i32 = and %k, %c0
+        %at: i32 = add %low, %c1
+        metal.store %A, %at, %n
+        %z: i32 = metal.load %A, %c0
+        yield
+      }
+      yield
+    }
+    """
+    done = run(module(inner, 1), "uniform-conditions,insert-barriers")
+    verify(done)
+    assert "metal.barrier" in str(done)

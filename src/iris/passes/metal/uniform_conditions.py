@@ -52,6 +52,14 @@ class UniformConditions(Pass):
 
 def make_uniform(function: Func) -> int:
     """Do so in one function; gives how many values are broadcast."""
+    count = 0
+    while more := _make_uniform(function):  # for that may be where one more barrier is to go
+        count += more
+    return count
+
+
+def _make_uniform(function: Func) -> int:
+    """Do so for the barriers that are needed so far."""
     guarded = [op for op in function.walk() if guards.get(type(op)) is not None]
     levels = uniformity(function) if guarded else {}
     # Most often all threads agree on everything, and what is required need not be found out.
