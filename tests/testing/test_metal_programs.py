@@ -37,6 +37,18 @@ def test_barriers_are_placed_where_programs_need_them(program: Program) -> None:
     orders(ORDERED, program)
 
 
+@settings(max_examples=60)
+@given(programs.metal(divergent=False, ops=[For, While, If], max_ops=2))
+def test_barriers_are_placed_where_short_programs_need_them(program: Program) -> None:
+    orders(ORDERED, program)
+
+
+@settings(max_examples=60)
+@given(programs.metal(divergent=False, ops=[For, While, If], max_ops=2))
+def test_threads_are_made_to_agree(program: Program) -> None:
+    orders("uniform-conditions,insert-barriers", program, hidden=True)
+
+
 def drawn(number: int) -> list[Program]:
     found: list[Program] = []
 

@@ -85,6 +85,11 @@ class Hazards:
         ]
         return max(scopes, key=_STRENGTH.__getitem__, default=None)
 
+    def know(self, roots: Roots) -> None:
+        """There is some memory, which nothing may have accessed yet."""
+        for root in roots:
+            self.touches.setdefault(root, frozenset())
+
     def note(self, roots: Roots, touch: Touch) -> None:
         """An access has been placed."""
         for root in roots:
@@ -104,10 +109,9 @@ class Hazards:
     def latch(self, most: Scope) -> Scope | None:
         """The barrier at the end of a loop's body that orders each turn with the next, as far as
         one of a scope at `most` can."""
+        # What simdgroups have met about may be for others to touch in the next turn.
         unordered = [
-            isinstance(root.type, Ptr)
-            for root, touches in self.touches.items()
-            if any(not touch.met for touch in touches)
+            isinstance(root.type, Ptr) for root, touches in self.touches.items() if touches
         ]
         if not unordered:
             return None

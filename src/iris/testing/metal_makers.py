@@ -14,7 +14,7 @@ from iris.ir.types import DType, ElementType, Registers, Tile, Type, bool_, f32,
 from iris.ir.uniformity import SIMDGROUP, THREADGROUP, VARYING, Uniformity
 from iris.testing.choices import Choices
 from iris.testing.elementwise import ALL, INTEGERS, SUMMED, SUMS_AT_MOST
-from iris.testing.metal_memory_makers import exchange_by_turns, share_before
+from iris.testing.metal_memory_makers import exchange, share_after, share_before
 from iris.testing.metals import (
     MOST_REGISTERS,
     MOST_TRIPS,
@@ -45,8 +45,8 @@ def fill(
     turn."""
     with draft.under(region, guard):
         before = len(draft.visible)
-        if latch is not None and draft.flow is THREADGROUP and choices.flag():
-            exchange_by_turns(draft, choices)
+        if draft.flow is THREADGROUP and (choices.flag() or not draft.steps):
+            exchange(draft, choices)
         for _ in range(1 + choices.below(6)):
             draft.step()
         values = [draft.like_most(type_, level, choices) for type_, level in carried]
@@ -71,7 +71,7 @@ def keep(draft: MetalDraft, value: Value, choices: Choices) -> None:
 
 def carried(draft: MetalDraft, choices: Choices) -> list[Value]:
     """None, one, or two, which may be of one type and so be confused."""
-    number = choices.below(3)
+    number = 0 if draft.short and choices.flag() else choices.below(3)
     values = [draft.some(ALL, choices)] if number else []
     if number == 2:
         same = choices.flag()
@@ -81,6 +81,7 @@ def carried(draft: MetalDraft, choices: Choices) -> list[Value]:
 
 @make_metal(If)
 def branch(cls: type[If], draft: MetalDraft, choices: Choices) -> None:
+    share_before(draft, choices)
     condition = draft.guard(choices)
     guard = draft.level_of(condition)
     types = [v.type for v in carried(draft, choices)]
@@ -93,6 +94,7 @@ def branch(cls: type[If], draft: MetalDraft, choices: Choices) -> None:
     ends = [region.end.operands for region in op.regions]
     levels = [draft.level_of(v) for end in ends for v in end]
     draft.carry_out(op, max([guard, *levels]))
+    share_after(draft, choices)
 
 
 @make_metal(For)
@@ -116,9 +118,8 @@ def count(cls: type[For], draft: MetalDraft, choices: Choices) -> None:
     levels = [draft.level_of(v) for v in initial]
     draft.levels[number] = guard
     draft.levels.update(zip(arguments, levels, strict=False))
-    bounds = [int(b.op.value) for b in (lower, upper) if isinstance(b.op, math.Constant)]
-    end = max(bounds) + is_down if len(bounds) == 2 else None
-    turn = [Round(number, end)] if dtype is i32 else []
+    bounds = [b.op.value if isinstance(b.op, math.Constant) else 3 for b in (lower, upper)]
+    turn = [Round(number, int(max(bounds)) + is_down)] if dtype is i32 else []
     with draft.repeated(guard, choices) as latch:
         inner = draft.shared
         draft.shared = draft.renamed(memories, arguments[len(initial) :])
@@ -131,6 +132,7 @@ def count(cls: type[For], draft: MetalDraft, choices: Choices) -> None:
     op.body.end.set_operands((*op.body.end.operands, *turned))
     draft.carry_out(op, max([guard, *levels]))
     draft.shared = draft.renamed(memories, op.results[len(initial) :])
+    share_after(draft, choices)
 
 
 def pair(draft: MetalDraft, choices: Choices) -> list[Memory]:
@@ -140,13 +142,23 @@ def pair(draft: MetalDraft, choices: Choices) -> list[Memory]:
     known = [m for m in draft.shared if m.start is None]
     for one in known[::-1]:
         for other in known[::-1]:
-            if one.base.type is other.base.type and not one.roots & other.roots:
+            if one.base.type is other.base.type and are_apart(one, other):
                 return [one, other]
     return []
 
 
+def are_apart(one: Memory, other: Memory) -> bool:
+    """Whether memory is of other allocations, or of other parts of one."""
+    if not one.roots & other.roots:
+        return True
+    distance = abs(one.first - other.first)
+    return one.roots == other.roots and distance >= one.size * one.dtype.bytes
+
+
 def bound(draft: MetalDraft, dtype: DType, choices: Choices, constants: Sequence[int]) -> Value:
     style = choices.below(8)
+    if draft.short and style in (2, 4):
+        style = 0
     if style == 4:
         return draft.wrapped(draft.like(dtype, choices), MOST_TRIPS)
     if style == 3:
@@ -161,10 +173,14 @@ def bound(draft: MetalDraft, dtype: DType, choices: Choices, constants: Sequence
 def repeat(cls: type[While], draft: MetalDraft, choices: Choices) -> None:
     """A counter makes an end of it, if nothing else does before."""
     share_before(draft, choices)
-    start = draft.wrapped(draft.like_most(i32, choices.of(LEVELS), choices), MOST_TRIPS)
+    if draft.short:
+        start = draft.constant(choices.below(2), i32)
+    else:
+        start = draft.wrapped(draft.like_most(i32, choices.of(LEVELS), choices), MOST_TRIPS)
     initial = [start, *carried(draft, choices)]
     op = draft.builder.insert(While(initial))
     levels = [draft.level_of(v) for v in initial]
+    rounds = [Round(r.arguments[0], MOST_TRIPS + 1 - i) for i, r in enumerate(op.regions)]
     for region in op.regions:
         draft.levels.update(zip(region.arguments, levels, strict=True))
     in_while, draft.in_while = draft.in_while, True
@@ -173,9 +189,14 @@ def repeat(cls: type[While], draft: MetalDraft, choices: Choices) -> None:
         guard = THREADGROUP
         with draft.repeated(guard, choices) as latch:
             with draft.under(op.condition, guard):
-                make_metal[metal.Load](metal.Load, draft, choices)
+                draft.rounds.append(rounds[0])
+                if choices.flag():
+                    exchange(draft, choices)
+                else:
+                    make_metal[metal.Load](metal.Load, draft, choices)
                 ask(draft, op, guard, choices)
             asked = draft.hazards.copy()
+            draft.rounds.append(rounds[1])
             fill(draft, op.body, guard, types, choices, latch=latch)
         draft.hazards.join(asked)  # which is what comes last
     else:
@@ -184,7 +205,9 @@ def repeat(cls: type[While], draft: MetalDraft, choices: Choices) -> None:
                 draft.step()
             guard = ask(draft, op, choices.of(LEVELS), choices)
         with draft.repeated(guard, choices) as latch:
+            draft.rounds.append(rounds[1])
             fill(draft, op.body, guard, types, choices, latch=latch)
+    draft.rounds.pop()
     with draft.under(op.body, guard):
         end = op.body.end
         end.detach()
@@ -194,13 +217,14 @@ def repeat(cls: type[While], draft: MetalDraft, choices: Choices) -> None:
         draft.builder.insert(end)
     draft.in_while = in_while
     draft.carry_out(op, max([guard, *levels]))
+    share_after(draft, choices)
 
 
 def ask(draft: MetalDraft, op: While, most: Uniformity, choices: Choices) -> Uniformity:
     """The end of a loop's condition; gives how many threads are sure to have it alike."""
     limit = draft.constant(choices.of((MOST_TRIPS, 2, 3, 1)), i32)
     more = draft.put(math.Compare(Predicate.LT, op.condition.arguments[0], limit))
-    if choices.flag(3):
+    if choices.flag(3) and not draft.short:
         more = draft.put(math.And(more, draft.like_most(bool_, most, choices)))
     draft.builder.insert(Yield([more]))
     return draft.level_of(more)

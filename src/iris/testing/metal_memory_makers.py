@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from iris.ir import math, metal
-from iris.ir.control import While, Yield
+from iris.ir.control import If, While, Yield
 from iris.ir.core import Value
 from iris.ir.kinds import AtomicKind
 from iris.ir.math import Predicate, element_type
 from iris.ir.metal import Scope, count_of, registers
-from iris.ir.types import DType, Threadgroup, bool_, i32, i64, u8, u32
+from iris.ir.types import DType, ElementType, Threadgroup, bool_, i32, i64, u8, u32
 from iris.ir.uniformity import THREADGROUP, VARYING
 from iris.testing.choices import Choices
 from iris.testing.elementwise import ALL, SUMMED
@@ -127,20 +127,39 @@ def shared_place(
 def some_part(draft: MetalDraft, width: int, choices: Choices) -> Value:
     """A part of shared memory: one, any, or some parts on from where others are looked for, too."""
     count = PARTS // width
-    style = choices.below(6)
+    style = choices.below(8)
     if style < 2:
         return draft.constant(choices.below(count), i32)
     if style == 2:
         return draft.small(choices, count)
     number, end = draft.steady(VARYING, choices)
+    if style == 3:
+        number, end = draft.simdgroup, None
+    elif style == 4:
+        number, end = either_part(draft, choices), 2
     if end is None or end > count:
         end = max(count // 2, 1)
         key = "part", number, end
         if key not in draft.memo:
             draft.memo[key] = draft.wrapped(number, end)
         number = draft.memo[key]
+    if style == 5:  # the other way round
+        return draft.put(math.Sub(draft.constant(count - 1, i32), number))
     shift = choices.below(count - end + 1)
     return draft.put(math.Add(number, draft.constant(shift, i32))) if shift else number
+
+
+def either_part(draft: MetalDraft, choices: Choices) -> Value:
+    """0 or 1, as a branch decides."""
+    if "part" not in draft.memo:
+        branch = If(draft.guard(choices), [i32])
+        draft.builder.insert(branch)
+        for region, number in zip(branch.regions, (0, 1), strict=True):
+            with draft.inside(region):
+                draft.builder.insert(Yield([draft.constant(number, i32)]))
+        draft.levels[branch.results[0]] = draft.level_of(branch.condition)
+        draft.memo["part"] = branch.results[0]
+    return draft.memo["part"]
 
 
 def turned_place(
@@ -194,42 +213,123 @@ def revisit(draft: MetalDraft, use: Use, choices: Choices) -> Place | None:
 
 
 def share_before(draft: MetalDraft, choices: Choices) -> None:
-    """Memory for a loop to use, as often as not."""
-    if not draft.shared and may_allocate(draft) and choices.flag():
-        allocated(draft, choices.of(draft.dtypes), choices)
+    """Memory for a loop or branch to use, or two that a loop may carry, as often as not."""
+    style = choices.below(10)
+    if draft.shared or not may_allocate(draft) or (style < 5 and not draft.short):
+        share_after(draft, choices)
+        return
+    dtype = atomic_dtype(draft, choices) if choices.flag(3) else choices.of(draft.dtypes)
+    if style % 5 == 4:
+        two_views(draft, dtype, dtype, choices)
+        return
+    for _ in range((1, 2, 1, 0)[style % 5]):
+        allocated(draft, dtype, choices)
+    if style % 5 > 1:
+        draft.exchanged(dtype)
 
 
-def exchange_by_turns(draft: MetalDraft, choices: Choices) -> None:
-    """What a loop does with the same memory in each turn, at places that move on with it: each
-    thread reads and writes where another one does in the next."""
+def share_after(draft: MetalDraft, choices: Choices) -> None:
+    """In a short program, what is done with memory right before or after a loop or branch."""
+    if draft.short and draft.flow is THREADGROUP and choices.flag():
+        exchange(draft, choices)
+
+
+def exchange(draft: MetalDraft, choices: Choices) -> None:
+    """A few accesses to memory, all that some loops and branches do: at places that move on with
+    the turns, so that threads read and write where others do in the next, or that stay."""
     memory = shared_memory(draft, draft.dtypes, choices)
     if memory is None or draft.quiet:
         return
     width = choices.of([w for w in widths(memory.dtype) if w < PARTS])
     ways = (shared_place, place_of_one, turned_place)
-    way, use = choices.of(ways), Use.WRITE
+    way, use = choices.of(ways), choices.of((Use.WRITE, Use.WRITE, Use.READ))
     place = way(draft, memory, use, width, choices)
     for _ in range(1 + choices.below(3)):
-        if place is not None and use is Use.READ:
-            other = None if place.mask is None else draft.like(place.type, choices)
-            mask = place.mask
-            draft.add(metal.Load(place.base, place.offset, mask, other, result=place.type))
-        elif place is not None and place.mask is None and is_exchanged(draft, place):
-            value = draft.like(place.type, choices)
-            draft.add(metal.Atomic(AtomicKind.EXCHANGE, place.base, place.offset, value))
-        elif place is not None:
-            value = draft.like(place.type, choices)
-            draft.builder.insert(metal.Store(place.base, place.offset, value, place.mask))
+        if place is not None:
+            exchanged_at(draft, place, use, choices)
         use = choices.of((Use.READ, Use.WRITE))
-        if place is None or not place.apart or choices.flag():
+        style = choices.below(8)
+        parts = load_parts if use is Use.READ else store_parts
+        if style == 7 and parts(draft, memory, choices):
+            place = None
+            continue
+        if place is None or not place.apart or style < 4:
+            others = [m for m in draft.shared if m.dtype is memory.dtype]
+            memory = choices.of((memory, choices.of(others)))
             place = choices.of((way, *ways))(draft, memory, use, width, choices)
+        elif use is Use.READ and style == 6 and place.type is memory.dtype:
+            if not draft.access(memory, Touch(use, None), choices):
+                return
+            place = paired(draft, place)
+        elif place.mask is not None and use is Use.READ and style < 6:
+            if not draft.access(memory, Touch(use, None), choices):
+                return
+            place = place._replace(mask=None, apart=False)
         elif not draft.access(memory, Touch(use, place.pattern), choices):
             return
 
 
-def is_exchanged(draft: MetalDraft, place: Place) -> bool:
-    """Whether atomic ops may be used at a place, as they are as often as not."""
-    return place.type in ATOMIC and len(draft.visible) % 2 == 0
+def paired(draft: MetalDraft, place: Place) -> Place:
+    """Two neighbours where each thread has one: every second thread has both."""
+    assert isinstance(place.type, DType)
+    zero, one = draft.constant(0, i32), draft.constant(1, i32)
+    odd = draft.put(math.And(place.offset, one))
+    mask = draft.put(math.Compare(Predicate.EQ, odd, zero))
+    if place.mask is not None:
+        mask = draft.put(math.And(mask, place.mask))
+    return place._replace(type=registers(2, place.type), mask=mask, apart=False)
+
+
+def exchanged_at(draft: MetalDraft, place: Place, use: Use, choices: Choices) -> None:
+    """An access at a place, maybe in a branch that some turns take, or those threads."""
+    style, guard = choices.below(6), None
+    if place.mask is not None and style >= 4:
+        guard, place = place.mask, place._replace(mask=None)
+    elif place.mask is None and style == 5:
+        number, _ = draft.steady(THREADGROUP, choices)
+        one = draft.constant(1, i32)
+        guard = draft.put(math.Compare(choices.of(list(Predicate)), number, one))
+    atomic = use is Use.WRITE and place.type in ATOMIC and place.mask is None and choices.flag()
+    updates = use is Use.WRITE and not atomic and guard is not None and choices.flag()
+    returns = use is Use.READ or atomic or updates
+    value = telling(draft, place.type, choices)
+    if guard is None:
+        found = accessed(draft, place, use, value, atomic)
+        draft.visible += found
+        return
+    branch = If(guard, [place.type] if returns else [])
+    draft.builder.insert(branch)
+    with draft.under(branch.then, draft.level_of(guard)):
+        found = accessed(draft, place, Use.READ, value, False) if updates else []
+        found += accessed(draft, place, use, value, atomic)
+        draft.builder.insert(Yield(found))
+    with draft.under(branch.otherwise, draft.level_of(guard)):
+        draft.builder.insert(Yield([value] if returns else []))
+    draft.carry_out(branch, VARYING)
+
+
+def accessed(draft: MetalDraft, place: Place, use: Use, value: Value, atomic: bool) -> list[Value]:
+    """What an access gives, of a value that it stores, or that it gives where it is masked."""
+    if use is Use.READ:
+        other = None if place.mask is None else value
+        load = metal.Load(place.base, place.offset, place.mask, other, result=place.type)
+        return [draft.put(load)]
+    if atomic:
+        return [draft.put(metal.Atomic(AtomicKind.EXCHANGE, place.base, place.offset, value))]
+    draft.builder.insert(metal.Store(place.base, place.offset, value, place.mask))
+    return []
+
+
+def telling(draft: MetalDraft, type_: ElementType, choices: Choices) -> Value:
+    """A value that tells which thread made it and when, as often as not."""
+    if choices.flag():
+        return draft.like(type_, choices)
+    number, _ = draft.steady(VARYING, choices)
+    value = draft.put(math.Add(draft.times(number, 5), draft.thread))
+    dtype = type_.element
+    if dtype is not i32:
+        value = draft.put(math.Cast(value, dtype))
+    return draft.put(metal.Splat(value, type_)) if type_.shape else value
 
 
 # Loads and stores.
@@ -372,17 +472,32 @@ def view(cls: type[metal.View], draft: MetalDraft, choices: Choices) -> None:
     if not may_allocate(draft):
         return
     one, other = (choices.of(draft.dtypes) for _ in range(2))
+    if choices.flag():
+        two_views(draft, one, one if choices.flag() else other, choices)
+        return
     sizes = [PARTS * draft.threads * d.bytes for d in (one, other)]
-    apart = choices.flag()
-    bytes_ = sum(sizes) if apart else max(sizes)
-    root = allocation(draft, Threadgroup(bytes_, u8))
-    starts = (0, sizes[0]) if apart else (0, 0)
-    for dtype, start in zip((one, other), starts, strict=True):
-        if not apart:
-            draft.shared = [m for m in draft.shared if root not in m.roots]
-        type_ = Threadgroup(PARTS * draft.threads, dtype)
-        base = draft.builder(metal.View(start, root, type_))
-        draft.filled_memory(base, root, start, choices)
+    root = allocation(draft, Threadgroup(max(sizes), u8))
+    for dtype in (one, other):
+        draft.shared = [m for m in draft.shared if root not in m.roots]
+        viewed(draft, root, 0, dtype, choices)
+
+
+def two_views(draft: MetalDraft, one: DType, other: DType, choices: Choices) -> None:
+    """Two views of an allocation of bytes, apart, one of which may be a view of a view."""
+    sizes = [PARTS * draft.threads * d.bytes for d in (one, other)]
+    root = allocation(draft, Threadgroup(sum(sizes), u8))
+    viewed(draft, root, 0, one, choices)
+    viewed(draft, root, sizes[0], other, choices)
+
+
+def viewed(draft: MetalDraft, root: Value, start: int, dtype: DType, choices: Choices) -> None:
+    """Memory that is a view of an allocation of bytes, or of a view that begins before it."""
+    type_, outer, skipped = Threadgroup(PARTS * draft.threads, dtype), root, 0
+    if start and choices.flag():
+        skipped = start // 2
+        outer = draft.builder(metal.View(skipped, root, Threadgroup(type_.bytes + start // 2, u8)))
+    base = draft.builder(metal.View(start - skipped, outer, type_))
+    draft.filled_memory(base, root, start, choices)
 
 
 @make_metal(metal.Barrier)

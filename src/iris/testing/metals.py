@@ -132,6 +132,7 @@ class MetalDraft(KernelDraft):
         super().__init__(steps, choices, dtypes)
         # What lanes give each other.
         self.exchanged_dtypes = PORTABLE if portable else ALL
+        self.short = len(steps) < 4  # whether little but how threads use memory is of interest
         self.divergent = divergent  # whether threads that parted ways use what is written
         self.simdgroups = choices.of((2, 1, 4, 2, 8))
         self.func.set_simdgroups(self.simdgroups)
@@ -335,6 +336,10 @@ class MetalDraft(KernelDraft):
         style = choices.below(6)
         if style == 0:
             return self.like(bool_, choices)
+        if self.short and style < 4:
+            number, _ = self.steady(THREADGROUP, choices)
+            some = self.constant(choices.below(2), i32)
+            return self.put(math.Compare(choices.of(list(Predicate)), number, some))
         limit = self.constant(choices.of((1, 16, 0, 33, 2)), i32)
         if style == 5 and self.may_meet():
             decides = self.put(metal.Broadcast(choices.below(32), self.like(i32, choices)))
@@ -477,9 +482,9 @@ class MetalDraft(KernelDraft):
 
     def share(self, memory: Memory) -> Memory:
         """Make memory known to the steps that follow."""
+        self.hazards.know(memory.roots)
         if self.forgetful:
-            for root in memory.roots:
-                self.hazards.note(frozenset((root,)), ANY)
+            self.hazards.note(memory.roots, ANY)
         self.shared.append(memory)
         return memory
 
@@ -514,7 +519,12 @@ class MetalDraft(KernelDraft):
 
     def placed(self, memory: Memory, at: Value, part: Value, width: int) -> Place:
         """Where a thread finds the elements of another, or its own, in a part."""
-        at = self.put(math.Add(self.put(math.Mul(part, self.constant(self.threads, i32))), at))
+        if self.choices.flag(4):
+            bits = self.constant(self.threads.bit_length() - 1, i32)
+            start = self.put(math.Shl(part, bits))
+        else:
+            start = self.put(math.Mul(part, self.constant(self.threads, i32)))
+        at = self.put(math.Add(start, at))
         type_ = registers(width, memory.dtype)
         return Place(memory.base, type_, self.offset(memory, at, width), None, memory, apart=True)
 

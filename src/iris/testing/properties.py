@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from iris.compiler.compilation import GRAPH_PIPELINE, TILE_PIPELINE
 from iris.ir import math, metal, tile
-from iris.ir.control import For, If
+from iris.ir.control import For, If, While
 from iris.ir.core import Level
 from iris.passes import Pipeline
 from iris.testing import indices, launches, layouts, programs
@@ -105,10 +105,13 @@ def _portable() -> st.SearchStrategy[Program]:
     return programs.metal(portable=True)
 
 
-def _orderly() -> st.SearchStrategy[Program]:
-    """Programs, and such as do little besides using memory of the threadgroup."""
+def _orderly() -> st.SearchStrategy[tuple[Program, bool]]:
+    """Programs, with whether their control flow has to be made uniform.  Some do little besides
+    using memory of the threadgroup, and most are short: a barrier that is missing among many is
+    often behind another one."""
     drawn = partial(programs.metal, divergent=False)
-    return st.one_of(drawn(), drawn(ops=_OF_MEMORY))
+    short = [drawn(ops=(For, While, If), max_ops=n) for n in (1, 2, 1, 3)]
+    return st.tuples(st.one_of(drawn(), drawn(ops=_OF_MEMORY), *short), st.integers(0, 3).map(bool))
 
 
 def _lowered() -> st.SearchStrategy[tuple[Program, Pipeline, int]]:
@@ -166,9 +169,10 @@ def _interleave(drawn: Sequence[Program], seconds: float) -> None:
         interleaves(program, seconds=seconds)
 
 
-def _order(drawn: Sequence[Program], seconds: float) -> None:
-    for program in drawn:
-        orders(_SHARED, program, seeds=SEEDS, seconds=seconds)
+def _order(drawn: Sequence[tuple[Program, bool]], seconds: float) -> None:
+    for program, plain in drawn:
+        passes = _SHARED if plain else _UNIFORM
+        orders(passes, program, seeds=SEEDS, hidden=not plain, seconds=seconds)
 
 
 def _run(device: str, drawn: Sequence[Program], seconds: float) -> None:
@@ -185,6 +189,7 @@ _OF_TILES = (*_GENERIC, "recover-blocks", f"{TILE_PIPELINE},split-interior,licm,
 _OF_MEMORY = (metal.Alloc, metal.View, metal.Load, metal.Store, metal.Barrier, For, If, math.Add)
 # Whatever can be shared is, though there may be room for all of it.
 _SHARED = "allocate-threadgroup{budget=0},insert-barriers"
+_UNIFORM = "allocate-threadgroup{budget=0},uniform-conditions,insert-barriers"
 _OF_THREADS = (*_GENERIC, "fuse-register-loops")
 _OF_GRAPHS = (*_GENERIC, "simplify", str(GRAPH_PIPELINE))
 

@@ -10,7 +10,7 @@ from iris.passes import Pass, Pipeline
 from iris.testing.oracles import pipeline_of
 from iris.testing.reduce import SECONDS
 from iris.testing.report import check
-from iris.testing.turns import SEEDS, DropBarriers, same_by_turns
+from iris.testing.turns import SEEDS, DropBarriers, HideGuards, same_by_turns
 from iris.tools.replay import Program
 
 
@@ -34,6 +34,7 @@ def orders(
     program: Program,
     *,
     seeds: Sequence[int] = SEEDS,
+    hidden: bool = False,
     seconds: float = SECONDS,
 ) -> None:
     """Asserts that passes order what a Metal program does, once its barriers are taken out.
@@ -43,8 +44,10 @@ def orders(
             orders("allocate-threadgroup,insert-barriers", program)
 
     What they make of it must be free of races, and do what the program with its own barriers does,
-    in lockstep and by turns.
+    in lockstep and by turns.  With `hidden`, what decides control flow comes to depend on the lane
+    first, by a sum with 0, for `uniform-conditions` to make it the same for all threads.
     """
     __tracebackhide__ = True
-    pipeline = Pipeline((DropBarriers(), *pipeline_of(passes)))
+    first = (DropBarriers(), HideGuards()) if hidden else (DropBarriers(),)
+    pipeline = Pipeline((*first, *pipeline_of(passes)))
     check(program, [pipeline], partial(same_by_turns, seeds=seeds), seconds=seconds)

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from iris.ir import Level, Module, metal
+from iris.ir.builder import Builder
+from iris.ir.control import While
+from iris.ir.core import Value
+from iris.ir.math import Add, And, Cast, Compare, Constant, Predicate, element_type
+from iris.ir.types import bool_, i32
+from iris.ir.uniformity import guards
 from iris.passes import Pass, Pipeline
 from iris.testing.faults import Judge, doing, is_unordered, stage_options
 from iris.testing.outcomes import Outcome
@@ -25,6 +31,35 @@ class DropBarriers(Pass):
     def run(self, module: Module) -> None:
         for op in [op for op in module.walk() if isinstance(op, metal.Barrier)]:
             op.erase()
+
+
+@dataclass(frozen=True)
+class HideGuards(Pass):
+    """Let what decides control flow depend on the lane, as far as one can tell without arithmetic:
+    for other passes to make it the same for all threads."""
+
+    name = "hide-guards"
+    level = Level.METAL
+
+    def run(self, module: Module) -> None:
+        if any(op.convergent for op in module.walk()):  # which have to be where they are by proof
+            return
+        for op in [op for op in module.walk() if guards.get(type(op)) is not None]:
+            user = op.condition.end if isinstance(op, While) else op
+            assert user.parent is not None
+            b = Builder(user.parent, user)
+            hidden = {v: _hidden(v, b) for v in guards[type(op)](op)[:2]}
+            user.set_operands(tuple([hidden.get(v, v) for v in user.operands]))
+
+
+def _hidden(value: Value, b: Builder) -> Value:
+    """The same number, plus a lane times 0."""
+    type_ = element_type(value.type)
+    if type_ is bool_:
+        is_lane = b(Compare(Predicate.GE, b(metal.Lane()), b(Constant(0, i32))))
+        return b(And(value, is_lane))
+    nothing = b(And(b(metal.Lane()), b(Constant(0, i32))))
+    return b(Add(value, nothing if type_ is i32 else b(Cast(nothing, type_))))
 
 
 def same_by_turns(program: Program, seeds: Sequence[int] = SEEDS) -> Judge:
