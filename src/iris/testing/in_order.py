@@ -68,10 +68,11 @@ class Call(NamedTuple):
         """Launches that are given arrays wait, and raise what is wrong."""
         return any(isinstance(value, np.ndarray) for value in self.arguments)
 
-    def run(self) -> None:
+    def run(self) -> list[str]:
+        """Does it; gives the lines that it prints."""
         arrays = [value.data if isinstance(value, Cell) else value for value in self.arguments]
         with np.errstate(all="ignore"):
-            self.kernel.meaning(*arrays, **self.constants)
+            return self.kernel.meaning(*arrays, **self.constants) or []
 
 
 class InOrder:
@@ -81,13 +82,19 @@ class InOrder:
         self.cells = {name: Cell(array) for name, array in launched.arrays().items()}
         self.host = launched.host()
         self.prepared: Call | None = None
+        self.lines: list[str] = []  # that were printed
         # Failed launches that nobody was told of; and launches that fail if they have run at all.
         self.untold: set[int] = set()
         self.unsure: set[int] = set()
+        # Those that ran, and more than once: who is told of one is not told of the others.
+        self.ran: set[int] = set()
+        self.ran_again: set[int] = set()
 
     def launch(self, call: Call, failure: int | None = None, times: int = 1) -> None:
         """Does what a kernel does; or checks the failure that it raised."""
         given = failures_of(call.cells)
+        self.ran_again |= call.own if times > 1 else call.own & self.ran
+        self.ran |= call.own
         if failure is not None:
             self.tell(failure, given | call.own)
             for cell in call.written:
@@ -107,7 +114,7 @@ class InOrder:
                 cell.fail(failures, doubtful=doubtful)
             return
         for _ in range(times):
-            call.run()
+            self.lines += call.run()
 
     def read(self, cell: Cell, outcome: Outcome, expected: Array | None = None) -> None:
         """Checks what a read of memory showed, all of it or what is expected, or raised."""
@@ -124,7 +131,10 @@ class InOrder:
         """Checks that a launch which failed is one that somebody may be told of here."""
         assert failure in failures, f"it raises the failure of another launch, {failure}"
         self.untold.discard(failure)
-        self.unsure.discard(failure)
+        if failure in self.ran_again:
+            self.unsure.add(failure)
+        else:
+            self.unsure.discard(failure)
 
     def synchronize(self, failure: int | None) -> None:
         """Checks the failure that was raised by waiting for everything, if any was."""

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 import iris
-from iris.compiler.kernel import Kernel
+from iris.compiler.kernel import MOST_SPECIALISATIONS, Kernel
 from iris.runtime.device import ArrayArgument, Device
+from iris.runtime.recent import Recent
 
 Array = npt.NDArray[Any]
 
@@ -110,6 +111,15 @@ def _numbers(out, *given):
 
 
 @iris.kernel
+def show(X, stream, number):
+    iris.device_print("seen", stream, number, iris.load(X + iris.arange(0, 8)))
+
+
+def _show(x, stream, number):
+    return [f"seen[program (0,0,0)] {stream} {number} [{', '.join(map(str, x))}]"]
+
+
+@iris.kernel
 def refuse(Out, number):
     program = iris.program_id(0)
     iris.store(Out + program, -1.0)
@@ -125,12 +135,28 @@ def plus(x, number):
     return x + np.float32(number)
 
 
+def _plus(x, number):
+    return x + np.float32(number)
+
+
+@iris.jit
+def weigh(x, number):
+    return (x.astype(np.float16) * number).astype(np.float32)
+
+
+def _weigh(x, number):
+    kind = type(number) if isinstance(number, np.generic) else np.float16
+    with np.errstate(all="ignore"):
+        return (x.astype(np.float16).astype(kind) * kind(number)).astype(np.float32)
+
+
 @dataclass(frozen=True)
 class Tried:
-    """A kernel, what it does in NumPy, and which of its parameters it writes."""
+    """A kernel, what it does in NumPy, which may give the lines that it prints, and which of its
+    parameters it writes."""
 
     kernel: Kernel
-    meaning: Callable[..., None]
+    meaning: Callable[..., list[str] | None]
     writes: tuple[int, ...]
 
 
@@ -145,15 +171,27 @@ TRIED = {
         Tried(window, _window, (1,)),
         Tried(tally, _tally, (0,)),
         Tried(numbers, _numbers, (0,)),
+        Tried(show, _show, ()),
         Tried(refuse, _refuse, (0,)),
     )
 }
 
 
-def fresh() -> dict[str, Any]:
-    """The functions by their names, none of which has been compiled."""
+#: Functions of arrays, as what they are in NumPy.
+ARRAY_FUNCTIONS: dict[str, Callable[..., Array]] = {"plus": _plus, "weigh": _weigh}
+
+
+def fresh(most: int = MOST_SPECIALISATIONS) -> dict[str, Any]:
+    """The functions by their names, none of which has been compiled; of each so many
+    specialisations are kept at most."""
     kernels = {name: iris.kernel(one.kernel.function.function) for name, one in TRIED.items()}
-    return {**kernels, "plus": iris.jit(plus.function.function, static_argnames="number")}
+    added = iris.jit(plus.function.function, static_argnames="number")
+    weighed = iris.jit(weigh.function.function)
+    for one in kernels.values():
+        one._cache = Recent(most)
+    for one in (added, weighed):
+        one._traces = Recent(most)
+    return {**kernels, "plus": added, "weigh": weighed}
 
 
 def arrays() -> dict[str, Array]:

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from iris.testing import steps
 from iris.testing.choices import Choices
 from iris.testing.launched import ROWS, SIZE
 from iris.testing.scripts import Script
-from iris.testing.steps import Argument, Buffer, Launch, Number, Slice, Step
+from iris.testing.steps import Argument, Buffer, Launch, Number, Returned, Slice, Step
 
 STEP_BYTES = 24
 SEEDS = 1 << 16
@@ -28,14 +29,17 @@ SEEDS = 1 << 16
 _KERNELS = ("shift", "add", "add", "reverse", "reload", "scale", "scale", "window")
 _SIZES = (SIZE, 100, 128, 20)
 _WIDTHS = (64, 256)
-_NUMBERS = (2.5, -1.0, 3, -0.0, -7)
-_CONSTANTS = ((0.0, -0.0), (1, 1.0), (1, True), (1.0, True))
+_NUMBERS = (2.5, -1.0, 3, -0.0, -7, np.float16(0.5), np.int8(-7))
+_CONSTANTS = ((0.0, -0.0), (1, 1.0), (1, True), (1.0, True), (1, np.int64(1)))
+# Of Python's in the dtype of an array, and of NumPy's in their own.
+_WEIGHTS = (0.1, np.float32(0.1), np.float16(0.1))
 _OPTIONS = ((), (("num_simdgroups", 1),), (("num_simdgroups", 4),), (("fast_math", True),))
 _WIDE = (
     (-3.0, True, 2**63 + 5, -7),
     (True, -(2**40) - 1, False, 5.0),
     (7, False, -9.0, 2**64 - 1),
     (False, True, True, -11),
+    (np.uint64(2**63 + 5), np.bool_(True), np.int16(-9), np.float32(6.0)),
 )
 _READS = ("{}.numpy()", "iris.to_numpy({})", "copied({})")
 
@@ -101,24 +105,27 @@ class _Drawing:
     few: _Few
 
     def steps(self) -> Sequence[Step]:
-        kind = self.choices.below(32)
+        kind = self.choices.below(37)
         if kind < 15:
             return [self.launch([self.buffer() for _ in "123"])]
         if kind < 18:
             return self.on_host()
+        if kind < 21:
+            return self.prepare()
         return [self.other(kind)]
 
     def other(self, kind: int) -> Step:
         choices, buffer = self.choices, self.buffer()
         match kind:
-            case 18 | 19:
+            case 32 | 33:
                 return self.refuse()
-            case 20:
-                plus = steps.Plus(buffer, 2 + choices.below(2))
-                given = (plus, self.buffer(), Number(SIZE), Number(0.5))
-                return Launch("shift", given, 3, (("B", 64),))
             case 21:
-                return steps.Prepare(self.launch([self.buffer() for _ in "123"]))
+                given = (self.returned(), self.buffer(), Number(SIZE), Number(0.5))
+                return Launch("shift", given, 3, (("B", 64),))
+            case 34 | 35:
+                return steps.Keep(buffer, self.returned())
+            case 36:
+                return self.show()
             case 22:
                 return steps.Again(choices.of((1, 45)))
             case 23:
@@ -137,6 +144,14 @@ class _Drawing:
                 return steps.Wait(choices.of(self.few.streams))
             case _:
                 return steps.Read(buffer, choices.of(_READS))
+
+    def prepare(self) -> Sequence[Step]:
+        """A launch to be run later, as often as not at once, too."""
+        choices = self.choices
+        style = choices.below(6)
+        launch = self.show() if style < 2 else self.refuse(self.buffer()) if style == 2 else None
+        prepared = steps.Prepare(launch or self.launch([self.buffer() for _ in "123"]))
+        return [prepared, *choices.of(([], [steps.Again(1)], [], [steps.Again(45)]))]
 
     def buffer(self) -> Buffer:
         return self.choices.of(self.few.buffers)
@@ -193,7 +208,21 @@ class _Drawing:
             case _:
                 return of("window", x, out, number, grid=1, constants=())
 
-    def refuse(self) -> Launch:
-        out: Argument = Slice(0, SIZE) if self.choices.flag(4) else self.buffer()
+    def returned(self) -> Returned:
+        choices, buffer = self.choices, self.buffer()
+        if choices.flag():
+            return Returned("weigh", buffer, choices.of(_WEIGHTS))
+        return Returned("plus", buffer, 2 + choices.below(2))
+
+    def show(self) -> Launch:
+        """A launch that prints, of which stream and step it is, too."""
+        stream = self.stream()
+        numbers = Number(-1 if stream is None else stream), Number(self.number)
+        return Launch("show", (Buffer("counts"), *numbers), 1, stream=stream)
+
+    def refuse(self, out: Argument | None = None) -> Launch:
+        """A launch that fails, on an array of the host now and then."""
+        if out is None:
+            out = Slice(0, SIZE) if self.choices.flag(4) else self.buffer()
         given = (out, Number(self.number))
         return Launch("refuse", given, 64, stream=self.stream(), number=self.number)

@@ -2,16 +2,18 @@
 
     conforms(device, script)
 
-What a script reads must be the same, to the bit; a launch that fails must be an error where the
+What a script reads must be the same, to the bit, and so must the lines that launches of each stream
+print, in the end; a launch that fails must be an error where the
 contract of `Device` says so, and nowhere else; and each launch must run what its kernel is compiled
 to when nothing has been compiled before.
 """
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
@@ -49,7 +51,8 @@ a, b, c, d, e, f, counts, wide, *rows = buffers(device)
 h = host()
 """
 _START = f"""\
-{_ARRAYS}streams = [iris.stream(device) for _ in range({ROWS})]
+{_ARRAYS}globals().update(fresh({{kept}}))
+streams = [iris.stream(device) for _ in range({ROWS})]
 prepared = lambda: None
 device.shuffle({{seed}})
 """
@@ -105,7 +108,7 @@ class Script:
 
     @property
     def start(self) -> str:
-        return _START.format(seed=self.seed)
+        return _START.format(seed=self.seed, kept=1 + self.seed % 3)
 
     def text(self, device: Device) -> str:
         """Python that does on a device what the script does."""
@@ -123,10 +126,22 @@ class Script:
             device.shuffle(None)
 
     def _run(self, device: Device, programs: list[Program]) -> None:
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            order = self._in_order(device, programs)
+            with suppress(IrisError):
+                device.synchronize()
+        found, wanted = (
+            sorted(lines, key=_stream_of)
+            for lines in (printed.getvalue().splitlines(), order.lines)
+        )
+        assert found == wanted, f"it prints\n\n{_joined(found)}\n\nin order, {_joined(wanted)}"
+
+    def _in_order(self, device: Device, programs: list[Program]) -> InOrder:
+        """Run the lines, and check what comes of each."""
         shown: list[Array] = []
         names = {
             **vars(launched),
-            **launched.fresh(),
             "device": device,
             "other": _other(device),
             "print": lambda array: shown.append(np.array(array)),
@@ -141,6 +156,7 @@ class Script:
                 if failure is None and step.lowered is not None:
                     found, wanted = to_text(programs[-1].entry), _compiled(step.lowered, device)
                     assert found == wanted, f"it runs what others are compiled to:\n\n{found}"
+        return order
 
 
 @contextmanager
@@ -162,6 +178,15 @@ def watched(device: Device) -> Iterator[list[Program]]:
     finally:
         for name in methods:
             del vars(device)[name]
+
+
+def _stream_of(line: str) -> str:
+    """The stream of a launch, as what it prints says."""
+    return line.split()[2]
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return "\n".join(lines) or "nothing"
 
 
 @lru_cache(maxsize=1 << 12)

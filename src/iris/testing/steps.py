@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from iris.testing.in_order import NONE, Call, Cell, InOrder, Outcome, compare, failures_of
-from iris.testing.launched import ROWS, SIZE, TRIED
+from iris.testing.launched import ARRAY_FUNCTIONS, ROWS, SIZE, TRIED
 
 
 class Argument:
@@ -26,11 +26,11 @@ class Argument:
 
 @dataclass(frozen=True)
 class Number(Argument):
-    number: float
+    number: Any
 
     @property
     def text(self) -> str:
-        return repr(self.number)
+        return _written(self.number)
 
     def value(self, order: InOrder) -> Any:
         return self.number
@@ -64,19 +64,27 @@ class Slice(Argument):
 
 
 @dataclass(frozen=True)
-class Plus(Argument):
+class Returned(Argument):
     """What a function of arrays returns."""
 
+    function: str
     buffer: Buffer
-    number: int
+    number: Any
 
     @property
     def text(self) -> str:
-        return f"plus({self.buffer.text}, {self.number})"
+        return f"{self.function}({self.buffer.text}, {_written(self.number)})"
 
     def value(self, order: InOrder) -> Cell:
         cell = self.buffer.value(order)
-        return replace(cell, data=cell.data + np.float32(self.number))
+        return replace(cell, data=ARRAY_FUNCTIONS[self.function](cell.data, self.number))
+
+
+def _written(number: Any) -> str:
+    """A number of Python's or NumPy's, as Python."""
+    if isinstance(number, np.generic):
+        return f"np.{type(number).__name__}({number.item()!r})"
+    return repr(number)
 
 
 class Step:
@@ -128,7 +136,7 @@ class Launch(Step):
 
     @property
     def given(self) -> str:
-        named = [f"{name}={value!r}" for name, value in (*self.constants, *self.options)]
+        named = [f"{name}={_written(value)}" for name, value in (*self.constants, *self.options)]
         return ", ".join([*[argument.text for argument in self.arguments], *named])
 
     @property
@@ -138,7 +146,7 @@ class Launch(Step):
 
     @property
     def lowered(self) -> str | None:  # type: ignore[override]
-        is_plain = not any(isinstance(argument, Plus) for argument in self.arguments)
+        is_plain = not any(isinstance(argument, Returned) for argument in self.arguments)
         if self.device != Launch.device or not is_plain:
             return None
         # Which Buffers of a kind they are makes no difference: so there are fewer texts.
@@ -274,6 +282,27 @@ class Read(Step):
     def simpler(self) -> Iterator[Step]:
         if self.how != Read.how:
             yield Read(self.buffer)
+
+
+@dataclass(frozen=True)
+class Keep(Step):
+    """Put what a function of arrays returns in place of a Buffer."""
+
+    buffer: Buffer
+    returned: Returned
+
+    @property
+    def line(self) -> str:
+        return f"{self.buffer.text} = {self.returned.text}"
+
+    def expect(self, order: InOrder, outcome: Outcome) -> None:
+        given, made = self.returned.buffer.value(order), self.returned.value(order)
+        if outcome.failure is not None:
+            order.tell(outcome.failure, given.failures)
+            return
+        must_raise = given.surfaced and not given.doubtful
+        assert not must_raise, "it raises no error, and had to"
+        order.cells[self.buffer.name] = made
 
 
 @dataclass(frozen=True)
