@@ -215,6 +215,15 @@ def part(x: iris.Buffer, start: int, stop: int) -> ArrayArgument:
     return replace(x.argument, offset=4 * start, shape=(stop - start,))
 
 
+def fill(x: iris.Buffer, start: int, stop: int, number: float) -> None:
+    """Write some elements of a Buffer through the array that it gives, where that can be."""
+    view = x.numpy()
+    if view.flags.writeable:
+        view[start:stop] = number
+    else:
+        x.device.copy_in(part(x, start, stop), np.full(stop - start, number, np.float32))
+
+
 def wait(stream: Any) -> None:
     """Wait for a stream; launches of a device without streams are done."""
     if stream is not None:

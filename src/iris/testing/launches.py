@@ -81,6 +81,7 @@ class _Few:
     streams: Sequence[int]
     kernels: Sequence[str]
     sizes: Sequence[int]
+    numbers: Sequence[Any]
     options: Sequence[Any]
     constants: Sequence[Any]
 
@@ -91,6 +92,7 @@ class _Few:
             range(1 + choices.below(3)),
             [choices.of(_KERNELS) for _ in range(4)],
             [choices.of(_SIZES) for _ in range(2)],
+            [choices.of(_NUMBERS) for _ in range(2)],
             [(), (), (), choices.of(_OPTIONS)],
             choices.of(_CONSTANTS),
         )
@@ -105,12 +107,12 @@ class _Drawing:
     few: _Few
 
     def steps(self) -> Sequence[Step]:
-        kind = self.choices.below(37)
+        kind = self.choices.below(39)
         if kind < 15:
             return [self.launch([self.buffer() for _ in "123"])]
         if kind < 18:
             return self.on_host()
-        if kind < 21:
+        if kind < 20:
             return self.prepare()
         return [self.other(kind)]
 
@@ -119,13 +121,16 @@ class _Drawing:
         match kind:
             case 32 | 33:
                 return self.refuse()
-            case 21:
+            case 20 | 21:
                 given = (self.returned(), self.buffer(), Number(SIZE), Number(0.5))
                 return Launch("shift", given, 3, (("B", 64),))
             case 34 | 35:
                 return steps.Keep(buffer, self.returned())
             case 36:
                 return self.show()
+            case 37 | 38:
+                start, stop = choices.of(((0, SIZE), (4, 24)))
+                return steps.Fill(buffer, self.number, start, stop)
             case 22:
                 return steps.Again(choices.of((1, 45)))
             case 23:
@@ -146,12 +151,19 @@ class _Drawing:
                 return steps.Read(buffer, choices.of(_READS))
 
     def prepare(self) -> Sequence[Step]:
-        """A launch to be run later, as often as not at once, too."""
+        """A launch to be run later, as often as not at once, too; so many that they are sent off
+        before another one, which fails."""
         choices = self.choices
         style = choices.below(6)
         launch = self.show() if style < 2 else self.refuse(self.buffer()) if style == 2 else None
         prepared = steps.Prepare(launch or self.launch([self.buffer() for _ in "123"]))
-        return [prepared, *choices.of(([], [steps.Again(1)], [], [steps.Again(45)]))]
+        if style == 2:
+            return [prepared, steps.Again(1)][: 1 + choices.below(2)]
+        many, one = steps.Again(45), steps.Again(1)
+        failing = replace(self.refuse(self.buffer()), stream=prepared.launch.stream)
+        failed = [many, failing, steps.Synchronize()]
+        tails: Sequence[Sequence[Step]] = ([], [one], [], [one], [many], failed, [], [one])
+        return [prepared, *choices.of(tails)]
 
     def buffer(self) -> Buffer:
         return self.choices.of(self.few.buffers)
@@ -177,7 +189,7 @@ class _Drawing:
         n = Number(min(*lengths, choices.of(self.few.sizes), SIZE))
         # Programs of one grid run in no order, and arrays that overlap need one.
         width = 256 if lengths else choices.of(_WIDTHS)
-        number, stream = Number(choices.of(_NUMBERS)), self.stream()
+        number, stream = Number(choices.of(self.few.numbers)), self.stream()
         options = choices.of(self.few.options)
         x, y, out = arrays
         block = ("B", width)

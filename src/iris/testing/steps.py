@@ -250,6 +250,26 @@ class CopyIn(Quiet):
 
 
 @dataclass(frozen=True)
+class Fill(Step):
+    """Write some elements of a Buffer where they are."""
+
+    buffer: Buffer
+    number: int
+    start: int
+    stop: int
+
+    @property
+    def line(self) -> str:
+        return f"fill({self.buffer.text}, {self.start}, {self.stop}, {self.number})"
+
+    def expect(self, order: InOrder, outcome: Outcome) -> None:
+        cell = self.buffer.value(order)
+        order.read(cell, outcome)
+        if not cell.failures:
+            cell.data[self.start : self.stop] = self.number
+
+
+@dataclass(frozen=True)
 class Renew(Quiet):
     """Put another Buffer in place of one that launches may still use."""
 
