@@ -45,6 +45,8 @@ MOST_TRIPS = 4
 MOST_REGISTERS = 16
 SHARED_BYTES = 32768  # that a threadgroup has on every GPU
 COUNTERS = 64  # elements that all programs update
+# What users may call values: words of languages, and names that texts have of their own.
+WORDS = ("half", "device", "x", "min", "kernel", "i", "float4", "shared", "sum", "short", "x_1")
 
 make_metal = Facet("random construction")
 
@@ -143,6 +145,8 @@ class MetalDraft(KernelDraft):
         self.counts = [choices.of(counts) for _ in range(1 + choices.below(3))]
         self.outputs = choices.of((1, 24, 24, 24, 3))
         self.seed = choices.below(256)
+        word = self.seed // 4 % len(WORDS)
+        self.words: Sequence[str] = (WORDS * 2)[word : word + 3] if self.seed % 4 == 3 else ()
         self.inputs: list[tuple[Value, Array]] = []
         self.owned: list[Value] = []
         self.shared: list[Memory] = []
@@ -190,6 +194,8 @@ class MetalDraft(KernelDraft):
         level = self._level(op)
         for value in op.results:
             self.levels[value] = level
+            if self.words and len(self.levels) % 5 == 0:
+                value.name = self.words[len(self.levels) // 5 % len(self.words)]
 
     def _level(self, op: Op) -> Uniformity:
         """How far the results of an op without regions are sure to be the same."""
