@@ -389,7 +389,10 @@ def mma(cls: type[metal.Mma], draft: MetalDraft, choices: Choices) -> None:
     b = draft.like(Registers(choices.of(fits), element), choices, besides=a)
     acc = draft.like(Registers(count_of(a.type) * count_of(b.type) // 2, f32), choices)
     a, b = (draft.exact(x, SUMMED, SUMMED) for x in (a, b))
-    draft.add(metal.Mma(a, b, draft.exact(acc, SUMMED, SUMS_AT_MOST - 8 * SUMMED**2)))
+    acc = draft.exact(acc, SUMMED, SUMS_AT_MOST - 8 * SUMMED**2)
+    # The order decides which zero a sum of nothing but -0.0 is.
+    acc = draft.put(math.Add(acc, draft.constant(0, element_type(acc.type))))
+    draft.add(metal.Mma(a, b, acc))
 
 
 # Reports.

@@ -15,6 +15,7 @@ from iris.ir.metal import Scope, count_of, registers
 from iris.ir.types import DType, ElementType, Threadgroup, bool_, i32, i64, u8, u32
 from iris.ir.uniformity import THREADGROUP, VARYING
 from iris.testing.choices import Choices
+from iris.testing.draft import MOST_ARRAYS
 from iris.testing.elementwise import ALL, SUMMED
 from iris.testing.hazards import Pattern, Touch, Use, permits
 from iris.testing.metals import (
@@ -619,7 +620,8 @@ def publish(cls: type[metal.Fence], draft: MetalDraft, choices: Choices) -> None
     dtype = choices.of([d for d in draft.dtypes if d.is_integer] or [i32])
     if draft.quiet:
         return
-    if draft.depth or not draft.divergent or draft.spare_arrays < 3:
+    # What comes later takes arrays, too.
+    if draft.depth or not draft.divergent or draft.spare_arrays < MOST_ARRAYS // 2:
         draft.builder.insert(metal.Fence())
         return
     tickets = draft.argument("tickets", Array(i32, (1,)), noalias=False)
