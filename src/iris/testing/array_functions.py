@@ -165,7 +165,7 @@ class Function:
         return self.choices.of(numbers + ["0.5", "-1.5"] * (dtype.kind == "f"))
 
     def mask(self, shape: Sequence[int]) -> str:
-        """What is true or false in some shape, or along some of its axes."""
+        """A mask of some shape, or of some of its axes."""
         name = self.some(lambda x: x.ndim <= len(shape), exact=True)
         if self.choices.flag():
             kept = [n if self.choices.flag() else 1 for n in shape]

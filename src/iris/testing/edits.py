@@ -88,7 +88,7 @@ def of_threads(program: Program) -> Iterator[Edit]:
         for smaller in _smaller(size):
             grid = [smaller if i == axis else n for i, n in enumerate(program.grid)]
             yield partial(replace, grid=tuple(grid))
-    for smaller in _smaller(program.function.simdgroups):
+    for smaller in _smaller(max(1, program.function.simdgroups)):  # 0: not decided
         yield partial(_with_simdgroups, count=smaller)
 
 

@@ -58,7 +58,7 @@ def backwards(x: Value, axes: Sequence[int]) -> graph.Slice:
 
 
 def factored(count: int, choices: Choices) -> Shape:
-    """A shape of so many elements."""
+    """A shape with a given number of elements."""
     shape = [1] * (1 + choices.below(3))
     for prime in (7, 5, 3, 2):
         while count % prime == 0:
@@ -76,7 +76,7 @@ def any_order(rank: int, choices: Choices) -> Shape:
 
 
 def displaced(draft: GraphDraft, x: Value, choices: Choices) -> Value:
-    """Something of the same type, of which most elements are those of another, elsewhere."""
+    """A value of the same type that has most elements of another in other places."""
     shape = shape_of(x)
     if not shape or 0 in shape:
         return x

@@ -114,7 +114,7 @@ class _Draft:
         )
 
     def in_loop(self, access: Callable[[int], Value | None]) -> None:
-        """A loop that hands on a start, and combines what is read."""
+        """A loop that carries a start and combines the blocks it reads."""
         rounds = self.choices.of((2, 3))
         steps = np.arange(rounds)
         lower, step = self.choices.of(((0, 1), (0, 8), (-8, 8), (0, 4), (8, -4), (0, 16), (3, 16)))
@@ -155,7 +155,7 @@ class _Draft:
     # Scalars.
 
     def number(self, number: int) -> _Index:
-        """A constant, or a parameter of which a divisor may be known."""
+        """A constant, or a parameter with a divisor that may be known."""
         style = self.choices.of((0, 0, 0, 1, 2))
         if not style:
             return _Index(self.b(math.Constant(number, i32)), np.array([number]))
@@ -167,7 +167,7 @@ class _Draft:
         return _Index(value, np.array([number]))
 
     def scalar(self, numbers: Sequence[int] = _NUMBERS) -> _Index:
-        """A number, one that is carried, or what is made of two."""
+        """A number: new, carried, or computed from two."""
         choices = self.choices
         is_known = self.known and choices.flag()
         found = choices.of(self.known) if is_known else self.number(choices.of(numbers))

@@ -151,8 +151,8 @@ class _Drawing:
                 return steps.Read(buffer, choices.of(_READS))
 
     def prepare(self) -> Sequence[Step]:
-        """A launch to be run later, as often as not at once, too; so many that they are sent off
-        before another one, which fails."""
+        """Prepare a launch to be run later, and often at once, too.  At times there are enough of
+        them to be sent off before a last one, which fails."""
         choices = self.choices
         style = choices.below(6)
         launch = self.show() if style < 2 else self.refuse(self.buffer()) if style == 2 else None
@@ -227,7 +227,7 @@ class _Drawing:
         return Returned("plus", buffer, 2 + choices.below(2))
 
     def show(self) -> Launch:
-        """A launch that prints, of which stream and step it is, too."""
+        """A launch that prints, also its stream and its step."""
         stream = self.stream()
         numbers = Number(-1 if stream is None else stream), Number(self.number)
         return Launch("show", (Buffer("counts"), *numbers), 1, stream=stream)

@@ -138,8 +138,8 @@ class _Strip:
     # What is done there.
 
     def access(self, start: Value, choices: Choices, total: Value | None = None) -> Value | None:
-        """Reads a block, writes one, or both, from a start on; gives the greatest of what is read
-        and what was there before."""
+        """Read a block, write one, or both, from a start on; give the maximum of the block and of
+        an earlier total."""
         draft = self.draft
         if start.type is i32:
             start = draft.spread(start, self.shape)

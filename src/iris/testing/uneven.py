@@ -1,5 +1,5 @@
-"""Tiles some elements of which count, as of rows of different lengths: what is loaded under such
-masks is reduced along each axis, or divided where there is something to divide by."""
+"""Tiles with masked elements, as rows of different lengths have: loaded under such masks, they are
+reduced along each axis, or divided where the divisor is not zero."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _reduced(draft: TileDraft, x: Value, axis: int, choices: Choices) -> Value:
 
 
 def divide_where(draft: TileDraft, choices: Choices) -> None:
-    """A quotient or a shift, of what is loaded only where it is defined."""
+    """A quotient or a shift; the operands are loaded only where the result is defined."""
     dtype = _integer(draft, choices)
     type_ = choices.of(draft.types(dtype))
     cls = choices.of((math.FloorDiv, math.Mod, math.FloorDiv, math.Shr, math.Shl))

@@ -54,6 +54,7 @@ class Cursor:
         "_counted",
         "_kinds",
         "_position",
+        "_read",
         "_texts",
         "file",
         "kind",
@@ -62,7 +63,8 @@ class Cursor:
     )
 
     def __init__(self, source: str, file: str):
-        self.source = source
+        self.source = source  # which errors show; it may be replaced by one as long
+        self._read = source
         self.file = file
         self._texts: list[str] = [text for text in _TOKEN.findall(source) if text]
         self._all_offsets: list[int] = []
@@ -168,8 +170,8 @@ class Cursor:
 
     def offset_at(self, mark: int) -> int:
         if not self._all_offsets:  # which only few texts are asked for
-            found = [match.start() for match in _TOKEN.finditer(self.source) if match[1]]
-            self._all_offsets = [*found, len(self.source.rstrip())]
+            found = [match.start() for match in _TOKEN.finditer(self._read) if match[1]]
+            self._all_offsets = [*found, len(self._read.rstrip())]
         return self._all_offsets[mark]
 
     def first_difference(self, mark: int, expected: str) -> int:
