@@ -117,7 +117,7 @@ _WEIGHTS: dict[type[Op], int] = {
 def tile(
     *,
     ops: Collection[type[Op]] | None = None,
-    max_ops: int = 20,
+    max_ops: int = 14,
     dtypes: Collection[DType | str] | None = None,
     masked: bool = False,
     fast_math: bool = False,
@@ -140,7 +140,7 @@ def tile(
 def graph(
     *,
     ops: Collection[type[Op]] | None = None,
-    max_ops: int = 24,
+    max_ops: int = 15,
     dtypes: Collection[DType | str] | None = None,
     fast_math: bool = False,
     rounding: bool = False,

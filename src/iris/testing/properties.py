@@ -55,11 +55,16 @@ class Property:
     part: str = ""  # of the compiler, that is guilty if no pass is
 
 
+# Longer programs than a test of a pass draws: each costs more and shows more.
+_tile = partial(programs.tile, max_ops=20)
+_graph = partial(programs.graph, max_ops=24)
+
+
 def of_passes(passes: str) -> list[Property]:
     """That passes keep what programs do: of their level, or of all."""
     draw: dict[Level, Callable[[], st.SearchStrategy[Any]]] = {
-        Level.TILE: programs.tile,
-        Level.GRAPH: programs.graph,
+        Level.TILE: _tile,
+        Level.GRAPH: _graph,
         Level.METAL: programs.metal,
     }
     holds = partial(_preserve, (passes,))
@@ -89,15 +94,15 @@ def _preserve(several: Sequence[str], drawn: Sequence[Program], seconds: float) 
 
 
 def _masked() -> st.SearchStrategy[Program]:
-    return st.one_of(programs.tile(masked=True), programs.tile(masked=True, rounding=True))
+    return st.one_of(_tile(masked=True), _tile(masked=True, rounding=True))
 
 
 def _rounding() -> st.SearchStrategy[Program]:
-    return st.one_of(programs.graph(), programs.graph(rounding=True))
+    return st.one_of(_graph(), _graph(rounding=True))
 
 
 def _fusible() -> st.SearchStrategy[Program]:
-    drawn = partial(programs.graph, portable=True)
+    drawn = partial(_graph, portable=True)
     return st.one_of(drawn(), drawn(rounding=True))
 
 
@@ -197,7 +202,7 @@ _OF_GRAPHS = (*_GENERIC, "simplify", str(GRAPH_PIPELINE))
 PROPERTIES = {
     found.name: found
     for found in (
-        Property("passes", "tile", programs.tile, partial(_preserve, _OF_TILES)),
+        Property("passes", "tile", _tile, partial(_preserve, _OF_TILES)),
         Property("masks", "tile", _masked, partial(_preserve, (str(TILE_PIPELINE),))),
         Property("agree", "tile", _lowered, _agree),
         Property("layouts", "tile", layouts.programs, _lay_out),
@@ -205,7 +210,7 @@ PROPERTIES = {
         Property("fits", "tile", _products, _fit),
         Property("sources", "python", kernels, _check, part="frontend"),
         Property("arrays", "python", functions, _return, part="frontend"),
-        Property("graph-passes", "graph", programs.graph, partial(_preserve, _OF_GRAPHS)),
+        Property("graph-passes", "graph", _graph, partial(_preserve, _OF_GRAPHS)),
         Property("graph-numpy", "graph", _rounding, _match),
         Property("graph-kernels", "graph", _fusible, _fuse),
         Property("thread-passes", "metal", programs.metal, partial(_preserve, _OF_THREADS)),
