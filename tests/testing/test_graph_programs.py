@@ -61,7 +61,7 @@ def test_graphs_vary() -> None:
     assert min(ranks.values()) >= 100, ranks
     assert all(sizes[size] >= 50 for size in (0, 1, 2, 3, 4, 5, 7, 8, 13)), sizes
     assert max(sizes) > 8192, sizes  # rows of several tiles
-    assert {1, 2, 3, 4} <= returned and max(returned) > 7
+    assert {1, 2, 3, 4, 8} <= returned
     assert kinds == {*ReduceKind, *ScanKind, *ScatterKind}
 
 

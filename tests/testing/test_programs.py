@@ -113,8 +113,8 @@ def test_a_simple_program_is_found() -> None:
         return any(isinstance(op.parent_op, For) for op in loads)
 
     simplest = find(programs.tile(max_ops=SHRUNK), has_loop_of_loads)
-    # A product of two matrices, block by block, is one step, of 39 ops.
-    assert sum(map(is_compute, simplest.module.walk())) <= 39, str(simplest)
+    # A product of two matrices, block by block, is one step, of 38 ops.
+    assert sum(map(is_compute, simplest.module.walk())) <= 38, str(simplest)
 
 
 # Options.

@@ -4,11 +4,10 @@
     def test_arrays(function):
         function.check()
 
-A function is made line by line.  Each line is an expression of arguments and of what lines before
-it gave; one that NumPy refuses, or that gives what is too large, is left out.  Every line is
-returned.  Numbers are small and whole, so that what is made of them has one value.  Where they are
-divided, sums may be off by what another order of them allows, and nothing is compared or looked up
-by them.
+A function is drawn line by line.  Each line is an expression of the arguments and of earlier lines;
+a line is left out if NumPy refuses it or its result is too large.  The function returns all lines.
+Numbers are small integers, so most results are exact.  After a division, sums may differ by the
+error bounds of another order, and no comparison or index depends on them.
 """
 
 from __future__ import annotations
@@ -323,7 +322,7 @@ def _combine(f: Function) -> _Line:
     if choices.flag(3) and f.values[x].ndim:
         other = f"{x}{choices.of(('[:, None]', '[::-1]', '.T', '[0]', '[..., None]'))}"
     operator = choices.of(("+", "*", "-", "+", "*", "/"))
-    both = (x, other) if choices.flag(3) is False else (other, x)
+    both = (other, x) if choices.flag(3) else (x, other)
     return _Line(f"{both[0]} {operator} {both[1]}", operator != "/")
 
 
@@ -349,7 +348,7 @@ def _choose(f: Function) -> _Line:
 
 
 def _product(f: Function) -> _Line:
-    """`einsum` of one or two values, of which axes of one size have one letter, or not."""
+    """`einsum` of one or two values; axes of the same size often share a letter."""
     choices = f.choices
     letters: dict[str, int] = {}
     operands, terms = [], []
@@ -364,7 +363,7 @@ def _product(f: Function) -> _Line:
         terms.append(term)
     kept = [c for c in letters if choices.flag()]
     kept.sort(key=lambda _: choices.below(256))
-    to = f"->{''.join(kept)}" if choices.flag(3) is False else ""
+    to = "" if choices.flag(3) else f"->{''.join(kept)}"
     if len(terms) == 2 and choices.flag(4):
         return _Line(f"{operands[0]} @ {operands[1]}{choices.of(('', '.T'))}")
     return _Line(f"np.einsum('{','.join(terms)}{to}', {', '.join(operands)})")

@@ -67,7 +67,7 @@ def broadcast(cls: type[graph.Broadcast], draft: GraphDraft, choices: Choices) -
 
 
 def differences(draft: GraphDraft, choices: Choices) -> None:
-    """`x[:, None] - x[None, :]`, mostly reduced, and at times beside what it is made of."""
+    """`x[:, None] - x[None, :]`, mostly reduced along an axis; then `x` minus that, at times."""
     x, pairs = pairwise(draft, choices)
     if choices.flag(4) or 0 in shape_of(pairs):
         draft.visible.append(pairs)
@@ -444,8 +444,8 @@ def keep(draft: GraphDraft, op: Op, choices: Choices) -> None:
 def uniform_one(
     draft: GraphDraft, choices: Choices, factors: Sequence[Value], summed: Sequence[int]
 ) -> list[Value]:
-    """Factors of a product, one or all of which are uniform along axes; or each along what is
-    summed."""
+    """Factors of a product.  One of them, or all, repeat along an axis; or each repeats along the
+    axis that is summed."""
     which = choices.below(len(factors) + 2)
     if which > len(factors):
         return [along_others(draft, v, axis) for v, axis in zip(factors, summed, strict=True)]
@@ -584,8 +584,8 @@ def scatter(cls: type[graph.Scatter], draft: GraphDraft, choices: Choices) -> No
 
 
 def scatter_onto_itself(draft: GraphDraft, choices: Choices) -> None:
-    """What is written to is what is written, or says where; nobody else needs it.  At times it is
-    too long for one program."""
+    """Scatter an array into itself, as the updates or as the indices.  At times the array is too
+    long for one program."""
     x = small(draft, choices)
     if choices.flag():
         x = draft.leaf(Tensor((choices.of(LONG),), choices.of(draft.dtypes)))

@@ -246,7 +246,7 @@ def _less(draft: GraphDraft, x: Value, choices: Choices) -> Value:
 
 
 def _less_of(size: int, choices: Choices) -> tuple[int, int, int]:
-    """The start, the step and the size of what is left of an axis."""
+    """The start, step and size of a slice along an axis."""
     fewer = min(choices.of((0, 1, 2, 4)), max(size - 1, 0))
     all_, odd = (0, 1, size), (1, 2, size // 2)
     backward = (max(size - 1, 0), -1, size)
@@ -299,7 +299,7 @@ def parts_together(draft: GraphDraft, x: Value, choices: Choices) -> Value:
 
 
 def _other_way(size: int, count: int, choices: Choices) -> tuple[int, int]:
-    """A start and a step for so many of the elements of an axis."""
+    """The start and step of a slice that takes `count` elements of an axis."""
     if count == size:
         return size - 1, -1
     return choices.of(((0, 2), (size - count, 1), (0, 2), (count - 1, -1), (1, 1)))

@@ -353,7 +353,7 @@ class _Draft:
             places = np.broadcast_to(at.numbers, (rounds, *shape))
             found = places[there]
         low = int(found.min())
-        # From a multiple of what is accessed at once on, as far as that goes.
+        # Start at a multiple of the vector width, where possible.
         shift = -(low // 16 * 16) + choices.of((0, 0, 0, 0, 4, 1))
         if low < 0 or low > MOST or shift > 0:
             at = self.combined(math.Add, at, self.constant(shift, shape))

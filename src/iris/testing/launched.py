@@ -182,8 +182,7 @@ ARRAY_FUNCTIONS: dict[str, Callable[..., Array]] = {"plus": _plus, "weigh": _wei
 
 
 def fresh(most: int = MOST_SPECIALISATIONS) -> dict[str, Any]:
-    """The functions by their names, none of which has been compiled; of each so many
-    specialisations are kept at most."""
+    """Uncompiled copies of the functions, by name.  Each keeps at most `most` specialisations."""
     kernels = {name: iris.kernel(one.kernel.function.function) for name, one in TRIED.items()}
     added = iris.jit(plus.function.function, static_argnames="number")
     weighed = iris.jit(weigh.function.function)

@@ -306,7 +306,7 @@ def integer(draft: MetalDraft, choices: Choices) -> DType:
 
 @make_metal(metal.Take)
 def take(cls: type[metal.Take], draft: MetalDraft, choices: Choices) -> None:
-    """Any elements, or some at regular distances; often of what was put together before."""
+    """Take any elements of an array, or every n-th; often of a `join` or another `take`."""
     x, _ = array(draft, choices)
     made = [v for v in draft.visible if isinstance(v.op, metal.Join | metal.Take)]
     made = [v for v in made if element_type(v.type).shape]

@@ -484,7 +484,7 @@ def view(cls: type[metal.View], draft: MetalDraft, choices: Choices) -> None:
 
 
 def two_views(draft: MetalDraft, one: DType, other: DType, choices: Choices) -> None:
-    """Two views of an allocation of bytes, apart, one of which may be a view of a view."""
+    """Two disjoint views of one allocation of bytes; the second may be a view of a view."""
     sizes = [PARTS * draft.threads * d.bytes for d in (one, other)]
     root = allocation(draft, Threadgroup(sum(sizes), u8))
     viewed(draft, root, 0, one, choices)

@@ -111,9 +111,9 @@ def _portable() -> st.SearchStrategy[Program]:
 
 
 def _orderly() -> st.SearchStrategy[tuple[Program, bool]]:
-    """Programs, with whether their control flow has to be made uniform.  Some do little besides
-    using memory of the threadgroup, and most are short: a barrier that is missing among many is
-    often behind another one."""
+    """Programs, and for each whether its control flow stays as it is; of one in four it has to be
+    made uniform first.  Some do little besides using memory of the threadgroup, and most are
+    short: a missing barrier among many is often behind another one."""
     drawn = partial(programs.metal, divergent=False)
     short = [drawn(ops=(For, While, If), max_ops=n) for n in (1, 2, 1, 3)]
     return st.tuples(st.one_of(drawn(), drawn(ops=_OF_MEMORY), *short), st.integers(0, 3).map(bool))

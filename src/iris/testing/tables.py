@@ -46,10 +46,11 @@ def size(draft: TileDraft, number: int, choices: Choices) -> Value:
     if choices.flag(3):
         return draft.constant(number, i32)
     value = draft.parameter(number)
-    if number % 16 == 0 and number and not choices.flag(3):
-        key = (value, choices.of((16, number & -number)))
+    if number % 16 == 0 and number and choices.below(3):
+        divisor = choices.of((16, number & -number))
+        key = (value, divisor)
         if key not in draft.memo:
-            draft.memo[key] = draft.put(math.AssumeDivisible(key[1], value))
+            draft.memo[key] = draft.put(math.AssumeDivisible(divisor, value))
         value = draft.memo[key]
     return value
 
