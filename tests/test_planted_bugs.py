@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from planted import Bug, Misplanted, bugs, parse
-from planted.__main__ import Limits, search
+from planted.__main__ import Limits, hunt
 from planted.garden import Garden
 from planted.oracles import ORDER
 
@@ -97,5 +97,5 @@ def test_a_planted_bug_is_found(name: str, oracle: str) -> None:
     """Five of those that `make planted` plants, each by the oracle of its level."""
     (planted,) = [bug for bug in bugs() if bug.name == name]
     assert oracle in ORDER[planted.level]
-    find = search(GARDEN, [oracle], Limits(200, 60, 1), planted, seed=1)
-    assert find.oracle == oracle and find.result.found, planted
+    with GARDEN.planted(planted) as package:
+        assert hunt(package, oracle, 1, Limits(200, 60, 1)).found

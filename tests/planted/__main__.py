@@ -19,6 +19,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -58,9 +59,10 @@ def hunt(package: Path, oracle: str, seed: int, limits: Limits) -> Result:
 
 
 @cache
-def false_alarm(oracle: str, seed: int, examples: int) -> bool:
-    """Whether an oracle fails on the unchanged compiler, within a number of examples."""
-    return hunt(PACKAGE.parent, oracle, seed, Limits(max(1, examples), 600, 0)).found
+def false_alarm(oracle: str, seed: int, examples: int) -> float:
+    """After how many examples of a hunt an oracle fails on the unchanged compiler."""
+    result = hunt(PACKAGE.parent, oracle, seed, Limits(examples, 600, 0))
+    return result.examples if result.found else inf
 
 
 class Find(NamedTuple):
@@ -71,16 +73,17 @@ class Find(NamedTuple):
 
 
 def search(garden: Garden, oracles: Sequence[str], limits: Limits, bug: Bug, seed: int) -> Find:
+    """The find of the first oracle that finds a bug."""
     with garden.planted(bug) as package:
         for oracle in [name for name in (*ORDER[bug.level], *REST[bug.level]) if name in oracles]:
             result = hunt(package, oracle, seed, limits)
-            if result.found and not false_alarm(oracle, seed, result.examples):
+            if result.found and result.examples < false_alarm(oracle, seed, limits.examples):
                 return Find(oracle, result)
     return Find("", Result(False, 0, 0, ""))
 
 
 def row(bug: Bug, finds: Sequence[Find]) -> str:
-    """A line of the table, which ends with what was said first."""
+    """A line of the table, which ends with what was said first.  The first find is reduced."""
     found = [find for find in finds if find.oracle]
     names = ",".join(dict.fromkeys(find.oracle for find in found))
     counts = [find.result.examples for find in found]
@@ -88,7 +91,7 @@ def row(bug: Bug, finds: Sequence[Find]) -> str:
     line = f"{bug!s:52} {len(found)}/{len(finds)} {names or 'nothing':14}"
     if found:
         line += f" {median(counts):6g} {max(counts):6} {median(seconds):6.1f} {max(seconds):6.1f}"
-        ops = median([find.result.ops for find in found])
+        ops = finds[0].result.ops
         causes = ",".join(dict.fromkeys(find.result.cause for find in found))
         said = found[0].result.message.splitlines()
         line += f" {ops:4g} {causes:24}  {said[0][:80] if said else ''}"
@@ -105,7 +108,7 @@ def summary(bugs: Sequence[Bug], all_finds: Sequence[Sequence[Find]], limits: Li
     ]
     looked = sum(map(len, all_finds))
     quick = [r for _, r in found if r.seconds <= limits.seconds]
-    sizes = [r.ops for _, r in found if r.ops]
+    sizes = [first.result.ops for first, *_ in all_finds if first.result.ops]
     named = [r for _, r in found if r.cause]
     lines = [
         f"{len(found)} of {looked} found, {len(quick)} of them within {limits.examples} examples "
@@ -128,19 +131,25 @@ def main() -> None:
     parser.add_argument("--oracles", default=",".join(ORACLES))
     parser.add_argument("--examples", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--reduced", type=float, default=15, help="seconds to reduce a find")
+    parser.add_argument(
+        "--reduced", type=float, default=15, help="seconds to reduce the first seed's find"
+    )
     parser.add_argument("--seeds", type=int, default=1, help="how many (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="the first (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     garden, limits = Garden(), Limits(given.examples, given.seconds, given.reduced)
     chosen = [b for b in bugs(given.list) if str(b).startswith(tuple(given.wanted) or "")]
-    one = partial(search, garden, given.oracles.split(","), limits)
+    one = partial(search, garden, given.oracles.split(","))
     seeds = range(given.seed, given.seed + given.seeds)
+    unreduced = limits._replace(reduced=0)
     print(f"{'bug':52} found by{'examples':>22}{'seconds':>14}{'ops':>5} guilty")
     all_finds: list[list[Find]] = []
     with ThreadPoolExecutor(given.jobs) as pool:
-        pending = [[pool.submit(one, b, seed) for seed in seeds] for b in chosen]
+        pending = [
+            [pool.submit(one, limits if s == given.seed else unreduced, b, s) for s in seeds]
+            for b in chosen
+        ]
         for bug, futures in zip(chosen, pending, strict=True):
             all_finds.append([future.result() for future in futures])
             print(row(bug, all_finds[-1]), flush=True)
