@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from iris.ir import verify
+from iris.ir import tile, verify
 from iris.ir.core import OPS
+from iris.ir.math import Constant
 from iris.passes import Pipeline
 from iris.testing import preserves, programs
 from iris.testing.edits import ops_of
@@ -101,6 +102,37 @@ def test_threads_registers_and_carried_values_become_fewer() -> None:
     assert "simdgroups=1" in text and "grid: 1, 1, 1" in text
     assert "regs" not in text and "view" not in text
     assert "yield\n" in text
+
+
+MIXED = """\
+# grid: 1, 1, 1
+# argument %X: bf16[4] data=[1.5, -2.0]
+# argument %Y: f32[4]
+
+func tile @f(%X: ptr<bf16>, %Y: ptr<f32>) {
+  %id: i32 = tile.program_id 0
+  %c3: i32 = constant 3
+  %a: i32 = mul %id, %c3
+  %b: i32 = shl %a, %c3
+  %x: bf16 = tile.load %X, %b
+  %y: f32 = cast %x
+  tile.store %Y, %b, %y
+  return
+}
+"""
+
+
+def test_elements_become_of_one_type_and_indices_simple() -> None:
+    def stores_by_index(program: Program) -> bool:
+        stores = [op for op in ops_of(program) if isinstance(op, tile.Store)]
+        made = [[v.op for v in (store.offset, store.value)] for store in stores]
+        return any(None not in ops and not isinstance(ops[0], Constant) for ops in made)
+
+    small = reduce(Program.parse(MIXED), lambda p: has(p, "tile.load") and stores_by_index(p))
+    assert [op.name for op in ops_of(small)] == [
+        *("tile.program_id", "tile.load", "tile.store", "return")
+    ]
+    assert "bf16" not in str(small) and "-2.0" not in str(small)
 
 
 def test_no_second_more_than_given() -> None:

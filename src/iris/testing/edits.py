@@ -18,9 +18,21 @@ from iris.ir import literal, metal
 from iris.ir.control import Func
 from iris.ir.core import Op, Region, Value
 from iris.ir.effects import has_side_effects
-from iris.ir.math import Constant
+from iris.ir.math import Cast, Constant
 from iris.ir.rewriter import Rewriter, drop_carried, leading
-from iris.ir.types import DType, ElementType, Registers, Tensor, Threadgroup, Tile, Type
+from iris.ir.types import (
+    DTYPES,
+    DType,
+    ElementType,
+    Registers,
+    Tensor,
+    Threadgroup,
+    Tile,
+    Type,
+    bool_,
+    f32,
+    i32,
+)
 from iris.tools.replay import Array, Program, Recipe, Scalar
 
 Edit = Callable[[Program], Program | None]
@@ -93,14 +105,17 @@ def of_threads(program: Program) -> Iterator[Edit]:
 
 
 def of_launch(program: Program) -> Iterator[Edit]:
-    """The edits of the results, the arguments, and the sizes of tiles, tensors and arrays of
-    registers."""
+    """The edits of the results, the arguments, the types of elements, and the sizes of tiles,
+    tensors and arrays of registers."""
     for index in range(len(program.function.returns)):
         yield partial(_without_return, index=index)
         yield partial(_return_operand, index=index)
     for size in sorted({n for v in _values(program.function) for n in _shape(v.type)}):
         for smaller in _smaller(size):
             yield partial(_resized, old=size, new=smaller)
+    for dtype in DTYPES.values():
+        if dtype not in (bool_, f32, i32):
+            yield partial(_retyped, old=dtype, new=f32 if dtype.is_float else i32)
     for index, recipe in enumerate(program.arguments):
         yield partial(_without_parameter, index=index)
         for simpler in _simpler_recipes(recipe):
@@ -153,12 +168,28 @@ def _drop(op: Op) -> bool:
 
 
 def _alike(op: Op, type_: Type) -> list[Value]:
-    """Values of a type that are there before an op: its operands, and what its region has."""
+    """Values of a type that are there before an op: its operands, what those are made of in the
+    end, and what its region has."""
     region = op.parent
     assert region is not None
     earlier = takewhile(lambda other: other is not op, region)
-    there = [*op.operands, *region.arguments, *[v for other in earlier for v in other.results]]
+    before = [v for other in earlier for v in other.results]
+    there = [*op.operands, *_roots(op), *region.arguments, *before]
     return [v for v in dict.fromkeys(there) if v.type is type_]
+
+
+def _roots(op: Op) -> Iterator[Value]:
+    """What an op is made of in the end, but for constants."""
+    pending, seen = [*op.operands], set[Value]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value.op is None or not (value.op.operands or isinstance(value.op, Constant)):
+            yield value
+        else:
+            pending += value.op.operands
 
 
 def _use_alike(op: Op, index: int, number: int) -> bool:
@@ -332,6 +363,46 @@ def _resized(program: Program, old: int, new: int) -> Program:
         for v, r in zip(function.body.arguments, program.arguments, strict=True)
     ]
     return replace(edited, arguments=tuple(recipes))
+
+
+def _retyped(program: Program, old: DType, new: DType) -> Program | None:
+    """Elements of another type wherever they have one type; numbers stay what they are."""
+
+    def changed(type_: Type) -> Type:
+        if type_ is old:
+            return new
+        _, arguments = type_.__reduce__()
+        return type(type_)(*[new if a is old else a for a in arguments])
+
+    def bits(number: int) -> int:
+        return literal.encode(literal.decode(number, old), new)
+
+    def recipe(given: Recipe) -> Recipe:
+        if given.dtype is not old:
+            return given
+        if isinstance(given, Scalar):
+            return Scalar(new, bits(given.bits))
+        return replace(given, dtype=new, data=tuple(map(bits, given.data)))
+
+    edited = program.with_module(program.module.clone())
+    function = edited.function
+    if all(changed(v.type) is v.type for v in _values(function)):
+        return None
+    try:
+        for op in function.body.walk():
+            if isinstance(op, Constant) and op.dtype is old:
+                op.attributes = (bits(op.bits),)
+        edited = replace(edited, arguments=tuple(map(recipe, program.arguments)))
+    except OverflowError:  # an unsigned number that is too large
+        return None
+    for value in _values(function):
+        value.type = changed(value.type)
+    function.set_returns(tuple(map(changed, function.returns)))
+    for op in list(function.body.walk()):
+        if isinstance(op, Cast) and op.operands[0].type is op.results[0].type:
+            op.results[0].replace_by(op.operands[0])
+            op.erase()
+    return edited
 
 
 def _with_simdgroups(program: Program, count: int) -> Program:

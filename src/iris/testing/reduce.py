@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 
 from iris.errors import IrisError
 from iris.ir import Op, verify
@@ -99,10 +100,14 @@ class _Search:
         return better
 
     def _edit_launch(self, edits: Callable[[Program], Iterator[Edit]]) -> bool:
-        """Tries edits of how the program is launched, over and over."""
+        """Tries edits of how the program is launched, one at a time."""
         better = False
-        while any(map(self._attempt, edits(self.best))):
-            better = True
+        number = 0
+        while (edit := next(islice(edits(self.best), number, None), None)) is not None:
+            if self._attempt(edit):
+                better = True  # what is now at its place is next
+            else:
+                number += 1
         return better
 
     def _edit_ops(self, edits: Callable[[Op, int], Iterator[Edit]]) -> bool:
