@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf, nan, prod
 
 from iris.ir import math, tile
-from iris.ir.control import For, Yield
+from iris.ir.control import For, If, Yield
 from iris.ir.core import Value
 from iris.ir.kinds import ReduceKind
 from iris.ir.literal import Number, encode
@@ -162,6 +162,8 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
             value = draft.put(change(value, draft.constant(1, block)))
         if is_reduced:
             value = draft.put(tile.Reduce(kind, len(block.shape) - 1, value))
+        if type_.shape and choices.flag(4):
+            total = normalised(draft, total, choices)
         following = draft.put(combine(total, value))
         if draft.masked and (some is not None or choices.flag()):
             following = draft.put(tile.Update(total, following))
@@ -169,6 +171,18 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
         for x in watched:
             made.following.append(following if second is _NAMED else draft.put(combine(x, total)))
     return made.loop
+
+
+def normalised(draft: TileDraft, x: Value, choices: Choices) -> Value:
+    """A tile less the extremes of its rows, or of its columns."""
+    type_ = element_type(x.type)
+    axis = choices.of((len(type_.shape) - 1, 0))
+    kind = choices.of((ReduceKind.MAXNUM, ReduceKind.MINIMUM, ReduceKind.MAXIMUM))
+    found = draft.put(tile.Reduce(kind, axis, x))
+    if len(type_.shape) > 1:
+        found = draft.put(tile.ExpandDims(axis, found))
+    spread = draft.put(tile.Broadcast(found, Tile(type_.shape, type_.element)))
+    return draft.put(math.Sub(x, spread))
 
 
 def some_of(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
@@ -263,7 +277,7 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
             turned.store(first, zero, draft.put(tile.Transpose((1, 0), y)), choices)
         if not is_written and choices.flag(4):  # what is made of a factor on the way
             x, y = (draft.exact(draft.like(v.type, choices), SUMMED, SUMMED) for v in (x, y))
-        made.following.append(draft.put(tile.Dot(x, y, total)))
+        made.following.append(multiplied(draft, x, y, total, choices))
         if offsets:
             x_step = draft.constant(depth, i32)
             y_step = draft.put(math.Mul(x_step, size(draft, b.pitch, choices)))
@@ -286,8 +300,31 @@ def multiply_twice(draft: TileDraft, choices: Choices) -> None:
     y = draft.exact(y, SUMMED, SUMMED)
     for _ in range(2):
         x = a.load(row, zero, (rows, depth), choices, None, (True, True))
-        draft.add(tile.Dot(draft.exact(x, SUMMED, SUMMED), y, None))
+        x = draft.exact(x, SUMMED, SUMMED)
+        draft.visible.append(multiplied(draft, x, y, None, choices))
         a.store(row, zero, x, choices)
+
+
+def multiplied(
+    draft: TileDraft, x: Value, y: Value, total: Value | None, choices: Choices
+) -> Value:
+    """A product, maybe added to a total; seldom, only if a condition holds, and else another."""
+    product = tile.Dot(x, y, total)
+    if not choices.flag(4):
+        return draft.put(product)
+    type_ = element_type(product.result.type)
+    guard = If(draft.like(bool_, choices), [type_])
+    draft.builder.insert(guard)
+    with draft.inside(guard.then):
+        draft.builder.insert(Yield([draft.put(product)]))
+    with draft.inside(guard.otherwise):
+        if choices.flag():
+            other = draft.put(tile.Dot(draft.put(math.Neg(x)), y, total))
+        else:
+            other = total or draft.constant(0, type_)
+        draft.builder.insert(Yield([other]))
+    found: Value = guard.results[0]
+    return found
 
 
 def _product(draft: TileDraft, choices: Choices) -> tuple[int, int, int]:

@@ -245,19 +245,14 @@ class _Draft:
         style = choices.of((0, 1, 2, 0, 3, 4, 5, 6, 7, 1, 2, 0))
         if style == 0:
             return self.combined(math.Add, x, self.spread(self.scalar(), shape))
-        if style == 1:  # rows of a few, with room between them, or one number for each
-            few = choices.of((4, 8, 16, 2, 12))
-            row = self.combined(math.FloorDiv, x, self.constant(few, shape))
-            row = self.combined(math.Mul, row, self.constant(choices.of((2 * few, few, 3)), shape))
-            if choices.flag(3):
-                return row
-            rest = x
-            if choices.flag():
-                rest = self.combined(math.Mod, x, self.constant(few, shape))
-            return self.combined(math.Add, row, rest)
+        if style == 1:
+            return self.in_rows(x)
         if style == 2:
-            gap = self.constant(choices.of((1, 64, 2, 8, 6, 3, 4)), shape)
-            return self.chosen(self.mask(x), x, self.combined(math.Add, x, gap))
+            is_split = choices.flag()
+            gap = choices.of((64, 8, 32, 16) if is_split else (1, 64, 2, 8, 6, 3, 4))
+            moved = self.combined(math.Add, x, self.constant(gap, shape))
+            found = self.chosen(self.mask(x), x, moved)
+            return self.in_rows(found) if is_split else found
         if style == 3:
             pair = self.spread(self.scalar(), shape), x
             return self.combined(math.Sub, *pair[:: choices.of((1, -1))])
@@ -280,6 +275,20 @@ class _Draft:
         if cls in _POSITIVE or choices.flag():
             return self.combined(cls, x, self.constant(number, shape))
         return self.combined(cls, x, self.spread(self.scalar(), shape))
+
+    def in_rows(self, x: _Index) -> _Index:
+        """Rows of a few, with room between them, or one number for each."""
+        choices, shape = self.choices, element_type(x.value.type).shape
+        few = choices.of((4, 8, 16, 2, 12))
+        row = self.combined(math.FloorDiv, x, self.constant(few, shape))
+        pitch = choices.of((2 * few, 3, few, few + 1, 5))
+        row = self.combined(math.Mul, row, self.constant(pitch, shape))
+        if choices.flag(3):
+            return row
+        rest = x
+        if choices.flag():
+            rest = self.combined(math.Mod, x, self.constant(few, shape))
+        return self.combined(math.Add, row, rest)
 
     def chosen(self, there: _Index, x: _Index, y: _Index) -> _Index:
         value = self.b(math.Select(there.value, x.value, y.value))

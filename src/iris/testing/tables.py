@@ -149,14 +149,14 @@ def _indices(draft: TileDraft, cut: Table, choices: Choices) -> tuple[Value, Val
     if cut.rows > 1:
         first = draft.put(math.Mul(first, draft.constant(cut.rows, i32)))
     if cut.is_flat:
-        return first, draft.lanes(cut.shape)
+        return first, line(draft, cut.columns, choices)
     style = choices.below(4)
     if style < 2:
         rows = draft.spread(first, (cut.rows, 1))
         if cut.rows > 1:
-            down = draft.put(tile.ExpandDims(1, draft.lanes((cut.rows,))))
+            down = draft.put(tile.ExpandDims(1, line(draft, cut.rows, choices)))
             rows = draft.put(math.Add(rows, down))
-        return rows, draft.put(tile.ExpandDims(0, draft.lanes((cut.columns,))))
+        return rows, draft.put(tile.ExpandDims(0, line(draft, cut.columns, choices)))
     numbers = draft.lanes(cut.shape)
     width = draft.constant(cut.columns, element_type(numbers.type))
     if style == 2:
@@ -167,6 +167,15 @@ def _indices(draft: TileDraft, cut: Table, choices: Choices) -> tuple[Value, Val
         down = draft.put(math.Shr(numbers, bits))
         columns = draft.put(math.Sub(numbers, draft.put(math.Shl(down, bits))))
     return draft.put(math.Add(draft.spread(first, cut.shape), down)), columns
+
+
+def line(draft: TileDraft, count: int, choices: Choices) -> Value:
+    """The numbers from 0 up to a count; seldom, a range that starts elsewhere is moved there."""
+    if not choices.flag(8):
+        return draft.lanes((count,))
+    start, type_ = choices.of((1, -1, 8, 4, -16)), Tile((count,), i32)
+    numbers = draft.put(tile.Arange(start, type_))
+    return draft.put(math.Sub(numbers, draft.constant(start, type_)))
 
 
 def _over(draft: TileDraft, value: Value, shape: tuple[int, ...]) -> Value:
@@ -182,27 +191,29 @@ def below(draft: TileDraft, index: Value, count: int, choices: Choices) -> Value
     shape = element_type(index.type).shape
 
     def compare(predicate: Predicate, number: int) -> Value:
-        limit = draft.spread(size(draft, number, choices), shape)
+        is_known = number in (0, -1)
+        limit = draft.constant(number, i32) if is_known else size(draft, number, choices)
+        limit = draft.spread(limit, shape)
+        if choices.flag(3):  # as in `0 <= i`
+            return draft.put(math.Compare(predicate.swapped, limit, index))
         return draft.put(math.Compare(predicate, index, limit))
 
-    style = choices.below(7)
+    style = choices.of((0, 1, 2, 3, 4, 5, 3))
     if style == 1:
         return compare(Predicate.LE, count - 1)
-    if style == 2:
-        limit = draft.spread(size(draft, count, choices), shape)
-        return draft.put(math.Compare(Predicate.GT, limit, index))
+    if style == 2:  # two limits
+        limits = [count, max(0, count - choices.of((1, 3, count // 2)))]
+        return draft.put(
+            math.And(*[compare(Predicate.LT, n) for n in limits[:: choices.of((1, -1))]])
+        )
     if style == 3:  # from a number on
-        first = compare(Predicate.GE, choices.of((0, 1, count // 2)))
-        return draft.put(math.And(first, compare(Predicate.LT, count)))
+        first = choices.of((0, 1, count // 2))
+        start = choices.of(((Predicate.GE, first), (Predicate.GT, first - 1)))
+        return draft.put(math.And(compare(*start), compare(Predicate.LT, count)))
     if style == 4:  # all but a few
         hole = choices.below(count + 1)
         apart = draft.put(math.Or(compare(Predicate.LT, hole), compare(Predicate.GT, hole)))
         return draft.put(math.And(apart, compare(Predicate.LT, count)))
     if style == 5:
         return draft.put(math.Not(compare(Predicate.GE, count)))
-    if style == 6:  # two limits
-        limits = [count, max(0, count - choices.of((1, 3, count // 2)))]
-        return draft.put(
-            math.And(*[compare(Predicate.LT, n) for n in limits[:: choices.of((1, -1))]])
-        )
     return compare(Predicate.LT, count)

@@ -73,7 +73,11 @@ class _Walk:
         self.start = start
         lanes = draft.lanes(self.shape)
         if not is_plain and choices.flag(4):
-            lanes = draft.put(math.Sub(lanes, draft.constant(choices.of((2, 4)), self.numbers)))
+            before = choices.of((2, 4))
+            if choices.flag():
+                lanes = draft.put(tile.Arange(-before, self.numbers))
+            else:
+                lanes = draft.put(math.Sub(lanes, draft.constant(before, self.numbers)))
         if not is_plain and choices.flag(6):
             start = draft.put(math.Minimum(start, draft.constant(choices.of((-3, 20)), i32)))
         self.index = draft.put(math.Add(draft.spread(start, self.shape), lanes))
