@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from math import inf, nan, prod
 
@@ -233,7 +234,7 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
     """A product of matrices: a loop over the axis that is summed, which moves both tiles, or one,
     and may write what it reads next."""
     dtype = _multiplied(draft, choices)
-    rows, columns, depth = _product(draft, choices)
+    rows, columns, depth = _product(draft, dtype, choices)
     count = 0 if choices.flag(10) else around(depth, choices)
     a = Factor(draft, dtype, rows * draft.programs, count, choices)
     is_longer = choices.flag(3)  # so that only the other operand needs a mask
@@ -244,7 +245,7 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
     result = Tile((rows, columns), f32 if dtype.is_float else i32)
     style = choices.of((0, 1, 2))
     kept = choices.of((None, None, None, a, b)) if count > 0 else None
-    is_written = kept is not a and choices.flag()
+    is_written = kept is not a and choices.flag(3)
     turned = None
     if choices.flag(4):
         turned = Factor(draft, dtype, columns * draft.programs, depth, choices)
@@ -279,9 +280,8 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
             x, y = (draft.exact(draft.like(v.type, choices), SUMMED, SUMMED) for v in (x, y))
         made.following.append(multiplied(draft, x, y, total, choices))
         if offsets:
-            x_step = draft.constant(depth, i32)
-            y_step = draft.put(math.Mul(x_step, size(draft, b.pitch, choices)))
-            for at, step in zip(offsets, (x_step, y_step), strict=True):
+            steps = a.step(1, depth, choices), b.step(0, depth, choices)
+            for at, step in zip(offsets, steps, strict=True):
                 wide = draft.spread(step, element_type(at.type).shape)
                 made.following.append(draft.put(math.Add(at, wide)))
     if dtype.is_float and not (a.is_odd or b.is_odd):
@@ -292,7 +292,7 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
 def multiply_twice(draft: TileDraft, choices: Choices) -> None:
     """A product of a tile, something else in its place, and the product of that."""
     dtype = _multiplied(draft, choices)
-    rows, columns, depth = _product(draft, choices)
+    rows, columns, depth = _product(draft, dtype, choices)
     a = Factor(draft, dtype, rows * draft.programs, depth, choices)
     row = draft.put(math.Mul(draft.number, draft.constant(rows, i32)))
     zero = draft.constant(0, i32)
@@ -327,11 +327,17 @@ def multiplied(
     return found
 
 
-def _product(draft: TileDraft, choices: Choices) -> tuple[int, int, int]:
-    """The sizes of a product: rows, columns and what is summed; seldom, all are large."""
+def _product(draft: TileDraft, dtype: DType, choices: Choices) -> tuple[int, int, int]:
+    """The sizes of a product: rows, columns and what is summed; seldom, all are large, or so many
+    are summed that threadgroup memory has no room for padding."""
+    if dtype.is_float and draft.programs < 4 and choices.flag(5):
+        return 64 // dtype.bytes, 64 // dtype.bytes, 256
+    is_cube = choices.flag(3)
     sizes = (64, 64, 32, 64) if choices.flag(10) else (16, 8, 32)
-    rows, columns = draft.fitting((choices.of(sizes), choices.of(sizes)))
-    return rows, columns, choices.of(sizes)
+    first = choices.of(sizes)
+    rows, columns, depth = (first if is_cube else choices.of(sizes) for _ in range(3))
+    rows, columns = draft.fitting((rows, columns))
+    return rows, columns, depth
 
 
 def _multiplied(draft: TileDraft, choices: Choices) -> DType:
@@ -342,16 +348,19 @@ def _multiplied(draft: TileDraft, choices: Choices) -> DType:
 
 class Factor:
     """A matrix of small whole numbers, in an array of its own, so that sums are the same in any
-    order.  One of the numbers may be an infinity or nan: that keeps it so."""
+    order.  One of the numbers may be an infinity or nan: that keeps it so.  It lies there row by
+    row or, seldom, column by column."""
 
     def __init__(
         self, draft: TileDraft, dtype: DType, height: int, width: int, choices: Choices
     ) -> None:
         self.draft = draft
         self.height, self.width = height, width
-        self.pitch = choices.of((width, -(-width // 16) * 16, width + 1))
+        self.is_turned = choices.flag(4)
+        lines, line = (width, height) if self.is_turned else (height, width)
+        self.pitch = choices.of((line, -(-line // 16) * 16, line + 1))
         draft.seed += 1
-        count = max(1, (height - 1) * self.pitch + width)
+        count = max(1, (lines - 1) * self.pitch + line)
         self.is_odd = dtype.is_float and choices.flag(4)
         if self.is_odd:
             numbers = [*[*range(-4, 5)] * 5, choices.of((inf, nan, -inf))]
@@ -374,6 +383,11 @@ class Factor:
         fits: tuple[bool, bool] = (False, False),
     ) -> Value:
         """A tile by offsets, and a mask where it may not fit, or as often as not where it does."""
+        if offset is None and self.is_turned and choices.flag():
+            turned = copy(self)
+            turned.height, turned.width, turned.is_turned = self.width, self.height, False
+            x = turned.load(column, row, shape[::-1], choices, None, fits[::-1])
+            return self.draft.put(tile.Transpose((1, 0), x))
         if offset is None:
             offset = self.offset(row, column, shape)
         mask = self._mask(row, column, shape, choices, fits)
@@ -395,9 +409,17 @@ class Factor:
     def offset(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
         draft = self.draft
         down, across = self._indices(row, column, shape)
-        pitch = draft.constant(self.pitch, Tile((shape[0], 1), i32))
-        first = draft.put(math.Mul(down, pitch))
-        return draft.put(math.Add(*[self._whole(x, shape) for x in (first, across)]))
+        line, place = (across, down) if self.is_turned else (down, across)
+        pitch = draft.constant(self.pitch, element_type(line.type))
+        first = draft.put(math.Mul(line, pitch))
+        return draft.put(math.Add(*[self._whole(x, shape) for x in (first, place)]))
+
+    def step(self, axis: int, count: int, choices: Choices) -> Value:
+        """How far it is to what is so much further along an axis."""
+        step = self.draft.constant(count, i32)
+        if (axis == 0) is self.is_turned:
+            return step
+        return self.draft.put(math.Mul(step, size(self.draft, self.pitch, choices)))
 
     def _mask(
         self,
@@ -435,6 +457,8 @@ class Factor:
         """A tile by its first row and column."""
         draft = self.draft
         strides = [size(draft, self.pitch, choices), draft.constant(1, i32)]
+        if self.is_turned:
+            strides.reverse()
         bounds = [size(draft, n, choices) for n in (self.height, self.width)]
         type_ = Tile(shape, self.memory.dtype)
         op = tile.LoadTile(self.memory.pointer, None, [row, column], strides, bounds, type_)

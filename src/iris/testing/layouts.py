@@ -83,7 +83,8 @@ def _drawn(build: Callable[[Choices], T]) -> st.SearchStrategy[T]:
 
 def _shape(choices: Choices) -> Coordinate:
     bits = [0] * choices.of((2, 1, 2, 3))
-    for _ in range(choices.below(MOST_BITS + 1)):
+    # Only what is large has several registers.
+    for _ in range(choices.of((*range(MOST_BITS + 1), 8, 9, 9, MOST_BITS, MOST_BITS))):
         bits[choices.below(len(bits))] += 1
     return tuple([1 << n for n in bits])
 
@@ -123,11 +124,17 @@ def _of_columns(
 def _pair(choices: Choices, lane_bits: int = LANE_BITS) -> Pair:
     shape, simdgroup_bits = _shape(choices), choices.below(4)
     source = _laid_out(choices, shape, lane_bits, simdgroup_bits)
-    how_far = choices.below(4)
+    how_far = choices.below(5)
     if how_far == 3:
         return source, _laid_out(choices, shape, lane_bits, simdgroup_bits)
-    # Shuffle the columns of registers, or of registers and lanes, among themselves.
     columns = [image for _, images in source.bases for image in images]
+    if how_far == 4:  # a register for a lane, as where one of two has neighbours
+        registers = len(columns) - simdgroup_bits - lane_bits
+        for _ in range(1 + choices.below(2) if registers else 0):
+            one, other = choices.below(registers), registers + choices.below(lane_bits)
+            columns[one], columns[other] = columns[other], columns[one]
+        return source, _of_columns(shape, columns, lane_bits, simdgroup_bits)
+    # Shuffle the columns of registers, or of registers and lanes, among themselves.
     near = len(columns) - simdgroup_bits - (lane_bits if how_far == 1 else 0)
     own = columns[: near if how_far else 0]
     own = _shuffled(choices, own)
