@@ -66,6 +66,7 @@ class BlockLoop:
 
     loop: For
     start: Value  # of the block
+    end: Value | None  # of all blocks, if the loop says it
     carried: list[Value]
     following: list[Value]  # what is carried on, to be filled
 
@@ -80,10 +81,11 @@ def over_blocks(
     choices: Choices,
     *,
     is_plain: bool = False,
+    is_upward: bool = False,
 ) -> Iterator[BlockLoop]:
-    """A loop over the blocks from a number on: by their starts, by their count, or with a start
-    that is carried.  If it is plain, it is by their starts, and the kernel says which."""
-    style = 0 if is_plain else choices.of((0, 0, 0, 1, 2))
+    """A loop over the blocks from a number on: by their starts, maybe down, by their count, or with
+    a start that is carried.  If it is plain, it is by their starts, and the kernel says which."""
+    style = 0 if is_plain else choices.of((0, 0, 0, 1, 2, 0 if is_upward else 3))
     is_known = is_plain or choices.below(3)
     start = draft.constant(first, i32) if is_known else draft.parameter(first)
     # Most often a block is as large as the kernel says.
@@ -91,6 +93,10 @@ def over_blocks(
     stride = draft.constant(step, i32) if is_known else draft.parameter(step)
     if style == 0:
         loop = For(start, size(draft, end, choices), stride, initial)
+    elif style == 3:
+        last = size(draft, first + (max(0, -(-(end - first) // step)) - 1) * step, choices)
+        before = draft.put(math.Sub(start, draft.constant(choices.of((1, step)), i32)))
+        loop = For(last, before, draft.constant(-step, i32), initial)
     else:
         count = size(draft, max(0, -(-(end - first) // step)), choices)
         more = [start] if style == 2 else []
@@ -104,7 +110,7 @@ def over_blocks(
             here = draft.put(math.Add(start, draft.put(math.Mul(number, stride))))
         elif style == 2:
             here = carried.pop()
-        made = BlockLoop(loop, here, carried, [])
+        made = BlockLoop(loop, here, loop.upper if style == 0 else None, carried, [])
         yield made
         if style == 2:
             made.following.append(draft.put(math.Add(here, stride)))
@@ -235,7 +241,7 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
     and may write what it reads next."""
     dtype = _multiplied(draft, choices)
     rows, columns, depth = _product(draft, dtype, choices)
-    count = 0 if choices.flag(10) else around(depth, choices)
+    count = 0 if choices.flag(7) else around(depth, choices)
     a = Factor(draft, dtype, rows * draft.programs, count, choices)
     is_longer = choices.flag(3)  # so that only the other operand needs a mask
     height = -(-count // depth) * depth if is_longer else count
@@ -254,7 +260,8 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
     initial = [draft.constant(0, result)]
     if style == 2:
         initial += [a.offset(row, zero, (rows, depth)), b.offset(zero, zero, (depth, columns))]
-    with over_blocks(draft, 0, count, depth, initial, choices) as made:
+    is_moved = style == 2  # up, whichever way the loop goes
+    with over_blocks(draft, 0, count, depth, initial, choices, is_upward=is_moved) as made:
         k = made.start
         total, *offsets = made.carried
         if style == 1:
@@ -277,7 +284,10 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
             first = draft.put(math.Mul(draft.number, draft.constant(columns, i32)))
             turned.store(first, zero, draft.put(tile.Transpose((1, 0), y)), choices)
         if not is_written and choices.flag(4):  # what is made of a factor on the way
-            x, y = (draft.exact(draft.like(v.type, choices), SUMMED, SUMMED) for v in (x, y))
+            if dtype.is_float and choices.flag():
+                x = draft.exact(normalised(draft, x, choices), SUMMED, SUMMED)
+            else:
+                x, y = (draft.exact(draft.like(v.type, choices), SUMMED, SUMMED) for v in (x, y))
         made.following.append(multiplied(draft, x, y, total, choices))
         if offsets:
             steps = a.step(1, depth, choices), b.step(0, depth, choices)
@@ -303,6 +313,37 @@ def multiply_twice(draft: TileDraft, choices: Choices) -> None:
         x = draft.exact(x, SUMMED, SUMMED)
         draft.visible.append(multiplied(draft, x, y, None, choices))
         a.store(row, zero, x, choices)
+
+
+def attend(draft: TileDraft, choices: Choices) -> For:
+    """A loop over the blocks of two matrices: the product with one, maybe less the extremes of its
+    rows, is the left operand of that with the other."""
+    floats = [d for d in draft.dtypes if d.is_float and d.bits < 64] or [f32]
+    dtype = choices.of(floats)
+    rows, columns, depth = (choices.of((16, 8, 32)) for _ in range(3))
+    count = around(columns, choices)
+    queries = Factor(draft, dtype, rows * draft.programs, depth, choices)
+    keys = Factor(draft, dtype, depth, count, choices)
+    values = Factor(draft, dtype, count, depth, choices)
+    row = draft.put(math.Mul(draft.number, draft.constant(rows, i32)))
+    zero = draft.constant(0, i32)
+    x = queries.load(row, zero, (rows, depth), choices, None, (True, True))
+    start = draft.constant(0, Tile((rows, depth), f32))
+    with over_blocks(draft, 0, count, columns, [start], choices) as made:
+        (total,) = made.carried
+        y = keys.load(zero, made.start, (depth, columns), choices, None, (True, False))
+        scores = multiplied(draft, x, y, None, choices)
+        if choices.flag():
+            scores = normalised(draft, scores, choices)
+        draft.visible.append(scores)
+        if choices.flag(4):
+            draft.step()
+        weights = draft.exact(scores, SUMMED, SUMMED)
+        if dtype is not f32:
+            weights = draft.put(math.Cast(weights, Tile((rows, columns), dtype)))
+        z = values.load(made.start, zero, (columns, depth), choices, None, (False, True))
+        made.following.append(multiplied(draft, weights, z, total, choices))
+    return made.loop
 
 
 def multiplied(

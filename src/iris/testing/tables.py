@@ -17,6 +17,7 @@ from iris.testing.places import Memory, Place, Table
 from iris.testing.tiles import TileDraft
 
 MOST_BLOCKS = 3  # that a row has
+FAR_BELOW = 16 - 2**31  # before which there is no room for a block
 
 
 def around(block: int, choices: Choices) -> int:
@@ -121,7 +122,7 @@ def place(
     inside = None
     is_full = is_whole or (start is None and cut.columns <= cut.width)
     if not is_full or choices.flag(3):
-        end = 0 if choices.flag(10) else cut.width
+        end = choices.of((0, FAR_BELOW)) if choices.flag(10) else cut.width
         wide = below(draft, columns, end, choices)
         inside = _over(draft, wide, shape)
     if not cut.is_whole(draft.programs):

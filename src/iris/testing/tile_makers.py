@@ -19,6 +19,7 @@ from iris.testing.choices import Choices
 from iris.testing.draft import special_number
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
 from iris.testing.idioms import (
+    attend,
     go_over_rows,
     load_rows,
     long_row,
@@ -559,7 +560,7 @@ def atomic_cas(cls: type[tile.AtomicCas], draft: TileDraft, choices: Choices) ->
 def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
     style = choices.below(8)
     if draft.is_shallow and style > 3:
-        finish(draft, multiply_blocks(draft, choices))
+        finish(draft, attend(draft, choices) if style == 7 else multiply_blocks(draft, choices))
         return
     if style in (2, 3):
         multiply_twice(draft, choices)

@@ -38,8 +38,7 @@ def walk_rows(draft: TileDraft, choices: Choices) -> For:
     end = first + whole if is_whole else width
     with over_blocks(draft, first, end, block, [], choices, is_plain=is_plain) as made:
         # As in `for i in range(first, n, BLOCK)` with `i + arange < n`.
-        same_end = made.loop.upper if made.start is made.loop.body.arguments[0] else None
-        end_of_rows = None if is_whole else same_end
+        end_of_rows = None if is_whole else made.end
         walk = _Walk(draft, width, block, made.start, end_of_rows, choices, is_plain=is_plain)
         if is_whole:
             walk.mask = None
@@ -161,6 +160,13 @@ class _Walk:
         mask = None if self.mask is None else self.before(index, self.end)
         read(draft, self.place(memory, index, mask), choices, 0)
 
+    def read_further(self, memory: Memory, choices: Choices) -> None:
+        """Reads as many elements from a little further on, up to the end."""
+        shift = self.draft.constant(choices.of((1, 4, 2, self.shape[0], 8)), self.numbers)
+        index = self.draft.put(math.Add(self.index, shift))
+        mask = self.before(index, self.end)
+        read(self.draft, self.place(memory, index, mask), choices, 0)
+
     def write_some(self, memory: Memory, choices: Choices) -> None:
         """Writes as many elements as a number in memory says; that number may change next."""
         draft = self.draft
@@ -218,6 +224,7 @@ _ACTIONS = (
     _Walk.pass_number,
     _Walk.step_over,
     _Walk.read_backwards,
+    _Walk.read_further,
     _Walk.write_some,
     _Walk.inside,
     _Walk.step,
