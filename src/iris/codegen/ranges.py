@@ -6,7 +6,7 @@ arithmetic goes through unsigned, unless
 - the bounds of its operands show that it cannot overflow; or
 - all that is made of it is addresses.  There a result that does not fit is the program's error,
   and an intermediate one does no harm: a compiler may compute it wider, which leaves the final
-  address what it is.
+  address what it is.  Only what has fewer bits than an int wraps even so.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def _dtype(value: Value) -> DType:
 
 def _widens(op: Op) -> bool:
     source, target = _dtype(op.operands[0]), _dtype(op.results[0])
-    return source.is_signed and target.is_signed and source.bits <= target.bits
+    # What has fewer than 32 bits may wrap and be right all the same, as the index of a table.
+    return source.is_signed and target.is_signed and 32 <= source.bits <= target.bits
 
 
 def _around(values: Iterable[int]) -> Bounds:
