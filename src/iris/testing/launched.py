@@ -23,12 +23,12 @@ ROWS = 12  # arrays that as many streams write at a time
 
 
 @iris.kernel
-def shift(X, Out, n, number, B: iris.constexpr):
+def shift(X, Out, n, number=2.5, B: iris.constexpr = 64):
     at = iris.program_id(0) * B + iris.arange(0, B)
     iris.store(Out + at, iris.load(X + at, mask=at < n) + number, mask=at < n)
 
 
-def _shift(x, out, n, number, B):
+def _shift(x, out, n, number=2.5, B=64):
     out[:n] = x[:n] + np.float32(number)
 
 
@@ -77,15 +77,27 @@ def _scale(x, out, n, C, B):
 
 
 @iris.kernel
-def window(X, Out, number):
+def window(X, number, Out):
     x = iris.tile_load(X, 0, 0, 16, (16, 16))
     iris.tile_store(Out, 0, 0, 16, x + number, (16, 16))
 
 
-def _window(x, out, number):
+def _window(x, number, out):
     tile = np.zeros(256, np.float32)
     tile[: x.size] = x
     out[...] = tile[: out.size] + np.float32(number)
+
+
+@iris.kernel
+def corners(number, Out, ROWS: iris.constexpr, PLANES: iris.constexpr):
+    column, row, plane = iris.program_id(0), iris.program_id(1), iris.program_id(2)
+    at = column + iris.num_programs(0) * (row + ROWS * plane)
+    iris.store(Out + at, number + (column - 3 * row + 7 * plane))
+
+
+def _corners(number, out, ROWS, PLANES):
+    plane, row, column = np.indices((PLANES, ROWS, 4)).reshape(3, -1)
+    out[: plane.size] = np.float32(number) + np.float32(column - 3 * row + 7 * plane)
 
 
 @iris.kernel
@@ -132,11 +144,11 @@ def _refuse(out, number):
 
 @iris.jit(static_argnames="number")
 def plus(x, number):
-    return x + np.float32(number)
+    return x + np.float32(number) if isinstance(number, float) else x - np.float32(number)
 
 
 def _plus(x, number):
-    return x + np.float32(number)
+    return x + np.float32(number if isinstance(number, float) else -number)
 
 
 @iris.jit
@@ -168,7 +180,8 @@ TRIED = {
         Tried(reverse, _reverse, (1,)),
         Tried(reload, _reload, (1, 2)),
         Tried(scale, _scale, (1,)),
-        Tried(window, _window, (1,)),
+        Tried(window, _window, (2,)),
+        Tried(corners, _corners, (1,)),
         Tried(tally, _tally, (0,)),
         Tried(numbers, _numbers, (0,)),
         Tried(show, _show, ()),

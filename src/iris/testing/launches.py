@@ -26,7 +26,10 @@ STEP_BYTES = 24
 SEEDS = 1 << 16
 
 # Kernels that steps launch on any arrays; and on one of their own.
-_KERNELS = ("shift", "add", "add", "reverse", "reload", "scale", "scale", "window")
+_KERNELS = (
+    *("shift", "shift", "add", "add", "add", "reverse", "reload", "scale", "scale", "scale"),
+    *("window", "window", "corners"),
+)
 _SIZES = (SIZE, 100, 128, 20)
 _WIDTHS = (64, 256)
 _NUMBERS = (2.5, -1.0, 3, -0.0, -7, np.float16(0.5), np.int8(-7))
@@ -193,12 +196,16 @@ class _Drawing:
         options = choices.of(self.few.options)
         x, y, out = arrays
         block = ("B", width)
-        grid = -(-SIZE // width)
+        count = -(-SIZE // width)
+        spelled = f"lambda named: iris.cdiv({SIZE}, named['B'])"
+        grid = choices.of((count, count, (count,), (count, 1), spelled))
+        by_name = choices.of((0, 0, 0, 2, 3, 4))
 
         def of(
-            kernel: str, *given: Argument, grid: int = grid, constants: Any = (block,)
+            kernel: str, *given: Argument, grid: Any = grid, constants: Any = (block,)
         ) -> Launch:
-            return Launch(kernel, given, grid, constants, options, stream)
+            named = min(by_name, len(given))
+            return Launch(kernel, given, grid, constants, options, stream, named=named)
 
         if choices.below(10) == 9 and not lengths:
             if choices.flag():
@@ -206,6 +213,8 @@ class _Drawing:
             wide = [Number(value) for value in choices.of(_WIDE)]
             return of("numbers", Buffer("wide"), *wide, grid=1, constants=())
         match choices.of(self.few.kernels):
+            case "shift" if width == 64 and number == Number(2.5):  # as parameters are if left out
+                return of("shift", x, out, n, grid=count, constants=())
             case "shift":
                 return of("shift", x, out, n, number)
             case "add":
@@ -217,14 +226,20 @@ class _Drawing:
             case "scale":
                 constant = choices.of(self.few.constants)
                 return of("scale", x, out, n, constants=(("C", constant), block))
+            case "corners" if not lengths:
+                rows, planes = 1 + choices.below(3), 1 + choices.below(3)
+                constants = (("ROWS", rows), ("PLANES", planes))
+                spelled = "lambda named: (4, named['ROWS'], named['PLANES'])"
+                grid = choices.of(((4, rows, planes), spelled))
+                return of("corners", number, out, grid=grid, constants=constants)
             case _:
-                return of("window", x, out, number, grid=1, constants=())
+                return of("window", x, number, out, grid=1, constants=())
 
     def returned(self) -> Returned:
         choices, buffer = self.choices, self.buffer()
         if choices.flag():
             return Returned("weigh", buffer, choices.of(_WEIGHTS))
-        return Returned("plus", buffer, 2 + choices.below(2))
+        return Returned("plus", buffer, choices.of(self.few.constants))
 
     def show(self) -> Launch:
         """A launch that prints, also its stream and its step."""

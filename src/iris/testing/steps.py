@@ -119,16 +119,18 @@ class Quiet(Step):
 
 @dataclass(frozen=True)
 class Launch(Step):
-    """`options` are those of the compiler; `number` is that of a launch that fails."""
+    """`options` are those of the compiler; `number` is that of a launch that fails.  A grid is a
+    size, or some, or Python that says them.  So many arguments, the last ones, are `named`."""
 
     kernel: str
     arguments: tuple[Argument, ...]
-    grid: int
+    grid: int | tuple[int, ...] | str
     constants: tuple[tuple[str, Any], ...] = ()
     options: tuple[tuple[str, Any], ...] = ()
     stream: int | None = None
     device: str = "device"
     number: int | None = None
+    named: int = 0
 
     @property
     def line(self) -> str:
@@ -137,7 +139,11 @@ class Launch(Step):
     @property
     def given(self) -> str:
         named = [f"{name}={_written(value)}" for name, value in (*self.constants, *self.options)]
-        return ", ".join([*[argument.text for argument in self.arguments], *named])
+        texts = [argument.text for argument in self.arguments]
+        names = TRIED[self.kernel].kernel.function.names
+        for name in names[len(texts) - self.named : len(texts)][::-1]:
+            named.append(f"{name}={texts.pop()}")
+        return ", ".join([*texts, *named])
 
     @property
     def where(self) -> str:
@@ -152,7 +158,9 @@ class Launch(Step):
         # Which Buffers of a kind they are makes no difference: so there are fewer texts.
         names: dict[str, str] = {}
         given = re.sub(
-            r"\b[a-f]\b", lambda m: names.setdefault(m[0], "abcdef"[len(names)]), self.given
+            r"\b[a-f]\b",
+            lambda m: names.setdefault(m[0], "abcdef"[len(names)]),
+            replace(self, named=0).given,
         )
         return f"{self.kernel}.lower({given}, grid={self.grid}, device=device)"
 
@@ -167,6 +175,8 @@ class Launch(Step):
     def simpler(self) -> Iterator[Step]:
         if self.options:
             yield replace(self, options=())
+        if self.named:
+            yield replace(self, named=0)
         if self.stream is not None:
             yield replace(self, stream=None)
 
