@@ -15,7 +15,7 @@ from iris.ir.declare import Constraint
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DTYPES, DType, bool_
 from iris.testing.choices import Choices
-from iris.testing.draft import Draft, make, odd_numbers
+from iris.testing.draft import Draft, make, odd_numbers, special_number
 
 # What floats are cut to before they are summed, multiplied up, or made integers.
 SUMMED, MULTIPLIED, CONVERTED = 8, 2, 100
@@ -74,7 +74,10 @@ def elementwise(cls: type[Op], draft: Draft, choices: Choices) -> None:
     """Operands of one type, whatever they are."""
     first = draft.some(accepted(cls.spec.fixed[0].constraint), choices)
     others = [draft.other(first, choices) for _ in cls.spec.fixed[1:]]
-    draft.add(cls(*promised(cls, draft, choices, first, *others)))
+    operands = [first, *others]
+    if choices.flag(3):
+        operands = operands[::-1]
+    draft.add(cls(*promised(cls, draft, choices, *operands)))
 
 
 @make(math.AssumeDivisible)
@@ -95,25 +98,40 @@ def divide(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
     x = within(draft, draft.some(NUMBERS, choices), choices)
     type_ = element_type(x.type)
     divisor = draft.other(x, choices)
-    if choices.flag(3):
+    style = choices.below(6)
+    if style == 5:
+        x = draft.constant(special_number(type_.element, choices), type_)
+    if style in (2, 4):
         divisor = draft.constant(choices.of((2, 3, 16, 8, 7, 64, 1, 5)), type_)
     elif type_.element.is_integer:
         divisor = draft.put(math.Or(divisor, draft.constant(1, type_)))
     draft.add(cls(*promised(cls, draft, choices, x, divisor)))
 
 
+# What gives integers that do not fit, so that they wrap.
+_WRAPPING = (math.Add, math.Mul, math.Sub, math.Add, math.Neg, math.Abs, math.Shl, math.Not)
+
+
 def within(draft: Draft, x: Value, choices: Choices) -> Value:
     """An operand, or seldom something made of it for this one use: text has that in one line."""
     if not element_type(x.type).element.is_integer or not choices.flag(3):
         return x
-    cls = choices.of((math.Add, math.Mul, math.Sub))
-    return draft.put(cls(x, draft.other(x, choices)))
+    cls: type[Op] = choices.of(_WRAPPING)
+    if issubclass(cls, math.Unary):
+        return draft.put(cls(x))
+    other = draft.other(x, choices)
+    if cls is math.Shl:
+        other = draft.wrapped(other, element_type(x.type).element.bits)
+    return draft.put(cls(x, other))
 
 
 @make(math.Shl, math.Shr)
 def shift(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
     x = within(draft, draft.some(INTEGERS, choices), choices)
     amount = draft.other(x, choices)
+    if choices.flag(6):  # of a number
+        type_ = element_type(x.type)
+        x, amount = draft.constant(special_number(type_.element, choices), type_), x
     draft.add(cls(x, draft.wrapped(amount, element_type(x.type).element.bits)))
 
 

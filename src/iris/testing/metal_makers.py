@@ -10,9 +10,20 @@ from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Op, Region, Value
 from iris.ir.math import Predicate, element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, count_of, registers
-from iris.ir.types import DType, ElementType, Registers, Tile, Type, bool_, f32, i32
+from iris.ir.types import (
+    DType,
+    ElementType,
+    Registers,
+    Threadgroup,
+    Tile,
+    Type,
+    bool_,
+    f32,
+    i32,
+)
 from iris.ir.uniformity import SIMDGROUP, THREADGROUP, VARYING, Uniformity
 from iris.testing.choices import Choices
+from iris.testing.draft import special_number
 from iris.testing.elementwise import ALL, INTEGERS, SUMMED, SUMS_AT_MOST
 from iris.testing.metal_memory_makers import exchange, share_after, share_before
 from iris.testing.metals import (
@@ -39,17 +50,21 @@ def fill(
     choices: Choices,
     *,
     latch: bool | None = None,
+    given: Sequence[Value] = (),
 ) -> None:
     """Some of the steps that follow, then what the region carries, and a store of what it would
     have made in vain.  If it is of a loop, `latch` says whether threads meet before the next
-    turn."""
+    turn, and `given` is what this turn got of what it carries."""
     with draft.under(region, guard):
         before = len(draft.visible)
-        if draft.flow is THREADGROUP and (choices.flag() or not draft.steps):
+        carries = any(isinstance(v.type, Threadgroup) for v in region.arguments)
+        if draft.flow is THREADGROUP and (carries or choices.flag() or not draft.steps):
             exchange(draft, choices)
         for _ in range(1 + choices.below(6)):
             draft.step()
         values = [draft.like_most(type_, level, choices) for type_, level in carried]
+        if given and choices.flag():
+            values = [turned(draft, given, number, choices) for number in range(len(given))]
         unused = [v for v in draft.visible[before:] if not v.users and v not in values]
         for value in unused[: -1 - choices.of((0, 6, 6, 1)) : -1]:
             keep(draft, value, choices)
@@ -58,6 +73,27 @@ def fill(
             if scope is not None:
                 draft.meet(scope)
         draft.builder.insert(Yield(values))
+
+
+def turned(draft: MetalDraft, given: Sequence[Value], number: int, choices: Choices) -> Value:
+    """What a loop carries on in a place, made of what it has: as `a, b = b, b + a`."""
+    old = given[number]
+    type_, level = element_type(old.type), draft.level_of(old)
+    like = [v for v in given if v.type is type_ and draft.level_of(v) <= level and v is not old]
+    other = choices.of(like[::-1]) if like else draft.like_most(type_, level, choices)
+    style = choices.below(6)
+    if style < 2:
+        return other
+    count = count_of(type_)
+    if style == 2 and count > 1 and choices.flag():  # turned round
+        first = choices.of((1, 2, 4))
+        return draft.put(metal.Take(tuple([(first + i) % count for i in range(count)]), old))
+    if style == 2 and count > 1 and type_.element is not bool_:  # each with one of them
+        one = draft.put(metal.Take((choices.below(count),), old))
+        other = draft.put(metal.Splat(one, type_))
+    cls = math.Xor if type_.element is bool_ else choices.of((math.Add, math.Sub, math.Mul))
+    one, two = (old, other) if style < 5 else (other, old)
+    return draft.put(cls(one, two))
 
 
 def keep(draft: MetalDraft, value: Value, choices: Choices) -> None:
@@ -70,10 +106,10 @@ def keep(draft: MetalDraft, value: Value, choices: Choices) -> None:
 
 
 def carried(draft: MetalDraft, choices: Choices) -> list[Value]:
-    """None, one, or two, which may be of one type and so be confused."""
-    number = 0 if draft.short and choices.flag() else choices.below(3)
+    """None or some, which may be of one type and so be confused."""
+    number = 0 if draft.short and choices.flag() else choices.of((0, 1, 2, 2, 1, 3))
     values = [draft.some(ALL, choices)] if number else []
-    if number == 2:
+    while len(values) < number:
         same = choices.flag()
         values.append(draft.other(values[0], choices) if same else draft.some(ALL, choices))
     return values
@@ -86,6 +122,12 @@ def branch(cls: type[If], draft: MetalDraft, choices: Choices) -> None:
     guard = draft.level_of(condition)
     types = [v.type for v in carried(draft, choices)]
     op = draft.builder.insert(If(condition, types))
+    if types and choices.flag(5):  # one or the other
+        for region in op.regions:
+            with draft.inside(region):
+                draft.builder.insert(Yield([either(draft, t, choices) for t in types]))
+        draft.carry_out(op, VARYING)
+        return
     before = draft.hazards.copy()
     fill(draft, op.then, guard, [(t, VARYING) for t in types], choices)
     after, draft.hazards = draft.hazards, before
@@ -97,6 +139,15 @@ def branch(cls: type[If], draft: MetalDraft, choices: Choices) -> None:
     share_after(draft, choices)
 
 
+def either(draft: MetalDraft, type_: Type, choices: Choices) -> Value:
+    """A value that is there, or a number."""
+    value = draft.find(lambda t: t is type_, choices)
+    if value is not None and choices.below(3):
+        return value
+    type_ = element_type(type_)
+    return draft.constant(special_number(type_.element, choices), type_)
+
+
 @make_metal(For)
 def count(cls: type[For], draft: MetalDraft, choices: Choices) -> None:
     """Few turns, as many for each thread, each simdgroup, or all."""
@@ -106,9 +157,13 @@ def count(cls: type[For], draft: MetalDraft, choices: Choices) -> None:
     lower = bound(draft, dtype, choices, (0, 0, 1, 0, 2))
     upper = bound(draft, dtype, choices, (2, 3, 1, 4, 3, 0))
     step = draft.constant(1 + choices.below(2), dtype)
+    if choices.flag(8):  # to the last numbers that there are
+        lower, upper = (draft.constant(dtype.high - n, dtype) for n in (choices.of((3, 4)), 0))
     is_down = dtype.is_signed and choices.flag(4)
     if is_down:
-        lower, upper, step = upper, lower, draft.constant(-1, dtype)
+        lower, upper, step = upper, lower, draft.constant(choices.of((-1, -1, -2)), dtype)
+    elif choices.flag(8):
+        step = draft.scalar(dtype)
     guard = max(draft.level_of(lower), draft.level_of(upper))
     initial = carried(draft, choices)
     memories = pair(draft, choices) if max(guard, draft.flow) is THREADGROUP else []
@@ -120,12 +175,15 @@ def count(cls: type[For], draft: MetalDraft, choices: Choices) -> None:
     draft.levels.update(zip(arguments, levels, strict=False))
     bounds = [b.op.value if isinstance(b.op, math.Constant) else 3 for b in (lower, upper)]
     turn = [Round(number, int(max(bounds)) + is_down)] if dtype is i32 else []
+    if max(bounds) > MOST_TRIPS:
+        turn = []
     with draft.repeated(guard, choices) as latch:
         inner = draft.shared
         draft.shared = draft.renamed(memories, arguments[len(initial) :])
         draft.rounds += turn
         types = [(v.type, level) for v, level in zip(initial, levels, strict=True)]
-        fill(draft, op.body, guard, types, choices, latch=latch)
+        given = arguments[: len(initial)]
+        fill(draft, op.body, guard, types, choices, latch=latch, given=given)
         draft.shared = inner
         del draft.rounds[len(draft.rounds) - len(turn) :]
     turned = arguments[len(initial) :][::-1]
@@ -197,7 +255,8 @@ def repeat(cls: type[While], draft: MetalDraft, choices: Choices) -> None:
                 ask(draft, op, guard, choices)
             asked = draft.hazards.copy()
             draft.rounds.append(rounds[1])
-            fill(draft, op.body, guard, types, choices, latch=latch)
+            given = op.body.arguments
+            fill(draft, op.body, guard, types, choices, latch=latch, given=given)
         draft.hazards.join(asked)  # which is what comes last
     else:
         with draft.quietly(), draft.under(op.condition, VARYING):
@@ -206,7 +265,7 @@ def repeat(cls: type[While], draft: MetalDraft, choices: Choices) -> None:
             guard = ask(draft, op, choices.of(LEVELS), choices)
         with draft.repeated(guard, choices) as latch:
             draft.rounds.append(rounds[1])
-            fill(draft, op.body, guard, types, choices, latch=latch)
+            fill(draft, op.body, guard, types, choices, latch=latch, given=op.body.arguments)
     draft.rounds.pop()
     with draft.under(op.body, guard):
         end = op.body.end
@@ -314,7 +373,7 @@ def take(cls: type[metal.Take], draft: MetalDraft, choices: Choices) -> None:
         x = made[-1 - choices.below(min(len(made), 2))]
     size = count_of(x.type)
     count = choices.of((1, 1, *draft.counts))
-    style = choices.below(5)
+    style = choices.below(6)
     if style < 2:
         indices = [choices.below(size) for _ in range(count)]
     else:
@@ -322,6 +381,8 @@ def take(cls: type[metal.Take], draft: MetalDraft, choices: Choices) -> None:
         indices = [(first + i * step) % size for i in range(count)]
     if style == 4:  # and back to where it began
         indices = [*indices[:-1], indices[0]]
+    if style == 5 and size < MOST_REGISTERS:  # all of them, again and again
+        indices = [*range(size)] * min(choices.of((2, 4)), MOST_REGISTERS // size)
     draft.add(metal.Take(tuple(indices), x))
 
 
@@ -340,6 +401,10 @@ def join(cls: type[metal.Join], draft: MetalDraft, choices: Choices) -> None:
 @make_metal(metal.Slice)
 def part(cls: type[metal.Slice], draft: MetalDraft, choices: Choices) -> None:
     x, type_ = array(draft, choices)
+    gathered = [v for v in draft.visible if isinstance(v.op, metal.Join | metal.Take)]
+    for value in gathered[-1:]:
+        if isinstance(value.type, Registers) and choices.flag():  # whatever else is done with it
+            x, type_ = value, value.type
     width = choices.of([n for n in (1, 2, 4, 8, 16, 3, 7) if count_of(type_) % n == 0])
     number = draft.some((i32, *INTEGERS), choices, lambda t: not t.shape)
     index = draft.clamped(number, 0, count_of(type_) // width - 1)

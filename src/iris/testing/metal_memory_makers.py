@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from iris.ir import math, metal
-from iris.ir.control import If, While, Yield
+from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Value
 from iris.ir.kinds import AtomicKind
 from iris.ir.math import Predicate, element_type
 from iris.ir.metal import Scope, count_of, registers
-from iris.ir.types import DType, ElementType, Threadgroup, bool_, i32, i64, u8, u32
+from iris.ir.types import DType, ElementType, Threadgroup, bool_, i8, i16, i32, i64, u8, u32
 from iris.ir.uniformity import THREADGROUP, VARYING
 from iris.testing.choices import Choices
-from iris.testing.draft import MOST_ARRAYS
+from iris.testing.draft import MOST_ARRAYS, special_number
 from iris.testing.elementwise import ALL, SUMMED
 from iris.testing.hazards import Pattern, Touch, Use, permits
 from iris.testing.metals import (
@@ -47,8 +47,10 @@ EITHER_WAY = {
 
 def masked(draft: MetalDraft, place: Place, choices: Choices) -> Place:
     """The place, seldom for some threads only; and its offset maybe of 64 bits."""
-    if choices.flag(4):
-        place = place._replace(offset=draft.put(math.Cast(place.offset, i64)))
+    style = choices.below(8)
+    if style >= 6:
+        offset = draft.put(math.Cast(place.offset, u32)) if style == 7 else place.offset
+        place = place._replace(offset=draft.put(math.Cast(offset, i64)))
     if choices.flag(4):
         mask = draft.like(bool_, choices)
         if place.mask is not None:
@@ -60,6 +62,9 @@ def masked(draft: MetalDraft, place: Place, choices: Choices) -> Place:
 def input_place(draft: MetalDraft, choices: Choices) -> Place:
     """Anywhere in an array that is only read, or past its end."""
     dtype = choices.of(draft.dtypes)
+    bytes_ = [d for d in (u8, u8, i8) if d in draft.all_dtypes]
+    if bytes_ and choices.flag(8):
+        return Place(draft.table(dtype), dtype, byte(draft, choices.of(bytes_), choices))
     pointer, recipe = draft.input(dtype, choices)
     width = choices.of(widths(dtype))
     count = prod(recipe.shape) // width
@@ -76,6 +81,17 @@ def input_place(draft: MetalDraft, choices: Choices) -> Place:
         end = draft.constant(choices.of((count, count - 1, count // 2)), i32)
         mask = draft.put(math.Compare(Predicate.LT, at, end))
     return Place(pointer, registers(width, dtype), draft.times(at, width), mask)
+
+
+def byte(draft: MetalDraft, dtype: DType, choices: Choices) -> Value:
+    """The number of an element of a table, computed in 8 bits."""
+    x = draft.like(dtype, choices)
+    if choices.below(4):
+        cls = choices.of((math.Add, math.Sub, math.Mul, math.Xor))
+        number = draft.constant(choices.of((100, 37, dtype.high)), dtype)
+        x = draft.put(cls(x, number if choices.flag() else draft.other(x, choices)))
+    at = draft.put(math.Cast(x, i32))
+    return at if dtype is u8 else draft.put(math.Add(at, draft.constant(128, i32)))
 
 
 def own_place(draft: MetalDraft, dtype: DType, width: int, choices: Choices) -> Place:
@@ -358,11 +374,84 @@ def load(cls: type[metal.Load], draft: MetalDraft, choices: Choices) -> None:
         place = masked(draft, place, choices)
     draft.places.append(place)
     other = None if place.mask is None else draft.like(place.type, choices)
+    if place.mask is None and choices.flag(4):
+        moved(draft, choices)
     volatile = choices.flag(8) and not place.type.shape
     op = metal.Load(
         place.base, place.offset, place.mask, other, volatile=volatile, result=place.type
     )
     draft.add(op)
+
+
+def halves(
+    draft: MetalDraft, pointer: Value, type_: ElementType, value: Value, choices: Choices
+) -> Value:
+    """What is loaded whole and stored by halves, or loaded by halves."""
+    half = registers(count_of(type_) // 2, type_.element)
+    is_load = choices.flag()
+    op = metal.Foreach(2, [type_] if is_load else [])
+    draft.builder.insert(op)
+    with draft.under(op.body, THREADGROUP):
+        (number,) = op.body.arguments
+        if is_load:
+            at = draft.times(number, count_of(half))
+            draft.builder.insert(Yield([draft.put(metal.Load(pointer, at, result=half))]))
+        else:
+            draft.store(draft.put(metal.Slice(value, number, half)))
+            draft.builder.insert(Yield([]))
+    return op.results[0] if is_load else value
+
+
+# Which ways of a branch load something, and which may give a number.
+FIRST = ((True, False), (False, True))
+
+
+def moved(draft: MetalDraft, choices: Choices) -> None:
+    """Elements that one access moves, from one place or another, or a number: as a branch or a loop
+    says, and nothing else is done with them but a store."""
+    narrow = [d for d in draft.all_dtypes if d.bits <= 16 and d is not bool_]
+    narrow += [d for d in narrow if d.bits == 8]
+    if not narrow or not draft.spare_arrays or draft.quiet:
+        return
+    dtype = choices.of(narrow)
+    pointer, recipe = draft.input(dtype)
+    count = widths(dtype)[-1]
+    type_ = registers(count, dtype)
+
+    def loaded(number: Value) -> Value:
+        at = draft.times(draft.wrapped(number, prod(recipe.shape) // count), count)
+        return draft.put(metal.Load(pointer, at, result=type_))
+
+    def other() -> Value:
+        number = special_number(dtype, choices)
+        return draft.constant(number, type_) if choices.below(3) else loaded(draft.number)
+
+    style = choices.of((1, 2, 0, 4, 3, 1, 4))
+    if style == 0:
+        value = loaded(draft.number) if choices.flag() else other()
+    elif style == 4:  # or by halves
+        value = halves(draft, pointer, type_, loaded(draft.number), choices)
+    elif style == 1:
+        half = draft.constant(choices.of((16, 1)), i32)
+        some = draft.put(math.Compare(choices.of(list(Predicate)), draft.lane, half))
+        op: If | For = If(draft.guard(choices) if choices.flag(4) else some, [type_])
+        draft.builder.insert(op)
+        for region, is_loaded in zip(op.regions, choices.of(FIRST), strict=True):
+            with draft.under(region, VARYING):
+                value = loaded(draft.number) if is_loaded else other()
+                draft.builder.insert(Yield([value]))
+        value = op.results[0]
+    else:
+        zero, one = (draft.constant(n, i32) for n in (0, 1))
+        end = draft.wrapped(draft.number, 2) if choices.flag() else draft.constant(2, i32)
+        op = draft.builder.insert(For(zero, end, one, [other()]))
+        with draft.under(op.body, VARYING):
+            if style == 2:
+                draft.store(op.body.arguments[1])
+            value = loaded(draft.put(math.Add(draft.number, op.body.arguments[0])))
+            draft.builder.insert(Yield([value]))
+        value = op.results[0]
+    draft.store(value)
 
 
 def load_parts(draft: MetalDraft, memory: Memory, choices: Choices) -> bool:
@@ -404,6 +493,9 @@ def store(cls: type[metal.Store], draft: MetalDraft, choices: Choices) -> None:
             return
     value = draft.some(ALL, choices, lambda t: fits_own(t.element, t.shape))
     type_ = element_type(value.type)
+    if choices.flag(4):  # a number, into as many as can be
+        type_ = registers([w for w in widths(type_.element) if w <= OWN][-1], type_.element)
+        value = draft.constant(special_number(type_.element, choices), type_)
     place = own_place(draft, type_.element, count_of(type_), choices)
     write(draft, place._replace(type=type_), value, choices)
 
@@ -458,7 +550,7 @@ def may_allocate(draft: MetalDraft) -> bool:
 
 
 def allocated(draft: MetalDraft, dtype: DType, choices: Choices) -> Memory:
-    base = allocation(draft, Threadgroup(PARTS * draft.threads, dtype))
+    base = allocation(draft, Threadgroup(PARTS * draft.threads + draft.spare, dtype))
     return draft.filled_memory(base, base, 0, choices)
 
 
@@ -486,7 +578,8 @@ def view(cls: type[metal.View], draft: MetalDraft, choices: Choices) -> None:
 def two_views(draft: MetalDraft, one: DType, other: DType, choices: Choices) -> None:
     """Two disjoint views of one allocation of bytes; the second may be a view of a view."""
     sizes = [PARTS * draft.threads * d.bytes for d in (one, other)]
-    root = allocation(draft, Threadgroup(sum(sizes), u8))
+    element = choices.of((u8, u8, i16, i32))
+    root = allocation(draft, Threadgroup(sum(sizes) // element.bytes, element))
     viewed(draft, root, 0, one, choices)
     viewed(draft, root, sizes[0], other, choices)
 

@@ -46,7 +46,10 @@ MOST_REGISTERS = 16
 SHARED_BYTES = 32768  # that a threadgroup has on every GPU
 COUNTERS = 64  # elements that all programs update
 # What users may call values: words of languages, and names that texts have of their own.
-WORDS = ("half", "device", "x", "min", "kernel", "i", "float4", "shared", "sum", "short", "x_1")
+WORDS = (
+    *("half", "device", "x", "min", "kernel", "i", "float4", "shared", "sum", "short", "x_1"),
+    *("_", "p", "x__2", "lane", "_Max", "at", "report"),
+)
 
 make_metal = Facet("random construction")
 
@@ -144,10 +147,12 @@ class MetalDraft(KernelDraft):
         counts = (4, 2, 8, 4, 16, 3, 1, 7)
         self.counts = [choices.of(counts) for _ in range(1 + choices.below(3))]
         self.outputs = choices.of((1, 24, 24, 24, 3))
+        self.spare = choices.of((0, 1, 0, 3))  # elements of allocations that nobody uses
         self.seed = choices.below(256)
         word = self.seed // 4 % len(WORDS)
         self.words: Sequence[str] = (WORDS * 2)[word : word + 3] if self.seed % 4 == 3 else ()
         self.inputs: list[tuple[Value, Array]] = []
+        self.tables: dict[DType, Value] = {}
         self.owned: list[Value] = []
         self.shared: list[Memory] = []
         self.counters: dict[tuple[DType, AtomicKind], Value] = {}
@@ -431,6 +436,13 @@ class MetalDraft(KernelDraft):
         self.inputs.append((pointer, recipe))
         return self.inputs[-1]
 
+    def table(self, dtype: DType) -> Value:
+        """An array that is only read, with an element for each byte."""
+        if dtype not in self.tables:
+            recipe = self.filled(dtype, (256,), self.choices)
+            self.tables[dtype] = self.argument("table", recipe, noalias=True)
+        return self.tables[dtype]
+
     def own(self, dtype: DType, choices: Choices) -> Value:
         """An array of which each thread has some elements for itself."""
         known = [v for v in self.owned if self.dtype_of(v) is dtype]
@@ -478,7 +490,7 @@ class MetalDraft(KernelDraft):
         dtype = self.dtype_of(base)
         memory = Memory(base, dtype, PARTS * self.threads, None, frozenset((root,)), first)
         self.share(memory)
-        width = choices.of([w for w in widths(dtype) if w <= PARTS])
+        width = choices.of([1, *[w for w in widths(dtype) if w <= PARTS]])
         value = self.like(registers(width, dtype), choices)
         for part in range(PARTS // width):
             place = self.place(memory, Pattern(width=width), self.constant(part, i32))
