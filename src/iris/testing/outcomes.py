@@ -46,8 +46,9 @@ class Outcome(NamedTuple):
         ]
         for index, (type_, values) in enumerate(zip(function.returns, returned, strict=True)):
             arrays.append((f"returned[{index}]", element_type(type_).element, values))
-        # Which bits a nan has is not defined; `nan(...)` shows them.
+        # Which bits a nan has is not defined; `nan(...)` shows them, and so lines break elsewhere.
         printed = re.sub(r"nan\(\d+\)", "nan", "\n".join(lines))
+        printed = re.sub(r",\n +", ", ", printed)
         return Outcome(
             [(name, dtype, bits_of(dtype, values)) for name, dtype, values in arrays],
             printed.splitlines(),
