@@ -29,7 +29,7 @@ from iris.testing.simdgroups import interleaves, orders
 from iris.testing.texts import runs_alike
 
 if TYPE_CHECKING:
-    from iris.testing import indices, launches, layouts, programs
+    from iris.testing import exchanges, indices, launches, layouts, programs
     from iris.testing.programs import pipelines
     from iris.testing.values import arrays, schedules, types
 
@@ -40,6 +40,7 @@ __all__ = [
     "cheaper",
     "conforms",
     "equivalent",
+    "exchanges",
     "fits",
     "fuses",
     "idempotent",
@@ -69,6 +70,6 @@ def __getattr__(name: str) -> Any:
         return import_module("iris.testing.programs").pipelines
     if name in ("arrays", "schedules", "types"):
         return getattr(import_module("iris.testing.values"), name)
-    if name in ("indices", "launches", "layouts", "programs"):
+    if name in ("exchanges", "indices", "launches", "layouts", "programs"):
         return import_module(f"iris.testing.{name}")
     raise AttributeError(f"module 'iris.testing' has no attribute {name!r}")

@@ -19,7 +19,7 @@ from iris.ir import math, metal, tile
 from iris.ir.control import For, If, While
 from iris.ir.core import Level
 from iris.passes import Pipeline
-from iris.testing import indices, launches, layouts, programs
+from iris.testing import exchanges, indices, launches, layouts, programs
 from iris.testing.array_functions import Function, functions
 from iris.testing.fusing import fuses
 from iris.testing.levels import agree
@@ -112,11 +112,12 @@ def _portable() -> st.SearchStrategy[Program]:
 
 def _orderly() -> st.SearchStrategy[tuple[Program, bool]]:
     """Programs, and for each whether its control flow stays as it is; of one in four it has to be
-    made uniform first.  Some do little besides using memory of the threadgroup, and most are
-    short: a missing barrier among many is often behind another one."""
+    made uniform first.  Most do little besides using memory, and are short: a missing barrier among
+    many is often behind another one."""
     drawn = partial(programs.metal, divergent=False)
     short = [drawn(ops=(For, While, If), max_ops=n) for n in (1, 2, 1, 3)]
-    return st.tuples(st.one_of(drawn(), drawn(ops=_OF_MEMORY), *short), st.integers(0, 3).map(bool))
+    several = (drawn(), drawn(ops=_OF_MEMORY), *short, *[exchanges.programs()] * 9)
+    return st.tuples(st.one_of(several), st.integers(0, 3).map(bool))
 
 
 def _lowered() -> st.SearchStrategy[tuple[Program, Pipeline, int]]:
