@@ -24,6 +24,8 @@ from iris.tools.replay import Array, Recipe, Scalar
 
 PLACE_BYTES = 12  # that say where threads access memory: which of them, and where these are
 HALF = PLACE_BYTES // 2
+TERMS = (1, 1, 2, 1, 0)  # of an offset, that all threads have in common
+NO_TERM = TERMS.index(0)
 SHARED_BYTES = 32768  # that a threadgroup has on every GPU
 _DTYPES = (i32, i32, DTYPES["i16"], i32, u8, i32, i64, i32)
 
@@ -142,7 +144,7 @@ class Places:
         dtypes = [choices.of(_DTYPES) for _ in range(2)]
         if choices.flag():
             dtypes[1] = dtypes[0]
-        sizes = [self.threads * choices.of((4, 2, 4, 3, 8)) for _ in range(2)]
+        sizes = [self.threads * choices.of((4, 8, 4, 3, 8)) for _ in range(2)]
         spans = [n * d.bytes for n, d in zip(sizes, dtypes, strict=True)]
         if self.room < sum(spans) + 32:
             return
@@ -271,9 +273,12 @@ class Places:
             number = term.value
         return Lanes(self.constant(0), 1, self.b(math.Compare(Predicate.EQ, self.thread, number)))
 
+    def some(self, count: int) -> bytes:
+        return bytes([self.choices.below(256) for _ in range(count)])
+
     def place_of_one(self) -> Place:
         choices = self.choices
-        data = bytes([choices.below(256) for _ in range(PLACE_BYTES)])
+        data = self.some(PLACE_BYTES)
         memory = choices.of(self.memories[-2:])
         place = self.place(memory, data, single=True, one=self.one(choices))
         self.places.append((place, data))
@@ -304,7 +309,7 @@ class Places:
         if not single and one is None and which.flag(4):  # all threads the same
             lanes, count = Lanes(self.constant(0), 1), 1
         value, first, left, threads = lanes.value, 0, room - count, self.threads
-        for _ in range(sums.of((1, 1, 2, 1, 0))):
+        for _ in range(sums.of(TERMS)):
             term = self.term(sums)
             factor = sums.of((threads, threads, 32, threads, count, 1, count // 2 or 1, -threads))
             if term is None or (single and not term.alike and abs(factor) < count):
@@ -338,7 +343,7 @@ class Places:
         """A place, often where threads have been before, or seem to have been."""
         choices = self.choices
         memory = choices.of(self.memories[-3:])
-        data = bytes([choices.below(256) for _ in range(PLACE_BYTES)])
+        data = self.some(PLACE_BYTES)
         if self.places:
             style = choices.below(12)
             place, known = self.places[-1 - choices.below(min(len(self.places), 3))]

@@ -23,7 +23,7 @@ from iris.ir.math import Predicate, element_type
 from iris.ir.metal import count_of, registers
 from iris.ir.types import Type, i32, u8
 from iris.testing.choices import Choices
-from iris.testing.exchange_places import Memory, Place, Places, Term
+from iris.testing.exchange_places import HALF, NO_TERM, Memory, Place, Places, Term
 from iris.tools.replay import Array, Program
 
 BYTES = 240
@@ -70,9 +70,11 @@ class _Draft(Places):
         self.left = 1 + choices.below(MOST_ACCESSES)
         terms = list(self.terms)
         if choices.flag():
-            self.access()
+            self.beside()
         if choices.below(5):
             choices.of((self.count, self.count, self.count, self.repeat))(0)
+            if choices.flag():
+                self.beside()
         while self.left > 0:
             self.item(0)
         self.terms = terms
@@ -124,6 +126,12 @@ class _Draft(Places):
             self.scalar()
         elif style == 10:
             self.look_up()
+        elif style == 12:
+            self.scalar()
+            self.hand_on()
+        elif style == 13:
+            self.left -= 1
+            self.atomic(asked=self.choices.flag())
         elif style == 11 and self.left > 1:
             self.allocate()
             self.left -= 1
@@ -146,6 +154,29 @@ class _Draft(Places):
             self.write(place)
         else:
             self.atomic(style == 14)
+
+    def hand_on(self) -> None:
+        """A write and a read that follow each other, or chase each other from turn to turn."""
+        choices = self.choices
+        memory = choices.of(self.memories[-2:])
+        further = bytes([choices.below(3), 0, choices.below(4), *self.some(2)])
+        uses = choices.of(((True, False), (False, True), (True, False, True), (False, True, True)))
+        for writes in uses:
+            data = self.some(HALF) + bytes([choices.below(3)]) + further
+            place = self.place(memory, data, single=writes)
+            self.places.append((place, data))
+            self.meet()
+            (self.write if writes else self.read)(place)
+
+    def beside(self) -> None:
+        """A write or read where none, one or some turns of a loop have been, or will be."""
+        choices = self.choices
+        writes = choices.flag()
+        memory = choices.of(self.memories[-2:])
+        data = self.some(HALF) + bytes([choices.of((1, 2, 5, 0)), NO_TERM, *self.some(HALF - 2)])
+        place = self.place(memory, data, single=writes)
+        self.meet()
+        (self.write if writes else self.read)(place)
 
     def write(self, place: Place) -> None:
         value = self.telling(place.type)
@@ -183,6 +214,8 @@ class _Draft(Places):
             (old,) = branch.results
         if asked:
             self.add_up(old)
+        if choices.flag():
+            self.atomic(choices.flag())
 
     def scalar(self) -> None:
         """A scalar to make places of: of all threads, or not, made of control flow or not."""
@@ -254,9 +287,14 @@ class _Draft(Places):
             self.b.insert(Yield([self.total, *yields]))
 
     def some_items(self, depth: int) -> None:
-        if self.choices.flag():
+        style = self.choices.below(4)
+        if style == 1:
             self.access()
-        for _ in range(self.choices.of((1, 1, 2))):
+        elif style > 1:
+            if self.choices.flag(3):
+                self.scalar()
+            self.hand_on()
+        for _ in range(self.choices.of((1, 1, 2) if style < 2 else (0, 1))):
             self.item(depth + 1)
 
     def bound(self, number: int) -> Value:
@@ -377,11 +415,16 @@ class _Draft(Places):
         self.total = op.results[0]
 
     def each(self) -> None:
-        """What each thread reads or writes of some parts, in any order."""
+        """What threads write or read of some parts, in any order, or both after each other."""
         choices = self.choices
         self.left -= 1
-        memory = choices.of(self.memories[-2:])
-        reads = choices.flag()
+        memory, reads = choices.of(self.memories[-2:]), choices.flag()
+        self.each_of(memory, reads)
+        if choices.below(3):
+            self.each_of(memory, not reads)
+
+    def each_of(self, memory: Memory, reads: bool) -> None:
+        choices = self.choices
         number = choices.of((2, 4, 3) if memory.size >= 4 * self.threads else (2,))
         if memory.size < number * self.threads or number * memory.dtype.bytes > 16:
             number = 1
