@@ -28,9 +28,23 @@ def carry_out(layout, plan, data):
     lanes, simdgroups = np.arange(value.shape[1]), np.arange(value.shape[2])
     for mask in plan.lane_masks:
         value = value + value[:, lanes ^ mask, :]
+    by_partials = of_all_partials(plan, value)
     for mask in plan.simdgroup_masks:
         value = value + value[:, :, simdgroups ^ mask]
+    assert np.array_equal(by_partials, value), plan
     return value
+
+
+def of_all_partials(plan, value):
+    """The sum of the partial results of an element, each once: those of one number are the same."""
+    count = 1 << len(plan.simdgroup_masks)
+    numbers = held(plan.partials, np.arange(count))
+    elements = held(plan.result, np.arange(plan.result.num_elements).reshape(plan.result.shape))
+    table = np.full((plan.result.num_elements, count), -1)
+    table[elements, numbers] = value
+    assert np.array_equal(table[elements, numbers], value), plan
+    assert table.min() >= 0, plan
+    return table.sum(axis=1)[elements]
 
 
 def test_reductions_count_every_summand_once():

@@ -32,13 +32,15 @@ class Reduction:
     1. If `operand` is not the layout at hand, convert to it. (Never across simdgroups.)
     2. Register i of the result combines the operand's registers `registers[i]`.
     3. For each of `lane_masks`: combine with lane ^ mask.
-    4. If any: combine over simdgroup ^ m, for every m in the span of `simdgroup_masks`.
+    4. If any: combine over simdgroup ^ m, for every m in the span of `simdgroup_masks`. Or combine
+       the partial results: `partials` says which of those of its element a location has.
     """
 
     operand: LinearLayout
     registers: tuple[tuple[int, ...], ...]
     lane_masks: tuple[int, ...]
     simdgroup_masks: tuple[int, ...]
+    partials: LinearLayout
     result: LinearLayout
 
 
@@ -74,6 +76,7 @@ def reduce_axis(layout: LinearLayout, axis: int) -> Reduction:
         registers=tuple(registers),
         lane_masks=kernel.summands[LANE],
         simdgroup_masks=kernel.summands[SIMDGROUP],
+        partials=_partials(layout, kernel, kept),
         result=LinearLayout(tuple(images.items()), kernel.dropped.shape),
     )
 
@@ -135,6 +138,30 @@ def _shear(layout: LinearLayout, kernel: _Kernel) -> LinearLayout:
             (SIMDGROUP, images(SIMDGROUP, simdgroup_offset, far)),
         ),
         layout.sizes,
+    )
+
+
+def _partials(layout: LinearLayout, kernel: _Kernel, kept: Iterable[int]) -> LinearLayout:
+    """For each location a number: the same for those that have the same partial result, and
+    different ones for the members of the span of the simdgroups' masks."""
+    lane, simdgroup = layout.bits(REGISTER), layout.bits(REGISTER) + layout.bits(LANE)
+    alike = [
+        *Span(layout.columns).relations,
+        *kernel.summands[REGISTER],
+        *(mask << lane for mask in kernel.summands[LANE]),
+    ]
+    masks = [mask << simdgroup for mask in kernel.summands[SIMDGROUP]]
+    count = 1 << len(masks)
+    span = Span([*alike, *masks, *(1 << bit for bit in range(len(layout.columns)))])
+
+    def number(bit: int) -> int:
+        return ((span.combination(1 << bit) or 0) >> len(alike)) & count - 1
+
+    return LinearLayout.of(
+        (count,),
+        register=[number(bit) for bit in kept],
+        lane=[number(lane + bit) for bit in range(layout.bits(LANE))],
+        simdgroup=[number(simdgroup + bit) for bit in range(layout.bits(SIMDGROUP))],
     )
 
 

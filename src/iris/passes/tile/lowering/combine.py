@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from iris.ir import math, tile
 from iris.ir.core import Value
 from iris.ir.kinds import ReduceKind
-from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
+from iris.ir.layout.linear import REGISTER, LinearLayout
 from iris.ir.layout.reduce import Reduction, reduce_axis
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DType, f32, i32
@@ -131,57 +131,24 @@ def _fold(at: Lowering, combiner: Combiner, parts: Parts, groups: Sequence[Seque
 def _across_simdgroups(at: Lowering, combiner: Combiner, parts: Parts, plan: Reduction) -> Parts:
     """Give every thread the partial results of all simdgroups that have one, and fold those."""
     result = plan.result.reshape((plan.result.num_elements,))
-    pivots = _pivots(plan.simdgroup_masks)
-    slots = {1 << bit: 1 << j for j, bit in enumerate(pivots)}
-    source, target = slotted(result, slots, {})
+    source, target = slotted(result, plan.partials)
     parts = tuple([move(at, v, source, target) for v in parts])
     own = result.size(REGISTER)
-    groups = [[r + own * s for s in range(1 << len(pivots))] for r in range(own)]
+    count = 1 << len(plan.simdgroup_masks)
+    groups = [[r + own * s for s in range(count)] for r in range(own)]
     return _fold(at, combiner, parts, groups)
 
 
-def slotted(
-    layout: LinearLayout, simdgroup: dict[int, int], lane: dict[int, int]
-) -> tuple[LinearLayout, LinearLayout]:
-    """Of a value of which simdgroups (and lanes) hold different versions: the layout with one
-    more axis, which says which version; and the one in which each thread holds all versions, in
-    its last registers.
-
-    What decides the version is, for some bits of the simdgroup, a bit of its number.
+def slotted(layout: LinearLayout, versions: LinearLayout) -> tuple[LinearLayout, LinearLayout]:
+    """Of a value of which locations hold different versions: the layout with one more axis, which
+    says which version; and the one in which each thread holds all versions, in its last registers.
     """
-    count = 1
-    for number in (*simdgroup.values(), *lane.values()):
-        count = max(count, 2 * number)
-    images = dict(layout.bases)
-
-    def versions(dim: str, chosen: dict[int, int]) -> list[tuple[int, ...]]:
-        return [(chosen.get(1 << bit, 0), *image) for bit, image in enumerate(images[dim])]
-
-    def all_alike(dim: str) -> list[tuple[int, ...]]:
-        return [(0, *image) for image in images[dim]]
-
-    slots = [(1 << j, *(0,) * layout.rank) for j in range(count.bit_length() - 1)]
+    (count,) = versions.shape
     shape = (count, *layout.shape)
-    source = LinearLayout.of(
-        shape,
-        register=all_alike(REGISTER),
-        lane=versions(LANE, lane),
-        simdgroup=versions(SIMDGROUP, simdgroup),
-    )
-    target = LinearLayout.of(
-        shape,
-        register=[*all_alike(REGISTER), *slots],
-        lane=all_alike(LANE),
-        simdgroup=all_alike(SIMDGROUP),
-    )
-    return source, target
-
-
-def _pivots(masks: Sequence[int]) -> list[int]:
-    """Bits by which the members of a span can be told apart."""
-    rows: list[int] = []
-    for mask in masks:
-        for row in rows:
-            mask = min(mask, mask ^ row)
-        rows.append(mask)
-    return [row.bit_length() - 1 for row in rows]
+    both = {
+        dim: [(*v, *image) for v, image in zip(numbers, images, strict=True)]
+        for (dim, numbers), (_, images) in zip(versions.bases, layout.bases, strict=True)
+    }
+    every = {dim: [(0, *image) for image in images] for dim, images in layout.bases}
+    every[REGISTER] += [(1 << j, *(0,) * layout.rank) for j in range(count.bit_length() - 1)]
+    return LinearLayout.of(shape, **both), LinearLayout.of(shape, **every)

@@ -103,8 +103,14 @@ class _Scan:
             lane = at.value(at.lane)
             top = at.b(math.Or(lane, at.constant(last)))
             total = shuffle(at, total, top)
-        versions = {1 << bit: 1 << bit for bit in range(groups)}
-        source, target = slotted(self._totals(), versions, {})
+        totals = self._totals()
+        versions = LinearLayout.of(
+            (1 << groups,),
+            register=[0] * totals.bits(REGISTER),
+            lane=[0] * totals.bits(LANE),
+            simdgroup=[1 << b if b < groups else 0 for b in range(totals.bits(SIMDGROUP))],
+        )
+        source, target = slotted(totals, versions)
         every = move(at, total, source, target)
         own = count_of(total.type)
         parts = [at.take(every, range(s * own, (s + 1) * own)) for s in range(1 << groups)]
