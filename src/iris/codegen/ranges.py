@@ -6,7 +6,7 @@ arithmetic goes through unsigned, unless
 - the bounds of its operands show that it cannot overflow; or
 - all that is made of it is addresses.  There a result that does not fit is the program's error,
   and an intermediate one does no harm: a compiler may compute it wider, which leaves the final
-  address what it is.  Only what has fewer bits than an int wraps even so.
+  address what it is.  What is cast on the way wraps first: of fewer bits it may be right so.
 """
 
 from __future__ import annotations
@@ -85,8 +85,7 @@ class Ranges:
         for op in reversed(region):
             for inner in op.regions:
                 self._find_addresses(inner)
-            kind = type(op)
-            if kind in _ARITHMETIC or (kind is math.Cast and _widens(op)):
+            if type(op) in _ARITHMETIC:
                 value = op.results[0]
                 if all(self._makes_address(user, value) for user in value.users):
                     self._addresses.add(op)
@@ -101,12 +100,6 @@ def _dtype(value: Value) -> DType:
     type_ = value.type
     assert isinstance(type_, ElementType)
     return type_.element
-
-
-def _widens(op: Op) -> bool:
-    source, target = _dtype(op.operands[0]), _dtype(op.results[0])
-    # What has fewer than 32 bits may wrap and be right all the same, as the index of a table.
-    return source.is_signed and target.is_signed and 32 <= source.bits <= target.bits
 
 
 def _around(values: Iterable[int]) -> Bounds:
