@@ -30,7 +30,6 @@ from iris.testing.scripts import Script, conforms
 from iris.testing.simdgroups import interleaves, orders
 from iris.testing.sources import Kernel, kernels
 from iris.testing.texts import runs_alike
-from iris.testing.turns import SEEDS
 from iris.testing.values import schedules
 from iris.tools.replay import Program
 
@@ -110,14 +109,14 @@ def _portable() -> st.SearchStrategy[Program]:
     return programs.metal(portable=True)
 
 
-def _orderly() -> st.SearchStrategy[tuple[Program, bool]]:
-    """Programs, and for each whether its control flow stays as it is; of one in four it has to be
-    made uniform first.  Most do little besides using memory, and are short: a missing barrier among
+def _orderly() -> st.SearchStrategy[tuple[Program, int]]:
+    """Programs, and for each what is made harder: 0 stands for control flow, 1 for barriers that
+    are there already.  Most do little besides using memory, and are short: a missing barrier among
     many is often behind another one."""
     drawn = partial(programs.metal, divergent=False)
     short = [drawn(ops=(For, While, If), max_ops=n) for n in (1, 2, 1, 3)]
     several = (drawn(), drawn(ops=_OF_MEMORY), *short, *[exchanges.programs()] * 9)
-    return st.tuples(st.one_of(several), st.integers(0, 3).map(bool))
+    return st.tuples(st.one_of(several), st.integers(0, 3))
 
 
 def _lowered() -> st.SearchStrategy[tuple[Program, Pipeline, int]]:
@@ -175,10 +174,10 @@ def _interleave(drawn: Sequence[Program], seconds: float) -> None:
         interleaves(program, seconds=seconds)
 
 
-def _order(drawn: Sequence[tuple[Program, bool]], seconds: float) -> None:
-    for program, plain in drawn:
-        passes = _SHARED if plain else _UNIFORM
-        orders(passes, program, seeds=SEEDS, hidden=not plain, seconds=seconds)
+def _order(drawn: Sequence[tuple[Program, int]], seconds: float) -> None:
+    for program, harder in drawn:
+        passes = _UNIFORM if harder == 0 else _SHARED
+        orders(passes, program, hidden=harder == 0, weakened=harder == 1, seconds=seconds)
 
 
 def _run(device: str, drawn: Sequence[Program], seconds: float) -> None:

@@ -35,6 +35,7 @@ def orders(
     *,
     seeds: Sequence[int] = SEEDS,
     hidden: bool = False,
+    weakened: bool = False,
     seconds: float = SECONDS,
 ) -> None:
     """Asserts that passes order what a Metal program does, once its barriers are taken out.
@@ -45,9 +46,10 @@ def orders(
 
     What they make of it must be free of races, and do what the program with its own barriers does,
     in lockstep and by turns.  With `hidden`, what decides control flow comes to depend on the lane
-    first, by a sum with 0, for `uniform-conditions` to make it the same for all threads.
+    first, by a sum with 0, for `uniform-conditions` to make it the same for all threads.  With
+    `weakened`, some barriers stay, but order less than is needed.
     """
     __tracebackhide__ = True
-    first = (DropBarriers(), HideGuards()) if hidden else (DropBarriers(),)
-    pipeline = Pipeline((*first, *pipeline_of(passes)))
+    hiding = (HideGuards(),) if hidden else ()
+    pipeline = Pipeline((DropBarriers(weakened), *hiding, *pipeline_of(passes)))
     check(program, [pipeline], partial(same_by_turns, seeds=seeds), seconds=seconds)

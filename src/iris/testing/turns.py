@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 from iris.ir import Level, Module, metal
@@ -23,14 +24,24 @@ SEEDS = (0, 1)
 
 @dataclass(frozen=True)
 class DropBarriers(Pass):
-    """Remove every barrier, for other passes to place them anew."""
+    """Remove every barrier, for other passes to place them anew.
+
+    With `weakened`, every other one stays, and orders less: the accesses of a simdgroup or, of the
+    next one, those to memory of the threadgroup.
+    """
 
     name = "drop-barriers"
     level = Level.METAL
+    weakened: bool = False
 
     def run(self, module: Module) -> None:
-        for op in [op for op in module.walk() if isinstance(op, metal.Barrier)]:
-            op.erase()
+        scopes = (None, metal.Scope.SIMDGROUP, None, metal.Scope.THREADGROUP)
+        found = [op for op in module.walk() if isinstance(op, metal.Barrier)]
+        for op, scope in zip(found, cycle(scopes), strict=False):
+            if self.weakened and scope is not None:
+                op.attributes = (scope,)
+            else:
+                op.erase()
 
 
 @dataclass(frozen=True)
