@@ -68,11 +68,13 @@ def _reload(n, x, out, y, B):
 @iris.kernel
 def scale(X, Out, n, C: iris.constexpr, B: iris.constexpr):
     at = iris.program_id(0) * B + iris.arange(0, B)
-    x = iris.load(X + at, mask=at < n) * C
-    iris.store(Out + at, x if isinstance(C, float) else -x, mask=at < n)
+    factor = C[0] if isinstance(C, tuple) else C
+    x = iris.load(X + at, mask=at < n) * factor
+    iris.store(Out + at, x if isinstance(factor, float) else -x, mask=at < n)
 
 
 def _scale(x, out, n, C, B):
+    C = C[0] if isinstance(C, tuple) else C
     out[:n] = x[:n] * np.float32(C if isinstance(C, float) else -C)
 
 
@@ -86,6 +88,29 @@ def _window(x, number, out):
     tile = np.zeros(256, np.float32)
     tile[: x.size] = x
     out[...] = tile[: out.size] + np.float32(number)
+
+
+@iris.kernel
+def blocks(X, Out, n, number):
+    x = iris.tile_load(X, 0, 0, n, (16, 16))
+    iris.tile_store(Out, 0, 0, n, x + number, (16, 16))
+
+
+def _blocks(x, out, n, number):
+    tile = np.zeros((16, 16), np.float32)
+    tile[: len(x), :n] = x
+    out[...] = tile[: len(out), :n] + np.float32(number)
+
+
+@iris.kernel
+def convert(X, Out, n, B: iris.constexpr):
+    at = iris.program_id(0) * B + iris.arange(0, B)
+    iris.store(Out + at, iris.load(X + at, mask=at < n), mask=at < n)
+
+
+def _convert(x, out, n, B):
+    with np.errstate(over="ignore"):
+        out[:n] = x[:n].copy()
 
 
 @iris.kernel
@@ -181,6 +206,8 @@ TRIED = {
         Tried(reload, _reload, (1, 2)),
         Tried(scale, _scale, (1,)),
         Tried(window, _window, (2,)),
+        Tried(blocks, _blocks, (1,)),
+        Tried(convert, _convert, (1,)),
         Tried(corners, _corners, (1,)),
         Tried(tally, _tally, (0,)),
         Tried(numbers, _numbers, (0,)),
@@ -207,12 +234,13 @@ def fresh(most: int = MOST_SPECIALISATIONS) -> dict[str, Any]:
 
 
 def arrays() -> dict[str, Array]:
-    """What is in arrays at first: floats, counts, numbers of 64 bits, and many of floats."""
+    """What is in arrays at first: floats, counts, numbers of 64 bits, of 16, and many of floats."""
     floats = np.arange(SIZE, dtype=np.float32) % 13 - 3
     return {
         **{name: floats + number for number, name in enumerate("abcdef")},
         "counts": np.zeros(8, np.int32),
         "wide": np.zeros(4, np.int64),
+        "halves": np.zeros(SIZE, np.float16),
         **{f"rows[{number}]": np.zeros(SIZE, np.float32) for number in range(ROWS)},
     }
 

@@ -28,7 +28,7 @@ SEEDS = 1 << 16
 # Kernels that steps launch on any arrays; and on one of their own.
 _KERNELS = (
     *("shift", "shift", "add", "add", "add", "reverse", "reload", "scale", "scale", "scale"),
-    *("window", "window", "corners"),
+    *("window", "window", "corners", "blocks", "blocks", "convert"),
 )
 _SIZES = (SIZE, 100, 128, 20)
 _WIDTHS = (64, 256)
@@ -67,7 +67,7 @@ def _script(drawn: Sequence[bytes], config: bytes, seed: int) -> Script:
         for number, data in enumerate(drawn)
         for step in _Drawing(Choices(data), number, few).steps()
     ]
-    names = [*"abcdef", "counts", "wide"]
+    names = [*"abcdef", "counts", "wide", "halves"]
     if any(isinstance(step, steps.Spread) for step in made):
         names += [f"rows[{number}]" for number in range(ROWS)]
     first = seed % len(names)
@@ -87,9 +87,11 @@ class _Few:
     numbers: Sequence[Any]
     options: Sequence[Any]
     constants: Sequence[Any]
+    factors: Sequence[Any]  # these, or tuples of one each
 
     @staticmethod
     def drawn(choices: Choices) -> _Few:
+        constants = choices.of(_CONSTANTS)
         return _Few(
             [Buffer(name) for name in "abcdef"[: 2 + choices.below(5)]],
             range(1 + choices.below(3)),
@@ -97,7 +99,8 @@ class _Few:
             [choices.of(_SIZES) for _ in range(2)],
             [choices.of(_NUMBERS) for _ in range(2)],
             [(), (), (), choices.of(_OPTIONS)],
-            choices.of(_CONSTANTS),
+            constants,
+            [(c,) for c in constants] if choices.flag() else constants,
         )
 
 
@@ -224,8 +227,18 @@ class _Drawing:
             case "reload":
                 return of("reload", n, x, out, y)
             case "scale":
-                constant = choices.of(self.few.constants)
-                return of("scale", x, out, n, constants=(("C", constant), block))
+                factor = choices.of(self.few.factors)
+                return of("scale", x, out, n, constants=(("C", factor), block))
+            case "blocks" if isinstance(x, Slice) and isinstance(out, Slice):
+                columns = choices.of((8, 5, 10))
+                in_rows = [
+                    replace(s, size=columns * (1 + choices.below(12)), columns=columns)
+                    for s in (x, out)
+                ]
+                return of("blocks", *in_rows, Number(columns), number, grid=1, constants=())
+            case "convert" if not lengths:
+                both = (x, Buffer("halves"))
+                return of("convert", *(both if choices.flag() else both[::-1]), n)
             case "corners" if not lengths:
                 rows, planes = 1 + choices.below(3), 1 + choices.below(3)
                 constants = (("ROWS", rows), ("PLANES", planes))

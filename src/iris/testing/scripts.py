@@ -47,7 +47,7 @@ from iris.testing.launched import *
 device, other = select({device!r}), select({other!r})
 """
 _ARRAYS = """\
-a, b, c, d, e, f, counts, wide, *rows = buffers(device)
+a, b, c, d, e, f, counts, wide, halves, *rows = buffers(device)
 h = host()
 """
 _START = f"""\

@@ -50,17 +50,20 @@ class Buffer(Argument):
 
 @dataclass(frozen=True)
 class Slice(Argument):
-    """Elements of the array on the host."""
+    """Elements of the array on the host, in rows if there are `columns`."""
 
     start: int
     size: int
+    columns: int = 0
 
     @property
     def text(self) -> str:
-        return f"h[{self.start}:{self.start + self.size}]"
+        rows = f".reshape(-1, {self.columns})" if self.columns else ""
+        return f"h[{self.start}:{self.start + self.size}]{rows}"
 
     def value(self, order: InOrder) -> Any:
-        return order.host[self.start : self.start + self.size]
+        found = order.host[self.start : self.start + self.size]
+        return found.reshape(-1, self.columns) if self.columns else found
 
 
 @dataclass(frozen=True)
