@@ -8,7 +8,7 @@ There is a barrier before each access, which the oracle takes out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations
@@ -132,6 +132,8 @@ class _Draft(Places):
         elif style == 13:
             self.left -= 1
             self.atomic(asked=self.choices.flag())
+        elif style in (14, 15) and depth < 3:
+            self.together()
         elif style == 11 and self.left > 1:
             self.allocate()
             self.left -= 1
@@ -154,6 +156,47 @@ class _Draft(Places):
             self.write(place)
         else:
             self.atomic(style == 14)
+
+    def together(self) -> None:
+        """Writes to several memories, and then reads of them, at times in a branch or a loop: one
+        barrier may be for all of them."""
+        choices = self.choices
+        self.left -= 1
+        if all(m.start is None for m in self.memories[-3:]):
+            self.arrays()
+        memories = self.memories[-3:]
+        if choices.flag():
+            memories.reverse()
+        shift = choices.below(3)
+
+        def touch(access: Callable[[Place], None]) -> None:
+            for memory in memories:
+                data = self.some(2) + bytes(HALF - 2) + bytes([shift, NO_TERM])
+                place = self.place(memory, data, single=True)
+                self.meet()
+                access(place)
+
+        touch(self.write)
+        style = choices.below(3)
+        if style == 0:
+            touch(self.read)
+            return
+        if style == 1:
+            branch = self.b.insert(If(self.compare(Predicate.LT, self.parameter(0), 1), [i32]))
+            total = self.total
+            with self.within(branch.then):
+                touch(self.read)
+            self.total = total
+            with self.within(branch.otherwise):
+                pass
+            self.total = branch.results[0]
+            return
+        loop = For(self.constant(0), self.bound(2), self.constant(1), [self.total])
+        self.b.insert(loop)
+        with self.within(loop.body):
+            self.total = loop.body.arguments[1]
+            touch(self.read)
+        self.total = loop.results[0]
 
     def hand_on(self) -> None:
         """A write and a read that follow each other, or chase each other from turn to turn."""
