@@ -15,6 +15,7 @@ from iris.ir.control import Func
 from iris.ir.types import Ptr
 from iris.testing import bounds, programs
 from iris.testing.bounds.interval import TINY
+from iris.testing.bounds.terms import one_term
 from iris.testing.levels import Agreement, compare
 from iris.tools.replay import Program
 from support import counts
@@ -185,6 +186,11 @@ def test_sums_of_infinities_and_nan() -> None:
     assert list(reduced(x)[1]) == [0, 0, 0, INF]
     x = np.array([[3e38, 3e38, 1, -INF], [3e38, 3e38, 1, NAN], [3e38, 1, 1, -INF]], "f")
     assert list(reduced(x)[1]) == [INF, 0, 0]
+
+
+def test_a_nan_that_signals_loses_nothing() -> None:
+    x = np.array([0x7F800001, 0x3F800000], np.uint32).view(np.float32)
+    assert list(one_term(x, np.zeros(2)).gross) == [0, 1]
 
 
 def test_products_of_infinities_and_nan() -> None:

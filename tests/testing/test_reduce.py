@@ -135,6 +135,16 @@ def test_elements_become_of_one_type_and_indices_simple() -> None:
     assert "bf16" not in str(small) and "-2.0" not in str(small)
 
 
+def test_what_an_op_must_be_given_stays() -> None:
+    text = NESTED.replace(
+        "%t: tile<64xf32> = add %s, %e",
+        "%t: tile<64xf32> = add %s, %e\n"
+        "    %m: tile<8x8xf32> = tile.reshape %t\n    %p: tile<8x8xf32> = tile.dot %m, %m",
+    )
+    small = reduce(Program.parse(text), lambda p: has(p, "tile.dot"))
+    assert [op.name for op in ops_of(small)] == ["constant", "tile.dot", "return"]
+
+
 def test_no_second_more_than_given() -> None:
     program = Program.parse(NESTED)
     assert reduce(program, lambda p: True, seconds=-1) is program

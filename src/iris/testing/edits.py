@@ -77,7 +77,7 @@ def of_op(op: Op, position: int) -> Iterator[Edit]:
         for number in (0, 1):
             yield at(partial(_use_fresh, index=result.index, number=number))
     for count in (2, 1):  # a mask may go with what stands where it is off
-        if len(op.operands) > count and not op.terminator:
+        if len(op.operands) - count >= len(op.spec.fixed) and not op.terminator:
             yield at(partial(_drop_last_operands, count=count))
     if isinstance(op, Constant):
         for bits in _simpler_bits(op.bits, op.dtype):

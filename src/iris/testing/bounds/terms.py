@@ -40,7 +40,8 @@ def one_term(x: Array, error: Array) -> Terms:
     """A value that is a term itself.  Infinities and nan add nothing to what may be lost."""
     if x.dtype.kind != "f":
         return NONE
-    size = np.abs(x.astype(np.float64))
+    with np.errstate(invalid="ignore"):  # of a nan that signals
+        size = np.abs(x.astype(np.float64))
     known = np.isfinite(size)
     size = np.where(known, size, 0.0)
     gross = size + np.where(np.isfinite(error), error, 0.0)
