@@ -341,10 +341,18 @@ def _choose(f: Function) -> _Line:
                 f"{x} % {choices.of((2, 3))}",
                 f"{x} // {choices.of((2, 3))}",
                 f"np.take_along_axis({x}, np.argmax({x}, axis=-1, keepdims=True), axis=-1)",
-                f"{x}.astype(np.{choices.of(('float32', 'int32', 'int8'))})",
+                f"{x}.astype(np.{choices.of(_casts(f.values[x]))})",
             )
         )
     )
+
+
+def _casts(value: Array) -> Sequence[str]:
+    """The dtypes that take an array: floats outside an integer's range are a program error."""
+    whole = [np.iinfo(name) for name in ("int32", "int8")]
+    is_float = value.dtype.kind == "f"
+    fit = [k for k in whole if not is_float or np.all((value > k.min - 1) & (value < k.max + 1))]
+    return ["float32", *[str(k.dtype) for k in fit]]
 
 
 def _product(f: Function) -> _Line:
