@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil, log2
 from pathlib import Path
 
 import pytest
@@ -226,8 +225,8 @@ def test_one_store_of_many_is_found_by_halves(wanted: int) -> None:
         return any(v.name == f"Y{wanted}" and v.users for v in candidate.function.body.arguments)
 
     reduce(program, fails)
-    # A store, its operands and the end are left, after three tries at most for each halving.
-    assert tried.index(4) <= 3 * ceil(log2(20))
+    # A store, its operands and the end are left: far sooner than if stores went one by one.
+    assert tried.index(4) <= 12
 
 
 def test_an_allocation_goes_with_its_accesses() -> None:

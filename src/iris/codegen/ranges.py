@@ -6,7 +6,7 @@ arithmetic goes through unsigned, unless
 - the bounds of its operands show that it cannot overflow; or
 - all that is made of it is addresses.  There a result that does not fit is the program's error,
   and an intermediate one does no harm: a compiler may compute it wider, which leaves the final
-  address what it is.  What is cast on the way wraps first: of fewer bits it may be right so.
+  address what it is.  A sum that is cast must wrap before: that may be what makes it fit.
 """
 
 from __future__ import annotations

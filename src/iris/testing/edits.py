@@ -371,7 +371,7 @@ def _retyped(program: Program, old: DType, new: DType) -> Program | None:
     def changed(type_: Type) -> Type:
         if type_ is old:
             return new
-        _, arguments = type_.__reduce__()
+        _, arguments = type_.__reduce__()  # from which pickle makes it again
         return type(type_)(*[new if a is old else a for a in arguments])
 
     def bits(number: int) -> int:

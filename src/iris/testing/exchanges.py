@@ -27,7 +27,7 @@ from iris.testing.exchange_places import HALF, NO_TERM, Memory, Place, Places, T
 from iris.tools.replay import Array, Program
 
 BYTES = 240
-MOST_ACCESSES = 3  # about, of a part, beside those of a loop
+MOST_ACCESSES = 3  # in each part of a program, besides those that a loop adds
 _KINDS = (AtomicKind.ADD, AtomicKind.EXCHANGE, AtomicKind.XOR, AtomicKind.ADD, AtomicKind.MAX)
 _COMMUTING = (AtomicKind.ADD, AtomicKind.ADD, AtomicKind.XOR, AtomicKind.MAX)
 
@@ -42,7 +42,7 @@ class _Draft(Places):
         super().__init__(choices)
         self.left = 0  # accesses, about, that are still to come
         self.writes = False  # whether the latest was a write
-        self.total = self.constant(0)  # of what has been read
+        self.total = self.constant(0)  # a hash of all values that the thread has read
 
     def made(self) -> Program:
         choices = self.choices

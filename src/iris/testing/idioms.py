@@ -369,8 +369,8 @@ def multiplied(
 
 
 def _product(draft: TileDraft, dtype: DType, choices: Choices) -> tuple[int, int, int]:
-    """The sizes of a product: rows, columns and what is summed; seldom, all are large, or so many
-    are summed that threadgroup memory has no room for padding."""
+    """Choose the sizes M, N and K of a product.  Now and then all are large, or K is so large that
+    threadgroup memory has no room for padding."""
     if dtype.is_float and draft.programs < 4 and choices.flag(5):
         return 64 // dtype.bytes, 64 // dtype.bytes, 256
     is_cube = choices.flag(3)

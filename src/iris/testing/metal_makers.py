@@ -53,8 +53,8 @@ def fill(
     given: Sequence[Value] = (),
 ) -> None:
     """Some of the steps that follow, then what the region carries, and a store of what it would
-    have made in vain.  If it is of a loop, `latch` says whether threads meet before the next
-    turn, and `given` is what this turn got of what it carries."""
+    have made in vain.  In a loop, `latch` says whether a barrier ends each iteration, and `given`
+    holds the carried values that the iteration starts with."""
     with draft.under(region, guard):
         before = len(draft.visible)
         carries = any(isinstance(v.type, Threadgroup) for v in region.arguments)
@@ -76,7 +76,7 @@ def fill(
 
 
 def turned(draft: MetalDraft, given: Sequence[Value], number: int, choices: Choices) -> Value:
-    """What a loop carries on in a place, made of what it has: as `a, b = b, b + a`."""
+    """Make the next value of a carried variable from the current ones, as in `a, b = b, b + a`."""
     old = given[number]
     type_, level = element_type(old.type), draft.level_of(old)
     like = [v for v in given if v.type is type_ and draft.level_of(v) <= level and v is not old]

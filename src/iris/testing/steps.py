@@ -123,7 +123,7 @@ class Quiet(Step):
 @dataclass(frozen=True)
 class Launch(Step):
     """`options` are those of the compiler; `number` is that of a launch that fails.  A grid is a
-    size, or some, or Python that says them.  So many arguments, the last ones, are `named`."""
+    size, a tuple of sizes, or Python source.  The last `named` arguments are passed by keyword."""
 
     kernel: str
     arguments: tuple[Argument, ...]

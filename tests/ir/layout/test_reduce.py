@@ -36,7 +36,7 @@ def carry_out(layout, plan, data):
 
 
 def of_all_partials(plan, value):
-    """The sum of the partial results of an element, each once: those of one number are the same."""
+    """Sum one partial result of each number; those that share a number must be equal."""
     count = 1 << len(plan.simdgroup_masks)
     numbers = held(plan.partials, np.arange(count))
     elements = held(plan.result, np.arange(plan.result.num_elements).reshape(plan.result.shape))

@@ -33,7 +33,7 @@ class Reduction:
     2. Register i of the result combines the operand's registers `registers[i]`.
     3. For each of `lane_masks`: combine with lane ^ mask.
     4. If any: combine over simdgroup ^ m, for every m in the span of `simdgroup_masks`. Or combine
-       the partial results: `partials` says which of those of its element a location has.
+       one partial result of each number: `partials` maps a location to the number of its own.
     """
 
     operand: LinearLayout
@@ -142,8 +142,8 @@ def _shear(layout: LinearLayout, kernel: _Kernel) -> LinearLayout:
 
 
 def _partials(layout: LinearLayout, kernel: _Kernel, kept: Iterable[int]) -> LinearLayout:
-    """For each location a number: the same for those that have the same partial result, and
-    different ones for the members of the span of the simdgroups' masks."""
+    """Number the partial results: locations that hold the same one share a number, and simdgroups
+    that differ by a sum of the masks never do."""
     lane, simdgroup = layout.bits(REGISTER), layout.bits(REGISTER) + layout.bits(LANE)
     alike = [
         *Span(layout.columns).relations,

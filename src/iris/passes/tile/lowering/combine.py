@@ -140,8 +140,8 @@ def _across_simdgroups(at: Lowering, combiner: Combiner, parts: Parts, plan: Red
 
 
 def slotted(layout: LinearLayout, versions: LinearLayout) -> tuple[LinearLayout, LinearLayout]:
-    """Of a value of which locations hold different versions: the layout with one more axis, which
-    says which version; and the one in which each thread holds all versions, in its last registers.
+    """The layout of a value with its version as a first axis, and the layout in which each thread
+    holds all versions, in its last registers.  `versions` maps a location to its version.
     """
     (count,) = versions.shape
     shape = (count, *layout.shape)
