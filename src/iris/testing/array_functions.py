@@ -360,7 +360,8 @@ def _product(f: Function) -> _Line:
     choices = f.choices
     letters: dict[str, int] = {}
     operands, terms = [], []
-    for name in [f.shaped() for _ in range(choices.of((2, 2, 1)))]:
+    names = [f.shaped() for _ in range(choices.of((2, 2, 1)))]
+    for name in names:
         term = ""
         for size in f.values[name].shape:
             known = [c for c, n in letters.items() if n == size and (c not in term)]
@@ -369,7 +370,10 @@ def _product(f: Function) -> _Line:
             term += letter
         operands.append(f"{name}.astype(np.float32)")
         terms.append(term)
-    kept = [c for c in letters if choices.flag()]
+    # Along an axis of one factor alone the order is free: to add first, or to multiply and round.
+    alone = {c for c in letters if any(c not in term for term in terms)}
+    rounded = alone if any(name not in f.exact for name in names) else set()
+    kept = [c for c in letters if choices.flag() or c in rounded]
     kept.sort(key=lambda _: choices.below(256))
     to = "" if choices.flag(3) else f"->{''.join(kept)}"
     if len(terms) == 2 and choices.flag(4):
