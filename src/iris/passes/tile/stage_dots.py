@@ -171,7 +171,8 @@ class _Staging:
 
     def _bytes(self, types: Mapping[Value, Staged], together: bool) -> int:
         """What is in threadgroup memory at once: what is staged before a loop all the time, and
-        what is staged in it, all of that or from the first product that needs it to the last."""
+        what is staged in it, from the first product that needs it to the last.  If all of a region
+        is staged together, that of the regions around a product is there, too."""
         early: set[Value] = set()
         spans: dict[Value, list[int]] = {}
         for number, p in enumerate(self.products):
@@ -181,10 +182,11 @@ class _Staging:
                     early.add(value)
         peak = 0
         for number, p in enumerate(self.products):
+            around = _regions_around(p.op)
             here = {
                 v
                 for v, uses in spans.items()
-                if (v.home is p.op.parent if together else uses[0] <= number <= uses[-1])
+                if (v.home in around if together else uses[0] <= number <= uses[-1])
             }
             peak = max(peak, sum(_size(types[v]) for v in early | here))
         return peak
@@ -192,6 +194,15 @@ class _Staging:
 
 def _size(type_: Staged) -> int:
     return type_.layout.cosize * type_.element.bytes
+
+
+def _regions_around(op: Op) -> list[Region]:
+    regions = []
+    outer: Op | None = op
+    while outer is not None and outer.parent is not None:
+        regions.append(outer.parent)
+        outer = outer.parent_op
+    return regions
 
 
 def _outermost(op: Op, value: Value) -> Op:
