@@ -195,6 +195,35 @@ def test_a_pass_that_takes_too_much_room(monkeypatch: pytest.MonkeyPatch) -> Non
         fits(program, seconds=0)
 
 
+AROUND = """\
+# entry: @program
+# grid: 1, 1, 1
+# argument %factor0: f16[1]
+# argument %size_2: 0
+# argument %out8: f32[1]
+
+func tile @program(%factor0: ptr<f16, aligned>, %size_2: i32, %out8: ptr<f32, aligned>) {
+  %c0_0: tile<256x32xf16> = constant 0.0
+  %c0_1: tile<32x32xf32> = constant 0.0
+  %c0: tile<32x256xi32> = constant 0
+  %0: tile<32x32xf32> = for %size_2, %size_2, %size_2 (%1: i32, %2: tile<32x32xf32> = %c0_1) {
+    %3: tile<32x256xf16> = tile.load %factor0, %c0
+    %4: tile<32x32xf32> = tile.dot %3, %c0_0
+    yield %4
+  }
+  %c0_2: tile<32x8xi32> = constant 0
+  %c0_3: tile<32x8xf32> = constant 0.0
+  %5: tile<32x8xf32> = tile.dot %0, %c0_3
+  tile.store %out8, %c0_2, %5
+  return
+}
+"""
+
+
+def test_what_is_staged_around_a_loop_takes_room_in_it() -> None:
+    fits(Program.parse(AROUND))
+
+
 @given(programs.tile(ops=[tile.Dot], max_ops=4))
 def test_products_fit(program: Program) -> None:
     fits(program)
