@@ -43,7 +43,7 @@ campaign: softmetal  ## Run the property tests at full counts; the table goes to
 	status=$$?; cat benchmarks/campaign.txt; exit $$status
 
 planted: softmetal  ## Plant bugs one at a time; what finds each goes to benchmarks/planted.txt
-	@PYTHONPATH=tests $(BIN)/python -m planted > benchmarks/planted.txt; \
+	@PYTHONPATH=tests $(BIN)/python -m planted --seeds 5 --notes benchmarks/planted.jsonl > benchmarks/planted.txt; \
 	status=$$?; cat benchmarks/planted.txt; exit $$status
 
 # On a Mac there is Metal itself.

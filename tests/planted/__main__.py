@@ -2,11 +2,12 @@
 
     python -m planted                           # all of them: `make planted`
     python -m planted cse/ pipelining/ --seeds 5
+    python -m planted --seeds 5 --notes found.jsonl     # goes on where the last run stopped
     python -m planted --oracles agree,texts --examples 100 --seconds 20
 
-A bug is looked for with the oracles of its level, in turn, and then with all others, until one
-fails that does not fail without the bug.  What exits otherwise than it should, or not in time, has
-failed, too.
+A bug is looked for with the oracles of its level, in turn, until one fails that does not fail
+without the bug; one that survives these with every seed is looked for with all others.  What exits
+otherwise than it should, or not in time, has failed, too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache, partial
 from math import inf
 from pathlib import Path
@@ -29,6 +30,7 @@ from planted.garden import PACKAGE, Garden
 from planted.oracles import ORACLES, ORDER, REST, Result
 from support import ROOT
 
+LINE = 80  # characters of what was said
 GRACE = 30  # seconds beyond those that an oracle has, before it is taken to hang
 
 
@@ -55,7 +57,8 @@ def hunt(package: Path, oracle: str, seed: int, limits: Limits) -> Result:
     if done.returncode:
         last = (done.stderr.strip() or "nothing").splitlines()[-1]
         return Result(True, 0, 0, f"it exits with {done.returncode}: {last}")
-    return Result(*json.loads(done.stdout.splitlines()[-1]))
+    result = Result(*json.loads(done.stdout.splitlines()[-1]))
+    return result._replace(message=result.message.partition("\n")[0][:LINE])
 
 
 @cache
@@ -72,14 +75,49 @@ class Find(NamedTuple):
     result: Result
 
 
-def search(garden: Garden, oracles: Sequence[str], limits: Limits, bug: Bug, seed: int) -> Find:
-    """The find of the first oracle that finds a bug."""
+def search(
+    garden: Garden, oracles: Sequence[str], limits: Limits, bug: Bug, seeds: Sequence[int]
+) -> list[Find]:
+    """For each seed, the find of the first oracle of the bug's level that finds it.
+
+    Those that found it with other seeds go first.  Only what none of these finds is looked for
+    with the other oracles, with the first seed.
+    """
     with garden.planted(bug) as package:
-        for oracle in [name for name in (*ORDER[bug.level], *REST[bug.level]) if name in oracles]:
-            result = hunt(package, oracle, seed, limits)
-            if result.found and result.examples < false_alarm(oracle, seed, limits.examples):
-                return Find(oracle, result)
-    return Find("", Result(False, 0, 0, ""))
+
+        def first(names: Sequence[str], seed: int) -> Find:
+            here = limits if seed == seeds[0] else limits._replace(reduced=0)
+            for oracle in [name for name in names if name in oracles]:
+                result = hunt(package, oracle, seed, here)
+                if result.found and result.examples < false_alarm(oracle, seed, limits.examples):
+                    return Find(oracle, result)
+            return Find("", Result(False, 0, 0, ""))
+
+        finds: list[Find] = []
+        for seed in seeds:
+            before = {find.oracle for find in finds}
+            finds.append(first(sorted(ORDER[bug.level], key=lambda o: o not in before), seed))
+        if not any(find.oracle for find in finds):
+            finds[0] = first(REST[bug.level], seeds[0])
+    return finds
+
+
+class Notes:
+    """What has been found so far, in a file, so that a run goes on where the last one stopped."""
+
+    def __init__(self, path: Path | None):
+        self.path = path
+        self.known: dict[str, list[Find]] = {}
+        if path is not None and path.exists():
+            for line in path.read_text().splitlines():
+                bug, finds = json.loads(line)
+                self.known[bug] = [Find(oracle, Result(*result)) for oracle, result in finds]
+
+    def add(self, bug: Bug, finds: list[Find]) -> None:
+        self.known[str(bug)] = finds
+        if self.path is not None:
+            with self.path.open("a") as file:
+                print(json.dumps([str(bug), finds]), file=file)
 
 
 def row(bug: Bug, finds: Sequence[Find]) -> str:
@@ -93,8 +131,7 @@ def row(bug: Bug, finds: Sequence[Find]) -> str:
         line += f" {median(counts):6g} {max(counts):6} {median(seconds):6.1f} {max(seconds):6.1f}"
         ops = finds[0].result.ops
         causes = ",".join(dict.fromkeys(find.result.cause for find in found))
-        said = found[0].result.message.splitlines()
-        line += f" {ops:4g} {causes:24}  {said[0][:80] if said else ''}"
+        line += f" {ops:4g} {causes:24}  {found[0].result.message}"
     return line.rstrip()
 
 
@@ -137,23 +174,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="how many (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="the first (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--notes", type=Path, help="a file of what has been found so far")
     given = parser.parse_args()
     garden, limits = Garden(), Limits(given.examples, given.seconds, given.reduced)
     chosen = [b for b in bugs(given.list) if str(b).startswith(tuple(given.wanted) or "")]
-    one = partial(search, garden, given.oracles.split(","))
     seeds = range(given.seed, given.seed + given.seeds)
-    unreduced = limits._replace(reduced=0)
+    notes = Notes(given.notes)
+    one = partial(search, garden, given.oracles.split(","), limits, seeds=seeds)
     print(f"{'bug':52} found by{'examples':>22}{'seconds':>14}{'ops':>5} guilty")
-    all_finds: list[list[Find]] = []
     with ThreadPoolExecutor(given.jobs) as pool:
-        pending = [
-            [pool.submit(one, limits if s == given.seed else unreduced, b, s) for s in seeds]
-            for b in chosen
-        ]
-        for bug, futures in zip(chosen, pending, strict=True):
-            all_finds.append([future.result() for future in futures])
-            print(row(bug, all_finds[-1]), flush=True)
-    survivors = sum(not all(find.oracle for find in finds) for finds in all_finds)
+        pending = {pool.submit(one, b): b for b in chosen if str(b) not in notes.known}
+        for future in as_completed(pending):
+            notes.add(pending[future], future.result())
+    all_finds = [notes.known[str(bug)] for bug in chosen]
+    for bug, finds in zip(chosen, all_finds, strict=True):
+        print(row(bug, finds))
+    survivors = sum(not any(find.oracle for find in finds) for finds in all_finds)
     print(f"{len(chosen)} bugs, of which {survivors} survive")
     print(summary(chosen, all_finds, limits))
     sys.exit(survivors > 0)
