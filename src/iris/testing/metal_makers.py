@@ -159,11 +159,11 @@ def count(cls: type[For], draft: MetalDraft, choices: Choices) -> None:
     step = draft.constant(1 + choices.below(2), dtype)
     if choices.flag(8):  # to the last numbers that there are
         lower, upper = (draft.constant(dtype.high - n, dtype) for n in (choices.of((3, 4)), 0))
-    is_down = dtype.is_signed and choices.flag(4)
+    is_down = may_go_down = dtype.is_signed and choices.flag(4)
     if is_down:
         lower, upper, step = upper, lower, draft.constant(choices.of((-1, -1, -2)), dtype)
     elif choices.flag(8):
-        step = draft.scalar(dtype)
+        step, may_go_down = draft.scalar(dtype), dtype.is_signed
     guard = max(draft.level_of(lower), draft.level_of(upper))
     initial = carried(draft, choices)
     memories = pair(draft, choices) if max(guard, draft.flow) is THREADGROUP else []
@@ -174,7 +174,7 @@ def count(cls: type[For], draft: MetalDraft, choices: Choices) -> None:
     draft.levels[number] = guard
     draft.levels.update(zip(arguments, levels, strict=False))
     bounds = [b.op.value if isinstance(b.op, math.Constant) else 3 for b in (lower, upper)]
-    turn = [Round(number, int(max(bounds)) + is_down)] if dtype is i32 else []
+    turn = [Round(number, int(max(bounds)) + may_go_down)] if dtype is i32 else []
     if max(bounds) > MOST_TRIPS:
         turn = []
     with draft.repeated(guard, choices) as latch:
