@@ -30,7 +30,7 @@ import numpy as np
 
 import iris
 import report
-from iris.codegen.msl import emit
+from iris.codegen.emitter import emit
 from iris.compiler import arguments
 from iris.compiler.compilation import METAL_PIPELINE, entry_of
 from iris.frontend.function import TileFunction

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 import report
 from compile import Caches
-from iris.codegen.msl import emit
+from iris.codegen.emitter import emit
 from iris.compiler.compilation import GRAPH_PIPELINE, entry_of
 from iris.compiler.graph_program import GraphProgram
 from iris.compiler.jit import jit

@@ -10,7 +10,7 @@ import pytest
 
 import iris
 from iris.codegen import emit
-from iris.codegen.msl_table import MSL
+from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Source
 from iris.ir import parse
 from iris.ir.control import Func

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from array_graphs import check_kernels, fused, meaning
-from iris.codegen.msl import emit
+from iris.codegen.emitter import emit
 from iris.compiler.compilation import METAL_PIPELINE, entry_of
 from iris.cost.estimate import count
 from iris.cost.sample import Sizes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iris.codegen import msl
+from iris.codegen import emitter
 from iris.codegen.language import Language
 from iris.codegen.source import Source
 from iris.ir import Module
@@ -135,7 +135,7 @@ def test_the_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert bisected(TILE, tmp_path, "--device", "softmetal") == 0
-    real = msl.emit
+    real = emitter.emit
 
     def emit(function: Func, language: Language) -> Source:
         source = real(function, language)

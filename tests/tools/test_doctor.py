@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from iris.codegen.msl_table import MSL
+from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Source
 from iris.ir.control import Func
 from iris.runtime import devices

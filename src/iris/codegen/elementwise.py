@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from iris.codegen.expression import Expression, Precedence
+from iris.codegen.expression import Expression
 from iris.codegen.helpers import helper
 from iris.codegen.operators import (
+    as_type,
     binary,
     call,
     cast_to,
+    constant,
     dtype_of,
+    integer,
     logical_not,
     prefix,
     ternary,
 )
+from iris.codegen.tree import Number, Precedence, regrouped
 from iris.codegen.writer import Writer, emit
 from iris.ir import math
 from iris.ir.core import Op, Value
 from iris.ir.math import Predicate
-from iris.ir.types import DType, bf16, bool_, f32
+from iris.ir.types import DType, bf16, bool_, f32, i32, u16, u32
 
 _COMPARE = {
     Predicate.EQ: "==",
@@ -37,26 +41,25 @@ _ORDER = {
 
 
 @emit(math.Constant)
-def _constant(w: Writer, op: math.Constant) -> None:
-    text, type_, precedence = w.language.literal(op.bits, op.dtype)
-    w.expressions[op.result] = Expression(text, precedence, type_)
+def _constant(ctx: Writer, op: math.Constant) -> None:
+    ctx.expressions[op.result] = constant(ctx, op.bits, op.dtype)
 
 
 @emit(math.AssumeDivisible)
-def _assume_divisible(w: Writer, op: math.AssumeDivisible) -> None:
+def _assume_divisible(ctx: Writer, op: math.AssumeDivisible) -> None:
     # Whoever needs it may be in another block than the first who does.
-    w.expressions[op.result] = w.simple(op.x)
+    ctx.expressions[op.result] = ctx.simple(op.x)
 
 
 # Arithmetic.
 
 
 @emit(math.Add)
-def _add(w: Writer, op: math.Add) -> Expression:
+def _add(ctx: Writer, op: math.Add) -> Expression:
     value = _negative(op.rhs)
-    if value is not None and w.ranges.of(op.rhs) == (value, value):
-        return _sum(w, op, "-", -value)
-    return _arithmetic(w, op, "+")
+    if value is not None and ctx.ranges.of(op.rhs) == (value, value):
+        return _sum(ctx, op, "-", -value)
+    return _arithmetic(ctx, op, "+")
 
 
 def _negative(value: Value) -> int | None:
@@ -68,141 +71,151 @@ def _negative(value: Value) -> int | None:
 
 
 @emit(math.Sub)
-def _sub(w: Writer, op: math.Sub) -> Expression:
-    return _arithmetic(w, op, "-")
+def _sub(ctx: Writer, op: math.Sub) -> Expression:
+    return _arithmetic(ctx, op, "-")
 
 
 @emit(math.Mul)
-def _mul(w: Writer, op: math.Mul) -> Expression:
-    return _arithmetic(w, op, "*")
+def _mul(ctx: Writer, op: math.Mul) -> Expression:
+    return _arithmetic(ctx, op, "*")
 
 
 @emit(math.Div)
-def _div(w: Writer, op: math.Div) -> Expression:
-    return _arithmetic(w, op, "/")
+def _div(ctx: Writer, op: math.Div) -> Expression:
+    return _arithmetic(ctx, op, "/")
 
 
-def _arithmetic(w: Writer, op: math.Binary, operator: str) -> Expression:
+def _arithmetic(ctx: Writer, op: math.Binary, operator: str) -> Expression:
     if not dtype_of(op.lhs).is_float:
-        return _integer(w, op, operator, w.value(op.lhs), w.value(op.rhs))
-    a, b = w.typed(op.lhs), w.typed(op.rhs)
+        return _integer(ctx, op, operator, ctx.value(op.lhs), ctx.value(op.rhs))
+    a, b = ctx.typed(op.lhs), ctx.typed(op.rhs)
     return binary(a, operator, b, a.type)
 
 
-def _sum(w: Writer, op: math.Binary, operator: str, number: int) -> Expression:
+def _sum(ctx: Writer, op: math.Binary, operator: str, number: int) -> Expression:
     """`x - 4` for `x + -4`."""
-    dtype = dtype_of(op.lhs)
-    text, type_, precedence = w.language.literal(number, dtype)
-    return _integer(w, op, operator, w.value(op.lhs), Expression(text, precedence, type_))
+    return _integer(ctx, op, operator, ctx.value(op.lhs), constant(ctx, number, dtype_of(op.lhs)))
 
 
-def _integer(w: Writer, op: Op, operator: str, a: Expression, b: Expression) -> Expression:
-    dtype = dtype_of(op.results[0])
-    type_ = w.language.types[dtype]
-    fits = w.ranges.fits(op)
+def _integer(ctx: Writer, op: Op, operator: str, a: Expression, b: Expression) -> Expression:
+    found = _integer_arithmetic(ctx, op, operator, a, b)
     if (
         operator == "+"
-        and b.precedence == Precedence.ADDITIVE
-        and b.sides
-        and (not w.ranges.known(op) or _is_natural_sum(w, op))
+        and found.tree.operands[1].precedence == Precedence.ADDITIVE
+        and (not ctx.ranges.known(op) or _is_natural_sum(ctx, op))
     ):
         # What wraps, what makes addresses and what is not negative may be added in any order.
-        b = b._replace(precedence=Precedence.MULTIPLICATIVE)
+        return found._replace(tree=regrouped(*found.tree.operands))
+    return found
+
+
+def _integer_arithmetic(
+    ctx: Writer, op: Op, operator: str, a: Expression, b: Expression
+) -> Expression:
+    dtype = dtype_of(op.results[0])
+    fits = ctx.ranges.fits(op)
     if dtype.is_signed and not fits and (dtype.bits >= 32 or max(a.lanes, b.lanes) > 1):
-        return _modular(w, operator, a, b, w.language.unsigned[type_])
-    a, b = _plain(w, a, dtype), _plain(w, b, dtype)
+        return _modular(ctx, operator, a, b, dtype.unsigned)
+    a, b = _plain(ctx, a, dtype), _plain(ctx, b, dtype)
     if a.lanes != b.lanes or a.lanes > 1:
         # Vectors have the arithmetic of their type; scalars are promoted first.
-        a, b = cast_to(w, a, type_), cast_to(w, b, type_)
-        return binary(a, operator, b, type_)
+        a, b = cast_to(ctx, a, dtype), cast_to(ctx, b, dtype)
+        return binary(a, operator, b, dtype)
     if dtype.bits >= 32:
-        return binary(a, operator, b, type_)
-    if operator == "*" and type_ == "ushort" and not fits:
-        return binary(cast_to(w, a, "uint"), operator, b, "uint", wraps=True)
-    return binary(a, operator, b, "int", wraps=not fits)
+        return binary(a, operator, b, dtype)
+    if operator == "*" and dtype is u16 and not fits:
+        return binary(cast_to(ctx, a, u32), operator, b, u32, wraps=True)
+    return binary(a, operator, b, i32, wraps=not fits)
 
 
-def _is_natural_sum(w: Writer, op: Op) -> bool:
+def _is_natural_sum(ctx: Writer, op: Op) -> bool:
     """Whether it is a sum of sums of which no part is negative."""
     inner = op.operands[1].op
-    return isinstance(inner, math.Add) and w.ranges.is_natural(*op.operands, *inner.operands)
+    return isinstance(inner, math.Add) and ctx.ranges.is_natural(*op.operands, *inner.operands)
 
 
-def _modular(w: Writer, operator: str, a: Expression, b: Expression, unsigned: str) -> Expression:
+def _modular(
+    ctx: Writer, operator: str, a: Expression, b: Expression, unsigned: DType
+) -> Expression:
     """Signed arithmetic that may wrap.  One unsigned operand makes it all unsigned."""
     if a.lanes > 1 or b.lanes > 1:
-        a, b = cast_to(w, a, unsigned), cast_to(w, b, unsigned)
+        a, b = cast_to(ctx, a, unsigned), cast_to(ctx, b, unsigned)
     elif unsigned not in (a.type, b.type):
-        if a.text.isdecimal() or not b.text.isdecimal():
-            a = cast_to(w, a, unsigned)
+        if _is_natural_number(a) or not _is_natural_number(b):
+            a = cast_to(ctx, a, unsigned)
         else:
-            b = cast_to(w, b, unsigned)
+            b = cast_to(ctx, b, unsigned)
     return binary(a, operator, b, unsigned, wraps=True)
 
 
-def _plain(w: Writer, x: Expression, dtype: DType) -> Expression:
+def _is_natural_number(x: Expression) -> bool:
+    return x.type is i32 and isinstance(x.tree, Number) and x.tree.value >= 0
+
+
+def _plain(ctx: Writer, x: Expression, dtype: DType) -> Expression:
     """The expression as a number, of a type that arithmetic takes to be one of the dtype."""
-    return w.cast(x, dtype) if x.wraps else x
+    return ctx.cast(x, dtype) if x.wraps else x
 
 
 @emit(math.Neg)
-def _neg(w: Writer, op: math.Neg) -> Expression:
+def _neg(ctx: Writer, op: math.Neg) -> Expression:
     dtype = dtype_of(op.x)
-    type_ = w.language.types[dtype]
     if dtype.is_float:
-        return prefix("-", w.typed(op.x), type_)
-    x = w.value(op.x)
-    if w.ranges.fits(op):
-        return prefix("-", _plain(w, x, dtype), type_ if dtype.bits >= 32 else "int")
+        return prefix("-", ctx.typed(op.x), dtype)
+    x = ctx.value(op.x)
+    if ctx.ranges.fits(op):
+        return prefix("-", _plain(ctx, x, dtype), dtype if dtype.bits >= 32 else i32)
     if x.lanes > 1 or dtype.bits >= 32:
-        unsigned = w.language.unsigned.get(type_, type_)
-        return prefix("-", cast_to(w, x, unsigned), unsigned, wraps=dtype.is_signed)
-    return prefix("-", _plain(w, x, dtype), "int", wraps=True)
+        return prefix("-", cast_to(ctx, x, dtype.unsigned), dtype.unsigned, wraps=dtype.is_signed)
+    return prefix("-", _plain(ctx, x, dtype), i32, wraps=True)
 
 
 @emit(math.Abs)
-def _abs(w: Writer, op: math.Abs) -> Expression:
+def _abs(ctx: Writer, op: math.Abs) -> Expression:
     dtype = dtype_of(op.x)
-    x = w.typed(op.x)
+    x = ctx.typed(op.x)
     if dtype.is_float:
-        if dtype is bf16:
-            return _rounded(w, dtype, call("abs", _wide(w, x), type_="float"))
-        return call("abs", x, type_=x.type)
+        return _floating(ctx, ctx.language.absolute, dtype, x)
     if not dtype.is_signed:
         return x
-    if w.ranges.of(op.x)[0] > dtype.low:
-        return call("abs", x, type_=x.type)
+    if ctx.ranges.of(op.x)[0] > dtype.low:
+        return call(ctx.language.absolute, x, type_=dtype)
     # Of the least integer `abs` is undefined; the distance from 0 is unsigned.
-    zero = w.cast(Expression("0", Precedence.POSTFIX, "int"), dtype, x.lanes)
-    if x.type == "int" and x.lanes == 1:
-        zero = Expression("0", Precedence.POSTFIX, "int")
-    return call("absdiff", x, zero, type_=w.language.unsigned[x.type])._replace(wraps=True)
+    zero = integer(0)
+    if dtype is not i32 or x.lanes > 1:
+        zero = ctx.cast(zero, dtype, x.lanes)
+    return call(ctx.language.distance, x, zero, type_=dtype.unsigned)._replace(wraps=True)
+
+
+def _floating(ctx: Writer, function: str, dtype: DType, *operands: Expression) -> Expression:
+    """A call of a function that there is of halves, but not of bfloats."""
+    if dtype is not bf16:
+        return call(function, *operands, type_=dtype)
+    return _rounded(ctx, dtype, call(function, *[_wide(ctx, x) for x in operands], type_=f32))
 
 
 @emit(math.FloorDiv)
-def _floor_divide(w: Writer, op: math.FloorDiv) -> Expression:
+def _floor_divide(ctx: Writer, op: math.FloorDiv) -> Expression:
     dtype = dtype_of(op.lhs)
     if dtype.is_float:
-        return _in_float(w, op, "float_floor_divide")
+        return _in_float(ctx, op, "float_floor_divide")
     shift = _power_of_two(op.rhs)
     if shift == 0:
-        return w.value(op.lhs)
+        return ctx.value(op.lhs)
     if shift is not None:
-        amount = Expression(str(shift), Precedence.POSTFIX, "int")
-        return _shifted(w, op, ">>", w.number(op.lhs), amount)
-    return _divided(w, op, "/", "floor_divide")
+        return _shifted(ctx, op, ">>", ctx.number(op.lhs), integer(shift))
+    return _divided(ctx, op, "/", "floor_divide")
 
 
 @emit(math.Mod)
-def _modulo(w: Writer, op: math.Mod) -> Expression:
+def _modulo(ctx: Writer, op: math.Mod) -> Expression:
     dtype = dtype_of(op.lhs)
     if dtype.is_float:
-        return _in_float(w, op, "float_floor_modulo")
+        return _in_float(ctx, op, "float_floor_modulo")
     shift = _power_of_two(op.rhs)
     if shift is not None:
-        text, type_, precedence = w.language.literal((1 << shift) - 1, dtype)
-        return _bitwise(w, op, "&", w.value(op.lhs), Expression(text, precedence, type_))
-    return _divided(w, op, "%", "floor_modulo")
+        return _bitwise(ctx, op, "&", ctx.value(op.lhs), constant(ctx, (1 << shift) - 1, dtype))
+    return _divided(ctx, op, "%", "floor_modulo")
 
 
 def _power_of_two(value: Value) -> int | None:
@@ -213,49 +226,46 @@ def _power_of_two(value: Value) -> int | None:
     return number.bit_length() - 1 if number > 0 and number & (number - 1) == 0 else None
 
 
-def _divided(w: Writer, op: math.Binary, operator: str, function: str) -> Expression:
+def _divided(ctx: Writer, op: math.Binary, operator: str, function: str) -> Expression:
     dtype = dtype_of(op.lhs)
-    if dtype.is_signed and not w.ranges.is_natural(op.lhs, op.rhs):
-        a, b = w.together(op.lhs, op.rhs)
-        return helper(w, function, dtype, a, b)
-    a, b = w.number(op.lhs), w.number(op.rhs)
+    if dtype.is_signed and not ctx.ranges.is_natural(op.lhs, op.rhs):
+        a, b = ctx.together(op.lhs, op.rhs)
+        return helper(ctx, function, dtype, a, b)
+    a, b = ctx.number(op.lhs), ctx.number(op.rhs)
     if a.lanes > 1 or b.lanes > 1:
-        a, b = w.typed(op.lhs), w.typed(op.rhs)
-    type_ = w.language.types[dtype] if dtype.bits >= 32 or a.lanes > 1 else "int"
-    return binary(a, operator, b, type_)
+        a, b = ctx.typed(op.lhs), ctx.typed(op.rhs)
+    return binary(a, operator, b, dtype if dtype.bits >= 32 or a.lanes > 1 else i32)
 
 
-def _in_float(w: Writer, op: math.Binary, function: str) -> Expression:
+def _in_float(ctx: Writer, op: math.Binary, function: str) -> Expression:
     dtype = dtype_of(op.lhs)
-    a, b = (_wide(w, x) for x in w.together(op.lhs, op.rhs))
-    return _rounded(w, dtype, helper(w, function, f32, a, b))
+    a, b = (_wide(ctx, x) for x in ctx.together(op.lhs, op.rhs))
+    return _rounded(ctx, dtype, helper(ctx, function, f32, a, b))
 
 
-def _wide(w: Writer, x: Expression) -> Expression:
-    return cast_to(w, x, w.language.types[f32])
+def _wide(ctx: Writer, x: Expression) -> Expression:
+    return cast_to(ctx, x, f32)
 
 
-def _rounded(w: Writer, dtype: DType, x: Expression) -> Expression:
-    return cast_to(w, x, w.language.types[dtype])
+def _rounded(ctx: Writer, dtype: DType, x: Expression) -> Expression:
+    return cast_to(ctx, x, dtype)
 
 
 # Extrema.
 
 
 @emit(math.MaxNum, math.MinNum, math.Maximum, math.Minimum)
-def _extremum(w: Writer, op: math.Binary) -> Expression:
+def _extremum(ctx: Writer, op: math.Binary) -> Expression:
     dtype = dtype_of(op.lhs)
-    a, b = w.together(op.lhs, op.rhs)
+    a, b = ctx.together(op.lhs, op.rhs)
     greater = isinstance(op, (math.MaxNum, math.Maximum))
     if not dtype.is_float:
-        return call("max" if greater else "min", a, b, type_=a.type)
-    plain = "fmax" if greater else "fmin"
+        return call(ctx.language.greater if greater else ctx.language.lesser, a, b, type_=dtype)
     drops_nan = isinstance(op, (math.MaxNum, math.MinNum))
-    if drops_nan and (w.fast or _is_no_zero(op.lhs) or _is_no_zero(op.rhs)):
-        if dtype is bf16:
-            return _rounded(w, dtype, call(plain, _wide(w, a), _wide(w, b), type_="float"))
-        return call(plain, a, b, type_=a.type)
-    return helper(w, f"fast_{op.name}" if w.fast else op.name, dtype, a, b)
+    if drops_nan and (ctx.fast or _is_no_zero(op.lhs) or _is_no_zero(op.rhs)):
+        plain = math.MaxNum if greater else math.MinNum
+        return _floating(ctx, ctx.language.intrinsics[plain].name, dtype, a, b)
+    return helper(ctx, f"fast_{op.name}" if ctx.fast else op.name, dtype, a, b)
 
 
 def _is_no_zero(value: Value) -> bool:
@@ -267,198 +277,187 @@ def _is_no_zero(value: Value) -> bool:
 
 
 @emit(math.Transcendental, math.Sqrt)
-def _function(w: Writer, op: Op) -> Expression:
+def _function(ctx: Writer, op: Op) -> Expression:
     dtype = dtype_of(op.operands[0])
-    operands = [_wide(w, x) for x in w.together(*op.operands)]
-    found = w.language.intrinsics[type(op)]
-    name = found.fast if w.fast else found.name
-    return _rounded(w, dtype, call(name, *operands, type_="float"))
+    operands = [_wide(ctx, x) for x in ctx.together(*op.operands)]
+    return _rounded(ctx, dtype, call(_name(ctx, type(op)), *operands, type_=f32))
+
+
+def _name(ctx: Writer, kind: type[Op]) -> str:
+    """The function of an op."""
+    found = ctx.language.intrinsics[kind]
+    return found.fast if ctx.fast else found.name
 
 
 @emit(math.Floor, math.Ceil, math.Round)
-def _to_integer(w: Writer, op: math.FloatUnary) -> Expression:
-    dtype = dtype_of(op.x)
-    x = w.typed(op.x)
-    name = w.language.intrinsics[type(op)].name
-    if dtype is bf16:
-        return _rounded(w, dtype, call(name, _wide(w, x), type_="float"))
-    return call(name, x, type_=x.type)
+def _to_integer(ctx: Writer, op: math.FloatUnary) -> Expression:
+    return _floating(ctx, _name(ctx, type(op)), dtype_of(op.x), ctx.typed(op.x))
 
 
 @emit(math.Erf)
-def _erf(w: Writer, op: math.Erf) -> Expression:
-    return _rounded(w, dtype_of(op.x), helper(w, "erf", f32, _wide(w, w.typed(op.x))))
+def _erf(ctx: Writer, op: math.Erf) -> Expression:
+    return _rounded(ctx, dtype_of(op.x), helper(ctx, "erf", f32, _wide(ctx, ctx.typed(op.x))))
 
 
 @emit(math.Sigmoid)
-def _sigmoid(w: Writer, op: math.Sigmoid) -> Expression:
+def _sigmoid(ctx: Writer, op: math.Sigmoid) -> Expression:
     # exp may overflow to inf, of which this is the right 0.
-    x = _wide(w, w.typed(op.x))
-    found = w.language.intrinsics[math.Exp]
-    name = found.fast if w.fast else found.name
-    one = Expression("1.0f", Precedence.POSTFIX, "float")
-    below = binary(one, "+", call(name, prefix("-", x, "float"), type_="float"), "float")
-    return _rounded(w, dtype_of(op.x), binary(one, "/", below, "float"))
+    x = _wide(ctx, ctx.typed(op.x))
+    one = constant(ctx, _ONE, f32)
+    below = binary(one, "+", call(_name(ctx, math.Exp), prefix("-", x, f32), type_=f32), f32)
+    return _rounded(ctx, dtype_of(op.x), binary(one, "/", below, f32))
+
+
+_ONE = 0x3F800000
 
 
 @emit(math.Fma)
-def _fma(w: Writer, op: math.Fma) -> Expression:
+def _fma(ctx: Writer, op: math.Fma) -> Expression:
     dtype = dtype_of(op.a)
-    operands = w.together(*op.operands)
+    operands = ctx.together(*op.operands)
     if dtype is bf16:
         # In float the sum would be rounded, and then once more.
-        return helper(w, "fma_bfloat", dtype, *operands)
-    return call("fma", *operands, type_=operands[0].type)
+        return helper(ctx, "fma_bfloat", dtype, *operands)
+    return call(_name(ctx, math.Fma), *operands, type_=dtype)
 
 
 # Bits.
 
 
 @emit(math.And)
-def _and(w: Writer, op: math.And) -> Expression:
-    return _logic(w, op, "&", "&&")
+def _and(ctx: Writer, op: math.And) -> Expression:
+    return _logic(ctx, op, "&", "&&")
 
 
 @emit(math.Or)
-def _or(w: Writer, op: math.Or) -> Expression:
-    return _logic(w, op, "|", "||")
+def _or(ctx: Writer, op: math.Or) -> Expression:
+    return _logic(ctx, op, "|", "||")
 
 
 @emit(math.Xor)
-def _xor(w: Writer, op: math.Xor) -> Expression:
-    return _logic(w, op, "^", "!=")
+def _xor(ctx: Writer, op: math.Xor) -> Expression:
+    return _logic(ctx, op, "^", "!=")
 
 
-def _logic(w: Writer, op: math.Binary, bits: str, logical: str) -> Expression:
+def _logic(ctx: Writer, op: math.Binary, bits: str, logical: str) -> Expression:
     if dtype_of(op.lhs) is not bool_:
-        return _bitwise(w, op, bits, w.value(op.lhs), w.value(op.rhs))
-    a, b = w.value(op.lhs), w.arm(op.rhs)
+        return _bitwise(ctx, op, bits, ctx.value(op.lhs), ctx.value(op.rhs))
+    a, b = ctx.value(op.lhs), ctx.branch_operand(op.rhs)
     operator = logical if max(a.lanes, b.lanes) == 1 or logical == "!=" else bits
     return binary(a, operator, b, a.type)
 
 
-def _bitwise(w: Writer, op: Op, operator: str, a: Expression, b: Expression) -> Expression:
+def _bitwise(ctx: Writer, op: Op, operator: str, a: Expression, b: Expression) -> Expression:
     dtype = dtype_of(op.results[0])
-    type_ = w.language.types[dtype]
     if a.lanes > 1 or b.lanes > 1:
-        a, b = cast_to(w, a, type_), cast_to(w, b, type_)
-        return binary(a, operator, b, type_)
+        a, b = cast_to(ctx, a, dtype), cast_to(ctx, b, dtype)
+        return binary(a, operator, b, dtype)
     wraps = a.wraps or b.wraps
     if dtype.bits < 32:
-        return binary(a, operator, b, "int", wraps=wraps)
-    if wraps:
-        return binary(a, operator, b, w.language.unsigned[type_], wraps=True)
-    return binary(a, operator, b, type_)
+        return binary(a, operator, b, i32, wraps=wraps)
+    return binary(a, operator, b, dtype.unsigned if wraps else dtype, wraps=wraps)
 
 
 @emit(math.Not)
-def _not(w: Writer, op: math.Not) -> Expression:
+def _not(ctx: Writer, op: math.Not) -> Expression:
     dtype = dtype_of(op.x)
-    x = w.value(op.x)
+    x = ctx.value(op.x)
     if dtype is bool_:
         return logical_not(x)
     if x.lanes > 1:
-        x = w.typed(op.x)
+        x = ctx.typed(op.x)
         return prefix("~", x, x.type)
     if dtype.bits < 32:
-        return prefix("~", x, "int", wraps=x.wraps or not dtype.is_signed)
-    return prefix("~", x, x.type if x.wraps else w.language.types[dtype], wraps=x.wraps)
+        return prefix("~", x, i32, wraps=x.wraps or not dtype.is_signed)
+    return prefix("~", x, x.type if x.wraps else dtype, wraps=x.wraps)
 
 
 @emit(math.Shl)
-def _shl(w: Writer, op: math.Shl) -> Expression:
+def _shl(ctx: Writer, op: math.Shl) -> Expression:
     dtype = dtype_of(op.lhs)
-    x, amount = w.value(op.lhs), w.number(op.rhs)
-    if not dtype.is_signed or w.ranges.fits(op):
-        return _shifted(w, op, "<<", _plain(w, x, dtype), amount, wraps=not w.ranges.fits(op))
+    x, amount = ctx.value(op.lhs), ctx.number(op.rhs)
+    if not dtype.is_signed or ctx.ranges.fits(op):
+        return _shifted(ctx, op, "<<", _plain(ctx, x, dtype), amount, wraps=not ctx.ranges.fits(op))
     # A signed number must not lose bits.
-    unsigned = w.language.unsigned[w.language.types[dtype]]
+    unsigned = dtype.unsigned
     if x.lanes > 1 or amount.lanes > 1:
-        x, amount = cast_to(w, x, unsigned), cast_to(w, amount, unsigned)
+        x, amount = cast_to(ctx, x, unsigned), cast_to(ctx, amount, unsigned)
     elif dtype.bits < 32:
-        return binary(cast_to(w, x, "uint"), "<<", amount, "uint", wraps=True)
-    return binary(cast_to(w, x, unsigned), "<<", amount, unsigned, wraps=True)
+        return binary(cast_to(ctx, x, u32), "<<", amount, u32, wraps=True)
+    return binary(cast_to(ctx, x, unsigned), "<<", amount, unsigned, wraps=True)
 
 
 @emit(math.Shr)
-def _shr(w: Writer, op: math.Shr) -> Expression:
-    return _shifted(w, op, ">>", w.number(op.lhs), w.number(op.rhs))
+def _shr(ctx: Writer, op: math.Shr) -> Expression:
+    return _shifted(ctx, op, ">>", ctx.number(op.lhs), ctx.number(op.rhs))
 
 
 def _shifted(
-    w: Writer, op: Op, operator: str, x: Expression, amount: Expression, wraps: bool = False
+    ctx: Writer, op: Op, operator: str, x: Expression, amount: Expression, wraps: bool = False
 ) -> Expression:
     dtype = dtype_of(op.results[0])
-    type_ = w.language.types[dtype]
     if x.lanes > 1 or amount.lanes > 1:
-        x, amount = cast_to(w, x, type_), cast_to(w, amount, type_)
-        return binary(x, operator, amount, type_)
+        x, amount = cast_to(ctx, x, dtype), cast_to(ctx, amount, dtype)
+        return binary(x, operator, amount, dtype)
     if dtype.bits < 32:
-        return binary(x, operator, amount, "int", wraps=wraps)
-    return binary(x, operator, amount, type_)
+        return binary(x, operator, amount, i32, wraps=wraps)
+    return binary(x, operator, amount, dtype)
 
 
 # Choosing and converting.
 
 
 @emit(math.Compare)
-def _compare(w: Writer, op: math.Compare) -> Expression:
-    a, b = w.number(op.lhs), w.number(op.rhs)
+def _compare(ctx: Writer, op: math.Compare) -> Expression:
+    a, b = ctx.number(op.lhs), ctx.number(op.rhs)
     if max(a.lanes, b.lanes) > 1:
-        a, b = w.typed(op.lhs), w.typed(op.rhs)
+        a, b = ctx.typed(op.lhs), ctx.typed(op.rhs)
         if dtype_of(op.lhs) is bool_ and op.predicate in _ORDER:
             # Vectors of bools have no order, only logic.
             operator, is_left = _ORDER[op.predicate]
             a, b = (logical_not(a), b) if is_left else (a, logical_not(b))
             return binary(a, operator, b, a.type)
-    return binary(a, _COMPARE[op.predicate], b, w.language.types[bool_])
+    return binary(a, _COMPARE[op.predicate], b, bool_)
 
 
 @emit(math.Select)
-def _select(w: Writer, op: math.Select) -> Expression:
-    condition = w.value(op.condition)
-    lanes = max(w.value(v).lanes for v in (op.on_true, op.on_false))
+def _select(ctx: Writer, op: math.Select) -> Expression:
+    condition = ctx.value(op.condition)
+    lanes = max(ctx.value(v).lanes for v in (op.on_true, op.on_false))
     if condition.lanes == 1:
-        return ternary(condition, w.arm(op.on_true, lanes), w.arm(op.on_false, lanes))
+        return ternary(
+            condition,
+            ctx.branch_operand(op.on_true, lanes),
+            ctx.branch_operand(op.on_false, lanes),
+        )
     lanes = condition.lanes
-    a, b = w.typed(op.on_true, lanes), w.typed(op.on_false, lanes)
+    a, b = ctx.typed(op.on_true, lanes), ctx.typed(op.on_false, lanes)
     if dtype_of(op.result) is not bf16:
-        return call("select", b, a, condition, type_=a.type)
-    bits = [_as_type(w, x, "ushort") for x in (b, a)]
-    return _as_type(w, call("select", *bits, condition, type_="ushort"), a.type)
+        return call(ctx.language.select, b, a, condition, type_=a.type)
+    bits = [as_type(ctx, x, u16) for x in (b, a)]
+    return as_type(ctx, call(ctx.language.select, *bits, condition, type_=u16), bf16)
 
 
 @emit(math.Cast)
-def _cast(w: Writer, op: math.Cast) -> Expression:
+def _cast(ctx: Writer, op: math.Cast) -> Expression:
     source, target = dtype_of(op.x), dtype_of(op.result)
-    types = w.language.types
     if target is bool_:
-        x = w.typed(op.x)
-        text, type_, precedence = w.language.literal(0, source)
-        zero = Expression(text, precedence, type_)
+        x = ctx.typed(op.x)
+        zero = constant(ctx, 0, source)
         if x.lanes > 1:
-            zero = cast_to(w, zero, x.type)
-        return x if source is bool_ else binary(x, "!=", zero, types[bool_])
+            zero = cast_to(ctx, zero, x.type)
+        return x if source is bool_ else binary(x, "!=", zero, bool_)
     if target.is_float or source.is_float:
-        x = w.number(op.x) if source.is_integer else w.typed(op.x)
+        x = ctx.number(op.x) if source.is_integer else ctx.typed(op.x)
         if bf16 in (source, target) and f32 not in (source, target):
             # bfloat is sure to convert from and to float only.
-            x = _wide(w, x)
-        return cast_to(w, x, types[target])
+            x = _wide(ctx, x)
+        return cast_to(ctx, x, target)
     if target.bits > source.bits:
-        return cast_to(w, w.number(op.x), types[target])
-    x = w.value(op.x)
-    return cast_to(w, x, types[target])
+        return cast_to(ctx, ctx.number(op.x), target)
+    return cast_to(ctx, ctx.value(op.x), target)
 
 
 @emit(math.Bitcast)
-def _bitcast(w: Writer, op: math.Bitcast) -> Expression:
-    return _as_type(w, w.typed(op.x), w.language.types[dtype_of(op.result)])
-
-
-def _as_type(w: Writer, x: Expression, type_: str) -> Expression:
-    """The bits of an expression as another type of the same width."""
-    if x.type == type_:
-        return x
-    name = f"{type_}{x.lanes}" if x.lanes > 1 else type_
-    return call(w.language.bitcast.format(type=name), x, type_=type_)
+def _bitcast(ctx: Writer, op: math.Bitcast) -> Expression:
+    return as_type(ctx, ctx.typed(op.x), dtype_of(op.result))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from iris.codegen.tree import Number, Tree
 from iris.ir.core import Op
 from iris.ir.kinds import AtomicKind
 from iris.ir.metal import Scope
@@ -13,12 +14,10 @@ from iris.ir.types import DType
 
 @dataclass(frozen=True)
 class Intrinsic:
-    """A function of the language that computes an op.  `wide`: for floats under 32 bits it is
-    computed in 32 and rounded."""
+    """A function of the language that computes an op."""
 
     name: str
     fast: str  # what it is called where near is good enough
-    wide: bool = True
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Position:
     """What a thread is told of where it is."""
 
     declaration: str  # has {name}
-    type: str
+    type: DType
 
 
 @dataclass(frozen=True)
@@ -45,32 +44,55 @@ class Language:
     fence_version: tuple[int, int]  # the first that has fences, and memory that is coherent
     prologue: str
     exact_pragma: str  # what forbids contracting `a * b + c`; left out where near is good enough
+    # Types.
     types: Mapping[DType, str]
-    memory_types: Mapping[DType, str]  # of an element in memory, where that differs
-    word: str  # the type of 32 bits, of which there are vectors for more elements than four
-    unsigned: Mapping[str, str]  # the unsigned integer type of a signed one's width
-    # The text of bits, the type that it has there, and how tightly it binds.
-    literal: Callable[[int, DType], tuple[str, str, int]]
+    vector: str  # of a few elements; has {type} and {lanes}
+    packed: str  # such a vector, aligned as its element
+    atomic: str  # an element that atomics touch; has {type}
+    aligned: str  # what stands before memory that is read as vectors
+    word: DType  # of 32 bits, of which there are vectors for more elements than four
+    # The number of bits, and the type that it has there.
+    literal: Callable[[int, DType], tuple[Number, DType]]
+    lanes: Callable[[Tree, Sequence[int]], Tree]  # some of a vector
+    bitcast: str  # has {type}
+    # Memory.
     device: str
     coherent: str  # the same, of what other threadgroups are to see before the kernel ends
     shared: str  # the qualifier of the threadgroup's memory
+    # Matrices.
     matrix: str  # the type of a fragment, an 8x8 matrix; has {type}
-    filled: str  # such a matrix of one number; has {type} and {number}
-    pair: str  # the two elements that a lane holds of a matrix; has {matrix}
+    filled: str  # the function that makes such a matrix of one number; has {type}
+    pair: str  # the function of the two elements that a lane holds of a matrix
     multiply: str  # the function that adds a product to a matrix: of where to, factors, and what
-    unroll: str  # what stands before a loop that must not stay one
+    # How a kernel starts.
     kernel: str  # what stands before the name of a kernel; has {threads}
     array: str  # the parameter of an array; has {device}, {type}, {name} and {index}
     constants: str  # the parameter that has the scalar arguments; has {index}
     constants_name: str
     report: str  # the parameter of the report; has {name} and {index}
     positions: Mapping[str, Position]
-    bitcast: str
+    # Functions.
     intrinsics: Mapping[type[Op], Intrinsic]
+    absolute: str
+    distance: str  # of two integers, unsigned
+    greater: str  # of integers
+    lesser: str
+    select: str  # lane by lane: of what to take where not, of what to take where so, and of where
+    add_saturated: str
+    shuffle: str
+    shuffle_xor: str
+    broadcast: str
     helpers: Mapping[str, Helper]
+    combined_bits: Callable[[str, DType], str]  # those of x and y, by an operator, as an integer
+    # Statements, and what they do.
+    unroll: str  # what stands before a loop that must not stay one
     barriers: Mapping[Scope, str]
     fence: str
     atomics: Mapping[AtomicKind, str]
+    atomic_load: str
+    compare_exchange: str
+    order: str  # the last argument of every atomic: nothing but the element is ordered
+    # Names.
     keywords: frozenset[str]  # which nothing may be called
     functions: frozenset[str]  # which a variable would hide
 
@@ -79,3 +101,7 @@ class Language:
         base, fences = (".".join(map(str, v)) for v in (self.version, self.fence_version))
         refused = "" if most >= self.fence_version else ", which it does not take"
         return f"{self.name} {base}, and {fences} for kernels with fences{refused}"
+
+    def vector_of(self, dtype: DType, lanes: int) -> str:
+        """The type of a vector of elements, or of the words that hold so many."""
+        return self.vector.format(type=self.types[dtype], lanes=lanes)

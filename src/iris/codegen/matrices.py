@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from iris.codegen.expression import at_index
 from iris.codegen.helpers import define
 from iris.codegen.operators import dtype_of
+from iris.codegen.statements import Run
+from iris.codegen.tree import PART, Call, Tree, binary, number
 from iris.codegen.writer import Writer, emit
 from iris.ir import metal
 from iris.ir.core import Value
@@ -12,47 +13,46 @@ from iris.ir.metal import count_of
 
 
 @emit(metal.Mma)
-def _mma(w: Writer, op: metal.Mma) -> None:
+def _mma(ctx: Writer, op: metal.Mma) -> None:
     for value in (op.a, op.acc):
-        define(w, "pair", dtype_of(value))
-    left, right = _matrices(w, op.a), _matrices(w, op.b)
-    acc, product = _sum(w, op)
+        define(ctx, "pair", dtype_of(value))
+    left, right = _matrices(ctx, op.a), _matrices(ctx, op.b)
+    acc, product = _sum(ctx, op)
     rows, columns = count_of(op.a.type) // 2, count_of(op.b.type) // 2
+    # Each matrix is known by the number of the product; the one of a single one is that.
+    row = PART if columns == 1 else binary("/", PART, number(columns))
+    column = PART if rows == 1 else binary("%", PART, number(columns))
+    multiply = Call(ctx.language.multiply, product, left.at(row), right.at(column), acc)
     if rows == columns == 1:
-        w.line(f"{w.language.multiply}({product}, {left}, {right}, {acc});")
+        ctx.put(Run(multiply))
         return
-    i, start = w.loop(rows * columns, unrolled=True)
-    row = i if columns == 1 else f"{i} / {columns}"
-    column = i if rows == 1 else f"{i} % {columns}"
-    places = ((product, i), (left, row), (right, column), (acc, i))
-    arguments = [at_index(matrices, index) for matrices, index in places]
-    w.line(f"{w.language.multiply}({', '.join(arguments)});")
-    w.close(start)
+    with ctx.loop(rows * columns, unrolled=True) as i:
+        ctx.put(Run(multiply.at(i)))
 
 
-def _matrices(w: Writer, value: Value) -> str:
+def _matrices(ctx: Writer, value: Value) -> Tree:
     """A value as matrices."""
-    found = w.matrix_of(w.value(value))
+    found = ctx.matrix_of(ctx.value(value))
     if found is None:
-        found = w.matrix_of(w.declare(value, w.value(value)))
-    assert found is not None
+        found = ctx.matrix_of(ctx.declare(value, ctx.value(value)))
+    assert found is not None, "a factor is held as matrices"
     return found
 
 
-def _sum(w: Writer, op: metal.Mma) -> tuple[str, str]:
+def _sum(ctx: Writer, op: metal.Mma) -> tuple[Tree, Tree]:
     """What is added to, and where the sum goes: to the same place, if nobody needs that again."""
-    acc = w.value(op.acc)
-    matrices = w.matrix_of(acc)
+    acc = ctx.value(op.acc)
+    matrices = ctx.matrix_of(acc)
     if matrices is None:
-        w.define(op.result, _name(w, op), acc)
-    elif w.is_spent(op, op.acc):
-        w.call(op.result, w.variables[op.acc])
+        ctx.define(op.result, _name(ctx, op), acc)
+    elif ctx.dies_here(op, op.acc):
+        ctx.bind_variable(op.result, ctx.variables[op.acc])
     else:
-        w.reserve(op.result, _name(w, op))
-    product = w.matrix_of(w.value(op.result))
-    assert product is not None
+        ctx.reserve(op.result, _name(ctx, op))
+    product = ctx.matrix_of(ctx.value(op.result))
+    assert product is not None, "a sum is held as matrices"
     return matrices or product, product
 
 
-def _name(w: Writer, op: metal.Mma) -> str:
-    return w.names.new(op.result.name or op.acc.name or "product")
+def _name(ctx: Writer, op: metal.Mma) -> str:
+    return ctx.names.new(op.result.name or op.acc.name or "product")

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from iris.codegen.expression import INDEX, LANES, Expression, Form, Precedence, Touch
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from iris.codegen.expression import LANES, Expression, Form, Touch, in_memory
 from iris.codegen.forms import moves_words
-from iris.codegen.operators import binary, call, cast_to, dtype_of, ternary
+from iris.codegen.operators import as_type, binary, call, cast_to, dtype_of, integer, ternary
+from iris.codegen.statements import Assign, Declare, If, Run
+from iris.codegen.tree import (
+    PART,
+    Call,
+    Name,
+    Number,
+    PointerCast,
+    Tree,
+    Unary,
+    element,
+)
 from iris.codegen.words import from_vector, from_words, makes_words, to_words
 from iris.codegen.writer import ASSIGNS, Writer, element_of, emit
 from iris.ir import metal
@@ -13,21 +27,26 @@ from iris.ir.core import Value
 from iris.ir.kinds import AtomicKind
 from iris.ir.math import constant_bits
 from iris.ir.metal import count_of
-from iris.ir.types import DType, Ptr, Threadgroup, bool_, f32, u32
+from iris.ir.types import DType, Ptr, Threadgroup, bool_, i32, u8, u32
 from iris.ir.waiting import is_volatile
 
 
 @emit(metal.Alloc)
-def _alloc(w: Writer, op: metal.Alloc) -> None:
+def _alloc(ctx: Writer, op: metal.Alloc) -> None:
     type_ = op.result.type
     assert isinstance(type_, Threadgroup)
-    name = w.names.new(op.result.name or "shared", everywhere=True)
+    name = ctx.names.new(op.result.name or "shared", everywhere=True)
     # Whoever reads vectors from it, or other elements, needs it aligned for these.
-    align = "alignas(16) " if any(_is_wide(user) for user in op.result.users) else ""
-    element = w.language.memory_types[type_.element]
-    w.shared.append(f"{align}{w.language.shared} {element} {name}[{type_.count}];")
-    w.shared_bytes += -w.shared_bytes % 16 + type_.bytes
-    w.expressions[op.result] = Expression(name, Precedence.POSTFIX, element)
+    aligned = ctx.language.aligned if any(_is_wide(user) for user in op.result.users) else ""
+    held = in_memory(type_.element)
+    qualified = _joined(aligned, ctx.language.shared, ctx.language.types[held])
+    ctx.shared.append(Declare(qualified, name, count=type_.count))
+    ctx.shared_bytes += -ctx.shared_bytes % 16 + type_.bytes
+    ctx.expressions[op.result] = Expression(Name(name), held)
+
+
+def _joined(*words: str) -> str:
+    return " ".join([word for word in words if word])
 
 
 def _is_wide(user: object) -> bool:
@@ -39,41 +58,39 @@ def _is_wide(user: object) -> bool:
 
 
 @emit(metal.View)
-def _view(w: Writer, op: metal.View) -> None:
+def _view(ctx: Writer, op: metal.View) -> None:
     whole, part = op.x.type, op.result.type
     assert isinstance(whole, Threadgroup) and isinstance(part, Threadgroup)
-    base = w.expressions[op.x]
-    element = w.language.memory_types[part.element]
-    pointer = f"{w.language.shared} {element}*"
+    base, held = ctx.expressions[op.x], in_memory(part.element)
     start, size = op.start, whole.element.bytes
     if start % size:
-        base = _pointer(f"{w.language.shared} uchar*", base)._replace(type="uchar")
-        size = 1
+        base, size = _as_pointer(ctx, ctx.language.shared, base, u8), 1
     if start:
-        offset = Expression(str(start // size), Precedence.POSTFIX, "int")
-        base = binary(base, "+", offset, base.type)
-    if base.type != element:
-        base = _pointer(pointer, base)
-    name = w.names.new(op.result.name or "view")
-    w.line(f"{pointer} {name} = {base.text};")
-    w.expressions[op.result] = Expression(name, Precedence.POSTFIX, element)
+        base = binary(base, "+", integer(start // size), base.type)
+    if base.type is not held:
+        base = _as_pointer(ctx, ctx.language.shared, base, held)
+    name = ctx.names.new(op.result.name or "view")
+    ctx.put(Declare(pointer_type(ctx, part), name, base.tree))
+    ctx.expressions[op.result] = Expression(Name(name), held)
 
 
-def _pointer(type_: str, base: Expression) -> Expression:
-    text = f"({type_}){base.at_least(Precedence.PREFIX)}"
-    return Expression(text, Precedence.PREFIX, base.type)
+def pointer_type(ctx: Writer, memory: Threadgroup) -> str:
+    """The type of a variable that says where memory of the threadgroup is."""
+    return _pointer(ctx.language.shared, ctx.language.types[in_memory(memory.element)])
 
 
-def _offset(base: Expression, offset: Expression) -> Expression:
-    """A pointer so far from another."""
-    if offset.text in ("0", "0l"):
-        return base
-    text = f"&{base.at_least(Precedence.POSTFIX)}[{offset.text}]"
-    return Expression(text, Precedence.PREFIX, base.type)
+def _pointer(qualifier: str, element: str) -> str:
+    return _joined(qualifier, f"{element}*")
+
+
+def _as_pointer(ctx: Writer, qualifier: str, base: Expression, dtype: DType) -> Expression:
+    """The same address, of elements of a dtype."""
+    cast = PointerCast(_pointer(qualifier, ctx.language.types[dtype]), base.tree)
+    return Expression(cast, dtype)
 
 
 def _place(
-    w: Writer,
+    ctx: Writer,
     base: Value,
     offset: Expression,
     form: Form,
@@ -82,111 +99,109 @@ def _place(
     volatile: bool = False,
 ) -> Expression:
     """The lvalue of elements in memory; of more than one vector, with its index."""
-    pointer = w.expressions[base]
-    of = base.type
-    assert isinstance(of, (Ptr, Threadgroup))
+    pointer, held = ctx.expressions[base], in_memory(dtype_of_memory(base))
     lanes, parts = form
-    element = w.language.memory_types[of.element]
-    qualifier = "volatile " * volatile + w.qualifier(base) + " const" * const
+    qualifier = _joined("volatile" * volatile, ctx.qualifier(base), "const" * const)
     if lanes == 1:
         if volatile:
-            pointer = _pointer(f"{qualifier} {element}*", pointer)
-        text = f"{pointer.at_least(Precedence.POSTFIX)}[{offset.text}]"
-        return Expression(text, Precedence.POSTFIX, element)
-    aligned = isinstance(of, Threadgroup) or of.aligned
-    vector = f"{element}{lanes}" if aligned else f"packed_{element}{lanes}"
-    if lanes > LANES:
-        vector = w.type_name(of.element, lanes)
-    address = _pointer(f"{qualifier} {vector}*", _offset(pointer, offset))
-    loaded = element if aligned else f"packed_{element}"
-    if parts == 1:
-        return Expression(f"*{address.text}", Precedence.PREFIX, loaded, lanes)
-    return Expression(f"({address.text})[{INDEX}]", Precedence.POSTFIX, loaded, lanes)
+            pointer = _as_pointer(ctx, qualifier, pointer, held)
+        return Expression(element(pointer.tree, offset.tree), held)
+    is_packed = isinstance(base.type, Ptr) and not base.type.aligned
+    vector = ctx.type_name(held, lanes)
+    if is_packed and lanes <= LANES:
+        vector = ctx.language.packed.format(type=ctx.language.types[held], lanes=lanes)
+    start = pointer.tree
+    if not _is_zero(offset.tree):
+        start = Unary("&", element(start, offset.tree))
+    address = PointerCast(_pointer(qualifier, vector), start)
+    place = Unary("*", address) if parts == 1 else element(address, PART)
+    return Expression(place, held, lanes, is_packed=is_packed)
 
 
-def _steady_offset(w: Writer, op: metal.Load | metal.Store) -> Expression:
+def _is_zero(tree: Tree) -> bool:
+    return isinstance(tree, Number) and tree.value == 0
+
+
+def _steady_offset(ctx: Writer, op: metal.Load | metal.Store) -> Expression:
     """Where an access is; known before it, if all lanes must come to that and not all do to it."""
-    offset = w.number(op.offset)
+    offset = ctx.number(op.offset)
     if op.mask is not None and offset.touches & Touch.CONVERGENT:
-        return w.declare(op.offset, w.expressions[op.offset])
+        return ctx.declare(op.offset, ctx.expressions[op.offset])
     return offset
 
 
 @emit(metal.Load)
-def _load(w: Writer, op: metal.Load) -> Expression | None:
+def _load(ctx: Writer, op: metal.Load) -> Expression | None:
     if not op.volatile:
-        return _loaded(w, op)
+        return _loaded(ctx, op)
     found: Expression | None
     if op.mask is None and dtype_of(op.result).bits == 32 and not element_of(op.result).shape:
-        found = _loaded_atomically(w, op)
+        found = _loaded_atomically(ctx, op)
     else:
-        w.flush()
-        found = _loaded(w, op)
+        ctx.flush()
+        found = _loaded(ctx, op)
     if found is not None:
-        w.declare(op.result, found)
+        ctx.declare(op.result, found)
     return None
 
 
-def _loaded(w: Writer, op: metal.Load) -> Expression | None:
+def _loaded(ctx: Writer, op: metal.Load) -> Expression | None:
     type_ = element_of(op.result)
-    offset = _steady_offset(w, op)
-    mask = None if op.mask is None else w.value(op.mask)
-    form = _access_form(w, op.base, op.result)
-    place = _place(w, op.base, offset, form, const=True, volatile=op.volatile)
+    offset = _steady_offset(ctx, op)
+    mask = None if op.mask is None else ctx.value(op.mask)
+    form = _access_form(ctx, op.base, op.result)
+    place = _place(ctx, op.base, offset, form, const=True, volatile=op.volatile)
     read = place._replace(touches=Touch.READS | offset.touches)
-    if form != w.form(op.result):
-        return _taken_apart(w, op, mask, read)
+    if form != ctx.form(op.result):
+        return _taken_apart(ctx, op, mask, read)
     if type_.element is bool_:
-        read = _truth(w, read)
+        read = _truth(ctx, read)
     if mask is None or op.other is None:
         return read
     if form.lanes > 1:
-        read = cast_to(w, read, w.language.types[type_.element])
-    return ternary(mask, read, _other(w, op.other, form))
+        read = cast_to(ctx, read, type_.element)
+    return ternary(mask, read, _other(ctx, op.other, form))
 
 
 def _taken_apart(
-    w: Writer, op: metal.Load, mask: Expression | None, read: Expression
+    ctx: Writer, op: metal.Load, mask: Expression | None, read: Expression
 ) -> Expression | None:
     """What is loaded at once and held as several vectors."""
-    if read.lanes <= LANES:
-        if dtype_of(op.result) is bool_:
-            read = _truth(w, read)
-        if mask is not None and op.other is not None:
-            read = cast_to(w, read, w.language.types[dtype_of(op.result)])
-            read = ternary(mask, read, _other(w, op.other, Form(read.lanes, 1)))
-        from_vector(w, op.result, read.text)
-        return None
+    dtype, is_short = dtype_of(op.result), read.lanes <= LANES
+    if is_short and dtype is bool_:
+        read = _truth(ctx, read)
     if mask is not None and op.other is not None:
-        read = ternary(mask, read, _other(w, op.other, Form(read.lanes, 1)))
-    found = from_words(w, op.result, read.text)
-    if found is not None and dtype_of(op.result) is bool_:
-        return _truth(w, found)
-    return found
+        if is_short:
+            read = cast_to(ctx, read, dtype)
+        read = ternary(mask, read, _other(ctx, op.other, Form(read.lanes, 1)))
+    if is_short:
+        from_vector(ctx, op.result, read.tree)
+        return None
+    found = from_words(ctx, op.result, read.tree)
+    return _truth(ctx, found) if found is not None and dtype is bool_ else found
 
 
-def _other(w: Writer, other: Value, form: Form) -> Expression:
+def _other(ctx: Writer, other: Value, form: Form) -> Expression:
     """What stands for what is not loaded."""
-    is_alike = w.form(other).lanes == form.lanes or constant_bits(other) is not None
+    is_alike = ctx.form(other).lanes == form.lanes or constant_bits(other) is not None
+    x = ctx.branch_operand(other, form.lanes if form.lanes <= LANES and is_alike else 1)
     if form.lanes <= LANES and is_alike:
-        return w.arm(other, form.lanes)
-    text = to_words(w, other, w.arm(other))
-    return Expression(text, Precedence.POSTFIX, "", form.lanes)
+        return x
+    return Expression(to_words(ctx, other, x), dtype_of(other), form.lanes)
 
 
-def _truth(w: Writer, byte: Expression) -> Expression:
-    type_ = w.language.memory_types[bool_]
-    zero = Expression("0", Precedence.POSTFIX, "int")
+def _truth(ctx: Writer, byte: Expression) -> Expression:
+    zero = integer(0)
     if byte.lanes > 1:
-        zero = cast_to(w, zero, type_)
-    return binary(cast_to(w, byte, type_), "!=", zero, w.language.types[bool_])
+        zero = cast_to(ctx, zero, u8)
+    return binary(cast_to(ctx, byte, u8), "!=", zero, bool_)
 
 
-def _access_form(w: Writer, base: Value, value: Value) -> Form:
+def _access_form(ctx: Writer, base: Value, value: Value) -> Form:
     """How an access moves a value: at once, as a vector of elements or of words, if there is one
     that the parts are whole words of."""
-    form, count = w.form(value), count_of(value.type)
-    if count <= LANES or (moves_words(base, value) and makes_words(value, form.lanes)):
+    form, count = ctx.form(value), count_of(value.type)
+    if count <= LANES or (moves_words(base, value) and makes_words(ctx, value, form.lanes)):
         return Form(count, 1)
     return form
 
@@ -195,123 +210,125 @@ ASSIGNS.add(metal.Store)
 
 
 @emit(metal.Store)
-def _store(w: Writer, op: metal.Store) -> None:
+def _store(ctx: Writer, op: metal.Store) -> None:
     type_ = element_of(op.value)
-    w.written.add(op.base)
-    offset = _steady_offset(w, op)
-    x = w.value(op.value)
-    mask = None if op.mask is None else w.value(op.mask)
-    form = _access_form(w, op.base, op.value)
+    ctx.written.add(op.base)
+    offset = _steady_offset(ctx, op)
+    x = ctx.value(op.value)
+    mask = None if op.mask is None else ctx.value(op.mask)
+    form = _access_form(ctx, op.base, op.value)
     if (mask is not None and x.touches & Touch.CONVERGENT) or (form.parts > 1 and x.touches):
         # Not all lanes come to the store; and what a part of it overwrites may still be read.
-        x = w.declare(op.value, x)
-    if form != w.form(op.value):
-        text = to_words(w, op.value, x)
-        x = Expression(text, Precedence.POSTFIX, w.language.types[type_.element], form.lanes)
-    w.flush()
-    place = _place(w, op.base, offset, form, const=False)
-    starts = []
-    if mask is not None:
-        starts.append(w.open(f"if ({mask.text})"))
-    if form.parts > 1:
-        i, start = w.loop(form.parts, unrolled=w.meets_matrices(op.value))
-        starts.append(start)
-        x, place = x.at(i), place.at(i)
-    text = _stored(w, x, type_.element, place)
-    w.line(f"{place.text} = {text};")
-    for start in reversed(starts):
-        w.close(start)
+        x = ctx.declare(op.value, x)
+    if form != ctx.form(op.value):
+        x = Expression(to_words(ctx, op.value, x), type_.element, form.lanes)
+    ctx.flush()
+    place = _place(ctx, op.base, offset, form, const=False)
+    with ExitStack() as nests:
+        if mask is not None:
+            nests.enter_context(_where(ctx, mask))
+        if form.parts > 1:
+            i = nests.enter_context(ctx.loop(form.parts, unrolled=ctx.meets_matrices(op.value)))
+            x, place = x.at(i), place.at(i)
+        ctx.put(Assign(place.tree, _stored(ctx, x, type_.element, place)))
 
 
-def _stored(w: Writer, x: Expression, dtype: DType, place: Expression) -> str:
+@contextmanager
+def _where(ctx: Writer, mask: Expression) -> Iterator[None]:
+    """Only where a mask is true."""
+    with ctx.nest() as body:
+        yield
+    ctx.put(If(body, mask.tree))
+
+
+def _stored(ctx: Writer, x: Expression, dtype: DType, place: Expression) -> Tree:
     """What memory takes for a value."""
     if dtype is bool_ and 1 < place.lanes <= LANES:
-        vector = w.language.memory_types[dtype] + str(place.lanes)
-        return f"{vector}({x.text})"
-    return w.content(x, dtype, place.lanes)
+        return Call(ctx.language.vector_of(place.type, place.lanes), x.tree)
+    return ctx.content(x, dtype, place.lanes)
 
 
 # Atomics.
 
-_ATOMIC = {True: "atomic_int", False: "atomic_uint"}
-_RELAXED = "memory_order_relaxed"
-
 
 def _atomic_place(
-    w: Writer, op: metal.AtomicLoad | metal.Atomic | metal.CompareExchange | metal.Load
-) -> str:
-    w.written.add(op.base)
-    dtype = _memory_dtype(op.base)
-    qualifier = "volatile " * is_volatile(op) + w.qualifier(op.base)
-    pointer = f"{qualifier} {_ATOMIC[dtype.is_signed]}*"
+    ctx: Writer, op: metal.AtomicLoad | metal.Atomic | metal.CompareExchange | metal.Load
+) -> Expression:
+    ctx.written.add(op.base)
+    held = _bits_type(dtype_of_memory(op.base))
+    qualifier = _joined("volatile" * is_volatile(op), ctx.qualifier(op.base))
+    element = ctx.language.atomic.format(type=ctx.language.types[held])
     # The place is found first: the offset counts elements, which are of one size.
-    address = _pointer(pointer, w.expressions[op.base])
-    offset = w.number(op.offset)
-    return address.text if offset.text == "0" else binary(address, "+", offset, "").text
+    cast = PointerCast(_pointer(qualifier, element), ctx.expressions[op.base].tree)
+    address, offset = Expression(cast, held), ctx.number(op.offset)
+    return address if _is_zero(offset.tree) else binary(address, "+", offset, held)
 
 
-def _memory_dtype(base: Value) -> DType:
+def dtype_of_memory(base: Value) -> DType:
     assert isinstance(base.type, (Ptr, Threadgroup))
     return base.type.element
 
 
-def _as_bits(w: Writer, value: Value) -> str:
-    """The value as an atomic holds it: floats as their bits."""
-    x = w.typed(value)
-    return f"{w.language.bitcast.format(type='uint')}({x.text})" if x.type == "float" else x.text
+def _bits_type(dtype: DType) -> DType:
+    """What an atomic holds an element as: floats as their bits."""
+    return i32 if dtype.is_signed else u32
 
 
-def _from_bits(w: Writer, text: str, dtype: DType) -> Expression:
-    x = Expression(text, Precedence.POSTFIX, w.language.types[u32 if dtype is f32 else dtype])
-    if dtype is not f32:
-        return x
-    return call(w.language.bitcast.format(type="float"), x, type_="float")
+def _as_bits(ctx: Writer, value: Value) -> Expression:
+    x = ctx.typed(value)
+    return as_type(ctx, x, u32) if x.type.is_float else x
+
+
+def _atomically(
+    ctx: Writer, function: str, dtype: DType, place: Expression, *operands: Expression
+) -> Expression:
+    """A call of an atomic function, which gives what was there."""
+    order = [Expression(Name(word), u32) for word in (ctx.language.order,) if word]
+    held = u32 if dtype.is_float else dtype
+    return call(function, place, *operands, *order, type_=held, lanes=1)
 
 
 @emit(metal.AtomicLoad)
-def _atomic_load(w: Writer, op: metal.AtomicLoad) -> None:
-    w.declare(op.result, _loaded_atomically(w, op))
+def _atomic_load(ctx: Writer, op: metal.AtomicLoad) -> None:
+    ctx.declare(op.result, _loaded_atomically(ctx, op))
 
 
-def _loaded_atomically(w: Writer, op: metal.AtomicLoad | metal.Load) -> Expression:
-    place = _atomic_place(w, op)
-    w.flush()
-    return _from_bits(w, f"atomic_load_explicit({place}, {_RELAXED})", dtype_of(op.result))
+def _loaded_atomically(ctx: Writer, op: metal.AtomicLoad | metal.Load) -> Expression:
+    place, dtype = _atomic_place(ctx, op), dtype_of(op.result)
+    ctx.flush()
+    return as_type(ctx, _atomically(ctx, ctx.language.atomic_load, dtype, place), dtype)
 
 
 @emit(metal.Atomic)
-def _atomic(w: Writer, op: metal.Atomic) -> None:
-    place = _atomic_place(w, op)
-    value = _as_bits(w, op.value)
-    w.flush()
-    function = w.language.atomics[AtomicKind(op.kind)]
-    found = _from_bits(w, f"{function}({place}, {value}, {_RELAXED})", dtype_of(op.result))
-    if w.is_used(op.result):
-        w.declare(op.result, found)
+def _atomic(ctx: Writer, op: metal.Atomic) -> None:
+    place, dtype = _atomic_place(ctx, op), dtype_of(op.result)
+    value = _as_bits(ctx, op.value)
+    ctx.flush()
+    found = _atomically(ctx, ctx.language.atomics[AtomicKind(op.kind)], dtype, place, value)
+    if ctx.is_used(op.result):
+        ctx.declare(op.result, as_type(ctx, found, dtype))
     else:
-        w.line(f"{function}({place}, {value}, {_RELAXED});")
+        ctx.put(Run(found.tree))
 
 
 @emit(metal.CompareExchange)
-def _compare_exchange(w: Writer, op: metal.CompareExchange) -> None:
-    place = _atomic_place(w, op)
-    dtype = dtype_of(op.old)
-    expected, value = _as_bits(w, op.expected), _as_bits(w, op.value)
-    w.flush()
-    bits = w.language.types[u32 if dtype is f32 else dtype]
+def _compare_exchange(ctx: Writer, op: metal.CompareExchange) -> None:
+    place, dtype = _atomic_place(ctx, op), dtype_of(op.old)
+    expected, value = _as_bits(ctx, op.expected), _as_bits(ctx, op.value)
+    ctx.flush()
+    held = u32 if dtype.is_float else dtype
     # The function leaves the old element where the expected one was.
     hint = op.old.name or "old"
-    old = w.names.new(hint if dtype is not f32 else f"{hint}_bits")
-    w.line(f"{bits} {old} = {expected};")
-    exchange = (
-        f"atomic_compare_exchange_weak_explicit({place}, &{old}, {value}, {_RELAXED}, {_RELAXED})"
-    )
-    if w.is_used(op.done):
-        w.define(op.done, w.name_of(op.done), Expression(exchange, Precedence.POSTFIX, "bool"))
+    old = Name(ctx.names.new(f"{hint}_bits" if dtype.is_float else hint))
+    ctx.put(Declare(ctx.language.types[held], old.word, expected.tree))
+    order = [Name(word) for word in (ctx.language.order,) if word] * 2
+    operands = place.tree, Unary("&", old), value.tree, *order
+    exchange = Call(ctx.language.compare_exchange, *operands)
+    if ctx.is_used(op.done):
+        ctx.define(op.done, ctx.name_of(op.done), Expression(exchange, bool_))
     else:
-        w.line(f"{exchange};")
-    if dtype is f32:
-        if w.is_used(op.old):
-            w.give(op.old, _from_bits(w, old, dtype))
-    else:
-        w.call(op.old, old)
+        ctx.put(Run(exchange))
+    if not dtype.is_float:
+        ctx.bind_variable(op.old, old.word)
+    elif ctx.is_used(op.old):
+        ctx.bind(op.old, as_type(ctx, Expression(old, held), dtype))

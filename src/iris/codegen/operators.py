@@ -2,105 +2,61 @@
 
 from __future__ import annotations
 
-from iris.codegen.expression import Expression, Precedence
-from iris.codegen.writer import Writer, merge_touches
+from iris.codegen import tree
+from iris.codegen.expression import Expression, merge_touches
+from iris.codegen.tree import Call, Number, Unary
+from iris.codegen.writer import Writer
 from iris.ir.core import Value
 from iris.ir.math import element_type
-from iris.ir.types import DType
-
-_LEVELS = {
-    "*": Precedence.MULTIPLICATIVE,
-    "/": Precedence.MULTIPLICATIVE,
-    "%": Precedence.MULTIPLICATIVE,
-    "+": Precedence.ADDITIVE,
-    "-": Precedence.ADDITIVE,
-    "<<": Precedence.SHIFT,
-    ">>": Precedence.SHIFT,
-    "<": Precedence.RELATIONAL,
-    "<=": Precedence.RELATIONAL,
-    ">": Precedence.RELATIONAL,
-    ">=": Precedence.RELATIONAL,
-    "==": Precedence.EQUALITY,
-    "!=": Precedence.EQUALITY,
-    "&": Precedence.AND,
-    "^": Precedence.XOR,
-    "|": Precedence.OR,
-    "&&": Precedence.LOGICAL_AND,
-    "||": Precedence.LOGICAL_OR,
-}
-_ARITHMETIC = ("*", "/", "%", "+", "-")
-_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+from iris.ir.types import DType, i32, u32
 
 
 def binary(
-    a: Expression, operator: str, b: Expression, type_: str, *, wraps: bool = False
+    a: Expression, operator: str, b: Expression, type_: DType, *, wraps: bool = False
 ) -> Expression:
-    level = _LEVELS[operator]
-    if operator in _ARITHMETIC:
-        left, right = a.at_least(level), b.at_least(level + 1)
-    elif operator in _COMPARISONS:
-        # `a < b == c` is right and nobody reads it.
-        left, right = a.at_least(Precedence.SHIFT), b.at_least(Precedence.SHIFT)
-    elif operator in ("&&", "||"):
-        left, right = _logical(a, level), _logical(b, level)
-    else:
-        # Nobody knows by heart how these bind: only a chain of one of them goes without.
-        left = a.text if a.precedence == level else a.at_least(Precedence.PREFIX)
-        right = b.at_least(Precedence.PREFIX)
+    made = tree.binary(operator, a.tree, b.tree)
+    return Expression(made, type_, max(a.lanes, b.lanes), wraps, a.touches | b.touches)
+
+
+def prefix(operator: str, x: Expression, type_: DType, *, wraps: bool = False) -> Expression:
+    return Expression(Unary(operator, x.tree), type_, x.lanes, wraps, x.touches)
+
+
+def call(
+    function: str, *arguments: Expression, type_: DType, lanes: int | None = None
+) -> Expression:
     return Expression(
-        f"{left} {operator} {right}",
-        level,
+        Call(function, *[a.tree for a in arguments]),
         type_,
-        max(a.lanes, b.lanes),
-        wraps,
-        a.touches | b.touches,
-        (left, operator, right),
-    )
-
-
-def _logical(e: Expression, level: int) -> str:
-    return e.text if e.precedence == level else e.at_least(Precedence.EQUALITY)
-
-
-def prefix(operator: str, x: Expression, type_: str, *, wraps: bool = False) -> Expression:
-    text = x.at_least(Precedence.PREFIX)
-    if text.startswith(operator):  # `--x` is something else
-        text = f"({text})"
-    return Expression(
-        f"{operator}{text}", Precedence.PREFIX, type_, x.lanes, wraps, touches=x.touches
-    )
-
-
-def call(function: str, *arguments: Expression, type_: str, lanes: int | None = None) -> Expression:
-    return Expression(
-        f"{function}({', '.join([a.text for a in arguments])})",
-        Precedence.POSTFIX,
-        type_,
-        max(a.lanes for a in arguments) if lanes is None else lanes,
+        max([a.lanes for a in arguments]) if lanes is None else lanes,
         touches=merge_touches(arguments),
     )
 
 
 def ternary(condition: Expression, a: Expression, b: Expression) -> Expression:
-    text = (
-        f"{condition.at_least(Precedence.LOGICAL_OR)} ? {a.at_least(Precedence.LOGICAL_OR)} : "
-        f"{b.at_least(Precedence.TERNARY)}"
-    )
+    made = tree.ternary(condition.tree, a.tree, b.tree)
     touches = condition.touches | a.touches | b.touches
-    return Expression(text, Precedence.TERNARY, a.type, max(a.lanes, b.lanes), touches=touches)
+    return Expression(made, a.type, max(a.lanes, b.lanes), touches=touches)
 
 
-def cast_to(w: Writer, x: Expression, type_: str) -> Expression:
-    """The expression as another C type; a plain number takes its suffix instead."""
-    if x.type == type_:
+def cast_to(ctx: Writer, x: Expression, type_: DType) -> Expression:
+    """The expression as another type; a plain number takes its suffix instead."""
+    if x.type is type_ and not x.is_packed:
         return x._replace(wraps=False)
-    unpacked = x.type.removeprefix("packed_")
-    if unpacked not in (x.type, type_):  # a packed vector becomes only one of its own elements
-        x = cast_to(w, x, unpacked)
-    name = f"{type_}{x.lanes}" if x.lanes > 1 else type_
-    if x.text.isdecimal() and x.type == "int" and type_ == "uint":
-        return x._replace(text=x.text + "u", type=type_)
-    return Expression(f"{name}({x.text})", Precedence.POSTFIX, type_, x.lanes, touches=x.touches)
+    if x.is_packed and x.type is not type_:  # it becomes only a vector of its own elements
+        x = cast_to(ctx, x, x.type)
+    if isinstance(x.tree, Number) and x.tree.value >= 0 and (x.type, type_) == (i32, u32):
+        return x._replace(tree=ctx.language.literal(x.tree.value, u32)[0], type=u32)
+    return ctx.cast(x, type_)
+
+
+def constant(ctx: Writer, bits: int, dtype: DType) -> Expression:
+    return Expression(*ctx.language.literal(bits, dtype))
+
+
+def integer(value: int) -> Expression:
+    """A number of the type that arithmetic gives small integers."""
+    return Expression(tree.number(value), i32)
 
 
 def dtype_of(value: Value) -> DType:
@@ -109,3 +65,12 @@ def dtype_of(value: Value) -> DType:
 
 def logical_not(x: Expression) -> Expression:
     return prefix("!", x, x.type)
+
+
+def as_type(ctx: Writer, x: Expression, type_: DType, lanes: int | None = None) -> Expression:
+    """The bits of an expression as another type, of as many lanes unless it says how many."""
+    if x.type is type_:
+        return x
+    lanes = x.lanes if lanes is None else lanes
+    function = ctx.language.bitcast.format(type=ctx.type_name(type_, lanes))
+    return call(function, x, type_=type_, lanes=lanes)

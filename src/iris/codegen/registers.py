@@ -4,148 +4,146 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iris.codegen.expression import INDEX, Expression, Precedence, Touch, at_index, mentions
-from iris.codegen.operators import binary, cast_to, dtype_of
-from iris.codegen.writer import (
-    COLUMNS,
-    STEP,
-    Writer,
-    assignment,
-    element_of,
-    emit,
-    merge_touches,
-)
+from iris.codegen.expression import Expression, Touch, merge_touches
+from iris.codegen.operators import binary, cast_to, constant, dtype_of, integer
+from iris.codegen.statements import Assign, Declare
+from iris.codegen.tree import PART, Call, Name, Tree, braces, element, number, regrouped
+from iris.codegen.tree import binary as joined
+from iris.codegen.writer import Writer, element_of, emit
 from iris.ir import math, metal
 from iris.ir.core import Op, Value
 from iris.ir.math import Constant
 from iris.ir.metal import count_of
-
-_LETTERS = "xyzw"
+from iris.ir.types import i32
 
 
 @emit(metal.Splat)
-def _splat(w: Writer, op: metal.Splat) -> Expression | None:
+def _splat(ctx: Writer, op: metal.Splat) -> Expression | None:
     # One lane stands for all; what is used vector by vector is computed before.
-    users, is_whole = op.result.users, w.form(op.result).parts == 1
+    users, is_whole = op.result.users, ctx.form(op.result).parts == 1
     if is_whole and len(users) == 1 and all(user.parent is op.parent for user in users):
-        return w.value(op.x)
-    w.expressions[op.result] = w.simple(op.x)
+        return ctx.value(op.x)
+    ctx.expressions[op.result] = ctx.simple(op.x)
     return None
 
 
 @emit(metal.Literal)
-def _literal(w: Writer, op: metal.Literal) -> Expression | None:
-    dtype = dtype_of(op.result)
-    mask = (1 << dtype.bits) - 1
+def _literal(ctx: Writer, op: metal.Literal) -> Expression | None:
     if len(set(op.values)) == 1:
-        text, type_, precedence = w.language.literal(op.values[0] & mask, dtype)
-        return Expression(text, precedence, type_)
-    lanes = w.form(op.result).lanes
-    texts = [w.language.literal(v & mask, dtype)[0] for v in op.values]
-    vectors = [
-        Expression(_vector(w, texts[i : i + lanes], op.result), Precedence.POSTFIX, "", lanes)
-        for i in range(0, len(texts), lanes)
-    ]
-    return _assembled(w, op.result, vectors)
+        return _number(ctx, op.values[0], op.result)
+    return _assembled(ctx, op.result, _vectors(ctx, op.values, op.result))
 
 
 @emit(metal.Pattern)
-def _pattern(w: Writer, op: metal.Pattern) -> Expression | None:
-    dtype = dtype_of(op.result)
+def _pattern(ctx: Writer, op: metal.Pattern) -> Expression | None:
     values = [0]
     for image in op.images:
         values += [v ^ image for v in values]
-    lanes, parts = w.form(op.result)
-    texts = [w.language.literal(v, dtype)[0] for v in values]
-    vectors = [_vector(w, texts[i : i + lanes], op.result) for i in range(0, len(texts), lanes)]
-    type_ = w.language.types[dtype]
+    dtype, (lanes, parts) = dtype_of(op.result), ctx.form(op.result)
+    vectors = _vectors(ctx, values, op.result)
     step = values[lanes] if parts > 1 else 0
     if step and values == [v + i * step for i in range(parts) for v in values[:lanes]]:
         # A multiple of the number of the vector, too, where the language mixes it in.
-        index = Expression(f"{INDEX} * {step}", Precedence.MULTIPLICATIVE, "int")
-        if lanes == 1:
-            return index
-        first = Expression(vectors[0], Precedence.POSTFIX, type_, lanes)
-        return binary(first, "+", cast_to(w, index, type_), type_)
-    found = [Expression(text, Precedence.POSTFIX, type_, lanes) for text in vectors]
-    return _assembled(w, op.result, found)
+        index = Expression(joined("*", PART, number(step)), i32)
+        return index if lanes == 1 else binary(vectors[0], "+", cast_to(ctx, index, dtype), dtype)
+    return _assembled(ctx, op.result, vectors)
+
+
+def _number(ctx: Writer, value: int, result: Value) -> Expression:
+    dtype = dtype_of(result)
+    return constant(ctx, value & ((1 << dtype.bits) - 1), dtype)
+
+
+def _vectors(ctx: Writer, values: Sequence[int], result: Value) -> list[Expression]:
+    """The vectors of a value that has these elements."""
+    lanes = ctx.form(result).lanes
+    trees = [_number(ctx, v, result).tree for v in values]
+    return [_vector(ctx, trees[i : i + lanes], result) for i in range(0, len(trees), lanes)]
 
 
 @emit(metal.Take)
-def _take(w: Writer, op: metal.Take) -> Expression | None:
-    return gather(w, op.result, [(op.x, i) for i in op.indices])
+def _take(ctx: Writer, op: metal.Take) -> Expression | None:
+    return gather(ctx, op.result, [(op.x, i) for i in op.indices])
 
 
 @emit(metal.Join)
-def _join(w: Writer, op: metal.Join) -> Expression | None:
+def _join(ctx: Writer, op: metal.Join) -> Expression | None:
     elements = [(part, i) for part in op.parts for i in range(count_of(part.type))]
-    return gather(w, op.result, elements)
+    return gather(ctx, op.result, elements)
 
 
-def gather(w: Writer, result: Value, elements: Sequence[tuple[Value, int]]) -> Expression | None:
+def gather(ctx: Writer, result: Value, elements: Sequence[tuple[Value, int]]) -> Expression | None:
     """A value made of elements of others."""
-    lanes = w.form(result).lanes
-    runs = [_runs(w, elements[i : i + lanes]) for i in range(0, len(elements), lanes)]
+    lanes = ctx.form(result).lanes
+    runs = [_runs(ctx, elements[i : i + lanes]) for i in range(0, len(elements), lanes)]
     met = [value for vector in runs for value, _, _ in vector]
-    sources = {v: w.typed(v) if met.count(v) == 1 else w.simple(v) for v in dict.fromkeys(met)}
-    repeated = _repeated(w, result, sources, runs)
+    sources = {v: ctx.typed(v) if met.count(v) == 1 else ctx.simple(v) for v in dict.fromkeys(met)}
+    repeated = _repeated(ctx, result, sources, runs)
     if repeated is not None:
-        w.expressions[result] = repeated
+        ctx.expressions[result] = repeated
         return None
-    vectors = []
-    for vector in runs:
-        pieces = [_piece(sources[value].at(part), taken) for value, part, taken in vector]
-        touches = merge_touches([sources[value] for value, _, _ in vector])
-        if len(pieces) == 1 and pieces[0].lanes == lanes:
-            vectors.append(pieces[0]._replace(touches=touches))
-        else:
-            texts = [p.text for p in pieces]
-            text = _vector(w, texts, result)
-            vectors.append(Expression(text, Precedence.POSTFIX, "", lanes, touches=touches))
-    return _assembled(w, result, vectors)
+    return _assembled(ctx, result, [_gathered(ctx, result, sources, vector) for vector in runs])
+
+
+def _gathered(
+    ctx: Writer, result: Value, sources: dict[Value, Expression], vector: Sequence[_Run]
+) -> Expression:
+    """A vector of elements of others."""
+    pieces = [
+        piece
+        for value, part, taken in vector
+        for piece in _pieces(ctx, sources[value].at(number(part)), taken)
+    ]
+    touches = merge_touches([sources[value] for value, _, _ in vector])
+    if len(pieces) == 1 and pieces[0].lanes == ctx.form(result).lanes:
+        return pieces[0]._replace(touches=touches)
+    return _vector(ctx, [piece.tree for piece in pieces], result)._replace(touches=touches)
+
+
+#: Neighbours that come from one vector: the value, which of its vectors, which lanes.
+_Run = tuple[Value, int, list[int]]
 
 
 def _repeated(
-    w: Writer,
+    ctx: Writer,
     result: Value,
     sources: dict[Value, Expression],
-    runs: Sequence[list[tuple[Value, int, list[int]]]],
+    runs: Sequence[list[_Run]],
 ) -> Expression | None:
     """The vectors of another value in their order, each so often or all again and again: another
     view of its variable."""
-    lanes, parts = w.form(result)
+    lanes, parts = ctx.form(result)
     if len(sources) > 1 or parts == 1:
         return None
     ((value, x),) = sources.items()
     every = list(range(lanes))
-    if value not in w.variables or any(len(v) > 1 or v[0][2] != every for v in runs):
+    if value not in ctx.variables or any(len(v) > 1 or v[0][2] != every for v in runs):
         return None
     numbers = [vector[0][1] for vector in runs]
-    size, count = w.form(value)
+    size, count = ctx.form(value)
     if size != lanes:
         return None
-    if count == 1 and not all(_goes_by_vectors(w, user, lanes) for user in result.users):
+    if count == 1 and not all(_goes_by_vectors(ctx, user, lanes) for user in result.users):
         return None  # one vector stands for all, but has not the elements of all
     if numbers == [i % count for i in range(parts)]:
-        return x.at(f"{INDEX} % {count}")
+        return x.at(joined("%", PART, number(count)))
     each = parts // count
     if numbers == [i // max(each, 1) for i in range(parts)]:
-        return x.at(f"{INDEX} / {each}")
+        return x.at(joined("/", PART, number(each)))
     return None
 
 
-def _goes_by_vectors(w: Writer, user: Op, lanes: int) -> bool:
+def _goes_by_vectors(ctx: Writer, user: Op, lanes: int) -> bool:
     """Whether an op takes whole vectors of what it is given, not single elements."""
     if isinstance(user, metal.Slice):
-        return w.form(user.result) == (lanes, 1)
+        return ctx.form(user.result) == (lanes, 1)
     return isinstance(user, math.Elementwise)
 
 
-def _runs(w: Writer, elements: Sequence[tuple[Value, int]]) -> list[tuple[Value, int, list[int]]]:
-    """Neighbours that come from one vector: the value, which of its vectors, which lanes."""
-    runs: list[tuple[Value, int, list[int]]] = []
+def _runs(ctx: Writer, elements: Sequence[tuple[Value, int]]) -> list[_Run]:
+    runs: list[_Run] = []
     for value, index in elements:
-        lanes = w.form(value).lanes
+        lanes = ctx.form(value).lanes
         part, lane = divmod(index, lanes)
         if runs and lanes > 1 and runs[-1][:2] == (value, part):
             runs[-1][2].append(lane)
@@ -154,171 +152,155 @@ def _runs(w: Writer, elements: Sequence[tuple[Value, int]]) -> list[tuple[Value,
     return runs
 
 
-def _piece(x: Expression, lanes: Sequence[int]) -> Expression:
-    """Lanes of a vector."""
-    if x.lanes == 1 and len(lanes) == 1:
+def _pieces(ctx: Writer, x: Expression, lanes: Sequence[int]) -> list[Expression]:
+    """Lanes of a vector; one lane stands for all."""
+    return [x] * len(lanes) if x.lanes == 1 else [_piece(ctx, x, lanes)]
+
+
+def _piece(ctx: Writer, x: Expression, lanes: Sequence[int]) -> Expression:
+    if x.lanes == 1 or list(lanes) == list(range(x.lanes)):
         return x
-    if x.lanes == 1:  # it stands for all
-        return x._replace(text=", ".join([x.text] * len(lanes)), precedence=Precedence.ASSIGNMENT)
-    if list(lanes) == list(range(x.lanes)):
-        return x
-    letters = "".join([_LETTERS[i] for i in lanes])
-    text = f"{x.at_least(Precedence.POSTFIX)}.{letters}"
-    return x._replace(text=text, precedence=Precedence.POSTFIX, lanes=len(lanes))
+    return x._replace(tree=ctx.language.lanes(x.tree, lanes), lanes=len(lanes))
 
 
-def _vector(w: Writer, texts: Sequence[str], result: Value) -> str:
-    type_ = element_of(result)
-    lanes = w.form(result).lanes
-    return texts[0] if lanes == 1 else f"{w.type_name(type_.element, lanes)}({', '.join(texts)})"
+def _vector(ctx: Writer, elements: Sequence[Tree], result: Value) -> Expression:
+    """A vector that is put together of elements, or of shorter vectors."""
+    dtype, lanes = dtype_of(result), ctx.form(result).lanes
+    made = elements[0] if lanes == 1 else Call(ctx.type_name(dtype, lanes), *elements)
+    return Expression(made, dtype, lanes)
 
 
-def _assembled(w: Writer, value: Value, vectors: Sequence[Expression]) -> Expression | None:
+def _assembled(ctx: Writer, value: Value, vectors: Sequence[Expression]) -> Expression | None:
     """A value given vector by vector: one is an expression, several are an array."""
-    type_ = element_of(value)
-    shape = w.form(value)
-    scalar = w.language.types[type_.element]
+    shape = ctx.form(value)
     if shape.parts == 1:
-        whole = vectors[0]._replace(type=scalar)
+        whole = vectors[0]._replace(type=dtype_of(value))
         if len(value.users) > 1 or isinstance(value.op, metal.Take | metal.Join):
             return whole
-        w.expressions[value] = whole  # a constant
+        ctx.expressions[value] = whole  # a constant
         return None
-    if w.is_matrix(value):
-        place = w.room(value)
-        for number, vector in enumerate(vectors):
-            w.line(f"{place.at(number).text} = {vector.text};")
+    if ctx.is_matrix(value):
+        place = ctx.declare_empty(value)
+        for i, vector in enumerate(vectors):
+            ctx.put(Assign(place.at(number(i)).tree, vector.tree))
         return None
-    name = w.name_of(value)
-    head = f"{w.type_name(type_.element, shape.lanes)} {name}[{shape.parts}] = {{"
-    texts = [v.text for v in vectors]
-    line = f"{head}{', '.join(texts)}}};"
-    if len(w.indent) + len(line) <= COLUMNS:
-        w.line(line)
-    else:
-        w.line(head)
-        for text in texts:
-            w.line(f"{STEP}{text},")
-        w.line("};")
-    w.call(value, name)
+    name = ctx.name_of(value)
+    contents = braces([vector.tree for vector in vectors])
+    ctx.put(Declare(ctx.held_as(value), name, contents, shape.parts))
+    ctx.bind_variable(value, name)
     return None
 
 
 @emit(metal.Slice)
-def _slice(w: Writer, op: metal.Slice) -> Expression | None:
+def _slice(ctx: Writer, op: metal.Slice) -> Expression | None:
     part = count_of(op.result.type)
     if part == count_of(op.x.type):
-        return w.value(op.x)
+        return ctx.value(op.x)
     if isinstance(op.index.op, Constant):
         first = int(op.index.op.value) * part
-        return gather(w, op.result, [(op.x, first + i) for i in range(part)])
-    x = w.value(op.x)
+        return gather(ctx, op.result, [(op.x, first + i) for i in range(part)])
+    x = ctx.value(op.x)
     if x.lanes == 1 and not x.is_indexed:
         return x
-    shape, whole = w.form(op.result), w.form(op.x)
-    index = w.number(op.index)
-    type_ = w.language.types[dtype_of(op.x)]
+    shape, whole = ctx.form(op.result), ctx.form(op.x)
+    index = ctx.number(op.index)
     if x.touches & Touch.CONVERGENT:
-        x = w.declare(op.x, x)
+        x = ctx.declare(op.x, x)
     if shape.parts == 1 and shape.lanes == whole.lanes:
-        return x.at(index.text)._replace(touches=x.touches | index.touches)
+        return x.at(index.tree)._replace(touches=x.touches | index.touches)
     if shape.lanes == whole.lanes:
-        at = f"{w.simple(op.index).at_least(Precedence.MULTIPLICATIVE)} * {shape.parts} + {INDEX}"
-        return x.at(at)
+        return x.at(_within(ctx.simple(op.index).tree, shape.parts, PART))
+    name, i = ctx.simple(op.x), ctx.simple(op.index).tree
     if shape.parts == 1 and whole.parts > 1 and shape.lanes % whole.lanes == 0:
         # The part is several of the vectors.
-        name, i = w.simple(op.x), w.simple(op.index).at_least(Precedence.MULTIPLICATIVE)
         each = shape.lanes // whole.lanes
-        text = _vector(w, [name.at(_numbered(i, each, j)).text for j in range(each)], op.result)
-        return Expression(text, Precedence.POSTFIX, type_, shape.lanes)
+        return _vector(ctx, [name.at(_number_of(i, each, j)).tree for j in range(each)], op.result)
     # The parts are smaller than the vectors, or do not fit them.
-    name, i = w.simple(op.x), w.simple(op.index).at_least(Precedence.MULTIPLICATIVE)
     if shape.parts > 1:
-        numbers = [_numbered(INDEX, shape.lanes, j) for j in range(shape.lanes)]
-        texts = [_element(name, f"({i} * {part} + {number})") for number in numbers]
+        numbers = [_number_of(PART, shape.lanes, j) for j in range(shape.lanes)]
+        elements = [_element(name, _within(i, part, at)) for at in numbers]
     else:
-        texts = [element_at(name, i, part, j) for j in range(part)]
-    text = _vector(w, texts, op.result)
-    return Expression(text, Precedence.POSTFIX, type_, shape.lanes)
+        elements = [element_at(name, i, part, j) for j in range(part)]
+    return _vector(ctx, [e.tree for e in elements], op.result)
 
 
-def _numbered(index: str, size: int, offset: int) -> str:
+def _within(index: Tree, size: int, offset: Tree) -> Tree:
     """The number of what is so far into the part of a number."""
-    return index + f" * {size}" * (size > 1) + f" + {offset}" * (offset > 0)
+    return regrouped(joined("*", index, number(size)), offset)
 
 
-def element_at(array: Expression, index: str, size: int, offset: int) -> str:
+def _number_of(index: Tree, size: int, offset: int) -> Tree:
+    first = joined("*", index, number(size)) if size > 1 else index
+    return joined("+", first, number(offset)) if offset else first
+
+
+def element_at(array: Expression, index: Tree, size: int, offset: int) -> Expression:
     """The element so far into the part of a number."""
     lanes = array.lanes
     if array.is_indexed and lanes % size == 0 and lanes > 1:
         # The part lies within one vector.
         each = lanes // size
-        within = f"{index} % {each}" if each > 1 else "0"
-        within += f" * {size}" * (size > 1) + f" + {offset}" * (offset > 0)
-        vector = array.text.replace(INDEX, f"{index} / {each}")
-        return f"{vector}[{within}]"
-    at = _numbered(index, size, offset)
-    return _element(array, at if size == 1 else f"({at})")
+        part = joined("%", index, number(each)) if each > 1 else number(0)
+        lane = _number_of(part, size, offset)
+        return _lane(array, joined("/", index, number(each)), lane)
+    return _element(array, _number_of(index, size, offset))
 
 
-def _element(array: Expression, index: str) -> str:
-    """An element of a variable, by the text of its number."""
-    bare = index[1:-1] if index.startswith("(") else index
+def _element(array: Expression, index: Tree) -> Expression:
+    """An element of a variable, by its number."""
     if not array.is_indexed:
-        return f"{array.at_least(Precedence.POSTFIX)}[{bare}]"
+        return array._replace(tree=element(array.tree, index), lanes=1)
     if array.lanes == 1:
-        return at_index(array.text, bare)
-    vector = array.text.replace(INDEX, f"{index} / {array.lanes}")
-    return f"{vector}[{index} % {array.lanes}]"
+        return array.at(index)
+    lanes = number(array.lanes)
+    return _lane(array, joined("/", index, lanes), joined("%", index, lanes))
+
+
+def _lane(array: Expression, vector: Tree, lane: Tree) -> Expression:
+    return array._replace(tree=element(array.tree.at(vector), lane), lanes=1)
 
 
 @emit(metal.Foreach)
-def _foreach(w: Writer, op: metal.Foreach) -> None:
-    (number,) = op.body.arguments
-    w.ranges.set(number, 0, op.count - 1)
+def _foreach(ctx: Writer, op: metal.Foreach) -> None:
+    (variable,) = op.body.arguments
+    ctx.ranges.set(variable, 0, op.count - 1)
     ends = zip(op.results, op.body.end.operands, strict=True)
-    wanted = [(result, value) for result, value in ends if w.is_used(result)]
+    wanted = [(result, value) for result, value in ends if ctx.is_used(result)]
     if op.count == 1:
-        w.expressions[number] = Expression("0", Precedence.POSTFIX, "int")
-        w.region(op.body)
+        ctx.expressions[variable] = integer(0)
+        ctx.region(op.body)
         for result, value in wanted:
-            w.declare(result, w.value(value))
+            ctx.declare(result, ctx.value(value))
         return
-    w.flush()
-    over = _overwritten(w, op, [result for result, _ in wanted])
-    targets = {v: w.room(v) for v, _ in wanted if v not in over}
-    w.names.enter()
-    name = w.names.new(number.name) if number.name else w.names.index()
-    w.names.leave()
-    if _goes_through_matrices(w, op):
-        w.line(w.language.unroll)
-    start = w.open(f"for (int {name} = 0; {name} < {op.count}; ++{name})")
-    w.names.new(name)
-    w.expressions[number] = Expression(name, Precedence.POSTFIX, "int")
-    w.region(op.body)
-    for result, value in wanted:
-        if result not in over:
-            _store_part(w, targets[result], name, value)
-    last = [(result, value) for result, value in wanted if result in over]
-    for position, (result, _) in enumerate(last):
-        for _, value in last[position + 1 :]:
-            if mentions(w.value(value).text, over[result]):
-                w.declare(value, w.value(value))
-    for result, value in last:
-        _store_part(w, w.call(result, over[result]), name, value)
-    w.drop()
-    w.close(start)
+    ctx.flush()
+    over = _overwritten(ctx, op, [result for result, _ in wanted])
+    targets = {v: ctx.declare_empty(v) for v, _ in wanted if v not in over}
+    unrolled = _goes_through_matrices(ctx, op)
+    with ctx.loop(op.count, unrolled=unrolled, hint=variable.name or "") as i:
+        ctx.expressions[variable] = Expression(i, i32)
+        ctx.region(op.body)
+        for result, value in wanted:
+            if result not in over:
+                _store_part(ctx, targets[result], i, value)
+        last = [(result, value) for result, value in wanted if result in over]
+        for position, (result, _) in enumerate(last):
+            for _, value in last[position + 1 :]:
+                if ctx.value(value).tree.has(Name(over[result])):
+                    ctx.declare(value, ctx.value(value))
+        for result, value in last:
+            _store_part(ctx, ctx.bind_variable(result, over[result]), i, value)
+        ctx.drop()
 
 
-def _overwritten(w: Writer, op: metal.Foreach, results: Sequence[Value]) -> dict[Value, str]:
+def _overwritten(ctx: Writer, op: metal.Foreach, results: Sequence[Value]) -> dict[Value, str]:
     """The variables that loops carry, of arrays that this goes through for the last time: the
     parts of results may take the place of theirs, one by one."""
     found: dict[Value, str] = {}
     (number,) = op.body.arguments
     arrays = {o.x: None for o in op.body if isinstance(o, metal.Slice)}
     for x in arrays:
-        name = w.variables.get(x)
-        if name not in w.carried or name in found.values() or not w.is_of(op.parent, x):
+        name = ctx.variables.get(x)
+        if name not in ctx.carried or name in found.values() or not ctx.is_of(op.parent, x):
             continue
         if not all(
             isinstance(o, metal.Slice)
@@ -329,54 +311,51 @@ def _overwritten(w: Writer, op: metal.Foreach, results: Sequence[Value]) -> dict
         ):
             continue
         for result in results:
-            is_like = result.type is x.type and w.form(result) == w.form(x)
-            if result not in found and is_like and w.is_matrix(result) == w.is_matrix(x):
+            is_like = result.type is x.type and ctx.held_alike(result, x)
+            if result not in found and is_like:
                 found[result] = name
                 break
     return found
 
 
-def _goes_through_matrices(w: Writer, op: metal.Foreach) -> bool:
+def _goes_through_matrices(ctx: Writer, op: metal.Foreach) -> bool:
     """Whether the loop index selects matrices, or values combined with them.
 
     Matrices in registers cannot be indexed by a variable.
     """
-    return any(w.meets_matrices(v) for v in op.results) or any(
-        isinstance(inner, metal.Slice) and w.meets_matrices(inner.x) for inner in op.body
+    return any(ctx.meets_matrices(v) for v in op.results) or any(
+        isinstance(inner, metal.Slice) and ctx.meets_matrices(inner.x) for inner in op.body
     )
 
 
-def _store_part(w: Writer, target: Expression, index: str, value: Value) -> None:
+def _store_part(ctx: Writer, target: Expression, index: Tree, value: Value) -> None:
     """Put a value into the part of an array of a number."""
     type_ = element_of(value)
-    dtype, size, shape = type_.element, count_of(type_), w.form(value)
-    x = w.value(value)
+    dtype, size, shape = type_.element, count_of(type_), ctx.form(value)
     if shape.lanes == target.lanes and shape.parts == 1:
-        w.line(assignment(target.at(index).text, x, w.content(x, dtype, shape.lanes)))
+        x = ctx.value(value)
+        ctx.put(Assign(target.at(index).tree, ctx.content(x, dtype, shape.lanes)))
     elif shape.lanes == target.lanes:
-        i, start = w.loop(shape.parts, unrolled=w.meets_matrices(value))
-        place = target.text.replace(INDEX, f"{index} * {shape.parts} + {i}")
-        w.line(f"{place} = {w.content(x.at(i), dtype, shape.lanes)};")
-        w.close(start)
+        x = ctx.value(value)
+        with ctx.loop(shape.parts, unrolled=ctx.meets_matrices(value)) as i:
+            place = target.at(_within(index, shape.parts, i))
+            ctx.put(Assign(place.tree, ctx.content(x.at(i), dtype, shape.lanes)))
     elif size == 1:
-        w.line(f"{element_at(target, index, 1, 0)} = {w.content(x, dtype, 1)};")
+        place = element_at(target, index, 1, 0)
+        ctx.put(Assign(place.tree, ctx.content(ctx.value(value), dtype, 1)))
     elif shape.parts == 1 and 1 < target.lanes < shape.lanes:
-        x = w.simple(value)
+        x = ctx.simple(value)
         each = shape.lanes // target.lanes
         for j in range(each):
-            lanes = list(range(j * target.lanes, (j + 1) * target.lanes))
-            taken = _piece(x, lanes) if x.lanes > 1 else x
-            place = target.at(_numbered(index, each, j)).text
-            w.line(f"{place} = {w.content(taken, dtype, target.lanes)};")
+            taken = _piece(ctx, x, range(j * target.lanes, (j + 1) * target.lanes))
+            place = target.at(_number_of(index, each, j))
+            ctx.put(Assign(place.tree, ctx.content(taken, dtype, target.lanes)))
     elif shape.parts == 1:
-        x = w.simple(value)
+        x = ctx.simple(value)
         for j in range(size):
-            lane = x.text if x.lanes == 1 else f"{x.text}.{_LETTERS[j]}"
-            w.line(f"{element_at(target, index, size, j)} = {lane};")
+            ctx.put(Assign(element_at(target, index, size, j).tree, _piece(ctx, x, [j]).tree))
     else:
-        x = w.simple(value)
-        i, start = w.loop(size)
-        place = _element(target, f"({index} * {size} + {i})")
-        element = x.text if x.lanes == 1 and not x.is_indexed else _element(x, i)
-        w.line(f"{place} = {element};")
-        w.close(start)
+        x = ctx.simple(value)
+        with ctx.loop(size) as i:
+            one = x if x.lanes == 1 and not x.is_indexed else _element(x, i)
+            ctx.put(Assign(_element(target, _within(index, size, i)).tree, one.tree))

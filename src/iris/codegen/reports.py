@@ -4,83 +4,90 @@ from __future__ import annotations
 
 from iris.codegen.expression import Expression
 from iris.codegen.helpers import define
-from iris.codegen.operators import dtype_of, logical_not
+from iris.codegen.operators import as_type, dtype_of, logical_not
 from iris.codegen.registers import element_at
 from iris.codegen.source import Site
+from iris.codegen.statements import Declare, If, Run
+from iris.codegen.tree import Call, Member, Name, Tree, binary, number
 from iris.codegen.writer import Writer, emit
 from iris.ir import metal
 from iris.ir.core import Value
-from iris.ir.types import DType, f32, u32
+from iris.ir.types import DType, u32
+
+_RECORD = "add_record"
 
 
 @emit(metal.Assert)
-def _assert(w: Writer, op: metal.Assert) -> None:
-    condition = w.value(op.condition)
-    w.flush()
-    start = w.open(f"if ({logical_not(condition).text})")
-    w.line(_record(w, _site(w, Site(op.message, None, op.location))))
-    w.close(start)
+def _assert(ctx: Writer, op: metal.Assert) -> None:
+    condition = ctx.value(op.condition)
+    ctx.flush()
+    with ctx.nest() as body:
+        _record(ctx, _site(ctx, Site(op.message, None, op.location)))
+    ctx.put(If(body, logical_not(condition).tree))
 
 
 @emit(metal.Print)
-def _print(w: Writer, op: metal.Print) -> None:
-    pairs = [(w.simple(x), w.simple(at)) for x, at in zip(op.values, op.places, strict=True)]
-    w.flush()
-    site = _site(w, Site(op.prefix, op.types, op.location))
+def _print(ctx: Writer, op: metal.Print) -> None:
+    pairs = [(ctx.simple(x), ctx.simple(at)) for x, at in zip(op.values, op.places, strict=True)]
+    ctx.flush()
+    site = _site(ctx, Site(op.prefix, op.types, op.location))
     if not pairs:
-        start = w.open(f"if ({w.position('thread_index')} == 0)")
-        w.line(_record(w, site, "0, -1"))
-        w.close(start)
+        with ctx.nest() as body:
+            _record(ctx, site, number(0), number(-1))
+        ctx.put(If(body, binary("==", ctx.position("thread_index"), number(0))))
         return
     for part, (value, (x, at)) in enumerate(zip(op.values, pairs, strict=True)):
         count = metal.count_of(value.type)
         if count == 1:
-            _print_element(w, value, site, part, x.text, at.text)
+            _print_element(ctx, value, site, part, x, at)
             continue
-        i, start = w.loop(count, unrolled=w.meets_matrices(value))
-        _print_element(w, value, site, part, _element(x, i), _element(at, i))
-        w.close(start)
+        with ctx.loop(count, unrolled=ctx.meets_matrices(value)) as i:
+            _print_element(ctx, value, site, part, _element(x, i), _element(at, i))
 
 
-def _element(x: Expression, index: str) -> str:
-    return x.text if x.lanes == 1 and not x.is_indexed else element_at(x, index, 1, 0)
+def _element(x: Expression, index: Tree) -> Expression:
+    return x if x.lanes == 1 and not x.is_indexed else element_at(x, index, 1, 0)
 
 
-def _print_element(w: Writer, value: Value, site: int, part: int, x: str, at: str) -> None:
-    start = w.open(f"if ({at} >= 0)")
-    w.line(_record(w, site, f"{part}, {at}, {_bits(w, x, dtype_of(value))}"))
-    w.close(start)
+def _print_element(
+    ctx: Writer, value: Value, site: int, part: int, x: Expression, at: Expression
+) -> None:
+    with ctx.nest() as body:
+        bits = _bits(ctx, x, dtype_of(value))
+        _record(ctx, site, number(part), at.tree, bits.tree)
+    ctx.put(If(body, binary(">=", at.tree, number(0))))
 
 
-def _bits(w: Writer, x: str, dtype: DType) -> str:
+def _bits(ctx: Writer, x: Expression, dtype: DType) -> Expression:
     """The bits of an element, as an unsigned integer."""
     if dtype.is_float:
-        unsigned = "uint" if dtype is f32 else "ushort"
-        return f"{w.language.bitcast.format(type=unsigned)}({x})"
-    type_ = w.language.types[dtype]
-    return f"{w.language.unsigned[type_]}({x})" if dtype.is_signed else x
+        return as_type(ctx, x, dtype.unsigned)
+    return ctx.cast(x, dtype.unsigned) if dtype.is_signed else x
 
 
-def _site(w: Writer, site: Site) -> int:
+def _site(ctx: Writer, site: Site) -> int:
     """Take down a place that reports: its number."""
-    define(w, "add_record", u32)
-    if w.report is None:
-        w.report = w.names.new("report", everywhere=True)
-    w.sites.append(site)
-    return len(w.sites) - 1
+    define(ctx, _RECORD, u32)
+    if ctx.report is None:
+        ctx.report = ctx.names.new("report", everywhere=True)
+    ctx.sites.append(site)
+    return len(ctx.sites) - 1
 
 
-def _record(w: Writer, site: int, rest: str = "") -> str:
+def _record(ctx: Writer, site: int, *rest: Tree) -> None:
     """The statement that adds a record."""
-    tail = f", {rest}" if rest else ""
-    return f"add_record({w.report}, {site}, {_program(w)}, {w.position('thread_index')}{tail});"
+    assert ctx.report is not None, "a site has made the report"
+    thread = ctx.position("thread_index")
+    ctx.put(Run(Call(_RECORD, Name(ctx.report), number(site), _program(ctx), thread, *rest)))
 
 
-def _program(w: Writer) -> str:
+def _program(ctx: Writer) -> Tree:
     """The name of the number of the program."""
-    if w.program is None:
-        tid, grid = w.position("tid"), w.position("grid")
-        w.program = w.names.new("program", everywhere=True)
-        number = f"{tid}.x + {grid}.x * ({tid}.y + {grid}.y * {tid}.z)"
-        w.opening.append(f"uint {w.program} = {number};")
-    return w.program
+    if ctx.program is None:
+        tid, grid = ctx.position("tid"), ctx.position("grid")
+        ctx.program = ctx.names.new("program", everywhere=True)
+        x, y, z = (Member(axis, tid) for axis in "xyz")
+        rows = binary("+", y, binary("*", Member("y", grid), z))
+        whole = binary("+", x, binary("*", Member("x", grid), rows))
+        ctx.opening.append(Declare(ctx.language.types[u32], ctx.program, whole))
+    return Name(ctx.program)

@@ -10,110 +10,121 @@ and put into words again, `uint4(as_type<uint2>(y[0]), as_type<uint2>(y[1]))`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from iris.codegen.expression import INDEX, LANES, Expression, Precedence
-from iris.codegen.writer import COLUMNS, MARGIN, Writer, element_of
+from iris.codegen.expression import LANES, Expression, in_memory
+from iris.codegen.operators import as_type
+from iris.codegen.statements import Assign, Declare
+from iris.codegen.tree import PART, Call, Name, Number, Tree, binary, braces, element, number
+from iris.codegen.writer import Writer, element_of
 from iris.ir.core import Value
 from iris.ir.math import constant_bits
 from iris.ir.metal import count_of
 from iris.ir.types import DType, bool_
 
-_WORD = 32  # bits
-_HALVES = ("xy", "zw")  # of a vector of four words
+_HALVES = ((0, 1), (2, 3))  # of a vector of four words
 
 
-def from_words(w: Writer, value: Value, words: str) -> Expression | None:
+def from_words(ctx: Writer, value: Value, words: Tree) -> Expression | None:
     """A value that is held as vectors, of words; None if it is a variable now."""
-    dtype, (lanes, parts) = element_of(value).element, w.form(value)
-    bits = _new_words(w, value, f" = {words}")
-    element = w.language.memory_types[dtype]
-    as_vector = w.language.bitcast.format(type=f"{element}{lanes}")
-    if lanes * _size(dtype) == _WORD:
-        return Expression(f"{as_vector}({bits}[{INDEX}])", Precedence.POSTFIX, element, lanes)
-    vectors = [f"{as_vector}({bits}.{half})" for half in _HALVES[:parts]]
-    if value in w.awaited:
-        place = w.room(value)
-        for number, vector in enumerate(vectors):
-            w.line(f"{place.at(number).text} = {vector};")
+    dtype, (lanes, parts) = in_memory(element_of(value).element), ctx.form(value)
+    word = ctx.language.word
+    bits = _new_words(ctx, value, words)
+    if lanes * dtype.bytes == word.bytes:
+        return _vector(ctx, element(bits, PART), dtype, lanes)
+    vectors = [
+        _vector(ctx, ctx.language.lanes(bits, half), dtype, lanes).tree for half in _HALVES[:parts]
+    ]
+    if value in ctx.destinations:
+        _put_parts(ctx, ctx.declare_empty(value), vectors)
     else:
-        name = w.name_of(value)
-        w.line(f"{element}{lanes} {name}[{len(vectors)}] = {{{', '.join(vectors)}}};")
-        w.call(value, name)
+        name = ctx.name_of(value)
+        type_ = ctx.language.vector_of(dtype, lanes)
+        ctx.put(Declare(type_, name, braces(vectors), len(vectors)))
+        ctx.bind_variable(value, name)
     return None
 
 
-def from_vector(w: Writer, value: Value, vector: str) -> None:
+def _vector(ctx: Writer, words: Tree, dtype: DType, lanes: int) -> Expression:
+    """The elements that a word or two are."""
+    return as_type(ctx, Expression(words, ctx.language.word), dtype, lanes)
+
+
+def from_vector(ctx: Writer, value: Value, vector: Tree) -> None:
     """A value that is held as two halves, of a vector of all its elements."""
     dtype, count = element_of(value).element, count_of(value.type)
-    whole = w.names.new(f"{value.name}_loaded" if value.name else "loaded")
-    w.line(f"{w.type_name(dtype, count)} {whole} = {vector};")
-    place = w.room(value)
-    for number, half in enumerate(_HALVES):
-        w.line(f"{place.at(number).text} = {whole}.{half};")
+    whole = ctx.names.new(f"{value.name}_loaded" if value.name else "loaded")
+    ctx.put(Declare(ctx.type_name(dtype, count), whole, vector))
+    place = ctx.declare_empty(value)
+    _put_parts(ctx, place, [ctx.language.lanes(Name(whole), half) for half in _HALVES])
 
 
-def to_words(w: Writer, value: Value, x: Expression) -> str:
+def _put_parts(ctx: Writer, place: Expression, parts: Iterable[Tree]) -> None:
+    for i, part in enumerate(parts):
+        ctx.put(Assign(place.at(number(i)).tree, part))
+
+
+def to_words(ctx: Writer, value: Value, x: Expression) -> Tree:
     """The words of a value that is held as vectors, or the one vector, if that is long enough."""
     dtype, count = element_of(value).element, count_of(value.type)
-    type_ = w.type_name(dtype, count)
+    type_ = ctx.type_name(dtype, count)
     if count <= LANES:
-        halves = [w.content(x.at(i), dtype, w.form(value).lanes) for i in range(len(_HALVES))]
-        return f"{type_}({', '.join(halves)})"
+        each = ctx.form(value).lanes
+        halves = [ctx.content(x.at(number(i)), dtype, each) for i in range(len(_HALVES))]
+        return Call(type_, *halves)
     known = constant_bits(value)
     if known is not None:
-        word = sum(known << at for at in range(0, _WORD, _size(dtype)))
-        return f"{type_}({f'{word:#010x}u' if word else 0})"
-    lanes, parts = w.form(value)
-    joined = max(1, _WORD // (lanes * _size(dtype)))  # parts that make a word
+        return Call(type_, _repeated(ctx.language.word, known, dtype))
+    lanes, parts = ctx.form(value)
+    joined = max(1, ctx.language.word.bytes // (lanes * dtype.bytes))  # parts that make a word
 
-    def words(numbers: Sequence[int | str]) -> str:
-        return _words_of(w, [x.at(number) for number in numbers], dtype, lanes)
+    def words(numbers: Sequence[Tree]) -> Tree:
+        return _words_of(ctx, [x.at(i) for i in numbers], dtype, lanes)
 
-    def whole() -> str:
-        made = [words(range(i, i + joined)) for i in range(0, parts, joined)]
-        return f"{type_}({', '.join(made)})"
+    def whole() -> Tree:
+        every = [number(i) for i in range(parts)]
+        return Call(type_, *[words(every[i : i + joined]) for i in range(0, parts, joined)])
 
-    room = COLUMNS - MARGIN - len(w.indent)
-    if not x.is_indexed or len(whole()) <= room:
+    if not x.is_indexed or len(whole().text) <= ctx.width:
         return whole()
-    if lanes * _size(dtype) > _WORD:
-        x = w.declare(value, x)
+    if lanes * dtype.bytes > ctx.language.word.bytes:
+        x = ctx.declare(value, x)
         return whole()
-    bits = _new_words(w, value, "")
-    i, start = w.loop(parts // joined, unrolled=w.meets_matrices(value))
-    numbers = [i] if joined == 1 else [f"{i} * {joined} + {j}" for j in range(joined)]
-    w.line(f"{bits}[{i}] = {words(numbers)};")
-    w.close(start)
+    bits = _new_words(ctx, value)
+    with ctx.loop(parts // joined, unrolled=ctx.meets_matrices(value)) as i:
+        numbers: list[Tree] = [i]
+        if joined > 1:
+            first = binary("*", i, number(joined))
+            numbers = [binary("+", first, number(j)) for j in range(joined)]
+        ctx.put(Assign(element(bits, i), words(numbers)))
     return bits
 
 
-def _words_of(w: Writer, vectors: Sequence[Expression], dtype: DType, lanes: int) -> str:
+def _repeated(word: DType, bits: int, dtype: DType) -> Number:
+    """A word of elements that are all alike."""
+    value = sum(bits << at for at in range(0, 8 * word.bytes, 8 * dtype.bytes))
+    return Number(f"{value:#010x}u" if value else "0", value)
+
+
+def _words_of(ctx: Writer, vectors: Sequence[Expression], dtype: DType, lanes: int) -> Tree:
     """Packs vectors of `lanes` elements into one word or two."""
-    element, count = w.language.memory_types[dtype], lanes * len(vectors)
-    if dtype is bool_:
-        text = f"{element}{count}({', '.join([x.text for x in vectors])})"
-    else:
-        text = ", ".join([w.content(x, dtype, lanes) for x in vectors])
-        text = text if len(vectors) == 1 else f"{element}{count}({text})"
-    size = count * _size(dtype) // _WORD
-    word = f"{w.language.word}{size}" if size > 1 else w.language.word
-    return f"{w.language.bitcast.format(type=word)}({text})"
+    count, word = lanes * len(vectors), ctx.language.word
+    held = in_memory(dtype)
+    contents = [x.tree if dtype is bool_ else ctx.content(x, dtype, lanes) for x in vectors]
+    packed = contents[0]
+    if dtype is bool_ or len(vectors) > 1:
+        packed = Call(ctx.language.vector_of(held, count), *contents)
+    return as_type(ctx, Expression(packed, held), word, count * dtype.bytes // word.bytes).tree
 
 
-def _new_words(w: Writer, value: Value, content: str) -> str:
+def _new_words(ctx: Writer, value: Value, content: Tree | None = None) -> Name:
     """A new variable for the words of a value."""
-    name = w.names.new(f"{value.name}_bits" if value.name else "bits")
-    type_ = w.type_name(element_of(value).element, count_of(value.type))
-    w.line(f"{type_} {name}{content};")
-    return name
+    name = ctx.names.new(f"{value.name}_bits" if value.name else "bits")
+    type_ = ctx.type_name(element_of(value).element, count_of(value.type))
+    ctx.put(Declare(type_, name, content))
+    return Name(name)
 
 
-def makes_words(value: Value, lanes: int) -> bool:
+def makes_words(ctx: Writer, value: Value, lanes: int) -> bool:
     """Whether vectors of `lanes` elements of a value are whole words."""
-    return lanes * _size(element_of(value).element) >= _WORD
-
-
-def _size(dtype: DType) -> int:
-    """The bits of an element in memory."""
-    return max(8, dtype.bits)
+    return lanes * element_of(value).element.bytes >= ctx.language.word.bytes

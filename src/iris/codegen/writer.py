@@ -7,41 +7,47 @@ that may write, and one whose lanes must come together is never put where only s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from iris.codegen.expression import INDEX, LANES, Expression, Precedence, Touch, is_number
+from iris.codegen.expression import LANES, Expression, Touch
 from iris.codegen.forms import Forms
 from iris.codegen.language import Language
 from iris.codegen.liveness import dead_values, is_unused
 from iris.codegen.names import Names
 from iris.codegen.ranges import Ranges
 from iris.codegen.source import Site
+from iris.codegen.statements import COLUMNS, STEP, Assign, Block, Declare, For, Statement
+from iris.codegen.tree import (
+    PART,
+    Call,
+    Member,
+    Name,
+    Number,
+    Precedence,
+    Tree,
+    binary,
+    braces,
+    element,
+    number,
+)
 from iris.codegen.usual_names import usual_name
 from iris.errors import VerifyError
 from iris.ir.control import Func, While
 from iris.ir.core import Facet, Location, Op, Region, Resource, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.math import element_type
-from iris.ir.types import DType, ElementType, Ptr
+from iris.ir.types import DType, ElementType, Ptr, i32
 
-COLUMNS = 100
 LONGEST = 56  # an expression of more characters gets a name of its own
 MARGIN = 16  # what an assignment has besides an expression
-STEP = "    "
+_SHORT = 24  # characters of what may be written several times
 _PAIR = 2  # what a lane holds of a matrix
 
 #: Ops of which an operand is all that is assigned somewhere.
 ASSIGNS: set[type[Op]] = set()
 #: What an op is in the text: an expression, or None where the rule has written statements.
 emit = Facet("emission")
-
-
-class Line(NamedTuple):
-    """A line of the body, and the user's line that it comes from."""
-
-    text: str
-    location: Location | None
 
 
 class Writer:
@@ -57,20 +63,19 @@ class Writer:
         self.form = forms.of
         self.is_matrix = forms.is_matrix
         self.meets_matrices = forms.meets_matrices
-        self.lines: list[Line] = []
+        self.block: Block = []  # what is written now
         self.location: Location | None = None  # of the op that writes
-        self.indent = STEP
         self.expressions: dict[Value, Expression] = {}
         self.waiting: dict[Value, Expression] = {}  # those that an effect would spoil
         self.variables: dict[Value, str] = {}  # of those that have one
         # In each block that is open: what its variables are called instead of, to be put back.
         self._hidden: list[list[tuple[Value, Expression, str | None]]] = []
         self.carried: set[str] = set()  # the variables that loops carry
-        self.awaited: dict[Value, str] = {}  # in which variable a value is wanted where it is made
-        self.opening: list[str] = []  # statements at the top
+        self.destinations: dict[Value, str] = {}  # the variable in which a value is wanted
+        self.opening: Block = []  # at the top of the kernel
         self.positions: dict[str, str] = {}  # of a thread: the name of each that is used
         self.helpers: dict[str, str] = {}
-        self.shared: list[str] = []  # the declarations of the threadgroup's memory
+        self.shared: Block = []  # the declarations of the threadgroup's memory
         self.shared_bytes = 0
         self.written: set[Value] = set()
         touched = writes(effects_within(function))
@@ -85,11 +90,13 @@ class Writer:
 
     def region(self, region: Region) -> None:
         """Every op but the terminator."""
+        location = self.location
         end = region.last
         op = region.first
         while op is not end and op is not None:
             self.op(op)
             op = op.next
+        self.location = location
 
     def op(self, op: Op) -> None:
         results = op.results
@@ -99,38 +106,36 @@ class Writer:
         self.location = op.location
         expression = emit[type(op)](self, op)
         if expression is not None:
-            self.give(results[0], expression)
+            self.bind(results[0], expression)
         for value in results:
             if value.name is not None:
                 self.names.see(value.name)
 
-    def give(self, value: Value, expression: Expression) -> None:
-        """Say what a value is in the text."""
-        users = value.users
-        op = value.op
-        if len(users) == 1 and op is not None:
-            (user,) = users
-            # What ends a region assigns it to a variable that has a name.
-            # A name for what is named already, or a part of that, says nothing.
-            is_plain = expression.precedence == Precedence.POSTFIX and not expression.wraps
-            room = LONGEST
-            if user.terminator or type(user) in ASSIGNS:
-                room = COLUMNS - MARGIN - len(self.indent)
-            if (
-                user.parent is op.parent
-                and (
-                    value.name is None
-                    or user.terminator
-                    or (is_plain and self._is_part(expression))
-                )
-                and len(expression.text) <= room
-                and (len(user.operands) == 1 or user.operands.count(value) == 1)
-            ):
-                self.expressions[value] = expression
-                if expression.touches:
-                    self.waiting[value] = expression
-                return
-        self.declare(value, expression)
+    def bind(self, value: Value, expression: Expression) -> None:
+        """Say what a value is in the text: the expression where it is used, or a variable."""
+        if self._is_put_where_used(value, expression):
+            self.expressions[value] = expression
+            if expression.touches:
+                self.waiting[value] = expression
+        else:
+            self.declare(value, expression)
+
+    def _is_put_where_used(self, value: Value, expression: Expression) -> bool:
+        users, op = value.users, value.op
+        if len(users) != 1 or op is None:
+            return False
+        (user,) = users
+        if user.parent is not op.parent or user.operands.count(value) != 1:
+            return False
+        # What ends a region assigns it to a variable that has a name.
+        # A name for what is named already, or a part of that, says nothing.
+        is_plain = expression.precedence == Precedence.POSTFIX and not expression.wraps
+        if value.name is not None and not (
+            user.terminator or (is_plain and self._is_part(expression))
+        ):
+            return False
+        is_assigned = user.terminator or type(user) in ASSIGNS
+        return len(expression.tree.text) <= (self.width if is_assigned else LONGEST)
 
     def flush(self) -> None:
         """Give names to what waits and must not be evaluated after what comes now."""
@@ -144,77 +149,49 @@ class Writer:
 
     # Statements.
 
-    def line(self, text: str) -> None:
-        line = self.indent + text
-        while len(line) > COLUMNS:
-            at = _break(line, len(self.indent) + 2 * len(STEP))
-            if at is None:
-                break
-            self.add(line[:at].rstrip())
-            line = self.indent + 2 * STEP + line[at:].lstrip()
-        self.add(line)
+    def put(self, statement: Statement) -> None:
+        statement.location = self.location
+        self.block.append(statement)
 
-    def add(self, text: str) -> None:
-        """A line as it is."""
-        self.lines.append(Line(text, self.location))
+    @property
+    def width(self) -> int:
+        """How long what is assigned may be on one line."""
+        return COLUMNS - MARGIN - len(STEP) * (len(self._hidden) + 1)
 
-    def open(self, head: str) -> int:
-        """Begin a block; `close` wants what this returns."""
-        self.line(head + " {")
-        self.indent += STEP
+    @contextmanager
+    def nest(self) -> Iterator[Block]:
+        """A block, of names of its own; what is put meanwhile goes there."""
+        outer, self.block = self.block, []
         self.names.enter()
         self._hidden.append([])
-        return len(self.lines)
-
-    def close(self, start: int) -> None:
-        """End a block; around one statement it needs no braces."""
-        self._leave()
-        if len(self.lines) == start + 1:
-            head, (inner, location) = self.lines[start - 1].text[:-2], self.lines[start]
-            body = inner.lstrip()
-            is_plain = (
-                not head.lstrip().startswith("}")
-                and body.endswith(";")
-                and not body.startswith(("for ", "if ", "while "))
-            )
-            if is_plain and len(head) + 1 + len(body) <= COLUMNS:
-                self.lines[start - 1 :] = [Line(f"{head} {body}", location)]
-                return
-        self.line("}")
-
-    def reopen(self, head: str) -> int:
-        """End a block and begin the next of the same statement."""
-        self._leave()
-        return self.open("} " + head)
-
-    def _leave(self) -> None:
-        """Forget the variables of a block: an outer value is what it was before."""
+        yield self.block
         self.names.leave()
-        self.indent = self.indent[: -len(STEP)]
         for value, expression, variable in reversed(self._hidden.pop()):
+            # An outer value is what it was before.
             self.expressions[value] = expression
             if variable is None:
                 del self.variables[value]
             else:
                 self.variables[value] = variable
+        self.block = outer
 
-    def loop(self, count: int, *, unrolled: bool = False) -> tuple[str, int]:
-        """Begin a loop over the numbers below a count: its variable, and what `close` wants."""
-        self.names.enter()
-        name = self.names.index()
-        self.names.leave()
-        if unrolled:
-            self.line(self.language.unroll)
-        start = self.open(f"for (int {name} = 0; {name} < {count}; ++{name})")
-        return self.names.new(name), start
+    @contextmanager
+    def loop(self, count: int, *, unrolled: bool = False, hint: str = "") -> Iterator[Name]:
+        """A loop over the numbers below a count; its variable."""
+        with self.nest() as body:
+            name = Name(self.names.new(hint) if hint else self.names.index())
+            yield name
+        type_, below = self.language.types[i32], binary("<", name, number(count))
+        pragma = self.language.unroll if unrolled else None
+        self.put(For(body, type_, name.word, number(0), below, f"++{name}", pragma))
 
     # Variables.
 
     def type_name(self, dtype: DType, lanes: int) -> str:
-        name = self.language.types[dtype]
         if lanes > LANES:
-            return f"{self.language.word}{lanes * max(8, dtype.bits) // 32}"
-        return f"{name}{lanes}" if lanes > 1 else name
+            word = self.language.word
+            return self.language.vector_of(word, lanes * dtype.bytes // word.bytes)
+        return self.language.vector_of(dtype, lanes) if lanes > 1 else self.language.types[dtype]
 
     def qualifier(self, memory: Value) -> str:
         """What a pointer to memory says of where that is."""
@@ -230,10 +207,16 @@ class Writer:
             return self.language.matrix.format(type=self.language.types[dtype])
         return self.type_name(dtype, self.form(value).lanes)
 
-    def place(self, value: Value, name: str) -> str:
+    def held_alike(self, one: Value, other: Value) -> bool:
+        """Whether variables that have the values are declared alike."""
+        is_alike = self.form(one) == self.form(other)
+        return is_alike and self.is_matrix(one) == self.is_matrix(other)
+
+    def place(self, value: Value, name: str) -> Tree:
         """What a variable that has a value is, vector by vector."""
-        text = f"{name}[{INDEX}]" if self.form(value).parts > 1 else name
-        return self.language.pair.format(matrix=text) if self.is_matrix(value) else text
+        variable = Name(name)
+        place = element(variable, PART) if self.form(value).parts > 1 else variable
+        return Call(self.language.pair, place) if self.is_matrix(value) else place
 
     def name_of(self, value: Value) -> str:
         """A new name for a value."""
@@ -242,52 +225,46 @@ class Writer:
     def declare(self, value: Value, expression: Expression) -> Expression:
         """Make a variable of a value."""
         self.waiting.pop(value, None)
-        if value in self.awaited:
-            self.assign(value, self.awaited[value], expression)
-            return self.call(value, self.awaited[value])
+        if value in self.destinations:
+            self.assign(value, self.destinations[value], expression)
+            return self.bind_variable(value, self.destinations[value])
         return self.define(value, self.name_of(value), expression)
 
     def define(self, value: Value, name: str, expression: Expression) -> Expression:
         """Declare a variable with a first content, and let a value be called by it."""
-        type_ = element_of(value)
-        shape = self.form(value)
-        head = f"{self.held_as(value)} {name}"
+        dtype, (lanes, parts) = element_of(value).element, self.form(value)
+        content: Tree | None = None
         if self.is_matrix(value):
-            whole = self._whole(expression, type_.element) if shape.parts == 1 else None
-            if whole is None:
-                self.reserve(value, name)
-                self.assign(value, name, expression)
-            else:
-                self.line(f"{head} = {whole};")
-        elif shape.parts == 1:
-            self.line(f"{head} = {self.content(expression, type_.element, shape.lanes)};")
-        elif expression.text in _ZEROS:
-            self.line(f"{head}[{shape.parts}] = {{}};")
-        else:
-            self.line(f"{head}[{shape.parts}];")
+            content = self._whole(expression, dtype) if parts == 1 else None
+        elif parts == 1:
+            content = self.content(expression, dtype, lanes)
+        elif isinstance(expression.tree, Number) and expression.tree.value == 0:
+            content = braces()
+        self._declare(value, name, content)
+        if content is None:
             self.assign(value, name, expression)
-        return self.call(value, name)
+        return self.bind_variable(value, name)
 
-    def room(self, value: Value) -> Expression:
+    def _declare(self, value: Value, name: str, content: Tree | None = None) -> None:
+        parts = self.form(value).parts
+        self.put(Declare(self.held_as(value), name, content, parts if parts > 1 else None))
+
+    def declare_empty(self, value: Value) -> Expression:
         """A variable that is to have a value, without a content: the one where it is wanted, or
         a new one."""
-        if value in self.awaited:
-            return self.call(value, self.awaited[value])
+        if value in self.destinations:
+            return self.bind_variable(value, self.destinations[value])
         return self.reserve(value, self.name_of(value))
 
     def reserve(self, value: Value, name: str) -> Expression:
         """Declare a variable without a content, and let a value be called by it."""
-        parts = self.form(value).parts
-        suffix = f"[{parts}]" if parts > 1 else ""
-        self.line(f"{self.held_as(value)} {name}{suffix};")
-        return self.call(value, name)
+        self._declare(value, name)
+        return self.bind_variable(value, name)
 
-    def call(self, value: Value, name: str) -> Expression:
+    def bind_variable(self, value: Value, name: str) -> Expression:
         """Let a value be called by the name of a variable."""
-        type_ = element_of(value)
-        text = self.place(value, name)
-        scalar = self.language.types[type_.element]
-        expression = Expression(text, Precedence.POSTFIX, scalar, self.form(value).lanes)
+        dtype = element_of(value).element
+        expression = Expression(self.place(value, name), dtype, self.form(value).lanes)
         if self._hidden and value in self.expressions:
             self._hidden[-1].append((value, self.expressions[value], self.variables.get(value)))
         self.expressions[value] = expression
@@ -300,51 +277,37 @@ class Writer:
         lanes, parts = self.form(value)
         target = self.place(value, name)
         if self.is_matrix(value):
-            target, expression = self._matrices(value, name, expression)
+            target, expression = self._matrices(target, dtype, expression)
         if parts == 1:
-            self.line(assignment(target, expression, self.content(expression, dtype, lanes)))
+            self.put(Assign(target, self.content(expression, dtype, lanes)))
             return
-        i, start = self.loop(parts, unrolled=self.meets_matrices(value))
-        if expression.sides is not None:
-            left, operator, right = (s.replace(INDEX, i) for s in expression.sides)
-            expression = expression.at(i)._replace(sides=(left, operator, right))
-        else:
-            expression = expression.at(i)
-        target = target.replace(INDEX, i)
-        self.line(assignment(target, expression, self.content(expression, dtype, lanes)))
-        self.close(start)
+        with self.loop(parts, unrolled=self.meets_matrices(value)) as i:
+            self.put(Assign(target.at(i), self.content(expression.at(i), dtype, lanes)))
 
-    def _matrices(self, value: Value, name: str, x: Expression) -> tuple[str, Expression]:
+    def _matrices(self, place: Tree, dtype: DType, x: Expression) -> tuple[Tree, Expression]:
         """The sides of an assignment to matrices: as wholes, where that can be said."""
-        dtype = element_of(value).element
         whole = self._whole(x, dtype)
-        place = self.place(value, name)
         if whole is None:
             return place, x
-        before, after = self.language.pair.split("{matrix}")
-        place = place.removeprefix(before).removesuffix(after)
-        return place, Expression(whole, Precedence.POSTFIX, self.language.types[dtype], _PAIR)
+        return place.operands[0], Expression(whole, dtype, _PAIR)
 
-    def _whole(self, x: Expression, dtype: DType) -> str | None:
+    def _whole(self, x: Expression, dtype: DType) -> Tree | None:
         """The matrix that an expression is, or is an array of."""
-        if not is_number(x.text):
+        if not isinstance(x.tree, Number):
             return self.matrix_of(x)
-        type_ = self.language.types[dtype]
-        return self.language.filled.format(type=type_, number=self.content(x, dtype, 1))
+        function = self.language.filled.format(type=self.language.types[dtype])
+        return Call(function, self.content(x, dtype, 1))
 
-    def matrix_of(self, x: Expression) -> str | None:
+    def matrix_of(self, x: Expression) -> Tree | None:
         """The matrix, or the array of them, of which an expression has all pairs."""
-        before, after = self.language.pair.split("{matrix}")
-        if not (x.text.startswith(before) and x.text.endswith(after)):
-            return None
-        inner = x.text[len(before) : -len(after)]
-        return None if "(" in inner or ")" in inner else inner
+        is_pair = isinstance(x.tree, Call) and x.tree.word == self.language.pair
+        return x.tree.operands[0] if is_pair else None
 
     def _is_part(self, x: Expression) -> bool:
         """Whether it is a variable or a part of one: no call, and nothing from memory."""
-        return not x.touches and ("(" not in x.text or self.matrix_of(x) is not None)
+        return not x.touches and (not x.tree.calls or self.matrix_of(x) is not None)
 
-    def is_spent(self, op: Op, value: Value) -> bool:
+    def dies_here(self, op: Op, value: Value) -> bool:
         """Whether a value has a variable that nobody will read again after this op."""
         is_only_user = len(value.users) == 1 and op.operands.count(value) == 1
         return is_only_user and self.is_of(op.parent, value)
@@ -378,18 +341,18 @@ class Writer:
 
     def typed(self, value: Value, lanes: int = 1) -> Expression:
         """The expression, of the value's own type, and of at least some number of lanes."""
-        expression = self.value(value)
+        x = self.value(value)
         dtype = element_of(value).element
-        if expression.type == self.language.types[dtype] and expression.lanes >= lanes:
-            return expression
-        return self.cast(expression, dtype, max(lanes, expression.lanes))
+        if x.type is dtype and not x.is_packed and x.lanes >= lanes:
+            return x
+        return self.cast(x, dtype, max(lanes, x.lanes))
 
     def together(self, *values: Value) -> list[Expression]:
         """The expressions of operands of one function: of one type, and of as many lanes."""
         lanes = max([self.value(v).lanes for v in values])
         return [self.typed(v, lanes) for v in values]
 
-    def arm(self, value: Value, lanes: int = 1) -> Expression:
+    def branch_operand(self, value: Value, lanes: int = 1) -> Expression:
         """The expression where it may not be evaluated."""
         if self.value(value).touches & Touch.CONVERGENT:
             self.declare(value, self.expressions[value])
@@ -398,96 +361,47 @@ class Writer:
     def simple(self, value: Value) -> Expression:
         """The expression where it is evaluated several times: a name, a number, a part of one."""
         expression = self.value(value)
-        is_short = expression.precedence >= Precedence.PREFIX and len(expression.text) <= 24
+        is_short = (
+            expression.precedence >= Precedence.PREFIX and len(expression.tree.text) <= _SHORT
+        )
         if is_short and self._is_part(expression):
             return expression
         return self.declare(value, expression)
 
-    def cast(self, expression: Expression, dtype: DType, lanes: int = 0) -> Expression:
-        lanes = lanes or expression.lanes
-        scalar = self.language.types[dtype]
-        text = f"{self.type_name(dtype, lanes)}({expression.text})"
-        return Expression(text, Precedence.POSTFIX, scalar, lanes, touches=expression.touches)
+    def cast(self, x: Expression, dtype: DType, lanes: int = 0) -> Expression:
+        lanes = lanes or x.lanes
+        made = Call(self.type_name(dtype, lanes), x.tree)
+        return Expression(made, dtype, lanes, touches=x.touches)
 
-    def content(self, expression: Expression, dtype: DType, lanes: int) -> str:
-        """The text where a variable or memory takes it: scalars convert themselves there."""
-        same = expression.type == self.language.types[dtype]
-        if expression.lanes == lanes and (
-            same or lanes == 1 or expression.type.startswith("packed")
-        ):
-            return expression.text
-        return self.cast(expression, dtype, lanes).text
+    def content(self, x: Expression, dtype: DType, lanes: int) -> Tree:
+        """The tree where a variable or memory takes it: scalars convert themselves there."""
+        if x.lanes == lanes and (x.type is dtype or lanes == 1 or x.is_packed):
+            return x.tree
+        return self.cast(x, dtype, lanes).tree
 
     # What the text needs besides.
 
-    def position(self, usual: str) -> str:
+    def position(self, usual: str) -> Name:
         """The name of a position of the thread."""
         name = self.positions.get(usual)
         if name is None:
             name = self.positions[usual] = self.names.new(usual, everywhere=True)
-        return name
+        return Name(name)
 
-    def extent(self, array: Value, axis: int) -> str:
+    def extent(self, array: Value, axis: int) -> Tree:
         """The size of an argument along an axis."""
         key = (array, axis)
         if key not in self.extents:
-            self.extents[key] = self.fields.new(f"{self.expressions[array].text}_extent_{axis}")
-        return f"{self.language.constants_name}.{self.extents[key]}"
+            self.extents[key] = self.fields.new(f"{self.expressions[array].tree}_extent_{axis}")
+        return self.constant(self.extents[key])
+
+    def constant(self, field: str) -> Tree:
+        """A field of the constant struct."""
+        return Member(field, Name(self.language.constants_name))
 
     def unsupported(self, op: Op, message: str) -> VerifyError:
         return op.invalid(f"{message} in {self.language.name}")
 
 
-def _break(line: str, start: int) -> int | None:
-    """Where to break a line that is too long: as far out of brackets as can be, then as late;
-    after `=` if that is enough, or nothing else is there."""
-    best, least, depth, assigned = None, 0, 0, None
-    for at, letter in enumerate(line):
-        if at >= COLUMNS and (best, assigned) != (None, None):
-            break
-        if letter in "([{":
-            depth += 1
-        elif letter in ")]}":
-            depth -= 1
-        elif letter != " " or at <= start:
-            continue
-        elif line[at - 2 : at] == " =":
-            assigned = at
-        elif (line[at - 1] == "," or line[at + 1 : at + 3] in _BREAKS) and (
-            best is None or depth <= least
-        ):
-            best, least = at, depth
-    if assigned is not None and (best is None or len(line) - assigned + start <= COLUMNS):
-        return assigned
-    return best
-
-
-_BREAKS = frozenset({"? ", ": ", "+ ", "&&", "||", "| "})
-_ZEROS = frozenset({"0", "0u", "0l", "0ul", "0.0f", "0.0h", "bfloat(0.0f)", "false"})
-
-
-_COMPOUND = frozenset({"+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"})
-
-
-def assignment(target: str, expression: Expression, content: str) -> str:
-    """`x = x + y` is `x += y`."""
-    sides = expression.sides
-    if (
-        sides is not None
-        and sides[0] == target
-        and sides[1] in _COMPOUND
-        and content is expression.text
-    ):
-        return f"{target} {sides[1]}= {sides[2]};"
-    return f"{target} = {content};"
-
-
 def element_of(value: Value) -> ElementType:
     return element_type(value.type)
-
-
-def merge_touches(expressions: Sequence[Expression]) -> int:
-    touches = 0
-    for expression in expressions:
-        touches |= expression.touches
-    return touches

@@ -67,7 +67,7 @@ def optimize(traced: Module, pipeline: Pipeline) -> Module:
     module = run(traced, pipeline, [*watching, *dumps()])
     kernel = entry_of(module)
     if kernel.function_level is Level.METAL and {"msl", "changed", "all"} & {*knobs.dump()}:
-        from iris.codegen.msl import emit  # opened when first used
+        from iris.codegen.emitter import emit  # opened when first used
 
         file = knobs.dump_dir() / kernel.symbol / f"{len(pipeline) + 1:02}-msl.metal"
         write_dump(file, emit(kernel).text)
@@ -150,7 +150,7 @@ class Compilation:
     @cached_property
     def msl(self) -> str:
         """The Metal Shading Language."""
-        from iris.codegen.msl import emit  # opened when first used
+        from iris.codegen.emitter import emit  # opened when first used
 
         return emit(entry_of(self.stages[-1].module)).text
 

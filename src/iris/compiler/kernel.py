@@ -212,7 +212,7 @@ class Kernel(Decorated):
         written = {v.name or "" for v in writes(effects_within(entry)) if isinstance(v, Value)}
         source = None
         if not isinstance(device.accepts, Level):
-            from iris.codegen.msl import emit  # opened when first used
+            from iris.codegen.emitter import emit  # opened when first used
 
             source = emit(entry, device.accepts)
         asked = [op for op in entry_of(traced).walk() if isinstance(op, Extent)]

@@ -65,7 +65,7 @@ class GraphKernel:
         entry = self.lowered(level, target_of(device))
         source = None
         if not isinstance(device.accepts, Level):
-            from iris.codegen.msl import emit  # opened when first used
+            from iris.codegen.emitter import emit  # opened when first used
 
             source = emit(entry, device.accepts)
         x, y, z = entry.grid

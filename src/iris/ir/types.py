@@ -104,6 +104,11 @@ class DType(ElementType):
         return max(1, self.bits // 8)
 
     @property
+    def unsigned(self) -> DType:
+        """The unsigned integer of its width in memory."""
+        return DTYPES[f"u{8 * self.bytes}"]
+
+    @property
     def low(self) -> int:
         """The least integer it holds."""
         return -(1 << (self.bits - 1)) if self.kind is Kind.SIGNED else 0

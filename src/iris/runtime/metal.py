@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from iris.codegen.msl_table import MSL
+from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Source
 from iris.errors import DeviceError, OutOfResources
 from iris.ir.control import Func

@@ -18,7 +18,7 @@ import numpy as np
 
 from iris.codegen import emit
 from iris.codegen.language import Language
-from iris.codegen.msl_table import MSL
+from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Source
 from iris.compiler.arguments import place
 from iris.compiler.compilation import METAL_PIPELINE

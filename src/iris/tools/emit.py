@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from iris.codegen.msl import emit
+from iris.codegen.emitter import emit
 from iris.compiler.compilation import (
     GRAPH_PIPELINE,
     METAL_PIPELINE,

@@ -34,8 +34,8 @@ from typing import Any
 
 import numpy as np
 
+from iris.codegen.emitter import emit
 from iris.codegen.language import Language
-from iris.codegen.msl import emit
 from iris.compiler.arguments import place
 from iris.compiler.compilation import GRAPH_PIPELINE, dumps, optimize
 from iris.compiler.graph_program import GraphProgram

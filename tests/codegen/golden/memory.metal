@@ -47,7 +47,7 @@ kernel void memory(
     *(device packed_half2*)&B[A_row] = *(device const half2*)&A[A_row] * p.scale;
     long2 at = *(device const long2*)&L[A_row];
     *(device long2*)&L[A_row] = long2(ulong2(at) + ulong2(at));
-    if (inside) H[A_row] = H[A_row] * p.b;
+    if (inside) H[A_row] *= p.b;
     threadgroup int* ints = (threadgroup int*)arena;
     threadgroup float* floats = (threadgroup float*)(arena + 256);
     threadgroup half* low = halves + 32;

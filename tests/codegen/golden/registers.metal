@@ -26,8 +26,8 @@ kernel void registers(
     }
     float pairs[16];
     for (int i = 0; i < 8; ++i) {
-        pairs[i * 2] = -wide[i].x;
-        pairs[i * 2 + 1] = -wide[i].y;
+        pairs[i * 2] = (-wide[i]).x;
+        pairs[i * 2 + 1] = (-wide[i]).y;
     }
     float ones[16];
     for (int i = 0; i < 16; ++i) ones[i] = precise::sqrt(pairs[i]);

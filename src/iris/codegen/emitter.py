@@ -1,19 +1,21 @@
 """Metal IR to the text of a kernel, op by op.
 
 The emitter decides nothing that the IR does not say: it names, orders and abbreviates.  Its rules
-are in the modules of this room, one small function per op; what the language looks like is a
-table, `msl_table.MSL`.
+are in the modules of this room, one small function per op; what a language looks like is a table
+in `languages`.
 """
 
 from __future__ import annotations
 
 from iris.codegen import control, elementwise, matrices, memory, registers, reports, threads
-from iris.codegen.expression import Expression, Precedence
+from iris.codegen.expression import Expression, in_memory
 from iris.codegen.language import Language
-from iris.codegen.msl_table import MSL
+from iris.codegen.languages.msl import MSL
 from iris.codegen.names import Names
 from iris.codegen.source import Array, Extent, Scalar, Source
-from iris.codegen.writer import STEP, Writer
+from iris.codegen.statements import STEP, Line, set_block
+from iris.codegen.tree import Name
+from iris.codegen.writer import Writer
 from iris.ir.control import Func
 from iris.ir.core import Level, Value
 from iris.ir.metal import SIMDGROUP_WIDTH
@@ -44,26 +46,25 @@ class _Kernel:
         self.fields: list[str] = []
 
     def source(self) -> Source:
-        w, function = self.writer, self.function
+        ctx, function = self.writer, self.function
         scalars: dict[Value, Scalar] = {}
         arrays: dict[Value, str] = {}
         for argument in function.body.arguments:
             hint = argument.name or "argument"
             if isinstance(argument.type, Ptr):
-                name = w.names.new(hint)
+                name = ctx.names.new(hint)
                 arrays[argument] = name
-                element = self.language.memory_types[argument.type.element]
-                w.expressions[argument] = Expression(name, Precedence.POSTFIX, element)
+                held = in_memory(argument.type.element)
+                ctx.expressions[argument] = Expression(Name(name), held)
             elif isinstance(argument.type, DType):
-                name = w.fields.new(hint)
-                w.names.see(hint)
+                name = ctx.fields.new(hint)
+                ctx.names.see(hint)
                 type_ = self.language.types[argument.type]
                 scalars[argument] = Scalar(self.field(type_, name, argument.type), argument.type)
-                text = f"{self.language.constants_name}.{name}"
-                w.expressions[argument] = Expression(text, Precedence.POSTFIX, type_)
+                ctx.expressions[argument] = Expression(ctx.constant(name), argument.type)
             else:
                 raise function.invalid(f"a kernel takes no {argument.type}")
-        w.region(function.body)
+        ctx.region(function.body)
         if function.body.end.operands:
             raise function.invalid("a kernel returns nothing")
         return self.assemble(arrays, scalars)
@@ -77,10 +78,10 @@ class _Kernel:
         return start
 
     def assemble(self, arrays: dict[Value, str], scalars: dict[Value, Scalar]) -> Source:
-        w, language, function = self.writer, self.language, self.function
+        ctx, language, function = self.writer, self.language, self.function
         numbers = {value: i for i, value in enumerate(function.body.arguments)}
         extents = []
-        for (array, axis), name in w.extents.items():
+        for (array, axis), name in ctx.extents.items():
             offset = self.field(language.types[i32], name, i32)
             extents.append(Extent(numbers[array], axis, offset))
         arguments: list[Array | Scalar] = []
@@ -91,12 +92,12 @@ class _Kernel:
                 arguments.append(scalars[argument])
                 continue
             assert isinstance(argument.type, Ptr)
-            written = argument in w.written
-            element = language.memory_types[argument.type.element]
+            written = argument in ctx.written
+            element = language.types[in_memory(argument.type.element)]
             type_ = element if written else f"const {element}"
             parameters.append(
                 language.array.format(
-                    device=w.qualifier(argument),
+                    device=ctx.qualifier(argument),
                     type=type_,
                     name=arrays[argument],
                     index=buffer,
@@ -108,17 +109,18 @@ class _Kernel:
         if self.fields:
             constants_buffer, buffer = buffer, buffer + 1
             parameters.append(language.constants.format(index=constants_buffer))
-        if w.report is not None:
+        if ctx.report is not None:
             report_buffer, buffer = buffer, buffer + 1
-            parameters.append(language.report.format(name=w.report, index=report_buffer))
+            parameters.append(language.report.format(name=ctx.report, index=report_buffer))
         parameters += [
-            position.declaration.format(name=w.positions[usual])
+            position.declaration.format(name=ctx.positions[usual])
             for usual, position in language.positions.items()
-            if usual in w.positions
+            if usual in ctx.positions
         ]
         entry = Names(language.keywords | language.functions).new(function.symbol)
         threads = SIMDGROUP_WIDTH * function.simdgroups
-        text = self.text(entry, threads, parameters)
+        top, lines = set_block(ctx.shared + ctx.opening, STEP), set_block(ctx.block, STEP)
+        text = self.text(entry, threads, parameters, top + lines)
         return Source(
             text=text,
             entry=entry,
@@ -128,24 +130,23 @@ class _Kernel:
             constants_buffer=constants_buffer,
             constants_bytes=self.offset + -self.offset % 16,
             report_buffer=report_buffer,
-            threadgroup_bytes=w.shared_bytes + -w.shared_bytes % 16,
-            sites=tuple(w.sites),
+            threadgroup_bytes=ctx.shared_bytes + -ctx.shared_bytes % 16,
+            sites=tuple(ctx.sites),
             # The body is all that comes before the last line.
-            first_line=text.count("\n") - len(w.lines),
-            locations=tuple([line.location for line in w.lines]),
-            version=w.version,
+            first_line=text.count("\n") - len(lines),
+            locations=tuple([line.location for line in lines]),
+            version=ctx.version,
         )
 
-    def text(self, entry: str, threads: int, parameters: list[str]) -> str:
-        w, language = self.writer, self.language
-        blocks = [language.prologue + ("" if w.fast else language.exact_pragma)]
+    def text(self, entry: str, threads: int, parameters: list[str], lines: list[Line]) -> str:
+        ctx, language = self.writer, self.language
+        blocks = [language.prologue + ("" if ctx.fast else language.exact_pragma)]
         if self.fields:
             fields = "".join([f"{STEP}{field}\n" for field in self.fields])
             blocks.append(f"struct Params {{\n{fields}}};\n")
-        blocks += w.helpers.values()
+        blocks += ctx.helpers.values()
         head = language.kernel.format(threads=threads, name=entry)
         listed = "".join([f"\n{STEP}{parameter}," for parameter in parameters]).rstrip(",")
-        top = [STEP + statement for statement in w.shared + w.opening]
-        body = "".join([f"{line}\n" for line in [*top, *[line.text for line in w.lines]]])
+        body = "".join([f"{line.text}\n" for line in lines])
         blocks.append(f"{head}{listed})\n{{\n{body}}}\n")
         return "\n".join(blocks)

@@ -8,10 +8,11 @@ Functions of floats come as `precise::` and `fast::`; both are of 32 bits only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
-from iris.codegen.expression import Precedence
 from iris.codegen.language import Helper, Intrinsic, Language, Position
+from iris.codegen.tree import Member, Number, Tree
 from iris.ir import literal, math
 from iris.ir.kinds import AtomicKind
 from iris.ir.metal import Scope
@@ -50,39 +51,43 @@ _SUFFIX = {i64: "l", u32: "u", u64: "ul", f16: "h", f32: "f"}
 
 
 @lru_cache(maxsize=4096)
-def _literal(bits: int, dtype: DType) -> tuple[str, str, int]:
-    type_ = _TYPES[dtype]
+def _literal(bits: int, dtype: DType) -> tuple[Number, DType]:
     if dtype.kind is Kind.FLOAT:
-        text, precedence = _float(bits, dtype)
-        return text, type_, precedence
-    value = literal.decode(bits, dtype)
+        return Number(_float(bits, dtype), bits), dtype
+    value = int(literal.decode(bits, dtype))
     if dtype is bool_:
-        return ("true" if value else "false"), type_, Precedence.POSTFIX
+        return Number("true" if value else "false", value), dtype
     suffix = _SUFFIX.get(dtype, "")
-    if dtype.bits < 32:
-        type_ = "int"  # there are no shorter literals
     if dtype.bits >= 32 and dtype.is_signed and value == dtype.low:
         # A literal has no sign, and its magnitude fits no signed type.
-        return f"(-{dtype.high}{suffix} - 1)", type_, Precedence.POSTFIX
-    precedence = Precedence.PREFIX if value < 0 else Precedence.POSTFIX
-    return f"{value}{suffix}", type_, precedence
+        return Number(f"(-{dtype.high}{suffix} - 1)", value), dtype
+    # There are none shorter than int.
+    return Number(f"{value}{suffix}", value), dtype if dtype.bits >= 32 else i32
 
 
-def _float(bits: int, dtype: DType) -> tuple[str, int]:
+def _float(bits: int, dtype: DType) -> str:
     text = literal.text(bits, dtype)
     sign, magnitude = ("-", text[1:]) if text.startswith("-") else ("", text)
-    precedence = Precedence.PREFIX if sign else Precedence.POSTFIX
     if magnitude.startswith("nan("):
         payload = f"{bits}u" if dtype is f32 else f"ushort({bits})"
-        return f"as_type<{_TYPES[dtype]}>({payload})", Precedence.POSTFIX
+        return f"as_type<{_TYPES[dtype]}>({payload})"
     if magnitude in ("inf", "nan"):
         number = sign + {"inf": "INFINITY", "nan": "NAN"}[magnitude]
-        if dtype is f32:
-            return number, precedence
-        return f"{_TYPES[dtype]}({number})", Precedence.POSTFIX
+        return number if dtype is f32 else f"{_TYPES[dtype]}({number})"
     if dtype is bf16:
-        return f"bfloat({text}f)", Precedence.POSTFIX
-    return text + _SUFFIX[dtype], precedence
+        return f"bfloat({text}f)"
+    return text + _SUFFIX[dtype]
+
+
+def _lanes(vector: Tree, lanes: Sequence[int]) -> Tree:
+    return Member("".join(["xyzw"[i] for i in lanes]), vector)
+
+
+def _combined_bits(operator: str, dtype: DType) -> str:
+    # There is no arithmetic shorter than that of int.
+    if dtype.bits < 32:
+        return f"short(as_type<short>(x) {operator} as_type<short>(y))"
+    return f"as_type<int>(x) {operator} as_type<int>(y)"
 
 
 # In what follows, {T} is the type of an element, {U} the unsigned integer of its width, {both} and
@@ -350,33 +355,33 @@ MSL = Language(
     prologue="#include <metal_stdlib>\nusing namespace metal;\n",
     exact_pragma="#pragma METAL fp contract(off)\n#pragma STDC FP_CONTRACT OFF\n",
     types=_TYPES,
-    memory_types=_TYPES | {bool_: "uchar"},  # NumPy's bool is a byte
-    word="uint",
-    unsigned={
-        **{_TYPES[s]: _TYPES[u] for s, u in ((i8, u8), (i16, u16), (i32, u32), (i64, u64))},
-    },
+    vector="{type}{lanes}",
+    packed="packed_{type}{lanes}",
+    atomic="atomic_{type}",
+    aligned="alignas(16)",
+    word=u32,
     literal=_literal,
+    lanes=_lanes,
+    bitcast="as_type<{type}>",
     device="device",
     coherent="coherent(device) device",
     shared="threadgroup",
     matrix="simdgroup_{type}8x8",
-    filled="make_filled_simdgroup_matrix<{type}, 8, 8>({number})",
-    pair="pair({matrix})",
+    filled="make_filled_simdgroup_matrix<{type}, 8, 8>",
+    pair="pair",
     multiply="simdgroup_multiply_accumulate",
-    unroll="#pragma unroll",
     kernel="[[max_total_threads_per_threadgroup({threads})]]\nkernel void {name}(",
     array="{device} {type}* {name} [[buffer({index})]]",
     constants="constant Params& p [[buffer({index})]]",
     constants_name="p",
     report="device atomic_uint* {name} [[buffer({index})]]",
     positions={
-        "tid": Position("uint3 {name} [[threadgroup_position_in_grid]]", "uint"),
-        "grid": Position("uint3 {name} [[threadgroups_per_grid]]", "uint"),
-        "lane": Position("ushort {name} [[thread_index_in_simdgroup]]", "ushort"),
-        "simdgroup": Position("ushort {name} [[simdgroup_index_in_threadgroup]]", "ushort"),
-        "thread_index": Position("ushort {name} [[thread_index_in_threadgroup]]", "ushort"),
+        "tid": Position("uint3 {name} [[threadgroup_position_in_grid]]", u32),
+        "grid": Position("uint3 {name} [[threadgroups_per_grid]]", u32),
+        "lane": Position("ushort {name} [[thread_index_in_simdgroup]]", u16),
+        "simdgroup": Position("ushort {name} [[simdgroup_index_in_threadgroup]]", u16),
+        "thread_index": Position("ushort {name} [[thread_index_in_threadgroup]]", u16),
     },
-    bitcast="as_type<{type}>",
     intrinsics={
         **{
             op: _both(op.name)
@@ -395,8 +400,22 @@ MSL = Language(
         math.Floor: Intrinsic("floor", "floor"),
         math.Ceil: Intrinsic("ceil", "ceil"),
         math.Round: Intrinsic("rint", "rint"),
+        math.MaxNum: Intrinsic("fmax", "fmax"),
+        math.MinNum: Intrinsic("fmin", "fmin"),
+        math.Fma: Intrinsic("fma", "fma"),
     },
+    absolute="abs",
+    distance="absdiff",
+    greater="max",
+    lesser="min",
+    select="select",
+    add_saturated="addsat",
+    shuffle="simd_shuffle",
+    shuffle_xor="simd_shuffle_xor",
+    broadcast="simd_broadcast",
     helpers=_HELPERS,
+    combined_bits=_combined_bits,
+    unroll="#pragma unroll",
     barriers={
         Scope.SIMDGROUP: "simdgroup_barrier(mem_flags::mem_threadgroup)",
         Scope.THREADGROUP: "threadgroup_barrier(mem_flags::mem_threadgroup)",
@@ -407,6 +426,9 @@ MSL = Language(
         **{k: f"atomic_fetch_{k.value}_explicit" for k in AtomicKind},
         AtomicKind.EXCHANGE: "atomic_exchange_explicit",
     },
+    atomic_load="atomic_load_explicit",
+    compare_exchange="atomic_compare_exchange_weak_explicit",
+    order="memory_order_relaxed",
     keywords=frozenset(_KEYWORDS.split()) | _VECTORS | _MACROS,
     functions=frozenset(_FUNCTIONS.split()),
 )

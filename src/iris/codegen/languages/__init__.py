@@ -1,0 +1,1 @@
+"""What each language for kernels looks like: a table a module."""
