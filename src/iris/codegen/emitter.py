@@ -13,7 +13,7 @@ from iris.codegen.language import Language
 from iris.codegen.languages.msl import MSL
 from iris.codegen.names import Names
 from iris.codegen.source import Array, Extent, Scalar, Source
-from iris.codegen.statements import STEP, Line, set_block
+from iris.codegen.statements import STEP, Block, Line, Run, set_block
 from iris.codegen.tree import Name
 from iris.codegen.writer import Writer
 from iris.ir.control import Func
@@ -112,15 +112,21 @@ class _Kernel:
         if ctx.report is not None:
             report_buffer, buffer = buffer, buffer + 1
             parameters.append(language.report.format(name=ctx.report, index=report_buffer))
-        parameters += [
+        positions = [
             position.declaration.format(name=ctx.positions[usual])
             for usual, position in language.positions.items()
             if usual in ctx.positions
         ]
+        top: Block = []
+        if language.positions_are_parameters:
+            parameters += positions
+        else:
+            top = [Run(Name(position)) for position in positions]
         entry = Names(language.keywords | language.functions).new(function.symbol)
         threads = SIMDGROUP_WIDTH * function.simdgroups
-        top, lines = set_block(ctx.shared + ctx.opening, STEP), set_block(ctx.block, STEP)
-        text = self.text(entry, threads, parameters, top + lines)
+        lines = set_block(ctx.block, STEP)
+        top += [*ctx.shared, *ctx.opening]
+        text = self.text(entry, threads, parameters, set_block(top, STEP) + lines)
         return Source(
             text=text,
             entry=entry,
@@ -144,7 +150,7 @@ class _Kernel:
         if self.fields:
             fields = "".join([f"{STEP}{field}\n" for field in self.fields])
             blocks.append(f"struct Params {{\n{fields}}};\n")
-        blocks += ctx.helpers.values()
+        blocks += [text for text in ctx.helpers.values() if text]
         head = language.kernel.format(threads=threads, name=entry)
         listed = "".join([f"\n{STEP}{parameter}," for parameter in parameters]).rstrip(",")
         body = "".join([f"{line.text}\n" for line in lines])

@@ -31,6 +31,8 @@ def define(ctx: Writer, key: str, dtype: DType, lanes: int = 1) -> None:
             both=language.combined_bits("&", dtype),
             either=language.combined_bits("|", dtype),
             exp=exp.fast if ctx.fast else exp.name,
+            fmod=language.fmod,
+            inline=language.inline,
         )
     if lanes > 1:
         vector = language.vector_of(dtype, lanes)
@@ -48,4 +50,5 @@ def _by_lane(ctx: Writer, function: Helper, type_: str, lanes: int) -> str:
     body = f"return {Call(type_, *calls)};"
     if len(STEP + body) > COLUMNS:
         body = f"return {type_}({listed(calls[:2])},\n{' ' * 12}{listed(calls[2:])});"
-    return f"inline {type_} {name}({declared}) {{\n{STEP}{body}\n}}\n"
+    head = f"{ctx.language.inline} {type_} {name}({declared})"
+    return f"{head} {{\n{STEP}{body}\n}}\n"

@@ -58,7 +58,8 @@ class Language:
     # Memory.
     device: str
     coherent: str  # the same, of what other threadgroups are to see before the kernel ends
-    shared: str  # the qualifier of the threadgroup's memory
+    shared: str  # what stands before an array in the threadgroup's memory
+    shared_pointer: str  # and before a pointer to it
     # Matrices.
     matrix: str  # the type of a fragment, an 8x8 matrix; has {type}
     filled: str  # the function that makes such a matrix of one number; has {type}
@@ -70,9 +71,11 @@ class Language:
     constants: str  # the parameter that has the scalar arguments; has {index}
     constants_name: str
     report: str  # the parameter of the report; has {name} and {index}
+    positions_are_parameters: bool  # else statements, the first of the kernel
     positions: Mapping[str, Position]
     # Functions.
     intrinsics: Mapping[type[Op], Intrinsic]
+    fmod: str
     absolute: str
     distance: str  # of two integers, unsigned
     greater: str  # of integers
@@ -82,6 +85,7 @@ class Language:
     shuffle: str
     shuffle_xor: str
     broadcast: str
+    inline: str  # what stands before a function of the text's own
     helpers: Mapping[str, Helper]
     combined_bits: Callable[[str, DType], str]  # those of x and y, by an operator, as an integer
     # Statements, and what they do.

@@ -64,11 +64,11 @@ def _view(ctx: Writer, op: metal.View) -> None:
     base, held = ctx.expressions[op.x], in_memory(part.element)
     start, size = op.start, whole.element.bytes
     if start % size:
-        base, size = _as_pointer(ctx, ctx.language.shared, base, u8), 1
+        base, size = _as_pointer(ctx, ctx.language.shared_pointer, base, u8), 1
     if start:
         base = binary(base, "+", integer(start // size), base.type)
     if base.type is not held:
-        base = _as_pointer(ctx, ctx.language.shared, base, held)
+        base = _as_pointer(ctx, ctx.language.shared_pointer, base, held)
     name = ctx.names.new(op.result.name or "view")
     ctx.put(Declare(pointer_type(ctx, part), name, base.tree))
     ctx.expressions[op.result] = Expression(Name(name), held)
@@ -76,7 +76,7 @@ def _view(ctx: Writer, op: metal.View) -> None:
 
 def pointer_type(ctx: Writer, memory: Threadgroup) -> str:
     """The type of a variable that says where memory of the threadgroup is."""
-    return _pointer(ctx.language.shared, ctx.language.types[in_memory(memory.element)])
+    return _pointer(ctx.language.shared_pointer, ctx.language.types[in_memory(memory.element)])
 
 
 def _pointer(qualifier: str, element: str) -> str:

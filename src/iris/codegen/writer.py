@@ -196,7 +196,7 @@ class Writer:
     def qualifier(self, memory: Value) -> str:
         """What a pointer to memory says of where that is."""
         if not isinstance(memory.type, Ptr):
-            return self.language.shared
+            return self.language.shared_pointer
         is_seen = memory in self.shared_arrays
         return self.language.coherent if is_seen else self.language.device
 

@@ -1,4 +1,4 @@
-"""`iris emit`: print the Metal Shading Language of IR text.
+"""`iris emit`: print the kernel text of IR text, in the Metal Shading Language or CUDA C++.
 
     iris emit kernel.iris                   Tile IR, after the passes that lead to Metal IR
     iris emit lowered.iris                  Metal IR, as it stands
@@ -6,6 +6,7 @@
     iris emit --passes "..." kernel.iris    after these passes instead
     iris emit --entry @scale kernels.iris   one function of several
     iris emit --target apple-m4 kernel.iris for another GPU
+    iris emit --language cuda kernel.iris   in CUDA C++ (no device runs it yet)
     iris emit --estimate kernel.iris        what it costs on some GPUs, instead of the text
 
 Comments in the file, such as those for `iris run`, do not matter.
@@ -17,6 +18,8 @@ import argparse
 import sys
 
 from iris.codegen.emitter import emit
+from iris.codegen.languages.cuda import CUDA
+from iris.codegen.languages.msl import MSL
 from iris.compiler.compilation import (
     GRAPH_PIPELINE,
     METAL_PIPELINE,
@@ -34,11 +37,13 @@ from iris.passes.graph.graph_to_tile import GraphToTile
 from iris.targets import DEFAULT, Target
 from iris.tools.opt import add_target, asked_for, read, write
 
+LANGUAGES = {"msl": MSL, "cuda": CUDA}
+
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "emit",
-        help="print the Metal Shading Language of IR text",
+        help="print the kernel text of IR text",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -54,6 +59,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="print what a program costs, for sizes of about 1000",
     )
     add_target(parser)
+    parser.add_argument(
+        "--language", choices=LANGUAGES, default="msl", help="of the text (default: %(default)s)"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write here, not to standard output")
     parser.set_defaults(run=run_command)
 
@@ -68,12 +76,11 @@ def run_command(options: argparse.Namespace) -> None:
         kernels = [after(pipeline if target is None else pipeline.on(target), function)]
     else:
         kernels = lowered(function, target or DEFAULT)
-    text = "\n".join(
-        [
-            f"{estimate(k, target=target or DEFAULT)}\n" if options.estimate else emit(k).text
-            for k in kernels
-        ]
-    )
+    if options.estimate:
+        texts = [f"{estimate(k, target=target or DEFAULT)}\n" for k in kernels]
+    else:
+        texts = [emit(k, LANGUAGES[options.language]).text for k in kernels]
+    text = "\n".join(texts)
     if options.output is None:
         sys.stdout.write(text)
     else:

@@ -1,0 +1,447 @@
+"""CUDA C++, as a table.
+
+Its own vectors have no arithmetic, and there are none of halves: the prologue has all that a kernel
+needs.  A fragment of a matrix has its elements in the lanes that the IR says, and products exchange
+these among lanes.  Compile without contraction (`--fmad=false`) unless near is good enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from iris.codegen.language import Helper, Intrinsic, Language, Position
+from iris.codegen.languages.c_helpers import HELPERS
+from iris.codegen.tree import Call, Number, Tree, element, number
+from iris.ir import literal, math
+from iris.ir.kinds import AtomicKind
+from iris.ir.metal import Scope
+from iris.ir.types import (
+    DType,
+    bf16,
+    bool_,
+    f16,
+    f32,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+
+_TYPES = {
+    bool_: "bool",
+    i8: "i8",
+    i16: "i16",
+    i32: "i32",
+    i64: "i64",
+    u8: "u8",
+    u16: "u16",
+    u32: "u32",
+    u64: "u64",
+    f16: "half",
+    bf16: "bfloat",
+    f32: "float",
+}
+_SUFFIX = {i64: "ll", u32: "u", u64: "ull"}
+
+_PROLOGUE = r"""#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+using i8 = signed char;
+using i16 = short;
+using i32 = int;
+using i64 = long long;
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+using bfloat = __nv_bfloat16;
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fc00000)
+#define INLINE __device__ __forceinline__
+
+template <class To, class From> INLINE To as_type(From x) {
+    static_assert(sizeof(To) == sizeof(From), "of one size");
+    To made;
+    memcpy(&made, &x, sizeof(To));
+    return made;
+}
+
+// Vectors: in registers, and in memory with the alignment of an element.
+
+template <class T, int N> struct packed;
+
+template <class T, int N> struct alignas((N == 3 ? 4 : N) * sizeof(T)) vec {
+    T v[N];
+
+    vec() = default;
+    template <class... From> INLINE explicit vec(From... parts) {
+        int at = 0;
+        (put(at, parts), ...);
+        for (int i = at; i < N; ++i) v[i] = v[0];  // one element stands for all
+    }
+    INLINE T& operator[](int i) { return v[i]; }
+    INLINE T operator[](int i) const { return v[i]; }
+
+    template <class From> INLINE void put(int& at, From x) { v[at++] = T(x); }
+    template <class From, int M> INLINE void put(int& at, vec<From, M> x) {
+        for (int i = 0; i < M; ++i) v[at++] = T(x.v[i]);
+    }
+    template <class From, int M> INLINE void put(int& at, packed<From, M> x) {
+        for (int i = 0; i < M; ++i) v[at++] = T(x.v[i]);
+    }
+};
+
+template <class T, int N> struct packed {
+    T v[N];
+
+    INLINE packed& operator=(vec<T, N> x) {
+        for (int i = 0; i < N; ++i) v[i] = x.v[i];
+        return *this;
+    }
+    INLINE operator vec<T, N>() const { return vec<T, N>(*this); }
+};
+
+template <int... Which, class T, int N> INLINE vec<T, sizeof...(Which)> lanes(vec<T, N> x) {
+    return vec<T, sizeof...(Which)>(x.v[Which]...);
+}
+
+template <class To, int N, class F, class... From> INLINE vec<To, N> each(F f, vec<From, N>... x) {
+    vec<To, N> made;
+    for (int i = 0; i < N; ++i) made.v[i] = To(f(x.v[i]...));
+    return made;
+}
+
+#define BINARY(OP, TO)                                                                  \
+    template <class T, int N> INLINE vec<TO, N> operator OP(vec<T, N> x, vec<T, N> y) { \
+        return each<TO>([](T a, T b) { return a OP b; }, x, y);                         \
+    }                                                                                   \
+    template <class T, int N> INLINE vec<TO, N> operator OP(vec<T, N> x, T y) {         \
+        return x OP vec<T, N>(y);                                                       \
+    }                                                                                   \
+    template <class T, int N> INLINE vec<TO, N> operator OP(T x, vec<T, N> y) {         \
+        return vec<T, N>(x) OP y;                                                       \
+    }
+#define ARITHMETIC(OP)                                                                  \
+    BINARY(OP, T)                                                                       \
+    template <class T, int N, class Y> INLINE vec<T, N>& operator OP##=(vec<T, N>& x, Y y) { \
+        return x = x OP y;                                                              \
+    }
+ARITHMETIC(+) ARITHMETIC(-) ARITHMETIC(*) ARITHMETIC(/) ARITHMETIC(%)
+ARITHMETIC(&) ARITHMETIC(|) ARITHMETIC(^) ARITHMETIC(<<) ARITHMETIC(>>)
+BINARY(<, bool) BINARY(<=, bool) BINARY(>, bool) BINARY(>=, bool) BINARY(==, bool) BINARY(!=, bool)
+
+template <class T, int N> INLINE vec<T, N> operator-(vec<T, N> x) {
+    return each<T>([](T a) { return -a; }, x);
+}
+template <class T, int N> INLINE vec<T, N> operator~(vec<T, N> x) {
+    return each<T>([](T a) { return ~a; }, x);
+}
+template <int N> INLINE vec<bool, N> operator!(vec<bool, N> x) {
+    return each<bool>([](bool a) { return !a; }, x);
+}
+
+// Functions.
+
+#define FLOATS(NAME, F)                                                       \
+    INLINE float NAME(float x) { return F(x); }                               \
+    template <int N> INLINE vec<float, N> NAME(vec<float, N> x) {             \
+        return each<float>([](float a) { return NAME(a); }, x);               \
+    }
+#define LANES1(NAME)                                                          \
+    template <class T, int N> INLINE vec<T, N> NAME(vec<T, N> x) {            \
+        return each<T>([](T a) { return NAME(a); }, x);                       \
+    }
+#define LANES2(NAME)                                                          \
+    template <class T, int N> INLINE vec<T, N> NAME(vec<T, N> x, vec<T, N> y) { \
+        return each<T>([](T a, T b) { return NAME(a, b); }, x, y);            \
+    }
+FLOATS(exactly_exp, expf) FLOATS(exactly_exp2, exp2f) FLOATS(exactly_sqrt, sqrtf)
+FLOATS(exactly_rsqrt, rsqrtf) FLOATS(exactly_sin, sinf) FLOATS(exactly_cos, cosf)
+FLOATS(exactly_log, logf) FLOATS(exactly_log2, log2f) FLOATS(exactly_tanh, tanhf)
+FLOATS(nearly_exp, __expf) FLOATS(nearly_exp2, exp2f) FLOATS(nearly_sqrt, __fsqrt_rn)
+FLOATS(nearly_rsqrt, rsqrtf) FLOATS(nearly_sin, __sinf) FLOATS(nearly_cos, __cosf)
+INLINE float exactly_pow(float x, float y) { return powf(x, y); }
+LANES2(exactly_pow)
+
+INLINE float to_floor(float x) { return floorf(x); }
+INLINE half to_floor(half x) { return hfloor(x); }
+INLINE float to_ceil(float x) { return ceilf(x); }
+INLINE half to_ceil(half x) { return hceil(x); }
+INLINE float to_even(float x) { return rintf(x); }
+INLINE half to_even(half x) { return hrint(x); }
+LANES1(to_floor) LANES1(to_ceil) LANES1(to_even)
+
+INLINE float magnitude(float x) { return fabsf(x); }
+INLINE half magnitude(half x) { return __habs(x); }
+template <class T> INLINE T magnitude(T x) { return x < 0 ? T(-x) : x; }
+LANES1(magnitude)
+
+INLINE float greater_number(float x, float y) { return fmaxf(x, y); }
+INLINE half greater_number(half x, half y) { return __hmax(x, y); }
+INLINE float lesser_number(float x, float y) { return fminf(x, y); }
+INLINE half lesser_number(half x, half y) { return __hmin(x, y); }
+template <class T> INLINE T greater(T x, T y) { return x < y ? y : x; }
+template <class T> INLINE T lesser(T x, T y) { return y < x ? y : x; }
+LANES2(greater_number) LANES2(lesser_number) LANES2(greater) LANES2(lesser)
+
+INLINE float multiply_add(float x, float y, float z) { return fmaf(x, y, z); }
+INLINE half multiply_add(half x, half y, half z) { return __hfma(x, y, z); }
+template <class T, int N> INLINE vec<T, N> multiply_add(vec<T, N> x, vec<T, N> y, vec<T, N> z) {
+    return each<T>([](T a, T b, T c) { return multiply_add(a, b, c); }, x, y, z);
+}
+
+template <class T> struct unsigned_of { using type = T; };
+template <> struct unsigned_of<i8> { using type = u8; };
+template <> struct unsigned_of<i16> { using type = u16; };
+template <> struct unsigned_of<i32> { using type = u32; };
+template <> struct unsigned_of<i64> { using type = u64; };
+template <class T> INLINE typename unsigned_of<T>::type difference(T x, T y) {
+    using U = typename unsigned_of<T>::type;
+    return x < y ? U(U(y) - U(x)) : U(U(x) - U(y));
+}
+template <class T, int N> INLINE vec<typename unsigned_of<T>::type, N> difference(vec<T, N> x,
+                                                                                 vec<T, N> y) {
+    return each<typename unsigned_of<T>::type>([](T a, T b) { return difference(a, b); }, x, y);
+}
+
+// The sum, or the end of the numbers where it does not fit.
+template <class T> INLINE T add_saturated(T x, T y) {
+    T sum = T(typename unsigned_of<T>::type(x) + typename unsigned_of<T>::type(y));
+    bool up = !(y < T(0));
+    if (up ? !(sum < x) : sum < x) return sum;
+    bool is_signed = T(-1) < T(0);
+    T most = is_signed ? T(~(T(1) << (8 * sizeof(T) - 1))) : T(-1);
+    return up ? most : is_signed ? T(-most - 1) : T(0);
+}
+
+template <class T, int N> INLINE vec<T, N> choose(vec<T, N> no, vec<T, N> yes, vec<bool, N> where) {
+    return each<T>([](T a, T b, bool c) { return c ? b : a; }, no, yes, where);
+}
+
+// Lanes.
+
+template <class T> INLINE T exchange_with(T x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
+template <class T> INLINE T from_lane(T x, int lane) { return __shfl_sync(~0u, x, lane); }
+template <class T, int N> INLINE vec<T, N> exchange_with(vec<T, N> x, int mask) {
+    for (int i = 0; i < N; ++i) x.v[i] = exchange_with(x.v[i], mask);
+    return x;
+}
+template <class T, int N> INLINE vec<T, N> from_lane(vec<T, N> x, int lane) {
+    for (int i = 0; i < N; ++i) x.v[i] = from_lane(x.v[i], lane);
+    return x;
+}
+
+// Atomics, of which nothing but the element is ordered.
+
+#define ATOMIC(NAME, F)                                                       \
+    template <class T> INLINE T NAME(volatile T* at, T x) { return F((T*)at, x); }
+ATOMIC(atomic_add, atomicAdd) ATOMIC(atomic_max, atomicMax) ATOMIC(atomic_min, atomicMin)
+ATOMIC(atomic_and, atomicAnd) ATOMIC(atomic_or, atomicOr) ATOMIC(atomic_xor, atomicXor)
+ATOMIC(atomic_exchange, atomicExch)
+template <class T> INLINE T atomic_load(volatile const T* at) { return *at; }
+template <class T> INLINE bool atomic_compare_exchange(volatile T* at, T* expected, T x) {
+    T old = atomicCAS((T*)at, *expected, x), wanted = *expected;
+    *expected = old;
+    return old == wanted;
+}
+
+// Fragments of 8x8 matrices: two elements a lane.
+
+template <class T> struct fragment { vec<T, 2> elements; };
+template <class T> INLINE vec<T, 2>& pair(fragment<T>& x) { return x.elements; }
+template <class T> INLINE fragment<T> filled(T x) { return {vec<T, 2>(x)}; }
+INLINE int holder(int row, int column) {
+    return (row & 4) << 2 | (column & 4) << 1 | (row & 3) << 1 | (column & 2) >> 1;
+}
+template <class T, class A, class B>
+INLINE void multiply_accumulate(fragment<T>& to, fragment<A> a, fragment<B> b, fragment<T> sum) {
+    int lane = threadIdx.x & 31;
+    int row = (lane >> 2 & 4) | (lane >> 1 & 3), column = (lane >> 1 & 4) | (lane & 1) << 1;
+    for (int k = 0; k < 8; ++k) {
+        A x0 = from_lane(a.elements.v[0], holder(row, k));
+        A x1 = from_lane(a.elements.v[1], holder(row, k));
+        A x = k & 1 ? x1 : x0;
+        B y0 = from_lane(b.elements.v[0], holder(k, column));
+        B y1 = from_lane(b.elements.v[1], holder(k, column));
+        sum.elements.v[0] = T(fmaf(float(x), float(y0), float(sum.elements.v[0])));
+        sum.elements.v[1] = T(fmaf(float(x), float(y1), float(sum.elements.v[1])));
+    }
+    to = sum;
+}
+"""
+
+
+@lru_cache(maxsize=4096)
+def _literal(bits: int, dtype: DType) -> tuple[Number, DType]:
+    if dtype.is_float:
+        return Number(_float(bits, dtype), bits), dtype
+    value = int(literal.decode(bits, dtype))
+    if dtype is bool_:
+        return Number("true" if value else "false", value), dtype
+    suffix = _SUFFIX.get(dtype, "")
+    if dtype.bits >= 32 and dtype.is_signed and value == dtype.low:
+        # A literal has no sign, and its magnitude fits no signed type.
+        return Number(f"(-{dtype.high}{suffix} - 1)", value), dtype
+    # There are none shorter than int.
+    return Number(f"{value}{suffix}", value), dtype if dtype.bits >= 32 else i32
+
+
+def _float(bits: int, dtype: DType) -> str:
+    text = literal.text(bits, dtype)
+    magnitude = text.removeprefix("-")
+    if magnitude.startswith("nan("):
+        return f"as_type<{_TYPES[dtype]}>({_TYPES[dtype.unsigned]}({bits}u))"
+    if magnitude in ("inf", "nan"):
+        word = text.replace("inf", "INFINITY").replace("nan", "NAN")
+    else:
+        word = f"{text}f"
+    return word if dtype is f32 else f"{_TYPES[dtype]}({word})"
+
+
+def _lanes(vector: Tree, lanes: Sequence[int]) -> Tree:
+    if len(lanes) == 1:
+        return element(vector, number(lanes[0]))
+    return Call(f"lanes<{', '.join(map(str, lanes))}>", vector)
+
+
+def _combined_bits(operator: str, dtype: DType) -> str:
+    bits = _TYPES[dtype.unsigned]
+    return f"{bits}(as_type<{bits}>(x) {operator} as_type<{bits}>(y))"
+
+
+_HELPERS = {
+    **HELPERS,
+    # It is in the prologue: nothing more to define.
+    "pair": Helper("pair", 1, ""),
+    "add_record": Helper(
+        "add_record",
+        7,
+        """\
+// Adds a record to the report; see iris.codegen.source.Source.
+INLINE void add_record(u32* report, u32 site, u32 program, u32 thread_index, u32 part = 0,
+                       i32 place = 0, u64 bits = 0) {{
+    u32 at = atomicAdd(report, 8u);
+    if (at >= report[1]) return;
+    u32* record = report + 2 + at;
+    record[0] = site;
+    record[1] = program;
+    record[2] = thread_index;
+    record[3] = part;
+    record[4] = u32(place);
+    record[5] = u32(bits);
+    record[6] = u32(bits >> 32);
+    record[7] = 0;
+}}
+""",
+    ),
+}
+
+
+def _exactly(name: str) -> Intrinsic:
+    return Intrinsic(f"exactly_{name}", f"exactly_{name}")
+
+
+_KEYWORDS = """
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+class compl const const_cast constexpr continue decltype default delete do double dynamic_cast
+else enum explicit export extern false float for friend goto if inline int long mutable namespace
+new noexcept not not_eq nullptr operator or or_eq private protected public register
+reinterpret_cast return short signed sizeof static static_assert static_cast struct switch
+template this thread_local throw true try typedef typeid typename union unsigned using virtual
+void volatile wchar_t while xor xor_eq override final import module main NULL
+INFINITY NAN INLINE BINARY ARITHMETIC FLOATS LANES1 LANES2 ATOMIC
+i8 i16 i32 i64 u8 u16 u32 u64 half half2 bfloat uint3 dim3 threadIdx blockIdx blockDim gridDim
+warpSize
+"""
+_FUNCTIONS = """
+as_type vec packed lanes each magnitude to_floor to_ceil to_even greater lesser greater_number
+lesser_number multiply_add unsigned_of difference add_saturated choose exchange_with from_lane
+atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_exchange atomic_load
+atomic_compare_exchange fragment pair filled holder multiply_accumulate exactly_exp exactly_exp2
+exactly_sqrt exactly_rsqrt exactly_sin exactly_cos exactly_log exactly_log2 exactly_tanh
+exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt nearly_sin nearly_cos memcpy fmaf fmodf
+abs floor fma isinf copysign error_function fma_bfloat floor_divide floor_modulo maxnum minnum
+maximum minimum add_record Params p
+"""
+
+CUDA = Language(
+    name="CUDA C++",
+    version=(12, 0),
+    fence_version=(12, 0),
+    prologue=_PROLOGUE,
+    exact_pragma="",
+    types=_TYPES,
+    vector="vec<{type}, {lanes}>",
+    packed="packed<{type}, {lanes}>",
+    atomic="{type}",
+    aligned="alignas(16)",
+    word=u32,
+    literal=_literal,
+    lanes=_lanes,
+    bitcast="as_type<{type}>",
+    device="",
+    coherent="",
+    shared="__shared__",
+    shared_pointer="",
+    matrix="fragment<{type}>",
+    filled="filled<{type}>",
+    pair="pair",
+    multiply="multiply_accumulate",
+    kernel='extern "C" __global__ void __launch_bounds__({threads}) {name}(',
+    array="{type}* {name}",
+    constants="const Params p",
+    constants_name="p",
+    report="u32* {name}",
+    positions_are_parameters=False,
+    positions={
+        "tid": Position("const uint3 {name} = blockIdx", u32),
+        "grid": Position("const dim3 {name} = gridDim", u32),
+        "lane": Position("const u16 {name} = threadIdx.x & 31", u16),
+        "simdgroup": Position("const u16 {name} = threadIdx.x >> 5", u16),
+        "thread_index": Position("const u16 {name} = threadIdx.x", u16),
+    },
+    intrinsics={
+        **{
+            op: Intrinsic(f"exactly_{op.name}", f"nearly_{op.name}")
+            for op in (math.Exp, math.Exp2, math.Sqrt, math.Rsqrt, math.Sin, math.Cos)
+        },
+        **{op: _exactly(op.name) for op in (math.Log, math.Log2, math.Tanh, math.Pow)},
+        math.Floor: Intrinsic("to_floor", "to_floor"),
+        math.Ceil: Intrinsic("to_ceil", "to_ceil"),
+        math.Round: Intrinsic("to_even", "to_even"),
+        math.MaxNum: Intrinsic("greater_number", "greater_number"),
+        math.MinNum: Intrinsic("lesser_number", "lesser_number"),
+        math.Fma: Intrinsic("multiply_add", "multiply_add"),
+    },
+    fmod="fmodf",
+    absolute="magnitude",
+    distance="difference",
+    greater="greater",
+    lesser="lesser",
+    select="choose",
+    add_saturated="add_saturated",
+    shuffle="from_lane",
+    shuffle_xor="exchange_with",
+    broadcast="from_lane",
+    inline="INLINE",
+    helpers=_HELPERS,
+    combined_bits=_combined_bits,
+    unroll="#pragma unroll",
+    barriers={
+        Scope.SIMDGROUP: "__syncwarp()",
+        Scope.THREADGROUP: "__syncthreads()",
+        Scope.DEVICE: "__threadfence(), __syncthreads()",
+    },
+    fence="__threadfence()",
+    atomics={kind: f"atomic_{kind.value}" for kind in AtomicKind},
+    atomic_load="atomic_load",
+    compare_exchange="atomic_compare_exchange",
+    order="",
+    keywords=frozenset(_KEYWORDS.split()),
+    functions=frozenset(_FUNCTIONS.split()),
+)
