@@ -33,6 +33,7 @@ SIMDGROUPS = (0, 1, 2, 4, 8)  # 0: as many as the pass chooses
 BLOCKS = [For, math.Add, math.FloorDiv, math.Select, tile.Load, tile.Dot, tile.Reduce, tile.Store]
 # What is not called to lower and print tile programs at all.
 OTHERS = (
+    "codegen/languages/cuda.py",
     "passes/__init__.py",
     "passes/graph/expand_scatter.py",
     "passes/graph/fuse.py",
@@ -49,8 +50,8 @@ EXPANDED = "expand-math leaves none of it"
 CANNOT = {
     "codegen.elementwise._erf": EXPANDED,
     "codegen.elementwise._sigmoid": EXPANDED,
-    "codegen.msl_table._both": WHEN_IMPORTED,
-    "codegen.msl_table._precise": WHEN_IMPORTED,
+    "codegen.languages.msl._both": WHEN_IMPORTED,
+    "codegen.languages.msl._precise": WHEN_IMPORTED,
     "codegen.writer.unsupported": "check-target refuses it before",
     "analysis.axis.along_each": WHEN_IMPORTED,
     "analysis.axis.divisibility": "shows what is known; passes ask axis by axis",

@@ -13,7 +13,6 @@ from iris.codegen.statements import Assign, Break, Declare, For, If, While
 from iris.codegen.tree import (
     PART,
     Call,
-    Element,
     Name,
     Number,
     Tree,
@@ -50,18 +49,17 @@ def _for(ctx: Writer, op: control.For) -> None:
         _assign(ctx, carried, names, op.body)
     test = _test(i, upper.tree, step.tree, constant)
     advance = _advance(ctx, i, advanced.tree, constant, ends_inside)
-    pragma = ctx.language.unroll if _numbers_matrices(ctx, op) else None
+    pragma = ctx.language.unroll if _numbers_registers(op) else None
     ctx.put(For(body, ctx.language.types[dtype], i.word, lower, test, advance, pragma))
     for value, target in zip(op.results, names, strict=True):
         _bind(ctx, value, target)
 
 
-def _numbers_matrices(ctx: Writer, op: control.For) -> bool:
-    """Whether the variable of a loop says which of an array of matrices, or of what meets them,
-    which has no numbers once it is in registers."""
-    return op.trip_count() is not None and any(
-        isinstance(inner, Slice) and ctx.meets_matrices(inner.x) for inner in op.body
-    )
+def _numbers_registers(op: control.For) -> bool:
+    """Whether the variable of a loop says which part of an array in registers, which has no numbers
+    unless the loop is unrolled."""
+    (variable, *_) = op.body.arguments
+    return op.trip_count() is not None and any(isinstance(u, Slice) for u in variable.users)
 
 
 def _steady(ctx: Writer, value: Value) -> Expression:
@@ -184,75 +182,99 @@ def _start(ctx: Writer, op: control.For | control.While, arguments: Sequence[Val
     return names
 
 
-class _Assignment(NamedTuple):
+class _Move(NamedTuple):
     name: str  # of a variable,
     holds: Value  # what it was declared for,
-    value: Value  # and what it is to have
-    content: Expression
+    value: Value  # what it is to have,
+    content: Expression  # and what that is
 
 
 def _assign(
     ctx: Writer, holds: Sequence[Value], names: Sequence[str | None], region: Region
 ) -> None:
     """Give the variables what a region yields, all at once; None: nobody wants it."""
-    left = [
-        _Assignment(name, held, value, ctx.value(value))
-        for name, held, value in zip(names, holds, region.end.operands, strict=True)
+    values = region.end.operands
+    moves = [
+        _Move(name, held, value, ctx.value(value))
+        for name, held, value in zip(names, holds, values, strict=True)
         if name is not None
     ]
     ctx.drop()
-    left = [a for a in left if a.content.tree.text != _place(ctx, a.holds, a.name).text]
-    while left:
-        free = next((i for i in range(len(left)) if _is_free(left, i)), None)
+    moves = [m for m in moves if m.content.tree.text != _place(ctx, m.holds, m.name).text]
+    arrays = _element_by_element(ctx, [m for m in moves if _parts(ctx, m.holds) > 1])
+    scalars = [m for m in moves if _parts(ctx, m.holds) == 1]
+    if _need(scalars, arrays):
+        # What they hold now is gone once the arrays are assigned, and they may be needed for these.
+        scalars = [_computed(ctx, m) if _need([m], arrays) else m for m in scalars]
+    for parts in dict.fromkeys(_parts(ctx, m.holds) for m in arrays):
+        alike = [m for m in arrays if _parts(ctx, m.holds) == parts]
+        arrays = [m for m in arrays if m not in alike]
+        with ctx.loop(parts) as i:
+            _assign_in_order(ctx, alike, i)
+    _assign_in_order(ctx, scalars, PART)
+
+
+def _parts(ctx: Writer, value: Value) -> int:
+    return 1 if isinstance(value.type, Threadgroup) else ctx.form(value).parts
+
+
+def _need(moves: Sequence[_Move], others: Sequence[_Move]) -> bool:
+    """Whether some are made of what the variables of others have."""
+    return any(m.content.tree.has(Name(o.name)) for m in moves for o in others)
+
+
+def _element_by_element(ctx: Writer, moves: Sequence[_Move]) -> list[_Move]:
+    """Assignments of arrays of which each element needs no others than those of its number."""
+    return [
+        _computed(ctx, m) if any(_needs_others(ctx, m, o) for o in moves) else m for m in moves
+    ]
+
+
+def _computed(ctx: Writer, move: _Move) -> _Move:
+    """The same with a variable that has what is to be assigned."""
+    name = ctx.names.new(f"next_{move.name}")
+    return move._replace(content=ctx.define(move.value, name, move.content))
+
+
+def _assign_in_order(ctx: Writer, moves: list[_Move], i: Tree) -> None:
+    """Assign variables, or the elements of a number of arrays, each before what it has is gone."""
+    while moves:
+        free = next((m for m in moves if not _need([o for o in moves if o is not m], [m])), None)
         if free is None:
             # Each is still needed by another: a copy of one makes it free.
-            name = left[0].name
-            copy = ctx.names.new(f"old_{name}")
-            _copy(ctx, left[0].holds, name, copy)
-            left = [left[0], *[_renamed(a, name, copy) for a in left[1:]]]
-            free = 0
-        name, held, value, content = left.pop(free)
-        if isinstance(held.type, Threadgroup):
-            ctx.put(Assign(Name(name), content.tree))
-            continue
-        if ctx.form(held).parts > 1 and _needs_others(content.tree, Name(name)):
-            # Elements that the loop has passed are needed at later ones.
-            content = ctx.define(value, ctx.names.new(f"next_{name}"), content)
-        ctx.assign(held, name, content)
+            free = moves[0]
+            here = _variable(ctx, free).at(i)
+            copy = _copy(ctx, free, here)
+            moves = [
+                m if m is free else m._replace(content=m.content.at(i).put(here, copy))
+                for m in moves
+            ]
+        moves = [m for m in moves if m is not free]
+        if isinstance(free.holds.type, Threadgroup):
+            ctx.put(Assign(Name(free.name), free.content.tree))
+        else:
+            ctx.assign_part(free.holds, free.name, free.content, i)
 
 
-def _is_free(left: Sequence[_Assignment], position: int) -> bool:
-    """Whether no other assignment still needs what the variable has."""
-    name = Name(left[position].name)
-    return not any(a.content.tree.has(name) for i, a in enumerate(left) if i != position)
+def _variable(ctx: Writer, move: _Move) -> Tree:
+    name = Name(move.name)
+    return element(name, PART) if _parts(ctx, move.holds) > 1 else name
 
 
-def _needs_others(content: Tree, array: Name) -> bool:
-    """Whether a part of what an array is to have is made of other parts than the same."""
-    if isinstance(content, Element) and content.operands[1] is PART:
-        content = content.operands[0]
-        return not content.is_like(array) and content.has(array)
-    return content.is_like(array) or any(_needs_others(x, array) for x in content.operands)
+def _needs_others(ctx: Writer, move: _Move, other: _Move) -> bool:
+    """Whether an element needs other elements of an array than that of its number."""
+    if _parts(ctx, move.holds) != _parts(ctx, other.holds):
+        return move.content.tree.has(Name(other.name))
+    return move.content.tree.put(_variable(ctx, other), PART).has(Name(other.name))
 
 
-def _renamed(assignment: _Assignment, name: str, new: str) -> _Assignment:
-    content = assignment.content
-    content = content._replace(tree=content.tree.put(Name(name), Name(new)))
-    return assignment._replace(content=content)
-
-
-def _copy(ctx: Writer, like: Value, name: str, copy: str) -> None:
-    """Declare a variable that has what another has."""
-    if isinstance(like.type, Threadgroup):
-        ctx.put(Declare(pointer_type(ctx, like.type), copy, Name(name)))
-        return
-    parts = ctx.form(like).parts
-    if parts == 1:
-        ctx.put(Declare(ctx.held_as(like), copy, Name(name)))
-        return
-    ctx.put(Declare(ctx.held_as(like), copy, count=parts))
-    with ctx.loop(parts, unrolled=ctx.meets_matrices(like)) as i:
-        ctx.put(Assign(element(Name(copy), i), element(Name(name), i)))
+def _copy(ctx: Writer, move: _Move, content: Tree) -> Name:
+    """A new variable for what one of a kind has."""
+    name, held = ctx.names.new(f"old_{move.name}"), move.holds
+    pointed = held.type if isinstance(held.type, Threadgroup) else None
+    type_ = ctx.held_as(held) if pointed is None else pointer_type(ctx, pointed)
+    ctx.put(Declare(type_, name, content))
+    return Name(name)
 
 
 # Memory of the threadgroup is carried as a pointer to its first element.

@@ -42,6 +42,10 @@ class Expression(NamedTuple):
     def is_indexed(self) -> bool:
         return self.tree.is_indexed
 
+    def put(self, part: Tree, other: Tree) -> Expression:
+        """The same with another tree in place of each part like this."""
+        return self._replace(tree=self.tree.put(part, other))
+
     def at(self, number: Tree) -> Expression:
         """The vector of that number."""
         return self._replace(tree=self.tree.at(number))

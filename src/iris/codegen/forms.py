@@ -96,10 +96,6 @@ class Forms:
         """Whether a value is held as matrices, when it is held at all."""
         return bool(self._matrices) and self._carried.of(value) in self._matrices
 
-    def meets_matrices(self, value: Value) -> bool:
-        """Whether a value is held as matrices, or by twos to go with them."""
-        return bool(self._matrices) and self._lanes.get(self._alike.of(value)) == _PAIR
-
     def _words(self) -> dict[Value, int]:
         """The classes of what is only moved, and how many elements at a time."""
         counts: dict[Value, int] = {}

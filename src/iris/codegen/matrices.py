@@ -26,7 +26,7 @@ def _mma(ctx: Writer, op: metal.Mma) -> None:
     if rows == columns == 1:
         ctx.put(Run(multiply))
         return
-    with ctx.loop(rows * columns, unrolled=True) as i:
+    with ctx.loop(rows * columns) as i:
         ctx.put(Run(multiply.at(i)))
 
 

@@ -228,7 +228,7 @@ def _store(ctx: Writer, op: metal.Store) -> None:
         if mask is not None:
             nests.enter_context(_where(ctx, mask))
         if form.parts > 1:
-            i = nests.enter_context(ctx.loop(form.parts, unrolled=ctx.meets_matrices(op.value)))
+            i = nests.enter_context(ctx.loop(form.parts))
             x, place = x.at(i), place.at(i)
         ctx.put(Assign(place.tree, _stored(ctx, x, type_.element, place)))
 

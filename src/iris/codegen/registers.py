@@ -275,8 +275,7 @@ def _foreach(ctx: Writer, op: metal.Foreach) -> None:
     ctx.flush()
     over = _overwritten(ctx, op, [result for result, _ in wanted])
     targets = {v: ctx.declare_empty(v) for v, _ in wanted if v not in over}
-    unrolled = _goes_through_matrices(ctx, op)
-    with ctx.loop(op.count, unrolled=unrolled, hint=variable.name or "") as i:
+    with ctx.loop(op.count, variable.name or "") as i:
         ctx.expressions[variable] = Expression(i, i32)
         ctx.region(op.body)
         for result, value in wanted:
@@ -318,16 +317,6 @@ def _overwritten(ctx: Writer, op: metal.Foreach, results: Sequence[Value]) -> di
     return found
 
 
-def _goes_through_matrices(ctx: Writer, op: metal.Foreach) -> bool:
-    """Whether the loop index selects matrices, or values combined with them.
-
-    Matrices in registers cannot be indexed by a variable.
-    """
-    return any(ctx.meets_matrices(v) for v in op.results) or any(
-        isinstance(inner, metal.Slice) and ctx.meets_matrices(inner.x) for inner in op.body
-    )
-
-
 def _store_part(ctx: Writer, target: Expression, index: Tree, value: Value) -> None:
     """Put a value into the part of an array of a number."""
     type_ = element_of(value)
@@ -337,7 +326,7 @@ def _store_part(ctx: Writer, target: Expression, index: Tree, value: Value) -> N
         ctx.put(Assign(target.at(index).tree, ctx.content(x, dtype, shape.lanes)))
     elif shape.lanes == target.lanes:
         x = ctx.value(value)
-        with ctx.loop(shape.parts, unrolled=ctx.meets_matrices(value)) as i:
+        with ctx.loop(shape.parts) as i:
             place = target.at(_within(index, shape.parts, i))
             ctx.put(Assign(place.tree, ctx.content(x.at(i), dtype, shape.lanes)))
     elif size == 1:

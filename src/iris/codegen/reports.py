@@ -41,7 +41,7 @@ def _print(ctx: Writer, op: metal.Print) -> None:
         if count == 1:
             _print_element(ctx, value, site, part, x, at)
             continue
-        with ctx.loop(count, unrolled=ctx.meets_matrices(value)) as i:
+        with ctx.loop(count) as i:
             _print_element(ctx, value, site, part, _element(x, i), _element(at, i))
 
 

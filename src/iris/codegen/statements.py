@@ -128,7 +128,7 @@ class Nest(Statement):
         if len(body) == 1 and isinstance(self.body[0], Plain):
             text = f"{indent}{self.head} {body[0].text.lstrip()}"
             if len(text) <= COLUMNS:
-                return [Line(text, body[0].location)]
+                return [Line(text, body[0].location or self.location)]
         return [*self._opened(indent), *body, Line(f"{indent}}}", self.location)]
 
     def _opened(self, indent: str) -> list[Line]:

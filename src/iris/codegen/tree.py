@@ -79,11 +79,11 @@ class Tree:
         """The text as an operand of what binds so tightly."""
         return self.text if self.precedence >= precedence else f"({self.text})"
 
-    def put(self, leaf: Tree, other: Tree) -> Tree:
-        """The tree with another one in place of each leaf that is like this."""
-        if not self.operands:
-            return other if self.is_like(leaf) else self
-        operands = [operand.put(leaf, other) for operand in self.operands]
+    def put(self, part: Tree, other: Tree) -> Tree:
+        """The tree with another one in place of each part like this."""
+        if self.is_like(part):
+            return other
+        operands = [operand.put(part, other) for operand in self.operands]
         if all(new is old for new, old in zip(operands, self.operands, strict=True)):
             return self
         return type(self)(self.word, *operands)
@@ -92,10 +92,8 @@ class Tree:
         """The vector of a number."""
         return self.put(PART, number) if self.is_indexed else self
 
-    def has(self, leaf: Tree) -> bool:
-        if not self.operands:
-            return self.is_like(leaf)
-        return any(operand.has(leaf) for operand in self.operands)
+    def has(self, part: Tree) -> bool:
+        return self.is_like(part) or any(operand.has(part) for operand in self.operands)
 
     def is_like(self, other: Tree) -> bool:
         return type(self) is type(other) and self.text == other.text

@@ -91,7 +91,7 @@ def to_words(ctx: Writer, value: Value, x: Expression) -> Tree:
         x = ctx.declare(value, x)
         return whole()
     bits = _new_words(ctx, value)
-    with ctx.loop(parts // joined, unrolled=ctx.meets_matrices(value)) as i:
+    with ctx.loop(parts // joined) as i:
         numbers: list[Tree] = [i]
         if joined > 1:
             first = binary("*", i, number(joined))

@@ -62,7 +62,6 @@ class Writer:
         forms = Forms(function.body, self._dead)
         self.form = forms.of
         self.is_matrix = forms.is_matrix
-        self.meets_matrices = forms.meets_matrices
         self.block: Block = []  # what is written now
         self.location: Location | None = None  # of the op that writes
         self.expressions: dict[Value, Expression] = {}
@@ -176,14 +175,17 @@ class Writer:
         self.block = outer
 
     @contextmanager
-    def loop(self, count: int, *, unrolled: bool = False, hint: str = "") -> Iterator[Name]:
-        """A loop over the numbers below a count; its variable."""
+    def loop(self, count: int, hint: str = "") -> Iterator[Name]:
+        """A loop over the numbers below a count; its variable.
+
+        It is unrolled: what it goes through is in registers, which have no numbers.
+        """
         with self.nest() as body:
             name = Name(self.names.new(hint) if hint else self.names.index())
             yield name
         type_, below = self.language.types[i32], binary("<", name, number(count))
-        pragma = self.language.unroll if unrolled else None
-        self.put(For(body, type_, name.word, number(0), below, f"++{name}", pragma))
+        unroll = self.language.unroll
+        self.put(For(body, type_, name.word, number(0), below, f"++{name}", unroll))
 
     # Variables.
 
@@ -273,16 +275,21 @@ class Writer:
 
     def assign(self, value: Value, name: str, expression: Expression) -> None:
         """Assign what a value is to a variable that is to have it, vector by vector."""
+        parts = self.form(value).parts
+        if parts == 1:
+            self.assign_part(value, name, expression, PART)
+            return
+        with self.loop(parts) as i:
+            self.assign_part(value, name, expression, i)
+
+    def assign_part(self, value: Value, name: str, expression: Expression, i: Tree) -> None:
+        """Assign the vector of a number to a variable, or to that part of one."""
         dtype = element_of(value).element
-        lanes, parts = self.form(value)
         target = self.place(value, name)
         if self.is_matrix(value):
             target, expression = self._matrices(target, dtype, expression)
-        if parts == 1:
-            self.put(Assign(target, self.content(expression, dtype, lanes)))
-            return
-        with self.loop(parts, unrolled=self.meets_matrices(value)) as i:
-            self.put(Assign(target.at(i), self.content(expression.at(i), dtype, lanes)))
+        content = self.content(expression.at(i), dtype, self.form(value).lanes)
+        self.put(Assign(target.at(i), content))
 
     def _matrices(self, place: Tree, dtype: DType, x: Expression) -> tuple[Tree, Expression]:
         """The sides of an assignment to matrices: as wholes, where that can be said."""

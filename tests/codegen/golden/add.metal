@@ -21,18 +21,22 @@ kernel void add(
     int start = program * 1024u;
     int at = uint(start) + simdgroup * 128 + lane * 4;
     float4 x[2];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) {
         int at_1 = uint(at) + i * 512;
         bool inside = at_1 < p.n;
         x[i] = inside ? *(device const float4*)&X[at_1] : float4(0.0f);
     }
     float4 y[2];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) {
         int at_1 = uint(at) + i * 512;
         y[i] = at_1 < p.n ? *(device const float4*)&Y[at_1] : float4(0.0f);
     }
     float4 z[2];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) z[i] = x[i] + y[i];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) {
         int at_1 = uint(at) + i * 512;
         if (at_1 < p.n) *(device float4*)&Z[at_1] = z[i];

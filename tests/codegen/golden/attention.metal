@@ -70,6 +70,7 @@ kernel void attention(
     int q_at = at_4 * 40 + Out_col;
     int shared_at = at_3 + Out_col * 40;
     int v_at = at_3 * 40 + Out_col;
+    #pragma unroll
     for (int i = 0; i < 2; ++i) {
         half4 q_1 = int(uint(Q_row) + i * 16) < p.Q_extent_0 && inside
                 ? *(device const half4*)&Q[Q_at + i * 512] : half4(0.0h);
@@ -84,6 +85,7 @@ kernel void attention(
         bool inside_1 = at_2 < p.K_extent_1;
         bool inside_2 = at_2 < p.V_extent_1;
         half4 v[2];
+        #pragma unroll
         for (int i = 0; i < 2; ++i) {
             int at_8 = at_7 + i * 512;
             int at_9 = at_6 + i * 16;

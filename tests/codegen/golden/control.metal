@@ -31,15 +31,21 @@ kernel void control(
     float4 sum[2] = {};
     for (int k = lane; k < 100; k += 4) {
         float4 x[2];
+        #pragma unroll
         for (int h = 0; h < 2; ++h) x[h] = *(device const float4*)&X[k + h];
+        #pragma unroll
         for (int i = 0; i < 2; ++i) sum[i] += x[i];
     }
     float4 u[2] = {};
     for (int k = lane; k < p.n; k = addsat(k, 4)) {
-        float4 old_u[2];
-        for (int i = 0; i < 2; ++i) old_u[i] = u[i];
-        for (int i = 0; i < 2; ++i) u[i] = sum[i];
-        for (int i = 0; i < 2; ++i) sum[i] = old_u[i] * old_u[0].w;
+        float4 next_sum[2];
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) next_sum[i] = u[i] * u[0].w;
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            u[i] = sum[i];
+            sum[i] = next_sum[i];
+        }
     }
     for (int k = p.n; k > lane; k -= 3) Y[k] = s;
     for (int k = lane; p.step > 0 ? k < p.n : k > p.n; k = addsat(k, p.step)) t = Y[k] * t;
@@ -65,6 +71,8 @@ kernel void control(
         Y[res3] = res2;
         Y[lane] = res;
     }
+    #pragma unroll
     for (int h = 0; h < 2; ++h) *(device float4*)&Y[lane + h] = u[h];
+    #pragma unroll
     for (int h = 0; h < 2; ++h) *(device float4*)&Y[lane + h] = sum[h];
 }

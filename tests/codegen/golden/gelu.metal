@@ -38,12 +38,17 @@ kernel void gelu(
     int start = program * 256;
     int base = start + simdgroup * 128 + lane * 4;
     bfloat4 x[2];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) x[i] = *(device const bfloat4*)&X[base + i * 128];
     float4 v[2];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) v[i] = float4(x[i]);
     float4 v_1[2];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) v_1[i] = v[i] * (error_function(v[i] * 0.70710677f) + 1.0f) * 0.5f;
     bfloat4 y[2];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) y[i] = bfloat4(fast::exp(fmax(v_1[i], float4(0.0f))));
+    #pragma unroll
     for (int i = 0; i < 2; ++i) *(device bfloat4*)&Y[base + i * 128] = y[i];
 }

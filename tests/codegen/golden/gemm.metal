@@ -69,6 +69,7 @@ kernel void gemm(
         if (inside) {
             int A_at = (at_10 + at) * p.K + k + at_1;
             int B_at = (k + at_3) * p.N + at_11 + at_4;
+            #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 a[i] = *(device const uint4*)&A[A_at + i * 32 * p.K];
                 b[i] = *(device const uint4*)&B[B_at + i * 16 * p.N];
@@ -82,6 +83,7 @@ kernel void gemm(
             int B_col = uint(at_11) + at_4;
             int B_at = B_row * p.N + B_col;
             bool inside_2 = B_col < p.B_extent_1;
+            #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 int at_12 = i * 32;
                 uint4 a_1 = int(uint(A_row) + at_12) < p.A_extent_0 && inside_1
@@ -94,6 +96,7 @@ kernel void gemm(
             }
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
+        #pragma unroll
         for (int i = 0; i < 2; ++i) {
             *(threadgroup uint4*)&a_2[a_at + i * 1280] = a[i];
             *(threadgroup uint4*)&b_2[b_at + i * 1152] = b[i];

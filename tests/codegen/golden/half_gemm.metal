@@ -66,6 +66,7 @@ kernel void gemm(
         if (inside) {
             int A_at = (at_8 + at) * p.K + k + at_2;
             int B_at = (k + at_3) * p.N + at_9 + at_4;
+            #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 a[i] = *(device const uint4*)&A[A_at + i * 16 * p.K];
                 b[i] = *(device const uint4*)&B[B_at + i * 8 * p.N];
@@ -79,6 +80,7 @@ kernel void gemm(
             int B_col = uint(at_9) + at_4;
             int B_at = B_row * p.N + B_col;
             bool inside_2 = B_col < p.B_extent_1;
+            #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 int at_10 = i * 16;
                 uint4 a_1 = int(uint(A_row) + at_10) < p.A_extent_0 && inside_1
@@ -91,6 +93,7 @@ kernel void gemm(
             }
         }
         simdgroup_barrier(mem_flags::mem_threadgroup);
+        #pragma unroll
         for (int i = 0; i < 2; ++i) {
             *(threadgroup uint4*)&a_2[a_at + i * 384] = a[i];
             *(threadgroup uint4*)&b_2[b_at + i * 320] = b[i];

@@ -71,11 +71,13 @@ kernel void integers(
     uint4 f_bits = *(device const uint4*)&F[lane];
     bfloat4 f[2] = {as_type<bfloat4>(f_bits.xy), as_type<bfloat4>(f_bits.zw)};
     bfloat4 v[2];
+    #pragma unroll
     for (int j = 0; j < 2; ++j) {
         v[j] = fma_bfloat(bfloat4(precise::tanh(float4(f[j] * bfloat(0.5f)))),
                 bfloat4(bfloat(0.5f)), bfloat4(bfloat(0.5f)));
     }
     bfloat4 v_1[2];
+    #pragma unroll
     for (int j = 0; j < 2; ++j) v_1[j] = bfloat4(float4(half4(float4(v[j]))));
     *(device uint4*)&F[lane] = uint4(as_type<uint2>(v_1[0]), as_type<uint2>(v_1[1]));
     float v_2 = float(uchar(p.k << p.k) >> p.k);

@@ -59,13 +59,12 @@ kernel void matrices(
         for (int j = 0; j < 4; ++j) {
             simdgroup_multiply_accumulate(second[j], a[j / 2], a[j % 2], second[j]);
         }
-        simdgroup_float8x8 old_second[4];
         #pragma unroll
-        for (int j = 0; j < 4; ++j) old_second[j] = second[j];
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) second[j] = third[j];
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) third[j] = old_second[j];
+        for (int j = 0; j < 4; ++j) {
+            simdgroup_float8x8 old_second = second[j];
+            second[j] = third[j];
+            third[j] = old_second;
+        }
     }
     #pragma unroll
     for (int j = 0; j < 4; ++j) pair(second[j]) *= pair(third[j]);

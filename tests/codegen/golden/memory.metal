@@ -33,10 +33,12 @@ kernel void memory(
     uint4 bits = *(device const uint4*)&A[p.wide];
     half4 v[2] = {as_type<half4>(bits.xy), as_type<half4>(bits.zw)};
     half4 v_1[2];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) {
         v_1[i] = inside ? half4(((device const packed_half4*)&B[p.wide])[i]) : half4(0.0h);
     }
     if (inside) {
+        #pragma unroll
         for (int i = 0; i < 2; ++i) ((device packed_half4*)&B[p.wide])[i] = v[i] + v_1[i];
     }
     bool4 flag = uchar4(*(device const packed_uchar4*)&F[A_row]) != uchar(0);

@@ -15,25 +15,32 @@ kernel void registers(
     ushort lane [[thread_index_in_simdgroup]])
 {
     float2 x[8];
+    #pragma unroll
     for (int i = 0; i < 4; ++i) {
         float4 v = *(device const float4*)&X[lane + i];
         x[i * 2] = v.xy;
         x[i * 2 + 1] = v.zw;
     }
     float2 wide[8];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) {
+        #pragma unroll
         for (int j = 0; j < 4; ++j) wide[i * 4 + j] = precise::exp(x[i * 4 + j]);
     }
     float pairs[16];
+    #pragma unroll
     for (int i = 0; i < 8; ++i) {
         pairs[i * 2] = (-wide[i]).x;
         pairs[i * 2 + 1] = (-wide[i]).y;
     }
     float ones[16];
+    #pragma unroll
     for (int i = 0; i < 16; ++i) ones[i] = precise::sqrt(pairs[i]);
     float4 four;
+    #pragma unroll
     for (int i = 0; i < 4; ++i) four[i] = ones[i];
     float4 four2;
+    #pragma unroll
     for (int i = 0; i < 2; ++i) {
         float2 v = float2(four[i * 2], four[i * 2 + 1]);
         four2[i * 2] = v.x;
@@ -41,8 +48,10 @@ kernel void registers(
     }
     float odd[7] = {ones[0], ones[2], ones[4], ones[6], ones[8], ones[10], ones[12]};
     float odd2[21];
+    #pragma unroll
     for (int i = 0; i < 3; ++i) {
         float v = float(i);
+        #pragma unroll
         for (int j = 0; j < 7; ++j) odd2[i * 7 + j] = odd[j] * v;
     }
     float2 single = float2(float(0));
@@ -68,11 +77,14 @@ kernel void registers(
     int4 at = int4(uint(p.n) + uint4(lit4));
     bool4 flag = at < p.n;
     *(device int4*)&I[lane] = select(int4(0), select(lit4, at, flag), flag);
+    #pragma unroll
     for (int h = 0; h < 2; ++h) *(device int4*)&I[0 + h] = lit[h];
     *(device float4*)&X[lane] = simd_broadcast(simd_shuffle(simd_shuffle_xor(mix_1, 8), p.n), 3);
     bool flag_1 = lane < p.n;
     float4 v[2];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) v[i] = flag_1 ? high[i] : even[i];
+    #pragma unroll
     for (int h = 0; h < 2; ++h) *(device float4*)&X[lane + h] = v[h];
     float v_1 = simd_shuffle(odd2[lane * 7 + 1], lane);
     X[lane] = flag_1 ? v_1 : five[4];

@@ -41,19 +41,23 @@ kernel void reports(
     half4 h = half4(half(x));
     int4 places[2] = {int4(0, 1, 2, 3), int4(4, 5, 6, 7)};
     int4 at = int4(0, 1, -1, 3);
+    #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (at[i] >= 0) add_record(report, 2, program, thread_index, 0, at[i], as_type<uint>(x));
     }
+    #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (at[i] >= 0) {
             add_record(report, 2, program, thread_index, 1, at[i], as_type<ushort>(h[i]));
         }
     }
+    #pragma unroll
     for (int i = 0; i < 8; ++i) {
         if (places[i / 4][i % 4] >= 0) {
             add_record(report, 2, program, thread_index, 2, places[i / 4][i % 4], ulong(7l));
         }
     }
+    #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (at[i] >= 0) add_record(report, 2, program, thread_index, 3, at[i], as_type<uint>(x));
     }

@@ -36,6 +36,7 @@ kernel void softmax(
     int base = row * p.N;
     int first = simdgroup * 128 + lane * 4;
     float4 x[2];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) {
         int cols = first + i * 512;
         x[i] = cols < p.N ? *(device const float4*)&X[base + cols] : float4(-1e+38f);
@@ -55,6 +56,7 @@ kernel void softmax(
     float2 v_9 = maxnum(v_8.xy, v_8.zw);
     float m = maxnum(v_9.x, v_9.y);
     float4 e[2];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) e[i] = precise::exp(x[i] - m);
     float4 v_10 = e[0] + e[1];
     float2 v_11 = v_10.xy + v_10.zw;
@@ -70,7 +72,9 @@ kernel void softmax(
     float2 v_19 = v_18.xy + v_18.zw;
     float s = v_19.x + v_19.y;
     float4 v_20[2];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) v_20[i] = e[i] / s;
+    #pragma unroll
     for (int i = 0; i < 2; ++i) {
         int cols = first + i * 512;
         if (cols < p.N) *(device float4*)&Out[base + cols] = v_20[i];

@@ -23,16 +23,20 @@ kernel void transpose(
     int at = uint(col0) + lane;
     bool inside = at < p.n;
     half x[8];
+    #pragma unroll
     for (int i = 0; i < 8; ++i) {
         int at_1 = uint(row0) + i * 4 + simdgroup;
         x[i] = at_1 < p.m && inside ? X[at_1 * p.n + at] : 0.0h;
     }
+    #pragma unroll
     for (int i = 0; i < 8; ++i) tile[(i * 4 + simdgroup) * 33 + lane] = x[i];
     threadgroup_barrier(mem_flags::mem_threadgroup);
     half y[8];
+    #pragma unroll
     for (int i = 0; i < 8; ++i) y[i] = tile[lane * 33 + i * 4 + simdgroup];
     int at_1 = uint(row0) + lane;
     bool inside_1 = at_1 < p.m;
+    #pragma unroll
     for (int i = 0; i < 8; ++i) {
         int at_2 = uint(col0) + i * 4 + simdgroup;
         if (at_2 < p.n && inside_1) Y[at_2 * p.m + at_1] = y[i];
