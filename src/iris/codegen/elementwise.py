@@ -18,6 +18,7 @@ from iris.codegen.operators import (
 )
 from iris.codegen.tree import Number, Precedence, regrouped
 from iris.codegen.writer import Writer, emit
+from iris.errors import DeclarationError
 from iris.ir import math
 from iris.ir.core import Op, Value
 from iris.ir.math import Predicate
@@ -285,7 +286,9 @@ def _function(ctx: Writer, op: Op) -> Expression:
 
 def _name(ctx: Writer, kind: type[Op]) -> str:
     """The function of an op."""
-    found = ctx.language.intrinsics[kind]
+    found = ctx.language.intrinsics.get(kind)
+    if found is None:
+        raise DeclarationError(f"{ctx.language.name} has no function for {kind.name}")
     return found.fast if ctx.fast else found.name
 
 
