@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": MIDDLE,
     "cost": MIDDLE | {"analysis"},
     "passes": OF_PASSES,
-    "codegen": MIDDLE,
+    "codegen": MIDDLE | {"analysis"},
     "interp": MIDDLE,
     "softmetal": {"errors", "knobs", "cache_folder"},
     "runtime": MIDDLE | {"knobs", "cache_folder", "codegen", "interp", "softmetal"},

@@ -64,7 +64,7 @@ CANNOT = {
 }
 # What only some of thousands of programs get to, as `make campaign` draws them.
 RARE = {
-    "codegen.ranges._literal",
+    "analysis.ranges._literal",
     "codegen.registers._literal",
     "analysis.axis.negate",
     "passes.tile.follow_masks._bound_by",

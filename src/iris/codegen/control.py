@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from iris.analysis.ranges import loop_bounds
 from iris.codegen.expression import Expression, in_memory
 from iris.codegen.memory import pointer_type
 from iris.codegen.operators import dtype_of, logical_not, ternary
-from iris.codegen.ranges import loop_bounds
 from iris.codegen.statements import Assign, Break, Declare, For, If, While
 from iris.codegen.tree import (
     PART,
@@ -225,9 +225,7 @@ def _need(moves: Sequence[_Move], others: Sequence[_Move]) -> bool:
 
 def _element_by_element(ctx: Writer, moves: Sequence[_Move]) -> list[_Move]:
     """Assignments of arrays of which each element needs no others than those of its number."""
-    return [
-        _computed(ctx, m) if any(_needs_others(ctx, m, o) for o in moves) else m for m in moves
-    ]
+    return [_computed(ctx, m) if any(_needs_others(ctx, m, o) for o in moves) else m for m in moves]
 
 
 def _computed(ctx: Writer, move: _Move) -> _Move:

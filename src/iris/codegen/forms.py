@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from iris.analysis.liveness import is_unused
 from iris.codegen.expression import LANES, Form, form_of
-from iris.codegen.liveness import is_unused
 from iris.ir import metal
 from iris.ir.control import For, If, While
 from iris.ir.core import Op, Region, Value

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from iris.analysis.liveness import dead_values, is_unused
+from iris.analysis.ranges import Ranges
 from iris.codegen.expression import LANES, Expression, Touch
 from iris.codegen.forms import Forms
 from iris.codegen.language import Language
-from iris.codegen.liveness import dead_values, is_unused
 from iris.codegen.names import Names
-from iris.codegen.ranges import Ranges
 from iris.codegen.source import Site
 from iris.codegen.statements import COLUMNS, STEP, Assign, Block, Declare, For, Statement
 from iris.codegen.tree import (

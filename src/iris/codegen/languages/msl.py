@@ -1,7 +1,7 @@
 """The Metal Shading Language, as a table.
 
 MSL is C++, in which overflow of signed integers is undefined; its specification says nothing that
-would take this back.  In the IR they wrap.  `ranges.py` decides where the text must say so.
+would take this back.  In the IR they wrap.  `analysis.ranges` decides where the text must say so.
 
 Functions of floats come as `precise::` and `fast::`; both are of 32 bits only.
 """
