@@ -17,26 +17,26 @@ struct Params {
 };
 
 // The two elements that a lane holds of a matrix.
-inline thread half2& pair(thread simdgroup_half8x8& x) {
+METAL_FUNC thread half2& pair(thread simdgroup_half8x8& x) {
     return reinterpret_cast<thread half2&>(x.thread_elements());
 }
 
 // The two elements that a lane holds of a matrix.
-inline thread float2& pair(thread simdgroup_float8x8& x) {
+METAL_FUNC thread float2& pair(thread simdgroup_float8x8& x) {
     return reinterpret_cast<thread float2&>(x.thread_elements());
 }
 
 // The greater; of a number and a nan, the number.  -0 is less than +0.
-inline float maxnum(float x, float y) {
+METAL_FUNC float maxnum(float x, float y) {
     if (x == y) return as_type<float>(as_type<int>(x) & as_type<int>(y));
     return x > y || y != y ? x : y;
 }
 
-inline float4 maxnum(float4 x, float4 y) {
+METAL_FUNC float4 maxnum(float4 x, float4 y) {
     return float4(maxnum(x.x, y.x), maxnum(x.y, y.y), maxnum(x.z, y.z), maxnum(x.w, y.w));
 }
 
-inline float2 maxnum(float2 x, float2 y) {
+METAL_FUNC float2 maxnum(float2 x, float2 y) {
     return float2(maxnum(x.x, y.x), maxnum(x.y, y.y));
 }
 

@@ -2,7 +2,7 @@
 using namespace metal;
 
 // The error function, within 1 ulp plus what `exp` adds.
-inline float error_function(float x) {
+METAL_FUNC float error_function(float x) {
     float t = abs(x), s = x * x;
     if (t <= 0.927734375f) {
         float r = fma(-5.96761703e-4f, s, 4.99119423e-3f);
@@ -21,7 +21,7 @@ inline float error_function(float x) {
     return copysign(r, x);
 }
 
-inline float4 error_function(float4 x) {
+METAL_FUNC float4 error_function(float4 x) {
     return float4(error_function(x.x), error_function(x.y),
             error_function(x.z), error_function(x.w));
 }

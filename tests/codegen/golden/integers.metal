@@ -10,14 +10,14 @@ struct Params {
 };
 
 // What dividing and rounding down leaves; it has the sign of y.
-inline int floor_modulo(int x, int y) {
+METAL_FUNC int floor_modulo(int x, int y) {
     if (y == -1) return 0;  // x % y could overflow
     int r = x % y;
     return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
 // The quotient, rounded down.
-inline int floor_divide(int x, int y) {
+METAL_FUNC int floor_divide(int x, int y) {
     if (y == -1) return int(-uint(x));  // x / y could overflow
     int q = x / y;
     return q * y != x && (x < 0) != (y < 0) ? q - 1 : q;
@@ -25,7 +25,7 @@ inline int floor_divide(int x, int y) {
 
 // x * y + z, rounded once.  The product has the bits of a float; a sum that has not is rounded to
 // odd there, so that rounding it once more is right.
-inline bfloat fma_bfloat(bfloat x, bfloat y, bfloat z) {
+METAL_FUNC bfloat fma_bfloat(bfloat x, bfloat y, bfloat z) {
     float a = float(x), b = float(y), product = a * b, addend = float(z), scale = 1.0f;
     if (isinf(product) && !isinf(a) && !isinf(b)) {  // the sum may fit: all is made smaller before
         scale = 18446744073709551616.0f;
@@ -41,7 +41,7 @@ inline bfloat fma_bfloat(bfloat x, bfloat y, bfloat z) {
     return bfloat(as_type<float>(bits) * scale * scale);
 }
 
-inline bfloat4 fma_bfloat(bfloat4 x, bfloat4 y, bfloat4 z) {
+METAL_FUNC bfloat4 fma_bfloat(bfloat4 x, bfloat4 y, bfloat4 z) {
     return bfloat4(fma_bfloat(x.x, y.x, z.x), fma_bfloat(x.y, y.y, z.y),
             fma_bfloat(x.z, y.z, z.z), fma_bfloat(x.w, y.w, z.w));
 }

@@ -9,12 +9,12 @@ struct Params {
 };
 
 // The two elements that a lane holds of a matrix.
-inline thread float2& pair(thread simdgroup_float8x8& x) {
+METAL_FUNC thread float2& pair(thread simdgroup_float8x8& x) {
     return reinterpret_cast<thread float2&>(x.thread_elements());
 }
 
 // The two elements that a lane holds of a matrix.
-inline thread bfloat2& pair(thread simdgroup_bfloat8x8& x) {
+METAL_FUNC thread bfloat2& pair(thread simdgroup_bfloat8x8& x) {
     return reinterpret_cast<thread bfloat2&>(x.thread_elements());
 }
 

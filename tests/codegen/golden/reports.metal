@@ -8,8 +8,8 @@ struct Params {
 };
 
 // Adds a record to the report; see iris.codegen.source.Source.
-inline void add_record(device atomic_uint* report, uint site, uint program, uint thread_index,
-                       uint part = 0, int place = 0, ulong bits = 0) {
+METAL_FUNC void add_record(device atomic_uint* report, uint site, uint program, uint thread_index,
+                           uint part = 0, int place = 0, ulong bits = 0) {
     uint at = atomic_fetch_add_explicit(report, 8u, memory_order_relaxed);
     if (at >= atomic_load_explicit(report + 1, memory_order_relaxed)) return;
     device uint* record = (device uint*)(report + 2) + at;

@@ -8,16 +8,16 @@ struct Params {
 };
 
 // The greater; of a number and a nan, the number.  -0 is less than +0.
-inline float maxnum(float x, float y) {
+METAL_FUNC float maxnum(float x, float y) {
     if (x == y) return as_type<float>(as_type<int>(x) & as_type<int>(y));
     return x > y || y != y ? x : y;
 }
 
-inline float4 maxnum(float4 x, float4 y) {
+METAL_FUNC float4 maxnum(float4 x, float4 y) {
     return float4(maxnum(x.x, y.x), maxnum(x.y, y.y), maxnum(x.z, y.z), maxnum(x.w, y.w));
 }
 
-inline float2 maxnum(float2 x, float2 y) {
+METAL_FUNC float2 maxnum(float2 x, float2 y) {
     return float2(maxnum(x.x, y.x), maxnum(x.y, y.y));
 }
 

@@ -98,7 +98,7 @@ _HELPERS = {
         1,
         """\
 // The two elements that a lane holds of a matrix.
-inline thread {T}2& pair(thread simdgroup_{T}8x8& x) {{
+METAL_FUNC thread {T}2& pair(thread simdgroup_{T}8x8& x) {{
     return reinterpret_cast<thread {T}2&>(x.thread_elements());
 }}
 """,
@@ -108,8 +108,8 @@ inline thread {T}2& pair(thread simdgroup_{T}8x8& x) {{
         7,
         """\
 // Adds a record to the report; see iris.codegen.source.Source.
-inline void add_record(device atomic_uint* report, uint site, uint program, uint thread_index,
-                       uint part = 0, int place = 0, ulong bits = 0) {{
+METAL_FUNC void add_record(device atomic_uint* report, uint site, uint program, uint thread_index,
+                           uint part = 0, int place = 0, ulong bits = 0) {{
     uint at = atomic_fetch_add_explicit(report, 8u, memory_order_relaxed);
     if (at >= atomic_load_explicit(report + 1, memory_order_relaxed)) return;
     device uint* record = (device uint*)(report + 2) + at;
@@ -244,7 +244,7 @@ MSL = Language(
         math.Fma: Intrinsic("fma", "fma"),
     },
     fmod="precise::fmod",  # `fast::fmod` is undefined
-    inline="inline",
+    inline="METAL_FUNC",  # which is always inlined
     absolute="abs",
     distance="absdiff",
     greater="max",
