@@ -124,7 +124,9 @@ def test_what_a_store_overwrites_part_by_part_is_read_before() -> None:
 """)
         == """\
 half4 v[2];
+#pragma unroll
 for (int i = 0; i < 2; ++i) v[i] = ((device const packed_half4*)&H[lane])[i];
+#pragma unroll
 for (int i = 0; i < 2; ++i) ((device packed_half4*)&H[p.n])[i] = v[i];"""
     )
 
@@ -172,7 +174,9 @@ def test_an_array_is_not_assigned_while_its_elements_are_needed() -> None:
 float4 s[2] = {};
 for (int k = 0; k < p.n; ++k) {
     float4 next_s[2];
+    #pragma unroll
     for (int i = 0; i < 2; ++i) next_s[i] = s[i] + s[0].x;
+    #pragma unroll
     for (int i = 0; i < 2; ++i) s[i] = next_s[i];
 }
 *(device float4*)&Y[lane] = s[1];"""
@@ -275,6 +279,7 @@ def test_results_that_nobody_uses_are_not_made() -> None:
   }
 """)
         == """\
+#pragma unroll
 for (int i = 0; i < 4; ++i) {
     if (p.flag) atomic_fetch_add_explicit((device atomic_int*)I + i, p.n, memory_order_relaxed);
 }"""
@@ -309,6 +314,7 @@ float4 high = *(device const float4*)&X[p.n];
 float4 one[2] = {low, high};
 float4 s[2] = {};
 for (int k = 0; k < p.n; ++k) {
+    #pragma unroll
     for (int i = 0; i < 2; ++i) {
         float4 v = s[i];
         float4 v_1 = one[i];
@@ -362,6 +368,7 @@ int at = lane * 4;
 float4 v = *(device const float4*)&X[at];
 bool4 flag = v < v;
 bool flag_1[8] = {flag.x, flag.y, flag.z, flag.w, flag.x, flag.y, flag.z, flag.w};
+#pragma unroll
 for (int i = 0; i < 8; ++i) {
     if (flag_1[i]) Y[i] = 0.0f;
 }"""
@@ -391,9 +398,12 @@ def test_a_part_of_the_first_half_is_where_it_is_in_the_whole() -> None:
 """).startswith(
         """\
 float4 v[8];
+#pragma unroll
 for (int i = 0; i < 8; ++i) v[i] = *(device const float4*)&X[i * 4];
 float4 v_1[4];
+#pragma unroll
 for (int i = 0; i < 2; ++i) {
+    #pragma unroll
     for (int j = 0; j < 2; ++j) v_1[i * 2 + j] = -v[(i * 2 + j) % 8];
 }
 """
