@@ -14,7 +14,7 @@ import pytest
 import iris
 from array_graphs import fused
 from iris.compiler.graph_program import root
-from iris.compiler.kernels import in_less_room
+from iris.compiler.kernels import with_smaller_tiles
 from iris.errors import ArgumentError, DTypeError, OutOfResources, PipelineError, ProgramError
 from iris.ir import parse
 from iris.runtime.buffer import Buffer
@@ -440,20 +440,20 @@ def test_reductions_within_others(function: Any, shape: tuple[int, int]) -> None
 def test_smaller_tiles_are_tried_and_the_first_error_is_told() -> None:
     tried: list[int] = []
 
-    def make(room: int) -> int:
-        tried.append(room)
+    def make(max_tile_bytes: int) -> int:
+        tried.append(max_tile_bytes)
         if len(tried) == 1:
             raise OutOfResources("too much for the GPU")
         if len(tried) == 2 or fails:
             raise PipelineError("rows do not fit a program")
-        return room
+        return max_tile_bytes
 
     fails = False
-    assert in_less_room(make) == min(tried)
+    assert with_smaller_tiles(make) == min(tried)
     fails = True
     tried.clear()
     with pytest.raises(OutOfResources, match="too much for the GPU"):
-        in_less_room(make)
+        with_smaller_tiles(make)
     assert len(tried) == 3
 
 

@@ -17,17 +17,17 @@ from iris.compiler.compilation import (
     target_of,
 )
 from iris.compiler.graph_program import argument_spec, placed
-from iris.compiler.kernels import GraphKernel, in_less_room
+from iris.compiler.kernels import GraphKernel, with_smaller_tiles
 from iris.cost.sample import Sizes
 from iris.errors import ArgumentError
 from iris.frontend.tracing import error_here
 from iris.ir.core import Level, Module, Value
 from iris.ir.math import element_type
 from iris.ir.text.printer import to_text
-from iris.passes.graph.graph_to_tile import ROOM
-from iris.passes.graph.tiling.cost import Cost, cost_of
+from iris.passes.graph.graph_to_tile import MAX_TILE_BYTES
 from iris.passes.graph.tiling.fusion import Boundary, Fusion
-from iris.passes.graph.tiling.program import cut_up
+from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
+from iris.passes.graph.tiling.tile_program import schedule_of
 from iris.runtime.buffer import Buffer, empty
 from iris.runtime.device import Array, Device
 from iris.runtime.devices import select
@@ -42,21 +42,21 @@ class KernelCompilation(Compilation):
     def __init__(self, kernel: GraphKernel, device: str | Device | None = None):
         function = entry_of(kernel.module)
         target = target_of(None if device is None else select(device))
-        cut = cut_up(function, ROOM, target)
+        schedule = schedule_of(function, MAX_TILE_BYTES, target)
         options = Options(fast_math=function.fast_math)
         alone = partial(self._alone, device=device)
-        super().__init__(kernel.module, options, alone, Sizes(cut.plan().grid, {}), target)
+        super().__init__(kernel.module, options, alone, Sizes(schedule.plan().grid, {}), target)
         self.kernel = kernel
         self.name = kernel.name
         self.grid = self._sizes.grid
-        self.cost: Cost = cost_of(cut, target)
+        self.cost: Cost = cost_of(schedule, target)
 
     @cached_property
     def stages(self) -> list[Stage]:
         """The stages, made by running the pipeline again on the kernel's graph."""
-        return in_less_room(
-            lambda room: stages_of(
-                self.traced, self.kernel.pipeline(Level.METAL, self._target, room)
+        return with_smaller_tiles(
+            lambda max_tile_bytes: stages_of(
+                self.traced, self.kernel.pipeline(Level.METAL, self._target, max_tile_bytes)
             )
         )
 

@@ -12,7 +12,7 @@ from iris.errors import OutOfResources, PipelineError
 from iris.ir import graph
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Value
-from iris.passes.graph.graph_to_tile import ROOM, GraphToTile
+from iris.passes.graph.graph_to_tile import MAX_TILE_BYTES, GraphToTile
 from iris.passes.pipeline import Pipeline
 from iris.runtime.device import Device, Grid, Program
 from iris.targets import Target
@@ -36,7 +36,7 @@ class GraphKernel:
 
     @property
     def written_to(self) -> dict[Value, Value]:
-        """For each tensor that is scattered to in place, the input whose memory it is in."""
+        """For each output that is scattered to in place, the input that holds it."""
         function = entry_of(self.module)
         parameters = dict(zip(function.body.arguments, self.inputs, strict=True))
         ends = zip(self.outputs, function.body.end.operands, strict=True)
@@ -44,23 +44,27 @@ class GraphKernel:
 
     @property
     def arrays(self) -> list[Value]:
-        """What the kernel is given."""
+        """The arrays to launch the kernel with."""
         return [*self.inputs, *(v for v in self.outputs if v not in self.written_to)]
 
-    def pipeline(self, level: Level, target: Target, room: int = ROOM) -> Pipeline:
-        """The pipeline from the graph to a level, with tiles of at most `room` bytes."""
+    def pipeline(
+        self, level: Level, target: Target, max_tile_bytes: int = MAX_TILE_BYTES
+    ) -> Pipeline:
+        """The pipeline from the graph to a level, with tiles of at most `max_tile_bytes`."""
         options = Options(fast_math=entry_of(self.module).fast_math)
-        return Pipeline((GraphToTile(target, room), *options.pipeline(level, target)))
+        return Pipeline((GraphToTile(target, max_tile_bytes), *options.pipeline(level, target)))
 
     def lowered(self, level: Level, target: Target) -> Func:
         """The kernel as a function at a level."""
-        module = in_less_room(
-            lambda room: optimize(self.module, self.pipeline(level, target, room))
+        module = with_smaller_tiles(
+            lambda max_tile_bytes: optimize(
+                self.module, self.pipeline(level, target, max_tile_bytes)
+            )
         )
         return entry_of(module)
 
     def compile(self, device: Device) -> tuple[Program, Grid]:
-        """What a device runs for it, and on which grid."""
+        """Compile for a device: the program and its grid."""
         level = device.accepts if isinstance(device.accepts, Level) else Level.METAL
         entry = self.lowered(level, target_of(device))
         source = None
@@ -72,30 +76,30 @@ class GraphKernel:
         return device.compile(entry, source), (x, y, z)
 
 
-Made = TypeVar("Made")
+Lowered = TypeVar("Lowered")
 
 
-def in_less_room(make: Callable[[int], Made]) -> Made:
+def with_smaller_tiles(lower: Callable[[int], Lowered]) -> Lowered:
     """Lower with tiles of the usual size, or with smaller ones if those do not fit.
 
     If none fit, or they are too small for the kernel, raise the error of the first try.
     """
     try:
-        return make(ROOM)
+        return lower(MAX_TILE_BYTES)
     except OutOfResources:
-        for room in (ROOM // 4, ROOM // 16):
+        for max_tile_bytes in (MAX_TILE_BYTES // 4, MAX_TILE_BYTES // 16):
             with suppress(OutOfResources, PipelineError):
-                return make(room)
+                return lower(max_tile_bytes)
         raise
 
 
 def kernels_of(function: Func) -> list[GraphKernel]:
-    """The kernels of a function that `fuse` has worked on, in order."""
+    """The kernels of a fused function, in order."""
     return [outlined(op, function) for op in function.body if isinstance(op, graph.Kernel)]
 
 
 def _names(inputs: Sequence[Value]) -> list[str | None]:
-    """What the inputs of a kernel are called, so that errors can name them."""
+    """Names for the inputs of a kernel, for errors."""
     names: list[str | None] = []
     for value in inputs:
         name = _name(value)
@@ -115,11 +119,11 @@ def _name(value: Value) -> str | None:
 
 
 def outlined(op: graph.Kernel, function: Func) -> GraphKernel:
-    """What one kernel computes as a function of its own."""
+    """Put the ops of one kernel into a function."""
     inside = {v for inner in op.body for v in inner.results}
     used = (v for inner in op.body for v in inner.operands)
     inputs = list(dict.fromkeys(v for v in used if v not in inside))
-    made = Func(
+    func = Func(
         op.symbol,
         Level.GRAPH,
         list(zip(_names(inputs), [v.type for v in inputs], strict=True)),
@@ -127,10 +131,10 @@ def outlined(op: graph.Kernel, function: Func) -> GraphKernel:
         fast_math=function.fast_math,
         location=op.location,
     )
-    mapping = dict(zip(inputs, made.body.arguments, strict=True))
+    mapping = dict(zip(inputs, func.body.arguments, strict=True))
     for inner in op.body:
         if not inner.terminator:
-            made.body.append(inner.clone(mapping))
+            func.body.append(inner.clone(mapping))
     end = op.body.end
-    made.body.append(Return([mapping[v] for v in end.operands], location=end.location))
-    return GraphKernel(op, tuple(inputs), Module([made]))
+    func.body.append(Return([mapping[v] for v in end.operands], location=end.location))
+    return GraphKernel(op, tuple(inputs), Module([func]))

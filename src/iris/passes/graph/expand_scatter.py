@@ -1,4 +1,4 @@
-"""Scattered sums of elements that have fewer bits than GPUs add to memory in one step."""
+"""Widen scattered sums of elements that GPUs cannot add atomically."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ rules = Rules()
 
 @rules(graph.Scatter)
 def add_in_32_bits(op: graph.Scatter, rewriter: Rewriter) -> None:
-    """Add up what has fewer bits in 32."""
+    """Sum scattered elements of fewer than 32 bits in 32."""
     element = element_type(op.x.type).element
     if op.kind is not ScatterKind.ADD or element.bits >= ATOMIC_BITS or op.parent is None:
         return

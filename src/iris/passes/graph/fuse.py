@@ -1,4 +1,4 @@
-"""Fusion: what one kernel computes."""
+"""Divide a graph into kernels."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Fuse(TargetPass):
 
     At first every result except views is stored.  Then, one after another, it stops storing
     each result that is cheaper to recompute in its consumers.  Kernels with results of one shape
-    that share inputs are merged.  Costs are launches, bytes and arithmetic (`tiling/cost`).  Views
-    (`reshape`, `transpose`, `gather`, ...) are free.
+    that share inputs are merged.  Costs are launches, bytes and arithmetic
+    (`tiling/kernel_cost`).  Views (`reshape`, `transpose`, `gather`, ...) are free.
     """
 
     name = "fuse"
@@ -39,13 +39,13 @@ class Fuse(TargetPass):
 
     def run(self, module: Module) -> dict[str, int]:
         from iris.passes.graph.tiling.fusion import Fusion  # opened when first used
-        from iris.passes.graph.tiling.regions import dissolve, write
+        from iris.passes.graph.tiling.kernel_regions import inline_kernels, write_kernels
 
         kernels = 0
         for function in module:
             if isinstance(function, Func):
-                dissolve(function)
+                inline_kernels(function)
                 fusion = Fusion(function, self.target)
-                write(function, fusion.in_order())
+                write_kernels(function, fusion.in_order())
                 kernels += len(fusion.kernels)
         return {"kernels": kernels}

@@ -1,4 +1,4 @@
-"""From a graph that one kernel computes to a tile program."""
+"""Lower a graph that is one kernel to a tile program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from iris.ir.control import Func
 from iris.ir.core import Level, Module
 from iris.passes.pipeline import TargetPass
 
-ROOM = 16 << 10
+MAX_TILE_BYTES = 16 << 10
 
 
 @dataclass(frozen=True)
@@ -32,20 +32,20 @@ class GraphToTile(TargetPass):
           return
         }
 
-    What it returns is written to arguments of its own, but for what is scattered to, which is
-    written in place.  Every element of a result is made of the elements that it depends on
-    (`tiling`): a view is another index, a reduction a loop or a tile of all that it is over, and a
-    product of matrices a loop around `tile.dot`.  No tile takes more than `room` bytes.
+    Results are written to arguments of their own; a scatter writes in place.  An element of a
+    result becomes an expression of other elements (`tiling`): a view changes indices, a reduction
+    becomes a loop or a tile over its axis, and a matrix product a loop around `tile.dot`.  No tile
+    takes more than `max_tile_bytes`.
     """
 
     name = "graph-to-tile"
     level = Level.GRAPH
-    room: int = ROOM
+    max_tile_bytes: int = MAX_TILE_BYTES
 
     def run(self, module: Module) -> None:
-        from iris.passes.graph.tiling.program import tiled  # opened when first used
+        from iris.passes.graph.tiling.tile_program import lower_graph  # opened when first used
 
         for function in list(module):
             if isinstance(function, Func):
-                function.insert_before(tiled(function, self.room, self.target))
+                function.insert_before(lower_graph(function, self.max_tile_bytes, self.target))
                 function.erase()

@@ -1,1 +1,1 @@
-"""How graphs become kernels: what one demands, how that is cut up, what it costs, its program."""
+"""From a graph to kernels: element expressions, schedules, their costs, and tile programs."""

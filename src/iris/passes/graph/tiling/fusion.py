@@ -1,4 +1,4 @@
-"""Fusion: which tensors are written to memory, and so which kernels there are (`fuse`)."""
+"""Choose which tensors are written to memory, and so which kernels there are (`fuse`)."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from iris.ir import graph
 from iris.ir.control import Func
 from iris.ir.core import Op, Value
 from iris.ir.math import Elementwise, element_type
-from iris.passes.graph.graph_to_tile import ROOM
-from iris.passes.graph.tiling.cost import cost_of, cut
-from iris.passes.graph.tiling.demand import Unfit
-from iris.passes.graph.tiling.demands import Demands
-from iris.passes.graph.tiling.program import written
-from iris.passes.graph.tiling.regions import Candidate
-from iris.passes.graph.tiling.schedule import ORDERS
-from iris.passes.graph.tiling.storing import (
-    copied,
-    is_work,
-    most_arrays,
-    needed,
-    parted,
+from iris.passes.graph.graph_to_tile import MAX_TILE_BYTES
+from iris.passes.graph.tiling.element_graph import ElementGraph
+from iris.passes.graph.tiling.element_ref import CannotFuse
+from iris.passes.graph.tiling.kernel_cost import cheapest_schedule, cost_of
+from iris.passes.graph.tiling.kernel_regions import Candidate
+from iris.passes.graph.tiling.materialization import (
+    copies_before_scatter,
+    live_ops,
+    max_arrays,
+    may_materialize,
     results_of,
+    split_concats,
 )
+from iris.passes.graph.tiling.schedule import SUM_ORDERS_DIFFER
+from iris.passes.graph.tiling.tile_program import build_tile_func
 from iris.targets import Target
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """A tensor that one kernel writes and others read, and why that is."""
+    """A tensor that one kernel writes and others read, with the reason."""
 
     value: Value
     reason: str
@@ -43,66 +43,70 @@ class Boundary:
 
 
 class Fusion:
-    """The kernels of a function."""
+    """Divides a function into kernels."""
 
     def __init__(self, function: Func, target: Target):
         self.function = function
         self.target = target
-        self.most_arrays = most_arrays(target)
-        self.known: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
+        self.max_arrays = max_arrays(target)
+        self.candidates: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
         arguments = function.body.arguments
-        parts = parted(function, self.most_arrays)
+        partial_concats = split_concats(function, self.max_arrays)
         self.results = results_of(function)
-        kept = {*self.results, *parts, *copied(function)}
+        kept = {*self.results, *partial_concats, *copies_before_scatter(function)}
         self.position = {op: n for n, op in enumerate(function.body)}
-        made = [v for op in needed(function) for v in op.results]
-        self.work = [v for v in made if v in kept or (v.op is not None and is_work(v.op))]
+        computed = [v for op in live_ops(function) for v in op.results]
+        self.storable = [
+            v for v in computed if v in kept or (v.op is not None and may_materialize(v.op))
+        ]
         self.inputs = set(arguments)
         self._decide()
-        while not self._are_programs():
+        while not self._all_lower():
             self._decide()
 
     def _decide(self) -> None:
-        """Which values are written to memory, and what writes them."""
+        """Choose the tensors to write to memory, and the kernels that write them."""
         self.reasons: dict[Value, str] = {}
-        self.stored = dict.fromkeys(self.work)
+        self.stored = dict.fromkeys(self.storable)
         self.kernels: dict[Value, Candidate] = {}
         for value in list(self.stored):
-            self._store(value)
+            self._add_kernel(value)
         self._inline()
-        while self._move_on():
+        while self._store_later():
             self._inline()
-        self._join()
+        self._merge_kernels()
         self._sum_once()
 
-    def _are_programs(self) -> bool:
-        """Whether there is a program of each kernel; of which there is none is known then."""
-        found = True
+    def _all_lower(self) -> bool:
+        """Whether every kernel can be lowered; remember the reasons for those that cannot."""
+        lowered = True
         for kernel in dict.fromkeys(self.kernels.values()):
             try:
-                written(kernel.cut.plan(), kernel.inputs, kernel.outputs, self.function)
-            except Unfit as error:
-                self.known[kernel.outputs, kernel.inputs] = str(error)
-                found = False
-        return found
+                build_tile_func(
+                    kernel.schedule.plan(), kernel.inputs, kernel.outputs, self.function
+                )
+            except CannotFuse as error:
+                self.candidates[kernel.outputs, kernel.inputs] = str(error)
+                lowered = False
+        return lowered
 
-    def _store(self, value: Value) -> None:
-        """Have a kernel for a value; of what takes too many arrays, parts are stored first."""
+    def _add_kernel(self, value: Value) -> None:
+        """Add a kernel that writes a value; store parts first if it would read too many arrays."""
         while True:
             try:
                 self.kernels[value] = self._candidate((value,))
                 return
-            except Unfit:
-                part = self._part(value)
+            except CannotFuse:
+                part = self._part_to_store(value)
                 if part is None:
                     raise
                 self.stored = dict.fromkeys((*self.stored, part))
-                self._store(part)
+                self._add_kernel(part)
 
-    def _part(self, value: Value) -> Value | None:
-        """The first value on the way to another that is made of half as many arrays as one kernel
-        takes; else the last that it is made of."""
-        ops, read = self._gather((value,), self.inputs | self.stored.keys())
+    def _part_to_store(self, value: Value) -> Value | None:
+        """An operand of a value, near or far, to store first: the first that depends on half as
+        many arrays as a kernel can bind, else the last."""
+        ops, read = self._ops_between((value,), self.inputs | self.stored.keys())
         made_of: dict[Value, set[Value]] = {v: {v} for v in read}
         last = None
         for op in sorted(ops, key=self.position.__getitem__):
@@ -110,43 +114,50 @@ class Fusion:
             made_of[result] = set().union(*(made_of.get(v, set()) for v in op.operands))
             if result is not value and made_of[result]:
                 last = result
-                if len(made_of[result]) >= self.most_arrays // 2:
+                if len(made_of[result]) >= self.max_arrays // 2:
                     break
         return last
 
     # Candidates.
 
     def _candidate(self, outputs: tuple[Value, ...], inlined: Value | None = None) -> Candidate:
-        """What writes some values, with one that is made where it is needed."""
+        """A kernel that writes some values and recomputes `inlined` instead of reading it."""
         inputs = (self.inputs | self.stored.keys()).difference(outputs, [inlined])
-        ops, read = self._gather(outputs, inputs)
+        ops, read = self._ops_between(outputs, inputs)
         key = outputs, read
-        if key not in self.known:
+        if key not in self.candidates:
             try:
-                self.known[key] = self._planned(outputs, read, ops)
-            except Unfit as error:
-                self.known[key] = str(error)
-        known = self.known[key]
-        if isinstance(known, str):
-            raise Unfit(known)
-        return known
+                self.candidates[key] = self._plan_candidate(outputs, read, ops)
+            except CannotFuse as error:
+                self.candidates[key] = str(error)
+        candidate = self.candidates[key]
+        if isinstance(candidate, str):
+            raise CannotFuse(candidate)
+        return candidate
 
-    def _planned(
+    def _plan_candidate(
         self, outputs: tuple[Value, ...], read: tuple[Value, ...], ops: Iterable[Op]
     ) -> Candidate:
-        if len(read) + len(outputs) > self.most_arrays:
-            raise Unfit(f"a kernel takes {self.most_arrays} arrays, not {len(read) + len(outputs)}")
+        if len(read) + len(outputs) > self.max_arrays:
+            raise CannotFuse(
+                f"a kernel takes {self.max_arrays} arrays, not {len(read) + len(outputs)}"
+            )
         order = sorted(ops, key=self.position.__getitem__)
-        made = cut(Demands.of(outputs, read), ROOM, self.target)
-        sums = [d.value for d, recipe in made.combining.items() if recipe.is_rounded]
+        schedule = cheapest_schedule(ElementGraph.of(outputs, read), MAX_TILE_BYTES, self.target)
+        rounded_sums = [r.value for r, expr in schedule.aggregates.items() if expr.is_rounded]
         return Candidate(
-            outputs, read, tuple(order), made, cost_of(made, self.target), frozenset(sums)
+            outputs,
+            read,
+            tuple(order),
+            schedule,
+            cost_of(schedule, self.target),
+            frozenset(rounded_sums),
         )
 
-    def _gather(
+    def _ops_between(
         self, outputs: Sequence[Value], inputs: Collection[Value]
     ) -> tuple[set[Op], tuple[Value, ...]]:
-        """The ops that make some values of inputs, and which inputs those are."""
+        """The ops that compute some values from inputs, and the inputs that they read."""
         ops: set[Op] = set()
         read: dict[Value, None] = {}
         waiting = list(outputs)[::-1]
@@ -166,7 +177,7 @@ class Fusion:
     # Decisions.
 
     def _inline(self) -> None:
-        """Make elements where they are needed as long as that is cheaper."""
+        """Stop storing values that are cheaper to recompute in their consumers."""
         changed = True
         while changed:
             changed = False
@@ -179,44 +190,44 @@ class Fusion:
         before = own.cost.microseconds + sum(k.cost.microseconds for k in readers)
         try:
             new = [self._candidate(k.outputs, value) for k in readers]
-        except Unfit as error:
+        except CannotFuse as error:
             self.reasons[value] = str(error)
             return False
         after = sum(k.cost.microseconds for k in new)
         if after >= before:
             self.reasons[value] = (
                 f"recomputing it in its consumers would take {after:.1f} us, not {before:.1f}, "
-                + _why(own, readers, new)
+                + _what_grows(own, readers, new)
             )
             return False
         del self.stored[value], self.kernels[value]
-        self._use(new)
+        self._adopt(new)
         return True
 
-    def _move_on(self) -> bool:
-        """Write what is elementwise made of a value, and of which its readers need nothing else,
-        in place of the value, so that it is not made again for each block of the readers."""
+    def _store_later(self) -> bool:
+        """Store an elementwise function of a value instead of the value, where readers need only
+        that, so that the function is not recomputed for each block of the readers."""
         changed = False
         for value in list(self.stored):
             readers = self._readers(value)
             if value in self.results or not readers:
                 continue
-            first, *others = [_later(value, reader) for reader in readers]
+            first, *others = [_elementwise_chain(value, reader) for reader in readers]
             for later in reversed(first):
-                if all(later in other for other in others) and self._try_move(value, later):
+                if all(later in other for other in others) and self._try_store_later(value, later):
                     changed = True
                     break
         return changed
 
-    def _try_move(self, value: Value, later: Value) -> bool:
+    def _try_store_later(self, value: Value, later: Value) -> bool:
         readers, own, stored = self._readers(value), self.kernels[value], self.stored
         if later in stored:
             return False
-        moved = sorted((*(v for v in stored if v is not value), later), key=self._place)
+        moved = sorted((*(v for v in stored if v is not value), later), key=self._position)
         self.stored = dict.fromkeys(moved)
         try:
             new = [self._candidate((later,)), *[self._candidate(k.outputs) for k in readers]]
-        except Unfit:
+        except CannotFuse:
             self.stored = stored
             return False
         before = own.cost.microseconds + sum(k.cost.microseconds for k in readers)
@@ -226,57 +237,57 @@ class Fusion:
         if value in self.reasons:
             self.reasons[later] = self.reasons[value]
         del self.kernels[value]
-        self._use(new)
+        self._adopt(new)
         return True
 
-    def _use(self, kernels: Iterable[Candidate]) -> None:
+    def _adopt(self, kernels: Iterable[Candidate]) -> None:
         for kernel in kernels:
             for value in kernel.outputs:
                 self.kernels[value] = kernel
 
-    def _join(self) -> None:
-        """Put kernels together that read the same, or one of which reads the other's result."""
+    def _merge_kernels(self) -> None:
+        """Merge kernels that read the same tensors, or one of them another's output."""
         kernels = list(dict.fromkeys(self.kernels.values()))
         while kernels:
             one = kernels.pop(0)
             for other in kernels:
-                joined = self._joined(one, other)
-                if joined is not None:
-                    self._use([joined])
-                    kernels[kernels.index(other)] = joined
+                merged = self._merged(one, other)
+                if merged is not None:
+                    self._adopt([merged])
+                    kernels[kernels.index(other)] = merged
                     break
 
-    def _joined(self, one: Candidate, other: Candidate) -> Candidate | None:
+    def _merged(self, one: Candidate, other: Candidate) -> Candidate | None:
         if _shape(one.outputs[0]) != _shape(other.outputs[0]):
             return None
         shared = {*one.inputs} & {*other.inputs}
         follows = {*one.outputs} & {*other.inputs} or {*other.outputs} & {*one.inputs}
         if not (shared or follows) or self._between(one, other) or self._between(other, one):
             return None
-        outputs = sorted((*one.outputs, *other.outputs), key=self._place)
+        outputs = sorted((*one.outputs, *other.outputs), key=self._position)
         try:
-            joined = self._candidate(tuple(outputs))
-        except Unfit:
+            merged = self._candidate(tuple(outputs))
+        except CannotFuse:
             return None
         apart = one.cost.microseconds + other.cost.microseconds
-        return joined if joined.cost.microseconds < apart else None
+        return merged if merged.cost.microseconds < apart else None
 
     def _sum_once(self) -> None:
-        """Write what more than one kernel sums, lest it be another number in each."""
+        """Store sums that several kernels would compute, as each could round differently."""
         kernels = dict.fromkeys(self.kernels.values())
-        counts = Counter(value for kernel in kernels for value in kernel.sums)
+        counts = Counter(value for kernel in kernels for value in kernel.rounded_sums)
         again = [v for v, n in counts.items() if n > 1 and v not in self.stored]
         for value in again:
-            readers = [k for k in dict.fromkeys(self.kernels.values()) if value in k.sums]
+            readers = [k for k in dict.fromkeys(self.kernels.values()) if value in k.rounded_sums]
             self.stored[value] = None
-            self.reasons[value] = ORDERS
+            self.reasons[value] = SUM_ORDERS_DIFFER
             for output in (value, *[v for k in readers for v in k.outputs]):
-                self._store(output)
+                self._add_kernel(output)
         if again:
-            self._join()
+            self._merge_kernels()
 
     def _between(self, first: Candidate, last: Candidate) -> bool:
-        """Whether a third kernel needs what one writes for what the other reads."""
+        """Whether a third kernel reads from `first` and writes for `last`."""
         seen: set[Candidate] = set()
         open_ = [k for v in first.outputs for k in self._readers(v) if k is not last]
         while open_:
@@ -288,11 +299,11 @@ class Fusion:
                 open_ += [k for v in kernel.outputs for k in self._readers(v)]
         return False
 
-    def _place(self, value: Value) -> int:
+    def _position(self, value: Value) -> int:
         return -1 if value.op is None else self.position[value.op]
 
     def in_order(self) -> Iterator[Candidate]:
-        """The kernels, each after those whose results it reads."""
+        """Yield the kernels, each after those that it reads from."""
         done: set[Candidate] = set()
 
         def visit(kernel: Candidate) -> Iterator[Candidate]:
@@ -309,7 +320,7 @@ class Fusion:
 
     @property
     def boundaries(self) -> list[Boundary]:
-        """Why each tensor that is written to memory, and is no result, is."""
+        """The tensors that are written to memory though they are no results, with reasons."""
         return [
             Boundary(v, self.reasons[v])
             for v in self.stored
@@ -317,37 +328,36 @@ class Fusion:
         ]
 
 
-def _later(value: Value, reader: Candidate) -> list[Value]:
-    """The values in a kernel that are elementwise made of one, and through which alone it goes
-    into what the kernel writes."""
+def _elementwise_chain(value: Value, reader: Candidate) -> list[Value]:
+    """The elementwise functions of a value in a kernel that are the only way to its outputs."""
     inside = {*reader.ops}
 
     def uses(v: Value) -> int:
         return sum(user in inside for user in v.users)
 
     left = {value: uses(value)}  # how many users are still to come
-    found = []
+    chain = []
     for op in reader.ops:
-        used = [v for v in dict.fromkeys(op.operands) if v in left]
-        if not used:
+        read = [v for v in dict.fromkeys(op.operands) if v in left]
+        if not read:
             continue
         if not isinstance(op, Elementwise | graph.Reshape | graph.Transpose):
             break
         (result,) = op.results
-        for v in used:
+        for v in read:
             left[v] -= 1
         left[result] = uses(result)
         if isinstance(op, Elementwise) and [v for v, n in left.items() if n] == [result]:
-            found.append(result)
-    return found
+            chain.append(result)
+    return chain
 
 
 def _shape(value: Value) -> tuple[int, ...]:
     return element_type(value.type).shape
 
 
-def _why(own: Candidate, readers: Sequence[Candidate], new: Sequence[Candidate]) -> str:
-    """What is more if a value is not written to memory."""
+def _what_grows(own: Candidate, readers: Sequence[Candidate], new: Sequence[Candidate]) -> str:
+    """Say what increases if a value is not written to memory."""
     before, after = [own, *readers], new
     computed = sum(k.cost.operations for k in after) / sum(k.cost.operations for k in before)
     loaded = sum(k.cost.traffic for k in after) / sum(k.cost.traffic for k in before)

@@ -1,10 +1,10 @@
-"""Deciding how a kernel is cut up into programs, loops and lanes.
+"""Divide the axes of a kernel among programs, loops and lanes.
 
-Axes that always go together are made one.  An axis along which something is combined stays within
-a program: as lanes if they are not too many, else in a loop.  What a reduction's result does not
-depend on stays there, too, so that it is not made again and again.  The other axes of the outputs
-are cut up among programs: in blocks along one or two that lie in memory one element after
-another, or along which a product of matrices has its rows and columns.
+Axes that always occur together are merged.  A reduced or scanned axis stays within a program: as
+lanes if it is short, else as a loop.  An output axis that a reduction's result does not depend on
+stays there, too, so that the result is not recomputed.  The other output axes are divided among
+programs: in blocks along one or two axes that are contiguous in memory, or along the rows and
+columns of a matrix product.
 """
 
 from __future__ import annotations
@@ -15,119 +15,130 @@ from math import prod
 
 from iris.ir.core import Value
 from iris.ir.math import element_type
-from iris.passes.graph.tiling.demand import Demand, Unfit, Within, address
-from iris.passes.graph.tiling.demands import Demands
-from iris.passes.graph.tiling.index import Axis, Index
-from iris.passes.graph.tiling.plan import MOST_DIMENSIONS, Block, Plan
-from iris.passes.graph.tiling.recipes import Combining, Contraction, Load, Reduction, Substitution
+from iris.passes.graph.tiling.element_exprs import (
+    Aggregate,
+    Contraction,
+    LoadExpr,
+    ReduceExpr,
+    Substitution,
+)
+from iris.passes.graph.tiling.element_graph import ElementGraph
+from iris.passes.graph.tiling.element_ref import CannotFuse, ElementRef, Within, row_major_offset
+from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
+from iris.passes.graph.tiling.plan import MAX_TILE_DIMENSIONS, AxisBlock, Plan
 
-# Elements of the largest tile of a program that goes element by element.
-PLAIN = 1024
-# Elements that lie next to each other and are accessed together.
-LINE = 32
-# Rows and columns of a block of a product of matrices, and how many products are summed at a time.
-ROWS = 64
-DEPTH = 32
-ORDERS = "two consumers would sum it in different orders, and could round differently"
-
-
-def ways(demands: Demands) -> Iterator[Demands]:
-    """The ways to have the axes of what a kernel demands, of which one may be cheaper."""
-    _check_products(demands)
-    own = shared(demands)
-    yield merged(own)
-    # A row that is reduced for a product has its columns in a program if they are the product's.
-    if own is not demands and any(isinstance(r, Contraction) for r in demands.recipes.values()):
-        yield merged(demands)
+# Elements of the largest tile of an elementwise program.
+ELEMENTWISE_TILE = 1024
+# Neighbours in memory that one access should cover.
+LINE_ELEMENTS = 32
+# Rows and columns of a block of a matrix product, and how many terms an iteration sums.
+DOT_BLOCK = 64
+DOT_DEPTH = 32
+SUM_ORDERS_DIFFER = "two consumers would sum it in different orders, and could round differently"
 
 
-def _check_products(demands: Demands) -> None:
-    """A product is not made again for every block of another."""
-    inner: set[Demand] = set()
-    for demand, recipe in reversed(demands.recipes.items()):
-        if demand in inner and isinstance(recipe, Contraction):
-            raise Unfit("a matrix product would be recomputed within another one")
-        if demand in inner or isinstance(recipe, Contraction):
-            inner.update(recipe.demands)
+def schedule_candidates(elements: ElementGraph) -> Iterator[ElementGraph]:
+    """Yield the element graphs to schedule: with and without output axes that reductions reuse."""
+    _check_products(elements)
+    reused = reuse_output_axes(elements)
+    yield merge_axes(reused)
+    # Reusing the columns of a product would keep all of them within a program.
+    if reused is not elements and any(isinstance(e, Contraction) for e in elements.exprs.values()):
+        yield merge_axes(elements)
 
 
-# Axes that are the same, or go together.
+def _check_products(elements: ElementGraph) -> None:
+    """Refuse a matrix product that each block of another one would recompute."""
+    inner: set[ElementRef] = set()
+    for ref, expr in reversed(elements.exprs.items()):
+        if ref in inner and isinstance(expr, Contraction):
+            raise CannotFuse("a matrix product would be recomputed within another one")
+        if ref in inner or isinstance(expr, Contraction):
+            inner.update(expr.refs)
 
 
-def shared(demands: Demands) -> Demands:
+# Equal axes, and axes to merge.
+
+
+def reuse_output_axes(elements: ElementGraph) -> ElementGraph:
     """Let a reduction reuse an output axis when the elements that it reads are also written.
 
     An example is `x / sum(x)`.
     """
-    reductions = [r for r in demands.recipes.values() if isinstance(r, Reduction)]
-    work = [d for d, r in demands.recipes.items() if isinstance(r, Load | Combining)]
-    outermost = {*demands.reduced.get(frozenset(), ())}
-    found: dict[Axis, Index] = {}
-    for over in dict.fromkeys(r.over for r in reductions if outermost.issuperset(r.over)):
-        new = {axis for axis in over if axis not in found}
-        beside = [d for r in reductions if not new.isdisjoint(r.over) for d in r.demands]
-        needed: set[Axis] = set().union(*(demands.dependencies[d] for d in beside))
-        taken = needed.union(*(index.atoms() for index in found.values()))
-        free = {axis for axis in demands.outer if axis not in taken}
-        own = [d for d in work if not demands.dependencies[d].isdisjoint(new)]
-        for demand, other in product(own, work):
-            to = _matched(demand, other, new, free) if demand.value is other.value else {}
-            if to and Substitution(found | to).demand(demand) in demands.recipes:
-                found |= to
+    reductions = [e for e in elements.exprs.values() if isinstance(e, ReduceExpr)]
+    computed = [r for r, e in elements.exprs.items() if isinstance(e, LoadExpr | Aggregate)]
+    outermost = {*elements.reduction_axes.get(frozenset(), ())}
+    replacements: dict[Axis, IndexExpr] = {}
+    for over in dict.fromkeys(e.over for e in reductions if outermost.issuperset(e.over)):
+        new = {axis for axis in over if axis not in replacements}
+        read_beside = [r for e in reductions if not new.isdisjoint(e.over) for r in e.refs]
+        needed: set[Axis] = set().union(*(elements.dependencies[r] for r in read_beside))
+        taken = needed.union(*(index.atoms() for index in replacements.values()))
+        free = {axis for axis in elements.output_axes if axis not in taken}
+        over_new = [r for r in computed if not elements.dependencies[r].isdisjoint(new)]
+        for ref, other in product(over_new, computed):
+            pairs = _match_axes_by_stride(ref, other, new, free) if ref.value is other.value else {}
+            if pairs and Substitution(replacements | pairs).ref(ref) in elements.exprs:
+                replacements |= pairs
                 break
-    return demands.substituted(found) if found else demands
+    return elements.substituted(replacements) if replacements else elements
 
 
-def _matched(
-    demand: Demand, other: Demand, axes: Collection[Axis], free: Collection[Axis]
-) -> dict[Axis, Index]:
+def _match_axes_by_stride(
+    ref: ElementRef, other: ElementRef, axes: Collection[Axis], free: Collection[Axis]
+) -> dict[Axis, IndexExpr]:
     """Pair each reduced axis with a free axis of equal size and stride; {} if one has none."""
-    places = {n: atom for atom, n in address(other).terms if atom in free}
-    found: dict[Axis, Index] = {}
-    for atom, n in address(demand).terms:
+    free_by_stride = {
+        stride: atom for atom, stride in row_major_offset(other).terms if atom in free
+    }
+    pairs: dict[Axis, IndexExpr] = {}
+    for atom, stride in row_major_offset(ref).terms:
         if isinstance(atom, Axis) and atom in axes:
-            place = places.get(n)
-            if not isinstance(place, Axis) or place.size != atom.size:
+            partner = free_by_stride.get(stride)
+            if not isinstance(partner, Axis) or partner.size != atom.size:
                 return {}
-            found[atom] = Index.of(place)
-    return found if found.keys() == {*axes} else {}
+            pairs[atom] = IndexExpr.of(partner)
+    return pairs if pairs.keys() == {*axes} else {}
 
 
-def merged(demands: Demands) -> Demands:
-    """The same with neighbouring axes made one wherever all that is accessed allows it."""
-    formulas = list(dict.fromkeys(_formulas(demands)))
-    combined = [r.over for r in demands.recipes.values() if isinstance(r, Combining)]
+def merge_axes(elements: ElementGraph) -> ElementGraph:
+    """Merge adjacent axes wherever every index expression allows it."""
+    index_exprs = list(dict.fromkeys(_index_exprs(elements)))
+    combined = [e.over for e in elements.exprs.values() if isinstance(e, Aggregate)]
 
     def joins(a: Axis, b: Axis) -> bool:
         return all((a in over) is (b in over) for over in combined) and all(
-            _count(a, f) == b.size * _count(b, f) for f in formulas
+            _coefficient(a, i) == b.size * _coefficient(b, i) for i in index_exprs
         )
 
-    spans: list[list[Axis]] = []
-    for axes in _neighbours(demands):
-        spans.append([axes[0]])
+    groups: list[list[Axis]] = []
+    for axes in _adjacent_axes(elements):
+        groups.append([axes[0]])
         for a, b in pairwise(axes):
             if joins(a, b):
-                spans[-1].append(b)
+                groups[-1].append(b)
             else:
-                spans.append([b])
-    found: dict[Axis, Index] = {}
-    for span in spans:
-        if len(span) > 1:
+                groups.append([b])
+    replacements: dict[Axis, IndexExpr] = {}
+    for group in groups:
+        if len(group) > 1:
             size = 1
-            for axis in span:
+            for axis in group:
                 size *= axis.size
-            whole = Index.of(Axis("".join(axis.name for axis in span), size))
-            for axis in reversed(span):
-                found[axis] = whole % axis.size
-                whole = whole // axis.size
-    return demands.substituted(found) if found else demands
+            joined = IndexExpr.of(Axis("".join(axis.name for axis in group), size))
+            for axis in reversed(group):
+                replacements[axis] = joined % axis.size
+                joined = joined // axis.size
+    return elements.substituted(replacements) if replacements else elements
 
 
-def _neighbours(demands: Demands) -> Iterator[list[Axis]]:
-    """Axes in the order in which an output, or what a reduction is over, has them."""
+def _adjacent_axes(elements: ElementGraph) -> Iterator[list[Axis]]:
+    """Yield the axes of the outputs, then those of each reduction or scan, each axis once."""
     seen: set[Axis] = set()
-    runs = [demands.outer, *(r.over for r in demands.recipes.values() if isinstance(r, Combining))]
+    runs = [
+        elements.output_axes,
+        *(e.over for e in elements.exprs.values() if isinstance(e, Aggregate)),
+    ]
     for run in runs:
         new = [axis for axis in run if axis not in seen]
         seen.update(new)
@@ -135,217 +146,230 @@ def _neighbours(demands: Demands) -> Iterator[list[Axis]]:
             yield new
 
 
-def _formulas(demands: Demands) -> Iterator[Index]:
-    """All formulas whose value matters."""
-    for output in demands.outputs:
-        yield from output.place.formulas()
-    for recipe in demands.recipes.values():
-        for formula in recipe.formulas():
-            yield from formula.formulas()
+def _index_exprs(elements: ElementGraph) -> Iterator[IndexExpr]:
+    """Yield the index expressions that the kernel computes, and their subexpressions."""
+    for output in elements.outputs:
+        yield from output.offset.subexprs()
+    for expr in elements.exprs.values():
+        for index in expr.index_exprs():
+            yield from index.subexprs()
 
 
-def _count(axis: Axis, formula: Index) -> int:
-    return next((n for atom, n in formula.terms if atom is axis), 0)
+def _coefficient(axis: Axis, index: IndexExpr) -> int:
+    return next((n for atom, n in index.terms if atom is axis), 0)
 
 
-# Cutting up.
+# The schedule.
 
 
-class Cut:
-    """How many lanes there are along each axis, and which axes of the outputs are kept whole."""
+class Schedule:
+    """How many lanes each axis has, and which output axes stay within a program."""
 
-    def __init__(self, demands: Demands, room: int):
-        self.demands = demands
-        widest = max([d.element.bytes for d in demands.recipes], default=1)
-        self.most = room // max(4, widest)  # elements of a tile
-        self.plain = min(PLAIN, self.most)
-        self.rows = min(ROWS, 1 << (self.most.bit_length() - 1) // 2)
-        self.outer = [axis for axis in demands.outer if axis.size > 1]
-        self.combining = {d: r for d, r in demands.recipes.items() if isinstance(r, Combining)}
+    def __init__(self, elements: ElementGraph, max_tile_bytes: int):
+        self.elements = elements
+        widest = max([r.element.bytes for r in elements.exprs], default=1)
+        self.max_elements = max_tile_bytes // max(4, widest)  # of a tile
+        self.elementwise_tile = min(ELEMENTWISE_TILE, self.max_elements)
+        self.dot_block = min(DOT_BLOCK, 1 << (self.max_elements.bit_length() - 1) // 2)
+        # Those with more than one element.
+        self.output_axes = [axis for axis in elements.output_axes if axis.size > 1]
+        self.aggregates = {r: e for r, e in elements.exprs.items() if isinstance(e, Aggregate)}
         self.lanes: dict[Axis, int] = {}
         self.products = [
-            (d, r, *sides)
-            for d, r in self.combining.items()
-            if (sides := self._sides(r)) is not None
+            (r, e, *sides)
+            for r, e in self.aggregates.items()
+            if (sides := self._row_and_column_axes(e)) is not None
         ]
-        self.kept = [axis for axis in self.outer if self._is_kept(axis)]
-        self._check_orders()
+        self.kept = [axis for axis in self.output_axes if self._stays_in_program(axis)]
+        self._check_sum_orders()
         if self.products:
-            self._cut_products()
+            self._split_products()
         else:
-            self._cut_rows()
-        for demand, recipe in reversed(self.combining.items()):
-            self._cut_reduced(demand, recipe)
-        if sum(n > 1 for n in self.lanes.values()) > MOST_DIMENSIONS:
-            for needed, made_of in demands.recipes.items():
-                over = made_of.over if isinstance(made_of, Combining) else ()
-                self._limit([needed, *made_of.demands], over)
-            for output in demands.outputs:
-                self._limit([output.demand], demands.outer)
+            self._split_rows()
+        for ref, expr in reversed(self.aggregates.items()):
+            self._split_aggregate(ref, expr)
+        if sum(n > 1 for n in self.lanes.values()) > MAX_TILE_DIMENSIONS:
+            for needed, needed_expr in elements.exprs.items():
+                over = needed_expr.over if isinstance(needed_expr, Aggregate) else ()
+                self._limit_dimensions([needed, *needed_expr.refs], over)
+            for output in elements.outputs:
+                self._limit_dimensions([output.ref], elements.output_axes)
 
     def blocks(self, axis: Axis) -> int:
-        """In how many parts an axis is cut."""
+        """The number of blocks along an axis."""
         return -(-axis.size // self.lanes.get(axis, 1))
 
     @property
     def programs(self) -> int:
-        """How many programs there are."""
-        return prod([self.blocks(axis) for axis in self.demands.outer if axis not in self.kept])
-
-    def times(self, axes: Collection[Axis]) -> int:
-        """How often all programs together make an element of what differs along some axes, each
-        of which may be made by several programs."""
-        shared = [a for a in self.demands.outer if a not in self.kept and a not in axes]
-        return _size(axes) * prod([self.blocks(axis) for axis in shared])
-
-    def _sides(self, recipe: Combining) -> tuple[list[Axis], list[Axis]] | None:
-        """The axes along which a product of matrices has its rows, and those of its columns."""
-        if not isinstance(recipe, Contraction):
-            return None
-        a, b = (self.demands.dependencies[d] for d in recipe.demands)
-        rows = [axis for axis in self.outer if axis in a and axis not in b]
-        columns = [axis for axis in self.outer if axis in b and axis not in a]
-        return (rows, columns) if rows and columns else None
-
-    def _is_combined(self, axis: Axis) -> bool:
-        return any(axis in recipe.over for recipe in self.combining.values())
-
-    def _is_kept(self, axis: Axis) -> bool:
-        """Whether all of an axis of the outputs stays within a program."""
-        dependencies = self.demands.dependencies
-        if self._is_combined(axis):
-            return True
-        if any(axis in dependencies[demand] for demand, *_ in self.products):
-            return False
-        blocks = -(-axis.size // self.plain)
-        return any(
-            axis not in dependencies[demand] and blocks * _size(recipe.over) > axis.size
-            for demand, recipe in self.combining.items()
+        """The number of programs."""
+        return prod(
+            [self.blocks(axis) for axis in self.elements.output_axes if axis not in self.kept]
         )
 
-    def _check_orders(self) -> None:
-        """What depends on the order in which it is summed is summed once, lest a number differ from
-        itself: the greatest of some from all of them."""
-        found: dict[Value, tuple[Index, ...]] = {}
-        for demand, recipe in self.combining.items():
-            if recipe.is_rounded and found.setdefault(demand.value, demand.at) != demand.at:
-                raise Unfit(ORDERS)
+    def evaluations(self, axes: Collection[Axis]) -> int:
+        """How many elements all programs compute of a value that differs along some axes.
 
-    def _cut_products(self) -> None:
-        """Blocks of rows and columns."""
-        for _, recipe, rows, columns in reversed(self.products):
+        An element counts once for each program that computes it.
+        """
+        others = [a for a in self.elements.output_axes if a not in self.kept and a not in axes]
+        return _axes_size(axes) * prod([self.blocks(axis) for axis in others])
+
+    def _row_and_column_axes(self, expr: Aggregate) -> tuple[list[Axis], list[Axis]] | None:
+        """The output axes that are rows of a matrix product, and those that are its columns."""
+        if not isinstance(expr, Contraction):
+            return None
+        a, b = (self.elements.dependencies[r] for r in expr.refs)
+        rows = [axis for axis in self.output_axes if axis in a and axis not in b]
+        columns = [axis for axis in self.output_axes if axis in b and axis not in a]
+        return (rows, columns) if rows and columns else None
+
+    def _is_aggregated(self, axis: Axis) -> bool:
+        return any(axis in expr.over for expr in self.aggregates.values())
+
+    def _stays_in_program(self, axis: Axis) -> bool:
+        """Whether one program covers all of an output axis."""
+        dependencies = self.elements.dependencies
+        if self._is_aggregated(axis):
+            return True
+        if any(axis in dependencies[ref] for ref, *_ in self.products):
+            return False
+        blocks = -(-axis.size // self.elementwise_tile)
+        return any(
+            axis not in dependencies[ref] and blocks * _axes_size(expr.over) > axis.size
+            for ref, expr in self.aggregates.items()
+        )
+
+    def _check_sum_orders(self) -> None:
+        """Refuse to sum one tensor in two orders, which could round differently."""
+        orders: dict[Value, tuple[IndexExpr, ...]] = {}
+        for ref, expr in self.aggregates.items():
+            if expr.is_rounded and orders.setdefault(ref.value, ref.indices) != ref.indices:
+                raise CannotFuse(SUM_ORDERS_DIFFER)
+
+    def _split_products(self) -> None:
+        """Split rows and columns into blocks."""
+        for _, expr, rows, columns in reversed(self.products):
             for side in (rows, columns):
-                taken = [axis for axis in self.outer if axis in self.lanes]
-                if len(taken) < 2 and not any(axis in taken for axis in side):
+                split = [axis for axis in self.output_axes if axis in self.lanes]
+                if len(split) < 2 and not any(axis in split for axis in side):
                     widest = max(reversed(side), key=lambda axis: axis.size)
-                    self._cut(widest, self.rows)
-            for axis in recipe.over:
-                self._cut(axis, DEPTH)
-        for axis in filter(self._is_combined, self.kept):
+                    self._split_axis(widest, self.dot_block)
+            for axis in expr.over:
+                self._split_axis(axis, DOT_DEPTH)
+        for axis in filter(self._is_aggregated, self.kept):
             if self.lanes.get(axis, 1) < axis.size:
-                raise Unfit(f"rows of {axis.size} products do not fit a program")
+                raise CannotFuse(f"rows of {axis.size} products do not fit a program")
 
-    def _cut_rows(self) -> None:
-        """What is kept in a program, and as much beside it as makes accesses wide."""
-        contiguous = self._contiguous()
-        line, others = (contiguous[0], contiguous[1:]) if contiguous else (None, [])
-        reduced = {axis for recipe in self.combining.values() for axis in recipe.over}
-        free = [axis for axis in self.outer if axis not in self.kept]
+    def _split_rows(self) -> None:
+        """Give lanes to the axes that stay in a program, and to others that make accesses wide."""
+        contiguous = self._contiguous_axes()
+        fastest, others = (contiguous[0], contiguous[1:]) if contiguous else (None, [])
+        reduced = {axis for expr in self.aggregates.values() for axis in expr.over}
+        free = [axis for axis in self.output_axes if axis not in self.kept]
         across = [axis for axis in others if axis in free] if not reduced else []
-        if line is not None and line in free:
-            most = 2 * LINE if reduced or self.kept else LINE if across else self.plain
-            self._cut(line, most)
+        if fastest is not None and fastest in free:
+            most = (
+                2 * LINE_ELEMENTS
+                if reduced or self.kept
+                else LINE_ELEMENTS
+                if across
+                else self.elementwise_tile
+            )
+            self._split_axis(fastest, most)
         for axis in across[:1]:
-            self._cut(axis, LINE)
+            self._split_axis(axis, LINE_ELEMENTS)
         for axis in reversed(self.kept):
-            self._cut(axis, self.most // self._count())
-        inner = [_lanes(_size(r.over), self.most) for r in self.combining.values()]
-        taken = self._count() if line in free else max(self._count(), *inner, 1)
-        room = self.plain // taken
+            self._split_axis(axis, self.max_elements // self._lane_count())
+        inner = [
+            _lanes_for(_axes_size(e.over), self.max_elements) for e in self.aggregates.values()
+        ]
+        taken = self._lane_count() if fastest in free else max(self._lane_count(), *inner, 1)
+        left = self.elementwise_tile // taken
         for axis in reversed(free):
             if axis not in self.lanes and len(self.lanes) < 2:
-                self._cut(axis, room)
-                room //= self.lanes[axis]
+                self._split_axis(axis, left)
+                left //= self.lanes[axis]
 
-    def _contiguous(self) -> list[Axis]:
-        """The axes along which elements lie next to each other, those of the most elements
-        first."""
+    def _contiguous_axes(self) -> list[Axis]:
+        """The axes that are contiguous in memory, the most accessed first."""
         weights: dict[Axis, int] = {}
-        accessed = [(w.place, _elements(w.demand.value)) for w in self.demands.outputs]
-        for recipe in self.demands.recipes.values():
-            if isinstance(recipe, Load):
-                accessed.append((recipe.address, _elements(recipe.value)))
-        for formula, size in accessed:
-            for atom, n in formula.terms:
+        accessed = [(w.offset, _element_count(w.ref.value)) for w in self.elements.outputs]
+        for expr in self.elements.exprs.values():
+            if isinstance(expr, LoadExpr):
+                accessed.append((expr.offset, _element_count(expr.value)))
+        for index, size in accessed:
+            for atom, n in index.terms:
                 if n == 1 and isinstance(atom, Axis):
                     weights[atom] = weights.get(atom, 0) + size
         return sorted(weights, key=lambda axis: -weights[axis])
 
-    def _cut_reduced(self, demand: Demand, recipe: Combining) -> None:
-        """What is combined and is in no output, beside the lanes of what is made of it."""
-        beside = self.demands.dependencies[demand]
+    def _split_aggregate(self, ref: ElementRef, expr: Aggregate) -> None:
+        """Give lanes to the reduced axes that no output has, within the space that is left."""
+        beside = self.elements.dependencies[ref]
         lanes = [n for axis, n in self.lanes.items() if axis in beside and n > 1]
-        room, places = self.most // prod(lanes), MOST_DIMENSIONS - len(lanes)
-        for axis in reversed(recipe.over):
+        left, dimensions = self.max_elements // prod(lanes), MAX_TILE_DIMENSIONS - len(lanes)
+        for axis in reversed(expr.over):
             if axis not in self.lanes:
-                self._cut(axis, room if places else 1)
-                room //= self.lanes[axis]
-                places -= self.lanes[axis] > 1
+                self._split_axis(axis, left if dimensions else 1)
+                left //= self.lanes[axis]
+                dimensions -= self.lanes[axis] > 1
 
-    def _limit(self, demands: Iterable[Demand], others: Collection[Axis]) -> None:
-        """Have no more lanes for what depends on some demands, and goes along other axes, than a
-        tile has dimensions: rather none along those."""
-        axes = {*others}.union(*(self.demands.dependencies[d] for d in demands))
+    def _limit_dimensions(self, refs: Iterable[ElementRef], others: Collection[Axis]) -> None:
+        """Drop lane axes until a tile of all axes of some elements has few enough dimensions.
+
+        The `others`, such as reduced axes, are dropped first.
+        """
+        axes = {*others}.union(*(self.elements.dependencies[r] for r in refs))
         lanes = [axis for axis in self.lanes if axis in axes and self.lanes[axis] > 1]
-        lanes.sort(key=lambda axis: (axis in others, axis not in self.outer))
-        for axis in lanes[MOST_DIMENSIONS:]:
+        lanes.sort(key=lambda axis: (axis in others, axis not in self.output_axes))
+        for axis in lanes[MAX_TILE_DIMENSIONS:]:
             self.lanes[axis] = 1
 
-    def _cut(self, axis: Axis, most: int) -> None:
-        """Have lanes for all of an axis if they are not too many, else for a part."""
-        whole = _lanes(axis.size, axis.size * 2)
-        self.lanes[axis] = whole if whole <= most else max(1, min(most, self.plain))
+    def _split_axis(self, axis: Axis, most: int) -> None:
+        """Give an axis lanes for all of its elements if `most` allow it, else for a block."""
+        whole = _lanes_for(axis.size, axis.size * 2)
+        self.lanes[axis] = whole if whole <= most else max(1, min(most, self.elementwise_tile))
 
-    def _count(self) -> int:
+    def _lane_count(self) -> int:
         return prod(self.lanes.values())
 
     # The plan.
 
     def plan(self) -> Plan:
-        if not self.demands.outputs:
-            return Plan(self.demands, self.demands.outer)
-        found: dict[Axis, Index] = {}
+        if not self.elements.outputs:
+            return Plan(self.elements, self.elements.output_axes)
+        replacements: dict[Axis, IndexExpr] = {}
         lanes: dict[Axis, int] = {}
         ends: dict[Axis, Within] = {}
-        blocks: dict[Axis, Block] = {}
+        blocks: dict[Axis, AxisBlock] = {}
         programs: list[Axis] = []
         loops: list[Axis] = []
-        for axis in (*self.outer, *(a for a in self.lanes if a not in self.outer)):
+        for axis in (*self.output_axes, *(a for a in self.lanes if a not in self.output_axes)):
             count = self.lanes.get(axis, 1)
             scalar, lane = axis, axis
             if 1 < count < axis.size:
                 scalar = Axis(axis.name, -(-axis.size // count))
                 lane = Axis(f"{axis.name}i", count)
-                blocks[scalar] = Block(count, axis.size)
-                found[axis] = Index.of(scalar) * count + Index.of(lane)
+                blocks[scalar] = AxisBlock(count, axis.size)
+                replacements[axis] = IndexExpr.of(scalar) * count + IndexExpr.of(lane)
             if count > 1:
                 lanes[lane] = count
                 if axis.size % count:
-                    ends[lane] = Within(found.get(axis) or Index.of(axis), 0, axis.size)
-            if count < axis.size and axis in self.outer:
+                    ends[lane] = Within(replacements.get(axis) or IndexExpr.of(axis), 0, axis.size)
+            if count < axis.size and axis in self.output_axes:
                 (loops if axis in self.kept else programs).append(scalar)
-        demands = self.demands.substituted(found) if found else self.demands
-        return Plan(demands, tuple(programs), tuple(loops), lanes, ends, blocks)
+        elements = self.elements.substituted(replacements) if replacements else self.elements
+        return Plan(elements, tuple(programs), tuple(loops), lanes, ends, blocks)
 
 
-def _lanes(size: int, most: int) -> int:
-    """The power of two that holds a size, or the most."""
+def _lanes_for(size: int, most: int) -> int:
+    """The least power of two that is not below a size, or `most`."""
     return min(1 << (size - 1).bit_length(), most)
 
 
-def _size(axes: Iterable[Axis]) -> int:
+def _axes_size(axes: Iterable[Axis]) -> int:
     return prod(axis.size for axis in axes)
 
 
-def _elements(value: Value) -> int:
+def _element_count(value: Value) -> int:
     return prod(element_type(value.type).shape)

@@ -5,32 +5,34 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iris.passes.graph.tiling.index import Axis, Index, Quotient, divide
+from iris.passes.graph.tiling.index_expr import Axis, IndexExpr, Quotient, divide
 
 AXES = [Axis(name, size) for name, size in (("a", 8), ("b", 12), ("t", 96), ("o", 3), ("i", 32))]
-A, B, T, OUT, IN = map(Index.of, AXES)
+A, B, T, OUT, IN = map(IndexExpr.of, AXES)
 STEPS = st.lists(
     st.tuples(st.sampled_from("/%*+-j"), st.sampled_from([1, 2, 3, 4, 5, 8, 12, 24, 32, 64])),
     max_size=6,
 )
 
 
-def value(formula: Index, at: dict[Axis, int]) -> int:
+def value(formula: IndexExpr, at: dict[Axis, int]) -> int:
     """What a formula is worth at a point of the axes."""
-    total = formula.number
+    total = formula.constant
     for atom, n in formula.terms:
         if isinstance(atom, Axis):
             total += n * at[atom]
         else:
-            of = value(atom.of, at)  # type: ignore[attr-defined]
-            by = atom.by  # type: ignore[attr-defined]
-            total += n * (of // by if isinstance(atom, Quotient) else of % by)
+            dividend = value(atom.dividend, at)  # type: ignore[attr-defined]
+            divisor = atom.divisor  # type: ignore[attr-defined]
+            total += n * (dividend // divisor if isinstance(atom, Quotient) else dividend % divisor)
     return total
 
 
-@given(st.data(), st.sampled_from([A, B, T, A * 12 + B, OUT * 32 + IN, T + A, Index((), 5)]), STEPS)
+@given(
+    st.data(), st.sampled_from([A, B, T, A * 12 + B, OUT * 32 + IN, T + A, IndexExpr((), 5)]), STEPS
+)
 def test_formulas_are_worth_what_was_written(
-    data: st.DataObject, formula: Index, steps: list[tuple[str, int]]
+    data: st.DataObject, formula: IndexExpr, steps: list[tuple[str, int]]
 ) -> None:
     at = {axis: data.draw(st.integers(0, axis.high)) for axis in AXES}
     expected = value(formula, at)
@@ -81,6 +83,6 @@ def test_blocks_are_split_along_what_counts_them() -> None:
 
 def test_substitution_reaches_what_is_within() -> None:
     whole = Axis("ab", 96)
-    parts = {AXES[0]: Index.of(whole) // 12, AXES[1]: Index.of(whole) % 12}
+    parts = {AXES[0]: IndexExpr.of(whole) // 12, AXES[1]: IndexExpr.of(whole) % 12}
     formula = (A * 12 + B) // 5
-    assert formula.substitute(lambda atom: parts.get(atom)) == Index.of(whole) // 5  # type: ignore[call-overload]
+    assert formula.substitute(lambda atom: parts.get(atom)) == IndexExpr.of(whole) // 5  # type: ignore[call-overload]

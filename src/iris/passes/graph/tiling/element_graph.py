@@ -1,0 +1,210 @@
+"""The element graph of a kernel: an expression for each element that it computes.
+
+An element of a result is an expression of elements of the operands, down to elements of the
+kernel's inputs, which are loaded.  Views compute nothing: they only change indices.
+
+    softmax[i, j]   exp(x[i, j] - max[i]) / sum[i]       max[i], sum[i]: over all of axis j
+    matmul[i, j]    a[i, k] times b[k, j], over all of axis k
+
+`element_rules` has the expression for each op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from math import prod
+from typing import NamedTuple
+
+from iris.ir import graph
+from iris.ir.core import Facet, Value
+from iris.ir.math import element_type
+from iris.ir.types import i32
+from iris.passes.graph.tiling.element_exprs import (
+    Aggregate,
+    ElementExpr,
+    LoadExpr,
+    ScanExpr,
+    SplatExpr,
+    Substitution,
+)
+from iris.passes.graph.tiling.element_ref import (
+    CannotFuse,
+    ElementRef,
+    Lookup,
+    axes_of,
+    indices_of,
+    looked_up_indices,
+    looked_up_refs,
+    row_major_offset,
+)
+from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
+
+element_rules = Facet("element expression")
+
+# How many references to each tensor a program may have on average, and how many more in all.
+# A chain of ops that each read two elements would double the program at each op.
+MAX_REFS_PER_TENSOR, EXTRA_REFS = 8, 1024
+
+
+class OutputStore(NamedTuple):
+    """An element that a kernel writes, and the offset that it goes to."""
+
+    ref: ElementRef
+    offset: IndexExpr
+    scatter: graph.Scatter | None = None  # the op, if the output is scattered
+
+    def substituted(self, new: Substitution) -> OutputStore:
+        return OutputStore(new.ref(self.ref), new.index(self.offset), self.scatter)
+
+
+class ElementGraph:
+    """The elements that a kernel needs, from its outputs down to its inputs."""
+
+    def __init__(
+        self, outputs: Sequence[OutputStore], inputs: Iterable[Value], axes: Sequence[Axis]
+    ):
+        self.inputs = set(inputs)
+        self.output_axes = tuple(axes)
+        # By the axes of the loops that enclose the reduction.
+        self.reduction_axes: dict[frozenset[Axis], list[Axis]] = {}
+        self.contraction_axes: dict[ElementRef, Axis] = {}  # by the rows of the product
+        self.outputs = list(outputs)
+        self.exprs: dict[ElementRef, ElementExpr] = {}
+        self.computed: set[Value] = set()
+        for ref in self.roots():
+            self._visit(ref)
+
+    @staticmethod
+    def of(values: Sequence[Value], inputs: Iterable[Value]) -> ElementGraph:
+        """The element graph of a kernel that writes some values, all of one shape."""
+        for value in values:
+            if isinstance(value.op, graph.Scatter):
+                return _scatter_elements(value.op, values, {*inputs})
+        axes = _value_axes(values[0])
+        if any(axis.size == 0 for axis in axes):
+            return ElementGraph([], inputs, axes)
+        refs = [ElementRef(v, indices_of(axes)) for v in values]
+        return ElementGraph([OutputStore(r, row_major_offset(r)) for r in refs], inputs, axes)
+
+    def _visit(self, ref: ElementRef) -> None:
+        """Add the expressions of an element and of all that it needs, operands first."""
+        opened: dict[ElementRef, ElementExpr] = {}
+        pending = [ref]
+        while pending:
+            ref = pending[-1]
+            if ref in self.exprs:
+                pending.pop()
+            elif ref in opened:
+                self.exprs[ref] = opened[ref]
+            else:
+                expr = opened[ref] = self._define(ref)
+                pending += _refs_of(ref, expr)[::-1]
+
+    def _define(self, ref: ElementRef) -> ElementExpr:
+        op = ref.value.op
+        if not prod(ref.shape):
+            return SplatExpr(0)  # there is no such element, so that no guard of it ever holds
+        if ref.value in self.inputs or op is None:
+            offset = row_major_offset(ref)
+            if offset.low < i32.low or offset.high > i32.high:
+                raise CannotFuse("the index of an element that is not needed may not fit 32 bits")
+            return LoadExpr(ref.value, offset, ref.guard)
+        self.computed.add(ref.value)
+        if len(self.exprs) > MAX_REFS_PER_TENSOR * len(self.computed) + EXTRA_REFS:
+            raise CannotFuse("fusing would recompute too many elements")
+        rule: Callable[..., ElementExpr] = element_rules[type(op)]
+        return rule(op, ref, self)
+
+    def reduction_axis(self, size: int, ref: ElementRef, others: Sequence[Axis]) -> Axis:
+        """An axis for a reduction.
+
+        An earlier reduction in the same loops shares its axis, so that both read the same elements.
+        """
+        taken = {*axes_of(ref.index_exprs()), *others}
+        enclosing = frozenset(axes_of(ref.index_exprs())).difference(self.output_axes)
+        shared = self.reduction_axes.setdefault(enclosing, [])
+        for axis in shared:
+            if axis.size == size and axis not in taken:
+                return axis
+        count = sum(map(len, self.reduction_axes.values()))
+        shared.append(Axis(f"r{count}", size))
+        return shared[-1]
+
+    @cached_property
+    def dependencies(self) -> dict[ElementRef, frozenset[Axis]]:
+        """The axes along which each element differs."""
+        found: dict[ElementRef, frozenset[Axis]] = {}
+        for ref, expr in self.exprs.items():
+            axes: set[Axis] = set()
+            for index in expr.index_exprs():
+                axes |= _axes_in(index, found)
+            for operand in expr.refs:
+                axes |= found[operand]
+            if isinstance(expr, ScanExpr):
+                axes.update(expr.over)
+            elif isinstance(expr, Aggregate):
+                axes.difference_update(expr.over)
+            found[ref] = frozenset(axes)
+        return found
+
+    def axes_in(self, indices: Iterable[IndexExpr]) -> set[Axis]:
+        """The axes along which the values of index expressions differ."""
+        return {axis for index in indices for axis in _axes_in(index, self.dependencies)}
+
+    def substituted(self, replacements: Mapping[Axis, IndexExpr]) -> ElementGraph:
+        """The same graph with axes replaced by index expressions of other axes."""
+        substitution = Substitution(replacements)
+        new = ElementGraph.__new__(ElementGraph)
+        new.inputs = self.inputs
+        new.output_axes = substitution.axes(self.output_axes)
+        new.outputs = [output.substituted(substitution) for output in self.outputs]
+        exprs: dict[ElementRef, ElementExpr] = {}
+        for ref, expr in self.exprs.items():
+            # Where elements became equal, the first expression comes after its operands.
+            exprs.setdefault(substitution.ref(ref), expr.substituted(substitution))
+        needed = {*new.roots()}
+        for ref in reversed(exprs):
+            if ref in needed:
+                needed.update(_refs_of(ref, exprs[ref]))
+        new.exprs = {r: expr for r, expr in exprs.items() if r in needed}
+        return new
+
+    def roots(self) -> Iterator[ElementRef]:
+        """Yield the elements that are stored, and those that their offsets look up."""
+        for output in self.outputs:
+            yield from looked_up_refs([output.offset])
+            yield output.ref
+
+
+def _refs_of(ref: ElementRef, expr: ElementExpr) -> list[ElementRef]:
+    """The elements that an expression reads, and those that the indices look up."""
+    return [*looked_up_refs(ref.index_exprs()), *expr.refs]
+
+
+def _value_axes(value: Value) -> list[Axis]:
+    return [Axis(f"i{n}", size) for n, size in enumerate(element_type(value.type).shape)]
+
+
+def _scatter_elements(
+    op: graph.Scatter, values: Sequence[Value], inputs: set[Value]
+) -> ElementGraph:
+    """The element graph of a kernel that scatters to a tensor in memory."""
+    if len(values) > 1 or op.x not in inputs:
+        raise CannotFuse("the input of a scatter must be in memory")
+    axes = _value_axes(op.updates)
+    if any(axis.size == 0 for axis in axes):
+        return ElementGraph([], inputs, axes)
+    ref = ElementRef(op.updates, indices_of(axes))
+    offset = row_major_offset(ElementRef(op.x, looked_up_indices(op, ref.indices)))
+    return ElementGraph([OutputStore(ref, offset, op)], inputs, axes)
+
+
+def _axes_in(index: IndexExpr, dependencies: Mapping[ElementRef, frozenset[Axis]]) -> set[Axis]:
+    axes: set[Axis] = set()
+    for atom in index.atoms():
+        if isinstance(atom, Lookup):
+            axes |= dependencies[atom.ref]
+        elif isinstance(atom, Axis):
+            axes.add(atom)
+    return axes

@@ -1,0 +1,97 @@
+"""Cost a schedule: a launch, bytes, and arithmetic, recomputation included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import prod
+
+from iris.ir.core import Op, Value
+from iris.ir.facts import Facts, facts
+from iris.ir.math import element_type
+from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, LoadExpr, Pointwise
+from iris.passes.graph.tiling.element_graph import ElementGraph
+from iris.passes.graph.tiling.element_ref import CannotFuse, ElementRef
+from iris.passes.graph.tiling.schedule import Schedule, schedule_candidates
+from iris.targets import Core, Target
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a kernel costs on a target."""
+
+    target: Target
+    bytes: int  # through device memory, each tensor once
+    traffic: int  # bytes that programs load and store
+    flops: int  # results of arithmetic
+    operations: float  # the same in terms of the time of fused multiply-adds
+    programs: int
+
+    @cached_property
+    def microseconds(self) -> float:
+        target, core = self.target, self.target.core
+        rate = target.clock * 1e3  # cycles in a microsecond
+        busy = max(1, min(target.cores, self.programs))
+        memory = self.bytes / (target.bandwidth * 1e3)
+        caches = self.traffic / (core.l2_bytes * rate * busy)
+        arithmetic = self.operations / (core.rates["alu"] * rate * busy)
+        return target.dispatch_microseconds + max(memory, caches) + arithmetic
+
+
+def cheapest_schedule(elements: ElementGraph, max_tile_bytes: int, target: Target) -> Schedule:
+    """The cheapest schedule of a kernel, with tiles of at most `max_tile_bytes`."""
+    if not elements.outputs:
+        return Schedule(elements, max_tile_bytes)
+    schedules: list[Schedule] = []
+    errors: list[CannotFuse] = []
+    for candidate in schedule_candidates(elements):
+        try:
+            schedules.append(Schedule(candidate, max_tile_bytes))
+        except CannotFuse as error:
+            errors.append(error)
+    if not schedules:
+        raise errors[0]
+    if len(schedules) == 1:
+        return schedules[0]
+    return min(schedules, key=lambda c: cost_of(c, target).microseconds)
+
+
+def cost_of(schedule: Schedule, target: Target) -> Cost:
+    """What a kernel with this schedule costs on a target."""
+    elements = schedule.elements
+    operations, flops, traffic = 0.0, 0, 0
+    inputs: set[Value] = set()
+    for ref, expr in elements.exprs.items():
+        axes = elements.dependencies[ref]
+        if isinstance(expr, LoadExpr):
+            inputs.add(expr.value)
+            traffic += schedule.evaluations(axes) * _bytes(ref)
+        elif isinstance(expr, Aggregate):
+            inner = {*expr.over}.union(*(elements.dependencies[r] for r in expr.refs))
+            count = schedule.evaluations(inner)
+            operations += count
+            flops += count * (2 if isinstance(expr, Contraction) else 1)
+        elif isinstance(expr, Pointwise):
+            count = schedule.evaluations(axes)
+            operations += count * _weight(type(expr.op), target.core)
+            flops += count
+    stored = sum(_tensor_bytes(output.ref.value) for output in elements.outputs)
+    whole = sum(map(_tensor_bytes, inputs)) + stored
+    return Cost(target, whole, traffic + stored, flops, operations, schedule.programs)
+
+
+@cache
+def _weight(op: type[Op], core: Core) -> float:
+    """How many multiply-adds take as long as an op."""
+    op_facts: Facts = facts[op]
+    rates = core.rates
+    return sum(count * rates["alu"] / rates[unit] for unit, count in op_facts.work.items())
+
+
+def _bytes(ref: ElementRef) -> int:
+    return ref.element.bytes
+
+
+def _tensor_bytes(value: Value) -> int:
+    type_ = element_type(value.type)
+    return prod(type_.shape) * type_.element.bytes
