@@ -40,7 +40,7 @@ NOT_ARITHMETIC = {
     "elementwise_of_pads": WITH_AXES,
     "elementwise_of_reshapes": WITH_AXES,
     "elementwise_of_transposes": WITH_AXES,
-    "no_elements": WITH_AXES,
+    "empty_result": WITH_AXES,
 }
 
 

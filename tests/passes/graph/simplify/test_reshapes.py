@@ -7,7 +7,12 @@ from math import prod
 import numpy as np
 import pytest
 
-from iris.passes.graph.simplify.reshapes import Group, groups, is_in_order, only_ones
+from iris.passes.graph.simplify.reshapes import (
+    AxisGroup,
+    differ_by_unit_axes,
+    moves_only_unit_axes,
+    reshape_groups,
+)
 from support import counts
 
 
@@ -23,8 +28,8 @@ from support import counts
         ((1, 1), (1,), [((0,), (0,)), ((1,), ())]),
     ],
 )
-def test_groups(before: tuple[int, ...], after: tuple[int, ...], parts: list[Group]) -> None:
-    assert [(tuple(a), tuple(b)) for a, b in groups(before, after)] == parts
+def test_groups(before: tuple[int, ...], after: tuple[int, ...], parts: list[AxisGroup]) -> None:
+    assert [(tuple(a), tuple(b)) for a, b in reshape_groups(before, after)] == parts
 
 
 def test_random_groups() -> None:
@@ -33,7 +38,7 @@ def test_random_groups() -> None:
     for _ in range(counts(300, 3000)):
         factors = rng.choice([1, 2, 3, 2], rng.integers(0, 6)).tolist()
         before, after = (_joined(rng, factors) for _ in range(2))
-        found = groups(before, after)
+        found = reshape_groups(before, after)
         assert [axis for group in found for axis in group.before] == [*range(len(before))]
         assert [axis for group in found for axis in group.after] == [*range(len(after))]
         for one, other in found:
@@ -55,10 +60,10 @@ def _joined(rng: np.random.Generator, factors: list[int]) -> tuple[int, ...]:
 
 
 def test_ones() -> None:
-    assert only_ones((3, 1, 5), (1, 3, 5, 1))
-    assert only_ones((), (1, 1))
-    assert not only_ones((3, 5), (5, 3))
-    assert not only_ones((6,), (2, 3))
-    assert is_in_order((1, 0, 2), (3, 1, 5))
-    assert is_in_order((0, 1), (3, 5))
-    assert not is_in_order((2, 1, 0), (3, 1, 5))
+    assert differ_by_unit_axes((3, 1, 5), (1, 3, 5, 1))
+    assert differ_by_unit_axes((), (1, 1))
+    assert not differ_by_unit_axes((3, 5), (5, 3))
+    assert not differ_by_unit_axes((6,), (2, 3))
+    assert moves_only_unit_axes((1, 0, 2), (3, 1, 5))
+    assert moves_only_unit_axes((0, 1), (3, 5))
+    assert not moves_only_unit_axes((2, 1, 0), (3, 1, 5))

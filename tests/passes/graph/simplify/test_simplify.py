@@ -23,7 +23,7 @@ from iris.ir.rewriter import Rewriter, Rules
 from iris.ir.types import Tensor
 from iris.passes import Pass, Pipeline, run
 from iris.passes.graph.simplify import Simplify
-from iris.passes.graph.simplify.making import dtype_of, shape_of
+from iris.passes.graph.simplify.rule_helpers import dtype_of, shape_of
 from iris.testing import pipelines, preserves, programs
 from iris.tools.replay import Program
 from support import counts

@@ -7,7 +7,7 @@ import pytest
 
 from graph_rules import becomes, names
 from iris.passes.graph.simplify import Simplify, views
-from iris.passes.graph.simplify.making import rules
+from iris.passes.graph.simplify.rule_helpers import rules
 
 ARGUMENTS = (
     "%x: tensor<3x5xf32>, %one: tensor<3x1x5xf32>, %cube: tensor<2x3x4xf32>, "
@@ -16,7 +16,7 @@ ARGUMENTS = (
 )
 
 CASES: dict[str, list[tuple[str, str | None]]] = {
-    "no_other_shape": [
+    "identity_view": [
         ("%a: tensor<3x5xf32> = graph.reshape %x", "%x"),
         ("%a: tensor<f32> = graph.reshape %s", "%s"),
         ("%a: tensor<3x5xf32> = graph.broadcast %x", "%x"),
@@ -24,7 +24,7 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
         ("%a: tensor<5x3xf32> = graph.reshape %x", None),
         ("%a: tensor<3x5xf32> = graph.broadcast %col", None),
     ],
-    "slice_of_all": [
+    "identity_slice": [
         ("%a: tensor<3x5xf32> = graph.slice [0, 0] [1, 1] %x", "%x"),
         ("%a: tensor<1x5xf32> = graph.slice [0, 0] [-1, 1] %row", "%row"),
         ("%a: tensor<f32> = graph.slice [] [] %s", "%s"),
@@ -34,20 +34,20 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
         ),
         ("%a: tensor<3x5xf32> = graph.slice [0, 4] [1, -1] %x", None),
     ],
-    "reshape_twice": [
+    "reshape_of_reshape": [
         (
             "%a: tensor<15xf32> = graph.reshape %x\n%b: tensor<5x3xf32> = graph.reshape %a",
             "%b: tensor<5x3xf32> = graph.reshape %x",
         ),
         ("%a: tensor<15xf32> = graph.reshape %x\n%b: tensor<3x5xf32> = graph.reshape %a", "%x"),
     ],
-    "broadcast_twice": [
+    "broadcast_of_broadcast": [
         (
             "%a: tensor<3x1xf32> = graph.broadcast %u\n%b: tensor<3x5xf32> = graph.broadcast %a",
             "%b: tensor<3x5xf32> = graph.broadcast %u",
         )
     ],
-    "transpose_twice": [
+    "transpose_of_transpose": [
         (
             "%a: tensor<5x3xf32> = graph.transpose [1, 0] %x\n"
             "%b: tensor<3x5xf32> = graph.transpose [1, 0] %a",
@@ -64,7 +64,7 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
             "%b: tensor<4x2x3xf32> = graph.transpose [2, 0, 1] %cube",
         ),
     ],
-    "slice_twice": [
+    "slice_of_slice": [
         (
             "%a: tensor<6xi32> = graph.slice [1] [2] %v\n%b: tensor<2xi32> = graph.slice [4] [-3] %a",
             "%b: tensor<2xi32> = graph.slice [9] [-6] %v",
@@ -80,7 +80,7 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
             "%b: tensor<1x2xf32> = graph.slice [2, 1] [1, 2] %x",
         ),
     ],
-    "transpose_of_ones": [
+    "transpose_of_unit_axes": [
         (
             "%a: tensor<1x3x5xf32> = graph.transpose [1, 0, 2] %one",
             "%a: tensor<1x3x5xf32> = graph.reshape %one",
@@ -119,7 +119,7 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
             None,
         ),
     ],
-    "transpose_around_ones": [
+    "transpose_of_reshaped_transpose": [
         (
             "%a: tensor<5x3xf32> = graph.transpose [1, 0] %x\n"
             "%b: tensor<5x1x3xf32> = graph.reshape %a\n"
@@ -214,7 +214,7 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
             None,
         ),
     ],
-    "iota_along_its_axis": [
+    "broadcast_iota": [
         (
             "%a: tensor<3x5xi32> = graph.iota 1",
             "%0: tensor<1x5xi32> = graph.iota 1\n%a: tensor<3x5xi32> = graph.broadcast %0",

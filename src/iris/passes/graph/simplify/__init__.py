@@ -1,4 +1,4 @@
-"""Simplification of graphs: fewer ops, of fewer elements, that come to the same."""
+"""Simplify graphs: fewer ops on fewer elements, with equal results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from iris.passes.pipeline import Pass
 class Simplify(Pass):
     """Remove ops that change nothing, and compute fewer elements.
 
-    Arithmetic, where that is exact (`algebra`):
+    Arithmetic, where that is exact (`identities`):
 
         %c8: tensor<3x5xf32> = constant 8.0
         %a: tensor<3x5xf32> = neg %x
@@ -26,8 +26,8 @@ class Simplify(Pass):
         %c0_125: tensor<3x5xf32> = constant 0.125
         %c: tensor<3x5xf32> = mul %b, %c0_125
 
-    Views of views are one, in one order (`views`); what is the same along an axis is computed
-    once along it, and spread then (`motion`):
+    Views of views are merged and ordered (`views`).  An elementwise op moves ahead of a view, and
+    of a broadcast, so that it computes fewer elements (`push_views`):
 
         %a: tensor<5x3xf32> = graph.transpose [1, 0] %x
         %b: tensor<5x3xf32> = exp %a
@@ -43,7 +43,7 @@ class Simplify(Pass):
         %e: tensor<3x5xf32> = graph.broadcast %0
         %f: tensor<3x5xf32> = mul %c, %e
 
-    What is put together of parts and taken apart again (`parts`):
+    Slices of concatenations, and concatenations of slices (`concat_slice`):
 
         %a: tensor<3x10xf32> = graph.concat 1 %x, %y
         %b: tensor<3x2xf32> = graph.slice [0, 6] [1, 1] %a
@@ -52,7 +52,7 @@ class Simplify(Pass):
 
         %b: tensor<3x2xf32> = graph.slice [0, 1] [1, 1] %y
 
-    Reductions and products of views, and of each other (`combine`):
+    Reductions and products of views, and of each other (`reduce_matmul`):
 
         %a: tensor<3xf32> = graph.reduce maximum [1] %x
         %b: tensor<f32> = graph.reduce maximum [0] %a
@@ -66,8 +66,8 @@ class Simplify(Pass):
         %0: tensor<5x3xf32> = graph.transpose [1, 0] %y
         %e: tensor<3x3xf32> = graph.matmul %x, %0
 
-    What has no elements is a constant, and so is what is made of nothing (`nothing`), such as
-    the product of 3x0 and 0x4 elements:
+    A tensor without elements becomes a constant, and so does an op of one (`empty`), such as the
+    product of 3x0 and 0x4 elements:
 
         %a: tensor<3x4xf32> = graph.matmul %p, %q
 
@@ -84,7 +84,14 @@ class Simplify(Pass):
 
     def run(self, module: Module) -> Counter[str]:
         # Opened when first used; each of these registers rules.
-        from iris.passes.graph.simplify import algebra, combine, motion, nothing, parts, views  # noqa: F401
-        from iris.passes.graph.simplify.making import rules
+        from iris.passes.graph.simplify import (  # noqa: F401
+            concat_slice,
+            empty,
+            identities,
+            push_views,
+            reduce_matmul,
+            views,
+        )
+        from iris.passes.graph.simplify.rule_helpers import rules
 
         return rules.apply(module)

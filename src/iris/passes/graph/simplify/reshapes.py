@@ -1,4 +1,4 @@
-"""What a reshape does to each axis."""
+"""Say what a reshape does to each axis."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import NamedTuple
 Shape = tuple[int, ...]
 
 
-class Group(NamedTuple):
-    """Axes of one shape, and those of another that have the same elements."""
+class AxisGroup(NamedTuple):
+    """Axes before a reshape, and those after it with the same elements."""
 
     before: range
     after: range
 
 
-def groups(before: Shape, after: Shape) -> list[Group]:
-    """The smallest parts of which a reshape is made.
+def reshape_groups(before: Shape, after: Shape) -> list[AxisGroup]:
+    """Divide a reshape into the smallest independent ones.
 
     (2, 3, 1, 20) to (6, 4, 5): the first two axes become one, that of size 1 goes, the last
     becomes two.  There must be elements.
@@ -36,15 +36,17 @@ def groups(before: Shape, after: Shape) -> list[Group]:
                     left, i = left * before[i], i + 1
                 else:
                     right, j = right * after[j], j + 1
-        found.append(Group(range(start[0], i), range(start[1], j)))
+        found.append(AxisGroup(range(start[0], i), range(start[1], j)))
     return found
 
 
-def spread_after(narrow: Shape, wide: Shape, shape: Shape) -> Shape | None:
-    """What there is to reshape, and to which shape, so that it spreads to the reshape of what it
-    spread to; None, if axes that are spread are mixed with others.  There must be elements."""
+def broadcast_before_reshape(narrow: Shape, wide: Shape, shape: Shape) -> Shape | None:
+    """The shape to reshape `narrow` to, so that it broadcasts to `shape` rather than to `wide`.
+
+    None if the reshape merges broadcast axes with others.  There must be elements.
+    """
     to: list[int] = []
-    for group in groups(wide, shape):
+    for group in reshape_groups(wide, shape):
         sizes = [narrow[axis] for axis in group.before]
         if sizes == [wide[axis] for axis in group.before]:
             to += [shape[axis] for axis in group.after]
@@ -55,12 +57,12 @@ def spread_after(narrow: Shape, wide: Shape, shape: Shape) -> Shape | None:
     return tuple(to)
 
 
-def only_ones(before: Shape, after: Shape) -> bool:
-    """Whether all that a reshape does is to add and drop axes of size 1."""
+def differ_by_unit_axes(before: Shape, after: Shape) -> bool:
+    """Whether a reshape only adds and drops axes of size 1."""
     return [n for n in before if n != 1] == [n for n in after if n != 1]
 
 
-def is_in_order(permutation: Sequence[int], shape: Shape) -> bool:
-    """Whether only axes of size 1 change places, so that it is a reshape."""
+def moves_only_unit_axes(permutation: Sequence[int], shape: Shape) -> bool:
+    """Whether a transpose moves only axes of size 1, and so is a reshape."""
     long = [axis for axis in permutation if shape[axis] != 1]
     return long == sorted(long)

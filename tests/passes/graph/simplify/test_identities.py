@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graph_rules import becomes, names
-from iris.passes.graph.simplify import Simplify, algebra
-from iris.passes.graph.simplify.making import rules
+from iris.passes.graph.simplify import Simplify, identities
+from iris.passes.graph.simplify.rule_helpers import rules
 
 ARGUMENTS = (
     "%x: tensor<9xf32>, %y: tensor<9xf32>, %h: tensor<9xf16>, %b: tensor<9xbf16>, "
@@ -39,7 +39,7 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
         (f"%a: {F} = neg %y\n%r: {F} = sub %x, %a", f"%r: {F} = add %x, %y"),
         (f"%a: {F} = neg %y\n%r: {F} = sub %a, %x", None),
     ],
-    "subtract_from_nothing": [
+    "subtract_from_zero": [
         (f"%c: {N} = constant 0\n%r: {N} = sub %c, %i", f"%r: {N} = neg %i"),
         (f"%c: {F} = constant -0.0\n%r: {F} = sub %c, %x", f"%r: {F} = neg %x"),
         (f"%c: {F} = constant 0.0\n%r: {F} = sub %c, %x", None),  # 0.0 - 0.0 is 0.0
@@ -53,7 +53,7 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
         (f"%c: {N} = constant -1\n%r: {N} = mul %c, %i", f"%r: {N} = neg %i"),
         (f"%c: {U} = constant 255\n%r: {U} = mul %u, %c", None),
     ],
-    "both_negative": [
+    "ratio_or_product_of_negatives": [
         (
             f"%a: {F} = neg %x\n%b1: {F} = neg %y\n%r: {F} = mul %a, %b1",
             f"%r: {F} = mul %x, %y",
@@ -64,13 +64,13 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
         ),
         (f"%a: {F} = neg %x\n%r: {F} = mul %a, %y", None),
     ],
-    "magnitude": [
+    "abs_of_sign": [
         (f"%a: {F} = neg %x\n%r: {F} = abs %a", f"%r: {F} = abs %x"),
         (f"%a: {N} = neg %i\n%r: {N} = abs %a", f"%r: {N} = abs %i"),
         (f"%a: {U} = neg %u\n%r: {U} = abs %a", f"%r: {U} = neg %u"),
         (f"%r: {N} = abs %i", None),
     ],
-    "again": [
+    "abs_or_rounding_again": [
         (f"%a: {F} = abs %x\n%r: {F} = abs %a", f"%r: {F} = abs %x"),
         (f"%a: {F} = floor %x\n%r: {F} = round %a", f"%r: {F} = floor %x"),
         (f"%a: {F} = abs %x\n%r: {F} = floor %a", None),
@@ -89,13 +89,13 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
         divided("inf", None),
         divided("nan", None),
     ],
-    "small_powers": [
+    "pow_of_small_exponent": [
         (f"%c: {F} = constant 2.0\n%r: {F} = pow %x, %c", f"%r: {F} = mul %x, %x"),
         (f"%c: {F} = constant 0.0\n%r: {F} = pow %x, %c", f"%r: {F} = constant 1.0"),
         (f"%c: {F} = constant -0.0\n%r: {F} = pow %x, %c", f"%r: {F} = constant 1.0"),
         (f"%c: {F} = constant 0.5\n%r: {F} = pow %x, %c", None),
     ],
-    "choose_once": [
+    "select_of_select": [
         (
             f"%a: {F} = select %p, %x, %y\n%c: {F} = exp %x\n%r: {F} = select %p, %a, %c",
             f"%c: {F} = exp %x\n%r: {F} = select %p, %x, %c",
@@ -106,7 +106,7 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
         ),
         (f"%a: {F} = select %p, %x, %y\n%r: {F} = select %q, %a, %x", None),
     ],
-    "cast_once": [
+    "cast_of_cast": [
         cast_twice("%s", "i32", "f32", True),
         cast_twice("%s", "i32", "u8", True),
         cast_twice("%u", "i16", "i8", True),
@@ -131,9 +131,9 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
     ("rule", "before", "after"),
     [(rule, *case) for rule, cases in CASES.items() for case in cases],
 )
-def test_algebra(rule: str, before: str, after: str | None) -> None:
+def test_identities(rule: str, before: str, after: str | None) -> None:
     becomes(Simplify(), rule, ARGUMENTS, before, after)
 
 
 def test_every_rule_has_a_case() -> None:
-    assert set(CASES) == names(rules, algebra)
+    assert set(CASES) == names(rules, identities)

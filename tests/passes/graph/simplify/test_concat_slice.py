@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from graph_rules import becomes, names
-from iris.passes.graph.simplify import Simplify, parts
-from iris.passes.graph.simplify.making import rules
+from iris.passes.graph.simplify import Simplify, concat_slice
+from iris.passes.graph.simplify.rule_helpers import rules
 
 ARGUMENTS = (
     "%x: tensor<3x5xf32>, %y: tensor<3x4xf32>, %none: tensor<3x0xf32>, %s: tensor<f32>, "
@@ -20,7 +20,7 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
         ("%a: tensor<3x5xf32> = graph.concat 1 %x", "%x"),
         ("%a: tensor<3x10xf32> = graph.concat 1 %x, %x", None),
     ],
-    "concat_of_something": [
+    "concat_of_empty": [
         (
             "%a: tensor<3x9xf32> = graph.concat 1 %none, %x, %none, %y",
             "%a: tensor<3x9xf32> = graph.concat 1 %x, %y",
@@ -112,13 +112,13 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
             None,
         ),
     ],
-    "pad_of_nothing": [
+    "pad_of_empty": [
         (
             "%a: tensor<2x7xf32> = graph.pad [1, 1] %empty, %s",
             "%0: tensor<1x1xf32> = graph.reshape %s\n%a: tensor<2x7xf32> = graph.broadcast %0",
         )
     ],
-    "pad_twice": [
+    "pad_of_pad": [
         (
             "%a: tensor<4x7xf32> = graph.pad [1, 2] %x, %s\n%b: tensor<6x8xf32> = graph.pad [1, 0] %a, %s",
             "%b: tensor<6x8xf32> = graph.pad [2, 2] %x, %s",
@@ -138,7 +138,7 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
             None,
         ),
     ],
-    "convolution_of_pad": [
+    "conv2d_of_pad": [
         (
             "%z: tensor<f32> = constant 0.0\n%a: tensor<1x2x6x8xf32> = graph.pad [0, 0, 2, 1] %image, %z\n"
             "%b: tensor<1x3x6x4xf32> = graph.conv2d [1, 2] [1, 0, 0, 1] [1, 1] 1 %a, %w",
@@ -162,9 +162,9 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
     ("rule", "before", "after"),
     [(rule, *case) for rule, cases in CASES.items() for case in cases],
 )
-def test_parts(rule: str, before: str, after: str | None) -> None:
+def test_concat_slice(rule: str, before: str, after: str | None) -> None:
     becomes(Simplify(), rule, ARGUMENTS, before, after)
 
 
 def test_every_rule_has_a_case() -> None:
-    assert set(CASES) == names(rules, parts)
+    assert set(CASES) == names(rules, concat_slice)

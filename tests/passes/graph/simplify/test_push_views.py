@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from graph_rules import becomes, names
-from iris.passes.graph.simplify import Simplify, motion
-from iris.passes.graph.simplify.making import rules
+from iris.passes.graph.simplify import Simplify, push_views
+from iris.passes.graph.simplify.rule_helpers import rules
 
 ARGUMENTS = (
     "%x: tensor<3x5xf32>, %y: tensor<3x5xf32>, %t: tensor<5x3xf32>, %col: tensor<3x1xf32>, "
@@ -175,7 +175,7 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
     ("rule", "before", "after"),
     [(rule, *case) for rule, cases in CASES.items() for case in cases],
 )
-def test_motion(rule: str, before: str, after: str | None) -> None:
+def test_push_views(rule: str, before: str, after: str | None) -> None:
     becomes(Simplify(), rule, ARGUMENTS, before, after)
 
 
@@ -193,4 +193,4 @@ def test_an_error_in_the_padding_is_not_made_where_there_is_none() -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    assert set(CASES) == names(rules, motion)
+    assert set(CASES) == names(rules, push_views)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from graph_rules import becomes, names
-from iris.passes.graph.simplify import Simplify, combine
-from iris.passes.graph.simplify.making import rules
+from iris.passes.graph.simplify import Simplify, reduce_matmul
+from iris.passes.graph.simplify.rule_helpers import rules
 
 ARGUMENTS = (
     "%x: tensor<3x5xf32>, %cube: tensor<2x3x4xf32>, %i: tensor<2x3x4xi32>, %h: tensor<2x3x4xf16>, "
@@ -18,7 +18,7 @@ ARGUMENTS = (
 )
 
 CASES: dict[str, list[tuple[str, str | None]]] = {
-    "reduce_twice": [
+    "reduce_of_reduce": [
         (
             "%a: tensor<2x4xf32> = graph.reduce maximum [1] %cube\n"
             "%d: tensor<2xf32> = graph.reduce maximum [1] %a",
@@ -114,7 +114,7 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
             None,
         ),
     ],
-    "product_of_broadcasts": [
+    "matmul_of_broadcasts": [
         (
             "%a: tensor<6x3x5xf32> = graph.broadcast %p1\n%c: tensor<6x5x4xf32> = graph.broadcast %q1\n"
             "%d: tensor<6x3x4xf32> = graph.matmul %a, %c",
@@ -135,7 +135,7 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
             None,
         ),
     ],
-    "transpose_of_product": [
+    "transpose_of_matmul": [
         (
             "%a: tensor<2x4x5xf32> = graph.transpose [0, 2, 1] %q\n"
             "%c: tensor<2x4x3xf32> = graph.matmul %a, %pt\n%d: tensor<2x3x4xf32> = graph.transpose [0, 2, 1] %c",
@@ -174,9 +174,9 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
     ("rule", "before", "after"),
     [(rule, *case) for rule, cases in CASES.items() for case in cases],
 )
-def test_combine(rule: str, before: str, after: str | None) -> None:
+def test_reduce_matmul(rule: str, before: str, after: str | None) -> None:
     becomes(Simplify(), rule, ARGUMENTS, before, after)
 
 
 def test_every_rule_has_a_case() -> None:
-    assert set(CASES) == names(rules, combine)
+    assert set(CASES) == names(rules, reduce_matmul)

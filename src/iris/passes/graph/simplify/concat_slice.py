@@ -1,4 +1,4 @@
-"""What is put together of parts, and taken apart again."""
+"""Simplify concatenations, paddings, and slices of them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from iris.ir.core import Value
 from iris.ir.math import constant_bits
 from iris.ir.rewriter import Rewriter
 from iris.ir.types import Tensor
-from iris.passes.graph.simplify.making import Before, dtype_of, rules, shape_of
+from iris.passes.graph.simplify.rule_helpers import InsertBefore, dtype_of, rules, shape_of
 
 
 @rules(graph.Concat)
 def concat_of_one(op: graph.Concat, rewriter: Rewriter) -> None:
-    """One thing after no other."""
+    """Erase a concatenation of one tensor."""
     if len(op.values) == 1:
         rewriter.replace(op, op.values[0])
 
 
 @rules(graph.Concat)
-def concat_of_something(op: graph.Concat, rewriter: Rewriter) -> None:
-    """Parts without elements are left out, if one stays."""
+def concat_of_empty(op: graph.Concat, rewriter: Rewriter) -> None:
+    """Drop empty operands, unless all are empty."""
     parts = [v for v in op.values if shape_of(v)[op.axis]]
     if parts and len(parts) < len(op.values):
         rewriter.replace(op, graph.Concat(op.axis, parts))
@@ -27,7 +27,7 @@ def concat_of_something(op: graph.Concat, rewriter: Rewriter) -> None:
 
 @rules(graph.Concat)
 def concat_of_concats(op: graph.Concat, rewriter: Rewriter) -> None:
-    """What is put together twice along an axis is put together once."""
+    """Merge concatenations along one axis."""
     parts: list[Value] = []
     for value in op.values:
         inner = value.op
@@ -39,18 +39,18 @@ def concat_of_concats(op: graph.Concat, rewriter: Rewriter) -> None:
 
 @rules(graph.Concat)
 def concat_of_slices(op: graph.Concat, rewriter: Rewriter) -> None:
-    """Parts of one thing that follow each other are one part of it."""
+    """Merge adjacent slices of one tensor."""
     for index, (left, right) in enumerate(zip(op.values, op.values[1:], strict=False)):
-        joined = _joined(op.axis, left, right)
+        joined = _joined_slice(op.axis, left, right)
         if joined is not None:
-            part = Before(op, rewriter).put(joined)
+            part = InsertBefore(op, rewriter).insert(joined)
             rewriter.replace(
                 op, graph.Concat(op.axis, [*op.values[:index], part, *op.values[index + 2 :]])
             )
             return
 
 
-def _joined(axis: int, left: Value, right: Value) -> graph.Slice | None:
+def _joined_slice(axis: int, left: Value, right: Value) -> graph.Slice | None:
     one, other = left.op, right.op
     if not isinstance(one, graph.Slice) or not isinstance(other, graph.Slice):
         return None
@@ -72,7 +72,7 @@ def _joined(axis: int, left: Value, right: Value) -> graph.Slice | None:
 
 @rules(graph.Slice)
 def slice_of_concat(op: graph.Slice, rewriter: Rewriter) -> None:
-    """What lies in one part is a slice of that."""
+    """Slice the operand that has all elements of the slice."""
     inner = op.x.op
     if not isinstance(inner, graph.Concat) or 0 in shape_of(op.result):
         return
@@ -83,7 +83,7 @@ def slice_of_concat(op: graph.Slice, rewriter: Rewriter) -> None:
         size = shape_of(part)[axis]
         if offset <= min(start, last) and max(start, last) < offset + size:
             starts = [s - offset if i == axis else s for i, s in enumerate(op.starts)]
-            before = Before(op, rewriter)
+            before = InsertBefore(op, rewriter)
             rewriter.replace(op, before.slice(part, starts, op.steps, shape_of(op.result)))
             return
         offset += size
@@ -91,7 +91,7 @@ def slice_of_concat(op: graph.Slice, rewriter: Rewriter) -> None:
 
 @rules(graph.Slice)
 def slice_of_pad(op: graph.Slice, rewriter: Rewriter) -> None:
-    """What lies in the thing that was padded is a slice of it; what lies beside it is the value."""
+    """Slice the padded tensor, or fill with the padding, if the slice is within one of them."""
     inner, shape = op.x.op, shape_of(op.result)
     if not isinstance(inner, graph.Pad) or 0 in shape:
         return
@@ -102,39 +102,39 @@ def slice_of_pad(op: graph.Slice, rewriter: Rewriter) -> None:
         first, last = sorted((start, start + step * (size - 1)))
         inside &= low <= first and last < low + n
         outside |= last < low or low + n <= first
-    before = Before(op, rewriter)
+    before = InsertBefore(op, rewriter)
     if inside:
         starts = [start - low for start, low in zip(op.starts, inner.low, strict=True)]
         rewriter.replace(op, before.slice(inner.x, starts, op.steps, shape))
     elif outside:
-        rewriter.replace(op, before.spread(inner.value, shape))
+        rewriter.replace(op, before.fill(inner.value, shape))
 
 
 @rules(graph.Pad)
-def pad_of_nothing(op: graph.Pad, rewriter: Rewriter) -> None:
-    """The value everywhere."""
+def pad_of_empty(op: graph.Pad, rewriter: Rewriter) -> None:
+    """Fill with the padding where the padded tensor is empty."""
     if 0 in shape_of(op.x) and 0 not in shape_of(op.result):
-        rewriter.replace(op, Before(op, rewriter).spread(op.value, shape_of(op.result)))
+        rewriter.replace(op, InsertBefore(op, rewriter).fill(op.value, shape_of(op.result)))
 
 
 @rules(graph.Pad)
-def pad_twice(op: graph.Pad, rewriter: Rewriter) -> None:
-    """Padded more, with the same value."""
+def pad_of_pad(op: graph.Pad, rewriter: Rewriter) -> None:
+    """Merge two paddings with one value."""
     inner = op.x.op
-    if isinstance(inner, graph.Pad) and _same(inner.value, op.value):
+    if isinstance(inner, graph.Pad) and _same_value(inner.value, op.value):
         low = tuple([a + b for a, b in zip(inner.low, op.low, strict=True)])
         rewriter.replace(op, graph.Pad(low, inner.x, op.value, op.result.type))
 
 
-def _same(one: Value, other: Value) -> bool:
+def _same_value(one: Value, other: Value) -> bool:
     return one is other or (
         constant_bits(one) is not None and constant_bits(one) == constant_bits(other)
     )
 
 
 @rules(graph.Conv2d)
-def convolution_of_pad(op: graph.Conv2d, rewriter: Rewriter) -> None:
-    """Zeros round the images are padding of its own."""
+def conv2d_of_pad(op: graph.Conv2d, rewriter: Rewriter) -> None:
+    """Make padding with zeros part of the convolution."""
     inner = op.x.op
     if not isinstance(inner, graph.Pad) or constant_bits(inner.value) != 0:
         return

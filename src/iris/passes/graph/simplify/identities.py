@@ -1,4 +1,4 @@
-"""Arithmetic that comes to the same, bit by bit, in fewer or cheaper ops."""
+"""Replace arithmetic by fewer or cheaper ops that give equal bits."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from iris.ir.math import element_type
 from iris.ir.rewriter import Rewriter
 from iris.ir.types import DType, Kind, bf16, bool_, f16, f32
 from iris.passes.generic.fold import is_number
-from iris.passes.graph.simplify.making import Before, dtype_of, rules
+from iris.passes.graph.simplify.rule_helpers import InsertBefore, dtype_of, rules
 
 # The bits of a significand, and the least exponent of 2 that is not subnormal.
 _PRECISION = {f32: 24, bf16: 8, f16: 11}
-_LEAST = {f32: -126, bf16: -126, f16: -14}
+_LEAST_EXPONENT = {f32: -126, bf16: -126, f16: -14}
 
 
-def _number(number: float, like: Value, op: math.Binary, rewriter: Rewriter) -> Value:
-    return Before(op, rewriter).put(math.Constant(number, element_type(like.type)))
+def _constant_like(number: float, like: Value, op: math.Binary, rewriter: Rewriter) -> Value:
+    return InsertBefore(op, rewriter).insert(math.Constant(number, element_type(like.type)))
 
 
 # Signs.
@@ -41,7 +41,7 @@ def subtract_negative(op: math.Sub, rewriter: Rewriter) -> None:
 
 
 @rules(math.Sub)
-def subtract_from_nothing(op: math.Sub, rewriter: Rewriter) -> None:
+def subtract_from_zero(op: math.Sub, rewriter: Rewriter) -> None:
     """`0 - x` of integers, and `-0.0 - x`, are `-x`."""
     if is_number(op.lhs, -0.0 if dtype_of(op.lhs).is_float else 0):
         rewriter.replace(op, math.Neg(op.rhs))
@@ -66,7 +66,7 @@ def multiply_by_minus_one(op: math.Mul, rewriter: Rewriter) -> None:
 
 
 @rules(math.Mul, math.Div)
-def both_negative(op: math.Mul | math.Div, rewriter: Rewriter) -> None:
+def ratio_or_product_of_negatives(op: math.Mul | math.Div, rewriter: Rewriter) -> None:
     """`-x * -y` is `x * y`, and so for quotients."""
     x, y = op.lhs.op, op.rhs.op
     if isinstance(x, math.Neg) and isinstance(y, math.Neg):
@@ -74,8 +74,8 @@ def both_negative(op: math.Mul | math.Div, rewriter: Rewriter) -> None:
 
 
 @rules(math.Abs)
-def magnitude(op: math.Abs, rewriter: Rewriter) -> None:
-    """What has no sign is its magnitude, and of what has one it does not matter."""
+def abs_of_sign(op: math.Abs, rewriter: Rewriter) -> None:
+    """`abs(-x)` is `abs(x)`, and `abs(x)` of an unsigned integer is `x`."""
     inner, dtype = op.x.op, dtype_of(op.x)
     if dtype.kind is Kind.UNSIGNED:
         rewriter.replace(op, op.x)
@@ -84,15 +84,15 @@ def magnitude(op: math.Abs, rewriter: Rewriter) -> None:
 
 
 @rules(math.Abs, math.Floor, math.Ceil, math.Round)
-def again(op: math.Unary, rewriter: Rewriter) -> None:
-    """Of a magnitude the magnitude; of a whole number, the whole number."""
+def abs_or_rounding_again(op: math.Unary, rewriter: Rewriter) -> None:
+    """`abs(abs(x))` is `abs(x)`, and so for roundings to integers."""
     inner = op.x.op
-    whole = isinstance(inner, _WHOLE) and isinstance(op, _WHOLE)
+    whole = isinstance(inner, _ROUNDING) and isinstance(op, _ROUNDING)
     if whole or (inner is not None and type(inner) is type(op)):
         rewriter.replace(op, op.x)
 
 
-_WHOLE = (math.Floor, math.Ceil, math.Round)
+_ROUNDING = (math.Floor, math.Ceil, math.Round)
 
 
 # Powers.
@@ -105,28 +105,28 @@ def divide_by_power_of_two(op: math.Div, rewriter: Rewriter) -> None:
         return
     number = float(op.rhs.op.value)
     significand, exponent = frexp(number)
-    least = _LEAST[dtype_of(op.rhs)]
+    least = _LEAST_EXPONENT[dtype_of(op.rhs)]
     # The inverse of 2 ** (e - 1) is 2 ** (1 - e); neither may be subnormal or too great.
     if abs(significand) == 0.5 and least <= 1 - exponent <= -least:
-        inverse = _number(ldexp(significand * 2, 1 - exponent), op.rhs, op, rewriter)
+        inverse = _constant_like(ldexp(significand * 2, 1 - exponent), op.rhs, op, rewriter)
         rewriter.replace(op, math.Mul(op.lhs, inverse))
 
 
 @rules(math.Pow)
-def small_powers(op: math.Pow, rewriter: Rewriter) -> None:
+def pow_of_small_exponent(op: math.Pow, rewriter: Rewriter) -> None:
     """`x ** 2` is `x * x`, and `x ** 0` is 1 whatever x is."""
     if is_number(op.rhs, 2):
         rewriter.replace(op, math.Mul(op.lhs, op.lhs))
     elif is_number(op.rhs, 0) or is_number(op.rhs, -0.0):
-        rewriter.replace(op, _number(1, op.lhs, op, rewriter))
+        rewriter.replace(op, _constant_like(1, op.lhs, op, rewriter))
 
 
 # Choices and casts.
 
 
 @rules(math.Select)
-def choose_once(op: math.Select, rewriter: Rewriter) -> None:
-    """Where a condition holds, what it would choose there is known."""
+def select_of_select(op: math.Select, rewriter: Rewriter) -> None:
+    """Skip an inner select on the same condition."""
     values = []
     for value, position in ((op.on_true, 1), (op.on_false, 2)):
         inner = value.op
@@ -137,23 +137,23 @@ def choose_once(op: math.Select, rewriter: Rewriter) -> None:
 
 
 @rules(math.Cast)
-def cast_once(op: math.Cast, rewriter: Rewriter) -> None:
-    """A cast on the way to another dtype that changes no number is left out.
+def cast_of_cast(op: math.Cast, rewriter: Rewriter) -> None:
+    """Skip a cast to a dtype that represents every number of its source.
 
-    Not one of integers to floats and back: what is too great for the last dtype is an error
-    there, and not of integers only.
+    Not from integers to floats and back: a float that does not fit the integer is an error, and an
+    integer wraps.
     """
     inner = op.x.op
     if not isinstance(inner, math.Cast):
         return
     source, middle, target = dtype_of(inner.x), dtype_of(op.x), dtype_of(op.result)
     detour = source.is_integer and middle.is_float and target.is_integer
-    if _holds(middle, source) and not detour:
+    if _represents(middle, source) and not detour:
         rewriter.replace(op, math.Cast(inner.x, op.result.type))
 
 
-def _holds(dtype: DType, source: DType) -> bool:
-    """Whether a dtype has every number of another."""
+def _represents(dtype: DType, source: DType) -> bool:
+    """Whether a dtype represents every number of another."""
     if source is dtype or source is bool_:
         return True
     if dtype.is_float:
