@@ -20,7 +20,7 @@ from iris.ir.core import OPS, Op
 from iris.ir.types import DTYPES, DType, ElementType
 from iris.passes import Pipeline
 from iris.passes import run as run_passes
-from iris.passes.tile.lowering.lower import LowerToMetal
+from iris.passes.tile.lowering.lower_to_metal import LowerToMetal
 from iris.testing import programs
 from iris.tools.replay import Program
 from support import ROOT, counts

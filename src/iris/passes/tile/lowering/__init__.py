@@ -1,29 +1,29 @@
-"""From whole tiles to what one thread does: one rule per op of Tile IR."""
+"""Lower tile programs to the program of one thread; one rule per op of Tile IR."""
 
 from iris.passes.tile.lowering import (
-    access,
-    atomics,
-    combine,
-    control,
-    dots,
-    elementwise,
-    move,
-    report,
-    scans,
+    convert_layout,
+    lower_access,
+    lower_atomics,
+    lower_control,
+    lower_dot,
+    lower_elementwise,
+    lower_reduce,
+    lower_report,
+    lower_scan,
     staging,
 )
-from iris.passes.tile.lowering.lower import LowerToMetal
+from iris.passes.tile.lowering.lower_to_metal import LowerToMetal
 
 __all__ = [
     "LowerToMetal",
-    "access",
-    "atomics",
-    "combine",
-    "control",
-    "dots",
-    "elementwise",
-    "move",
-    "report",
-    "scans",
+    "convert_layout",
+    "lower_access",
+    "lower_atomics",
+    "lower_control",
+    "lower_dot",
+    "lower_elementwise",
+    "lower_reduce",
+    "lower_report",
+    "lower_scan",
     "staging",
 ]

@@ -1,4 +1,4 @@
-"""What all lowering rules share: where ops go, what has become of values, who holds what."""
+"""The context of lowering rules: the builder, the lowered values, and which thread holds what."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ lower = Facet("lowering")
 class Lowering(Numbers):
     """The lowering of one function.
 
-    `self[v]` is what has become of a value of the tile function, and `self.b` puts ops where the
-    walk has come to.
+    `self[v]` is the lowered form of a value of the tile function; `self.b` inserts ops at the
+    current point.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Lowering(Numbers):
         target: Target,
         check: Callable[[Lowering, Value, Value], None] | None = None,
     ):
-        """`check` is called with every value and what has become of it."""
+        """`check` is called with every value and its lowered form."""
         self.source = source
         self.target = target
         self.check = check
@@ -51,7 +51,7 @@ class Lowering(Numbers):
             self.values[old] = lowered.body.add_argument(old.type, old.name)
         self.lane = self.b(metal.Lane(), "lane")
         self.simdgroup = self.b(metal.Simdgroup(), "simdgroup")
-        # Before this go, computed once, the places of a thread.
+        # Offsets of a thread are computed once, before this op.
         self._mark = self.b.insert(metal.Lane())
         self._entry = Builder(lowered.body, self._mark)
         self._forms: dict[object, Number] = {}
@@ -75,7 +75,7 @@ class Lowering(Numbers):
         return self.values[value]
 
     def type(self, type_: Type) -> Type:
-        """What a thread has of a value of a type."""
+        """The type of one thread's part of a value."""
         if not isinstance(type_, Tile):
             return type_
         if type_.layout is None:
@@ -83,13 +83,13 @@ class Lowering(Numbers):
         return registers(type_.layout.size(REGISTER), type_.element)
 
     def both(self, a: Value | None, b: Value | None) -> Value | None:
-        """Where two conditions hold; None holds everywhere."""
+        """The conjunction of two conditions; None is true."""
         if a is None or b is None:
             return b if a is None else a
         return self.b(math.And(a, b))
 
     def thread_part(self, lane: Sequence[int], simdgroup: Sequence[int]) -> Number:
-        """What the lane and the simdgroup contribute to a place."""
+        """What the lane and the simdgroup contribute to an offset."""
         key = tuple(lane), tuple(simdgroup)
         if key not in self._forms:
             saved, self.b = self.b, self._entry
@@ -99,8 +99,10 @@ class Lowering(Numbers):
         return self._forms[key]
 
     def holder(self, layout: LinearLayout | None) -> Value | None:
-        """Whether this is the thread of several with the same elements that acts for all; None if
-        there is but one.  Without a layout: of a scalar, which every thread has."""
+        """Whether this thread acts for all that hold the same elements; None if no other does.
+
+        No layout stands for a scalar, which every thread holds.
+        """
         if layout is None:
             free = {LANE: SIMDGROUP_WIDTH - 1, SIMDGROUP: self.simdgroups - 1}
         else:
@@ -118,7 +120,7 @@ class Lowering(Numbers):
         return found
 
     def fence(self) -> None:
-        """Order what is before and what is after for other programs, if these may learn of it."""
+        """Order memory operations for other programs, if the function shares memory with them."""
         if self.shares_memory:
             self.b.insert(metal.Fence())
 
@@ -127,7 +129,7 @@ class Lowering(Numbers):
     def each(
         self, count: int, width: int, body: Callable[[Number], Sequence[Value]]
     ) -> Sequence[Value]:
-        """What a body yields for each part of `width` of `count` registers, joined."""
+        """Run a body for each part of `width` of `count` registers, and join what it yields."""
         parts = count // width
         if parts == 1:
             return body(0)
@@ -174,5 +176,5 @@ def tile_layout(value: Value) -> LinearLayout:
 
 
 def axis_images(layout: LinearLayout, dim: str, axis: int) -> list[int]:
-    """What the bits of a dimension contribute to the coordinate along an axis."""
+    """The contribution of each bit of a dimension to the coordinate along an axis."""
     return [image[axis] for image in dict(layout.bases)[dim]]

@@ -1,7 +1,7 @@
-"""Staged tiles: written to threadgroup memory once, read where they are wanted.
+"""Lower staged tiles: written to threadgroup memory once, and read by several ops.
 
-A loop may carry a staged tile.  It then has two memories for it: while it reads the one of this
-round, it may write that of the next.
+A loop that carries a staged tile has two buffers for it: while it reads one, it may write the other
+for the next iteration.
 
     for %lo, %hi, %s (%k: i32, %a: staged<64x32xf32, ...> = %first) {
       ...
@@ -38,23 +38,23 @@ from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile
 
 
 @lower(tile.Stage)
-def stage(at: Lowering, op: tile.Stage) -> Sequence[Value]:
+def lower_stage(ctx: Lowering, op: tile.Stage) -> Sequence[Value]:
     layout, type_ = tile_layout(op.x), op.result.type
     assert isinstance(type_, Staged)
-    place = _carried_as(op.result)
-    if place is None:
-        memory = at.b(metal.Alloc(memory_type(type_)), op.result.name)
+    argument = _carried_argument(op.result)
+    if argument is None:
+        memory = ctx.b(metal.Alloc(memory_type(type_)), op.result.name)
     else:
-        memory = at.spares[place]
-    width = _width(type_, layout)
-    address = _addresses(at, type_, layout, width)
-    holder, value = at.holder(layout), at[op.x]
+        memory = ctx.spares[argument]
+    width = _access_width(type_, layout)
+    address = _addresses(ctx, type_, layout, width)
+    holder, value = ctx.holder(layout), ctx[op.x]
 
     def write(i: Number) -> Sequence[Value]:
-        at.b.insert(metal.Store(memory, address(0, i), at.part(value, i, width), holder))
+        ctx.b.insert(metal.Store(memory, address(0, i), ctx.part(value, i, width), holder))
         return ()
 
-    at.each(layout.size(REGISTER), width, write)
+    ctx.each(layout.size(REGISTER), width, write)
     return [memory]
 
 
@@ -62,9 +62,8 @@ def memory_type(type_: Staged) -> Threadgroup:
     return Threadgroup(type_.layout.cosize, type_.element)
 
 
-def _carried_as(staged: Value) -> Value | None:
-    """What a staged tile is in the next round of the loop in which it is made, if it is carried
-    there."""
+def _carried_argument(staged: Value) -> Value | None:
+    """The argument that carries a staged tile to the next iteration of its loop, if any."""
     assert staged.op is not None
     region = staged.op.parent
     if region is None or not isinstance(region.owner, For):
@@ -73,8 +72,8 @@ def _carried_as(staged: Value) -> Value | None:
     return next((argument for argument, value in carried if value is staged), None)
 
 
-def second_buffer(at: Lowering, loop: For, initial: Value) -> Value:
-    """The memory that a loop has for a staged tile besides the one in which that comes to it."""
+def second_buffer(ctx: Lowering, loop: For, initial: Value) -> Value:
+    """The second buffer of a loop for a staged tile, besides that of the initial tile."""
     is_own = initial.home is loop.parent and isinstance(initial.op, tile.Stage | For)
     if not is_own or len(initial.users) > 1 or loop.operands.count(initial) > 1:
         raise PipelineError(
@@ -83,58 +82,60 @@ def second_buffer(at: Lowering, loop: For, initial: Value) -> Value:
         )
     type_ = initial.type
     assert isinstance(type_, Staged)
-    if initial in at.spares:
-        return at.spares[initial]
-    return at.b(metal.Alloc(memory_type(type_)), initial.name)
+    if initial in ctx.spares:
+        return ctx.spares[initial]
+    return ctx.b(metal.Alloc(memory_type(type_)), initial.name)
 
 
-def yielded(at: Lowering, loop: For, end: Op) -> Sequence[Value]:
-    """What a round of a loop hands on: for each staged tile the memory that it is in, and one of
-    those in which no tile is that the next round has."""
+def yielded_memories(ctx: Lowering, loop: For, end: Op) -> Sequence[Value]:
+    """What an iteration yields: for each staged tile its buffer, and one that is free in the next
+    iteration."""
     memories = [
         memory
         for argument in loop.carried
         if isinstance(argument.type, Staged)
-        for memory in (at[argument], at.spares[argument])
+        for memory in (ctx[argument], ctx.spares[argument])
     ]
-    taken = [at[v] for v in end.operands if isinstance(v.type, Staged)]
+    taken = [ctx[v] for v in end.operands if isinstance(v.type, Staged)]
     free = [m for m in memories if m not in taken]
     if not {*taken} <= {*memories} or len({*taken}) < len(taken):
         raise PipelineError(
-            f"@{at.source.symbol} is not lowered: each staged tile that a loop yields must be "
+            f"@{ctx.source.symbol} is not lowered: each staged tile that a loop yields must be "
             "staged in that iteration, outside of branches, or carried into it, and be yielded once"
         )
     values = []
     for value in end.operands:
-        values.append(at[value])
+        values.append(ctx[value])
         if isinstance(value.type, Staged):
-            spare = next(m for m in free if m.type is at[value].type)
+            spare = next(m for m in free if m.type is ctx[value].type)
             free.remove(spare)
             values.append(spare)
     return values
 
 
 @lower(tile.Unstage)
-def unstage(at: Lowering, op: tile.Unstage) -> Sequence[Value]:
-    return [reader(at, op.x, tile_layout(op.result), 0, 0)(0)]
+def lower_unstage(ctx: Lowering, op: tile.Unstage) -> Sequence[Value]:
+    return [staged_reader(ctx, op.x, tile_layout(op.result), 0, 0)(0)]
 
 
-def reader(
-    at: Lowering, staged: Value, layout: LinearLayout, axis: int, size: int
+def staged_reader(
+    ctx: Lowering, staged: Value, layout: LinearLayout, axis: int, size: int
 ) -> Callable[[Number], Value]:
-    """What reads a part of a staged tile, in a layout of the part; parts are numbered along an
-    axis, and of so many elements there."""
+    """A function that reads a part of a staged tile in a layout.
+
+    Parts are numbered along an axis, and have `size` elements there.
+    """
     type_ = staged.type
     assert isinstance(type_, Staged)
-    width = _width(type_, layout)
-    address = _addresses(at, type_, layout, width, axis, size)
+    width = _access_width(type_, layout)
+    address = _addresses(ctx, type_, layout, width, axis, size)
     result = metal.registers(width, type_.element)
 
     def read(part: Number) -> Value:
         def each(i: Number) -> Sequence[Value]:
-            return [at.b(metal.Load(at[staged], address(part, i), result=result))]
+            return [ctx.b(metal.Load(ctx[staged], address(part, i), result=result))]
 
-        return at.each(layout.size(REGISTER), width, each)[0]
+        return ctx.each(layout.size(REGISTER), width, each)[0]
 
     return read
 
@@ -151,8 +152,8 @@ def _strides(type_: Staged) -> tuple[int, ...]:
     return tuple(plain)
 
 
-def _width(type_: Staged, layout: LinearLayout) -> int:
-    """How many registers one access moves: neighbours in memory, from a multiple on."""
+def _access_width(type_: Staged, layout: LinearLayout) -> int:
+    """How many registers one access moves: contiguous in memory, and aligned."""
     strides = _strides(type_)
     if 1 not in strides:
         return 1
@@ -166,44 +167,43 @@ def _width(type_: Staged, layout: LinearLayout) -> int:
 
 
 def _addresses(
-    at: Lowering, type_: Staged, layout: LinearLayout, width: int, axis: int = 0, size: int = 0
+    ctx: Lowering, type_: Staged, layout: LinearLayout, width: int, axis: int = 0, size: int = 0
 ) -> Callable[[Number, Number], Value]:
-    """Where so many of a thread's elements are, by the number of a part along an axis, and within
-    that."""
+    """A function from the number of a part, and of an access within it, to the address."""
     if isinstance(type_.layout, Layout):
-        return _summed(at, _strides(type_), layout, width, axis, size)
-    return _combined(at, type_, layout, width, axis, size)
+        return _strided_addresses(ctx, _strides(type_), layout, width, axis, size)
+    return _swizzled_addresses(ctx, type_, layout, width, axis, size)
 
 
-def _summed(
-    at: Lowering, strides: Sequence[int], layout: LinearLayout, width: int, axis: int, size: int
+def _strided_addresses(
+    ctx: Lowering, strides: Sequence[int], layout: LinearLayout, width: int, axis: int, size: int
 ) -> Callable[[Number, Number], Value]:
-    """Addresses are sums over axes."""
+    """Compute addresses as sums over axes."""
     skip = width.bit_length() - 1
     base: Number = 0
     parts = []
     for along, stride in enumerate(strides):
         lanes, groups = axis_images(layout, LANE, along), axis_images(layout, SIMDGROUP, along)
         own = axis_images(layout, REGISTER, along)[skip:]
-        thread = at.thread_part(lanes, groups)
+        thread = ctx.thread_part(lanes, groups)
         overlap = any(a & b for a in (*lanes, *groups) for b in own)
         if not overlap:
-            base = at.add(base, at.times(thread, stride))
+            base = ctx.add(base, ctx.times(thread, stride))
         parts.append((own, stride, thread if overlap else 0))
 
     def address(part: Number, i: Number) -> Value:
-        here = at.add(base, at.times(part, size * strides[axis]))
+        offset = ctx.add(base, ctx.times(part, size * strides[axis]))
         for own, stride, thread in parts:
-            here = at.add(here, at.times(at.xor(thread, at.form(i, own)), stride))
-        return at.value(here)
+            offset = ctx.add(offset, ctx.times(ctx.xor(thread, ctx.form(i, own)), stride))
+        return ctx.value(offset)
 
     return address
 
 
-def _combined(
-    at: Lowering, type_: Staged, layout: LinearLayout, width: int, axis: int, size: int
+def _swizzled_addresses(
+    ctx: Lowering, type_: Staged, layout: LinearLayout, width: int, axis: int, size: int
 ) -> Callable[[Number, Number], Value]:
-    """Addresses are exclusive ors of what the bits of each number contribute."""
+    """Compute addresses as exclusive ors of the contributions of bits."""
     memory = type_.layout
     try:
         to_linear(memory)
@@ -214,11 +214,15 @@ def _combined(
         return [memory(image) for image in dict(layout.bases)[dim]]
 
     own = images(REGISTER)[width.bit_length() - 1 :]
-    thread = at.thread_part(images(LANE), images(SIMDGROUP))
+    thread = ctx.thread_part(images(LANE), images(SIMDGROUP))
     along = [tuple(size << b if a == axis else 0 for a in range(memory.rank)) for b in range(32)]
-    parts = [memory(place) for place in along[: log2(type_.shape[axis] // size)]] if size else []
+    parts = (
+        [memory(coordinates) for coordinates in along[: log2(type_.shape[axis] // size)]]
+        if size
+        else []
+    )
 
     def address(part: Number, i: Number) -> Value:
-        return at.value(at.xor(at.xor(thread, at.form(part, parts)), at.form(i, own)))
+        return ctx.value(ctx.xor(ctx.xor(thread, ctx.form(part, parts)), ctx.form(i, own)))
 
     return address

@@ -12,13 +12,13 @@ from iris.ir.tile import TileOp
 from iris.ir.waiting import gives_up, shares_memory, waiting_loops
 from iris.passes.metal.uniform_conditions import make_uniform
 from iris.passes.pipeline import TargetPass
+from iris.passes.tile.lowering.check_replicas import assert_equal_replicas
 from iris.passes.tile.lowering.context import Lowering
-from iris.passes.tile.lowering.replicas import check
 
 
 @dataclass(frozen=True)
 class LowerToMetal(TargetPass):
-    """Lower a program on whole tiles, all with layouts, to the program of one thread.
+    """Lower a tile program, in which all tiles have layouts, to the program of one thread.
 
         %cols: tile<128xi32, linear<128, register=[1, 2], lane=[4, 8, 16, 32, 64], simdgroup=[]>> =
             tile.arange 0
@@ -32,15 +32,13 @@ class LowerToMetal(TargetPass):
         %2: regs<4xi32> = metal.splat %0
         %cols: regs<4xi32> = add %2, %1
 
-    A tile becomes an array of a thread's registers; a scalar, which all threads have alike, stays
-    one.  Memory that threads share is written and read without barriers: `insert-barriers` puts
-    them where they are needed.
+    A tile becomes a register array; a scalar, equal in all threads, stays one.  Threads share
+    memory without barriers: `insert-barriers` inserts those that are needed.
 
-    With `check-replicas`, lanes that have the same element of a tile assert that it has the same
-    bits.
+    With `check-replicas`, lanes that hold one element of a tile assert that they have equal bits.
 
-    A loop that waits for other programs is refused unless the target promises that they go on
-    meanwhile.  So is what programs give each other by atomic ops, unless the target has fences.
+    A loop that waits for other programs is an error unless the target promises forward progress.
+    Messages between programs by atomic ops are an error unless the target has fences.
     """
 
     name = "lower-to-metal"
@@ -67,14 +65,14 @@ class LowerToMetal(TargetPass):
                 location=function.location,
             )
             function.insert_before(lowered)
-            checked = check if self.check_replicas else None
+            checked = assert_equal_replicas if self.check_replicas else None
             Lowering(function, lowered, self.target, checked).run()
             function.erase()
-            # What threads do together must not be under conditions that look as if they differed.
+            # Convergent ops must be under conditions that are visibly uniform.
             make_uniform(lowered)
 
     def _check_waiting(self, function: Func) -> None:
-        """Refuse what needs a promise of the target that it does not make."""
+        """Refuse waiting loops and messages that the target does not support."""
         loops = [loop for loop in waiting_loops(function) if not gives_up(loop)]
         if loops and not self.target.forward_progress:
             raise LanguageError(
@@ -84,11 +82,11 @@ class LowerToMetal(TargetPass):
                 _line_of(loops[0]),
             )
         if shares_memory(function) and not self.target.fences:
-            asking = next(filter(asks_others, function.walk()))
+            receiver = next(filter(asks_others, function.walk()))
             raise LanguageError(
                 "this tells a program what others have stored, for which Metal has fences from "
                 "version 3.2 on; launch another kernel instead",
-                _line_of(asking),
+                _line_of(receiver),
             )
 
 
