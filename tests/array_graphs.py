@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from iris.compiler.compilation import GRAPH_PIPELINE, entry_of
-from iris.compiler.graph_program import GraphProgram, root
-from iris.compiler.kernels import GraphKernel
+from iris.compiler.graph_kernels import GraphKernel
+from iris.compiler.graph_program import GraphProgram, storage_root
 from iris.interp import graph as graph_interpreter
 from iris.interp.memory import memory_dtype
 from iris.ir import parse, verify
@@ -63,7 +63,7 @@ def check_kernels(
     if compiled is None:
         compiled = (kernel.compile(device) for kernel in program.kernels)
     for kernel, (code, grid) in zip(program.kernels, compiled, strict=True):
-        given = [known[root(v)].reshape(element_type(v.type).shape) for v in kernel.inputs]
+        given = [known[storage_root(v)].reshape(element_type(v.type).shape) for v in kernel.inputs]
         expected = meaning(entry_of(kernel.module), given)
         found = _run(kernel, device, given, code, grid)
         for value, was, now in zip(kernel.outputs, expected, found, strict=True):

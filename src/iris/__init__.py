@@ -77,7 +77,7 @@ from iris.runtime.devices import devices, stream, synchronize
 
 if TYPE_CHECKING:
     from iris import nn
-    from iris.compiler.arrays import ArrayCompilation
+    from iris.compiler.array_compilation import ArrayCompilation
     from iris.compiler.jit import Jit, jit
 
 __version__ = "0.1.0"
@@ -174,7 +174,7 @@ __all__ = [
 
 # What only functions of arrays need is opened when it is first asked for.
 _LATER = {
-    "ArrayCompilation": "iris.compiler.arrays",
+    "ArrayCompilation": "iris.compiler.array_compilation",
     "Jit": "iris.compiler.jit",
     "jit": "iris.compiler.jit",
 }

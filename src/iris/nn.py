@@ -12,10 +12,10 @@ import numpy as np
 
 from iris.errors import ArgumentError, ShapeError
 from iris.frontend.arrays import TracedArray, as_traced_constant
+from iris.frontend.arrays.array_elementwise import unary
+from iris.frontend.arrays.array_products import wide_product
 from iris.frontend.arrays.convolution import Window, convolution, traced_convolution
 from iris.frontend.arrays.dtypes import as_dtype, numpy_dtype
-from iris.frontend.arrays.elementwise import unary
-from iris.frontend.arrays.products import wide_product
 from iris.frontend.tracing import error_here
 from iris.ir import math, scalar
 from iris.ir.types import bf16, bool_, f16

@@ -13,8 +13,8 @@ import pytest
 
 import iris
 from array_graphs import fused
-from iris.compiler.graph_program import root
-from iris.compiler.kernels import with_smaller_tiles
+from iris.compiler.graph_kernels import with_smaller_tiles
+from iris.compiler.graph_program import storage_root
 from iris.errors import ArgumentError, DTypeError, OutOfResources, PipelineError, ProgramError
 from iris.ir import parse
 from iris.runtime.buffer import Buffer
@@ -346,7 +346,7 @@ def test_memory_is_used_again() -> None:
     assert len(program.kernels) == 6
     assert len(program.places.sizes) == 3
     for kernel in program.kernels:
-        read = {program.places.of.get(root(v)) for v in kernel.inputs}
+        read = {program.places.of.get(storage_root(v)) for v in kernel.inputs}
         assert not read & {program.places.of[v] for v in kernel.outputs}
     x = np.eye(64, k=1, dtype=np.float32)
     (found,) = program.run(Interpreter(), [x])

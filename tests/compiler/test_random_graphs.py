@@ -11,7 +11,7 @@ from hypothesis.strategies import one_of
 from array_graphs import check_kernels, fused
 from every_level import EveryLevel
 from iris.compiler.compilation import GRAPH_PIPELINE
-from iris.compiler.graph_program import Places
+from iris.compiler.graph_program import BufferAssignment
 from iris.runtime.interpreters import Interpreter
 from iris.testing import fuses, preserves, programs
 from iris.tools.replay import Program
@@ -40,11 +40,11 @@ def test_the_kernels_return_what_graphs_do(program: Program) -> None:
 def test_memory_that_is_taken_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a kernel reads and what it writes are in the same place, which is not right."""
 
-    def in_one_place(self: Places, size: int, free: list[int], is_result: bool) -> int:
+    def in_one_place(self: BufferAssignment, size: int, free: list[int], is_result: bool) -> int:
         self.sizes[:] = [max(size, *self.sizes, 0)]
         return 0
 
-    monkeypatch.setattr(Places, "_place", in_one_place)
+    monkeypatch.setattr(BufferAssignment, "_place", in_one_place)
     program = Program.parse("""
 # argument %x: f32[8, 8] seed=1
 func graph @sums returns=[tensor<8x8xf32>, tensor<8x8xf32>](%x: tensor<8x8xf32>) {

@@ -11,7 +11,7 @@ import pytest
 
 import iris
 from iris.compiler.compilation import GRAPH_PIPELINE, METAL_PIPELINE, entry_of
-from iris.compiler.kernels import kernels_of
+from iris.compiler.graph_kernels import kernels_of
 from iris.ir import parse
 from iris.passes import run
 from iris.tools.cli import main

@@ -1,4 +1,4 @@
-"""A graph as a program of a device: its kernels, and the memory that they hand on to each other."""
+"""Run a graph on a device: launch its kernels, and assign buffers to its tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from iris.compiler.compilation import entry_of
-from iris.compiler.kernels import GraphKernel, kernels_of
+from iris.compiler.graph_kernels import GraphKernel, kernels_of
 from iris.frontend.arrays import TensorSpec, spec_of
 from iris.ir import graph
 from iris.ir.control import Func
@@ -29,7 +29,7 @@ class _Step(NamedTuple):
     arrays: list[Value]
 
 
-class _Compiled(NamedTuple):
+class _CompiledGraph(NamedTuple):
     """What a device needs to run a graph: launches, and constant arrays in its memory."""
 
     steps: list[_Step]
@@ -42,55 +42,57 @@ class GraphProgram:
     def __init__(self, fused: Module, constants: Sequence[Array] = ()):
         self.function: Func = entry_of(fused)
         self.kernels = kernels_of(self.function)
-        self.places = Places(self.function, self.kernels)
+        self.buffers = BufferAssignment(self.function, self.kernels)
         self.constants = constants
-        self._compiled: dict[Device, _Compiled] = {}
+        self._compiled: dict[Device, _CompiledGraph] = {}
         self._compiling = threading.Lock()
 
     def run(self, device: Device, arguments: Sequence[Any]) -> list[Buffer]:
         """Launch the kernels; the results are Buffers that need not be filled yet."""
         steps, constants = self._for(device)
         parameters = self.function.body.arguments
-        known = {v: placed(v, x, device) for v, x in zip(parameters, arguments, strict=False)}
-        known |= dict(zip(parameters[len(arguments) :], constants, strict=True))
-        memories = [device.allocate(size) for size in self.places.sizes]
+        argument_of = {
+            v: to_argument(v, x, device) for v, x in zip(parameters, arguments, strict=False)
+        }
+        argument_of |= dict(zip(parameters[len(arguments) :], constants, strict=True))
+        memories = [device.allocate(size) for size in self.buffers.sizes]
 
         def argument(value: Value) -> ArrayArgument:
-            base, type_ = root(value), element_type(value.type)
-            if base in known:
-                memory, offset = known[base].memory, known[base].offset
+            base, type_ = storage_root(value), element_type(value.type)
+            if base in argument_of:
+                memory, offset = argument_of[base].memory, argument_of[base].offset
             else:
-                memory, offset = memories[self.places.of[base]], 0
+                memory, offset = memories[self.buffers.of[base]], 0
             return ArrayArgument(memory, offset, type_.element, type_.shape)
 
         for program, grid, arrays in steps:
             device.launch(program, grid, [argument(v) for v in arrays])
-        made = [argument(v) for v in self.function.body.end.operands]
-        return [Buffer(device, x.memory, x.dtype, x.shape) for x in made]
+        results = [argument(v) for v in self.function.body.end.operands]
+        return [Buffer(device, x.memory, x.dtype, x.shape) for x in results]
 
-    def _for(self, device: Device) -> _Compiled:
+    def _for(self, device: Device) -> _CompiledGraph:
         with self._compiling:
             found = self._compiled.get(device)
             if found is None:
                 found = self._compiled[device] = self._compile(device)
             return found
 
-    def _compile(self, device: Device) -> _Compiled:
+    def _compile(self, device: Device) -> _CompiledGraph:
         steps = [_Step(*kernel.compile(device), kernel.arrays) for kernel in self.kernels]
         parameters = self.function.body.arguments
         own = parameters[len(parameters) - len(self.constants) :]
-        kept = [placed(v, a, device) for v, a in zip(own, self.constants, strict=True)]
-        return _Compiled(steps, kept)
+        kept = [to_argument(v, a, device) for v, a in zip(own, self.constants, strict=True)]
+        return _CompiledGraph(steps, kept)
 
 
-class Places:
+class BufferAssignment:
     """Assign each tensor of a fused graph to a buffer; reuse a buffer after its last reader."""
 
     def __init__(self, function: Func, kernels: Sequence[GraphKernel]):
         self.of: dict[Value, int] = {}
         self.sizes: list[int] = []
-        results = {root(v) for v in function.body.end.operands}
-        last = {root(v): n for n, kernel in enumerate(kernels) for v in kernel.inputs}
+        results = {storage_root(v) for v in function.body.end.operands}
+        last = {storage_root(v): n for n, kernel in enumerate(kernels) for v in kernel.inputs}
         free: list[int] = []
         for n, kernel in enumerate(kernels):
             for value in kernel.outputs:
@@ -98,34 +100,39 @@ class Places:
                 if into is not None:
                     self.of[value] = self.of[into]
                     continue
-                self.of[value] = self._place(_bytes(value), free, value in results)
-            # What a kernel reads, it may not write to: it is free only now.
-            for value in dict.fromkeys(map(root, kernel.inputs)):
-                taken = value in kernel.written_to.values()
-                if last[value] == n and value in self.of and value not in results and not taken:
+                self.of[value] = self._assign(_bytes(value), free, value in results)
+            # A kernel must not write to a buffer that it reads: it is free only now.
+            for value in dict.fromkeys(map(storage_root, kernel.inputs)):
+                written_in_place = value in kernel.written_to.values()
+                if (
+                    last[value] == n
+                    and value in self.of
+                    and value not in results
+                    and not written_in_place
+                ):
                     free.append(self.of[value])
             free += [self.of[v] for v in kernel.outputs if v not in last and v not in results]
 
-    def _place(self, size: int, free: list[int], is_result: bool) -> int:
+    def _assign(self, size: int, free: list[int], is_result: bool) -> int:
         fits = [p for p in free if self.sizes[p] >= size] or free
         if fits and not is_result:
-            place = min(fits, key=lambda p: abs(self.sizes[p] - size))
-            free.remove(place)
-            self.sizes[place] = max(self.sizes[place], size)
-            return place
+            buffer = min(fits, key=lambda p: abs(self.sizes[p] - size))
+            free.remove(buffer)
+            self.sizes[buffer] = max(self.sizes[buffer], size)
+            return buffer
         self.sizes.append(size)
         return len(self.sizes) - 1
 
 
 def argument_spec(name: str, value: Any) -> TensorSpec:
-    """What a trace knows of an argument, which may be a Buffer."""
+    """The spec of an argument, which may be a Buffer."""
     if isinstance(value, Buffer):
         return TensorSpec(value.shape, value.dtype)
     return spec_of(name, value)
 
 
-def placed(value: Value, array: Any, device: Device) -> ArrayArgument:
-    """An argument in the memory of a device."""
+def to_argument(value: Value, array: Any, device: Device) -> ArrayArgument:
+    """Copy an argument to a device, unless it is a Buffer."""
     if isinstance(array, Buffer):
         return array.argument
     type_ = element_type(value.type)
@@ -135,8 +142,8 @@ def placed(value: Value, array: Any, device: Device) -> ArrayArgument:
     return argument
 
 
-def root(value: Value) -> Value:
-    """What lies in memory for a value: a reshaped tensor lies there as it was before."""
+def storage_root(value: Value) -> Value:
+    """The tensor that holds a value in memory: a reshape shares its source's memory."""
     while isinstance(value.op, graph.Reshape):
         value = value.op.x
     return value

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from iris.compiler.arguments import as_array
-from iris.compiler.arrays import ArrayCompilation, KernelCompilation
+from iris.compiler.array_compilation import ArrayCompilation, KernelCompilation
 from iris.compiler.compilation import GRAPH_PIPELINE, optimize, target_of
 from iris.compiler.graph_program import GraphProgram, argument_spec
 from iris.compiler.kernel import MOST_SPECIALISATIONS
@@ -19,8 +19,8 @@ from iris.frontend.arrays import (
     ArrayFunction,
     Call,
     Leaf,
-    Narrowed,
     Tree,
+    WeakScalarCheck,
     is_tracing,
 )
 from iris.frontend.decorated import Decorated
@@ -70,7 +70,7 @@ class _Traced(NamedTuple):
     module: Module
     program: GraphProgram
     results: Tree
-    narrowed: list[Narrowed]
+    narrowed: list[WeakScalarCheck]
 
 
 class Jit(Decorated):

@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from iris.errors import UserError
-from iris.frontend.carried import named
+from iris.frontend.loop_variables import named
 from iris.frontend.numbers import VariableNumber, as_variable
 from iris.frontend.objects import (
     Contents,

@@ -1,7 +1,7 @@
 """Control flow: Python's statements, traced where they depend on traced values.
 
 `rewrite` changes the text of a function in one pass over its AST.  Each statement stays where it
-is, and asks an object of `regions.py` what to do:
+is, and asks an object of `traced_control.py` what to do:
 
     for i in range(n):                  loop = iris_.For(range(n), ("s",), locals())
         s = s + i                       for i in loop:
@@ -20,7 +20,7 @@ import ast
 import copy
 from collections.abc import Iterator, Sequence
 
-RUNTIME = "iris_"  # the name by which rewritten code reaches regions.py
+RUNTIME = "iris_"  # the name by which rewritten code reaches traced_control.py
 
 
 def rewrite(function: ast.FunctionDef | ast.Lambda) -> None:
@@ -207,7 +207,7 @@ class _Rewriter(ast.NodeTransformer):
         iterable = self.visit(node.iter)
         if is_range:
             iterable.func = _runtime("range_of", [_name("range")])
-        made = _runtime("For", [iterable, _strings(carried), _call("locals", [])])
+        made = _runtime("ForLoop", [iterable, _strings(carried), _call("locals", [])])
         node.iter = _name(name)
         node.body = self._inside(name, node.body, loop=True)
         node.body = [
@@ -225,7 +225,7 @@ class _Rewriter(ast.NodeTransformer):
         name = self._new("loop")
         condition = self._assigned([node.test])
         carried = self._assigned([*node.body, node.test])
-        made = _runtime("While", [_strings(carried), _strings(condition), _call("locals", [])])
+        made = _runtime("WhileLoop", [_strings(carried), _strings(condition), _call("locals", [])])
         decided = self._new("go")
         test = self.visit(node.test)
         body = self._inside(name, node.body, loop=True)
@@ -255,7 +255,9 @@ class _Rewriter(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         name = self._new("branch")
         carried = self._assigned([*node.body, *node.orelse])
-        made = _runtime("If", [self.visit(node.test), _strings(carried), _call("locals", [])])
+        made = _runtime(
+            "IfStatement", [self.visit(node.test), _strings(carried), _call("locals", [])]
+        )
         body = self._inside(name, node.body)
         orelse = self._inside(name, node.orelse)
         leave = _when_traced(name, [_do(_method(name, "finish", [_call("locals", [])]))])

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from iris.errors import ArgumentError, LanguageError, ScopeError, UserError
-from iris.frontend import regions
+from iris.frontend import traced_control
 from iris.frontend.assignment import drop_updates, unmark
 from iris.frontend.language import constexpr
 from iris.frontend.rewriting import rewritten
@@ -72,7 +72,7 @@ class TileFunction:
     def body(self) -> FunctionType:
         with self._lock:
             if self._body is None:
-                self._body = rewritten(self.function, regions)
+                self._body = rewritten(self.function, traced_control)
             return self._body
 
     # Tracing.

@@ -15,7 +15,7 @@ from iris.errors import (
     LanguageError,
     ShapeError,
 )
-from iris.frontend.regions import TracedRange, traced_range
+from iris.frontend.traced_control import TracedRange, traced_range
 from iris.frontend.tracing import current, error_here, rules_as, word
 from iris.frontend.values import (
     Operand,

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from iris.frontend.arrays.function import ArrayFunction
+from iris.frontend.arrays.array_function import ArrayFunction
 from iris.interp import graph as interpreter
 from iris.ir.control import Func
 from iris.testing.choices import Choices

@@ -27,7 +27,7 @@ from iris.compiler.compilation import (
     entry_of,
     optimize,
 )
-from iris.compiler.kernels import kernels_of
+from iris.compiler.graph_kernels import kernels_of
 from iris.cost.estimate import estimate
 from iris.errors import SettingError
 from iris.ir import Level, Module, parse, verify

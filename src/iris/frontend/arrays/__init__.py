@@ -1,7 +1,8 @@
 """The array frontend: functions of arrays, traced into Graph IR by NumPy's own protocols."""
 
 from iris.frontend.arrays import (  # noqa: F401 -- each registers what it has of NumPy
-    choosing,
+    array_products,
+    array_reductions,
     counting,
     creation,
     einsum,
@@ -9,26 +10,25 @@ from iris.frontend.arrays import (  # noqa: F401 -- each registers what it has o
     linalg,
     methods,
     padding,
-    products,
     rearranging,
-    reductions,
     scans,
+    selection,
     series,
     special,
     ufuncs,
 )
-from iris.frontend.arrays.fitting import Narrowed
-from iris.frontend.arrays.function import (
+from iris.frontend.arrays.array_function import (
     ArrayFunction,
     Call,
     TensorSpec,
     TracedFunction,
     spec_of,
 )
+from iris.frontend.arrays.array_values import traced as as_traced_constant
 from iris.frontend.arrays.trace import is_tracing
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.trees import Leaf, Tree, flatten
-from iris.frontend.arrays.values import traced as as_traced_constant
+from iris.frontend.arrays.weak_scalars import WeakScalarCheck
 
 methods.define()
 
@@ -36,11 +36,11 @@ __all__ = [
     "ArrayFunction",
     "Call",
     "Leaf",
-    "Narrowed",
     "TensorSpec",
     "TracedArray",
     "TracedFunction",
     "Tree",
+    "WeakScalarCheck",
     "as_traced_constant",
     "flatten",
     "is_tracing",

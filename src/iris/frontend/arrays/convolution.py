@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.errors import ArgumentError, ShapeError
-from iris.frontend.arrays.products import finished, multiplicands
+from iris.frontend.arrays.array_products import finished, multiplicands
+from iris.frontend.arrays.array_values import emit
 from iris.frontend.arrays.shapes import as_int
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import emit
 from iris.frontend.tracing import error_here
 from iris.ir import graph
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from iris.errors import ArgumentError, ShapeError
-from iris.frontend.arrays.elementwise import binary, compare, divide, select
+from iris.frontend.arrays.array_elementwise import binary, compare, divide, select
+from iris.frontend.arrays.array_reductions import sum
+from iris.frontend.arrays.array_values import operand, shape_of, traced
 from iris.frontend.arrays.protocol import implements
-from iris.frontend.arrays.reductions import sum
 from iris.frontend.arrays.shapes import as_int, flat, with_axes
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import operand, shape_of, traced
 from iris.frontend.tracing import error_here
 from iris.ir import math
 from iris.ir.math import Predicate

@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 
 from iris.errors import ArgumentError, ShapeError, UserError
+from iris.frontend.arrays.array_elementwise import binary, select
+from iris.frontend.arrays.array_values import (
+    cast,
+    common_dtype,
+    operand,
+    over_shape,
+    spread,
+    traced,
+    unify_floats,
+)
 from iris.frontend.arrays.dtypes import as_dtype, numpy_dtype
-from iris.frontend.arrays.elementwise import binary, select
 from iris.frontend.arrays.joining import stack
 from iris.frontend.arrays.protocol import find, implements
 from iris.frontend.arrays.shapes import (
@@ -21,15 +30,6 @@ from iris.frontend.arrays.shapes import (
     with_axes,
 )
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import (
-    cast,
-    common_dtype,
-    operand,
-    over_shape,
-    spread,
-    traced,
-    unify_floats,
-)
 from iris.frontend.tracing import error_from, error_here
 from iris.frontend.values import broadcast_shapes
 from iris.ir import math

@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from iris.errors import ArgumentError, ShapeError, UserError
-from iris.frontend.arrays.products import Label, contract, finished, multiplicands
+from iris.frontend.arrays.array_products import Label, contract, finished, multiplicands
+from iris.frontend.arrays.array_values import cast, emit
 from iris.frontend.arrays.protocol import implements, ufunc
 from iris.frontend.arrays.rearranging import diagonal
 from iris.frontend.arrays.shapes import transpose, without_axes
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import cast, emit
 from iris.frontend.tracing import error_here
 from iris.ir import graph
 from iris.ir.graph import accumulated

@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.errors import IndexingError, LanguageError, ShapeError
-from iris.frontend.arrays.elementwise import binary, compare, select
+from iris.frontend.arrays.array_elementwise import binary, compare, select
+from iris.frontend.arrays.array_values import (
+    Operand,
+    cast,
+    operand,
+    reshaped,
+    shape_of,
+    spread,
+    traced,
+)
 from iris.frontend.arrays.shapes import (
     as_int,
     cut,
@@ -20,7 +29,6 @@ from iris.frontend.arrays.shapes import (
     without_axes,
 )
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import Operand, cast, operand, reshaped, shape_of, spread, traced
 from iris.frontend.tracing import error_here
 from iris.frontend.values import broadcast_shapes
 from iris.ir import math

@@ -7,11 +7,11 @@ from typing import Any
 
 from iris.errors import ArgumentError, ShapeError
 from iris.frontend.arrays import shapes
+from iris.frontend.arrays.array_values import asked_dtype, common_dtype, in_dtype, operand, traced
 from iris.frontend.arrays.protocol import implements
 from iris.frontend.arrays.rearranging import atleast_1d, atleast_2d, atleast_3d
 from iris.frontend.arrays.shapes import as_axis, concat, flat, with_axes
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import asked_dtype, common_dtype, in_dtype, operand, traced
 from iris.frontend.tracing import error_here
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from iris.errors import ArgumentError, ShapeError
 from iris.frontend.arrays import rearranging
-from iris.frontend.arrays.elementwise import as_float, binary, compare, unary
+from iris.frontend.arrays.array_elementwise import as_float, binary, compare, unary
+from iris.frontend.arrays.array_reductions import max, min, sum
+from iris.frontend.arrays.array_values import cast, traced
 from iris.frontend.arrays.protocol import implements
-from iris.frontend.arrays.reductions import max, min, sum
 from iris.frontend.arrays.shapes import as_axes, flat, with_axes
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import cast, traced
 from iris.frontend.tracing import error_here
 from iris.ir import math
 from iris.ir.math import Predicate

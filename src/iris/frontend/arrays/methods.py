@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from iris.errors import ArgumentError, DTypeError, LanguageError, ShapeError
-from iris.frontend.arrays.at import At
+from iris.frontend.arrays.array_values import cast, reshaped, traced
 from iris.frontend.arrays.dtypes import as_dtype
+from iris.frontend.arrays.indexed_update import AtIndexer
 from iris.frontend.arrays.indexing import getitem
 from iris.frontend.arrays.protocol import UFUNCS, Rule, call_function
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import cast, reshaped, traced
 from iris.frontend.tracing import error_here
 
 _FUNCTIONS = (
@@ -159,7 +159,7 @@ def define() -> None:
         "__getitem__": getitem,
         "__iter__": _iterate,
         "astype": _astype,
-        "at": property(At),
+        "at": property(AtIndexer),
         "copy": _copy,
         "flatten": _flatten,
         "mT": property(_matrix_transpose),

@@ -9,12 +9,12 @@ import numpy as np
 
 from iris.errors import ArgumentError, LanguageError, ShapeError
 from iris.frontend.arrays import shapes
-from iris.frontend.arrays.elementwise import unary
+from iris.frontend.arrays.array_elementwise import unary
+from iris.frontend.arrays.array_reductions import max, mean, min
+from iris.frontend.arrays.array_values import cast, in_dtype, operand, over_shape, traced
 from iris.frontend.arrays.protocol import implements
-from iris.frontend.arrays.reductions import max, mean, min
 from iris.frontend.arrays.shapes import as_axis, as_int, concat, cut_axis, take_places
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import cast, in_dtype, operand, over_shape, traced
 from iris.frontend.tracing import error_here
 from iris.ir import math
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from iris.errors import ArgumentError, IndexingError, ShapeError
 from iris.frontend.arrays import shapes
+from iris.frontend.arrays.array_values import over_shape, reshaped, traced
 from iris.frontend.arrays.protocol import implements
 from iris.frontend.arrays.shapes import (
     as_axes,
@@ -23,7 +24,6 @@ from iris.frontend.arrays.shapes import (
     without_axes,
 )
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import over_shape, reshaped, traced
 from iris.frontend.tracing import error_here
 from iris.frontend.values import broadcast_shapes
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from iris.errors import ArgumentError
 from iris.frontend.arrays import shapes
-from iris.frontend.arrays.elementwise import truth
+from iris.frontend.arrays.array_elementwise import truth
+from iris.frontend.arrays.array_reductions import summable, without_nan
+from iris.frontend.arrays.array_values import cast, emit, traced
 from iris.frontend.arrays.protocol import implements, ufunc
-from iris.frontend.arrays.reductions import summable, without_nan
 from iris.frontend.arrays.shapes import as_axis, flat
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import cast, emit, traced
 from iris.frontend.tracing import error_here
 from iris.ir import graph
 from iris.ir.kinds import ScanKind

@@ -7,12 +7,21 @@ from typing import Any
 import numpy as np
 
 from iris.errors import ArgumentError, DTypeError, LanguageError, ShapeError
+from iris.frontend.arrays.array_elementwise import as_float, binary, divide
+from iris.frontend.arrays.array_reductions import sum
+from iris.frontend.arrays.array_values import (
+    operand,
+    over_shape,
+    reshaped,
+    shape_of,
+    spread,
+    traced,
+    unify,
+)
 from iris.frontend.arrays.convolution import Window, traced_convolution
-from iris.frontend.arrays.elementwise import as_float, binary, divide
 from iris.frontend.arrays.joining import concatenate, stack
 from iris.frontend.arrays.protocol import implements
 from iris.frontend.arrays.rearranging import flip
-from iris.frontend.arrays.reductions import sum
 from iris.frontend.arrays.shapes import (
     as_axes,
     as_axis,
@@ -23,15 +32,6 @@ from iris.frontend.arrays.shapes import (
     without_axes,
 )
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import (
-    operand,
-    over_shape,
-    reshaped,
-    shape_of,
-    spread,
-    traced,
-    unify,
-)
 from iris.frontend.tracing import error_here
 from iris.ir import math
 from iris.ir.types import bool_

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.errors import ArgumentError, IndexingError, ShapeError
+from iris.frontend.arrays.array_values import emit, over_shape, reshaped, view
 from iris.frontend.arrays.constants import constant, constant_array
 from iris.frontend.arrays.trace import current
 from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import emit, over_shape, reshaped, view
 from iris.frontend.tracing import error_here, rules_as
 from iris.ir import graph
 from iris.ir.types import Tensor, f32, i32

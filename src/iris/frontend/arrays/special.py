@@ -11,11 +11,11 @@ import math as python_math
 from collections.abc import Callable
 from typing import Any
 
-from iris.frontend.arrays.elementwise import as_float, binary, divide, select, unary
+from iris.frontend.arrays.array_elementwise import as_float, binary, divide, select, unary
+from iris.frontend.arrays.array_values import cast, emit, spread, unify, unify_floats
 from iris.frontend.arrays.protocol import ufunc
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.ufuncs import copysign, isinf, signbit
-from iris.frontend.arrays.values import cast, emit, spread, unify, unify_floats
 from iris.ir import math
 from iris.ir.types import f32
 

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.errors import ScopeError
+from iris.frontend.arrays.caller_source import name_of, stored_name
 from iris.frontend.arrays.dtypes import numpy_dtype
-from iris.frontend.arrays.fitting import Narrowed
-from iris.frontend.arrays.names import name_of, stored_name
+from iris.frontend.arrays.weak_scalars import WeakScalarCheck
 from iris.frontend.tracing import error_here, location, user_frame
 from iris.ir.builder import Builder
 from iris.ir.control import Func
@@ -32,7 +32,7 @@ class Trace:
     def __init__(self, function: Func):
         self.function = function
         self.captured: list[Array] = []
-        self.narrowed: dict[tuple[Value, DType], Narrowed] = {}
+        self.narrowed: dict[tuple[Value, DType], WeakScalarCheck] = {}
         self._builder = Builder(function.body)
         self._inputs: dict[tuple[int, DType], tuple[Array, Array, Value]] = {}
         self._named: tuple[CodeType, int, Op] | None = None  # where, and the op that has the name
@@ -56,7 +56,7 @@ class Trace:
 
     def narrow(self, number: Value, dtype: DType) -> None:
         """Note that a Python number is cast to the dtype of the array that it is combined with."""
-        self.narrowed.setdefault((number, dtype), Narrowed(number, dtype, location()))
+        self.narrowed.setdefault((number, dtype), WeakScalarCheck(number, dtype, location()))
 
     def capture(self, array: Array, dtype: DType, source: Array) -> Value:
         """An input of the function that is not among its arguments: a copy of what is in an array

@@ -12,8 +12,8 @@ import numpy as np
 
 from iris.errors import ArgumentError, ControlFlowError, LanguageError
 from iris.frontend.arrays.advice import advice
+from iris.frontend.arrays.caller_source import running_call, uses_item
 from iris.frontend.arrays.dtypes import numpy_dtype
-from iris.frontend.arrays.names import running_call, uses_item
 from iris.frontend.arrays.protocol import FUNCTIONS, UFUNCS, call_function, call_ufunc, find
 from iris.frontend.arrays.trace import Trace
 from iris.frontend.tracing import error_here, location, user_frame

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from iris.errors import DTypeError, ExponentError
-from iris.frontend.arrays.elementwise import (
+from iris.frontend.arrays.array_elementwise import (
     as_float,
     binary,
     bitcast,
@@ -19,9 +19,7 @@ from iris.frontend.arrays.elementwise import (
     truth,
     unary,
 )
-from iris.frontend.arrays.protocol import ufunc
-from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import (
+from iris.frontend.arrays.array_values import (
     asked_dtype,
     cast,
     common_dtype,
@@ -32,6 +30,8 @@ from iris.frontend.arrays.values import (
     unify,
     unify_floats,
 )
+from iris.frontend.arrays.protocol import ufunc
+from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.tracing import error_here
 from iris.ir import math
 from iris.ir.math import Predicate

@@ -1,5 +1,7 @@
-"""What the user's text says: no syntax is rewritten, so Python's own bytecode and frames tell which
-names there are for values, and what is being done."""
+"""Read the caller's bytecode and source: which variable takes a value, which call is running.
+
+Functions of arrays are not rewritten, so frames are all there is to read.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,15 @@ from types import CodeType, FrameType
 
 
 def stored_name(frame: FrameType) -> str | None:
-    """The variable that takes what the running instruction of a frame gives, if one does."""
+    """The variable that stores the result of a frame's running instruction, if any."""
     return _stores(frame.f_code).get(frame.f_lasti)
 
 
 @lru_cache(maxsize=256)
 def _stores(code: CodeType) -> dict[int, str]:
-    """For the instructions that are followed by the store of one variable, its name.
+    """The variable that the next instruction stores, by the offset of an instruction.
 
-    What an instruction calls may find it at its start, or at the end of its caches.
+    A callee may see the offset of an instruction, or the end of its caches.
     """
     found = {}
     for before, after in pairwise(dis.get_instructions(code)):
@@ -33,8 +35,7 @@ def _stores(code: CodeType) -> dict[int, str]:
 
 
 def uses_item(frame: FrameType) -> str | None:
-    """Whether the running instruction of a frame asks for `a[...]`, "load", or changes it,
-    "store"."""
+    """Whether a frame's running instruction is a "load" or a "store" of `a[...]`."""
     return _items(frame.f_code).get(frame.f_lasti)
 
 
@@ -49,7 +50,7 @@ def _items(code: CodeType) -> dict[int, str]:
 
 
 def running_call(frame: FrameType) -> ast.Call | None:
-    """The call that a frame is in, as its source says; None if that cannot be told."""
+    """The running call of a frame, parsed from its source; None if unknown."""
     positions = getattr(frame.f_code, "co_positions", None)  # Python tells from 3.11 on
     if positions is None:
         return None
@@ -72,7 +73,7 @@ _NO_VARIABLE = ("STORE_ATTR", "STORE_SUBSCR", "STORE_SLICE")
 
 
 def name_of(x: object, frame: FrameType) -> str | None:
-    """A variable that holds this very object, where a frame can see it."""
+    """The name of a variable of a frame that holds this object."""
     for scope in (frame.f_locals, frame.f_globals):
         for name, value in scope.items():
             if value is x:

@@ -1,4 +1,4 @@
-"""NumPy's functions that choose among elements, look them up, or round them."""
+"""NumPy's functions that select, look up, round or compare elements."""
 
 from __future__ import annotations
 
@@ -7,11 +7,22 @@ from typing import Any
 import numpy as np
 
 from iris.errors import ArgumentError, DTypeError, IndexingError, LanguageError, ShapeError
-from iris.frontend.arrays.elementwise import as_float, binary, compare, select, unary
+from iris.frontend.arrays.array_elementwise import as_float, binary, compare, select, unary
+from iris.frontend.arrays.array_reductions import all, any, sum
+from iris.frontend.arrays.array_values import (
+    common_dtype,
+    dtype_of,
+    in_dtype,
+    is_weak,
+    operand,
+    over_shape,
+    spread,
+    traced,
+    unify_floats,
+)
 from iris.frontend.arrays.indexing import getitem, nonnegative
 from iris.frontend.arrays.protocol import implements, ufunc
 from iris.frontend.arrays.rearranging import diagonal
-from iris.frontend.arrays.reductions import all, any, sum
 from iris.frontend.arrays.shapes import (
     as_axis,
     as_int,
@@ -23,24 +34,13 @@ from iris.frontend.arrays.shapes import (
 )
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.ufuncs import isfinite, isnan, trunc
-from iris.frontend.arrays.values import (
-    common_dtype,
-    dtype_of,
-    in_dtype,
-    is_weak,
-    operand,
-    over_shape,
-    spread,
-    traced,
-    unify_floats,
-)
 from iris.frontend.tracing import error_here
 from iris.frontend.values import broadcast_shapes
 from iris.ir import math
 from iris.ir.math import Predicate
 from iris.ir.types import DType, bf16, bool_, f16, f32
 
-# Among elements.
+# Selections.
 
 
 @implements("where")
@@ -90,7 +90,7 @@ def clip(
 
 
 def _bound(kind: type[math.Binary], bound: Any, dtype: DType) -> Any:
-    """A bound of integers, of which one that is beyond all of them does not bound them."""
+    """A bound that fits an integer dtype; one beyond its range becomes its end."""
     given = operand(bound)
     if not (is_weak(given) and dtype.is_integer):
         return given
@@ -105,7 +105,7 @@ def _bound(kind: type[math.Binary], bound: Any, dtype: DType) -> Any:
 
 @ufunc("_core.umath.clip")
 def clip_between(a: Any, a_min: Any, a_max: Any) -> TracedArray:
-    """What the method of an array that is not traced comes to."""
+    """The ufunc that `clip` of an untraced array calls."""
     return clip(a, a_min, a_max)
 
 
@@ -157,7 +157,7 @@ def trace(
     return sum(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
-# Looked up.
+# Lookups.
 
 
 @implements("take")
@@ -195,7 +195,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> TracedArray:
     beside = [x.shape[:at] + x.shape[at + 1 :], found.shape[:at] + found.shape[at + 1 :]]
     shape = list(broadcast_shapes(*beside))
     shape.insert(at, found.shape[at])
-    # Each axis is looked up, the others where they are.
+    # Look up every axis; the others by their own indices.
     wanted = [
         found if i == at else iota(tuple(shape), i, found.element) if size > 1 else 0
         for i, size in enumerate(x.shape)
@@ -204,7 +204,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> TracedArray:
     return gather(x, range(x.ndim), looked_up)
 
 
-# Rounded, and made finite.
+# Rounding.
 
 
 @implements("round", "around", "round_")
@@ -250,7 +250,7 @@ _GREATEST = {
 }
 
 
-# Compared as a whole.
+# Comparisons.
 
 
 @implements("isclose")

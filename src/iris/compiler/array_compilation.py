@@ -1,4 +1,4 @@
-"""What a function of arrays becomes: its graph, pass by pass, and its kernels."""
+"""The compilation of a function of arrays: its graph after each pass, and its kernels."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from iris.compiler.compilation import (
     stages_of,
     target_of,
 )
-from iris.compiler.graph_program import argument_spec, placed
-from iris.compiler.kernels import GraphKernel, with_smaller_tiles
+from iris.compiler.graph_kernels import GraphKernel, with_smaller_tiles
+from iris.compiler.graph_program import argument_spec, to_argument
 from iris.cost.sample import Sizes
 from iris.errors import ArgumentError
 from iris.frontend.tracing import error_here
@@ -66,7 +66,7 @@ class KernelCompilation(Compilation):
         program, grid = self.kernel.compile(on)
         parameters = entry_of(self.traced).body.arguments
         _check(self.name, parameters, arrays)
-        given = [placed(v, x, on) for v, x in zip(parameters, arrays, strict=True)]
+        given = [to_argument(v, x, on) for v, x in zip(parameters, arrays, strict=True)]
         known = dict(zip(self.kernel.inputs, given, strict=True))
         for value in self.kernel.outputs:
             into = self.kernel.written_to.get(value)

@@ -1,4 +1,4 @@
-"""`x.at[index].set(values)` and `.add(values)`: another array, changed at some places."""
+"""`x.at[index].set(values)` and `.add(values)`: copies of an array with some elements changed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from iris.errors import DTypeError, LanguageError
-from iris.frontend.arrays.elementwise import binary, select
-from iris.frontend.arrays.indexing import Index, common_places, parse
-from iris.frontend.arrays.shapes import cut, pad, take_places, transpose
-from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import (
+from iris.frontend.arrays.array_elementwise import binary, select
+from iris.frontend.arrays.array_values import (
     Operand,
     dtype_of,
     emit,
@@ -22,6 +19,9 @@ from iris.frontend.arrays.values import (
     shape_of,
     spread,
 )
+from iris.frontend.arrays.indexing import Index, common_places, parse
+from iris.frontend.arrays.shapes import cut, pad, take_places, transpose
+from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.tracing import error_here
 from iris.ir import graph, math
 from iris.ir.graph import ScatterKind
@@ -45,7 +45,7 @@ _INSTEAD = {
 }
 
 
-class At:
+class AtIndexer:
     """`x.at`, which takes an index."""
 
     __slots__ = ("x",)
@@ -53,9 +53,9 @@ class At:
     def __init__(self, x: TracedArray):
         self.x = x
 
-    def __getitem__(self, key: Any) -> Places:
+    def __getitem__(self, key: Any) -> IndexedUpdate:
         operand(self.x)
-        return Places(self.x, parse(self.x.shape, key))
+        return IndexedUpdate(self.x, parse(self.x.shape, key))
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
@@ -68,8 +68,8 @@ class At:
         )
 
 
-class Places:
-    """Places of an array, to be changed."""
+class IndexedUpdate:
+    """An array and an index, to be updated."""
 
     __slots__ = ("index", "x")
 
@@ -78,7 +78,7 @@ class Places:
         self.index = index
 
     def __getattr__(self, name: str) -> NoReturn:
-        """What other libraries' arrays have, and what nobody has."""
+        """Raise an error that names an alternative."""
         if name.startswith("__"):
             raise AttributeError(name)
         instead = _INSTEAD.get(name, "")

@@ -8,16 +8,8 @@ from math import prod
 from typing import Any
 
 from iris.errors import ArgumentError, ShapeError
-from iris.frontend.arrays.elementwise import binary, truth
-from iris.frontend.arrays.protocol import implements, ufunc
-from iris.frontend.arrays.shapes import (
-    as_axes,
-    flat,
-    transpose,
-    with_axes,
-)
-from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import (
+from iris.frontend.arrays.array_elementwise import binary, truth
+from iris.frontend.arrays.array_values import (
     asked_dtype,
     cast,
     common_dtype,
@@ -28,6 +20,14 @@ from iris.frontend.arrays.values import (
     reshaped,
     traced,
 )
+from iris.frontend.arrays.protocol import implements, ufunc
+from iris.frontend.arrays.shapes import (
+    as_axes,
+    flat,
+    transpose,
+    with_axes,
+)
+from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.tracing import error_here
 from iris.frontend.values import broadcast_shapes
 from iris.ir import graph, math

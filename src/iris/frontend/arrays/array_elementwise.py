@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from iris.errors import DTypeError
-from iris.frontend.arrays.dtypes import meeting
-from iris.frontend.arrays.traced import TracedArray
-from iris.frontend.arrays.values import (
+from iris.frontend.arrays.array_values import (
     Operand,
     cast,
     common_dtype,
@@ -26,6 +24,8 @@ from iris.frontend.arrays.values import (
     unify,
     unify_floats,
 )
+from iris.frontend.arrays.dtypes import meeting
+from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.tracing import error_here
 from iris.frontend.values import broadcast_shapes
 from iris.ir import math

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.errors import ArgumentError, DTypeError, LanguageError, UserError
+from iris.frontend.arrays.array_values import traced
 from iris.frontend.arrays.dtypes import exact_dtype
-from iris.frontend.arrays.fitting import Narrowed
 from iris.frontend.arrays.trace import trace_into
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.trees import Leaf, Tree, flatten
-from iris.frontend.arrays.values import traced
+from iris.frontend.arrays.weak_scalars import WeakScalarCheck
 from iris.frontend.plain import check_plain
 from iris.frontend.specs import exact_key
 from iris.frontend.tracing import at_line, error_at, error_here, refusal, rules_as
@@ -77,7 +77,7 @@ class TracedFunction(NamedTuple):
     module: Module
     captured: list[Array]
     results: Tree
-    narrowed: list[Narrowed]
+    narrowed: list[WeakScalarCheck]
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,7 @@ class ArrayFunction:
     def trace(
         self, call: Call, specs: Sequence[TensorSpec] | None = None, *, fast_math: bool = False
     ) -> TracedFunction:
-        """The graph for a call, of which `specs` says what is known of the leaves; without them,
-        they are told from the leaves themselves."""
+        """Trace the graph for a call; `specs` are those of its leaves unless given."""
         if specs is None:
             specs = [spec_of(*leaf) for leaf in call.leaves]
         types = [(leaf.name, spec.type) for leaf, spec in zip(call.leaves, specs, strict=True)]

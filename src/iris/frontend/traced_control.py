@@ -1,8 +1,8 @@
-"""What rewritten control flow asks while it is traced: which region to trace into, with what.
+"""Trace rewritten `for`, `while` and `if` into regions of IR.
 
-A loop's body is traced with a region argument for each variable that it changes.  Which those are,
-and of what types, is found by tracing: where a round ends with something that does not fit what
-the body was traced with, the ops are dropped and the body is traced again.
+The body of a loop is traced with a region argument for each variable that it changes.  Tracing
+finds these variables and their types: where an iteration ends with a variable of another type than
+the argument has, the ops are erased and the body is traced again.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from iris.errors import (
     SourceSpot,
 )
 from iris.frontend.assignment import assign, assigning, changed, reached, updated, updated_at
-from iris.frontend.carried import (
-    Ends,
-    Kept,
-    Leaf,
+from iris.frontend.loop_variables import (
+    CarriedValue,
     Missing,
+    RegionEnd,
     Slot,
     Tree,
+    Unchanged,
     assigned,
-    check_places,
+    carried_tree,
+    check_structure,
     check_unchanged,
     forget,
     is_local,
     is_simple,
-    meet,
+    is_unchanged,
     merge_trees,
     named,
     noted,
     pairs_of,
-    same,
     slot_for,
     values_of,
 )
@@ -69,9 +69,9 @@ from iris.ir.waiting import deciding_values, stands_still
 __all__ = [
     "AGAIN",
     "LEAVE",
-    "For",
-    "If",
-    "While",
+    "ForLoop",
+    "IfStatement",
+    "WhileLoop",
     "all_of",
     "any_of",
     "as_variable",
@@ -92,18 +92,18 @@ __all__ = [
     "values_of",
 ]
 
-MOST_ROUNDS = 8  # of tracing one body, and one more for each value that is carried
+MAX_RETRACES = 8  # of one body, and one more for each carried value
 
 
 class TracedRange:
-    """A range whose loop is one of the program's."""
+    """A range with traced bounds; a loop over it becomes a `for` of the IR."""
 
     def __init__(self, lower: Traced, upper: Traced, step: Traced):
         self.lower, self.upper, self.step = lower, upper, step
 
 
 def traced_range(*bounds: object) -> TracedRange:
-    """The range that `range` makes of the same arguments."""
+    """A traced range with the arguments of `range`."""
     if not 1 <= len(bounds) <= 3:
         raise error_here(ControlFlowError, f"a range takes 1 to 3 integers, not {len(bounds)}")
     lower, upper, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
@@ -119,7 +119,7 @@ def traced_range(*bounds: object) -> TracedRange:
 
 
 def range_of(function: object) -> Any:
-    """What to call for `range(...)`: of traced integers it is a range of the program."""
+    """What to call for `range(...)`: a traced range if an argument is traced."""
     if function is not builtins.range:
         return function
     return lambda *b: traced_range(*b) if any(isinstance(x, Traced) for x in b) else range(*b)
@@ -131,8 +131,8 @@ slice = builtins.slice  # whatever the name means in the user's code
 # Statements.
 
 
-class _Loop:
-    """What `for` and `while` share: the variables and objects, and what of them they carry."""
+class _LoopTrace:
+    """The trace of a loop: its variables and objects, and the values that it carries."""
 
     def __init__(self, names: Sequence[str], scope: Mapping[str, object]):
         self.traced = False
@@ -141,13 +141,13 @@ class _Loop:
         self.carried: dict[str | tuple[int, Place], Tree] = {}
         self.op: Op | None = None
         self.done = False
-        self.rounds = 0
+        self.retraces = 0
         self.last: dict[str, object] = {}
         self.where = ""
 
     @property
-    def made(self) -> Op:
-        """The op that stands for the loop."""
+    def loop_op(self) -> Op:
+        """The op of the loop."""
         if self.op is None:
             raise error_here(ControlFlowError, "the loop has not been traced")
         return self.op
@@ -164,10 +164,10 @@ class _Loop:
         self.where = f"line {here.line}" if here else "above"
         for name, start in self.before.items():
             if isinstance(start, Traced):
-                self.carried[name] = Leaf(slot_for(name, start, start))
+                self.carried[name] = CarriedValue(slot_for(name, start, start))
 
     def set(self, values: Sequence[Value]) -> dict[str, object]:
-        """Put values into objects; the variables that have others."""
+        """Put values into objects; return the changed variables."""
         following = iter(values)
         built = {key: tree.build(following) for key, tree in self.carried.items()}
         for watched in self.reach:
@@ -178,7 +178,7 @@ class _Loop:
         return {key: value for key, value in built.items() if isinstance(key, str)}
 
     def variables(self, arguments: Sequence[Value]) -> tuple[object, ...]:
-        """The value of each variable at the start of a round."""
+        """The value of each variable at the start of an iteration."""
         carried = self.set(arguments)
         current().watch(self.reach)
         forget(self.names)
@@ -191,24 +191,24 @@ class _Loop:
                 values.append(self.before.get(name, missing))
         return tuple(values)
 
-    def round_ends(self, scope: Mapping[str, object]) -> list[Value] | None:
-        """The values to carry on, or None if the body must be traced again."""
+    def end_iteration(self, scope: Mapping[str, object]) -> list[Value] | None:
+        """The values to yield, or None if the body must be traced again."""
         current().watching.pop()
         self.last = values_of(self.names, scope)
-        ends = Ends(self.reach)
+        ends = RegionEnd(self.reach)
         again = False
-        for key, path, start, new, line in self._all(scope):
+        for key, path, start, new, line in self._places(scope):
             tree = self.carried.get(key)
-            if tree is None and same(start, new):
+            if tree is None and is_unchanged(start, new):
                 continue
             with at_line(line):
-                met = meet(path, tree or Kept(start), start, new, ends)
+                met = carried_tree(path, tree or Unchanged(start), start, new, ends)
             again = again or met is not tree
             self.carried[key] = met
         if again:
             return None
         yielded: dict[str | tuple[int, Place], list[Traced | None]] = {}
-        for key, _, _, new, line in self._all(scope):
+        for key, _, _, new, line in self._places(scope):
             if key in self.carried:
                 with at_line(line):
                     yielded[key] = self.carried[key].ends(new)
@@ -216,7 +216,7 @@ class _Loop:
         values = [a.value for a in accepted if a is not None]
         return values if len(values) == len(accepted) else None
 
-    def _all(self, scope: Mapping[str, object]) -> Iterator[Any]:
+    def _places(self, scope: Mapping[str, object]) -> Iterator[Any]:
         """Each variable, and each place in an object: its key, its path, its value before and
         after, and the line that changed it."""
         for name, start in self.before.items():
@@ -224,7 +224,7 @@ class _Loop:
         for watched in self.reach:
             now = watched.now()
             with at_line(watched.changed):
-                check_places(watched, watched.before, now, "a traced loop")
+                check_structure(watched, watched.before, now, "a traced loop")
             for place, start in watched.before.items():
                 path = place.within(watched.path)
                 key = id(watched.object), place
@@ -232,7 +232,7 @@ class _Loop:
 
     def results(self, names: Sequence[str]) -> tuple[object, ...]:
         """The value of each variable after the loop."""
-        carried = self.set(self.made.results)
+        carried = self.set(self.loop_op.results)
         values: list[object] = []
         for name in names:
             if name in carried:
@@ -250,24 +250,24 @@ class _Loop:
                 values.append(Missing(name, why))
         return tuple(values)
 
-    def another_round(self) -> bool:
-        """Count the rounds of tracing: in each, the type of a carried value may widen."""
-        self.rounds += 1
-        if self.rounds > MOST_ROUNDS + len(self.slots):
+    def count_retrace(self) -> bool:
+        """Count the traces of the body: each may widen the type of a carried value."""
+        self.retraces += 1
+        if self.retraces > MAX_RETRACES + len(self.slots):
             raise error_here(
                 CarriedError, "the values that this loop carries do not settle to one type"
             )
         return True
 
     def discard(self) -> None:
-        """Drop what has been traced of the loop, to trace it again."""
+        """Erase the traced loop, to trace it again."""
         if self.op is not None:
             self.op.erase()
             self.op = None
 
 
-class For(_Loop):
-    """A `for`, traced if its iterable is a range of the program."""
+class ForLoop(_LoopTrace):
+    """A `for`, traced if its iterable is a traced range."""
 
     def __init__(self, iterable: Any, names: Sequence[str], scope: Mapping[str, object]):
         super().__init__(names, scope)
@@ -281,13 +281,13 @@ class For(_Loop):
                 iter(iterable)
 
     def __iter__(self) -> Iterator[object]:
-        return self._rounds() if self.traced else iter(self.iterable)
+        return self._iterations() if self.traced else iter(self.iterable)
 
-    def _rounds(self) -> Iterator[object]:
+    def _iterations(self) -> Iterator[object]:
         builder = current().builder
         outer = builder.region
         bounds = [self.iterable.lower, self.iterable.upper, self.iterable.step]
-        while self.another_round():
+        while self.count_retrace():
             self.discard()
             initial = [slot.initial() for slot in self.slots]
             op = control.For(*[b.value for b in bounds], initial)
@@ -301,10 +301,10 @@ class For(_Loop):
                 return
 
     def start(self) -> tuple[object, ...]:
-        return self.variables(self.made.regions[0].arguments[1:])
+        return self.variables(self.loop_op.regions[0].arguments[1:])
 
     def finish(self, scope: Mapping[str, object]) -> None:
-        ends = self.round_ends(scope)
+        ends = self.end_iteration(scope)
         if ends is not None:
             current().insert(control.Yield(ends))
             self.done = True
@@ -321,8 +321,8 @@ class Verdict(Enum):
 LEAVE, AGAIN = Verdict.LEAVE, Verdict.AGAIN
 
 
-class While(_Loop):
-    """A `while`, traced if its condition turns out to be."""
+class WhileLoop(_LoopTrace):
+    """A `while`, traced if its condition is."""
 
     def __init__(self, names: Sequence[str], condition: Sequence[str], scope: Mapping[str, object]):
         super().__init__(names, scope)
@@ -331,7 +331,7 @@ class While(_Loop):
         self.mark: Op | None = None
 
     def look(self, scope: Mapping[str, object]) -> None:
-        """Called before the condition: as long as it is not traced, the loop may begin here."""
+        """Note the start of the condition, which may turn out to be traced."""
         if self.traced and not self.done:
             return
         builder = current().builder
@@ -341,7 +341,7 @@ class While(_Loop):
             self.reach = Reach(variables=self.names)
 
     def _drop_condition(self) -> None:
-        """Erase the ops of a condition that was only looked at."""
+        """Erase the ops of a condition."""
         for op in reversed(self.outer):  # type: ignore[arg-type]
             if op is self.mark:
                 break
@@ -350,7 +350,7 @@ class While(_Loop):
     def start(self) -> tuple[object, ...]:
         if self.done:
             return tuple(self.last.get(n) for n in self.names)
-        self.another_round()
+        self.count_retrace()
         self.discard()
         self.op = current().insert(control.While([s.initial() for s in self.slots]))
         current().builder.region = self.op.regions[0]
@@ -380,21 +380,21 @@ class While(_Loop):
         return Verdict.GO
 
     def enter(self) -> tuple[object, ...]:
-        body = self.made.regions[1]
+        body = self.loop_op.regions[1]
         current().builder.region = body
         return self.variables(body.arguments)
 
     def finish(self, scope: Mapping[str, object]) -> None:
-        ends = self.round_ends(scope)
+        ends = self.end_iteration(scope)
         if ends is not None:
             current().insert(control.Yield(ends))
             self.done = True
-            _check_changes(self.made)
+            _check_terminates(self.loop_op)
         current().builder.region = self.outer  # type: ignore[assignment]
 
 
-def _check_changes(loop: Op) -> None:
-    """Refuse a loop that could only be ended by what it does not see."""
+def _check_terminates(loop: Op) -> None:
+    """Refuse a loop that only writes of other programs could end, but that never sees them."""
     assert isinstance(loop, control.While)
     if not stands_still(loop):
         return
@@ -411,27 +411,27 @@ def _check_changes(loop: Op) -> None:
     )
 
 
-class _Sides:
-    """What two branches make of variables and objects, and how these meet after them."""
+class _Branches:
+    """The traces of two branches, and how variables and objects are merged after them."""
 
     def __init__(self, condition: Traced, reach: Reach):
         self.condition = condition
         self.reach = reach
         self.outer = current().builder.region
         self.regions: list[Region] = []
-        self.ends: list[Ends] = []
+        self.ends: list[RegionEnd] = []
 
     def begin(self) -> None:
         current().builder.region = Region()
         current().watch(self.reach)
 
     def finish(self, *values: object) -> None:
-        """Note how a branch ends, and put the objects back for the other one."""
+        """Note the end of a branch, and restore objects for the other one."""
         current().watching.pop()
         builder = current().builder
         self.regions.append(builder.region)
         builder.region = self.outer
-        self.ends.append(Ends(self.reach, {id(w.object): w.now() for w in self.reach}))
+        self.ends.append(RegionEnd(self.reach, {id(w.object): w.now() for w in self.reach}))
         if self.changed() or not all(is_simple(v) for v in values):
             self.ends[-1].look()
         for watched in self.reach:
@@ -439,7 +439,9 @@ class _Sides:
             now = watched.now()
             if not alike(now, watched.before):  # it cannot be put back
                 with at_line(watched.changed):
-                    check_places(watched, watched.before, now, "one branch of a traced condition")
+                    check_structure(
+                        watched, watched.before, now, "one branch of a traced condition"
+                    )
 
     def trace(self, function: Callable[[], object]) -> object:
         """Trace an expression as a branch."""
@@ -453,8 +455,7 @@ class _Sides:
         return any(not alike(w.before, self.ends[-1].held[id(w.object)]) for w in self.reach)
 
     def only_starts(self) -> bool:
-        """Whether the branch traced last did no more to objects than to give variables their first
-        values; these then have them."""
+        """Whether the last branch only gave variables their first values; then keep these."""
         held = self.ends[-1].held
         changed = [w for w in self.reach if not alike(w.before, held[id(w.object)])]
         if any(w.before or not isinstance(w.object, CellType) for w in changed):
@@ -464,15 +465,17 @@ class _Sides:
         return True
 
     def swap(self) -> None:
-        """Take what was traced first as the second branch."""
+        """Swap the branches."""
         for sides in self.regions, self.ends:
             sides.reverse()
 
     def merge(
         self, values: Mapping[str, Sequence[object]], lines: Mapping[str, Location | None]
     ) -> dict[str, object]:
-        """Emit the branch; the variables after it, of which there is a value for either side, and
-        the line that assigned one."""
+        """Emit the `if`, and merge variables and objects.
+
+        `values` has a pair of values for each variable, and `lines` the line that assigned it.
+        """
         merge = functools.partial(merge_trees, regions=self.regions, ends=self.ends)
         variables: dict[str, Tree] = {}
         for name, pair in values.items():
@@ -483,20 +486,22 @@ class _Sides:
             first, second = (end.held[id(watched.object)] for end in self.ends)
             if isinstance(watched.object, CellType) and not (first and second):
                 why = "has a value on only one side of a traced condition; give it one before"
-                missing = Kept(Missing(watched.path, why))
+                missing = Unchanged(Missing(watched.path, why))
                 objects.append((watched, dict.fromkeys([*first, *second], missing)))
                 continue
             with at_line(watched.changed):
                 if list(first) != list(second):
                     other = first if list(first) != list(watched.before) else second
-                    check_places(watched, watched.before, other, "one branch of a traced condition")
+                    check_structure(
+                        watched, watched.before, other, "one branch of a traced condition"
+                    )
                 held = {
                     p: merge(p.within(watched.path), values=[v, second[p]])
                     for p, v in first.items()
                 }
             objects.append((watched, held))
         trees = [*variables.values(), *[tree for _, held in objects for tree in held.values()]]
-        op = branch(self.condition, self.regions, [p for tree in trees for p in pairs_of(tree)])
+        op = emit_if(self.condition, self.regions, [p for tree in trees for p in pairs_of(tree)])
         results = iter(op.results)
         built = {name: tree.build(results) for name, tree in variables.items()}
         for watched, held in objects:
@@ -504,7 +509,7 @@ class _Sides:
         return built
 
 
-class If:
+class IfStatement:
     """An `if`, traced if its condition is."""
 
     def __init__(self, condition: object, names: Sequence[str], scope: Mapping[str, object]):
@@ -513,7 +518,7 @@ class If:
         if not self.traced:
             self.taken = bool(condition)
             return
-        self.sides = _Sides(as_condition(condition), Reach(variables=names))
+        self.sides = _Branches(as_condition(condition), Reach(variables=names))
         forget(names)
         self.before = values_of(names, scope)
         self.values: list[dict[str, object]] = []
@@ -548,7 +553,7 @@ class If:
             if isinstance(a, Missing) or isinstance(b, Missing):
                 why = "has a value after only one of the branches; give it one before the if"
                 after[name] = Missing(name, why)
-            elif callable(a) and callable(b) and not same(a, b):
+            elif callable(a) and callable(b) and not is_unchanged(a, b):
                 why = "is one function or another, depending on a traced condition; call each in "
                 after[name] = Missing(name, why + "its branch")
             else:
@@ -557,8 +562,8 @@ class If:
         return tuple([after[name] for name in names])
 
 
-def branch(condition: Traced, regions: Sequence[Region], pairs: list[list[Traced]]) -> Op:
-    """An `if` of two regions traced already, which yields a pair of values for each result."""
+def emit_if(condition: Traced, regions: Sequence[Region], pairs: list[list[Traced]]) -> Op:
+    """Emit an `if` of two traced regions; `pairs` are the values that they yield."""
     for side, region in enumerate(regions):
         region.append(control.Yield([pair[side].value for pair in pairs]))
     types = [pair[0].value.type for pair in pairs]
@@ -570,7 +575,7 @@ def branch(condition: Traced, regions: Sequence[Region], pairs: list[list[Traced
 
 
 def as_condition(x: object) -> Traced:
-    """A scalar bool."""
+    """A value as a scalar bool."""
     traced = as_traced(x)
     if traced.shape:
         bool(traced)
@@ -600,10 +605,10 @@ def _short_circuit(parts: Sequence[Callable[[], object]], *, stop: bool) -> obje
             ControlFlowError, f"{word} is for scalar conditions; for tiles write {operator}"
         )
     condition = as_condition(value)
-    sides = _Sides(condition, Reach(parts))
+    sides = _Branches(condition, Reach(parts))
     other: Any = sides.trace(lambda: as_condition(_short_circuit(rest, stop=stop)))
     if _is_harmless(sides.regions[0]) and sides.only_starts():
-        _unwrap(sides.regions[0])
+        _move_ops_here(sides.regions[0])
         kind = math.Or if stop else math.And
         return emit(kind(condition.value, other.value))
     values = [other, sides.trace(lambda: constant(stop, bool_))]
@@ -617,8 +622,8 @@ def _is_harmless(region: Region) -> bool:
     return all(may_speculate(op) for op in region)
 
 
-def _unwrap(region: Region) -> None:
-    """Move the ops of a region to where we are."""
+def _move_ops_here(region: Region) -> None:
+    """Move the ops of a region to the builder."""
     builder = current().builder
     for op in region:
         op.detach()
@@ -635,8 +640,8 @@ def negation(x: object) -> object:
 
 
 def called(function: Any) -> Any:
-    """What to call for a function in the text of a kernel: one that is rewritten, too, and that
-    assigns what it changes in objects."""
+    """What to call for a function in a kernel: the rewritten function, with changes of objects
+    assigned."""
     if function is builtins.next:
         return _next
     return assigning(rewritten_callable(function, sys.modules[__name__]))
@@ -652,7 +657,7 @@ def choice(condition: object, on_true: Callable[[], object], on_false: Callable[
     """`a if condition else b`, where only one of the two runs."""
     if not isinstance(condition, Traced):
         return on_true() if condition else on_false()
-    sides = _Sides(as_condition(condition), Reach([on_true, on_false]))
+    sides = _Branches(as_condition(condition), Reach([on_true, on_false]))
     values = [sides.trace(on_true), sides.trace(on_false)]
     return sides.merge({"the value of this expression": values}, {}).popitem()[1]
 
@@ -665,7 +670,7 @@ def bind(variable: Callable[[], object], value: object) -> object:
     return value
 
 
-def leaving(word: str, *regions: _Loop | If) -> None:
+def leaving(word: str, *regions: _LoopTrace | IfStatement) -> None:
     """Called before `break`, `continue` and `return`, with the statements these leave."""
     if any(region.traced for region in regions):
         raise error_here(

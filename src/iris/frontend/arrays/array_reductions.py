@@ -9,13 +9,21 @@ from typing import Any
 import numpy as np
 
 from iris.errors import ArgumentError, LanguageError, ShapeError
+from iris.frontend.arrays.array_elementwise import as_float, binary, divide, select, truth, unary
+from iris.frontend.arrays.array_values import (
+    cast,
+    emit,
+    in_dtype,
+    operand,
+    over_shape,
+    spread,
+    traced,
+)
 from iris.frontend.arrays.dtypes import as_dtype, meeting
-from iris.frontend.arrays.elementwise import as_float, binary, divide, select, truth, unary
 from iris.frontend.arrays.protocol import implements, ufunc
 from iris.frontend.arrays.shapes import as_axes, as_axis, flat, transpose, with_axes
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.arrays.ufuncs import isnan
-from iris.frontend.arrays.values import cast, emit, in_dtype, operand, over_shape, spread, traced
 from iris.frontend.tracing import error_here, rules_as
 from iris.ir import graph, math
 from iris.ir.kinds import ReduceKind

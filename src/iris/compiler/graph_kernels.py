@@ -95,30 +95,34 @@ def with_smaller_tiles(lower: Callable[[int], Lowered]) -> Lowered:
 
 def kernels_of(function: Func) -> list[GraphKernel]:
     """The kernels of a fused function, in order."""
-    return [outlined(op, function) for op in function.body if isinstance(op, graph.Kernel)]
+    return [outline(op, function) for op in function.body if isinstance(op, graph.Kernel)]
 
 
-def _names(inputs: Sequence[Value]) -> list[str | None]:
+def _input_names(inputs: Sequence[Value]) -> list[str | None]:
     """Names for the inputs of a kernel, for errors."""
     names: list[str | None] = []
     for value in inputs:
-        name = _name(value)
+        name = _tensor_name(value)
         names.append(None if name in names else name)
     return names
 
 
-def _name(value: Value) -> str | None:
+def _tensor_name(value: Value) -> str | None:
     """The name of a tensor: its own, else its source's, else its kernel's.
 
     Copies and in-place scatters have a source.
     """
     if value.name is not None or not isinstance(value.op, graph.Kernel):
         return value.name
-    made = value.op.body.end.operands[value.index].op
-    return _name(made.x) if isinstance(made, graph.Reshape | graph.Scatter) else value.op.symbol
+    source = value.op.body.end.operands[value.index].op
+    return (
+        _tensor_name(source.x)
+        if isinstance(source, graph.Reshape | graph.Scatter)
+        else value.op.symbol
+    )
 
 
-def outlined(op: graph.Kernel, function: Func) -> GraphKernel:
+def outline(op: graph.Kernel, function: Func) -> GraphKernel:
     """Put the ops of one kernel into a function."""
     inside = {v for inner in op.body for v in inner.results}
     used = (v for inner in op.body for v in inner.operands)
@@ -126,7 +130,7 @@ def outlined(op: graph.Kernel, function: Func) -> GraphKernel:
     func = Func(
         op.symbol,
         Level.GRAPH,
-        list(zip(_names(inputs), [v.type for v in inputs], strict=True)),
+        list(zip(_input_names(inputs), [v.type for v in inputs], strict=True)),
         returns=tuple([v.type for v in op.results]),
         fast_math=function.fast_math,
         location=op.location,

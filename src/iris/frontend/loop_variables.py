@@ -1,5 +1,4 @@
-"""The variables that a loop or a branch changes: what stands for one that has no value, and the
-one type in which the values it may have meet."""
+"""Variables that a loop or a branch changes: their types, and stand-ins for missing values."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ from iris.ir.types import DType, f32
 
 
 class Missing:
-    """Stands for a variable that has no value here; any use of it is an error that says why."""
+    """Stands for a variable without a value; any use is an error that says why."""
 
     def __init__(self, name: str, why: str):
         self.__dict__.update(_name=name, _why=why)
@@ -81,7 +80,7 @@ for _word in (*_BINARY, *(f"r{word}" for word in _BINARY), *_UNARY, *_OTHERS):
 
 
 def values_of(names: Sequence[str], scope: Mapping[str, object]) -> dict[str, object]:
-    """The variables of some names that have a value."""
+    """The values of some variables, where they have one."""
     return {n: scope[n] for n in names if n in scope and not isinstance(scope[n], Missing)}
 
 
@@ -113,15 +112,15 @@ def assigned(name: str) -> Location | None:
 
 
 def forget(names: Sequence[str]) -> None:
-    """A region begins: no line in it has assigned a variable."""
+    """Forget the lines that assigned variables, at the start of a region."""
     for name in names:
         current().assigned.pop(_variable(name), None)
 
 
-def check_places(
+def check_structure(
     watched: Watched, before: Mapping[Place, object], now: Mapping[Place, object], where: str
 ) -> None:
-    """Objects keep their structure: only what they hold may depend on a traced value."""
+    """Refuse a change of an object's structure; only values in it may depend on traced values."""
     if list(before) == list(now):
         return
     changed = changed_to(before, now, watched)
@@ -137,7 +136,7 @@ def check_unchanged(reach: Reach, where: str) -> None:
         now = watched.now()
         if not alike(now, watched.given):
             with at_line(watched.changed):
-                check_places(watched, watched.given, now, where)
+                check_structure(watched, watched.given, now, where)
                 raise error_here(
                     CarriedError, f"{where} changes {watched.path}; do that in the body"
                 )
@@ -177,14 +176,14 @@ class Slot:
         traced = constant(new, dtype) if _fits(new, dtype) else as_traced(new)  # type: ignore[arg-type]
         if traced.shape != shape and traced.shape:
             if shape:
-                raise _changed(self.name, traced, f"its shape is {shape} at first")
+                raise _type_change_error(self.name, traced, f"its shape is {shape} at first")
             self.shape = traced.shape
         if traced.dtype is not dtype:
             wider = promote(dtype, traced.dtype)
             if self.weak and traced.dtype.is_float:
                 wider = promote(wider, f32)
             if not self.weak:
-                raise _changed(self.name, traced, f"its dtype is {dtype} at first")
+                raise _type_change_error(self.name, traced, f"its dtype is {dtype} at first")
             self.dtype = wider
         if (self.dtype, self.shape) != (dtype, shape):
             return None
@@ -215,8 +214,8 @@ def slot_for(name: str, start: object, new: object) -> Slot:
         return Slot(name, start, dtype, shape, weak=True)
     raise error_here(
         CarriedError,
-        f"{name} changes in a traced loop from {_shown(start)} to {_shown(new)}; a loop carries "
-        "numbers, tiles and pointers, and tuples, lists, dicts and objects of these",
+        f"{name} changes in a traced loop from {_described(start)} to {_described(new)}; a loop "
+        "carries numbers, tiles and pointers, and tuples, lists, dicts and objects of these",
     )
 
 
@@ -232,7 +231,7 @@ def _offset_of(new: object, start: Pointer, name: str) -> Traced:
     return _offset(new)
 
 
-def _changed(name: str, new: Traced, was: str) -> UserError:
+def _type_change_error(name: str, new: Traced, was: str) -> UserError:
     """The error for a carried variable that changes its type, at the line that changes it."""
     message = f"{name} becomes {new}, but {was}; a loop or branch cannot change that"
     made = new.value.op.location if new.value.op is not None else None
@@ -241,29 +240,29 @@ def _changed(name: str, new: Traced, was: str) -> UserError:
     return error_at(CarriedError, message, made.file, made.line)
 
 
-def _shown(x: object) -> str:
+def _described(x: object) -> str:
     if is_number(x) or isinstance(x, (Traced, Pointer)):
         return repr(x)
     held = _parts_of(x)
     keys = [repr(p.key) if p.is_item and isinstance(x, dict) else str(p.key) for p in held]
     if not keys or len(keys) > 8:
-        return f"a {_kind(x)}"
+        return f"a {_type_name(x)}"
     if isinstance(x, (tuple, list)) and all(p.is_item for p in held):
-        return f"a {_kind(x)} of {len(keys)}"
-    return f"a {_kind(x)} of {', '.join(keys)}"
+        return f"a {_type_name(x)} of {len(keys)}"
+    return f"a {_type_name(x)} of {', '.join(keys)}"
 
 
 _PLAIN = (bool, int, str, bytes, type(None), range, slice)
 
 
-def same(a: object, b: object) -> bool:
+def is_unchanged(a: object, b: object) -> bool:
     """Whether a variable did not change."""
     if a is b:
         return True
     if isinstance(a, Traced) and isinstance(b, Traced):
         return a.value is b.value
     if isinstance(a, Pointer) and isinstance(b, Pointer):
-        return a.base is b.base and same(a.offset, b.offset)
+        return a.base is b.base and is_unchanged(a.offset, b.offset)
     a, b = plain(a), plain(b)
     if type(a) is not type(b) or isinstance(a, (Traced, Pointer)):
         return False
@@ -273,7 +272,9 @@ def same(a: object, b: object) -> bool:
         return a == b
     first, second = parts(a), parts(b)
     if first is not None and second is not None:
-        return list(first) == list(second) and all(same(v, second[p]) for p, v in first.items())
+        return list(first) == list(second) and all(
+            is_unchanged(v, second[p]) for p, v in first.items()
+        )
     return contents(a) is None and not callable(a) and (a == b) is True
 
 
@@ -292,7 +293,7 @@ def is_local(value: object) -> bool:
 # are carried, and so are tuples and other objects of them whose structure stays.
 
 
-class Kept:
+class Unchanged:
     """A value that does not change."""
 
     def __init__(self, value: object):
@@ -308,7 +309,7 @@ class Kept:
         return []
 
 
-class Leaf:
+class CarriedValue:
     """A number, tile or pointer that a loop carries."""
 
     def __init__(self, slot: Slot):
@@ -324,8 +325,8 @@ class Leaf:
         return [self.slot.accept(new)]
 
 
-class Meeting:
-    """A number, tile or pointer that is one of two, depending on which branch runs."""
+class MergedValue:
+    """A number, tile or pointer that one of two branches yields."""
 
     def __init__(self, name: str, pair: list[Traced], pointer: Pointer | None):
         self.name, self.pair, self.pointer = name, pair, pointer
@@ -337,8 +338,8 @@ class Meeting:
         return traced if self.pointer is None else self.pointer.at(traced)
 
 
-class Whole:
-    """A tuple, list, dict or other object, made anew of what is carried."""
+class CarriedObject:
+    """A tuple, list, dict or other object, rebuilt from carried values."""
 
     def __init__(self, like: object, held: dict[Place, Tree]):
         self.like = like
@@ -362,18 +363,20 @@ def _parts_of(x: object) -> Contents:
     return parts(x) or contents(x) or {}
 
 
-def _alike(
+def _same_structure(
     a: object, held: Mapping[Place, Any] | None, b: object, other: Mapping[Place, Any] | None
 ) -> bool:
-    """Whether two values are made of parts, and have one structure."""
+    """Whether two values are containers of one structure."""
     if type(a) is not type(b) or isinstance(a, (type, set, bytearray, np.ndarray)):
         return False
     return held is not None and other is not None and list(held) == list(other)
 
 
-class Ends:
-    """How the objects stand where a region ends: which were there before, and how often each is
-    held; those that are replaced must be held once, or another name would miss the change."""
+class RegionEnd:
+    """The objects at the end of a region, and how often each is referenced.
+
+    An object that is replaced must be referenced once, or another name would miss the change.
+    """
 
     def __init__(self, before: Reach, held: Mapping[int, Contents] | None = None):
         self.before = before
@@ -413,70 +416,77 @@ class Ends:
         if reach.held[id(x)] > 1:
             raise error_here(
                 CarriedError,
-                f"{path} becomes another {_kind(x)} in a traced loop or branch, but the same "
-                f"{_kind(x)} is held elsewhere, too; change its contents instead, or use a tuple",
+                f"{path} becomes another {_type_name(x)} in a traced loop or branch, but the same "
+                f"{_type_name(x)} is held elsewhere, too; change its contents instead, or use a "
+                "tuple",
             )
 
 
-def meet(path: str, tree: Tree, start: object, new: object, ends: Ends) -> Tree:
-    """How a loop carries what starts as one value, and is another one where a round ends."""
+def carried_tree(path: str, tree: Tree, start: object, new: object, ends: RegionEnd) -> Tree:
+    """How a loop carries a value that starts as one value and ends an iteration as another."""
     if isinstance(new, Missing):
         new.reject_use()
-    if isinstance(tree, Leaf):
+    if isinstance(tree, CarriedValue):
         return tree
-    if isinstance(tree, Whole):
-        if not _alike(tree.like, tree.held, new, _parts_of(new)):
+    if isinstance(tree, CarriedObject):
+        if not _same_structure(tree.like, tree.held, new, _parts_of(new)):
             raise error_here(
                 CarriedError,
-                f"{path} is {_shown(tree.like)} at first, and becomes {_shown(new)}; the "
+                f"{path} is {_described(tree.like)} at first, and becomes {_described(new)}; the "
                 "structure of a value cannot change in a traced loop",
             )
         ends.check_new(path, new)
         held, old = _parts_of(new), ends.started(start) or {}
-        met = {p: meet(p.within(path), t, old[p], held[p], ends) for p, t in tree.held.items()}
-        return tree if all(met[p] is t for p, t in tree.held.items()) else Whole(tree.like, met)
-    if same(start, new):
+        met = {
+            p: carried_tree(p.within(path), t, old[p], held[p], ends) for p, t in tree.held.items()
+        }
+        return (
+            tree
+            if all(met[p] is t for p, t in tree.held.items())
+            else CarriedObject(tree.like, met)
+        )
+    if is_unchanged(start, new):
         return tree
     old_parts = ends.started(start)
-    if old_parts is not None and _alike(start, old_parts, new, _parts_of(new)):
+    if old_parts is not None and _same_structure(start, old_parts, new, _parts_of(new)):
         ends.check_replaced(path, start)
-        children = {p: Kept(v) for p, v in old_parts.items()}
-        return meet(path, Whole(start, dict(children)), start, new, ends)
-    return Leaf(slot_for(path, start, new))
+        children = {p: Unchanged(v) for p, v in old_parts.items()}
+        return carried_tree(path, CarriedObject(start, dict(children)), start, new, ends)
+    return CarriedValue(slot_for(path, start, new))
 
 
 def merge_trees(
-    path: str, regions: Sequence[Region], values: list[object], ends: Sequence[Ends]
+    path: str, regions: Sequence[Region], values: list[object], ends: Sequence[RegionEnd]
 ) -> Tree:
-    """How what two branches make of a variable becomes one value."""
+    """Merge the values of a variable after two branches."""
     first, second = values
-    if same(first, second):
-        return Kept(first)
+    if is_unchanged(first, second):
+        return Unchanged(first)
     one, other = (end.now(value) for value, end in zip(values, ends, strict=True))
-    if one is not None and other is not None and _alike(first, one, second, other):
+    if one is not None and other is not None and _same_structure(first, one, second, other):
         for value, end in zip(values, ends, strict=True):
             end.check_new(path, value)
         held = {
             p: merge_trees(p.within(path), regions, [v, other[p]], ends) for p, v in one.items()
         }
-        return Whole(first, held)
+        return CarriedObject(first, held)
     pointer = next((v for v in values if isinstance(v, Pointer)), None)
-    return Meeting(identifier(path), merge(path, regions, values), pointer)
+    return MergedValue(identifier(path), merge(path, regions, values), pointer)
 
 
 def pairs_of(tree: Tree) -> list[list[Traced]]:
-    """What the two branches yield for a value."""
-    if isinstance(tree, Meeting):
+    """The values that the two branches yield for a merged value."""
+    if isinstance(tree, MergedValue):
         return [tree.pair]
     return [p for t in getattr(tree, "held", {}).values() for p in pairs_of(t)]
 
 
-def _kind(x: object) -> str:
+def _type_name(x: object) -> str:
     return type(x).__name__
 
 
 def merge(name: str, regions: Sequence[Region], values: list[object]) -> list[Traced]:
-    """Values from the ends of two regions, in one type."""
+    """Cast and broadcast the values of two regions to one type."""
     builder = current().builder
     outer = builder.region
     pointer = next((v for v in values if isinstance(v, Pointer)), None)
@@ -489,9 +499,9 @@ def merge(name: str, regions: Sequence[Region], values: list[object]) -> list[Tr
             if not isinstance(value, Traced) and not is_number(value):
                 raise error_here(
                     CarriedError,
-                    f"{name} is {_shown(values[0])} or {_shown(values[1])}, depending on a traced "
-                    "condition; that works for numbers, tiles and pointers, and for tuples, lists, "
-                    "dicts and objects of one structure",
+                    f"{name} is {_described(values[0])} or {_described(values[1])}, depending on a "
+                    "traced condition; that works for numbers, tiles and pointers, and for tuples, "
+                    "lists, dicts and objects of one structure",
                 )
             other = next((v for v in values if isinstance(v, Traced)), None)
             made.append(as_traced(value, other.dtype if other is not None else None))
@@ -503,7 +513,7 @@ def merge(name: str, regions: Sequence[Region], values: list[object]) -> list[Tr
             # Blame what a branch made, rather than what was there before it.
             made_here = second.value.home is regions[1]
             one, other = (second, first) if made_here else (first, second)
-            raise _changed(name, one, f"it is {other} in the other branch")
+            raise _type_change_error(name, one, f"it is {other} in the other branch")
         shape = first.shape or second.shape
         for index, region in enumerate(regions):
             builder.region = region

@@ -1,7 +1,7 @@
-"""Whole numbers among the arguments of a call, which must fit the dtypes of the arrays they meet.
+"""Check Python integers among the arguments of a call against the dtypes of arrays.
 
-A number of Python's gives way to the dtype of an array, and which number it is, is not known while
-tracing. So a trace notes where that may go wrong, and each call looks.
+A Python number is weak: it takes the dtype of the array that it is combined with. Its value is not
+known while tracing, so a trace notes each such cast, and each call checks it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from iris.ir.types import DType
 Array = npt.NDArray[Any]
 
 
-class Narrowed(NamedTuple):
-    """A number in the graph, as Python has it, and the dtype of the arrays that it meets."""
+class WeakScalarCheck(NamedTuple):
+    """A weak number of the graph, and the dtype that it is cast to."""
 
     value: Value
     dtype: DType
@@ -33,7 +33,7 @@ class Narrowed(NamedTuple):
     def check(self, leaves: Sequence[Leaf]) -> None:
         """Refuse a call for which the number does not fit."""
         used: dict[int, None] = {}
-        number = int(_evaluated(self.value, leaves, used))
+        number = int(_evaluate(self.value, leaves, used))
         if self.dtype.low <= number <= self.dtype.high:
             return
         names = " and ".join(leaves[i].name for i in used)
@@ -47,16 +47,16 @@ class Narrowed(NamedTuple):
 
 
 def may_overflow(own: DType, dtype: DType) -> bool:
-    """Whether an integer dtype holds not all that another does."""
+    """Whether an integer dtype lacks some values of another."""
     whole = own.is_integer and dtype.is_integer
     return whole and not (dtype.low <= own.low and own.high <= dtype.high)
 
 
-def _evaluated(value: Value, leaves: Sequence[Leaf], used: dict[int, None]) -> Array:
-    """What a number is, which is made of numbers among the arguments only."""
+def _evaluate(value: Value, leaves: Sequence[Leaf], used: dict[int, None]) -> Array:
+    """Evaluate a number that depends on weak arguments only."""
     if value.op is None:
         used[value.index] = None
         return np.asarray(leaves[value.index].value, storage(element_type(value.type).element))
     if isinstance(value.op, Constant):
         return from_bits(element_type(value.type).element, np.asarray(value.op.bits))
-    return evaluate(value.op, *[_evaluated(v, leaves, used) for v in value.op.operands])
+    return evaluate(value.op, *[_evaluate(v, leaves, used) for v in value.op.operands])

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from iris.errors import DTypeError, LanguageError, ScopeError, ShapeError
 from iris.frontend.arrays.constants import constant, constant_array
 from iris.frontend.arrays.dtypes import as_dtype, meeting, nearest_dtype
-from iris.frontend.arrays.fitting import may_overflow
 from iris.frontend.arrays.trace import current
 from iris.frontend.arrays.traced import TracedArray
+from iris.frontend.arrays.weak_scalars import may_overflow
 from iris.frontend.plain import check_plain
 from iris.frontend.tracing import error_here, rules_as
 from iris.frontend.values import broadcast_shapes, promote, strong_dtype
