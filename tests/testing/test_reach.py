@@ -71,7 +71,7 @@ RARE = {
     "passes.tile.follow_masks.assert_",
     "passes.tile.follow_masks.load_tile",
     "passes.tile.follow_masks.shift",
-    "passes.tile.layouts.staged.swizzled",
+    "passes.tile.layouts.staged_layouts.swizzled",
     "passes.tile.lowering.staging._swizzled_addresses",
     "passes.tile.lowering.staging.address",
     "passes.tile.lowering.staging.images",

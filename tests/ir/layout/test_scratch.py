@@ -9,7 +9,7 @@ import numpy as np
 from iris.ir.layout.banks import conflicts
 from iris.ir.layout.linear import APPLE_FRAGMENT, LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.layout.scratch import Scratch, row_major, scratch
-from iris.passes.tile.layouts.shapes import coalesced
+from iris.passes.tile.layouts.access_layouts import coalesced
 from iris.targets.apple import M1
 from random_layouts import machine_layout, random_shape
 from support import counts

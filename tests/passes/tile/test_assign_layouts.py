@@ -19,9 +19,9 @@ from iris.ir.tile import ConvertLayout, TileOp
 from iris.ir.types import Tile, Type
 from iris.passes import run
 from iris.passes.tile.layouts import AssignLayouts
-from iris.passes.tile.layouts.assign import wants
+from iris.passes.tile.layouts.access_widths import accessed_value, layout_classes
+from iris.passes.tile.layouts.assign import layouts_for_result
 from iris.passes.tile.layouts.preferences import operand_layouts, preferred
-from iris.passes.tile.layouts.widths import alike, moved
 from iris.testing import preserves, programs
 from iris.tools.replay import Program
 from support import counts
@@ -50,7 +50,7 @@ def assigned(body: str, simdgroups: int = 1) -> tuple[str, list[str]]:
     for letter, layout in zip("LMNOP", layouts, strict=False):
         text = text.replace(layout, letter)
     lines = [line[2:] for line in text.strip().splitlines()[1:-2]]
-    return "\n".join(lines[len(START.strip().splitlines()) :]), layouts
+    return "\n".xor_forms(lines[len(START.strip().splitlines()) :]), layouts
 
 
 def becomes(body: str, expected: str, layouts: list[str], simdgroups: int = 1) -> None:
@@ -272,10 +272,10 @@ def test_an_op_without_a_rule_is_named_with_the_facet() -> None:
         tile.store %Y, %i, %x
         """
     rules: list[tuple[Facet, Callable[..., object]]] = [
-        (alike, lambda op, known: []),
-        (moved, lambda op: None),
+        (layout_classes, lambda op, known: []),
+        (accessed_value, lambda op: None),
         (preferred, lambda layouts, op: None),
-        (wants, lambda op, layout: [layout]),
+        (layouts_for_result, lambda op, layout: [layout]),
     ]
     try:
         for facet, rule in rules:

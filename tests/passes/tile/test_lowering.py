@@ -24,7 +24,7 @@ from iris.ir.layout.reduce import reduce_axis
 from iris.ir.layout.spread import spread
 from iris.ir.types import DTYPES, DType, Kind
 from iris.passes import Pipeline, run
-from iris.passes.metal.numbers import Numbers
+from iris.passes.metal.index_arithmetic import IndexArithmetic
 from iris.passes.tile.lowering import LowerToMetal
 from iris.targets.apple import M1, ON_CPU
 from laid_out_programs import LaidOut, floats, random_data, stored, tile_type
@@ -63,7 +63,7 @@ def near(rnd: random.Random, layout: LinearLayout) -> LinearLayout:
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
 def test_conversions_between_any_layouts(dtype: DType) -> None:
-    moved: Counter[str] = Counter()
+    accessed_value: Counter[str] = Counter()
     for seed in range(counts(14, 300)):
         rnd, rng, simdgroups, source = drawn(seed)
         target = near(rnd, source)
@@ -82,8 +82,8 @@ def test_conversions_between_any_layouts(dtype: DType) -> None:
             assert not through_memory
         elif conversion.movement is Movement.THREADGROUP:
             assert through_memory
-        moved[conversion.movement.name + " by memory" * through_memory] += 1
-    assert len(moved) >= 4, moved
+        accessed_value[conversion.movement.name + " by memory" * through_memory] += 1
+    assert len(accessed_value) >= 4, accessed_value
 
 
 def test_each_way_of_moving() -> None:
@@ -121,12 +121,17 @@ def test_places_are_linear_in_the_bits_of_lane_and_simdgroup(seed: int) -> None:
             lanes[bit] = 2 * lanes[bit - 1]
     function = Func("f", Level.METAL, returns=(I32,), simdgroups=4)
     b = Builder(function.body)
-    numbers = Numbers(b)
-    parts = numbers.form(b(metal.Lane()), lanes), numbers.form(b(metal.Simdgroup()), groups)
-    b.insert(Return([numbers.value(numbers.join(*parts, lanes, groups))]))
+    numbers = IndexArithmetic(b)
+    parts = (
+        numbers.linear_form(b(metal.Lane()), lanes),
+        numbers.linear_form(b(metal.Simdgroup()), groups),
+    )
+    b.insert(Return([numbers.value(numbers.xor_forms(*parts, lanes, groups))]))
     (found,) = interpreter.run(function, (1, 1, 1), [])
     for thread, place in enumerate(found[0].tolist()):
-        expected = numbers.form(thread % 32, lanes) ^ numbers.form(thread // 32, groups)
+        expected = numbers.linear_form(thread % 32, lanes) ^ numbers.linear_form(
+            thread // 32, groups
+        )
         assert place == expected
         bits = [*lanes, *groups]
         assert expected == reduce(xor_, [c for i, c in enumerate(bits) if thread >> i & 1], 0)

@@ -8,8 +8,8 @@ import pytest
 from iris.errors import PipelineError
 from iris.ir.layout.linear import LinearLayout
 from iris.ir.types import DTYPES
+from iris.passes.tile.layouts.access_layouts import coalesced
 from iris.passes.tile.layouts.fragments import Arrangement
-from iris.passes.tile.layouts.shapes import coalesced
 from laid_out_programs import LaidOut, random_data, tile_type
 
 SHAPE = (32, 16)

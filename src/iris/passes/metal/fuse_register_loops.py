@@ -20,7 +20,7 @@ from iris.ir.metal import (
     registers,
 )
 from iris.ir.types import ElementType, i32
-from iris.passes.metal.numbers import Numbers
+from iris.passes.metal.index_arithmetic import IndexArithmetic
 from iris.passes.pipeline import Pass
 
 VECTOR = 4  # elements that the hardware's types have at most
@@ -177,7 +177,7 @@ class _Cluster:
         )
 
 
-class _Loop(Numbers):
+class _Loop(IndexArithmetic):
     """The making of one loop."""
 
     def __init__(self, cluster: _Cluster, parts: int, before: Op):
@@ -264,7 +264,7 @@ class _Loop(Numbers):
         """A part of a pattern: what the turn contributes, and what the place in the part."""
         width = count_of(type_)
         low, high = op.images[: width.bit_length() - 1], op.images[width.bit_length() - 1 :]
-        first = self.value(self.form(self.index, high), type_.element)
+        first = self.value(self.linear_form(self.index, high), type_.element)
         if width == 1:
             return first
         within = self.b(Pattern(low, type_))

@@ -24,7 +24,7 @@ from iris.passes.tile.layouts.fragments import (
     is_of_fragments,
     matrix_type,
 )
-from iris.passes.tile.layouts.staged import fastest_axis, padded, swizzled
+from iris.passes.tile.layouts.staged_layouts import fastest_axis, padded, swizzled
 from iris.targets import Target
 
 # What of its registers a thread may hold of an operand all the time.

@@ -1,4 +1,4 @@
-"""Deciding who holds what: how many simdgroups, and which thread which element of every tile."""
+"""Choose the number of simdgroups, and the layout of every tile."""
 
 from iris.passes.tile.layouts.assign import AssignLayouts
 from iris.passes.tile.layouts.choose_simdgroups import ChooseSimdgroups

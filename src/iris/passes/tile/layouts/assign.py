@@ -1,4 +1,4 @@
-"""Giving every tile a layout."""
+"""Assign a layout to every tile."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ class AssignLayouts(TargetPass):
                         f"assign-layouts: @{function.symbol} has no number of simdgroups; "
                         "run choose-simdgroups before"
                     )
-                assignment = _Assignment(function, self.target)
+                assignment = _LayoutAssignment(function, self.target)
                 conversions += assignment.run()
         return {"conversions": conversions}
 
 
-wants = Facet("layouts of operands")
-Wants = Callable[[Op, LinearLayout], Sequence[LinearLayout]]
+layouts_for_result = Facet("layouts of operands")
+LayoutsForResult = Callable[[Op, LinearLayout], Sequence[LinearLayout]]
 
 
-@wants(
+@layouts_for_result(
     Elementwise,
     Constant,
     tile.Arange,
@@ -73,52 +73,54 @@ Wants = Callable[[Op, LinearLayout], Sequence[LinearLayout]]
     tile.Unstage,
     tile.ConvertLayout,
 )
-def same(op: Op, layout: LinearLayout) -> Sequence[LinearLayout]:
-    """Operands have the layout of the result."""
+def same_layouts(op: Op, layout: LinearLayout) -> Sequence[LinearLayout]:
+    """Give operands the layout of the result."""
     return [layout] * len(op.operands)
 
 
-@wants(tile.Broadcast)
-def spread_out(op: tile.Broadcast, layout: LinearLayout) -> Sequence[LinearLayout]:
+@layouts_for_result(tile.Broadcast)
+def broadcast_operand_layout(op: tile.Broadcast, layout: LinearLayout) -> Sequence[LinearLayout]:
     shape = op.x.type.shape if isinstance(op.x.type, Tile) else (1,) * layout.rank
     return [spread(layout, shape).layout]
 
 
-@wants(tile.ExpandDims)
-def without_axis(op: tile.ExpandDims, layout: LinearLayout) -> Sequence[LinearLayout]:
+@layouts_for_result(tile.ExpandDims)
+def expand_dims_operand_layout(op: tile.ExpandDims, layout: LinearLayout) -> Sequence[LinearLayout]:
     return [layout.slice(op.axis)]
 
 
-@wants(tile.Reshape)
-def reshaped(op: tile.Reshape, layout: LinearLayout) -> Sequence[LinearLayout]:
+@layouts_for_result(tile.Reshape)
+def reshape_operand_layout(op: tile.Reshape, layout: LinearLayout) -> Sequence[LinearLayout]:
     assert isinstance(op.x.type, Tile)
     return [layout.reshape(op.x.type.shape)]
 
 
-@wants(tile.Transpose)
-def transposed(op: tile.Transpose, layout: LinearLayout) -> Sequence[LinearLayout]:
+@layouts_for_result(tile.Transpose)
+def transpose_operand_layout(op: tile.Transpose, layout: LinearLayout) -> Sequence[LinearLayout]:
     inverse = sorted(range(layout.rank), key=op.permutation.__getitem__)
     return [layout.transpose(inverse)]
 
 
-class _Assignment:
-    """The rewriting of one function: each op is put in place again with its layouts; one without a
-    preferred layout, for each user."""
+class _LayoutAssignment:
+    """Rewrites one function: inserts each op again with its layouts.
+
+    An op without a preferred layout is inserted for each user.
+    """
 
     def __init__(self, function: Func, target: Target):
         self.function = function
         for op in function.walk():
             if isinstance(op, tile.Dot) and op.acc is None:
-                _add_to_zero(op)
+                _add_zero_accumulator(op)
         self.preferences = LayoutPreferences(function, target)
         self.written = writes(effects_within(function))
         self.conversions = 0
-        # What is there already, in each layout; the last scope is that of the innermost region.
+        # The new values, by layout; the last scope is that of the innermost region.
         self.scopes: list[dict[tuple[Value, LinearLayout | None], Value]] = [{}]
 
     def run(self) -> int:
         body = self.function.body
-        self.regions = [(body, body)]  # around what is put in place: as they were, and new
+        self.regions = [(body, body)]  # that enclose the current op: old and new
         ops = list(body)
         for op in ops:
             op.detach()
@@ -126,12 +128,12 @@ class _Assignment:
         for value in body.arguments:
             self.scopes[0][value, None] = value
         for op in ops:
-            self.place(op)
+            self.assign_op(op)
         for op in reversed(ops):
             op.erase()
         return self.conversions
 
-    def wanted(self, value: Value, layout: LinearLayout | None) -> Value:
+    def value_in(self, value: Value, layout: LinearLayout | None) -> Value:
         """A value in a layout; a scalar or pointer has none."""
         if not isinstance(value.type, Tile):
             layout = None
@@ -141,23 +143,25 @@ class _Assignment:
                 return found
         assert layout is not None
         with self._before_loops(value):
-            made = self.scopes[-1][value, layout] = self._make(value, layout)
-        return made
+            computed = self.scopes[-1][value, layout] = self._compute(value, layout)
+        return computed
 
-    def _make(self, value: Value, layout: LinearLayout) -> Value:
-        """A value in a layout in which it is not there yet."""
+    def _compute(self, value: Value, layout: LinearLayout) -> Value:
+        """Compute or convert a value in a layout."""
         assert isinstance(value.type, Tile)
         preferred = self.preferences.of(value)
-        if preferred is None or self._is_loaded_again(value, layout):
+        if preferred is None or self._is_worth_reloading(value, layout):
             assert value.op is not None
-            return self.emit(value.op, wants[type(value.op)](value.op, layout), [layout])[0]
+            return self.emit(
+                value.op, layouts_for_result[type(value.op)](value.op, layout), [layout]
+            )[0]
         type_ = Tile(value.type.shape, value.type.element, layout)
         self.conversions += 1
-        return self.builder(tile.ConvertLayout(self.wanted(value, preferred), type_), value.name)
+        return self.builder(tile.ConvertLayout(self.value_in(value, preferred), type_), value.name)
 
     @contextmanager
     def _before_loops(self, value: Value) -> Iterator[None]:
-        """Go on before the loops in which a value is the same in all rounds."""
+        """Insert before the loops that do not change a value."""
         depth = len(self.regions) - 1
         while depth and self.regions[depth][0] is not value.home:
             owner = self.regions[depth][0].owner
@@ -170,14 +174,14 @@ class _Assignment:
             yield
         self.scopes, self.regions = saved
 
-    def _is_loaded_again(self, value: Value, layout: LinearLayout) -> bool:
-        """Whether a value is loaded in another layout, too, rather than go through memory of the
-        threadgroup: where nothing writes what it is loaded from, and that touches few lines."""
+    def _is_worth_reloading(self, value: Value, layout: LinearLayout) -> bool:
+        """Whether to load a value again in another layout, rather than convert it through
+        threadgroup memory: nothing writes its source, and the load touches few lines."""
         op, preferred = value.op, self.preferences.of(value)
         if preferred is None or not isinstance(value.type, Tile):
             return False
         if isinstance(op, tile.ExpandDims | tile.Reshape | tile.Transpose):
-            return self._is_loaded_again(op.x, wants[type(op)](op, layout)[0])
+            return self._is_worth_reloading(op.x, layouts_for_result[type(op)](op, layout)[0])
         if not isinstance(op, tile.Load | tile.LoadTile):
             return False
         if any(may_alias(op.base, written) for written in self.written):
@@ -196,52 +200,54 @@ class _Assignment:
         results: Sequence[LinearLayout | None],
         regions: tuple[Region, ...] = (),
     ) -> Sequence[Value]:
-        """Put an op in place, with its operands and results in these layouts."""
+        """Insert an op with its operands and results in these layouts."""
         values = []
-        for value, at in zip(op.operands, operands, strict=True):
-            self.builder.location = op.location  # of a conversion, it is what it is for
-            values.append(self.wanted(value, at))
-        types = [_laid_out(v.type, at) for v, at in zip(op.results, results, strict=True)]
+        for value, layout in zip(op.operands, operands, strict=True):
+            self.builder.location = op.location  # also of its conversions
+            values.append(self.value_in(value, layout))
+        types = [
+            _with_layout(v.type, layout) for v, layout in zip(op.results, results, strict=True)
+        ]
         new = type(op).create(tuple(values), op.attributes, types, regions, op.location)
         self.builder.insert(new)
         for old, made in zip(op.results, new.results, strict=True):
             made.name = old.name
         return new.results
 
-    def place(self, op: Op) -> None:
-        """Put an op of the function in place, unless it is made where it is wanted."""
+    def assign_op(self, op: Op) -> None:
+        """Insert an op, unless its users insert it."""
         preferences = self.preferences
         if any(isinstance(v.type, Tile) and preferences.of(v) is None for v in op.results):
             return
-        regions = tuple([self.region(region) for region in op.regions])
+        regions = tuple([self.assign_region(region) for region in op.regions])
         results = [preferences.of(v) for v in op.results]
         made = self.emit(op, preferences.operands(op), results, regions)
-        for old, new, at in zip(op.results, made, results, strict=True):
-            self.scopes[-1][old, at] = new
+        for old, new, layout in zip(op.results, made, results, strict=True):
+            self.scopes[-1][old, layout] = new
 
-    def region(self, region: Region) -> Region:
+    def assign_region(self, region: Region) -> Region:
         preferences = self.preferences
         scope: dict[tuple[Value, LinearLayout | None], Value] = {}
         new = Region()
         for old in region.arguments:
-            at = preferences.of(old)
-            scope[old, at] = new.add_argument(_laid_out(old.type, at), old.name)
+            layout = preferences.of(old)
+            scope[old, layout] = new.add_argument(_with_layout(old.type, layout), old.name)
         self.scopes.append(scope)
         self.regions.append((region, new))
         with self.builder.inside(new):
             for op in region:
-                self.place(op)
+                self.assign_op(op)
         self.scopes.pop()
         self.regions.pop()
         return new
 
 
-def _add_to_zero(op: tile.Dot) -> None:
-    """The layout of a product is that of what it is added to, so that there must be something."""
+def _add_zero_accumulator(op: tile.Dot) -> None:
+    """Add a product to zero; its layout is that of its accumulator, so it must have one."""
     zero = Constant.of_bits(0, element_type(op.result.type))
     op.insert_before(zero)
     op.set_operands((op.a, op.b, zero.result))
 
 
-def _laid_out(type_: Type, layout: LinearLayout | None) -> Type:
+def _with_layout(type_: Type, layout: LinearLayout | None) -> Type:
     return Tile(type_.shape, type_.element, layout) if isinstance(type_, Tile) else type_

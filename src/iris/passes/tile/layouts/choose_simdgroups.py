@@ -1,4 +1,4 @@
-"""Choosing how many simdgroups run a program."""
+"""Choose how many simdgroups run a program."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from iris.ir.types import Tile
 from iris.passes.pipeline import Pass
 from iris.passes.tile.layouts.fragments import arrange, is_of_fragments
 
-# Of the largest tile a thread is to hold what two accesses move, so that one is under way while the
-# other is used.
+# A thread holds as much of the largest tile as two accesses move, so that one access is in flight
+# while the data of the other is used.
 PER_THREAD_BYTES = 2 * VECTOR_BYTES
-MOST = 8
+MAX_SIMDGROUPS = 8
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,17 @@ class ChooseSimdgroups(Pass):
             )
         for function in module:
             if isinstance(function, Func):
-                function.set_simdgroups(self.count or function.simdgroups or _fitting(function))
+                function.set_simdgroups(
+                    self.count or function.simdgroups or _simdgroups_for(function)
+                )
 
 
-def _fitting(function: Func) -> int:
+def _simdgroups_for(function: Func) -> int:
     ops = list(function.walk())
     tiles = (v.type for op in ops for v in op.results if isinstance(v.type, Tile))
     largest = max((prod(t.shape) * t.element.bytes for t in tiles), default=0)
     count = 1
-    while count < MOST and count * SIMDGROUP_WIDTH * PER_THREAD_BYTES < largest:
+    while count < MAX_SIMDGROUPS and count * SIMDGROUP_WIDTH * PER_THREAD_BYTES < largest:
         count *= 2
     products = [op for op in ops if isinstance(op, Dot) and is_of_fragments(op)]
     while any(arrange(op, count).copies > 1 for op in products):

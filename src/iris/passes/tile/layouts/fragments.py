@@ -1,4 +1,4 @@
-"""Layouts of the matrices of a product, made of the fragments that the hardware multiplies.
+"""Layouts of the matrices of a product, built of the fragments that the hardware multiplies.
 
 A fragment is 8x8; each lane holds two neighbours in a row.  A simdgroup has a grid of fragments,
 in its registers one after the other; simdgroups have blocks of rows and of columns.  Which columns
@@ -18,15 +18,14 @@ from iris.ir.math import Elementwise, element_type
 from iris.ir.metal import VECTOR_BYTES
 from iris.ir.types import Staged, Tile
 
-SIZE = 8
+FRAGMENT_SIZE = 8
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """How simdgroups share the result of a product: blocks of rows times blocks of columns; what
-    is left over has copies.
+    """How simdgroups share the result of a product: blocks of rows and columns, and copies.
 
-    Of the columns that `together` fragments have, a lane has neighbours, in memory one access:
+    A lane holds neighbouring columns of `together` fragments, so that one access moves them:
 
         fragment       0   1   0   1   0   1   0   1        for two of them
         lane           0   0   1   1   2   2   3   3
@@ -42,30 +41,30 @@ class Arrangement:
         return self._grid(shape, (1, 0), {0: self.rows, 1: self.columns}, self.together)
 
     def left(self, shape: tuple[int, ...]) -> LinearLayout:
-        """All columns of a block's rows; those of a fragment column together."""
+        """The layout of the left operand: all columns of a block's rows."""
         return self._grid(shape, (0, 1), {0: self.rows}, 1)
 
     def right(self, shape: tuple[int, ...]) -> LinearLayout:
-        """All rows of a block's columns; those of a fragment row together."""
+        """The layout of the right operand: all rows of a block's columns."""
         return self._grid(shape, (1, 0), {1: self.columns}, self.together)
 
     @staticmethod
     def of(result: LinearLayout) -> Arrangement | None:
-        """The arrangement of which this is the layout of a result, if it is one."""
-        if result.rank != 2 or min(result.shape) < SIZE:
+        """The arrangement that gives a result this layout, if any."""
+        if result.rank != 2 or min(result.shape) < FRAGMENT_SIZE:
             return None
         counts = [1, 1, 1]
         for image in dict(result.bases)[SIMDGROUP]:
             counts[0 if image[0] else 1 if image[1] else 2] *= 2
         width = result.shape[1] // counts[1]
-        if result.shape[0] // counts[0] < SIZE or width < SIZE:
+        if result.shape[0] // counts[0] < FRAGMENT_SIZE or width < FRAGMENT_SIZE:
             return None
-        # What the second lane has comes after what the first has.
+        # The columns of the second lane follow those of the first.
         together = max(1, dict(result.bases)[LANE][0][1] // 2)
-        if together > width // SIZE:
+        if together > width // FRAGMENT_SIZE:
             return None
-        found = Arrangement(counts[0], counts[1], counts[2], together)
-        return found if found.result(result.shape) == result else None
+        arrangement = Arrangement(counts[0], counts[1], counts[2], together)
+        return arrangement if arrangement.result(result.shape) == result else None
 
     def _grid(
         self,
@@ -74,8 +73,10 @@ class Arrangement:
         blocks: dict[int, int],
         together: int,
     ) -> LinearLayout:
-        """The layout of a matrix; its fragments go along the first axis of `order` first, and its
-        blocks are so many along each axis."""
+        """The layout of a matrix.
+
+        Its fragments go along the first axis of `order` first; `blocks` counts blocks along axes.
+        """
 
         def steps(axis: int, start: int, end: int) -> list[tuple[int, int]]:
             sizes = [start << bit for bit in range(log2(end) - log2(start))]
@@ -83,8 +84,8 @@ class Arrangement:
 
         size = [n // blocks.get(axis, 1) for axis, n in enumerate(shape)]
         fragments = [
-            steps(0, SIZE, size[0]),
-            steps(1, 2, 2 * together) + steps(1, SIZE * together, size[1]),
+            steps(0, FRAGMENT_SIZE, size[0]),
+            steps(1, 2, 2 * together) + steps(1, FRAGMENT_SIZE * together, size[1]),
         ]
         register = [(0, 1), *fragments[order[0]], *fragments[order[1]]]
         simdgroup: list[tuple[int, int]] = []
@@ -99,10 +100,9 @@ class Arrangement:
 
 
 def is_of_fragments(op: tile.Dot) -> bool:
-    """Whether the hardware's matrices serve for a product: of floats, none of its sizes below
-    theirs."""
+    """Whether the matrix hardware can compute a product: of floats, and at least 8x8."""
     a, b = matrix_type(op.a), matrix_type(op.b)
-    return a.element.is_float and min(*a.shape, *b.shape) >= SIZE
+    return a.element.is_float and min(*a.shape, *b.shape) >= FRAGMENT_SIZE
 
 
 def matrix_type(value: Value) -> Tile | Staged:
@@ -112,28 +112,30 @@ def matrix_type(value: Value) -> Tile | Staged:
 
 
 def arrange(op: tile.Dot, simdgroups: int) -> Arrangement:
-    """Blocks that need the fewest rows and columns of the operands; but all columns of a row in
-    one simdgroup, if rows are then combined, or are the left operand of a product.
+    """Choose blocks that read the fewest rows and columns of the operands.
 
-    Fragments lie together as far as one access of the right operand reaches; but not for a left
-    operand, whose columns must be in the order of the other's rows."""
+    One simdgroup gets all columns of a row if rows are then reduced, or are the left operand of a
+    product.  Neighbouring columns of fragments go to one lane as far as one access of the right
+    operand reaches, but not for a left operand: its columns must be in the order of the other's
+    rows.
+    """
     rows, columns = element_type(op.result.type).shape
     is_left, is_reduced = _uses_of_rows(op.result)
     in_rows = is_left or is_reduced or comes_from_product(op.a)
     best = Arrangement(1, 1, simdgroups)
-    for down in _powers(min(simdgroups, rows // SIZE)):
-        across = 1 if in_rows else min(simdgroups // down, columns // SIZE)
-        found = Arrangement(down, across, simdgroups // (down * across))
-        if _load(found, rows, columns) < _load(best, rows, columns):
-            best = found
+    for down in _powers(min(simdgroups, rows // FRAGMENT_SIZE)):
+        across = 1 if in_rows else min(simdgroups // down, columns // FRAGMENT_SIZE)
+        candidate = Arrangement(down, across, simdgroups // (down * across))
+        if _work_and_reads(candidate, rows, columns) < _work_and_reads(best, rows, columns):
+            best = candidate
     reach = VECTOR_BYTES // (2 * matrix_type(op.b).element.bytes)
-    together = 1 if is_left else min(reach, columns // best.columns // SIZE)
+    together = 1 if is_left else min(reach, columns // best.columns // FRAGMENT_SIZE)
     return replace(best, together=together)
 
 
-def _load(found: Arrangement, rows: int, columns: int) -> tuple[int, int]:
-    """What a simdgroup has to do, and what it has to read for that."""
-    height, width = rows // found.rows, columns // found.columns
+def _work_and_reads(candidate: Arrangement, rows: int, columns: int) -> tuple[int, int]:
+    """The elements that a simdgroup computes, and the rows and columns that it reads."""
+    height, width = rows // candidate.rows, columns // candidate.columns
     return height * width, height + width
 
 
@@ -145,7 +147,7 @@ def _powers(most: int) -> Iterator[int]:
 
 
 def comes_from_product(value: Value) -> bool:
-    """Whether a tile is made of a product of its shape, element by element."""
+    """Whether a tile is an elementwise function of a product of its shape."""
     seen: set[Value] = set()
     waiting = [value]
     shape = value.type.shape if isinstance(value.type, Tile) else None
@@ -162,8 +164,8 @@ def comes_from_product(value: Value) -> bool:
 
 
 def _uses_of_rows(value: Value) -> tuple[bool, bool]:
-    """Whether what is made of a tile, element by element, is the left operand of a product, and
-    whether it is reduced along its rows."""
+    """Whether elementwise functions of a tile are left operands of products, and whether they are
+    reduced along rows."""
     is_left = is_reduced = False
     seen: set[Value] = set()
     waiting = [value]
@@ -187,15 +189,15 @@ def _uses_of_rows(value: Value) -> tuple[bool, bool]:
 
 
 def _carried(end: Yield, value: Value) -> list[Value]:
-    """What a value that a region yields becomes."""
+    """The results and arguments that a yielded value becomes."""
     parent, region = end.parent_op, end.parent
     if parent is None or region is None or not parent.forwards(region):
         return []
-    found = []
+    destinations = []
     for index, carried in enumerate(end.operands):
         if carried is value:
-            found.append(parent.results[index])
+            destinations.append(parent.results[index])
             if parent.loops:
                 back = len(end.operands) - index
-                found += [r.arguments[-back] for r in parent.regions]
-    return found
+                destinations += [r.arguments[-back] for r in parent.regions]
+    return destinations

@@ -13,9 +13,9 @@ from iris.ir.layout.linear import LANE, REGISTER, LinearLayout, Span
 from iris.ir.layout.reduce import reduce_axis
 from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.types import Tile
+from iris.passes.tile.layouts.access_layouts import coalesced, scannable
+from iris.passes.tile.layouts.access_widths import AccessWidths
 from iris.passes.tile.layouts.fragments import arrange, is_of_fragments, matrix_type
-from iris.passes.tile.layouts.shapes import coalesced, scannable
-from iris.passes.tile.layouts.widths import Widths
 from iris.targets import Target
 
 # What a barrier costs, and one element that goes to threadgroup memory and back, in accesses of a
@@ -28,14 +28,16 @@ visiting = Facet("preferred layouts within regions")
 
 
 class LayoutPreferences:
-    """The preferred layouts of a function's tiles.  Values are visited in program order, what loops
-    carry until nothing changes."""
+    """The preferred layouts of a function's tiles.
+
+    Values are visited in program order; loops are visited until nothing changes.
+    """
 
     def __init__(self, function: Func, target: Target):
         self.target = target
         self.simdgroups = function.simdgroups
         self.axes = Axes()
-        self._widths = Widths(function)
+        self._widths = AccessWidths(function)
         self._preferred: dict[Value, LinearLayout] = {}
         self.visit(function.body)
 
@@ -74,9 +76,9 @@ class LayoutPreferences:
                 continue
             for value in op.results:
                 if isinstance(value.type, Tile):
-                    at = preferred[type(op)](self, op)
-                    if at is not None:
-                        self._preferred[value] = at  # a loop's body is visited again
+                    layout = preferred[type(op)](self, op)
+                    if layout is not None:
+                        self._preferred[value] = layout  # a loop's body is visited again
 
     def fix(self, value: Value, layout: LinearLayout) -> None:
         """Give a carried value a preferred layout, unless it has one."""
@@ -91,8 +93,8 @@ def _row_major(type_: Tile) -> tuple[int, ...]:
 
 
 @preferred(Elementwise, Constant, tile.Arange, tile.Update, tile.Unstage, tile.ConvertLayout)
-def layout_of_an_operand(layouts: LayoutPreferences, op: Op) -> LinearLayout | None:
-    """The first that an operand has; None if none has one."""
+def operand_layout(layouts: LayoutPreferences, op: Op) -> LinearLayout | None:
+    """The first preferred layout of an operand; None if no operand has one."""
     known = (layouts.of(v) for v in op.operands if isinstance(v.type, Tile))
     return next((layout for layout in known if layout is not None), None)
 
@@ -112,13 +114,13 @@ def atomic_layout(layouts: LayoutPreferences, op: tile.Atomic | tile.AtomicCas) 
 
 
 @preferred(tile.Load, tile.LoadTile)
-def coalesced_layout(layouts: LayoutPreferences, op: Op) -> LinearLayout:
-    """Or, if it is for a product alone, as fragments."""
+def load_layout(layouts: LayoutPreferences, op: Op) -> LinearLayout:
+    """A coalesced layout; fragments if the value is only an operand of a product."""
     return _as_fragments(layouts, op.results[0]) or layouts.at_access(op, op.results[0])
 
 
 def _as_fragments(layouts: LayoutPreferences, value: Value) -> LinearLayout | None:
-    """The layout in which a product has a value as its operand, if that is all the value is for."""
+    """The layout of a value as operand of a product, if that is its only use."""
     while True:
         if len(value.users) != 1:
             return None
@@ -127,10 +129,10 @@ def _as_fragments(layouts: LayoutPreferences, value: Value) -> LinearLayout | No
             break
         value = user.results[0]
     if isinstance(user, tile.Dot) and is_of_fragments(user):
-        found, shape = arrange(user, layouts.simdgroups), matrix_type(value).shape
+        arrangement, shape = arrange(user, layouts.simdgroups), matrix_type(value).shape
         if value is user.acc:
-            return found.result(shape)
-        return found.left(shape) if value is user.a else found.right(shape)
+            return arrangement.result(shape)
+        return arrangement.left(shape) if value is user.a else arrangement.right(shape)
     if isinstance(user, Yield):
         branch, region = user.parent_op, user.parent
         if not isinstance(branch, If) or region is None:
@@ -147,7 +149,7 @@ def _as_fragments(layouts: LayoutPreferences, value: Value) -> LinearLayout | No
 
 
 @preferred(tile.Dot)
-def fragment_layout(layouts: LayoutPreferences, op: tile.Dot) -> LinearLayout:
+def dot_layout(layouts: LayoutPreferences, op: tile.Dot) -> LinearLayout:
     if not is_of_fragments(op):
         assert op.acc is not None
         return layouts.preferred_or_default(op.acc)
@@ -155,26 +157,26 @@ def fragment_layout(layouts: LayoutPreferences, op: tile.Dot) -> LinearLayout:
 
 
 @preferred(tile.ExpandDims)
-def expanded_layout(layouts: LayoutPreferences, op: tile.ExpandDims) -> LinearLayout | None:
+def expand_dims_layout(layouts: LayoutPreferences, op: tile.ExpandDims) -> LinearLayout | None:
     layout = layouts.of(op.x)
     return layout and layout.expand(op.axis)
 
 
 @preferred(tile.Reshape)
-def reshaped_layout(layouts: LayoutPreferences, op: tile.Reshape) -> LinearLayout | None:
+def reshape_layout(layouts: LayoutPreferences, op: tile.Reshape) -> LinearLayout | None:
     layout = layouts.of(op.x)
     assert isinstance(op.result.type, Tile)
     return layout and layout.reshape(op.result.type.shape)
 
 
 @preferred(tile.Transpose)
-def transposed_layout(layouts: LayoutPreferences, op: tile.Transpose) -> LinearLayout | None:
+def transpose_layout(layouts: LayoutPreferences, op: tile.Transpose) -> LinearLayout | None:
     layout = layouts.of(op.x)
     return layout and layout.transpose(op.permutation)
 
 
 @preferred(tile.Reduce)
-def reduced_layout(layouts: LayoutPreferences, op: tile.Reduce) -> LinearLayout | None:
+def reduce_layout(layouts: LayoutPreferences, op: tile.Reduce) -> LinearLayout | None:
     return reduce_axis(layouts.preferred_or_default(op.x), op.axis).result
 
 
@@ -183,16 +185,16 @@ def scan_layout(layouts: LayoutPreferences, op: tile.Scan) -> LinearLayout | Non
     return scannable(layouts.preferred_or_default(op.x), op.axis)
 
 
-# In what layouts operands are used.
+# The layouts that operands are used in.
 
 
 @operand_layouts(Elementwise, Constant)
 @operand_layouts(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange, tile.Broadcast)
 @operand_layouts(tile.Load, tile.LoadTile, tile.Atomic, tile.AtomicCas)
 @operand_layouts(tile.Scan, tile.Update, tile.Unstage, Return)
-def layout_of_the_result(layouts: LayoutPreferences, op: Op) -> Sequence[LinearLayout | None]:
-    at = next((layouts.of(v) for v in op.results if isinstance(v.type, Tile)), None)
-    return [at] * len(op.operands)
+def result_layout(layouts: LayoutPreferences, op: Op) -> Sequence[LinearLayout | None]:
+    layout = next((layouts.of(v) for v in op.results if isinstance(v.type, Tile)), None)
+    return [layout] * len(op.operands)
 
 
 @operand_layouts(
@@ -205,7 +207,7 @@ def layout_of_the_result(layouts: LayoutPreferences, op: Op) -> Sequence[LinearL
     tile.Assert,
     tile.Print,
 )
-def preferred_layouts(layouts: LayoutPreferences, op: Op) -> Sequence[LinearLayout | None]:
+def own_layouts(layouts: LayoutPreferences, op: Op) -> Sequence[LinearLayout | None]:
     return [
         layouts.preferred_or_default(v) if isinstance(v.type, Tile) else None for v in op.operands
     ]
@@ -219,42 +221,46 @@ def dot_operand_layouts(layouts: LayoutPreferences, op: tile.Dot) -> Sequence[Li
             layouts.preferred_or_default(op.b),
             layouts.of(op.result),
         ]
-    found = arrange(op, layouts.simdgroups)
+    arrangement = arrange(op, layouts.simdgroups)
     a, b = (matrix_type(v).shape for v in (op.a, op.b))
-    return [found.left(a), found.right(b), layouts.of(op.result)]
+    return [arrangement.left(a), arrangement.right(b), layouts.of(op.result)]
 
 
 @operand_layouts(tile.Store, tile.StoreTile)
-def layout_of_the_value(
+def store_operand_layouts(
     layouts: LayoutPreferences, op: tile.Store | tile.StoreTile
 ) -> Sequence[LinearLayout | None]:
-    """What is stored stays where it is, unless that would scatter it."""
+    """Store a value in its preferred layout, unless that would scatter the access."""
     type_ = op.value.type
     if not isinstance(type_, Tile):
         return [None] * len(op.operands)
     best = layouts.at_access(op, op.value)
-    at = layouts.of(op.value)
-    if at is None or is_scattered(at, best, op, type_, layouts.axes, layouts.target):
-        at = best
-    return [at] * len(op.operands)
+    layout = layouts.of(op.value)
+    if layout is None or is_scattered(layout, best, op, type_, layouts.axes, layouts.target):
+        layout = best
+    return [layout] * len(op.operands)
 
 
 def is_scattered(
     layout: LinearLayout, best: LinearLayout, op: Op, type_: Tile, axes: Axes, target: Target
 ) -> bool:
-    """Whether an access in a layout is so much worse than in another that it is worth a way
-    through threadgroup memory."""
+    """Whether a layout makes an access so slow that converting to the best one pays."""
     fastest, size = order(op, axes)[0], type_.element.bytes
     if prod(type_.shape) * size > target.threadgroup_bytes:
-        return False  # there is no such way
+        return False  # too large to convert
     width = vector(op, fastest, axes)
-    found, least = (_lines(at, fastest, size, width, target) for at in (layout, best))
-    return found - least > STAGING_COST_LINES * layout.size(REGISTER) + BARRIER_COST_LINES
+    lines, least = (
+        _lines_touched(candidate, fastest, size, width, target) for candidate in (layout, best)
+    )
+    return lines - least > STAGING_COST_LINES * layout.size(REGISTER) + BARRIER_COST_LINES
 
 
-def _lines(layout: LinearLayout, axis: int, size: int, width: int, target: Target) -> int:
-    """How many lines of memory the accesses of a simdgroup touch, summed, if rows along an axis
-    are each in lines of their own; an element has so many bytes, an access so many elements."""
+def _lines_touched(layout: LinearLayout, axis: int, size: int, width: int, target: Target) -> int:
+    """How many memory lines the accesses of a simdgroup touch in all.
+
+    Rows along `axis` are assumed to be in lines of their own.  An element has `size` bytes, and an
+    access moves `width` elements.
+    """
     step = prod(layout.shape[axis + 1 :])  # between the row-major numbers of neighbours
     registers, together = layout.columns_of(REGISTER), 0
     while 1 << together < width and step << together in registers:
@@ -268,7 +274,7 @@ def _lines(layout: LinearLayout, axis: int, size: int, width: int, target: Targe
 
 
 @visiting(For, While)
-def walk_loop(layouts: LayoutPreferences, op: For | While) -> None:
+def loop_layouts(layouts: LayoutPreferences, op: For | While) -> None:
     start = len(op.body.arguments) - len(op.results)
     groups = [
         [result, *[region.arguments[start * (region is op.body) + i] for region in op.regions]]
@@ -284,27 +290,27 @@ def walk_loop(layouts: LayoutPreferences, op: For | While) -> None:
             layouts.visit(region)
         # The values of an iteration decide, rather than the initial ones.
         sources = [(g, layouts.of(after) or layouts.of(initial)) for g, initial, after in pending]
-        found = [(g, at) for g, at in sources if at is not None]
-        if not found and pending:  # nothing decides: take the default for one
+        fixed = [(g, layout) for g, layout in sources if layout is not None]
+        if not fixed and pending:  # nothing decides: take the default for one
             group, _, _ = pending[0]
-            found = [(group, layouts.preferred_or_default(group[0]))]
-        if not found:
+            fixed = [(group, layouts.preferred_or_default(group[0]))]
+        if not fixed:
             return
-        for group, at in found:
+        for group, layout in fixed:
             for value in group:
-                layouts.fix(value, at)
+                layouts.fix(value, layout)
         pending = [entry for entry in pending if layouts.of(entry[0][0]) is None]
 
 
 @visiting(If)
-def walk_branches(layouts: LayoutPreferences, op: If) -> None:
+def if_layouts(layouts: LayoutPreferences, op: If) -> None:
     for region in op.regions:
         layouts.visit(region)
     for result, *yielded in zip(op.results, *[r.end.operands for r in op.regions], strict=True):
         if isinstance(result.type, Tile):
             known = (layouts.of(v) for v in yielded)
-            at = next((layout for layout in known if layout is not None), None)
-            layouts.fix(result, at or layouts.default(result.type))
+            first = next((layout for layout in known if layout is not None), None)
+            layouts.fix(result, first or layouts.default(result.type))
 
 
 @operand_layouts(For, While, If)

@@ -16,13 +16,13 @@ from iris.ir.math import element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, Foreach, Slice, Splat, Take, count_of, registers
 from iris.ir.types import DType, Tile, Type, i32
 from iris.ir.waiting import shares_memory
-from iris.passes.metal.numbers import Number, Numbers
+from iris.passes.metal.index_arithmetic import IndexArithmetic, Number
 from iris.targets import Target
 
 lower = Facet("lowering")
 
 
-class Lowering(Numbers):
+class Lowering(IndexArithmetic):
     """The lowering of one function.
 
     `self[v]` is the lowered form of a value of the tile function; `self.b` inserts ops at the
@@ -93,8 +93,8 @@ class Lowering(Numbers):
         key = tuple(lane), tuple(simdgroup)
         if key not in self._forms:
             saved, self.b = self.b, self._entry
-            parts = self.form(self.lane, lane), self.form(self.simdgroup, simdgroup)
-            self._forms[key] = self.join(*parts, lane, simdgroup)
+            parts = self.linear_form(self.lane, lane), self.linear_form(self.simdgroup, simdgroup)
+            self._forms[key] = self.xor_forms(*parts, lane, simdgroup)
             self.b = saved
         return self._forms[key]
 

@@ -23,7 +23,7 @@ from iris.ir.types import (
     u32,
     u64,
 )
-from iris.passes.metal.numbers import Number
+from iris.passes.metal.index_arithmetic import Number
 from iris.passes.tile.lowering.context import Lowering, lower, tile_layout
 
 
@@ -197,7 +197,9 @@ def _addresses(
     groups = [scratch_layout.address(c) for c in layout.columns_of(SIMDGROUP)]
     high = [scratch_layout.address(c) for c in registers]
     thread = ctx.thread_part(lanes, groups)
-    return lambda i: ctx.value(ctx.join(thread, ctx.form(i, high), [*lanes, *groups], high))
+    return lambda i: ctx.value(
+        ctx.xor_forms(thread, ctx.linear_form(i, high), [*lanes, *groups], high)
+    )
 
 
 def _vector_first(columns: Sequence[int], vector: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -11,8 +11,8 @@ from iris.ir.core import Op, Value
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.math import Predicate, constant_bits, element_type
 from iris.ir.types import DType, Tile
-from iris.passes.metal.numbers import Number
-from iris.passes.tile.layouts.shapes import run_along
+from iris.passes.metal.index_arithmetic import Number
+from iris.passes.tile.layouts.access_layouts import run_along
 from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile_layout
 from iris.passes.tile.lowering.lower_atomics import lower_volatile_load
 
@@ -144,7 +144,7 @@ def block_addresses(
     def access(i: Number) -> AddressMask:
         offset, mask = base, None
         for axis, (start, own, thread) in enumerate(zip(starts, steps, overlapping, strict=True)):
-            step = ctx.form(i, own)
+            step = ctx.linear_form(i, own)
             if thread is not None:
                 step = ctx.xor(thread, step)
             step = _as_dtype(ctx, step, type_)

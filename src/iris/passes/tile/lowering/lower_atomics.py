@@ -12,7 +12,7 @@ from iris.ir.kinds import AtomicKind
 from iris.ir.layout.linear import REGISTER, LinearLayout
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DType, Tile, bool_, u32
-from iris.passes.metal.numbers import Number
+from iris.passes.metal.index_arithmetic import Number
 from iris.passes.tile.check_target import check
 from iris.passes.tile.lowering.context import Lowering, lower, tile_layout
 from iris.passes.tile.lowering.convert_layout import convert_through_memory

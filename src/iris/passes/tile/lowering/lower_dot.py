@@ -12,8 +12,13 @@ from iris.ir.layout.scratch import row_major
 from iris.ir.math import element_type
 from iris.ir.metal import registers
 from iris.ir.types import DType, Staged, f32, i32
-from iris.passes.metal.numbers import Number
-from iris.passes.tile.layouts.fragments import SIZE, Arrangement, is_of_fragments, matrix_type
+from iris.passes.metal.index_arithmetic import Number
+from iris.passes.tile.layouts.fragments import (
+    FRAGMENT_SIZE,
+    Arrangement,
+    is_of_fragments,
+    matrix_type,
+)
 from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile_layout
 from iris.passes.tile.lowering.convert_layout import convert_layout, write_scratch
 from iris.passes.tile.lowering.lower_reduce import cast
@@ -35,23 +40,31 @@ def _dot_of_fragments(ctx: Lowering, op: tile.Dot, arrangement: Arrangement) -> 
     start = cast(ctx, ctx[op.acc], f32)
     (rows, depth), (_, columns) = matrix_type(op.a).shape, matrix_type(op.b).shape
     left = _fragments(
-        ctx, op.a, arrangement.left(matrix_type(op.a).shape), arrangement.left((rows, SIZE)), 1
+        ctx,
+        op.a,
+        arrangement.left(matrix_type(op.a).shape),
+        arrangement.left((rows, FRAGMENT_SIZE)),
+        1,
     )
     right = _fragments(
-        ctx, op.b, arrangement.right(matrix_type(op.b).shape), arrangement.right((SIZE, columns)), 0
+        ctx,
+        op.b,
+        arrangement.right(matrix_type(op.b).shape),
+        arrangement.right((FRAGMENT_SIZE, columns)),
+        0,
     )
 
     def step(k: Number, acc: Value) -> Value:
         return ctx.b(metal.Mma(left(k), right(k), acc))
 
-    if depth == SIZE:
+    if depth == FRAGMENT_SIZE:
         return [cast(ctx, step(0, start), dtype)]
     body = Region(None, [i32, start.type])
     k, acc = body.arguments
     k.name, acc.name = "k", "acc"
     with ctx.b.inside(body):
         ctx.b.insert(Yield([step(k, acc)]))
-    bounds = ctx.constant(0), ctx.constant(depth // SIZE), ctx.constant(1)
+    bounds = ctx.constant(0), ctx.constant(depth // FRAGMENT_SIZE), ctx.constant(1)
     loop: Op = ctx.b.insert(For.create((*bounds, start), (), (start.type,), (body,)))
     return [cast(ctx, loop.results[0], dtype)]
 
@@ -62,7 +75,7 @@ def _fragments(
     """The fragments of an operand, by their number along an axis."""
     width = part.size(REGISTER)
     if isinstance(operand.type, Staged):
-        return staged_reader(ctx, operand, part, axis, SIZE)
+        return staged_reader(ctx, operand, part, axis, FRAGMENT_SIZE)
     value = convert_layout(ctx, ctx[operand], tile_layout(operand), whole)
     return lambda k: ctx.part(value, k, width)
 
@@ -109,7 +122,9 @@ def _write_operand(ctx: Lowering, operand: Value) -> Value:
 def _index(ctx: Lowering, layout: LinearLayout, axis: int, i: Number) -> Number:
     """The coordinate of one of a thread's elements along an axis."""
     lanes, groups, own = (axis_images(layout, d, axis) for d in (LANE, SIMDGROUP, REGISTER))
-    return ctx.join(ctx.thread_part(lanes, groups), ctx.form(i, own), [*lanes, *groups], own)
+    return ctx.xor_forms(
+        ctx.thread_part(lanes, groups), ctx.linear_form(i, own), [*lanes, *groups], own
+    )
 
 
 def _element(ctx: Lowering, memory: Value, offset: Number, dtype: DType) -> Value:

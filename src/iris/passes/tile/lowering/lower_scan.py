@@ -10,7 +10,7 @@ from iris.ir.kinds import ScanKind
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.math import Predicate, element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, Join, count_of
-from iris.passes.tile.layouts.shapes import scannable
+from iris.passes.tile.layouts.access_layouts import scannable
 from iris.passes.tile.lowering.context import Lowering, lower, tile_layout
 from iris.passes.tile.lowering.convert_layout import convert_layout, shuffle
 from iris.passes.tile.lowering.lower_reduce import accumulator_dtype, cast, versioned_layouts

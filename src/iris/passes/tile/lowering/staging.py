@@ -32,8 +32,8 @@ from iris.ir.layout.cute import Layout
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout, log2
 from iris.ir.layout.swizzle import Swizzled
 from iris.ir.types import Staged, Threadgroup
-from iris.passes.metal.numbers import Number
-from iris.passes.tile.layouts.shapes import run_along
+from iris.passes.metal.index_arithmetic import Number
+from iris.passes.tile.layouts.access_layouts import run_along
 from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile_layout
 
 
@@ -194,7 +194,7 @@ def _strided_addresses(
     def address(part: Number, i: Number) -> Value:
         offset = ctx.add(base, ctx.times(part, size * strides[axis]))
         for own, stride, thread in parts:
-            offset = ctx.add(offset, ctx.times(ctx.xor(thread, ctx.form(i, own)), stride))
+            offset = ctx.add(offset, ctx.times(ctx.xor(thread, ctx.linear_form(i, own)), stride))
         return ctx.value(offset)
 
     return address
@@ -223,6 +223,8 @@ def _swizzled_addresses(
     )
 
     def address(part: Number, i: Number) -> Value:
-        return ctx.value(ctx.xor(ctx.xor(thread, ctx.form(part, parts)), ctx.form(i, own)))
+        return ctx.value(
+            ctx.xor(ctx.xor(thread, ctx.linear_form(part, parts)), ctx.linear_form(i, own))
+        )
 
     return address

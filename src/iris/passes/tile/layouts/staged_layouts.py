@@ -19,14 +19,14 @@ from iris.ir.layout.swizzle import Swizzle, Swizzled
 from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import Staged, Tile
-from iris.passes.tile.layouts.fragments import SIZE, matrix_type
+from iris.passes.tile.layouts.fragments import FRAGMENT_SIZE, matrix_type
 from iris.targets import Target
 
 PADDING_BYTES = 16
 
 
 def fastest_axis(value: Value, axes: Axes) -> int:
-    """The axis along which neighbours are together in the memory that a tile is loaded from."""
+    """The axis that is contiguous in the memory that a tile is loaded from."""
     op = value.op
     if isinstance(op, tile.Load | tile.LoadTile):
         return order(op, axes)[0]
@@ -45,26 +45,25 @@ def fastest_axis(value: Value, axes: Axes) -> int:
 
 
 def padded(value: Value, fastest: int, together: int, target: Target) -> Staged:
-    """A type whose rows, or columns, have some padding after each, unless that does not help."""
+    """A staged type with padding after each row or column, unless that does not help."""
     type_ = matrix_type(value)
     size = type_.element.bytes
-    layout = _best(type_.shape, fastest, together, size, PADDING_BYTES // size, target)
+    layout = _fastest_layout(type_.shape, fastest, together, size, PADDING_BYTES // size, target)
     return Staged(type_.shape, type_.element, layout)
 
 
 def swizzled(value: Value, fastest: int, together: int, target: Target) -> Staged:
-    """A type whose rows, or columns, are one after the other."""
+    """A staged type without padding, swizzled if that helps."""
     type_ = matrix_type(value)
-    layout = _best(type_.shape, fastest, together, type_.element.bytes, 0, target)
+    layout = _fastest_layout(type_.shape, fastest, together, type_.element.bytes, 0, target)
     return Staged(type_.shape, type_.element, layout)
 
 
 @lru_cache(maxsize=256)
-def _best(
+def _fastest_layout(
     shape: tuple[int, ...], fastest: int, together: int, size: int, padding: int, target: Target
 ) -> Layout | Swizzled:
-    """The layout with which fragments, of which so many lie together, are read in the fewest
-    cycles: with a padding, or else with a swizzle.
+    """The layout that reads fragments in the fewest cycles: padded, or else swizzled.
 
     >>> from iris.targets.apple import M1
     >>> str(_best((32, 64), 1, 1, 4, 0, M1)), str(_best((32, 64), 1, 1, 4, 4, M1))
@@ -78,23 +77,23 @@ def _best(
 
     def layouts() -> Iterator[Layout | Swizzled]:
         yield rows(padding)
-        # Bits of an element's number in its row, which stay together, are below.
-        base, row = log2(SIZE), log2(length)
+        # Lower bits, of the element in its row, stay contiguous.
+        base, row = log2(FRAGMENT_SIZE), log2(length)
         for bits in range(1, min(base, row - base) + 1):
             for shift in range(max(bits, row - base), row + 1):
                 yield Swizzled(Swizzle(bits, base, shift), rows(0))
 
     width = (2 * together if fastest else 1) * size
     least = max(1, SIMDGROUP_WIDTH * width // (target.banks * target.bank_bytes))
-    found: dict[Layout | Swizzled, int] = {}
+    cycles_of: dict[Layout | Swizzled, int] = {}
     for layout in layouts():
-        found[layout] = cycles(_places(layout, together) * size, width, target)
-        if found[layout] == least:
+        cycles_of[layout] = cycles(_read_offsets(layout, together) * size, width, target)
+        if cycles_of[layout] == least:
             return layout
-    return min(found, key=found.__getitem__)
+    return min(cycles_of, key=cycles_of.__getitem__)
 
 
-def _places(layout: Layout | Swizzled, together: int) -> npt.NDArray[np.int64]:
-    """Where the lanes of a simdgroup read fragments of which so many lie together."""
+def _read_offsets(layout: Layout | Swizzled, together: int) -> npt.NDArray[np.int64]:
+    """The offsets that the lanes of a simdgroup read `together` fragments at."""
     rows, columns = APPLE_FRAGMENT.apply(register=0, lane=np.arange(SIMDGROUP_WIDTH))
     return np.asarray(layout(rows + layout.modes[0].size * together * columns))

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from iris.ir.layout.linear import APPLE_FRAGMENT, HARDWARE, LANE, REGISTER, SIMDGROUP, LinearLayout
-from iris.passes.tile.layouts.shapes import coalesced, run_along, scannable
+from iris.passes.tile.layouts.access_layouts import coalesced, run_along, scannable
 from random_layouts import machine_layout, random_shape
 from support import counts
 

@@ -1,7 +1,7 @@
-"""How many neighbours of a tile a thread is to hold, for its accesses to be as wide as can be.
+"""Choose how many neighbours of a tile a thread holds, so that its accesses are wide.
 
-An access moves 16 bytes at most, 8 elements of f16 or 4 of f32.  Tiles that meet elementwise have
-one layout, so the widest elements among those that are loaded, stored or staged decide for all:
+An access moves 16 bytes at most, 8 elements of f16 or 4 of f32.  Operands of an elementwise op have
+one layout, so the widest element that is loaded, stored or staged decides for all of them:
 
     %x: tile<1024xf16> = tile.load %X, %at          4, for %z wants 4
     %y: tile<1024xf32> = cast %x
@@ -23,37 +23,36 @@ from iris.ir.core import Facet, Op, Value
 from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.types import Tile
 
-# Values that an op gives one layout, from those that have a layout of their own.  Constants and
-# broadcasts of them have none.
+# Values that an op gives one layout, without constants and their broadcasts, which have none.
 Groups: TypeAlias = Iterable[Sequence[Value]]
-alike = Facet("values of one layout")
-moved = Facet("value that is loaded or stored")
+layout_classes = Facet("values of one layout")
+accessed_value = Facet("value that is loaded or stored")
 
 
-class Widths:
-    """The tiles of a function, those of one layout in one class."""
+class AccessWidths:
+    """The tiles of a function in classes of equal layout, and the access width of each class."""
 
     def __init__(self, function: Func):
         self._parents: dict[Value, Value] = {}
         accessed: list[Value] = []
         for op in function.walk():
-            groups: Callable[[Op, Container[Value]], Groups] = alike[type(op)]
+            groups: Callable[[Op, Container[Value]], Groups] = layout_classes[type(op)]
             for group in groups(op, self._parents):
                 self._join([v for v in group if isinstance(v.type, Tile)])
-            value = moved[type(op)](op)
+            value = accessed_value[type(op)](op)
             if value is not None:
                 accessed.append(value)
         self._least: dict[Value, int] = {}
         for value in accessed:
-            here, width = self._stands_for(value), _widest(value)
-            self._least[here] = min(width, self._least.get(here, width))
+            representative, width = self._representative(value), _elements_per_access(value)
+            self._least[representative] = min(width, self._least.get(representative, width))
 
     def of(self, value: Value) -> int:
-        """How many elements of a value that is loaded or stored."""
-        return self._least[self._stands_for(value)]
+        """How many elements one access of a value should move."""
+        return self._least[self._representative(value)]
 
-    def _stands_for(self, value: Value) -> Value:
-        """The value that stands for the class of a value."""
+    def _representative(self, value: Value) -> Value:
+        """The representative of the class of a value."""
         parent = self._parents.get(value, value)
         while parent is not value:
             value, parent = parent, self._parents[parent]
@@ -62,28 +61,30 @@ class Widths:
     def _join(self, group: Sequence[Value]) -> None:
         for value in group:
             self._parents.setdefault(value, value)
-            self._parents[self._stands_for(value)] = self._stands_for(group[0])
+            self._parents[self._representative(value)] = self._representative(group[0])
 
 
-def _widest(value: Value) -> int:
+def _elements_per_access(value: Value) -> int:
     """How many elements one access can move."""
     return VECTOR_BYTES // element_type(value.type).element.bytes
 
 
-@alike(Elementwise, Constant, tile.Arange, tile.Update, tile.ExpandDims, tile.Reshape, tile.Scan)
-@alike(tile.Store, tile.StoreTile, tile.Stage)
-def elementwise(op: Op, known: Container[Value]) -> Groups:
-    """The result is like the operands."""
+@layout_classes(
+    Elementwise, Constant, tile.Arange, tile.Update, tile.ExpandDims, tile.Reshape, tile.Scan
+)
+@layout_classes(tile.Store, tile.StoreTile, tile.Stage)
+def elementwise_class(op: Op, known: Container[Value]) -> Groups:
+    """The result has the layout of the operands."""
     operands = [v for v in op.operands if v in known]
     return [[*operands, *op.results]] if operands else []
 
 
-@alike(tile.Load)
-def also_without_operands(op: tile.Load, known: Container[Value]) -> Groups:
+@layout_classes(tile.Load)
+def load_class(op: tile.Load, known: Container[Value]) -> Groups:
     return [[op.result, *[v for v in op.operands if v in known]]]
 
 
-@alike(
+@layout_classes(
     tile.LoadTile,
     tile.Atomic,
     tile.AtomicCas,
@@ -96,30 +97,30 @@ def results_start_class(op: Op, known: Container[Value]) -> Groups:
     return [op.results]
 
 
-@alike(tile.Dot)
+@layout_classes(tile.Dot)
 def dot_joins_accumulator(op: tile.Dot, known: Container[Value]) -> Groups:
     return [[op.result, *[v for v in op.operands[2:] if v in known]]]
 
 
-@alike(tile.ProgramId, tile.NumPrograms, tile.Extent, Func, Return)
-@alike(tile.Broadcast, tile.Print, tile.Assert)
-def each_by_itself(op: Op, known: Container[Value]) -> Groups:
+@layout_classes(tile.ProgramId, tile.NumPrograms, tile.Extent, Func, Return)
+@layout_classes(tile.Broadcast, tile.Print, tile.Assert)
+def no_class(op: Op, known: Container[Value]) -> Groups:
     return []
 
 
-@alike(If)
+@layout_classes(If)
 def if_results(op: If, known: Container[Value]) -> Groups:
     return [[result] for result in op.results]
 
 
-@alike(For, While)
-def what_is_carried(op: For | While, known: Container[Value]) -> Groups:
+@layout_classes(For, While)
+def loop_classes(op: For | While, known: Container[Value]) -> Groups:
     for index in range(-len(op.results), 0):
         initial = [v for v in [op.operands[index]] if v in known]
         yield [op.results[index], *[r.arguments[index] for r in op.regions], *initial]
 
 
-@alike(Yield)
+@layout_classes(Yield)
 def yield_classes(op: Yield, known: Container[Value]) -> Groups:
     parent, region = op.parent_op, op.parent
     if parent is None or region is None or not parent.forwards(region):
@@ -128,25 +129,25 @@ def yield_classes(op: Yield, known: Container[Value]) -> Groups:
     return [[result, value] for result, value in pairs if value in known]
 
 
-@moved(Elementwise, Constant, Func, For, While, If, Yield, Return)
-@moved(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange, tile.Update)
-@moved(tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose, tile.ConvertLayout)
-@moved(tile.Dot, tile.Reduce, tile.Scan, tile.Print, tile.Assert)
-@moved(tile.Atomic, tile.AtomicCas, tile.Unstage)
-def nothing(op: Op) -> None:
+@accessed_value(Elementwise, Constant, Func, For, While, If, Yield, Return)
+@accessed_value(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange, tile.Update)
+@accessed_value(tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose, tile.ConvertLayout)
+@accessed_value(tile.Dot, tile.Reduce, tile.Scan, tile.Print, tile.Assert)
+@accessed_value(tile.Atomic, tile.AtomicCas, tile.Unstage)
+def moves_nothing(op: Op) -> None:
     """It moves nothing between memory and registers."""
 
 
-@moved(tile.Load, tile.LoadTile)
-def what_it_loads(op: tile.Load | tile.LoadTile) -> Value:
+@accessed_value(tile.Load, tile.LoadTile)
+def loaded_value(op: tile.Load | tile.LoadTile) -> Value:
     return op.result
 
 
-@moved(tile.Store, tile.StoreTile)
-def what_it_stores(op: tile.Store | tile.StoreTile) -> Value:
+@accessed_value(tile.Store, tile.StoreTile)
+def stored_value(op: tile.Store | tile.StoreTile) -> Value:
     return op.value
 
 
-@moved(tile.Stage)
-def what_it_stages(op: tile.Stage) -> Value:
+@accessed_value(tile.Stage)
+def staged_value(op: tile.Stage) -> Value:
     return op.x

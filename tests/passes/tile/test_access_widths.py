@@ -6,7 +6,7 @@ from textwrap import dedent
 
 from iris.ir import parse
 from iris.ir.control import Func
-from iris.passes.tile.layouts.widths import Widths
+from iris.passes.tile.layouts.access_widths import AccessWidths
 
 BLOCK = "offsets=[%c0, %c0], strides=[%n, %c1], bounds=[%n, %n]"
 HEAD = "%H: ptr<f16>, %F: ptr<f32>, %B: ptr<i8>, %L: ptr<i64>, %n: i32, %yes: bool"
@@ -22,7 +22,7 @@ def widths(body: str) -> dict[str, int]:
     """Those of what is loaded, by name."""
     (function,) = parse(f"func tile @f({HEAD}) {{\n{START}{dedent(body).strip()}\nreturn\n}}\n")
     assert isinstance(function, Func)
-    found = Widths(function)
+    found = AccessWidths(function)
     loads = [op.results[0] for op in function.walk() if op.name.startswith("tile.load")]
     return {value.name or "": found.of(value) for value in loads}
 

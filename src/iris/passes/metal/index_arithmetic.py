@@ -1,4 +1,4 @@
-"""Integers while lowering: what is known is computed, for the rest ops are put in place."""
+"""Integer arithmetic while lowering: constants are computed, for the rest ops are emitted."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from iris.ir.types import DType, ElementType, i32
 Number: TypeAlias = "int | Value"
 
 
-class Numbers:
-    """Arithmetic on numbers; ops go where the builder is."""
+class IndexArithmetic:
+    """Arithmetic on constants and values."""
 
     def __init__(self, b: Builder):
         self.b = b
@@ -65,12 +65,12 @@ class Numbers:
         assert isinstance(type_, DType)
         return self.b(math.Compare(predicate, self.value(a, type_), self.value(b, type_)))
 
-    # Places: linear maps over F2, from the bits of a number.
+    # Offsets: linear maps over F2, from the bits of a number.
 
-    def form(self, x: Number, images: Sequence[int]) -> Number:
-        """The xor of the images of the bits of a number, of which there are so many.
+    def linear_form(self, x: Number, images: Sequence[int]) -> Number:
+        """The xor of the images of the bits of a number.
 
-        Neighbouring bits that stay neighbours are moved together: `(x >> 2 & 3) * 8`.
+        Neighbouring bits with neighbouring images are moved together: `(x >> 2 & 3) * 8`.
         """
         if isinstance(x, int):
             return reduce(lambda a, b: a ^ b, (im for i, im in enumerate(images) if x >> i & 1), 0)
@@ -80,7 +80,7 @@ class Numbers:
         while start < len(images):
             image, end = images[start], start + 1
             bits = image
-            # Without a bit in common, so that their sum is their xor.
+            # The images must be disjoint, so that their sum is their xor.
             while (
                 end < len(images) and images[end] == image << end - start and not bits & images[end]
             ):
@@ -92,14 +92,14 @@ class Numbers:
                     part = self.b(math.Shr(x, self.constant(start)))
                 if end < len(images):
                     part = self.b(math.And(self.value(part), self.constant((1 << end - start) - 1)))
-                join = self.xor if used & bits else self.add
-                total = join(total, self.times(part, image))
+                combine = self.xor if used & bits else self.add
+                total = combine(total, self.times(part, image))
                 used |= bits
             start = end if image else start + 1
         return total
 
-    def join(self, a: Number, b: Number, ours: Sequence[int], theirs: Sequence[int]) -> Number:
-        """The xor of two numbers made of bits with these images."""
+    def xor_forms(self, a: Number, b: Number, ours: Sequence[int], theirs: Sequence[int]) -> Number:
+        """The xor of two linear forms, as a sum if their images are disjoint."""
         if reduce(or_, ours, 0) & reduce(or_, theirs, 0):
             return self.xor(a, b)
         return self.add(a, b)

@@ -1,4 +1,4 @@
-"""Layouts that suit a use: coalesced access, a scan."""
+"""Layouts for coalesced access and for scans."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def coalesced(
     vector = min(vector, shape[order[0]], max(1, prod(shape) // threads))
     per_thread = [vector if axis == order[0] else 1 for axis in range(len(shape))]
     left = [size // p for size, p in zip(shape, per_thread, strict=True)]
-    lanes = _deal(SIMDGROUP_WIDTH, left, order)
+    lanes = _factor(SIMDGROUP_WIDTH, left, order)
     left = [max(1, size // n) for size, n in zip(left, lanes, strict=True)]
-    groups = _deal(simdgroups, left, order[::-1])
+    groups = _factor(simdgroups, left, order[::-1])
     return LinearLayout.blocked(
         shape, per_thread=per_thread, lanes=lanes, simdgroups=groups, order=order
     )
@@ -51,23 +51,22 @@ def run_along(layout: LinearLayout, axis: int) -> int:
     return count
 
 
-def _deal(count: int, room: Sequence[int], axes: Sequence[int]) -> list[int]:
-    """A number as a product over axes, as much of it along each as there is room for; what is
-    left over goes to the first, as replicas."""
-    dealt = [1] * len(room)
+def _factor(count: int, capacity: Sequence[int], axes: Sequence[int]) -> list[int]:
+    """Factor a number over axes, up to the capacity of each; the rest goes to the first axis, as
+    replicas."""
+    factors = [1] * len(capacity)
     for axis in axes:
-        dealt[axis] = min(count, room[axis])
-        count //= dealt[axis]
-    dealt[axes[0]] *= count
-    return dealt
+        factors[axis] = min(count, capacity[axis])
+        count //= factors[axis]
+    factors[axes[0]] *= count
+    return factors
 
 
 @lru_cache(maxsize=4096)
 def scannable(layout: LinearLayout, axis: int) -> LinearLayout:
-    """A layout near to one in which the bits of an axis go to registers, lanes and simdgroups in
-    this order, each to bits of its own, from low to high.
+    """Change a layout so that the bits of an axis go to registers, lanes and simdgroups, in order.
 
-    Each dimension keeps as many bits of the axis as it has, as far as that can be.
+    Each dimension keeps as many bits of the axis as it has, where possible.
     """
     size = log2(layout.shape[axis])
     unit = [1 << b for b in range(size)]
@@ -76,8 +75,8 @@ def scannable(layout: LinearLayout, axis: int) -> LinearLayout:
         return image[axis] != 0
 
     counts = {dim: sum(map(along, images)) for dim, images in layout.bases}
-    others = _others(layout, axis)
-    # Bits of the axis that no dimension has a place for are registers.
+    others = _other_steps(layout, axis)
+    # Bits of the axis beyond those of lanes and simdgroups are registers.
     placed = min(size, counts[LANE] + counts[SIMDGROUP])
     counts[REGISTER] = size - placed
     counts[LANE] = min(counts[LANE], placed)
@@ -98,7 +97,7 @@ def scannable(layout: LinearLayout, axis: int) -> LinearLayout:
     return LinearLayout(tuple((dim, tuple(bases[dim])) for dim in HARDWARE), layout.shape)
 
 
-def _others(layout: LinearLayout, axis: int) -> list[tuple[int, ...]]:
+def _other_steps(layout: LinearLayout, axis: int) -> list[tuple[int, ...]]:
     """The steps along the other axes, the fastest first."""
     steps = []
     for other in reversed(range(layout.rank)):
