@@ -1,7 +1,7 @@
-"""How `follow-masks` follows masks through control flow.
+"""Carry masks through control flow, for `follow-masks`.
 
-Where a mask has to leave a region, it is carried along with its value: a bool for each set of
-axes that its factors lie along.
+A mask that leaves a region is carried with its value: one bool for each set of axes that its
+factors depend on.
 """
 
 from __future__ import annotations
@@ -16,63 +16,65 @@ from iris.ir.types import ElementType
 from iris.ir.updates import ELEMENTWISE, made_of
 from iris.passes.tile.masks import (
     Axes,
-    Factor,
     Mask,
+    MaskFactor,
     Masks,
     Values,
-    of_shape,
+    difference,
     shape_of,
-    without,
+    tile_or_scalar,
 )
 
-Ways = dict[tuple[int, Axes], Location | None]  # which values' masks are carried, and how they lie
+MaskSlots = dict[tuple[int, Axes], Location | None]  # by the number of a value, and axes
 
 
-def _ways(carried: Sequence[Mask]) -> Ways:
+def _mask_slots(carried: Sequence[Mask]) -> MaskSlots:
     return {(i, f.axes): f.origin for i, mask in enumerate(carried) for f in mask}
 
 
-def _types(ways: Ways, values: Sequence[Value]) -> list[ElementType]:
-    return [of_shape(tuple(shape_of(values[i])[a] for a in axes)) for i, axes in ways]
+def _slot_types(slots: MaskSlots, values: Sequence[Value]) -> list[ElementType]:
+    return [tile_or_scalar(tuple(shape_of(values[i])[a] for a in axes)) for i, axes in slots]
 
 
-def _bools(ways: Ways, carried: Sequence[Mask], values: Sequence[Value], masks: Masks) -> Values:
-    """What is carried for values of these masks."""
+def _slot_values(
+    slots: MaskSlots, carried: Sequence[Mask], values: Sequence[Value], masks: Masks
+) -> Values:
+    """The bools to carry for values with these masks."""
     return tuple(
         masks.holds(tuple(f for f in carried[i] if f.axes == axes), axes, type_.shape)
-        for (i, axes), type_ in zip(ways, _types(ways, values), strict=True)
+        for (i, axes), type_ in zip(slots, _slot_types(slots, values), strict=True)
     )
 
 
-def _factors(ways: Ways, index: int, bools: Sequence[Value]) -> Mask:
-    """The mask of a value that the bools were carried with."""
+def _mask_of_slots(slots: MaskSlots, index: int, bools: Sequence[Value]) -> Mask:
+    """The mask of a value, from carried bools."""
     return tuple(
-        Factor(value, axes, origin)
-        for ((i, axes), origin), value in zip(ways.items(), bools, strict=True)
+        MaskFactor(value, axes, origin)
+        for ((i, axes), origin), value in zip(slots.items(), bools, strict=True)
         if i == index
     )
 
 
-def branch(op: If, masks: Masks) -> None:
-    """A masked condition does not hold.  A result is masked where what is yielded is."""
+def follow_if(op: If, masks: Masks) -> None:
+    """Take a masked condition as false; mask a result where the yielded value is masked."""
     if masks[op.condition]:
-        op.set_operands((_and(op.condition, masks[op.condition], masks),))
+        op.set_operands((_restricted_condition(op.condition, masks[op.condition], masks),))
     for region in op.regions:
         masks.follow_region(region)
     yielded = [[masks[v] for v in region.end.operands] for region in op.regions]
     both = [tuple(f for f in one if f in other) for one, other in zip(*yielded, strict=True)]
-    rest = [[without(m, b) for m, b in zip(ms, both, strict=True)] for ms in yielded]
-    ways = _ways(rest[0]) | _ways(rest[1])
+    rest = [[difference(m, b) for m, b in zip(ms, both, strict=True)] for ms in yielded]
+    slots = _mask_slots(rest[0]) | _mask_slots(rest[1])
     results: Sequence[Value] = op.results
-    if ways:
+    if slots:
         for region, carried in zip(op.regions, rest, strict=True):
             with masks.at_end(region) as end:
-                bools = _bools(ways, carried, op.results, masks)
+                bools = _slot_values(slots, carried, op.results, masks)
                 end.set_operands((*end.operands, *bools))
-        types = [v.type for v in op.results] + _types(ways, op.results)
+        types = [v.type for v in op.results] + _slot_types(slots, op.results)
         regions, op.regions = op.regions, ()
         new = If.create(op.operands, (), types, regions, op.location)
-        masks.build(new)
+        masks.insert(new)
         results = new.results
         for old, value in zip(op.results, results, strict=False):
             value.name = old.name
@@ -80,44 +82,44 @@ def branch(op: If, masks: Masks) -> None:
         op.erase()
     count = len(both)
     for index, mask in enumerate(both):
-        masks[results[index]] = (*mask, *_factors(ways, index, results[count:]))
+        masks[results[index]] = (*mask, *_mask_of_slots(slots, index, results[count:]))
 
 
-def bounded_loop(op: For, masks: Masks) -> None:
-    """A loop of masked bounds does not run."""
+def follow_for(op: For, masks: Masks) -> None:
+    """Skip a loop whose bounds are masked."""
     mask = masks.all_of(op.operands[:3])
     if mask:
         upper, step = masks.select(mask, op.upper, op.lower), masks.select(mask, op.step, 1)
         op.set_operands((op.lower, upper, step, *op.initial))
-    loop(op, masks)
+    follow_loop(op, masks)
 
 
-def loop(op: For | While, masks: Masks) -> None:
-    """A carried value keeps its elements where the new ones are masked, if those are made of
-    them one by one; otherwise its mask is carried, too.
+def follow_loop(op: For | While, masks: Masks) -> None:
+    """Carry the masks of carried values.
 
-    How a carried mask lies is known only when the body has been followed, so that this is done
-    again, on a fresh copy, until what was assumed is true.
+    A value keeps its elements where the new ones are masked, if the new ones are an elementwise
+    function of them.  Otherwise its mask is carried, too.  The axes of a carried mask are known
+    only after the body, so the loop is visited again, on a fresh copy, until the assumptions hold.
     """
-    concerned = any(
+    has_masks = any(
         isinstance(inner, tile.MaskedLoad | tile.Update)
         or any(v in masks.of for v in inner.operands)
         for inner in op.walk()
     )
-    if not concerned:
+    if not has_masks:
         return
-    assumed = _Assumed(op, masks)
-    keeps, starts = assumed.keeps, assumed.starts
-    ways = _ways([() if keep else mask for keep, mask in zip(keeps, starts, strict=True)])
+    assumptions = _Assumptions(op, masks)
+    keeps, starts = assumptions.keeps, assumptions.starts
+    slots = _mask_slots([() if keep else mask for keep, mask in zip(keeps, starts, strict=True)])
     while True:
-        masks.go_to(op)
-        copy = _with_masks(op, assumed, ways, masks)
+        masks.insert_before(op)
+        copy = _with_masks(op, assumptions, slots, masks)
         news = [masks[v] for v in copy.body.end.operands[: len(keeps)]]
-        right = assumed.holds(news, masks)
-        more = _ways([() if keep else mask for keep, mask in zip(keeps, news, strict=True)])
-        if right and more.keys() <= ways.keys():
+        right = assumptions.check(news, masks)
+        more = _mask_slots([() if keep else mask for keep, mask in zip(keeps, news, strict=True)])
+        if right and more.keys() <= slots.keys():
             break
-        ways = ways | more
+        slots = slots | more
         copy.erase()
     after: dict[int, Mask] = {}
     with masks.at_end(copy.body) as end:
@@ -125,53 +127,53 @@ def loop(op: For | While, masks: Masks) -> None:
         olds = copy.body.arguments[-len(copy.results) :] if copy.results else []
         for index, keep in enumerate(keeps):
             if keep:
-                lost = without(news[index], starts[index])
+                lost = difference(news[index], starts[index])
                 asked = isinstance(copy, While) and bool(copy.condition.arguments[index].users)
                 if not asked and _is_private(olds[index], end, index):
-                    after[index] = tuple(f for f in lost if not _is_within(f.value, copy))
-                    lost = without(lost, after[index])
+                    after[index] = tuple(f for f in lost if not _is_inside(f.value, copy))
+                    lost = difference(lost, after[index])
                 values[index] = masks.update(lost, values[index], olds[index])
-        end.set_operands((*values, *_bools(ways, news, op.results, masks)))
+        end.set_operands((*values, *_slot_values(slots, news, op.results, masks)))
     if isinstance(copy, While):
         with masks.at_end(copy.condition) as end:
             (holds,) = end.operands
             if masks[holds]:
-                end.set_operands((_and(holds, masks[holds], masks),))
-    masks.go_to(op)
+                end.set_operands((_restricted_condition(holds, masks[holds], masks),))
+    masks.insert_before(op)
     results = list(copy.results)
     for index, mask in after.items():
         results[index] = masks.select(mask, results[index], copy.initial[index])
-    _set_carried(results, keeps, starts, ways, masks)
+    _set_carried(results, keeps, starts, slots, masks)
     for old, new in zip(op.results, results, strict=False):
         old.replace_by(new)
     op.erase()
 
 
-class _Assumed:
-    """What is assumed of the values that a loop carries, until it turns out to be wrong."""
+class _Assumptions:
+    """Assumptions about the values that a loop carries, dropped when they fail."""
 
     def __init__(self, op: For | While, masks: Masks):
         end = op.body.end
         olds = op.body.arguments[-len(op.results) :] if op.results else []
         self.starts = [masks[v] for v in op.initial]
-        # Which keep their old elements at the end of the body.
-        self.keeps = [_is_made_of(n, o) for n, o in zip(end.operands, olds, strict=True)]
-        # The updates in the body that may as well be one at its end, for they lose the same lanes;
-        # of several, that has to turn out first.
-        chains = [_chain(end, i, old) for i, old in enumerate(olds)]
+        # Which values keep old elements at the end of the body.
+        self.keeps = [_is_elementwise_of(n, o) for n, o in zip(end.operands, olds, strict=True)]
+        # Updates in the body that one update at its end can replace, as they lose the same lanes.
+        # A chain of several is first a candidate.
+        chains = [_update_chain(end, i, old) for i, old in enumerate(olds)]
         self.chains = [chain if len(chain) == 1 else [] for chain in chains]
         self.candidates = {i: chain for i, chain in enumerate(chains) if len(chain) > 1}
         self.results: dict[int, list[Value]] = {}  # of the candidates, in the copy
         self.updated: set[int] = set()  # which are updated by an op at the end of the body
 
-    def copied(self, op: For | While) -> For | While:
-        """A copy of a loop with the updates that are assumed."""
+    def copy_of(self, op: For | While) -> For | While:
+        """Copy a loop with the assumed updates."""
         mapping: dict[Value, Value] = {}
         copy = op.clone(mapping)
         assert isinstance(copy, For | While)
         for chain in self.chains:
             for update in chain:
-                _put_off(mapping[update.result])
+                _erase_update(mapping[update.result])
         self.results = {i: [mapping[u.result] for u in c] for i, c in self.candidates.items()}
         end = copy.body.end
         values = list(end.operands)
@@ -181,12 +183,12 @@ class _Assumed:
         end.set_operands(tuple(values))
         return copy
 
-    def holds(self, news: Sequence[Mask], masks: Masks) -> bool:
-        """Whether all is right for these masks of the new values; what is not is given up."""
+    def check(self, news: Sequence[Mask], masks: Masks) -> bool:
+        """Whether all assumptions hold for these masks; drop those that do not."""
         right = True
         for index, (keep, start) in enumerate(zip(self.keeps, self.starts, strict=True)):
-            # What is masked at first, and not any more, no longer keeps what it was.
-            if keep and without(start, news[index]):
+            # A lane that is masked only at first has no old element to keep.
+            if keep and difference(start, news[index]):
                 right, self.keeps[index], self.chains[index] = False, False, []
                 self.updated.add(index)
                 self.candidates.pop(index, None)
@@ -197,12 +199,11 @@ class _Assumed:
         return right
 
 
-def _chain(end: Op, index: int, old: Value) -> list[tile.Update]:
-    """The updates of a carried value from the start of a body to its end, where nothing else uses
-    what they give."""
+def _update_chain(end: Op, index: int, old: Value) -> list[tile.Update]:
+    """The updates of a carried value through a body, if nothing else uses their results."""
     chain: list[tile.Update] = []
     value = end.operands[index]
-    while isinstance(value.op, tile.Update) and _is_made_of(value.op.new, value.op.old):
+    while isinstance(value.op, tile.Update) and _is_elementwise_of(value.op.new, value.op.old):
         chain.append(value.op)
         value = value.op.old
     if value is not old or not chain:
@@ -213,20 +214,24 @@ def _chain(end: Op, index: int, old: Value) -> list[tile.Update]:
     return chain[::-1]
 
 
-def _put_off(result: Value) -> None:
-    """Take an update away."""
+def _erase_update(result: Value) -> None:
+    """Erase an update."""
     update = result.op
     assert isinstance(update, tile.Update)
     result.replace_by(update.new)
     update.erase()
 
 
-def _with_masks(op: For | While, assumed: _Assumed, ways: Ways, masks: Masks) -> For | While:
-    """Put before a loop a copy that carries these masks, too, all but yields them, and follow
-    what is in it."""
-    plain, keeps, starts = assumed.copied(op), assumed.keeps, assumed.starts
-    operands = (*op.operands, *_bools(ways, starts, op.results, masks))
-    types = _types(ways, op.results)
+def _with_masks(
+    op: For | While, assumptions: _Assumptions, slots: MaskSlots, masks: Masks
+) -> For | While:
+    """Insert a copy of a loop that also carries masks, and visit its regions.
+
+    The copy does not yield the masks yet.
+    """
+    plain, keeps, starts = assumptions.copy_of(op), assumptions.keeps, assumptions.starts
+    operands = (*op.operands, *_slot_values(slots, starts, op.results, masks))
+    types = _slot_types(slots, op.results)
     for region in plain.regions:
         for type_ in types:
             region.add_argument(type_)
@@ -237,10 +242,10 @@ def _with_masks(op: For | While, assumed: _Assumed, ways: Ways, masks: Masks) ->
     )
     for old, new in zip(op.results, copy.results, strict=False):
         new.name = old.name
-    masks.build(copy)
+    masks.insert(copy)
     for region in copy.regions:
         if copy.results:
-            _set_carried(region.arguments[-len(copy.results) :], keeps, starts, ways, masks)
+            _set_carried(region.arguments[-len(copy.results) :], keeps, starts, slots, masks)
         masks.follow_region(region)
     return copy
 
@@ -249,21 +254,23 @@ def _set_carried(
     values: Sequence[Value],
     keeps: Sequence[bool],
     starts: Sequence[Mask],
-    ways: Ways,
+    slots: MaskSlots,
     masks: Masks,
 ) -> None:
     for index, keep in enumerate(keeps):
-        mask = starts[index] if keep else _factors(ways, index, values[len(keeps) :])
+        mask = starts[index] if keep else _mask_of_slots(slots, index, values[len(keeps) :])
         masks[values[index]] = mask
 
 
-def _is_made_of(new: Value, old: Value) -> bool:
+def _is_elementwise_of(new: Value, old: Value) -> bool:
     return made_of(new, lambda value: value is old)
 
 
 def _is_private(old: Value, end: Op, index: int) -> bool:
-    """Whether a carried value is used only to make the next one of it, element by element: then
-    what its masked elements are in between does not matter."""
+    """Whether a carried value is used only for elementwise functions that give its next value.
+
+    Then masked elements may have any value in between.
+    """
     todo = [old]
     while todo:
         value = todo.pop()
@@ -282,11 +289,11 @@ def _is_private(old: Value, end: Op, index: int) -> bool:
     return True
 
 
-def _is_within(value: Value, op: Op) -> bool:
-    """Whether a value is made in the regions of an op."""
+def _is_inside(value: Value, op: Op) -> bool:
+    """Whether a value is defined in the regions of an op."""
     owner = value.home.owner if value.home is not None else None
     return owner is not None and owner.is_inside(op)
 
 
-def _and(condition: Value, mask: Mask, masks: Masks) -> Value:
+def _restricted_condition(condition: Value, mask: Mask, masks: Masks) -> Value:
     return masks.make(math.And(condition, masks.holds(mask, (), ())))

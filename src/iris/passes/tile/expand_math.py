@@ -46,29 +46,29 @@ rules = Rules()
 Emit = Callable[[Op], Value]
 
 
-def _emitter(op: Op, rewriter: Rewriter) -> Emit:
+def _insert_before(op: Op, rewriter: Rewriter) -> Emit:
     """What puts new ops before an op, and gives their result."""
     return lambda new: rewriter.insert(new, op).results[0]
 
 
 @rules(math.Transcendental)
-def in_f32(op: Op, rewriter: Rewriter) -> None:
+def compute_in_f32(op: Op, rewriter: Rewriter) -> None:
     """Computed in f32, and rounded once."""
     type_ = element_type(op.results[0].type)
     if type_.element is f32:
         return
-    emit, wide = _emitter(op, rewriter), type_.with_element(f32)
+    emit, wide = _insert_before(op, rewriter), type_.with_element(f32)
     operands = [emit(math.Cast(value, wide)) for value in op.operands]
     rewriter.replace(op, math.Cast(emit(type(op)(*operands)), type_))
 
 
 @rules(math.Sigmoid)
-def sigmoid(op: math.Sigmoid, rewriter: Rewriter) -> None:
+def expand_sigmoid(op: math.Sigmoid, rewriter: Rewriter) -> None:
     """`1 / (1 + exp(-x))`, where an `exp` that is infinite is right, too."""
     type_ = element_type(op.x.type)
     if type_.element is not f32:
         return
-    emit = _emitter(op, rewriter)
+    emit = _insert_before(op, rewriter)
     power = emit(math.Exp(emit(math.Neg(op.x))))
     one = emit(Constant(1.0, type_))
     rewriter.replace(op, math.Div(one, emit(math.Add(power, one))))
@@ -76,8 +76,8 @@ def sigmoid(op: math.Sigmoid, rewriter: Rewriter) -> None:
 
 # Up to EDGE, erf(x) = x + x p(x^2); beyond, 1 - exp(-|x| + |x| q(|x|)), with the sign of x.
 # Minimax polynomials for f32, by N. Juffa; the coefficient of the highest power first.
-EDGE = 0.927734375
-NEAR = (
+ERF_EDGE = 0.927734375
+ERF_NEAR = (
     -5.96761703e-4,
     4.99119423e-3,
     -2.67681349e-2,
@@ -85,7 +85,7 @@ NEAR = (
     -3.76125336e-1,
     1.28379166e-1,
 )
-FAR = (
+ERF_FAR = (
     -1.72853470e-5,
     3.83197126e-4,
     -3.88396438e-3,
@@ -97,13 +97,13 @@ FAR = (
 
 
 @rules(math.Erf)
-def erf(op: math.Erf, rewriter: Rewriter) -> None:
+def expand_erf(op: math.Erf, rewriter: Rewriter) -> None:
     """Two polynomials.  A nan or zero is on the side that keeps it as it is, and the other one is
     right up to infinity."""
     x, type_ = op.x, element_type(op.x.type)
     if type_.element is not f32:
         return
-    emit = _emitter(op, rewriter)
+    emit = _insert_before(op, rewriter)
 
     def number(value: float) -> Value:
         return emit(Constant(value, type_))
@@ -115,10 +115,10 @@ def erf(op: math.Erf, rewriter: Rewriter) -> None:
         return total
 
     size = emit(math.Abs(x))
-    near = emit(math.Fma(polynomial(emit(math.Mul(x, x)), NEAR), x, x))
-    exponent = emit(math.Fma(polynomial(size, FAR), size, emit(math.Neg(size))))
+    near = emit(math.Fma(polynomial(emit(math.Mul(x, x)), ERF_NEAR), x, x))
+    exponent = emit(math.Fma(polynomial(size, ERF_FAR), size, emit(math.Neg(size))))
     far = emit(math.Sub(number(1.0), emit(math.Exp(exponent))))
     negative = emit(math.Compare(Predicate.LT, x, number(0.0)))
     far = emit(math.Select(negative, emit(math.Neg(far)), far))
-    beyond = emit(math.Compare(Predicate.GT, size, number(EDGE)))
+    beyond = emit(math.Compare(Predicate.GT, size, number(ERF_EDGE)))
     rewriter.replace(op, math.Select(beyond, far, near))

@@ -1,4 +1,4 @@
-"""Following masks: a lane that a load left out must not count in what is made of the load."""
+"""Keep masked lanes of loads from affecting results."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from iris.ir.kinds import ReduceKind, identity
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import Tile, i32, i64
 from iris.passes.pipeline import Pass
-from iris.passes.tile.carried_masks import bounded_loop, branch, loop
+from iris.passes.tile.carried_masks import follow_for, follow_if, follow_loop
 from iris.passes.tile.masks import (
     Axes,
-    Factor,
     Mask,
+    MaskFactor,
     Masks,
     axes_of,
+    conjunction,
+    difference,
     follow,
-    join,
-    of_shape,
     origin_of,
     shape_of,
     sizes_of,
-    without,
+    tile_or_scalar,
 )
 
 
@@ -49,8 +49,8 @@ class FollowMasks(Pass):
         tile.store %Y, %row, %m, mask=%any
 
     A mask is a conjunction of factors, each along some axes of the tile: a reduction applies
-    those along its axis and hands on the others.  What the rules below make and nothing uses
-    in the end is not left behind.
+    those along its axis and hands on the others.  Ops that the rules create and nothing uses in
+    the end are erased.
     """
 
     name = "follow-masks"
@@ -62,7 +62,7 @@ class FollowMasks(Pass):
             loads += sum(isinstance(op, tile.MaskedLoad) for op in function.walk())
             masks = Masks()
             masks.follow_region(function.regions[0])
-            masks.sweep()
+            masks.erase_unused()
         return {"loads": loads}
 
 
@@ -70,97 +70,97 @@ class FollowMasks(Pass):
 
 
 @follow(math.Elementwise)
-def elementwise(op: Op, masks: Masks) -> None:
-    """A lane is masked where one of its operands is."""
+def follow_elementwise(op: Op, masks: Masks) -> None:
+    """Mask a lane where one of its operands is masked."""
     masks[op.results[0]] = masks.all_of(op.operands)
 
 
 @follow(math.FloorDiv, math.Mod)
-def divide(op: math.Binary, masks: Masks) -> None:
-    """Masked lanes divide by 1."""
-    elementwise(op, masks)
+def follow_division(op: math.Binary, masks: Masks) -> None:
+    """Divide masked lanes by 1."""
+    follow_elementwise(op, masks)
     if element_type(op.rhs.type).element.is_integer:
-        _give_harmless(op, 1, 1, masks)
+        _replace_masked_operand(op, 1, 1, masks)
 
 
 @follow(math.Shl, math.Shr)
-def shift(op: math.Binary, masks: Masks) -> None:
-    """Masked lanes shift by 0."""
-    elementwise(op, masks)
-    _give_harmless(op, 1, 0, masks)
+def follow_shift(op: math.Binary, masks: Masks) -> None:
+    """Shift masked lanes by 0."""
+    follow_elementwise(op, masks)
+    _replace_masked_operand(op, 1, 0, masks)
 
 
 @follow(math.AssumeDivisible)
-def assume_divisible(op: math.AssumeDivisible, masks: Masks) -> None:
-    """Masked lanes are 0, which everything divides."""
+def follow_assume_divisible(op: math.AssumeDivisible, masks: Masks) -> None:
+    """Make masked lanes 0, which every number divides."""
     masks[op.result] = masks[op.x]
-    _give_harmless(op, 0, 0, masks)
+    _replace_masked_operand(op, 0, 0, masks)
 
 
 @follow(math.Cast)
-def cast(op: math.Cast, masks: Masks) -> None:
-    """Where it can fail, masked lanes convert 0."""
-    _moved(op, masks[op.x], masks)
+def follow_cast(op: math.Cast, masks: Masks) -> None:
+    """Convert 0 in masked lanes if the cast can fail."""
+    _move_mask(op, masks[op.x], masks)
     if not op.may_speculate():
-        _give_harmless(op, 0, 0, masks)
+        _replace_masked_operand(op, 0, 0, masks)
 
 
-def _give_harmless(op: Op, index: int, number: float, masks: Masks) -> None:
-    """Replace an operand by a number in the lanes of the op that do not count."""
+def _replace_masked_operand(op: Op, index: int, number: float, masks: Masks) -> None:
+    """Replace an operand by a number in masked lanes of the op."""
     operands = list(op.operands)
     operands[index] = masks.select(masks[op.results[0]], operands[index], number)
     op.set_operands(tuple(operands))
 
 
 @follow(math.Select)
-def select(op: math.Select, masks: Masks) -> None:
-    """A lane is masked where the one that is chosen is."""
-    chosen = _of_choice(op.condition, masks[op.on_true], masks[op.on_false], masks)
-    masks[op.result] = join(masks[op.condition], chosen)
+def follow_select(op: math.Select, masks: Masks) -> None:
+    """Mask a lane where the selected lane is masked."""
+    chosen = _mask_of_select(op.condition, masks[op.on_true], masks[op.on_false], masks)
+    masks[op.result] = conjunction(masks[op.condition], chosen)
 
 
-def _of_choice(condition: Value, on_true: Mask, on_false: Mask, masks: Masks) -> Mask:
-    """The mask of what is chosen by a condition between what has these masks."""
+def _mask_of_select(condition: Value, on_true: Mask, on_false: Mask, masks: Masks) -> Mask:
+    """The mask of a select between values with these masks."""
     if not on_true and not on_false:
         return ()
     origin = origin_of((*on_true, *on_false))
     chooses = masks.factors(condition, origin)
-    on_true = without(on_true, chooses)
+    on_true = difference(on_true, chooses)
     if isinstance(condition.op, math.Not):
-        on_false = without(on_false, masks.factors(condition.op.x, origin))
+        on_false = difference(on_false, masks.factors(condition.op.x, origin))
     both = tuple(f for f in on_true if f in on_false)
-    on_true, on_false = without(on_true, both), without(on_false, both)
+    on_true, on_false = difference(on_true, both), difference(on_false, both)
     if not on_true and not on_false:
         return both
     every = (*chooses, *on_true, *on_false)
     axes, sizes = axes_of(every), sizes_of(every)
     where, one, other = (masks.holds(m, axes, sizes) for m in (chooses, on_true, on_false))
     value = masks.make(math.Select(where, one, other))
-    return (*both, Factor(value, axes, origin))
+    return (*both, MaskFactor(value, axes, origin))
 
 
 @follow(tile.Update)
-def update(op: tile.Update, masks: Masks) -> None:
-    """Where the new value is masked and the old one is not, the old one stays."""
+def follow_update(op: tile.Update, masks: Masks) -> None:
+    """Keep the old value where the new one is masked and the old one is not."""
     old, new = masks[op.old], masks[op.new]
-    lost, gained = without(new, old), without(old, new)
+    lost, gained = difference(new, old), difference(old, new)
     masks.lost[op.result] = frozenset(lost)
-    # What is used under a name of its own, too, keeps its mask there.
+    # A new value with other users keeps its mask for them.
     choose = masks.update if list(op.new.users) == [op] else masks.select
     value, mask = choose(lost, op.new, op.old), old if lost else new
     if lost and gained:
-        mask = (*without(old, gained), *masks.either(lost, gained))
+        mask = (*difference(old, gained), *masks.either(lost, gained))
     value.name = value.name or op.result.name
     op.result.replace_by(value)
     op.erase()
     masks[value] = mask
 
 
-# Ops that move lanes about.
+# Ops that move lanes.
 
 
-def _moved(op: Op, mask: Mask, masks: Masks) -> None:
-    """Gives the result the mask of the operand, factor by factor, as it is after the op."""
+def _move_mask(op: Op, mask: Mask, masks: Masks) -> None:
+    """Give the result a mask that has each factor of the operand's mask after the op."""
     masks[op.results[0]] = mask
     x = op.operands[0]
     if x in masks.zeroed:
@@ -170,38 +170,37 @@ def _moved(op: Op, mask: Mask, masks: Masks) -> None:
 
 
 @follow(tile.Broadcast)
-def broadcast(op: tile.Broadcast, masks: Masks) -> None:
-    """What a tile of size 1 is masked by spreads with it."""
+def follow_broadcast(op: tile.Broadcast, masks: Masks) -> None:
+    """Broadcast the factors of the mask with the tile."""
     shape = shape_of(op.result)
 
-    def spread(factor: Factor) -> Factor:
-        type_ = of_shape(tuple(shape[a] for a in factor.axes))
+    def spread(factor: MaskFactor) -> MaskFactor:
+        type_ = tile_or_scalar(tuple(shape[a] for a in factor.axes))
         if factor.value.type is type_:
             return factor
         return replace(factor, value=masks.make(tile.Broadcast(factor.value, type_)))
 
-    _moved(op, tuple(map(spread, masks[op.x])), masks)
+    _move_mask(op, tuple(map(spread, masks[op.x])), masks)
 
 
 @follow(tile.ExpandDims)
-def expand_dims(op: tile.ExpandDims, masks: Masks) -> None:
+def follow_expand_dims(op: tile.ExpandDims, masks: Masks) -> None:
     mask = tuple(replace(f, axes=tuple(a + (a >= op.axis) for a in f.axes)) for f in masks[op.x])
-    _moved(op, mask, masks)
+    _move_mask(op, mask, masks)
 
 
 @follow(tile.Transpose)
-def transpose(op: tile.Transpose, masks: Masks) -> None:
-    _moved(op, tuple(masks.transposed(f, op.permutation) for f in masks[op.x]), masks)
+def follow_transpose(op: tile.Transpose, masks: Masks) -> None:
+    _move_mask(op, tuple(masks.transposed(f, op.permutation) for f in masks[op.x]), masks)
 
 
 @follow(tile.Reshape)
-def reshape(op: tile.Reshape, masks: Masks) -> None:
-    """A factor is reshaped along the groups of axes that it lies along, spread over the whole of
-    each."""
+def follow_reshape(op: tile.Reshape, masks: Masks) -> None:
+    """Broadcast each factor over its groups of axes, and reshape it with them."""
     before, after = shape_of(op.x), shape_of(op.result)
-    groups = _groups(before, after)
+    groups = _axis_groups(before, after)
 
-    def reshaped(factor: Factor) -> Factor:
+    def reshaped(factor: MaskFactor) -> MaskFactor:
         old, new = {*factor.axes}, set[int]()
         for some, others in groups:
             if not old.isdisjoint(some):
@@ -210,21 +209,25 @@ def reshape(op: tile.Reshape, masks: Masks) -> None:
         axes, wide = tuple(sorted(new)), tuple(sorted(old))
         value = factor.value
         if wide != factor.axes:
-            value = masks.spread(value, factor.axes, wide, tuple(before[a] for a in wide))
+            value = masks.broadcast(value, factor.axes, wide, tuple(before[a] for a in wide))
         if not axes:
             while shape_of(value):  # of one element
                 value = masks.make(tile.Reduce(ReduceKind.ANY, 0, value))
-        type_ = of_shape(tuple(after[a] for a in axes))
+        type_ = tile_or_scalar(tuple(after[a] for a in axes))
         if value.type is not type_:
             value = masks.make(tile.Reshape(value, type_))
         return replace(factor, value=value, axes=axes)
 
-    _moved(op, tuple(map(reshaped, masks[op.x])), masks)
+    _move_mask(op, tuple(map(reshaped, masks[op.x])), masks)
 
 
-def _groups(before: tuple[int, ...], after: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
-    """The axes of a shape and those of another of as many elements, in the smallest groups of
-    one size, which row-major order keeps together.  Axes of size 1 belong to none."""
+def _axis_groups(
+    before: tuple[int, ...], after: tuple[int, ...]
+) -> list[tuple[list[int], list[int]]]:
+    """Match the axes of two shapes in the smallest groups of equal size, in row-major order.
+
+    Axes of size 1 belong to no group.
+    """
     groups = []
     old = [a for a, s in enumerate(before) if s > 1]
     new = [a for a, s in enumerate(after) if s > 1]
@@ -243,12 +246,12 @@ def _groups(before: tuple[int, ...], after: tuple[int, ...]) -> list[tuple[list[
 
 
 @follow(tile.Reduce)
-def reduce(op: tile.Reduce, masks: Masks) -> None:
-    """Masked lanes are the identity; where there is nothing else, so is the result masked."""
+def follow_reduce(op: tile.Reduce, masks: Masks) -> None:
+    """Make masked lanes the identity; mask the result where all lanes are masked."""
     axis, shape = op.axis, shape_of(op.x)
     mask = masks[op.x]
     applied = tuple(f for f in mask if axis in f.axes)
-    kept = without(mask, applied)
+    kept = difference(mask, applied)
     result = op.result
     if applied:
         kept = (*kept, masks.any_along(applied, axis, shape))
@@ -256,29 +259,29 @@ def reduce(op: tile.Reduce, masks: Masks) -> None:
         x = masks.select(applied, op.x, neutral)
         op.set_operands((x,))
         if op.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN):
-            result = _place(op, masks.holds_in(applied, shape), neutral, masks)
+            result = _index_of_extremum(op, masks.holds_in(applied, shape), neutral, masks)
     masks[result] = tuple(replace(f, axes=tuple(a - (a > axis) for a in f.axes)) for f in kept)
 
 
-def _place(op: tile.Reduce, valid: Value, neutral: float, masks: Masks) -> Value:
-    """The place of the extremum, where masked lanes hold the least extreme number there is.
+def _index_of_extremum(op: tile.Reduce, valid: Value, neutral: float, masks: Masks) -> Value:
+    """The index of the extremum, where masked lanes hold the least extreme number.
 
-    Only if that number is the extremum may the place be a masked lane's, and then any lane that
-    counts is as good: the first one.
+    If that number is the extremum, the index may be that of a masked lane; then take the first
+    lane that is not masked.
     """
-    place = masks.make(tile.Reduce(op.kind, op.axis, op.x))
+    index = masks.make(tile.Reduce(op.kind, op.axis, op.x))
     most = ReduceKind.MAXIMUM if op.kind is ReduceKind.ARGMAX else ReduceKind.MINIMUM
     extremum = masks.make(tile.Reduce(most, op.axis, op.x))
     least = masks.constant(neutral, element_type(extremum.type))
-    none = masks.make(math.Compare(Predicate.EQ, extremum, least))
-    counts = masks.make(math.Cast(valid, of_shape(shape_of(valid), i32)))
+    is_neutral = masks.make(math.Compare(Predicate.EQ, extremum, least))
+    counts = masks.make(math.Cast(valid, tile_or_scalar(shape_of(valid), i32)))
     first = masks.make(tile.Reduce(ReduceKind.ARGMAX, op.axis, counts))
-    return masks.replace(op, math.Select(none, first, place))
+    return masks.replace(op, math.Select(is_neutral, first, index))
 
 
 @follow(tile.Scan)
-def scan(op: tile.Scan, masks: Masks) -> None:
-    """Masked lanes are the identity, and stay masked: how many there are must not matter."""
+def follow_scan(op: tile.Scan, masks: Masks) -> None:
+    """Make masked lanes the identity; they stay masked."""
     mask = masks[op.x]
     applied = tuple(f for f in mask if op.axis in f.axes)
     neutral = identity(op.kind, element_type(op.x.type).element)
@@ -287,25 +290,27 @@ def scan(op: tile.Scan, masks: Masks) -> None:
 
 
 @follow(tile.Dot)
-def dot(op: tile.Dot, masks: Masks) -> None:
-    """What is masked along the contracted axis is 0, in both operands: 0 times inf is nan.  Where
-    all of a row or column is, so is what is made of it."""
+def follow_dot(op: tile.Dot, masks: Masks) -> None:
+    """Make lanes that are masked along the depth 0 in both operands, as 0 times inf is nan.
+
+    Mask an element of the result where all of its row or column is masked.
+    """
     a, b = op.a, op.b
     along_a = tuple(f for f in masks[a] if 1 in f.axes)
     along_b = tuple(f for f in masks[b] if 0 in f.axes)
-    # What holds nowhere along a kept axis zeroes the other operand.
-    across_a = _across(masks[a], 0, shape_of(a), masks)
-    across_b = _across(masks[b], 1, shape_of(b), masks)
-    zeroed_a = masks.select(join(along_a, _on_axis(1, across_b)), a, 0)
-    zeroed_b = masks.select(join(along_b, _on_axis(0, across_a)), b, 0)
+    # A mask that holds nowhere along a kept axis zeroes the other operand.
+    across_a = _any_along_depth(masks[a], 0, shape_of(a), masks)
+    across_b = _any_along_depth(masks[b], 1, shape_of(b), masks)
+    zeroed_a = masks.select(conjunction(along_a, _on_axis(1, across_b)), a, 0)
+    zeroed_b = masks.select(conjunction(along_b, _on_axis(0, across_a)), b, 0)
     op.set_operands((zeroed_a, zeroed_b, *op.operands[2:]))
     some: Mask = ()
     if along_a:
         some = (*some, masks.any_along(along_a, 1, shape_of(a)))
     if along_b:
         some = (*some, masks.any_along(along_b, 0, shape_of(b)))
-    result = (*without(masks[a], along_a), *without(masks[b], along_b), *some)
-    masks[op.result] = join(result, masks[op.acc] if op.acc is not None else ())
+    result = (*difference(masks[a], along_a), *difference(masks[b], along_b), *some)
+    masks[op.result] = conjunction(result, masks[op.acc] if op.acc is not None else ())
     nothing = tuple(f for f in some if not f.axes)
     if op.acc is None:
         masks.zeroed[op.result] = nothing
@@ -313,8 +318,8 @@ def dot(op: tile.Dot, masks: Masks) -> None:
         masks.unadded[op.result] = nothing
 
 
-def _across(mask: Mask, kept: int, shape: tuple[int, ...], masks: Masks) -> Mask:
-    """Where, along the contracted axis, a mask holds for something along the kept one."""
+def _any_along_depth(mask: Mask, kept: int, shape: tuple[int, ...], masks: Masks) -> Mask:
+    """Where along the depth a mask holds for some lane of the kept axis."""
     within = tuple(f for f in mask if kept in f.axes)
     found = tuple(f for f in mask if f.axes and kept not in f.axes)
     return (*found, masks.any_along(within, kept, shape)) if axes_of(within) == (0, 1) else found
@@ -324,13 +329,13 @@ def _on_axis(axis: int, mask: Mask) -> Mask:
     return tuple(replace(f, axes=(axis,)) for f in mask)
 
 
-# Ops on memory.  What they may not touch is one more condition of their mask.
+# Ops on memory.  The masks of operands restrict the mask of the access.
 
 
 @follow(tile.MaskedLoad)
-def masked_load(op: tile.MaskedLoad, masks: Masks) -> None:
-    """Masked lanes read 0, which does not count."""
-    mask = join(masks.factors(op.mask, op.location), masks[op.mask], masks[op.offset])
+def follow_masked_load(op: tile.MaskedLoad, masks: Masks) -> None:
+    """Read 0 in masked lanes."""
+    mask = conjunction(masks.factors(op.mask, op.location), masks[op.mask], masks[op.offset])
     where = masks.holds_in(mask, shape_of(op.offset))
     zero = masks.constant(0, element_type(op.result.type))
     result = masks.replace(op, tile.Load(op.base, op.offset, where, zero))
@@ -339,110 +344,110 @@ def masked_load(op: tile.MaskedLoad, masks: Masks) -> None:
 
 
 @follow(tile.Load)
-def load(op: tile.Load, masks: Masks) -> None:
-    """A lane of no offset reads nothing; with `other=`, that is there what it says."""
-    unknown = join(masks[op.offset], masks.all_of([op.mask] if op.mask is not None else []))
+def follow_load(op: tile.Load, masks: Masks) -> None:
+    """Read nothing where the offset is masked; `other=` gives the value of masked lanes."""
+    unknown = conjunction(masks[op.offset], masks.all_of([op.mask] if op.mask is not None else []))
     result = unknown
     if op.mask is not None and op.other is not None:
-        chosen = _of_choice(op.mask, masks[op.offset], masks[op.other], masks)
-        result = join(chosen, masks[op.mask])
+        chosen = _mask_of_select(op.mask, masks[op.offset], masks[op.other], masks)
+        result = conjunction(chosen, masks[op.mask])
     if unknown:
         other = op.other
         if other is None:
             other = masks.constant(0, element_type(op.result.type))
-        op.set_operands((op.base, op.offset, _also(op, unknown, masks), other))
+        op.set_operands((op.base, op.offset, _restricted_mask(op, unknown, masks), other))
     masks[op.result] = result
 
 
 @follow(tile.Store)
-def store(op: tile.Store, masks: Masks) -> None:
-    """Masked lanes write nothing."""
-    where = _also(op, masks.all_of(op.operands), masks)
+def follow_store(op: tile.Store, masks: Masks) -> None:
+    """Write nothing in masked lanes."""
+    where = _restricted_mask(op, masks.all_of(op.operands), masks)
     op.set_operands((op.base, op.offset, op.value, where))
 
 
 @follow(tile.Atomic, tile.AtomicCas)
-def atomic(op: tile.Atomic | tile.AtomicCas, masks: Masks) -> None:
-    """Masked lanes do nothing and give nothing."""
+def follow_atomic(op: tile.Atomic | tile.AtomicCas, masks: Masks) -> None:
+    """Update nothing in masked lanes, and mask their results."""
     mask = masks.all_of(op.operands)
-    where = _also(op, mask, masks)
+    where = _restricted_mask(op, mask, masks)
     op.set_operands((*op.operands[: len(op.spec.fixed)], where))
     masks[op.result] = mask
 
 
-def _also(
+def _restricted_mask(
     op: tile.Load | tile.Store | tile.Atomic | tile.AtomicCas, mask: Mask, masks: Masks
 ) -> Value:
-    """The mask of an access, and another."""
+    """The mask of an access, restricted by another mask."""
     own: Mask = ()
     if op.mask is not None:
         own = masks.factors(op.mask, origin_of(mask))
-    return masks.holds_in(join(own, mask), shape_of(op.offset))
+    return masks.holds_in(conjunction(own, mask), shape_of(op.offset))
 
 
 @follow(tile.LoadTile)
-def load_tile(op: tile.LoadTile, masks: Masks) -> None:
-    """Nothing is in bounds of a block that is not known to be one."""
+def follow_load_tile(op: tile.LoadTile, masks: Masks) -> None:
+    """Treat a masked block as wholly out of bounds."""
     mask = masks.all_of(op.operands)
-    _bound_by(op, mask, masks)
+    _bound_by_mask(op, mask, masks)
     masks[op.result] = mask
 
 
 @follow(tile.StoreTile)
-def store_tile(op: tile.StoreTile, masks: Masks) -> None:
-    """Where it is not a whole block that is masked, the lanes are written one by one."""
+def follow_store_tile(op: tile.StoreTile, masks: Masks) -> None:
+    """Write nothing of a masked block; store single lanes if only some of them are masked."""
     mask = masks.all_of(op.operands)
     if not axes_of(mask):
-        _bound_by(op, mask, masks)
+        _bound_by_mask(op, mask, masks)
         return
     shape = shape_of(op.value)
     every = tuple(range(len(shape)))
     index_type = i64 if any(v.type is i64 for v in op.operands[2:]) else i32
-    places = masks.constant(0, Tile(shape, index_type))
+    offsets = masks.constant(0, Tile(shape, index_type))
 
-    def spread(x: Value, axes: Axes) -> Value:
+    def broadcast(x: Value, axes: Axes) -> Value:
         if element_type(x.type).element is not index_type:
-            x = masks.make(math.Cast(x, of_shape(shape_of(x), index_type)))
-        return masks.spread(x, (), axes, tuple(shape[a] for a in axes))
+            x = masks.make(math.Cast(x, tile_or_scalar(shape_of(x), index_type)))
+        return masks.broadcast(x, (), axes, tuple(shape[a] for a in axes))
 
     blocks = zip(op.offsets, op.strides, op.bounds, strict=True)
     for axis, (offset, stride, bound) in enumerate(blocks):
         lanes = masks.make(tile.Arange(0, Tile((shape[axis],), index_type)))
-        index = masks.make(math.Add(lanes, spread(offset, (axis,))))
-        first = masks.constant(0, of_shape((shape[axis],), index_type))
+        index = masks.make(math.Add(lanes, broadcast(offset, (axis,))))
+        first = masks.constant(0, tile_or_scalar((shape[axis],), index_type))
         not_before = masks.make(math.Compare(Predicate.GE, index, first))
-        not_after = masks.make(math.Compare(Predicate.LT, index, spread(bound, (axis,))))
-        mask = (*mask, Factor(not_before, (axis,), None), Factor(not_after, (axis,), None))
-        step = masks.make(math.Mul(index, spread(stride, (axis,))))
-        places = masks.make(math.Add(places, masks.spread(step, (axis,), every, shape)))
+        not_after = masks.make(math.Compare(Predicate.LT, index, broadcast(bound, (axis,))))
+        mask = (*mask, MaskFactor(not_before, (axis,), None), MaskFactor(not_after, (axis,), None))
+        step = masks.make(math.Mul(index, broadcast(stride, (axis,))))
+        offsets = masks.make(math.Add(offsets, masks.broadcast(step, (axis,), every, shape)))
     if op.limit is not None:
-        within = masks.make(math.Compare(Predicate.LT, places, spread(op.limit, every)))
-        mask = (*mask, Factor(within, every, None))
-    masks.build(tile.Store(op.base, places, op.value, masks.holds(mask, every, shape)))
+        within = masks.make(math.Compare(Predicate.LT, offsets, broadcast(op.limit, every)))
+        mask = (*mask, MaskFactor(within, every, None))
+    masks.insert(tile.Store(op.base, offsets, op.value, masks.holds(mask, every, shape)))
     op.erase()
 
 
-def _bound_by(op: tile.LoadTile | tile.StoreTile, mask: Mask, masks: Masks) -> None:
-    """Leave a block out, by a bound of 0, where a mask does not hold."""
+def _bound_by_mask(op: tile.LoadTile | tile.StoreTile, mask: Mask, masks: Masks) -> None:
+    """Set a bound of a block to 0 where a mask does not hold."""
     bounds = list(op.bounds)
     bounds[0] = masks.select(mask, bounds[0], 0)
     op.set_operands((*op.operands[: -len(bounds)], *bounds))
 
 
 @follow(tile.Assert)
-def assert_(op: tile.Assert, masks: Masks) -> None:
-    """Nothing is asserted of masked lanes."""
+def follow_assert(op: tile.Assert, masks: Masks) -> None:
+    """Assert nothing of masked lanes."""
     op.set_operands((masks.select(masks[op.condition], op.condition, 1),))
 
 
 @follow(tile.Print)
-def print_(op: tile.Print, masks: Masks) -> None:
-    """Masked lanes print as 0; nothing is printed where a whole value is masked."""
-    whole = join(*[masks.anywhere(v) for v in op.operands])
+def follow_print(op: tile.Print, masks: Masks) -> None:
+    """Print 0 for masked lanes, and nothing where a whole value is masked."""
+    whole = conjunction(*[masks.any_element(v) for v in op.operands])
     op.set_operands(tuple(masks.select(masks[v], v, 0) for v in op.operands))
     if whole:
         guard = If(masks.holds(whole, (), ()))
-        masks.build(guard)
+        masks.insert(guard)
         op.detach()
         guard.then.append(op)
         for region in guard.regions:
@@ -451,6 +456,6 @@ def print_(op: tile.Print, masks: Masks) -> None:
 
 # Control flow.
 
-follow(If)(branch)
-follow(For)(bounded_loop)
-follow(While)(loop)
+follow(If)(follow_if)
+follow(For)(follow_for)
+follow(While)(follow_loop)

@@ -19,9 +19,12 @@ from iris.ir.updates import ELEMENTWISE
 
 
 @dataclass(frozen=True)
-class Factor:
-    """One condition of a mask.  Its value has the axes it lies along, in their order, and no
-    others; along none it is a scalar."""
+class MaskFactor:
+    """One condition of a mask.
+
+    Its value has the axes that the condition depends on, in order; it is a scalar if there are
+    none.
+    """
 
     value: Value
     axes: tuple[int, ...]
@@ -31,14 +34,16 @@ class Factor:
 
 @dataclass(frozen=True)
 class Witness:
-    """What a factor follows from that says `somewhere along an axis`: factors of these values,
-    each along those of their common axes that have these positions."""
+    """The factors that imply a factor of the form "somewhere along an axis".
+
+    Each has a value, and the positions of its axes among the common axes.
+    """
 
     values: tuple[tuple[Value, Axes], ...]
     position: int  # of the axis that was dropped
 
 
-Mask = tuple[Factor, ...]  # all of them hold; the empty one leaves nothing out
+Mask = tuple[MaskFactor, ...]  # a conjunction; an empty one masks nothing
 Axes = tuple[int, ...]
 Rule = Callable[[Op, "Masks"], None]
 Values = tuple[Value, ...]
@@ -46,19 +51,19 @@ Values = tuple[Value, ...]
 follow = Facet("mask")
 
 
-def join(*masks: Mask) -> Mask:
-    """All of these, but what follows from others of them."""
+def conjunction(*masks: Mask) -> Mask:
+    """The conjunction of masks, without factors that others imply."""
     mask = tuple(dict.fromkeys(chain(*masks)))
     return tuple(f for f in mask if not _follows(f, mask))
 
 
-def without(mask: Mask, known: Mask) -> Mask:
-    """What is left of a mask where another is known to hold."""
+def difference(mask: Mask, known: Mask) -> Mask:
+    """The factors of a mask that another mask does not imply."""
     return tuple(f for f in mask if f not in known and not _follows(f, known))
 
 
-def _follows(factor: Factor, mask: Mask) -> bool:
-    """Whether a factor that says `somewhere` holds because one lane is known where it does."""
+def _follows(factor: MaskFactor, mask: Mask) -> bool:
+    """Whether a mask implies a factor of the form "somewhere along an axis"."""
     if factor.witness is None:
         return False
     sources: Mask = ()
@@ -80,7 +85,7 @@ def axes_of(mask: Mask) -> Axes:
 
 
 def sizes_of(mask: Mask) -> tuple[int, ...]:
-    """How long the axes of a mask are."""
+    """The sizes of the axes of a mask."""
     size = {a: s for f in mask for a, s in zip(f.axes, shape_of(f.value), strict=True)}
     return tuple(size[a] for a in axes_of(mask))
 
@@ -93,24 +98,24 @@ def shape_of(value: Value) -> tuple[int, ...]:
     return element_type(value.type).shape
 
 
-def of_shape(shape: tuple[int, ...], element: DType = bool_) -> ElementType:
+def tile_or_scalar(shape: tuple[int, ...], element: DType = bool_) -> ElementType:
     return Tile(shape, element) if shape else element
 
 
 def _is_zero(other: Value | float) -> bool:
-    """Whether this is 0, and not -0.0."""
+    """Whether a number is 0 and not -0.0."""
     return not isinstance(other, Value) and other == 0 and copysign(1, other) > 0
 
 
 class Masks:
-    """The masks of the values met so far, and the ops that come of them."""
+    """The masks of the values visited so far, and the ops created for them."""
 
     def __init__(self) -> None:
-        self.of: dict[Value, Mask] = {}  # only what is masked
-        self.zeroed: dict[Value, Mask] = {}  # by which factors what they mask is 0
-        self.unadded: dict[Value, Mask] = {}  # where a dot adds nothing but 0 to what it is given
-        self.lost: dict[Value, frozenset[Factor]] = {}  # where updates keep what was there
-        self._made: list[Op] = []
+        self.of: dict[Value, Mask] = {}  # of masked values only
+        self.zeroed: dict[Value, Mask] = {}  # the factors whose masked lanes are 0
+        self.unadded: dict[Value, Mask] = {}  # where a dot adds 0 to its accumulator
+        self.lost: dict[Value, frozenset[MaskFactor]] = {}  # where updates keep old elements
+        self._created: list[Op] = []
         self._scopes: list[dict[Hashable, Value]] = []  # made before, one for each region
         self._scope_of: dict[Region, dict[Hashable, Value]] = {}
         self._narrowed: dict[Value, Value] = {}
@@ -126,7 +131,7 @@ class Masks:
                 break
             masked = any(v in self.of for v in op.operands)
             if masked or op.regions or isinstance(op, tile.MaskedLoad | tile.Update):
-                self.go_to(op)
+                self.insert_before(op)
                 rule: Rule = follow[type(op)]
                 rule(op, self)
         self._scopes.pop()
@@ -134,22 +139,22 @@ class Masks:
 
     @contextmanager
     def at_end(self, region: Region) -> Iterator[Op]:
-        """Build before the terminator of a region that has been followed."""
+        """Insert before the terminator of a visited region."""
         saved = self._builder
         self._scopes.append(self._scope_of[region])
-        self.go_to(region.end)
+        self.insert_before(region.end)
         yield region.end
         self._scopes.pop()
         self._builder = saved
 
-    def go_to(self, op: Op) -> None:
-        """Build before an op, for its line."""
+    def insert_before(self, op: Op) -> None:
+        """Insert before an op, with its location."""
         assert op.parent is not None
         self._builder = Builder(op.parent, op, op.location)
 
-    def sweep(self) -> None:
-        """Take away what was made and is not used."""
-        for op in reversed(self._made):
+    def erase_unused(self) -> None:
+        """Erase created ops without users."""
+        for op in reversed(self._created):
             if not any(v.users for v in op.results):
                 op.erase()
 
@@ -165,20 +170,20 @@ class Masks:
             self.of.pop(value, None)
 
     def all_of(self, values: Iterable[Value]) -> Mask:
-        return join(*(self[v] for v in values))
+        return conjunction(*(self[v] for v in values))
 
     # Making ops.
 
     def make(self, op: Op, name: str | None = None) -> Value:
-        self._made.append(op)
+        self._created.append(op)
         return self._builder(op, name)
 
-    def build(self, op: Op) -> None:
-        """Put an op in place that stays."""
+    def insert(self, op: Op) -> None:
+        """Insert an op that stays even if unused."""
         self._builder.insert(op)
 
     def replace(self, op: Op, by: Op) -> Value:
-        """Put an op in the place of one of the same result."""
+        """Replace an op by another one with the same type of result."""
         old, new = op.results[0], self._builder.insert(by).results[0]
         new.name = old.name
         old.replace_by(new)
@@ -187,10 +192,10 @@ class Masks:
 
     def constant(self, number: float, type_: ElementType) -> Value:
         key = ("constant", str(number), type_)
-        return self._once(key, lambda: self.make(Constant(number, type_)))
+        return self._cached(key, lambda: self.make(Constant(number, type_)))
 
-    def _once(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """What was made for a key where it can be used here, or what is made now."""
+    def _cached(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value created for a key in this or an outer region, else a new one."""
         for scope in self._scopes:
             if key in scope:
                 return scope[key]
@@ -198,18 +203,17 @@ class Masks:
         return value
 
     def holds(self, mask: Mask, axes: Axes, sizes: tuple[int, ...]) -> Value:
-        """Where a mask holds, as a bool along some axes, of these sizes, which have all of its
-        own among them."""
+        """A mask as a value along some axes, which include its own."""
 
         def make() -> Value:
             if not mask:
-                return self.constant(1, of_shape(sizes))
+                return self.constant(1, tile_or_scalar(sizes))
             own = axes_of(mask)
             if own != axes:
                 size = dict(zip(axes, sizes, strict=True))
                 narrow = self.holds(mask, own, tuple(size[a] for a in own))
-                return self.spread(narrow, own, axes, sizes)
-            parts = [self.spread(f.value, f.axes, axes, sizes) for f in mask]
+                return self.broadcast(narrow, own, axes, sizes)
+            parts = [self.broadcast(f.value, f.axes, axes, sizes) for f in mask]
             whole = parts[0]
             for part in parts[1:]:
                 whole = self.make(math.And(whole, part))
@@ -217,14 +221,14 @@ class Masks:
 
         if len(mask) == 1 and mask[0].axes == axes:
             return mask[0].value
-        return self._once((frozenset(mask), axes, sizes), make)
+        return self._cached((frozenset(mask), axes, sizes), make)
 
     def holds_in(self, mask: Mask, shape: tuple[int, ...]) -> Value:
         return self.holds(mask, tuple(range(len(shape))), shape)
 
-    def spread(self, x: Value, own: Axes, axes: Axes, sizes: tuple[int, ...]) -> Value:
-        """A value along some axes, as one along more of them."""
-        type_ = of_shape(sizes, element_type(x.type).element)
+    def broadcast(self, x: Value, own: Axes, axes: Axes, sizes: tuple[int, ...]) -> Value:
+        """Broadcast a value from its own axes to more axes."""
+        type_ = tile_or_scalar(sizes, element_type(x.type).element)
         if own:
             for position, axis in enumerate(axes):
                 if axis not in own:
@@ -232,9 +236,9 @@ class Masks:
         return x if x.type is type_ else self.make(tile.Broadcast(x, type_))
 
     def select(self, mask: Mask, x: Value, other: Value | float) -> Value:
-        """A value where a mask holds, another elsewhere."""
+        """Select a value where a mask holds, and another elsewhere."""
         if x in self.zeroed and _is_zero(other):
-            mask = without(mask, self.zeroed[x])
+            mask = difference(mask, self.zeroed[x])
         if not mask:
             return x
         if not isinstance(other, Value):
@@ -245,14 +249,14 @@ class Masks:
         return self.make(math.Select(where, x, other))
 
     def update(self, mask: Mask, new: Value, old: Value) -> Value:
-        """A new value where a mask holds, the old one elsewhere."""
+        """Select a new value where a mask holds, and the old one elsewhere."""
         return self.select(tuple(f for f in mask if not self._is_old(f, new, old)), new, old)
 
-    def _is_old(self, factor: Factor, new: Value, old: Value) -> bool:
-        """Whether, where a factor does not hold, only zeros have been added to a value."""
+    def _is_old(self, factor: MaskFactor, new: Value, old: Value) -> bool:
+        """Whether only zeros are added to a value where a factor does not hold."""
         if new is old:
             return True
-        start = None  # what the zeros are added to
+        start = None  # the value before the zeros
         if isinstance(new.op, tile.Dot) and factor in self.unadded.get(new, ()):
             start = new.op.acc
         elif isinstance(new.op, math.Add):
@@ -264,13 +268,13 @@ class Masks:
         )
 
     def either(self, one: Mask, other: Mask) -> Mask:
-        """Where one of two masks holds."""
+        """The disjunction of two masks."""
         axes, sizes = axes_of((*one, *other)), sizes_of((*one, *other))
         value = self.make(math.Or(self.holds(one, axes, sizes), self.holds(other, axes, sizes)))
-        return (Factor(value, axes, origin_of((*one, *other))),)
+        return (MaskFactor(value, axes, origin_of((*one, *other))),)
 
-    def any_along(self, mask: Mask, axis: int, shape: tuple[int, ...]) -> Factor:
-        """Where a mask holds somewhere along an axis; that axis is dropped, not renumbered."""
+    def any_along(self, mask: Mask, axis: int, shape: tuple[int, ...]) -> MaskFactor:
+        """Whether a mask holds somewhere along an axis; the other axes keep their numbers."""
         axes = axes_of(mask)
         position = axes.index(axis)
 
@@ -278,19 +282,19 @@ class Masks:
             whole = self.holds(mask, axes, tuple(shape[a] for a in axes))
             return self.make(tile.Reduce(ReduceKind.ANY, position, whole))
 
-        value = self._once(("any", axis, frozenset(mask), shape), make)
+        value = self._cached(("any", axis, frozenset(mask), shape), make)
         witness = Witness(
             tuple((f.value, tuple(axes.index(a) for a in f.axes)) for f in mask), position
         )
         left = axes[:position] + axes[position + 1 :]
-        return Factor(value, left, origin_of(mask), witness)
+        return MaskFactor(value, left, origin_of(mask), witness)
 
-    def anywhere(self, value: Value) -> Mask:
-        """Where something of a value counts."""
+    def any_element(self, value: Value) -> Mask:
+        """Whether some element of a value is not masked."""
         mask = self[value]
         while axes := axes_of(mask):
             within = tuple(f for f in mask if axes[-1] in f.axes)
-            mask = (*without(mask, within), self.any_along(within, axes[-1], shape_of(value)))
+            mask = (*difference(mask, within), self.any_along(within, axes[-1], shape_of(value)))
         return mask
 
     # The factors of a bool.
@@ -299,19 +303,19 @@ class Masks:
         """A condition as a conjunction."""
         op = condition.op
         if isinstance(op, math.And):
-            mask = join(self.factors(op.lhs, origin), self.factors(op.rhs, origin))
+            mask = conjunction(self.factors(op.lhs, origin), self.factors(op.rhs, origin))
         else:
             narrow = self._narrowed.get(condition)
             if narrow is None:
-                narrow = self._narrowed[condition] = self._narrow_at_home(condition)
-            mask = (Factor(narrow, self.varies_along(condition), origin),)
+                narrow = self._narrowed[condition] = self._narrow_at_definition(condition)
+            mask = (MaskFactor(narrow, self.varies_along(condition), origin),)
         shape = shape_of(condition)
         every = tuple(range(len(shape)))
-        self._once((frozenset(mask), every, shape), lambda: condition)
+        self._cached((frozenset(mask), every, shape), lambda: condition)
         return mask
 
     def varies_along(self, x: Value) -> Axes:
-        """The axes along which a value may change, as far as its ops tell."""
+        """The axes along which a value may differ."""
         known = self._varies.get(x)
         if known is None:
             known = self._varies[x] = tuple(sorted(self._find_axes(x)))
@@ -334,8 +338,8 @@ class Masks:
             return {a for v in op.operands for a in self.varies_along(v)}
         return range(len(shape))
 
-    def _narrow_at_home(self, condition: Value) -> Value:
-        """The condition along its own axes, made where it is made, which may be outside a loop."""
+    def _narrow_at_definition(self, condition: Value) -> Value:
+        """Narrow a condition right after its definition, which may be outside a loop."""
         op, saved = condition.op, self._builder
         if op is not None and op.parent is not None and op.next is not None:
             self._builder = Builder(op.parent, op.next, op.location)
@@ -344,7 +348,7 @@ class Masks:
         return narrow
 
     def _narrow(self, x: Value) -> Value:
-        """A value along only the axes that it varies along."""
+        """Compute a value along only the axes that it varies along."""
         axes, shape, op = self.varies_along(x), shape_of(x), x.op
         if len(axes) == len(shape):
             return x
@@ -357,20 +361,20 @@ class Masks:
         assert op is not None
         sizes = tuple(shape[a] for a in axes)
         operands = tuple(
-            self.spread(self._narrow(v), self.varies_along(v), axes, sizes) if shape_of(v) else v
+            self.broadcast(self._narrow(v), self.varies_along(v), axes, sizes) if shape_of(v) else v
             for v in op.operands
         )
-        type_ = of_shape(sizes, element_type(x.type).element)
+        type_ = tile_or_scalar(sizes, element_type(x.type).element)
         return self.make(type(op).create(operands, op.attributes, (type_,)))
 
     def _reordered(self, x: Value, order: Sequence[int]) -> Value:
-        """A value along ascending axes, as one along these axes in the order given."""
+        """Transpose a value from ascending axes to a given order."""
         ascending = sorted(order)
         if list(order) == ascending:
             return x
         return self.make(tile.Transpose(tuple(ascending.index(a) for a in order), x))
 
-    def transposed(self, factor: Factor, permutation: tuple[int, ...]) -> Factor:
+    def transposed(self, factor: MaskFactor, permutation: tuple[int, ...]) -> MaskFactor:
         axes = tuple(i for i, a in enumerate(permutation) if a in factor.axes)
         value = self._reordered(factor.value, [permutation[i] for i in axes])
         return replace(factor, value=value, axes=axes)

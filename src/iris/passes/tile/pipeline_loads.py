@@ -79,7 +79,7 @@ def _visit(function: Func, target: Target, *, always: bool) -> int:
     for op in ops:
         if not isinstance(op, For):
             continue
-        ahead = _find(op)
+        ahead = _find_loads_ahead(op)
         if ahead is None:
             continue
         more = used + _bytes(ahead.stages)
@@ -101,15 +101,15 @@ def _bytes(stages: Iterable[tile.Stage]) -> int:
     return total
 
 
-def _find(loop: For) -> _Ahead | None:
+def _find_loads_ahead(loop: For) -> _LoadsAhead | None:
     """What of a loop can be done a round ahead."""
     step = loop.step.op
     if not isinstance(step, Constant) or step.value <= 0:
         return None
-    body = _Body(loop)
-    stages = [op for op in loop.body if isinstance(op, tile.Stage) and body.is_found_ahead(op)]
+    body = _LoopBody(loop)
+    stages = [op for op in loop.body if isinstance(op, tile.Stage) and body.can_load_ahead(op)]
     while stages:
-        ahead = _Ahead(body, stages)
+        ahead = _LoadsAhead(body, stages)
         alone = [op for op in stages if not ahead.is_needed_elsewhere(op)]
         if alone == stages:
             return ahead
@@ -117,7 +117,7 @@ def _find(loop: For) -> _Ahead | None:
     return None
 
 
-class _Body:
+class _LoopBody:
     """What the ops of a loop's body need."""
 
     def __init__(self, loop: For):
@@ -126,7 +126,7 @@ class _Body:
         self.order = {op: n for n, op in enumerate(loop.body)}
         self.written = writes(effects_within(loop))
 
-    def making(self, values: Iterable[Value], done: Collection[Op] = ()) -> list[Op]:
+    def definitions(self, values: Iterable[Value], done: Collection[Op] = ()) -> list[Op]:
         """The ops of the body that values are made by, in order, but for those that are done."""
         found = makers(values, self.region, done)
         return sorted(found, key=self.order.__getitem__)
@@ -136,23 +136,23 @@ class _Body:
         needed = (v for op in ops for v in operands_within(op) if v.region is self.region)
         return list(dict.fromkeys(needed))
 
-    def following(self, argument: Value) -> Value:
+    def next_value(self, argument: Value) -> Value:
         """What a carried value is in the next round."""
         return self.region.end.operands[argument.index - 1]
 
-    def is_found_ahead(self, stage: tile.Stage) -> bool:
+    def can_load_ahead(self, stage: tile.Stage) -> bool:
         """Whether the next round's tile can be loaded, and made, in this one."""
         # What is carried already, by this or another loop, has two memories.
         if any(user.terminator or user.regions for user in stage.result.users):
             return False
-        ops = self.making([stage.x])
+        ops = self.definitions([stage.x])
         loads = [op for op in ops if effects_within(op)]
-        after = self.making([stage.x], loads)
+        after = self.definitions([stage.x], loads)
         return (
             bool(loads)
             and all(map(self._may_move, ops))
             and all(map(may_speculate, after))
-            and all(map(self._is_known_ahead, self.arguments(ops)))
+            and all(map(self._has_known_next_value, self.arguments(ops)))
         )
 
     def _may_move(self, op: Op) -> bool:
@@ -163,27 +163,27 @@ class _Body:
     def _is_written(self, resource: Value | Resource) -> bool:
         return any(may_alias(resource, written) for written in self.written)
 
-    def _is_known_ahead(self, argument: Value) -> bool:
+    def _has_known_next_value(self, argument: Value) -> bool:
         """Whether what an argument is in the next round can be told at the start of this one."""
         if argument.index == 0:
             return True
-        ops = self.making([self.following(argument)])
+        ops = self.definitions([self.next_value(argument)])
         return not any(effects_within(op) or is_convergent(op) for op in ops)
 
 
-class _Ahead:
+class _LoadsAhead:
     """The ops of a loop that are to be done a round ahead: `early` what loads, and the addresses
     for that; `late` what is made of it."""
 
-    def __init__(self, body: _Body, stages: Sequence[tile.Stage]):
+    def __init__(self, body: _LoopBody, stages: Sequence[tile.Stage]):
         self.body = body
         self.stages = stages
         staged = [op.x for op in stages]
-        self.ops = body.making(staged)
+        self.ops = body.definitions(staged)
         loads = [op for op in self.ops if effects_within(op)]
-        self.early = body.making([v for op in loads for v in op.results])
-        self.late = body.making(staged, loads)
-        used = {*staged, *[v for op in self.late for v in operands_within(op)]}
+        self.until_loads = body.definitions([v for op in loads for v in op.results])
+        self.after_loads = body.definitions(staged, loads)
+        used = {*staged, *[v for op in self.after_loads for v in operands_within(op)]}
         self.loaded = [v for op in loads for v in op.results if v in used]
 
     def is_needed_elsewhere(self, stage: tile.Stage) -> bool:
@@ -191,7 +191,7 @@ class _Ahead:
         again."""
         moved = {*self.ops, *self.stages}
         loaded: set[Op] = set()
-        for op in self.body.making([stage.x]):
+        for op in self.body.definitions([stage.x]):
             if effects_within(op) or any(v.op in loaded for v in operands_within(op)):
                 loaded.add(op)
         return any(not moved.issuperset(v.users) for op in loaded for v in op.results)
@@ -207,10 +207,10 @@ class _Ahead:
         first = dict(zip(body.arguments, (loop.lower, *loop.initial), strict=True))
         self._load(b, first, begins)
         staged = self._stage(b, first)
-        last = _last(b, loop)
-        _carry(loop, staged)
+        last = _last_index(b, loop)
+        _add_carried(loop, staged)
         carried = [body.add_argument(op.result.type, op.result.name) for op in self.stages]
-        self._do_ahead(last, step)
+        self._load_and_stage_next(last, step)
         for op, argument in zip(self.stages, carried, strict=True):
             op.result.replace_by(argument)
             op.erase()
@@ -218,33 +218,33 @@ class _Ahead:
             if not any(v.users for v in unused.results):
                 unused.erase()
 
-    def _do_ahead(self, last: Value, step: Value) -> None:
+    def _load_and_stage_next(self, last: Value, step: Value) -> None:
         """Load at the start of a round, and stage at its end, what the next one needs."""
         body, index = self.body.region, self.body.region.arguments[0]
         needed = [v for v in self.body.arguments(self.ops) if v is not index]
-        next_round = {v: self.body.following(v) for v in needed}
-        first = self.body.making(next_round.values())
+        next_values = {v: self.body.next_value(v) for v in needed}
+        first = self.body.definitions(next_values.values())
         for op in first:
             op.detach()
         b = Builder(body, body.first, self.body.loop.location)
         for op in first:
             b.insert(op)
         more = b(math.Compare(Predicate.LT, index, last), "more")
-        next_round[index] = b(math.Add(index, step), "next")
-        self._load(b, next_round, more)
+        next_values[index] = b(math.Add(index, step), "next")
+        self._load(b, next_values, more)
         b.before = body.end
-        body.end.set_operands((*body.end.operands, *self._stage(b, next_round)))
+        body.end.set_operands((*body.end.operands, *self._stage(b, next_values)))
 
-    def _load(self, b: Builder, known: dict[Value, Value], condition: Value | None) -> None:
+    def _load(self, b: Builder, mapping: dict[Value, Value], condition: Value | None) -> None:
         """Load under a condition, given what the arguments of the loop are; adds what is loaded
         to that."""
         if condition is None:
-            for op in self.early:
-                b.insert(op.clone(known))
+            for op in self.until_loads:
+                b.insert(op.clone(mapping))
             return
         then, otherwise = Region(), Region()
-        inside = dict(known)
-        for op in self.early:
+        inside = dict(mapping)
+        for op in self.until_loads:
             then.append(op.clone(inside))
         then.append(Yield([inside[v] for v in self.loaded]))
         nothing = [Constant.of_bits(0, element_type(v.type)) for v in self.loaded]
@@ -255,17 +255,17 @@ class _Ahead:
         branch = b.insert(If.create((condition,), (), types, (then, otherwise)))
         for value, result in zip(self.loaded, branch.results, strict=True):
             result.name = value.name
-            known[value] = result
+            mapping[value] = result
 
-    def _stage(self, b: Builder, known: dict[Value, Value]) -> list[Value]:
-        for op in self.late:
-            b.insert(op.clone(known))
+    def _stage(self, b: Builder, mapping: dict[Value, Value]) -> list[Value]:
+        for op in self.after_loads:
+            b.insert(op.clone(mapping))
         for stage in self.stages:
-            b.insert(stage.clone(known))
-        return [known[stage.result] for stage in self.stages]
+            b.insert(stage.clone(mapping))
+        return [mapping[stage.result] for stage in self.stages]
 
 
-def _last(b: Builder, loop: For) -> Value:
+def _last_index(b: Builder, loop: For) -> Value:
     """The number from which on a round is the last one, which is not below those of its type."""
     type_, step, upper = loop.lower.type, loop.step.op, loop.upper
     assert isinstance(type_, DType) and isinstance(step, Constant)
@@ -276,7 +276,7 @@ def _last(b: Builder, loop: For) -> Value:
     return b(math.Sub(upper, loop.step), "last")
 
 
-def _carry(loop: For, more: Sequence[Value]) -> None:
+def _add_carried(loop: For, more: Sequence[Value]) -> None:
     """Put in place of a loop one that carries more, which its body does not yet."""
     body, loop.regions = loop.body, ()
     types = [v.type for v in (*loop.results, *more)]

@@ -1,4 +1,4 @@
-"""Recovering blocks: loads and stores whose offsets and masks are those of a block of an array."""
+"""Turn loads and stores of blocks of arrays into block accesses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RecoverBlocks(Pass):
         %inside: tile<64xbool> = compare lt %cols, %nn
         %x: tile<64xf32> = tile.load %X, %at, mask=%inside, other=%zero
 
-    becomes, with what is dead then left to `dce`,
+    becomes, with dead ops left to `dce`,
 
         %row: i32 = tile.program_id 0
         %rest: i32 = mul %row, %n
@@ -40,15 +40,14 @@ class RecoverBlocks(Pass):
                                                     bounds=[%c2, %n]
         %x: tile<64xf32> = tile.reshape %block
 
-    What is added to the offset and is part of no index, here `%base`, is the stride of one more
-    axis, of which index 1 is read; an axis of size 1 that is there serves.  An axis without a
-    bound starts at 0 and is as long as the tile.
+    A part of the offset that belongs to no index, here `%base`, becomes the stride of one more
+    axis, which is read at index 1; an existing axis of size 1 serves.  An axis without a bound
+    starts at 0 and is as long as the tile.
 
-    A block's elements are also checked not to be before the start of an axis, so that a bounded
-    index must be known not to be negative: by the mask, or by what it is made of.  A scalar
-    condition leaves the whole block out, by a bound of 0.  Nothing is done for a gather, a mask
-    that is no such conjunction, an `other` that is not 0, a store of several elements to one
-    place, or where one more axis would be the fourth.
+    A block access also masks negative indices, so a bounded index must be nonnegative: by the
+    mask, or by its definition.  A scalar condition that fails sets a bound to 0.  The pass skips
+    gathers, other masks, an `other` that is not 0, stores of several elements to one offset, and
+    accesses that would need a fourth axis.
     """
 
     name = "recover-blocks"
@@ -59,38 +58,37 @@ class RecoverBlocks(Pass):
         blocks = 0
         for op in list(module.walk()):
             if isinstance(op, tile.Load | tile.Store) and VOLATILE not in op.effects():
-                block = _block(op, sums)
+                block = _find_block(op, sums)
                 if block is not None:
-                    _replace(op, block)
+                    _replace_access(op, block)
                     blocks += 1
         return {"blocks": blocks}
 
 
 @dataclass
 class Bound:
-    """What a mask says of the index along an axis."""
+    """The range that a mask gives the index along an axis."""
 
     start: Sum  # the index of the first lane
-    uppers: list[Sum] = field(default_factory=list)  # scalars that it is below
+    uppers: list[Sum] = field(default_factory=list)  # exclusive
     from_zero: bool = False
 
 
 @dataclass
-class Block:
-    """A part of an array: what the index along each axis is multiplied by, what is added, and
-    what its mask says."""
+class BlockAccess:
+    """A block of an array: a stride and a bound for each axis, and an offset."""
 
     strides: list[Sum]
     rest: Sum
     dtype: DType  # of the scalars
     bounds: dict[int, Bound] = field(default_factory=dict)
-    spare: int | None = None  # an axis of size 1 that says nothing yet
-    conditions: list[Value] = field(default_factory=list)  # scalars that must hold, too,
-    comparisons: list[tuple[Predicate, Sum, Sum]] = field(default_factory=list)  # and these
+    spare: int | None = None  # an axis of size 1 without a bound
+    conditions: list[Value] = field(default_factory=list)  # scalars that must hold
+    comparisons: list[tuple[Predicate, Sum, Sum]] = field(default_factory=list)  # that must hold
 
 
-def _block(op: tile.Load | tile.Store, sums: Sums) -> Block | None:
-    """The block that a load or store is of."""
+def _find_block(op: tile.Load | tile.Store, sums: Sums) -> BlockAccess | None:
+    """The block that a load or store accesses, if any."""
     offset, type_ = sums.of(op.offset), element_type(op.offset.type)
     if not type_.shape or offset is None:
         return None
@@ -101,7 +99,7 @@ def _block(op: tile.Load | tile.Store, sums: Sums) -> Block | None:
         size > 1 and not stride for size, stride in zip(type_.shape, strides, strict=True)
     ):
         return None
-    block = Block(strides, offset.get(None, {}), type_.element)
+    block = BlockAccess(strides, offset.get(None, {}), type_.element)
     if op.mask is not None and not _restrict(block, op.mask, tuple(range(len(strides))), sums):
         return None
     for axis, bound in block.bounds.items():
@@ -114,8 +112,8 @@ def _block(op: tile.Load | tile.Store, sums: Sums) -> Block | None:
     return block if fits else None
 
 
-def _restrict(block: Block, mask: Value, axes: tuple[int, ...], sums: Sums) -> bool:
-    """Restrict a block by a mask whose axes are these of the block; whether that can be done."""
+def _restrict(block: BlockAccess, mask: Value, axes: tuple[int, ...], sums: Sums) -> bool:
+    """Restrict a block by a mask along some of its axes; return False if that is impossible."""
     op = mask.op
     if isinstance(op, math.And):
         return all(_restrict(block, v, axes, sums) for v in op.operands)
@@ -151,12 +149,12 @@ def _restrict(block: Block, mask: Value, axes: tuple[int, ...], sums: Sums) -> b
         if element_type(x.type).element is i64:
             block.dtype = i64
         bound = block.bounds.setdefault(axes[axis], Bound(start))
-        return bound.start == start and _compared(bound, predicate, limit)
+        return bound.start == start and _add_comparison(bound, predicate, limit)
     return False
 
 
-def _compared(bound: Bound, predicate: Predicate, limit: Sum) -> bool:
-    """Take in that an index compares so with a scalar; whether a block can say that."""
+def _add_comparison(bound: Bound, predicate: Predicate, limit: Sum) -> bool:
+    """Add a comparison with a scalar to a bound; return False if a block cannot express it."""
     # One more than a scalar might overflow.
     small = not limit.keys() - {()} and limit.get((), 0) < i32.high
     if predicate is Predicate.LE and small:
@@ -173,34 +171,34 @@ def _compared(bound: Bound, predicate: Predicate, limit: Sum) -> bool:
     return True
 
 
-def _replace(op: tile.Load | tile.Store, block: Block) -> None:
+def _replace_access(op: tile.Load | tile.Store, block: BlockAccess) -> None:
     assert op.parent is not None
     b = Builder(op.parent, op, op.location)
     type_ = element_type(op.offset.type)
 
-    def number(total: Sum) -> Value:
+    def scalar(total: Sum) -> Value:
         return materialise(total, block.dtype, b)
 
-    offsets, strides, bounds = [], [number(s) for s in block.strides], []
+    offsets, strides, bounds = [], [scalar(s) for s in block.strides], []
     for axis, size in enumerate(type_.shape):
         bound = block.bounds.get(axis, Bound({}, [{(): size}]))
-        offsets.append(number(bound.start))
-        upper = number(bound.uppers[0])
+        offsets.append(scalar(bound.start))
+        upper = scalar(bound.uppers[0])
         for other in bound.uppers[1:]:
-            upper = b(math.Minimum(upper, number(other)))
+            upper = b(math.Minimum(upper, scalar(other)))
         bounds.append(upper)
     shape = type_.shape
     if block.rest:
-        one, two, rest = number({(): 1}), number({(): 2}), number(block.rest)
-        at = block.spare
-        if at is None:
+        one, two, rest = scalar({(): 1}), scalar({(): 2}), scalar(block.rest)
+        axis_of_rest = block.spare
+        if axis_of_rest is None:
             shape = (1, *shape)
             offsets, strides, bounds = [one, *offsets], [rest, *strides], [two, *bounds]
         else:
-            offsets[at], strides[at], bounds[at] = one, rest, two
-    comparisons = [b(math.Compare(p, number(x), number(y))) for p, x, y in block.comparisons]
+            offsets[axis_of_rest], strides[axis_of_rest], bounds[axis_of_rest] = one, rest, two
+    comparisons = [b(math.Compare(p, scalar(x), scalar(y))) for p, x, y in block.comparisons]
     for condition in (*block.conditions, *comparisons):
-        bounds[0] = b(math.Select(condition, bounds[0], number({})))
+        bounds[0] = b(math.Select(condition, bounds[0], scalar({})))
     if isinstance(op, tile.Store):
         value = op.value
         if shape != type_.shape:

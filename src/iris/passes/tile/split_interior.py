@@ -16,7 +16,7 @@ from iris.ir.types import DType, Tile
 from iris.passes.pipeline import Pass
 
 # A block along one axis: it is inside if this sum is not negative.
-Room = Sum
+Slack = Sum
 # What has all of a tile at once.  A stretch of a program ends there: all else goes element by
 # element, and is made twice at no cost but the text's.
 COMBINES = (tile.Dot, tile.Reduce, tile.Scan, tile.Stage, tile.Unstage)
@@ -79,10 +79,12 @@ def _relax_loop(loop: For) -> bool:
         return False
     if any(axes.of(v).everywhere % int(step.value) for v in (loop.lower, loop.upper)):
         return False
-    room = plus(upper, {(loop.body.arguments[0],): 1, (): int(step.value)}, -1)
-    if not any(_known(r, [room]) and not _known(r, []) for r in _rooms(loop.body, sums)):
+    slack = plus(upper, {(loop.body.arguments[0],): 1, (): int(step.value)}, -1)
+    if not any(
+        _is_implied(r, [slack]) and not _is_implied(r, []) for r in _slacks(loop.body, sums)
+    ):
         return False
-    _relax(loop.body, [room], sums)
+    _relax(loop.body, [slack], sums)
     return True
 
 
@@ -92,10 +94,10 @@ def _visit(region: Region, *, in_loop: bool) -> int:
     for op in region:
         for inner in op.regions:
             found += _visit(inner, in_loop=in_loop or op.loops)
-    return found + sum(_Stretch(ops, in_loop=in_loop).split() for ops in _runs(region))
+    return found + sum(_Stretch(ops, in_loop=in_loop).split() for ops in _elementwise_runs(region))
 
 
-def _runs(region: Region) -> list[list[Op]]:
+def _elementwise_runs(region: Region) -> list[list[Op]]:
     """The ops of a region, in runs of such as go element by element."""
     runs: list[list[Op]] = [[]]
     for op in region:
@@ -114,23 +116,23 @@ class _Stretch:
         self.sums, self.axes = Sums(), Axes()
         accesses = [op for op in run if isinstance(op, tile.LoadTile | tile.StoreTile)]
         start = run.index(accesses[0]) if accesses else 0
-        self.early = _early(run, start)  # what is computed between them, and can be before
+        self.early = _hoistable(run, start)  # what is computed between them, and can be before
         self.late = {op for op in run[start:] if op not in self.early}
-        self.wanted = {op: found for op in accesses if (found := self._unsure(op))}
+        self.wanted = {op: found for op in accesses if (found := self._unchecked_axes(op))}
         inside = [n for n, op in enumerate(run) if op in self.wanted]
         self.ops = run[inside[0] : inside[-1] + 1] if inside else []
 
-    def _unsure(self, op: tile.LoadTile | tile.StoreTile) -> list[int]:
+    def _unchecked_axes(self, op: tile.LoadTile | tile.StoreTile) -> list[int]:
         """Along which axes a block may leave its array, as can be told before the stretch."""
-        unsure = []
+        axes = []
         for axis, size in enumerate(_shape(op)):
-            room = _room(op.offsets[axis], size, op.bounds[axis], self.sums)
-            if room is None or _known(room, []):
+            slack = _slack(op.offsets[axis], size, op.bounds[axis], self.sums)
+            if slack is None or _is_implied(slack, []):
                 continue
-            is_early = all(v.op not in self.late for product in room for v in product)
-            if is_early and not is_nonnegative(plus({(): -1}, room, -1)):  # it never has room
-                unsure.append(axis)
-        return unsure if self.in_loop else [a for a in unsure if _widens(op, a, self.axes)]
+            is_early = all(v.op not in self.late for product in slack for v in product)
+            if is_early and not is_nonnegative(plus({(): -1}, slack, -1)):  # it never has room
+                axes.append(axis)
+        return axes if self.in_loop else [a for a in axes if _would_widen(op, a, self.axes)]
 
     def split(self) -> bool:
         """Put the stretch under a condition."""
@@ -143,12 +145,12 @@ class _Stretch:
             op.detach()
             first.insert_before(op)
         self.ops = [op for op in self.ops if op not in self.early]
-        rooms: list[Room] = []
-        inside = self._inside(Builder(region, first, first.location), rooms)
-        given = [v for op in self.ops for v in op.results if not self._has(v.users)]
+        slacks: list[Slack] = []
+        inside = self._inside(Builder(region, first, first.location), slacks)
+        given = [v for op in self.ops for v in op.results if not self._contains(v.users)]
         # Masks that are made before are made again, for there they may be known to be true.
-        then = _copied([*self._masks(), *self.ops], given)
-        otherwise = _copied(self.ops, given)
+        then = _copied_region([*self._masks(), *self.ops], given)
+        otherwise = _copied_region(self.ops, given)
         branch = If.create((inside,), (), [v.type for v in given], (then, otherwise))
         branch.location = first.location
         first.insert_before(branch)
@@ -157,23 +159,23 @@ class _Stretch:
             old.replace_by(new)
         for op in reversed(self.ops):
             op.erase()
-        _relax(then, rooms, Sums())
+        _relax(then, slacks, Sums())
         return True
 
-    def _has(self, users: Iterable[Op]) -> bool:
+    def _contains(self, users: Iterable[Op]) -> bool:
         """Whether all of some ops are of the stretch."""
         return set(self.ops).issuperset(users)
 
-    def _inside(self, b: Builder, rooms: list[Room]) -> Value:
+    def _inside(self, b: Builder, slacks: list[Slack]) -> Value:
         """Whether the blocks are all inside."""
         holds: list[Value] = []
         for op, axes in self.wanted.items():
             for axis in axes:
                 offset, bound, size = op.offsets[axis], op.bounds[axis], _shape(op)[axis]
-                room = _room(offset, size, bound, self.sums)
-                if room is None or room in rooms:
+                slack = _slack(offset, size, bound, self.sums)
+                if slack is None or slack in slacks:
                     continue
-                rooms.append(room)
+                slacks.append(slack)
                 holds += self._fits(b, offset, bound, size)
         inside = holds[0]
         for also in holds[1:]:
@@ -208,7 +210,7 @@ class _Stretch:
                     source is not None
                     and source.parent is region
                     and source not in found
-                    and not self._has((source,))
+                    and not self._contains((source,))
                     and source.touches_nothing
                     and not source.regions
                     and not isinstance(source, COMBINES)
@@ -223,7 +225,7 @@ class _Stretch:
         return list(found)
 
 
-def _copied(ops: Sequence[Op], given: Sequence[Value]) -> Region:
+def _copied_region(ops: Sequence[Op], given: Sequence[Value]) -> Region:
     """A region that does as some ops do, and gives what they give."""
     region = Region()
     mapping: dict[Value, Value] = {}
@@ -233,7 +235,7 @@ def _copied(ops: Sequence[Op], given: Sequence[Value]) -> Region:
     return region
 
 
-def _early(run: Sequence[Op], start: int) -> dict[Op, None]:
+def _hoistable(run: Sequence[Op], start: int) -> dict[Op, None]:
     """What comes after a start and may as well come before it: scalars made of such."""
     early: dict[Op, None] = {}
     late = {run[start]}
@@ -257,27 +259,27 @@ def _shape(op: tile.LoadTile | tile.StoreTile) -> tuple[int, ...]:
     return element_type(block.type).shape
 
 
-def _room(offset: Value, size: int, bound: Value, sums: Sums) -> Room | None:
+def _slack(offset: Value, size: int, bound: Value, sums: Sums) -> Slack | None:
     """What is left of an axis behind a block."""
     start, end = sums.scalar(offset), sums.scalar(bound)
     return None if start is None or end is None else plus(plus(end, start, -1), {(): -size})
 
 
-def _rooms(region: Region, sums: Sums) -> Iterator[Room]:
+def _slacks(region: Region, sums: Sums) -> Iterator[Slack]:
     for op in _blocks(region):
         for offset, size, bound in zip(op.offsets, _shape(op), op.bounds, strict=True):
-            room = _room(offset, size, bound, sums)
-            if room is not None:
-                yield room
+            slack = _slack(offset, size, bound, sums)
+            if slack is not None:
+                yield slack
 
 
-def _known(room: Room, facts: list[Room]) -> bool:
+def _is_implied(slack: Slack, facts: list[Slack]) -> bool:
     """Whether a sum is known not to be negative, given some that are not."""
-    left = [plus(room, fact, -1) for fact in ({}, *facts)]
+    left = [plus(slack, fact, -1) for fact in ({}, *facts)]
     return any(not rest.keys() - {()} and rest.get((), 0) >= 0 for rest in left)
 
 
-def _widens(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> bool:
+def _would_widen(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> bool:
     """Whether more of a block could be accessed at once if it were known to be inside along an
     axis."""
     if order(op, axes)[0] != axis:
@@ -295,7 +297,7 @@ def _widens(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> bool:
     return wider
 
 
-def _relax(region: Region, facts: list[Room], sums: Sums) -> None:
+def _relax(region: Region, facts: list[Slack], sums: Sums) -> None:
     """Leave out what is known: bounds become the blocks' own ends, comparisons true."""
     for op in list(region.walk()):
         if isinstance(op, tile.LoadTile | tile.StoreTile):
@@ -304,13 +306,13 @@ def _relax(region: Region, facts: list[Room], sums: Sums) -> None:
             _relax_comparison(op, facts, sums)
 
 
-def _relax_block(op: tile.LoadTile | tile.StoreTile, facts: list[Room], sums: Sums) -> None:
+def _relax_block(op: tile.LoadTile | tile.StoreTile, facts: list[Slack], sums: Sums) -> None:
     assert op.parent is not None
     b = Builder(op.parent, op, op.location)
     bounds = list(op.bounds)
     for axis, size in enumerate(_shape(op)):
-        room = _room(op.offsets[axis], size, bounds[axis], sums)
-        if room is not None and _known(room, facts) and not _known(room, []):
+        slack = _slack(op.offsets[axis], size, bounds[axis], sums)
+        if slack is not None and _is_implied(slack, facts) and not _is_implied(slack, []):
             offset = op.offsets[axis]
             type_ = offset.type
             assert isinstance(type_, DType)
@@ -318,7 +320,7 @@ def _relax_block(op: tile.LoadTile | tile.StoreTile, facts: list[Room], sums: Su
     op.set_operands((*op.operands[: -len(bounds)], *bounds))
 
 
-def _relax_comparison(op: math.Compare, facts: list[Room], sums: Sums) -> None:
+def _relax_comparison(op: math.Compare, facts: list[Slack], sums: Sums) -> None:
     """`start + arange < end` holds everywhere if there is room."""
     index, end = sums.of(op.lhs), sums.scalar(op.rhs)
     if index is None or end is None:
@@ -329,7 +331,7 @@ def _relax_comparison(op: math.Compare, facts: list[Room], sums: Sums) -> None:
     (axis,) = moving
     shape = element_type(op.lhs.type).shape
     start = index.get(None, {})
-    if _known(plus(plus(end, start, -1), {(): -shape[axis]}), facts):
+    if _is_implied(plus(plus(end, start, -1), {(): -shape[axis]}), facts):
         true = Constant.of_bits(1, element_type(op.result.type))
         true.location = op.location
         op.insert_before(true)

@@ -1,4 +1,4 @@
-"""Choosing where products read their operands."""
+"""Stage the operands of matrix products in threadgroup memory."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from iris.passes.tile.layouts.fragments import (
 from iris.passes.tile.layouts.staged_layouts import fastest_axis, padded, swizzled
 from iris.targets import Target
 
-# What of its registers a thread may hold of an operand all the time.
-MOST_HELD = 1 / 4
+# The fraction of registers that an operand may occupy throughout a loop.
+MAX_HELD_FRACTION = 1 / 4
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,14 @@ class StageDots(TargetPass):
         %1: staged<32x64xf32, (32,64):(68,1)> = tile.stage %b
         %c: tile<64x64xf32> = tile.dot %0, %1, acc=%acc
 
-    What one round of a loop needs is staged together, if there is room, to wait for it once.  What
-    is contiguous when it is loaded is contiguous there.  Rows are 16 bytes further apart than
-    they are long, so that those of a fragment lie in different banks; without room for that, they
-    are swizzled.
+    All that one iteration needs is staged together, if it fits, so that threads wait once.  The
+    axis that is contiguous in device memory stays contiguous.  Rows are padded by 16 bytes, so that
+    those of a fragment lie in different banks; if padding does not fit, they are swizzled.
 
-    A left operand stays in registers if each simdgroup needs rows that no other does, and either
-    it is made of a product, whose rows are there already, or it is the same in every round of a
-    loop and there is room for it.  The largest operands do if there is no room for all: each
-    simdgroup loads the fragments that it needs.
+    A left operand stays in registers if no two simdgroups need the same rows, and either it comes
+    from a product, whose rows are there already, or it is loop-invariant and fits.  If not all
+    operands fit in threadgroup memory, the largest stay in registers: each simdgroup loads the
+    fragments that it needs.
     """
 
     name = "stage-dots"
@@ -68,7 +67,7 @@ class StageDots(TargetPass):
                     "run choose-simdgroups before"
                 )
             products = [
-                _Product(op, function.simdgroups, self.target)
+                _StagedDot(op, function.simdgroups, self.target)
                 for op in function.walk()
                 if isinstance(op, tile.Dot) and is_of_fragments(op)
             ]
@@ -77,62 +76,61 @@ class StageDots(TargetPass):
         return {"staged": staged}
 
 
-class _Product:
-    """A product, and which of its operands are to be staged."""
+class _StagedDot:
+    """A product, and the operands to stage."""
 
     def __init__(self, op: tile.Dot, simdgroups: int, target: Target):
         self.op = op
-        self.found = arrange(op, simdgroups)
-        is_held = comes_from_product(op.a) or self._is_kept(simdgroups, target)
-        self.sides = [op.b] if is_held else [op.a, op.b]
+        self.arrangement = arrange(op, simdgroups)
+        is_held = comes_from_product(op.a) or self._stays_in_registers(simdgroups, target)
+        self.staged_operands = [op.b] if is_held else [op.a, op.b]
 
-    def _is_kept(self, simdgroups: int, target: Target) -> bool:
-        """Whether the left operand is in registers all the time, while a loop goes on."""
+    def _stays_in_registers(self, simdgroups: int, target: Target) -> bool:
+        """Whether the left operand stays in registers throughout a loop."""
         type_ = matrix_type(self.op.a)
         registers = prod(type_.shape) * type_.element.bits // (32 * simdgroups * SIMDGROUP_WIDTH)
-        is_alone = self.found.rows == simdgroups
+        is_alone = self.arrangement.rows == simdgroups
         return (
             is_alone
             and self.op.a.home is not self.op.parent
-            and registers <= MOST_HELD * target.thread_registers
+            and registers <= MAX_HELD_FRACTION * target.thread_registers
         )
 
     @property
     def operands(self) -> list[Value]:
-        return [v for v in self.sides if isinstance(v.type, Tile)]
+        return [v for v in self.staged_operands if isinstance(v.type, Tile)]
 
 
 class _Staging:
-    """What the products of a function need staged, and where."""
+    """Stages the operands of the products of a function."""
 
-    def __init__(self, function: Func, products: Sequence[_Product], target: Target):
+    def __init__(self, function: Func, products: Sequence[_StagedDot], target: Target):
         self.target = target
         self.products = products
         self.axes = Axes()
         self.written = writes(effects_within(function))
 
     def apply(self) -> int:
-        types, together = self._fitting()
-        before: dict[Region | None, Op] = {}  # what the first products of a region stand in
-        where: dict[Value, Value] = {}
-        for p in self.products:
-            op = p.op
-            for value in p.operands:
-                if value not in where:
-                    user = _outermost(op, value)
+        types, together = self._choose_types()
+        before: dict[Region | None, Op] = {}  # the ops with the first products of a region
+        stage_of: dict[Value, Value] = {}
+        for dot in self.products:
+            op = dot.op
+            for value in dot.operands:
+                if value not in stage_of:
+                    user = _enclosing_op_beside(op, value)
                     first = before.setdefault(user.parent, user)
-                    early = together and first is not user and self._is_made_before(value, first)
+                    early = together and first is not user and self._move_before(value, first)
                     stage = tile.Stage(value, result=types[value], location=op.location)
                     (first if early else user).insert_before(stage)
                     stage.result.name = value.name
-                    where[value] = stage.result
-            a, b = (where.get(v, v) if v in p.operands else v for v in (op.a, op.b))
+                    stage_of[value] = stage.result
+            a, b = (stage_of.get(v, v) if v in dot.operands else v for v in (op.a, op.b))
             op.set_operands((a, b, *op.operands[2:]))
-        return len(where)
+        return len(stage_of)
 
-    def _is_made_before(self, value: Value, first: Op) -> bool:
-        """Whether a value is made before an op of its region, after what it is made of was moved
-        there, if that can be."""
+    def _move_before(self, value: Value, first: Op) -> bool:
+        """Move the definition of a value before an op of its region; return whether it is there."""
         region = first.parent
         assert region is not None
         ops, made_by = list(region), makers([value], region)
@@ -145,34 +143,39 @@ class _Staging:
         return movable
 
     def _may_move(self, op: Op) -> bool:
-        """Whether an op may come earlier: past products, and whatever is written."""
+        """Whether an op may move past products and writes."""
         return not any(isinstance(inner, tile.Dot) for inner in op.walk()) and not any(
             Access.WRITE in e.access or any(may_alias(e.resource, w) for w in self.written)
             for e in effects_within(op)
         )
 
-    def _fitting(self) -> tuple[dict[Value, Staged], bool]:
-        """The types of what is staged, and whether all of a region is staged together; takes from
-        the products what does not fit."""
-        room = self.target.threadgroup_bytes
+    def _choose_types(self) -> tuple[dict[Value, Staged], bool]:
+        """Choose types for the staged operands, and whether a region stages all of them together.
+
+        Operands that do not fit are no longer staged.
+        """
+        capacity = self.target.threadgroup_bytes
         while True:
             values = list(dict.fromkeys(v for p in self.products for v in p.operands))
-            columns = {p.op.b: p.found.together for p in self.products}
-            for together, lie in product((True, False), (padded, swizzled)):
+            columns = {p.op.b: p.arrangement.together for p in self.products}
+            for together, make_type in product((True, False), (padded, swizzled)):
                 types = {
-                    v: lie(v, fastest_axis(v, self.axes), columns.get(v, 1), self.target)
+                    v: make_type(v, fastest_axis(v, self.axes), columns.get(v, 1), self.target)
                     for v in values
                 }
-                if self._bytes(types, together) <= room:
+                if self._bytes(types, together) <= capacity:
                     return types, together
             largest = max(values, key=lambda v: _size(types[v]))
             for p in self.products:
-                p.sides = [v for v in p.sides if v is not largest]
+                p.staged_operands = [v for v in p.staged_operands if v is not largest]
 
     def _bytes(self, types: Mapping[Value, Staged], together: bool) -> int:
-        """What is in threadgroup memory at once: what is staged before a loop all the time, and
-        what is staged in it, from the first product that needs it to the last.  If all of a region
-        is staged together, that of the regions around a product is there, too."""
+        """The peak of threadgroup memory.
+
+        A tile that is staged before a loop is live throughout; one that is staged in it, from its
+        first product to its last.  If a region stages all together, tiles of the regions around a
+        product are live, too.
+        """
         early: set[Value] = set()
         spans: dict[Value, list[int]] = {}
         for number, p in enumerate(self.products):
@@ -183,12 +186,12 @@ class _Staging:
         peak = 0
         for number, p in enumerate(self.products):
             around = _regions_around(p.op)
-            here = {
+            live = {
                 v
                 for v, uses in spans.items()
                 if (v.home in around if together else uses[0] <= number <= uses[-1])
             }
-            peak = max(peak, sum(_size(types[v]) for v in early | here))
+            peak = max(peak, sum(_size(types[v]) for v in early | live))
         return peak
 
 
@@ -205,9 +208,11 @@ def _regions_around(op: Op) -> list[Region]:
     return regions
 
 
-def _outermost(op: Op, value: Value) -> Op:
-    """The op with regions around an op, or the op itself, that stands where a value is made: what
-    is the same in every round of a loop is staged before it."""
+def _enclosing_op_beside(op: Op, value: Value) -> Op:
+    """The op around `op`, or `op` itself, in the region that defines a value.
+
+    A loop-invariant value is staged before the loop.
+    """
     while op.parent is not value.home and op.parent_op is not None:
         op = op.parent_op
     return op
