@@ -14,7 +14,7 @@ from iris.errors import ArgumentError, ShapeError
 from iris.frontend.arrays import TracedArray, as_traced_constant
 from iris.frontend.arrays.array_elementwise import unary
 from iris.frontend.arrays.array_products import wide_product
-from iris.frontend.arrays.convolution import Window, convolution, traced_convolution
+from iris.frontend.arrays.convolution import ConvolutionWindow, convolution, traced_convolution
 from iris.frontend.arrays.dtypes import as_dtype, numpy_dtype
 from iris.frontend.tracing import error_here
 from iris.ir import math, scalar
@@ -261,7 +261,7 @@ def conv2d(
     a (before, after) pair for each, "valid" for none, or "same" to keep the size at stride 1.
     """
     images, filters = _arrays(x, w)
-    window = Window.of(images.shape, filters.shape, stride, padding, dilation, groups)
+    window = ConvolutionWindow.of(images.shape, filters.shape, stride, padding, dilation, groups)
     made = (traced_convolution if isinstance(images, TracedArray) else convolution)(
         images, filters, window
     )

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from iris.analysis.axis import MOST, Axes, Axis, AxisInfo, order, vector
+from iris.analysis.axis import MOST, Axes, AxisFacts, AxisInfo, order, vector
 from iris.interp import tile as interp
 from iris.interp.frame import Frame, interpretation
 from iris.ir import math, parse, tile, verify
@@ -519,19 +519,19 @@ def rows(n: str, dtype: str = "f32", flags: str = ", aligned") -> tuple[Func, di
 def test_rows_of_a_multiple_of_16() -> None:
     _, values = rows("assume_divisible 16 %n_arg")
     axes = Axes()
-    assert axes.of(values["first"]) == AxisInfo((Axis(divisibility=64),))
-    assert axes.of(values["lane"]) == AxisInfo((Axis(64, MOST, 1),))
-    assert axes.of(values["cols"]) == AxisInfo((Axis(64, 64, 1),))
-    assert axes.of(values["inside"]) == AxisInfo((Axis(constancy=16),))
-    assert axes.of(values["bs"]) == AxisInfo((Axis(1, 16, 64),))
-    assert axes.of(values["at"]) == AxisInfo((Axis(64, 16, 1),))
+    assert axes.of(values["first"]) == AxisInfo((AxisFacts(divisibility=64),))
+    assert axes.of(values["lane"]) == AxisInfo((AxisFacts(64, MOST, 1),))
+    assert axes.of(values["cols"]) == AxisInfo((AxisFacts(64, 64, 1),))
+    assert axes.of(values["inside"]) == AxisInfo((AxisFacts(constancy=16),))
+    assert axes.of(values["bs"]) == AxisInfo((AxisFacts(1, 16, 64),))
+    assert axes.of(values["at"]) == AxisInfo((AxisFacts(64, 16, 1),))
 
 
 def test_rows_of_any_length() -> None:
     _, values = rows("add %n_arg, %n_arg")
     axes = Axes()
-    assert axes.of(values["inside"]) == AxisInfo((Axis(),))
-    assert axes.of(values["at"]) == AxisInfo((Axis(64, 1, 1),))
+    assert axes.of(values["inside"]) == AxisInfo((AxisFacts(),))
+    assert axes.of(values["at"]) == AxisInfo((AxisFacts(64, 1, 1),))
 
 
 @pytest.mark.parametrize(

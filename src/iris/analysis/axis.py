@@ -35,7 +35,7 @@ MOST = 2**31  # the greatest power of two that is told apart: what divides 0
 VECTOR_BYTES = metal.VECTOR_BYTES
 
 
-class Axis(NamedTuple):
+class AxisFacts(NamedTuple):
     """The facts along one axis; each number is a power of two, and 1 says nothing."""
 
     contiguity: int = 1  # so many elements, from a multiple of it on, are each one more
@@ -51,7 +51,7 @@ class Axis(NamedTuple):
 class AxisInfo:
     """The facts of a tile along its axes.  A scalar is like a tile of one axis of size 1."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[AxisFacts, ...]
     constant: int | None = None  # what every element is
 
     @property
@@ -119,7 +119,7 @@ class Axes:
         if isinstance(loop, For):
             first, step = self.of(loop.lower), self.of(loop.step)
             divisibility = min(first.everywhere, step.everywhere)
-            known[loop.body.arguments[0]] = AxisInfo((Axis(divisibility=divisibility),))
+            known[loop.body.arguments[0]] = AxisInfo((AxisFacts(divisibility=divisibility),))
         carried = [self.of(v) for v in loop.initial]
         while True:
             for region in loop.regions:
@@ -164,7 +164,7 @@ def _sources(value: Value) -> Sequence[Value]:
 def _nothing(type_: Type) -> AxisInfo:
     if not isinstance(type_, ElementType):
         return AxisInfo(())
-    return AxisInfo((Axis(),) * max(1, len(type_.shape)))
+    return AxisInfo((AxisFacts(),) * max(1, len(type_.shape)))
 
 
 def _either(infos: Sequence[AxisInfo]) -> AxisInfo:
@@ -173,7 +173,7 @@ def _either(infos: Sequence[AxisInfo]) -> AxisInfo:
     for choices in zip(*[info.axes for info in infos], strict=True):
         contiguity = min(a.contiguity for a in choices)
         divisibility = min(a.at(contiguity) for a in choices)
-        axes.append(Axis(contiguity, divisibility, min(a.constancy for a in choices)))
+        axes.append(AxisFacts(contiguity, divisibility, min(a.constancy for a in choices)))
     constants = {info.constant for info in infos}
     return AxisInfo(tuple(axes), constants.pop() if len(constants) == 1 else None)
 
@@ -189,7 +189,7 @@ axis_rule = Facet("axis")
 Rule = Callable[..., AxisInfo]
 
 
-def along_each(rule: Callable[..., Axis]) -> Rule:
+def along_each(rule: Callable[..., AxisFacts]) -> Rule:
     """Make the rule of an elementwise op from its rule along one axis."""
 
     @wraps(rule)
@@ -210,27 +210,27 @@ def unknown(op: Op, *operands: AxisInfo) -> AxisInfo:
 
 @axis_rule(math.Elementwise)
 @along_each
-def elementwise(op: Op, *operands: Axis) -> Axis:
+def elementwise(op: Op, *operands: AxisFacts) -> AxisFacts:
     """Equal operands make equal results."""
-    return Axis(constancy=min(a.constancy for a in operands))
+    return AxisFacts(constancy=min(a.constancy for a in operands))
 
 
 @axis_rule(math.Constant)
 def constant(op: math.Constant) -> AxisInfo:
     value = int(op.value)
     sizes = element_type(op.result.type).shape or (1,)
-    return AxisInfo(tuple([Axis(1, _power_in(value), size) for size in sizes]), value)
+    return AxisInfo(tuple([AxisFacts(1, _power_in(value), size) for size in sizes]), value)
 
 
 @axis_rule(tile.Arange)
 def arange(op: tile.Arange) -> AxisInfo:
     (size,) = element_type(op.result.type).shape
-    return AxisInfo((Axis(contiguity=size, divisibility=_power_in(op.start)),))
+    return AxisInfo((AxisFacts(contiguity=size, divisibility=_power_in(op.start)),))
 
 
 @axis_rule(math.AssumeDivisible)
 @along_each
-def assume_divisible(op: math.AssumeDivisible, x: Axis) -> Axis:
+def assume_divisible(op: math.AssumeDivisible, x: AxisFacts) -> AxisFacts:
     return x._replace(divisibility=max(x.divisibility, _power_in(op.divisor)))
 
 
@@ -239,44 +239,44 @@ def assume_divisible(op: math.AssumeDivisible, x: Axis) -> Axis:
 
 @axis_rule(math.Add)
 @along_each
-def add(op: math.Add, x: Axis, y: Axis) -> Axis:
+def add(op: math.Add, x: AxisFacts, y: AxisFacts) -> AxisFacts:
     """Adding a constant to a group of elements shifts all of them."""
     contiguity = max(min(x.contiguity, y.constancy), min(x.constancy, y.contiguity))
     divisibility = min(x.at(contiguity), y.at(contiguity))
-    return Axis(contiguity, divisibility, min(x.constancy, y.constancy))
+    return AxisFacts(contiguity, divisibility, min(x.constancy, y.constancy))
 
 
 @axis_rule(math.Sub)
 @along_each
-def sub(op: math.Sub, x: Axis, y: Axis) -> Axis:
+def sub(op: math.Sub, x: AxisFacts, y: AxisFacts) -> AxisFacts:
     contiguity = min(x.contiguity, y.constancy)
     divisibility = min(x.at(contiguity), y.at(contiguity))
-    return Axis(contiguity, divisibility, min(x.constancy, y.constancy))
+    return AxisFacts(contiguity, divisibility, min(x.constancy, y.constancy))
 
 
 @axis_rule(math.Mul)
 @along_each
-def mul(op: math.Mul, x: Axis, y: Axis) -> Axis:
-    return Axis(1, min(x.at(1) * y.at(1), MOST), min(x.constancy, y.constancy))
+def mul(op: math.Mul, x: AxisFacts, y: AxisFacts) -> AxisFacts:
+    return AxisFacts(1, min(x.at(1) * y.at(1), MOST), min(x.constancy, y.constancy))
 
 
 @axis_rule(math.Neg, math.Abs)
 @along_each
-def negate(op: Op, x: Axis) -> Axis:
-    return Axis(1, x.at(1), x.constancy)
+def negate(op: Op, x: AxisFacts) -> AxisFacts:
+    return AxisFacts(1, x.at(1), x.constancy)
 
 
 @axis_rule(math.Maximum, math.Minimum, math.MaxNum, math.MinNum, math.Or, math.Xor)
 @along_each
-def one_or_both(op: Op, x: Axis, y: Axis) -> Axis:
-    return Axis(1, min(x.at(1), y.at(1)), min(x.constancy, y.constancy))
+def one_or_both(op: Op, x: AxisFacts, y: AxisFacts) -> AxisFacts:
+    return AxisFacts(1, min(x.at(1), y.at(1)), min(x.constancy, y.constancy))
 
 
 @axis_rule(math.And)
 @along_each
-def bits_of_both(op: Op, x: Axis, y: Axis) -> Axis:
+def bits_of_both(op: Op, x: AxisFacts, y: AxisFacts) -> AxisFacts:
     """A bit that is never set in one is never set."""
-    return Axis(1, max(x.at(1), y.at(1)), min(x.constancy, y.constancy))
+    return AxisFacts(1, max(x.at(1), y.at(1)), min(x.constancy, y.constancy))
 
 
 @axis_rule(math.FloorDiv)
@@ -296,7 +296,7 @@ def shl(op: math.Shl, x: AxisInfo, y: AxisInfo) -> AxisInfo:
     times = _power(op, y)
     if times is None:
         return elementwise(op, x, y)
-    return AxisInfo(tuple([Axis(1, min(a.at(1) * times, MOST), a.constancy) for a in x.axes]))
+    return AxisInfo(tuple([AxisFacts(1, min(a.at(1) * times, MOST), a.constancy) for a in x.axes]))
 
 
 def _power(op: Op, amount: AxisInfo) -> int | None:
@@ -318,7 +318,7 @@ def _quotient(x: AxisInfo, divisor: int | None) -> AxisInfo | None:
         # Where a multiple of the divisor is followed by others, they are in one such group.
         even = divisor == power and power <= a.divisibility and a.contiguity <= power
         divisibility = a.divisibility // power if even else 1
-        axes.append(Axis(1, divisibility, max(a.constancy, group)))
+        axes.append(AxisFacts(1, divisibility, max(a.constancy, group)))
     return AxisInfo(tuple(axes))
 
 
@@ -331,7 +331,7 @@ def mod(op: math.Mod, x: AxisInfo, y: AxisInfo) -> AxisInfo:
     axes = []
     for a in x.axes:
         group = min(a.contiguity, a.divisibility, power)
-        axes.append(Axis(group, min(a.at(group), power), a.constancy))
+        axes.append(AxisFacts(group, min(a.at(group), power), a.constancy))
     return AxisInfo(tuple(axes))
 
 
@@ -340,7 +340,7 @@ def mod(op: math.Mod, x: AxisInfo, y: AxisInfo) -> AxisInfo:
 
 @axis_rule(math.Compare)
 @along_each
-def compare(op: math.Compare, x: Axis, y: Axis) -> Axis:
+def compare(op: math.Compare, x: AxisFacts, y: AxisFacts) -> AxisFacts:
     """Of a group that starts at a multiple of its size, all are below another multiple of that
     size, or none is."""
     if op.predicate in (Predicate.GT, Predicate.LE):
@@ -348,7 +348,7 @@ def compare(op: math.Compare, x: Axis, y: Axis) -> Axis:
     group = 1
     if op.predicate not in (Predicate.EQ, Predicate.NE):
         group = min(x.contiguity, x.divisibility, y.constancy, y.at(1))
-    return Axis(constancy=max(group, min(x.constancy, y.constancy)))
+    return AxisFacts(constancy=max(group, min(x.constancy, y.constancy)))
 
 
 @axis_rule(math.Select)
@@ -360,7 +360,7 @@ def select(op: math.Select, condition: AxisInfo, x: AxisInfo, y: AxisInfo) -> Ax
     for c, a, b in zip(condition.axes, x.axes, y.axes, strict=True):
         contiguity = min(c.constancy, a.contiguity, b.contiguity)
         divisibility = min(a.at(contiguity), b.at(contiguity))
-        axes.append(Axis(contiguity, divisibility, min(c.constancy, a.constancy, b.constancy)))
+        axes.append(AxisFacts(contiguity, divisibility, min(c.constancy, a.constancy, b.constancy)))
     return AxisInfo(tuple(axes))
 
 
@@ -387,7 +387,7 @@ def broadcast(op: tile.Broadcast, x: AxisInfo) -> AxisInfo:
     if not before:
         x, before = AxisInfo(x.axes * len(sizes), x.constant), (1,) * len(sizes)
     axes = [
-        axis if old == new else Axis(1, axis.divisibility, new)
+        axis if old == new else AxisFacts(1, axis.divisibility, new)
         for axis, old, new in zip(x.axes, before, sizes, strict=True)
     ]
     return AxisInfo(tuple(axes), x.constant)
@@ -395,7 +395,7 @@ def broadcast(op: tile.Broadcast, x: AxisInfo) -> AxisInfo:
 
 @axis_rule(tile.ExpandDims)
 def expand_dims(op: tile.ExpandDims, x: AxisInfo) -> AxisInfo:
-    single = Axis(divisibility=x.everywhere)
+    single = AxisFacts(divisibility=x.everywhere)
     return AxisInfo((*x.axes[: op.axis], single, *x.axes[op.axis :]), x.constant)
 
 
@@ -409,13 +409,13 @@ def reshape(op: tile.Reshape, x: AxisInfo) -> AxisInfo:
     """From the last axis on, those of equal size are the same, and of two that are not, the
     shorter one is a part of the other."""
     old, new = element_type(op.x.type).shape, element_type(op.result.type).shape
-    axes = [Axis(1, x.everywhere, size if x.constant is not None else 1) for size in new]
+    axes = [AxisFacts(1, x.everywhere, size if x.constant is not None else 1) for size in new]
     sources = (a for a in reversed(range(len(old))) if old[a] > 1)
     targets = (a for a in reversed(range(len(new))) if new[a] > 1)
     for source, target in zip(sources, targets, strict=False):
         was, size = x.axes[source], new[target]
         contiguity = min(was.contiguity, size)
-        axes[target] = Axis(contiguity, was.at(contiguity), min(was.constancy, size))
+        axes[target] = AxisFacts(contiguity, was.at(contiguity), min(was.constancy, size))
         if old[source] != size:
             break
     return AxisInfo(tuple(axes), x.constant)

@@ -25,21 +25,21 @@ from iris.ir.effects import may_alias
 from iris.ir.types import Threadgroup
 
 
-class Part(NamedTuple):
-    """Memory by a name, and which bytes of it if that is known."""
+class MemoryRange(NamedTuple):
+    """A memory, and a range of its bytes if that is known."""
 
     memory: Value | Resource
     span: range | None
 
     @staticmethod
-    def of(memory: Value) -> Part:
+    def of(memory: Value) -> MemoryRange:
         """Where memory is first named, or carried by a loop, and which part of that it is."""
         assert isinstance(memory.type, Threadgroup)
         start, size = 0, memory.type.bytes
         while isinstance(memory.op, metal.View):
             start += memory.op.start
             memory = memory.op.x
-        return Part(memory, range(start, start + size))
+        return MemoryRange(memory, range(start, start + size))
 
 
 class CarriedMemory:
@@ -47,7 +47,7 @@ class CarriedMemory:
 
     def __init__(self) -> None:
         self._orders: dict[For, dict[int, list[int]] | None] = {}
-        self._apart: dict[tuple[Part, Part], bool] = {}
+        self._apart: dict[tuple[MemoryRange, MemoryRange], bool] = {}
 
     def is_one(self, memory: Value | Resource) -> bool:
         """Whether a name is, at any one time, of one allocation or argument and of all of it."""
@@ -57,7 +57,7 @@ class CarriedMemory:
         is_first = isinstance(memory.op, metal.Alloc) or (owner is not None and owner.isolated)
         return is_first or self._rotated(memory) is not None
 
-    def are_apart(self, a: Part, b: Part) -> bool:
+    def are_apart(self, a: MemoryRange, b: MemoryRange) -> bool:
         """Whether two parts that have their names at the same time have no byte in common."""
         if (a, b) not in self._apart:
             self._apart[a, b] = self._find_apart(a, b)
@@ -70,13 +70,13 @@ class CarriedMemory:
             return [memory]
         return [found.loop.carried[i] for i in found.order]
 
-    def outside(self, memory: Value | Resource, loop: Op) -> list[Part] | None:
+    def outside(self, memory: Value | Resource, loop: Op) -> list[MemoryRange] | None:
         """What the memory may have been called before a loop; None if the loop does not carry it,
         or does not rotate what it carries."""
         found = self._rotated(memory)
         return found.sources() if found is not None and found.loop is loop else None
 
-    def _find_apart(self, a: Part, b: Part) -> bool:
+    def _find_apart(self, a: MemoryRange, b: MemoryRange) -> bool:
         if a.memory is b.memory:
             return a.span is not None and b.span is not None and not _overlap(a.span, b.span)
         one, other = self._rotated(a.memory), self._rotated(b.memory)
@@ -111,7 +111,7 @@ class CarriedMemory:
         yielded = [loop.body.end.operands[i] for i in positions]
         if {*yielded} != {carried[i] for i in positions}:
             return None
-        starts = [Part.of(loop.initial[i]) for i in positions]
+        starts = [MemoryRange.of(loop.initial[i]) for i in positions]
         if not all(self.are_apart(a, b) for a, b in combinations(starts, 2)):
             return None
         after = {carried.index(v): i for i, v in zip(positions, yielded, strict=True)}
@@ -131,8 +131,8 @@ class _Rotated(NamedTuple):
         at = self.loop, self.is_result
         return at == (other.loop, other.is_result) and self.position != other.position
 
-    def sources(self) -> list[Part]:
-        return [Part.of(self.loop.initial[i]) for i in self.order]
+    def sources(self) -> list[MemoryRange]:
+        return [MemoryRange.of(self.loop.initial[i]) for i in self.order]
 
 
 def _overlap(a: range, b: range) -> bool:

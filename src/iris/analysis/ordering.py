@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from iris.analysis.carried_memory import CarriedMemory, Part
+from iris.analysis.carried_memory import CarriedMemory, MemoryRange
 from iris.analysis.windows import Window, Windows
 from iris.ir import metal
 from iris.ir.control import For, Func, If, While
@@ -51,8 +51,8 @@ def barriers(function: Func) -> dict[Op, metal.Scope]:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where each thread touches memory, as it was computed."""
+class AccessAddress:
+    """The address of an access in each thread, as it was computed."""
 
     address: tuple[object, ...]  # equal for those that compute the same from the same
     mask: int | None
@@ -68,12 +68,12 @@ class Touch:
     span: range | None  # of whose bytes, if it is a view of a part
     writes: bool
     atomic: bool
-    place: Place | None
+    place: AccessAddress | None
     seen: tuple[tuple[Op, bool], ...] = ()  # from a later turn of which loops, or from outside
 
     @property
-    def part(self) -> Part:
-        return Part(self.memory, self.span)
+    def part(self) -> MemoryRange:
+        return MemoryRange(self.memory, self.span)
 
     @property
     def strength(self) -> int:
@@ -111,9 +111,12 @@ def _arrays(touched: Iterable[Value | Resource]) -> list[Value]:
 
 
 def _in_any_order(a: Touch, b: Touch) -> bool:
-    """Whether two atomics come to the same in any order: what starts an exchange, which is checked
-    by that; an op of all threads with itself, in one turn of the loops around it; and those that
-    commute, if nobody asks for the old elements."""
+    """Whether two atomics give the same result in any order.
+
+    That is so for a load whose value a compare-exchange checks again, for an op of all threads with
+    itself in one iteration of the loops around it, and for ops that commute, if their old elements
+    are unused.
+    """
     if _is_checked(a.op) or _is_checked(b.op):
         return True
     if a.op is b.op and all(_repeats_alone(loop, a.op) for loop, _ in (*a.seen, *b.seen)):
@@ -268,7 +271,7 @@ class _Planner:
         for memory in self.memories.later(touch.memory, loop):
             yield replace(touch, memory=memory, place=_still(touch, loop), seen=seen)
 
-    def _outside(self, touch: Touch, loop: Op, place: Place | None) -> Iterable[Touch]:
+    def _outside(self, touch: Touch, loop: Op, place: AccessAddress | None) -> Iterable[Touch]:
         """An access as what comes before or after a loop sees it, at a place."""
         seen = (*touch.seen, (loop, True))
         parts = self.memories.outside(touch.memory, loop)
@@ -286,10 +289,10 @@ class _Planner:
                 continue
             if not access & (Access.READ | Access.WRITE):
                 continue
-            part, place = Part(resource, None), None
+            part, place = MemoryRange(resource, None), None
             if isinstance(resource, Value):
                 if isinstance(resource.type, Threadgroup):
-                    part = Part.of(resource)
+                    part = MemoryRange.of(resource)
                 if isinstance(op, metal.Load | metal.Store):
                     place = self.numbers.place(op, (*part, resource.type))
             memory, span = part
@@ -304,7 +307,7 @@ def passing(touches: Iterable[Touch], strength: int) -> list[Touch]:
     return [t for t in touches if t.strength > strength]
 
 
-def _still(touch: Touch, loop: Op) -> Place | None:
+def _still(touch: Touch, loop: Op) -> AccessAddress | None:
     """The place of an access as what comes after a turn of a loop sees it: what it was computed
     from may have changed since, and a branch may have been taken then and not be now."""
     return None if _turns(touch, loop) else touch.place
@@ -372,7 +375,7 @@ class _Numbers:
         self._known: dict[Value, tuple[int, frozenset[Value]]] = {}
         self._numbers: dict[object, int] = {}
 
-    def place(self, op: metal.Load | metal.Store, base: tuple[object, ...]) -> Place:
+    def place(self, op: metal.Load | metal.Store, base: tuple[object, ...]) -> AccessAddress:
         offset, values = self.of(op.offset)
         mask = None
         if op.mask is not None:
@@ -380,7 +383,7 @@ class _Numbers:
             values |= more
         if isinstance(base[0], Value):
             values |= {base[0]}
-        return Place((*base, offset, _count(op)), mask, values)
+        return AccessAddress((*base, offset, _count(op)), mask, values)
 
     def of(self, value: Value) -> tuple[int, frozenset[Value]]:
         known = self._known.get(value)

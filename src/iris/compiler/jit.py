@@ -16,8 +16,8 @@ from iris.compiler.graph_program import GraphProgram, argument_spec
 from iris.compiler.kernel import MOST_SPECIALISATIONS
 from iris.errors import ArgumentError
 from iris.frontend.arrays import (
+    ArrayCall,
     ArrayFunction,
-    Call,
     Leaf,
     Tree,
     WeakScalarCheck,
@@ -127,13 +127,13 @@ class Jit(Decorated):
         """The kernels that the function becomes for some arguments."""
         return self.lower(*arguments, **named).kernels
 
-    def _bound(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> Call:
+    def _bound(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> ArrayCall:
         """The arguments of a call, arrays of other libraries being NumPy's over the same memory."""
         call = self.function.bind(arguments, named)
         leaves = [leaf if isinstance(leaf.value, _OWN) else _shared(leaf) for leaf in call.leaves]
-        return Call(leaves, call.structure)
+        return ArrayCall(leaves, call.structure)
 
-    def _traced(self, call: Call, target: Target) -> _Traced:
+    def _traced(self, call: ArrayCall, target: Target) -> _Traced:
         specs = tuple([argument_spec(*leaf) for leaf in call.leaves])
         key = call.structure, specs, target.name
         with self._tracing:

@@ -50,7 +50,7 @@ def assigned(body: str, simdgroups: int = 1) -> tuple[str, list[str]]:
     for letter, layout in zip("LMNOP", layouts, strict=False):
         text = text.replace(layout, letter)
     lines = [line[2:] for line in text.strip().splitlines()[1:-2]]
-    return "\n".xor_forms(lines[len(START.strip().splitlines()) :]), layouts
+    return "\n".join(lines[len(START.strip().splitlines()) :]), layouts
 
 
 def becomes(body: str, expected: str, layouts: list[str], simdgroups: int = 1) -> None:

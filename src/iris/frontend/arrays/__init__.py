@@ -18,8 +18,8 @@ from iris.frontend.arrays import (  # noqa: F401 -- each registers what it has o
     ufuncs,
 )
 from iris.frontend.arrays.array_function import (
+    ArrayCall,
     ArrayFunction,
-    Call,
     TensorSpec,
     TracedFunction,
     spec_of,
@@ -33,8 +33,8 @@ from iris.frontend.arrays.weak_scalars import WeakScalarCheck
 methods.define()
 
 __all__ = [
+    "ArrayCall",
     "ArrayFunction",
-    "Call",
     "Leaf",
     "TensorSpec",
     "TracedArray",

@@ -88,7 +88,7 @@ class _Static:
     key: Hashable  # 1, 1.0 and True are equal, but not to a trace
 
 
-class Call(NamedTuple):
+class ArrayCall(NamedTuple):
     """The arguments of a call: the leaves that are arrays or numbers, and all else that a trace
     depends on."""
 
@@ -133,7 +133,7 @@ class ArrayFunction:
             return kind(f"{self.name}: {message}")
         return error_at(kind, f"{self.name}: {message}", *self.location)
 
-    def bind(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> Call:
+    def bind(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> ArrayCall:
         """Sort out the arguments of a call.  Defaults that are not given stay Python values."""
         try:
             bound = self.signature.bind(*arguments, **named)
@@ -149,7 +149,7 @@ class ArrayFunction:
             found, tree = flatten(value, "" if together else name)
             leaves += found
             structure.append((name, tree))
-        return Call(leaves, tuple(structure))
+        return ArrayCall(leaves, tuple(structure))
 
     def _as_static(self, name: str, value: Any) -> _Static:
         try:
@@ -163,7 +163,7 @@ class ArrayFunction:
         return _Static(value, exact_key(value))
 
     def trace(
-        self, call: Call, specs: Sequence[TensorSpec] | None = None, *, fast_math: bool = False
+        self, call: ArrayCall, specs: Sequence[TensorSpec] | None = None, *, fast_math: bool = False
     ) -> TracedFunction:
         """Trace the graph for a call; `specs` are those of its leaves unless given."""
         if specs is None:
@@ -186,7 +186,7 @@ class ArrayFunction:
             func.body.append(Return(values, location=self.location))
         return TracedFunction(Module([func]), trace.captured, tree, list(trace.narrowed.values()))
 
-    def _run(self, call: Call, inputs: Sequence[TracedArray]) -> Any:
+    def _run(self, call: ArrayCall, inputs: Sequence[TracedArray]) -> Any:
         """What the function returns for some inputs."""
         left = list(inputs)
         bound = inspect.BoundArguments(self.signature, {})

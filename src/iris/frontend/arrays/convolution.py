@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Window:
+class ConvolutionWindow:
     """How filters go over images, down and across."""
 
     strides: tuple[int, int]
@@ -36,7 +36,7 @@ class Window:
         padding: Any,
         dilation: Any,
         groups: Any,
-    ) -> Window:
+    ) -> ConvolutionWindow:
         """What the user says of it, for images and filters of some shapes."""
         if len(images) != 4 or len(filters) != 4:
             raise error_here(
@@ -55,7 +55,7 @@ class Window:
         zeros = _padding(padding, images[2:], reach, strides)
         if min(zeros) < 0:
             raise error_here(ArgumentError, "padding is not negative")
-        return Window(strides, zeros, spaced, parts)
+        return ConvolutionWindow(strides, zeros, spaced, parts)
 
 
 def _pair(given: Any, what: str) -> tuple[int, int]:
@@ -85,7 +85,7 @@ def _padding(
     return (*_pair(both[0], "padding"), *_pair(both[1], "padding"))
 
 
-def traced_convolution(x: TracedArray, w: TracedArray, window: Window) -> TracedArray:
+def traced_convolution(x: TracedArray, w: TracedArray, window: ConvolutionWindow) -> TracedArray:
     """Images under filters, as an op."""
     (images, filters), common = multiplicands(x, w)
     op = graph.Conv2d(
@@ -99,7 +99,7 @@ def traced_convolution(x: TracedArray, w: TracedArray, window: Window) -> Traced
     return finished(emit(op), common)
 
 
-def convolution(x: Array, w: Array, window: Window) -> Array:
+def convolution(x: Array, w: Array, window: ConvolutionWindow) -> Array:
     """Images under filters, one place of the filters after another."""
     above, below, left, right = window.padding
     padded = np.pad(x, ((0, 0), (0, 0), (above, below), (left, right)))

@@ -18,7 +18,7 @@ from iris.frontend.arrays.array_values import (
     traced,
     unify,
 )
-from iris.frontend.arrays.convolution import Window, traced_convolution
+from iris.frontend.arrays.convolution import ConvolutionWindow, traced_convolution
 from iris.frontend.arrays.joining import concatenate, stack
 from iris.frontend.arrays.protocol import implements
 from iris.frontend.arrays.rearranging import flip
@@ -145,7 +145,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> TracedArray:
     before = around // 2 + around % 2 if mode == "same" else around
     after = around - before if mode == "same" else around
     images, filters = reshaped(x, (1, 1, 1, x.size)), reshaped(flip(w), (1, 1, 1, w.size))
-    window = Window((1, 1), (0, 0, before, after), (1, 1), 1)
+    window = ConvolutionWindow((1, 1), (0, 0, before, after), (1, 1), 1)
     return flat(traced_convolution(images, filters, window))
 
 

@@ -1,4 +1,4 @@
-"""The state of the trace of a function of arrays: where ops go, and which arrays it captures."""
+"""The state of tracing a function of arrays: its builder, and the arrays that it captures."""
 
 from __future__ import annotations
 

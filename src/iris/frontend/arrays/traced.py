@@ -22,9 +22,12 @@ from iris.ir.math import element_type
 from iris.ir.types import DType
 
 
-class Memory:
-    """What NumPy would keep the elements of an array in, and of its views: `x += y` changes it for
-    all names at once, and here only for one, so that the others are used no more."""
+class ArrayVersion:
+    """The version of an array that its views share.
+
+    In NumPy `x += y` changes the array under all its names; while tracing only `x` changes, so
+    the other names must not be used any more.
+    """
 
     __slots__ = ("last", "line", "version")
 
@@ -47,7 +50,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __init__(self, value: Value, owner: Trace, weak: bool = False):
         self._value = value
         self.owner = owner  # the trace that it is part of
-        self.memory = Memory()
+        self.memory = ArrayVersion()
         self.version = 0  # of the memory
         self.weak = weak  # like a Python number, it takes the dtype of what it meets
 

@@ -41,9 +41,9 @@ from iris.interp.metal import (
 from iris.interp.metal.counters import Counters
 from iris.interp.metal.frame import Frame
 from iris.interp.metal.launch import Chunk, Launch
+from iris.interp.metal.lockstep import Program, alone, by_turns, in_lockstep
 from iris.interp.metal.memory import Device
 from iris.interp.metal.numbering import Grid
-from iris.interp.metal.schedule import Program, alone, by_turns, in_lockstep
 from iris.interp.watch import Asked, take_turns
 from iris.ir import metal, scalar
 from iris.ir.control import Func

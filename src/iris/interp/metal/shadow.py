@@ -72,10 +72,9 @@ class Stamps(NamedTuple):
 class Shadow:
     """Notes of the accesses to some memory, in units.
 
-    Of the writes to a unit the last is kept: what is not in order with an earlier one is not with
-    the last one either, or else those two were not.  Of the readers since a barrier there may be
-    many, of which two are kept: of two groups if there are, else two of the last group, as it then
-    is the only one that counts.  Whoever writes later is not both of them.
+    The last write to a unit is kept.  That is enough: a race with an earlier write is also a race
+    with the last one, or those two writes race.  Of the readers since a barrier two are kept: from
+    two groups if there are, else two of the last group.  A later writer is at most one of them.
     """
 
     __slots__ = ("group_bits", "size", "tables", "thread_bits")

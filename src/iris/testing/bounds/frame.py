@@ -234,8 +234,11 @@ class BoundedFrame(Frame):
     def _run_regions(
         self, op: Op, rule: Rule, operands: Sequence[Any], beside: Sequence[Sequence[Array]]
     ) -> tuple[Sequence[Any], Sequence[Array]]:
-        """Runs an op with regions.  Of a program of which it is not determined what it runs there,
-        neither is what it carries out, nor anything in the arrays that it may write to."""
+        """Run an op with regions.
+
+        If it is undetermined which region runs, so are the results, and the arrays that it may
+        write to.
+        """
         launch, steering = self.launch, _STEERING[type(op)]
         launch.lost.append(np.zeros(launch.count, np.bool_))
         for error, *_ in beside[:steering]:
