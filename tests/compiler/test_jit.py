@@ -344,10 +344,10 @@ def test_memory_is_used_again() -> None:
         value = f"%y{n}"
     program = fused(parse(f"{text}  return {value}\n}}\n"))
     assert len(program.kernels) == 6
-    assert len(program.places.sizes) == 3
+    assert len(program.buffers.sizes) == 3
     for kernel in program.kernels:
-        read = {program.places.of.get(storage_root(v)) for v in kernel.inputs}
-        assert not read & {program.places.of[v] for v in kernel.outputs}
+        read = {program.buffers.of.get(storage_root(v)) for v in kernel.inputs}
+        assert not read & {program.buffers.of[v] for v in kernel.outputs}
     x = np.eye(64, k=1, dtype=np.float32)
     (found,) = program.run(Interpreter(), [x])
     np.testing.assert_array_equal(found.numpy(), np.eye(64, k=7, dtype=np.float32))
