@@ -17,10 +17,11 @@ from support import ROOT
 PAGE = (ROOT / "docs" / "adding.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 STEP = re.compile(
-    r"^(?:In `(?P<path>[^`\n]+)`, before `(?P<line>[^`\n]+)`"
+    r"^(?:A run now ends with `(?P<says>[^`\n]+)`\."
+    r"|(?:In `(?P<path>[^`\n]+)`, before `(?P<line>[^`\n]+)`"
     r"|Write `(?P<new>[^`\n]+)`"
     r"|(?P<run>Run:))\n\n"
-    r"```py\n(?P<code>.*?)^```$",
+    r"```py\n(?P<code>.*?)^```)$",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -39,6 +40,10 @@ def test_a_section_is_complete(title: str, tmp_path: Path) -> None:
     steps = list(STEP.finditer(SECTIONS[title]))
     assert [step for step in steps if step["run"]] == steps[-1:], "it ends with what runs"
     for step in steps[:-1]:
+        if step["says"]:
+            done = run(steps[-1]["code"], tmp_path)
+            assert done.returncode and step["says"] in done.stderr, done.stderr
+            continue
         path = tmp_path / (step["path"] or step["new"])
         if step["new"]:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,20 +51,27 @@ def test_a_section_is_complete(title: str, tmp_path: Path) -> None:
         else:
             text = path.read_text(encoding="utf-8")
             path.write_text(inserted(text, step["line"], step["code"]), encoding="utf-8")
-    missing = {device.name: device.missing for device in devices()}
-    metal = "metal" if sys.platform == "darwin" else "softmetal"
-    device = "interp:metal" if missing[metal] else metal
-    script = tmp_path / "run.py"
-    script.write_text(f"DEVICE = {device!r}\n{steps[-1]['code']}", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, script],
-        cwd=tmp_path,
-        env={**os.environ, "CI": "1", "PYTHONPATH": f"{tmp_path / 'src'}{os.pathsep}{tmp_path}"},
-        capture_output=True,
-        text=True,
-    )
+    done = run(steps[-1]["code"], tmp_path)
     assert done.returncode == 0, done.stderr
 
 
+def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program on the copy of Iris in a folder."""
+    missing = {device.name: device.missing for device in devices()}
+    metal = "metal" if sys.platform == "darwin" else "softmetal"
+    device = "interp:metal" if missing[metal] else metal
+    script = folder / "run.py"
+    script.write_text(f"DEVICE = {device!r}\n{code}", encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, script],
+        cwd=folder,
+        env={**os.environ, "CI": "1", "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}"},
+        capture_output=True,
+        text=True,
+    )
+
+
 def test_every_fence_is_a_step() -> None:
-    assert PAGE.count("```py\n") == sum(len(STEP.findall(text)) for text in SECTIONS.values())
+    steps = [step for text in SECTIONS.values() for step in STEP.finditer(text)]
+    assert PAGE.count("```py\n") == sum(step["code"] is not None for step in steps)
+    assert PAGE.count("A run now ends with") == sum(step["says"] is not None for step in steps)
