@@ -28,8 +28,17 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     prose = re.sub(r"^```.*?^```|`[^`\n]*`", "", text, flags=re.MULTILINE | re.DOTALL)
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", prose)
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)", prose)
+    assert [link for link, _ in links if not (page.parent / link).exists()] == []
+    leading = [(page.parent / link if link else page, anchor) for link, anchor in links if anchor]
+    assert [anchor for target, anchor in leading if anchor not in anchors(target)] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The names by which links reach the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_source_has_no_leftover_markers() -> None:
