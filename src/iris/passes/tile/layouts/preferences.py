@@ -107,7 +107,7 @@ def no_preference(layouts: LayoutPreferences, op: Op) -> None:
 @preferred(tile.Atomic, tile.AtomicCas)
 def atomic_layout(layouts: LayoutPreferences, op: tile.Atomic | tile.AtomicCas) -> LinearLayout:
     """That of an operand if nobody uses the result: then nothing has to be rearranged."""
-    there = None if op.result.users else layout_of_an_operand(layouts, op)
+    there = None if op.result.users else operand_layout(layouts, op)
     type_ = op.result.type
     assert isinstance(type_, Tile)
     return there or coalesced(type_.shape, _row_major(type_), 1, layouts.simdgroups)
