@@ -44,7 +44,7 @@ def test_memory_that_is_taken_too_early_is_noticed(monkeypatch: pytest.MonkeyPat
         self.sizes[:] = [max(size, *self.sizes, 0)]
         return 0
 
-    monkeypatch.setattr(BufferAssignment, "_place", in_one_place)
+    monkeypatch.setattr(BufferAssignment, "_assign", in_one_place)
     program = Program.parse("""
 # argument %x: f32[8, 8] seed=1
 func graph @sums returns=[tensor<8x8xf32>, tensor<8x8xf32>](%x: tensor<8x8xf32>) {

@@ -52,6 +52,7 @@ CANNOT = {
     "codegen.elementwise._sigmoid": EXPANDED,
     "codegen.languages.msl._both": WHEN_IMPORTED,
     "codegen.languages.msl._precise": WHEN_IMPORTED,
+    "codegen.language.versions": "is said by devices",
     "codegen.writer.unsupported": "check-target refuses it before",
     "analysis.axis.along_each": WHEN_IMPORTED,
     "analysis.axis.divisibility": "shows what is known; passes ask axis by axis",
@@ -64,6 +65,7 @@ CANNOT = {
 }
 # What only some of thousands of programs get to, as `make campaign` draws them.
 RARE = {
+    "codegen.control._computed",
     "analysis.ranges._literal",
     "codegen.registers._literal",
     "analysis.axis.negate",

@@ -56,17 +56,21 @@ _LEVELS = {
 class Tree:
     """An expression: a word, and the expressions that it is made of."""
 
-    __slots__ = ("is_indexed", "operands", "text", "word")
+    __slots__ = ("calls", "is_indexed", "operands", "text", "word")
 
     precedence: Precedence = Precedence.POSTFIX
+    is_call = False  # or a conversion
 
     def __init__(self, word: str, *operands: Tree):
         self.word = word
         self.operands = operands
         self.is_indexed = False  # has `PART` in it
+        self.calls = self.is_call  # or has a call in it
         for operand in operands:
             if operand.is_indexed:
                 self.is_indexed = True
+            if operand.calls:
+                self.calls = True
         self.text = self._written()
 
     def __repr__(self) -> str:
@@ -98,11 +102,6 @@ class Tree:
     def is_like(self, other: Tree) -> bool:
         return type(self) is type(other) and self.text == other.text
 
-    @property
-    def calls(self) -> bool:
-        """Whether there is a call or a conversion in it."""
-        return any(operand.calls for operand in self.operands)
-
 
 class Name(Tree):
     """A variable, or what the language has under a name."""
@@ -113,13 +112,10 @@ class Name(Tree):
 class _Part(Tree):
     __slots__ = ()
 
-    def __init__(self) -> None:
-        super().__init__("?")
-        self.is_indexed = True
-
 
 #: Stands for the number of the vector.
-PART = _Part()
+PART = _Part("?")
+PART.is_indexed = True
 
 
 class Number(Tree):
@@ -249,27 +245,21 @@ class Call(Tree):
     """A call, a conversion to a type, or a vector that is put together: `float4(x)`."""
 
     __slots__ = ()
+    is_call = True
 
     def _written(self) -> str:
         return f"{self.word}({listed(self.operands)})"
-
-    @property
-    def calls(self) -> bool:
-        return True
 
 
 class PointerCast(Tree):
     """The same address as a pointer to something else: `(type)x`."""
 
     __slots__ = ()
+    is_call = True
     precedence = Precedence.PREFIX
 
     def _written(self) -> str:
         return f"({self.word}){self.operands[0].bound(Precedence.PREFIX)}"
-
-    @property
-    def calls(self) -> bool:
-        return True
 
 
 class Element(Tree):

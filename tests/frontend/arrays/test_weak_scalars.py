@@ -38,7 +38,7 @@ X = np.arange(4, dtype=np.int8)
 
 def test_the_message_names_both_lines() -> None:
     with pytest.raises(
-        DTypeError, match=r"of i8 that it is combined with at .*test_fitting.py:17"
+        DTypeError, match=r"of i8 that it is combined with at .*test_weak_scalars.py:17"
     ) as caught:
         product(X, 300)  # here
     assert caught.value.spot is not None
