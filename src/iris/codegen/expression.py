@@ -1,4 +1,4 @@
-"""What is put for a value: a tree, with the facts that using it needs."""
+"""The expression that stands for a value: a tree, with the facts that its users need."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Touch(IntFlag):
 
 
 class Expression(NamedTuple):
-    """A tree, of which an element has a type that may differ from that of the value.
+    """A tree.  The type of its elements may differ from that of the value.
 
     One without `PART` and with one lane stands for the same number in every element.
     """

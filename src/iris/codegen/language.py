@@ -107,5 +107,5 @@ class Language:
         return f"{self.name} {base}, and {fences} for kernels with fences{refused}"
 
     def vector_of(self, dtype: DType, lanes: int) -> str:
-        """The type of a vector of elements, or of the words that hold so many."""
+        """The type of a vector."""
         return self.vector.format(type=self.types[dtype], lanes=lanes)

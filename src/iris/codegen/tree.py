@@ -80,7 +80,7 @@ class Tree:
         return self.word
 
     def bound(self, precedence: int) -> str:
-        """The text as an operand of what binds so tightly."""
+        """The text as an operand of an operator that binds as tightly as that."""
         return self.text if self.precedence >= precedence else f"({self.text})"
 
     def put(self, part: Tree, other: Tree) -> Tree:
