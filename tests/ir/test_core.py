@@ -178,6 +178,26 @@ def test_facets() -> None:
     assert colour.get(Mul) is None
 
 
+# Asking for what is there.
+
+
+def test_what_an_op_or_value_does_not_have_is_an_error() -> None:
+    func, b = function(("x", f32))
+    (x,) = func.body.arguments
+    op = b.insert(Neg(x))
+    assert (op.result.producer, op.enclosing, op.enclosing_op) == (op, func.body, func)
+    assert x.type_as(DType) is f32
+    with pytest.raises(VerifyError, match="f32 is no tile"):
+        x.type_as(Tile)
+    with pytest.raises(RewriteError, match="%x: f32 is an argument: no op makes it"):
+        x.producer  # noqa: B018
+    op.detach()
+    with pytest.raises(RewriteError, match="neg is in no other op"):
+        op.enclosing_op  # noqa: B018
+    with pytest.raises(RewriteError, match="neg is in no region to insert into"):
+        Builder.before_op(op)
+
+
 # Changing.
 
 

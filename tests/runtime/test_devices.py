@@ -61,6 +61,13 @@ def test_devices_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
         iris.empty(3, device=3)  # type: ignore[arg-type]
 
 
+def test_a_device_is_a_class_of_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [metadata.EntryPoint("far", "numpy:zeros", devices.GROUP)]
+    monkeypatch.setattr(devices, "_entry_points", lambda: points)
+    with pytest.raises(ArgumentError, match=r"'far' is <.*zeros>, which is no subclass of Device"):
+        iris.empty(3, device="far")
+
+
 def test_a_device_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IRIS_DEVICE", "gpu")
     with pytest.raises(SettingError, match="no device 'gpu'; there are metal, interp"):

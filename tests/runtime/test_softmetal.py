@@ -106,6 +106,13 @@ def test_a_text_that_does_not_compile(device: Metal) -> None:
     assert f"at {__file__}:{line}" in str(caught.value)
 
 
+def test_a_kernel_without_its_text(device: Metal) -> None:
+    x = np.zeros(256, np.float32)
+    function, _ = lowered(total, x, x[:1].copy(), 256)
+    with pytest.raises(DeviceError, match="softmetal compiles text, and @total came without any"):
+        device.compile(function)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "grid", "message"),
     [

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from iris.ir import math, metal, tile
 from iris.ir.control import For, While
@@ -441,8 +441,7 @@ def order(op: Op, axes: Axes) -> tuple[int, ...]:
 
 def _most(base: Value) -> int:
     """How many elements an aligned access has at most."""
-    type_: Any = base.type
-    assert isinstance(type_, Ptr)
+    type_ = base.type_as(Ptr)
     return VECTOR_BYTES // type_.element.bytes if type_.aligned else 1
 
 

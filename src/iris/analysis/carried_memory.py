@@ -34,8 +34,7 @@ class MemoryRange(NamedTuple):
     @staticmethod
     def of(memory: Value) -> MemoryRange:
         """Where memory is first named, or carried by a loop, and which part of that it is."""
-        assert isinstance(memory.type, Threadgroup)
-        start, size = 0, memory.type.bytes
+        start, size = 0, memory.type_as(Threadgroup).bytes
         while isinstance(memory.op, metal.View):
             start += memory.op.start
             memory = memory.op.x
@@ -169,9 +168,7 @@ def _other_names(user: Op, index: int) -> list[Value]:
     if isinstance(user, metal.View):
         return [user.result]
     if user.terminator:
-        owner = user.parent_op
-        assert owner is not None
-        return _carried(owner, index)
+        return _carried(user.enclosing_op, index)
     if isinstance(user, For | While | If):
         return _carried(user, index - len(user.spec.fixed))
     return []

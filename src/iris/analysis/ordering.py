@@ -221,7 +221,6 @@ class _Planner:
         op = touch.op
         if not isinstance(op, ELEMENTS) or not self.memories.is_one(touch.memory):
             return None
-        assert isinstance(op.base.type, Ptr | Threadgroup)
         start = touch.span.start if touch.span is not None else 0
         size = op.base.type.element.bytes
         window = self.windows.of(op.offset, start, size, _count(op))
@@ -279,7 +278,7 @@ class _Planner:
             yield replace(touch, place=place, seen=seen)
             return
         for memory, whole in parts:
-            assert touch.span is not None and whole is not None
+            assert touch.span is not None and whole is not None, f"{memory!r} rotates in part"
             span = range(whole.start + touch.span.start, whole.start + touch.span.stop)
             yield replace(touch, memory=memory, span=span, place=None, seen=seen)
 

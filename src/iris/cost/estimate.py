@@ -139,7 +139,6 @@ class _Walk:
     def access(self, op: metal.Load | metal.Store, moved: Value) -> tuple[Memory, int]:
         """Count an access to memory, but for its bytes; gives where these belong, and how many."""
         memory = op.base.type
-        assert isinstance(memory, Ptr | Threadgroup)
         is_shared = isinstance(memory, Threadgroup)
         counted = self.counts.shared if is_shared else self.counts.device
         size = memory.element.bytes

@@ -117,14 +117,11 @@ def _named(arrays: dict[Value, int]) -> Iterable[tuple[Value, int]]:
         yield array, size
         for user in array.users:
             if isinstance(user, metal.View):
-                assert isinstance(user.result.type, Threadgroup)
-                yield user.result, user.result.type.bytes
+                yield user.result, user.result.type_as(Threadgroup).bytes
 
 
 def _bytes(op: metal.Alloc) -> int:
-    type_ = op.result.type
-    assert isinstance(type_, Threadgroup)
-    return aligned(type_.bytes)
+    return aligned(op.result.type_as(Threadgroup).bytes)
 
 
 def _out_of(message: str, sizes: dict[Value, int] | None = None) -> OutOfResources:

@@ -131,7 +131,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
         self.generic_visit(node)
         if not isinstance(node.target, ast.Name):
-            return self._in_place(node)
+            return self._in_place(node, node.target)
         start, end = self._changing(_name(node.target.id))
         return [*_at(node, [start]), *self._naming(node, [node.target]), *_at(node, [end])]
 
@@ -177,11 +177,12 @@ class _Rewriter(ast.NodeTransformer):
         steps.append(_assign_one(key, _key(place.slice)))
         return ast.Subscript(value=_name(holder), slice=_name(key), ctx=ast.Store()), steps
 
-    def _in_place(self, node: ast.AugAssign) -> list[ast.stmt]:
+    def _in_place(
+        self, node: ast.AugAssign, target: ast.Attribute | ast.Subscript
+    ) -> list[ast.stmt]:
         """An update of an item or an attribute, given what that held before."""
-        assert isinstance(node.target, (ast.Attribute, ast.Subscript))
         before, after = self._new("before"), self._new("after")
-        place, found = self._found(node.target)
+        place, found = self._found(target)
         known = _runtime("as_variable", [_read(place)])
         update = ast.AugAssign(
             target=ast.Name(id=after, ctx=ast.Store()), op=node.op, value=node.value

@@ -388,7 +388,7 @@ class RegionEnd:
 
     def look(self) -> None:
         """See how often each object is held, before others take its place."""
-        assert self.after is not None
+        self.after = Reach()
 
     def started(self, x: object) -> Contents | None:
         """What a value was made of when the region began."""

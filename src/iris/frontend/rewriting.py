@@ -171,8 +171,7 @@ def _compiled(
     if class_around is not None:
         path.insert(0, class_around)
         body = [ast.ClassDef(class_around, bases=[], keywords=[], body=body, decorator_list=[])]
-    outer = ast.parse(f"def outer({', '.join(names)}): pass").body[0]
-    assert isinstance(outer, ast.FunctionDef)
+    outer: Any = ast.parse(f"def outer({', '.join(names)}): pass").body[0]
     outer.body = body
     if path[0].isidentifier() and path[0] not in names:
         # What the text calls by this name is not what is defined here.

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from types import CellType
-from typing import Any
+from typing import Any, Generic
 
 from iris.errors import (
     CarriedError,
@@ -59,7 +59,7 @@ from iris.frontend.values import (
     promote,
 )
 from iris.ir import control, math, tile
-from iris.ir.core import Location, Op, Region, Value
+from iris.ir.core import AnyOp, Location, Op, Region, Value
 from iris.ir.effects import may_speculate
 from iris.ir.math import Predicate
 from iris.ir.types import DType, bool_, i32
@@ -131,7 +131,7 @@ slice = builtins.slice  # whatever the name means in the user's code
 # Statements.
 
 
-class _LoopTrace:
+class _LoopTrace(Generic[AnyOp]):
     """The trace of a loop: its variables and objects, and the values that it carries."""
 
     def __init__(self, names: Sequence[str], scope: Mapping[str, object]):
@@ -139,14 +139,14 @@ class _LoopTrace:
         self.names = names
         self.before = values_of(names, scope)
         self.carried: dict[str | tuple[int, Place], Tree] = {}
-        self.op: Op | None = None
+        self.op: AnyOp | None = None
         self.done = False
         self.retraces = 0
         self.last: dict[str, object] = {}
         self.where = ""
 
     @property
-    def loop_op(self) -> Op:
+    def loop_op(self) -> AnyOp:
         """The op of the loop."""
         if self.op is None:
             raise error_here(ControlFlowError, "the loop has not been traced")
@@ -266,7 +266,7 @@ class _LoopTrace:
             self.op = None
 
 
-class ForLoop(_LoopTrace):
+class ForLoop(_LoopTrace[control.For]):
     """A `for`, traced if its iterable is a traced range."""
 
     def __init__(self, iterable: Any, names: Sequence[str], scope: Mapping[str, object]):
@@ -321,7 +321,7 @@ class Verdict(Enum):
 LEAVE, AGAIN = Verdict.LEAVE, Verdict.AGAIN
 
 
-class WhileLoop(_LoopTrace):
+class WhileLoop(_LoopTrace[control.While]):
     """A `while`, traced if its condition is."""
 
     def __init__(self, names: Sequence[str], condition: Sequence[str], scope: Mapping[str, object]):
@@ -352,9 +352,9 @@ class WhileLoop(_LoopTrace):
             return tuple(self.last.get(n) for n in self.names)
         self.count_retrace()
         self.discard()
-        self.op = current().insert(control.While([s.initial() for s in self.slots]))
-        current().builder.region = self.op.regions[0]
-        return self.variables(self.op.regions[0].arguments)
+        op = self.op = current().insert(control.While([s.initial() for s in self.slots]))
+        current().builder.region = op.condition
+        return self.variables(op.condition.arguments)
 
     def decide(self, condition: object) -> Verdict:
         if self.done:
@@ -380,7 +380,7 @@ class WhileLoop(_LoopTrace):
         return Verdict.GO
 
     def enter(self) -> tuple[object, ...]:
-        body = self.loop_op.regions[1]
+        body = self.loop_op.body
         current().builder.region = body
         return self.variables(body.arguments)
 
@@ -393,9 +393,8 @@ class WhileLoop(_LoopTrace):
         current().builder.region = self.outer  # type: ignore[assignment]
 
 
-def _check_terminates(loop: Op) -> None:
+def _check_terminates(loop: control.While) -> None:
     """Refuse a loop that only writes of other programs could end, but that never sees them."""
-    assert isinstance(loop, control.While)
     if not stands_still(loop):
         return
     spot = None if loop.location is None else SourceSpot.of_line(*loop.location)
@@ -670,7 +669,7 @@ def bind(variable: Callable[[], object], value: object) -> object:
     return value
 
 
-def leaving(word: str, *regions: _LoopTrace | IfStatement) -> None:
+def leaving(word: str, *regions: _LoopTrace[Any] | IfStatement) -> None:
     """Called before `break`, `continue` and `return`, with the statements these leave."""
     if any(region.traced for region in regions):
         raise error_here(

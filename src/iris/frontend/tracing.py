@@ -27,7 +27,7 @@ from iris.errors import (
 )
 from iris.frontend.numbers import VariableNumber
 from iris.ir.builder import Builder
-from iris.ir.core import Location, Op, Region, Value
+from iris.ir.core import AnyOp, Location, Op, Region, Value
 
 Error = TypeVar("Error", bound=UserError)
 Parameters = ParamSpec("Parameters")
@@ -79,7 +79,7 @@ class Tracer:
         """Put an op of one result in place, with the user's line."""
         return self.insert(op).results[0]
 
-    def insert(self, op: Op) -> Op:
+    def insert(self, op: AnyOp) -> AnyOp:
         op.location = location()
         return self.builder.insert(op)
 

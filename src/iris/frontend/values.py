@@ -599,7 +599,7 @@ class Pointer:
 
     @property
     def dtype(self) -> DType:
-        return self.base.type.element  # type: ignore[attr-defined,no-any-return]
+        return self.base.type.element
 
     def __getattr__(self, name: str) -> NoReturn:
         raise _no_attribute(self, name, "a pointer", "dtype")

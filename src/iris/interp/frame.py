@@ -153,7 +153,7 @@ class Frame:
     def __getitem__(self, value: Value) -> Any:
         found = self.values.get(value)
         if found is None:
-            assert self.origin is not None
+            assert self.origin is not None, f"{value!r} has not been computed"
             frame, kept = self.origin
             found = self.values[value] = take(frame[value], kept)
         return found

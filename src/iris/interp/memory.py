@@ -67,26 +67,29 @@ class View:
             scalar.to_bits(self.dtype, values) if self.dtype is bf16 else values
         )
 
+    @property
+    def noted_in(self) -> Shadow:
+        """The shadow, which what is written has."""
+        assert self.shadow is not None, f"{self.name} is not written, and so has no shadow"
+        return self.shadow
+
     def touch(self, use: Use, index: Array, stamps: Array) -> Conflict | None:
-        """Notes in the shadow, of which there must be one, who uses which elements."""
-        assert self.shadow is not None
+        """Notes in the shadow who uses which elements."""
         for units in self._units(index):
-            conflict = self.shadow.touch(use, units, stamps)
+            conflict = self.noted_in.touch(use, units, stamps)
             if conflict is not None:
                 return conflict
         return None
 
     def find(self, index: Array, stamps: Array) -> None:
         """Notes in the shadow which elements are asked for that atomic ops may have written."""
-        assert self.shadow is not None
         for units in self._units(index):
-            self.shadow.find(units, stamps)
+            self.noted_in.find(units, stamps)
 
     def leave(self, index: Array, stamps: Array) -> None:
         """Notes in the shadow to which elements atomic ops have written."""
-        assert self.shadow is not None
         for units in self._units(index):
-            self.shadow.leave(units, stamps)
+            self.noted_in.leave(units, stamps)
 
     def _units(self, index: Array) -> Iterator[Array]:
         """The units of the shadow that elements take: the first of each, then..."""

@@ -345,8 +345,7 @@ def _lanes(shape: tuple[int, ...], active: Array | None, *values: Array) -> list
 
 
 def _stamps(frame: Frame, op: Op, view: View, rank: int) -> Array:
-    assert view.shadow is not None
-    stamps = view.shadow.stamps(frame.launch.sites[op], frame.programs)
+    stamps = view.noted_in.stamps(frame.launch.sites[op], frame.programs)
     return stamps.reshape(-1, *[1] * (rank - 1))
 
 
@@ -357,10 +356,9 @@ def _note(frame: Frame, op: Op, view: View, use: Use, index: Array, stamps: Arra
     conflict = view.touch(use, index, stamps)
     if conflict is None:
         return
-    assert view.shadow is not None
     launch, at = frame.launch, int(index[conflict.lane])
-    site, number = view.shadow.site_and_program(conflict.stamp)
-    _, own = view.shadow.site_and_program(int(stamps[conflict.lane]))
+    site, number = view.noted_in.site_and_program(conflict.stamp)
+    _, own = view.noted_in.site_and_program(int(stamps[conflict.lane]))
     earlier = launch.accesses[site]
     through = next(v.name for v in earlier.operands if is_pointer(v))
     program, other = launch.program(own), launch.program(number)
@@ -415,9 +413,8 @@ def _check_written(frame: Frame, op: Op, view: View, index: Array, x: Array, sta
     found, wanted = (scalar.to_bits(view.dtype, v) for v in (view.read(index), x))
     if np.array_equal(found, wanted):
         return
-    assert view.shadow is not None
     lane = int((found != wanted).argmax())
-    at, (_, own) = int(index[lane]), view.shadow.site_and_program(int(stamps[lane]))
+    at, (_, own) = int(index[lane]), view.noted_in.site_and_program(int(stamps[lane]))
     program = frame.launch.program(own)
     raise RaceError(
         f"race: program {program} writes different values to element {at} of {view.name} at once",

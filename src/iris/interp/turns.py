@@ -32,11 +32,11 @@ class TurnFrame(Frame):
     """One program, which runs up to its next turn."""
 
     __slots__ = ("asked", "waiting")
+    asked: tuple[Op, View, Array]  # what it asked last, and where
 
     def __init__(self, launch: Launch, programs: Array, waiting: frozenset[Op]):
         super().__init__(launch, programs)
         self.waiting = waiting
-        self.asked: tuple[Op, View, Array] | None = None  # what it asked last, and where
 
     def steps(self, region: Region, arguments: Sequence[Any]) -> Flow:
         """What the terminator of a region carries, the region being run turn by turn."""
@@ -103,7 +103,6 @@ def run_by_turns(launch: Launch) -> Iterator[tuple[Frame, Sequence[Any]]]:
 
 
 def _asked(frame: TurnFrame) -> Asked:
-    assert frame.asked is not None
     op, view, index = frame.asked
     program = frame.launch.program(int(frame.programs[0]))
     return Asked(program, view.name, int(index.flat[0]), op.location)

@@ -12,11 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
-from iris.ir.core import Location, Op, Region, Value
-
-AnyOp = TypeVar("AnyOp", bound=Op)
+from iris.ir.core import AnyOp, Location, Op, Region, Value
 
 
 class Builder:
@@ -28,6 +25,11 @@ class Builder:
         self.region = region
         self.before = before
         self.location = location
+
+    @staticmethod
+    def before_op(op: Op) -> Builder:
+        """Build before an op, for its line."""
+        return Builder(op.enclosing, op, op.location)
 
     def insert(self, op: AnyOp) -> AnyOp:
         """Put an op in place; it gets the builder's location unless it has one."""

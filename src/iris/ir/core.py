@@ -18,6 +18,7 @@ from iris.ir.declare import Access, Field, Spec
 from iris.ir.types import Type
 
 AnyOp = TypeVar("AnyOp", bound="Op")
+AnyType = TypeVar("AnyType", bound=Type)
 T = TypeVar("T")
 _new = object.__new__
 
@@ -64,6 +65,19 @@ class Value:
     def home(self) -> Region | None:
         """The region in which the value is defined."""
         return self.region if self.op is None else self.op.parent
+
+    @property
+    def producer(self) -> Op:
+        """The op that makes the value."""
+        if self.op is None:
+            raise RewriteError(f"{self!r} is an argument: no op makes it")
+        return self.op
+
+    def type_as(self, kind: type[AnyType]) -> AnyType:
+        """The type, as one of the kind that the declaration of the op asks for."""
+        if not isinstance(self.type, kind):
+            raise VerifyError(f"{self.type} is no {kind.__name__.lower()}")
+        return self.type
 
     def __repr__(self) -> str:
         return f"%{self.name or '?'}: {self.type}"
@@ -263,7 +277,7 @@ class Op(metaclass=OpMeta):
             return (Value(types[0], self, None, 0, None),)
         return tuple([Value(t, self, None, i, None) for i, t in enumerate(types)])
 
-    def clone(self, mapping: dict[Value, Value]) -> Op:
+    def clone(self: AnyOp, mapping: dict[Value, Value]) -> AnyOp:
         """Copy the op and the ops inside it, with operands looked up in `mapping`.
 
         The copies of its results are added to `mapping`.
@@ -302,11 +316,23 @@ class Op(metaclass=OpMeta):
         for value in operands:
             value.users[self] = None
 
-    def insert_before(self, new: Op) -> None:
-        """Put another op right before this one."""
+    @property
+    def enclosing(self) -> Region:
+        """The region that the op is in."""
         if self.parent is None:
             raise RewriteError(f"{self.name} is in no region to insert into")
-        self.parent.insert(new, self)
+        return self.parent
+
+    @property
+    def enclosing_op(self) -> Op:
+        """The op that the op is in."""
+        if self.parent_op is None:
+            raise RewriteError(f"{self.name} is in no other op")
+        return self.parent_op
+
+    def insert_before(self, new: Op) -> None:
+        """Put another op right before this one."""
+        self.enclosing.insert(new, self)
 
     def detach(self) -> None:
         """Take the op out of its region, to be put elsewhere."""

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from enum import Enum
 from math import prod
 
-from iris.errors import VerifyError
 from iris.ir.attributes import Integer, Integers, OneOf, Symbol
 from iris.ir.core import Level, Op, Region, Value
 from iris.ir.declare import (
@@ -396,10 +395,7 @@ def accumulated(element: DType) -> DType:
 
 
 def _tensor(value: Value) -> Tensor:
-    """The type of a value, of which the declaration has said that it is a tensor."""
-    if not isinstance(value.type, Tensor):
-        raise VerifyError(f"{value.type} is no tensor")
-    return value.type
+    return value.type_as(Tensor)
 
 
 def _without(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:

@@ -313,8 +313,7 @@ class View(MetalOp):
     result: Value = result(THREADGROUP)
 
     def check(self) -> None:
-        whole, part = self.x.type, self.result.type
-        assert isinstance(whole, Threadgroup) and isinstance(part, Threadgroup)
+        whole, part = self.x.type_as(Threadgroup), self.result.type_as(Threadgroup)
         if self.start + part.bytes > whole.bytes:
             raise self.invalid(f"{part} from byte {self.start} on does not fit {whole}", at="start")
         if self.start % part.element.bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from iris.errors import VerifyError
 from iris.ir.attributes import Boolean, Integer, Integers, OneOf, String
 from iris.ir.core import Effect, Level, Op, Resource, Value
 from iris.ir.declare import (
@@ -422,7 +421,7 @@ class Dot(TileOp):
     result: Value = result()
 
     def infer(self) -> tuple[Type, ...]:
-        a, b = _matrix(self.a), _matrix(self.b)
+        a, b = matrix_type(self.a), matrix_type(self.b)
         if len(a.shape) != 2:
             raise self.invalid(f"{a} is no matrix", at="a")
         if len(b.shape) != 2 or b.shape[0] != a.shape[1]:
@@ -529,17 +528,12 @@ def _shown(op: Atomic | AtomicCas) -> Effect:
 
 
 def _tile(value: Value) -> Tile:
-    """The type of a value, of which the declaration has said that it is a tile."""
-    if not isinstance(value.type, Tile):
-        raise VerifyError(f"{value.type} is no tile")
-    return value.type
+    return value.type_as(Tile)
 
 
-def _matrix(value: Value) -> Tile | Staged:
+def matrix_type(value: Value) -> Tile | Staged:
     """The type of an operand of a product."""
-    if not isinstance(value.type, (Tile, Staged)):
-        raise VerifyError(f"{value.type} is no tile")
-    return value.type
+    return value.type if isinstance(value.type, Staged) else value.type_as(Tile)
 
 
 def _check_axis(op: Reduce | Scan, x: Tile) -> None:

@@ -26,9 +26,10 @@ MAX_SIZE = 2**31 - 1  # offsets are at most this far apart in the 32-bit index s
 
 
 class Type:
-    """The base of all types.  Equal types are the same object."""
+    """The base of all types, each of elements of a dtype.  Equal types are the same object."""
 
     __slots__ = ("_arguments", "_text")
+    element: DType
     _arguments: tuple[Any, ...]
     _text: str
     _known: ClassVar[dict[tuple[Any, ...], Type]] = {}
@@ -63,7 +64,6 @@ class ElementType(Type):
     """A type the shared math applies to, element by element."""
 
     __slots__ = ("element", "shape")
-    element: DType
     shape: tuple[int, ...]
 
     def with_element(self, element: DType) -> ElementType:
@@ -148,7 +148,6 @@ class Ptr(Type):
     """
 
     __slots__ = ("aligned", "element", "noalias")
-    element: DType
     noalias: bool
     aligned: bool
 
@@ -256,7 +255,6 @@ class Staged(Type):
     """A tile in threadgroup memory, and where in it each element lies."""
 
     __slots__ = ("element", "layout", "shape")
-    element: DType
     shape: tuple[int, ...]
     layout: Layout | Swizzled
 
@@ -281,7 +279,6 @@ class Threadgroup(Type):
     """Memory of a threadgroup, for a number of elements."""
 
     __slots__ = ("count", "element")
-    element: DType
     count: int
 
     def __new__(cls, count: int, element: DType) -> Threadgroup:

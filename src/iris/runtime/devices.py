@@ -128,5 +128,6 @@ def _class(name: str, wrong: type[IrisError] = SettingError) -> type[Device]:
             raise wrong(f"there is no device {name!r}; there are {names}")
         found = others[name]
     loaded = pkgutil.resolve_name(found) if isinstance(found, str) else found
-    assert isinstance(loaded, type) and issubclass(loaded, Device)
+    if not (isinstance(loaded, type) and issubclass(loaded, Device)):
+        raise wrong(f"the device {name!r} is {loaded!r}, which is no subclass of Device")
     return loaded

@@ -96,7 +96,8 @@ class Metal(Device):
     # Kernels.
 
     def compile(self, entry: Func, source: Source | None = None) -> Program:
-        assert source is not None
+        if source is None:
+            raise DeviceError(f"{self.name} compiles text, and @{entry.symbol} came without any")
         messages, name = self.messages, source.entry
         with self.runtime.pool():
             mode = MathMode.RELAXED if entry.fast_math else MathMode.SAFE

@@ -46,7 +46,8 @@ def make_pipeline(entry: Func, source: Source, state: Object) -> Pipeline:
     arrays = [(i, place) for i, place in places if isinstance(place, ArrayPlace)]
     scalars = [(i, place) for i, place in places if not isinstance(place, ArrayPlace)]
     # Arrays are bound in this order, to the buffers from 0 on.
-    assert [place.buffer for _, place in arrays] == [*range(len(arrays))]
+    buffers = [place.buffer for _, place in arrays]
+    assert buffers == [*range(len(arrays))], f"the arrays of {source.entry} are bound to {buffers}"
     fields = [(place.offset, place.dtype) for _, place in scalars]
     fields += [(extent.offset, i32) for extent in source.extents]
     return Pipeline(

@@ -112,8 +112,7 @@ class Runtime:
 
     def string(self, text: str) -> Object:
         """A new NSString."""
-        made = self._new_string(self._alloc(self.get_class("NSString")), text.encode())
-        assert isinstance(made, Object)
+        made: Object = self._new_string(self._alloc(self.get_class("NSString")), text.encode())
         return made
 
     def text(self, string: Object | int | None) -> str:

@@ -186,7 +186,7 @@ class Stream:
         streams = self._streams
         with streams.lock:
             if batch is self._open:
-                self._send()
+                self._send(batch)
             # Held here, too: another thread may find first that the batch is done.
             buffer = batch.buffer
         with streams.runtime.pool():
@@ -229,7 +229,7 @@ class Stream:
         batch = self._open
         # What is measured is alone in its batch; one that is encoded was interrupted.
         if batch is not None and (batch.is_encoded or self._streams.tell is not None):
-            self._send()
+            self._send(batch)
             batch = None
         if batch is None:
             batch = self._begin()
@@ -264,7 +264,7 @@ class Stream:
             or batch.size >= MOST_BYTES
             or self._streams.tell is not None
         ):
-            self._send()
+            self._send(batch)
         return batch
 
     def _begin(self) -> Batch:
@@ -276,9 +276,7 @@ class Stream:
             self._open = batch = Batch(self, buffer, encoder)
         return batch
 
-    def _send(self) -> None:
-        batch = self._open
-        assert batch is not None
+    def _send(self, batch: Batch) -> None:
         messages = self._streams.messages
         with HoldBack():  # none of these may be told twice
             if not batch.is_encoded:

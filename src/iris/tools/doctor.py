@@ -23,9 +23,9 @@ import numpy.typing as npt
 import iris
 from iris.codegen.source import Array as ArrayPlace
 from iris.codegen.source import Source
+from iris.compiler.compilation import entry_of
 from iris.errors import IrisError
 from iris.ir import parse
-from iris.ir.control import Func
 from iris.ir.core import Level
 from iris.ir.layout.linear import APPLE_FRAGMENT
 from iris.ir.types import f32
@@ -142,8 +142,7 @@ kernel void lanes(
 
 def _lanes(device: Device) -> list[str]:
     """Which lane of a simdgroup has which elements of an 8x8 matrix: all else rests on that."""
-    (function,) = parse("func metal @lanes simdgroups=1(%X: ptr<f32>, %Out: ptr<f32>) { return }")
-    assert isinstance(function, Func)
+    module = parse("func metal @lanes simdgroups=1(%X: ptr<f32>, %Out: ptr<f32>) { return }")
     source = Source(
         text=_LANES,
         entry="lanes",
@@ -160,7 +159,7 @@ def _lanes(device: Device) -> list[str]:
     )
     x = iris.asarray(np.arange(64, dtype=np.float32), device=device)
     out = iris.empty((32, 2), device=device)
-    device.launch(device.compile(function, source), (1, 1, 1), [x.argument, out.argument])
+    device.launch(device.compile(entry_of(module), source), (1, 1, 1), [x.argument, out.argument])
     found = out.numpy().astype(int)
     places = [[APPLE_FRAGMENT.apply(register=r, lane=lane) for r in range(2)] for lane in range(32)]
     expected = np.array([[8 * row + column for row, column in pair] for pair in places])

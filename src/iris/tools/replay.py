@@ -378,9 +378,9 @@ class _Header:
         return replace(array, alias=list(self.parameters).index(name))
 
     def _read_at(self, cursor: Cursor, array: Array) -> Array:
-        assert array.alias is not None  # as `at` goes after `alias`
+        assert array.alias is not None, "`at` is read before `alias`"
         other = self.recipes[list(self.parameters)[array.alias]]
-        assert isinstance(other, Array)
+        assert isinstance(other, Array), f"argument {array.alias} shares no memory: it is no array"
         array = replace(array, at=cursor.integer(0, MOST_ELEMENTS))
         self._check_inside(cursor, array, other)
         return array

@@ -156,7 +156,6 @@ def _take_turns(launch: Launch, output: Callable[[str], object]) -> list[Array]:
 
 
 def _asked(chunk: Chunk) -> Asked:
-    assert chunk.asked is not None
     op, memory, index = chunk.asked
     return Asked(chunk.launch.numbering.program(chunk.start), memory.name, index, op.location)
 

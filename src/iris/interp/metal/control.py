@@ -15,7 +15,7 @@ from iris.interp.metal.rules import interpretation
 from iris.interp.watch import Turn
 from iris.ir import metal
 from iris.ir.control import For, If, While
-from iris.ir.core import Resource, Value
+from iris.ir.core import Value
 from iris.ir.declare import Access
 from iris.ir.effects import effects_within, may_alias
 from iris.ir.math import element_type
@@ -192,19 +192,18 @@ def _together(op: metal.Foreach) -> bool:
     if any(isinstance(inner, (*_FLOWS, *_IN_ORDER)) for inner in op.walk()):
         return False
     accesses = [
-        e
+        (e.access, e.resource)
         for e in effects_within(op)
         if isinstance(e.resource, Value) and Access.ALLOCATE not in e.access
     ]
     return not any(
-        Access.WRITE in a.access | b.access and _overlap(a.resource, b.resource)
-        for a, b in combinations(accesses, 2)
+        Access.WRITE in one | other and _overlap(a, b)
+        for (one, a), (other, b) in combinations(accesses, 2)
     )
 
 
-def _overlap(a: Value | Resource, b: Value | Resource) -> bool:
+def _overlap(a: Value, b: Value) -> bool:
     """Whether two names of memory may be of the same: as `may_alias`, that knows less of views."""
-    assert isinstance(a, Value) and isinstance(b, Value)
     root_a, start_a = _root(a)
     root_b, start_b = _root(b)
     if root_a is not root_b:

@@ -97,7 +97,7 @@ class Frame:
         found = self.values.get(value)
         if found is None:
             origin = self.origin
-            assert origin is not None
+            assert origin is not None, f"{value!r} has not been computed"
             found = take(origin[value], self.kept)
             if len(origin.axes) < len(self.axes) and isinstance(found, np.ndarray):
                 found = np.expand_dims(found, 2 + len(origin.axes))

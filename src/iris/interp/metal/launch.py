@@ -128,6 +128,8 @@ class Launch:
 class Chunk:
     """Programs that run at a time, their threadgroup memory, and the barriers they passed."""
 
+    asked: tuple[Op, Memory, int]  # which element was asked for last
+
     def __init__(self, launch: Launch, start: int, end: int):
         self.launch = launch
         self.start = start
@@ -135,12 +137,11 @@ class Chunk:
         clock = None if launch.order is None else Clock(launch.order, start)
         self.barriers = Barriers(launch.numbering, self.size, clock)
         self.arenas: dict[Op, Arena] = {}
-        self.asked: tuple[Op, Memory, int] | None = None  # which element was asked for last
 
     def allocate(self, op: Op, rows: Array, threads: Array) -> Shared:
         """The memory of an allocation, which for the programs of some rows is made now."""
-        type_, launch, numbering = op.result.type, self.launch, self.launch.numbering
-        assert isinstance(type_, Threadgroup)
+        launch, numbering = self.launch, self.launch.numbering
+        type_ = op.result.type_as(Threadgroup)
         arena = self.arenas.get(op)
         if arena is None:
             every = (1 << numbering.thread_bits) - 1
@@ -189,9 +190,7 @@ def _bind(parameter: Value, argument: Any) -> Any:
 
 def _unit(allocation: Value) -> int:
     """The bytes of an allocation that are always accessed together, if at all."""
-    type_ = allocation.type
-    assert isinstance(type_, Threadgroup)
-    unit = type_.element.bytes
+    unit = allocation.type.element.bytes
     for user in allocation.users:
         if isinstance(user, View):
             unit = gcd(unit, _unit(user.result))  # of which its start is a multiple

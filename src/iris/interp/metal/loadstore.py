@@ -41,10 +41,8 @@ def allocate(frame: Frame, op: metal.Alloc) -> Sequence[Shared]:
 
 @interpretation(metal.View)
 def view(frame: Frame, op: metal.View, whole: Shared) -> Sequence[Shared]:
-    type_ = op.result.type
-    assert isinstance(type_, Threadgroup)
     name = op.result.name or whole.name
-    return [Shared(name, type_, whole.arena, whole.first + op.start)]
+    return [Shared(name, op.result.type_as(Threadgroup), whole.arena, whole.first + op.start)]
 
 
 @interpretation(metal.Load)

@@ -44,10 +44,10 @@ rules = Rules()
 def add_in_32_bits(op: graph.Scatter, rewriter: Rewriter) -> None:
     """Sum scattered elements of fewer than 32 bits in 32."""
     element = element_type(op.x.type).element
-    if op.kind is not ScatterKind.ADD or element.bits >= ATOMIC_BITS or op.parent is None:
+    if op.kind is not ScatterKind.ADD or element.bits >= ATOMIC_BITS:
         return
     wide = f32 if element.is_float else i32 if element.is_signed else u32
-    b = Builder(op.parent, op, op.location)
+    b = Builder.before_op(op)
     x, updates = (_cast(b, v, wide) for v in (op.x, op.updates))
     total = b(graph.Scatter(op.kind, op.axes, x, updates, op.indices))
     rewriter.replace(op, _cast(b, total, element))

@@ -70,9 +70,7 @@ class _Block:
 
     @property
     def end(self) -> int:
-        type_ = self.op.result.type
-        assert isinstance(type_, Threadgroup)
-        return self.start + aligned(type_.bytes)
+        return self.start + aligned(self.op.result.type_as(Threadgroup).bytes)
 
     def is_in_rounds_of(self, other: _Block) -> bool:
         """Whether both allocations stand in one loop."""

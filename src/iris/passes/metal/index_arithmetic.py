@@ -61,8 +61,7 @@ class IndexArithmetic:
         return a & bits if isinstance(a, int) else self.b(math.And(a, self.constant(bits)))
 
     def compare(self, predicate: math.Predicate, a: Number, b: Number) -> Value:
-        type_ = next((v.type for v in (a, b) if isinstance(v, Value)), i32)
-        assert isinstance(type_, DType)
+        type_ = next((v.type.element for v in (a, b) if isinstance(v, Value)), i32)
         return self.b(math.Compare(predicate, self.value(a, type_), self.value(b, type_)))
 
     # Offsets: linear maps over F2, from the bits of a number.

@@ -9,8 +9,8 @@ from iris.ir import metal
 from iris.ir.builder import Builder
 from iris.ir.control import Func, While
 from iris.ir.core import Level, Module, Op, Value
-from iris.ir.math import And, Cast, Compare, Constant, Or, Predicate, Shl, Shr, element_type
-from iris.ir.types import DType, Threadgroup, bool_, i32, u32
+from iris.ir.math import And, Cast, Compare, Constant, Or, Predicate, Shl, Shr
+from iris.ir.types import Threadgroup, bool_, i32, u32
 from iris.ir.uniformity import Uniformity, guards, needed, uniformity
 from iris.passes.pipeline import Pass
 
@@ -97,8 +97,7 @@ def _required(function: Func) -> dict[Op, Uniformity]:
 
 def _same(value: Value, before: Op, over: Uniformity, function: Func) -> Value:
     """What the first thread has, of the simdgroup or of the threadgroup."""
-    assert before.parent is not None
-    b = Builder(before.parent, before, before.location)
+    b = Builder.before_op(before)
     if over is Uniformity.SIMDGROUP or function.simdgroups == 1:
         new = _of_first_lane(value, b)
     else:
@@ -109,8 +108,7 @@ def _same(value: Value, before: Op, over: Uniformity, function: Func) -> Value:
 
 def _of_first_lane(value: Value, b: Builder) -> Value:
     """Lanes give each other no bools, and at most 32 bits."""
-    type_ = element_type(value.type)
-    assert isinstance(type_, DType)
+    type_ = value.type.element
     if type_ is bool_:
         return b(Cast(b(metal.Broadcast(0, b(Cast(value, i32)))), bool_))
     if type_.bits < 64:
@@ -122,8 +120,7 @@ def _of_first_lane(value: Value, b: Builder) -> Value:
 
 
 def _of_first_thread(value: Value, b: Builder, function: Func) -> Value:
-    type_ = element_type(value.type)
-    assert isinstance(type_, DType)
+    type_ = value.type.element
     cell = metal.Alloc(Threadgroup(1, type_), location=b.location)
     function.body.insert(cell, function.body.first)
     zero = b(Constant(0, i32))

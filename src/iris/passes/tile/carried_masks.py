@@ -170,7 +170,6 @@ class _Assumptions:
         """Copy a loop with the assumed updates."""
         mapping: dict[Value, Value] = {}
         copy = op.clone(mapping)
-        assert isinstance(copy, For | While)
         for chain in self.chains:
             for update in chain:
                 _erase_update(mapping[update.result])
@@ -217,7 +216,7 @@ def _update_chain(end: Op, index: int, old: Value) -> list[tile.Update]:
 def _erase_update(result: Value) -> None:
     """Erase an update."""
     update = result.op
-    assert isinstance(update, tile.Update)
+    assert isinstance(update, tile.Update), f"no update makes {result!r}"
     result.replace_by(update.new)
     update.erase()
 

@@ -149,8 +149,7 @@ class Masks:
 
     def insert_before(self, op: Op) -> None:
         """Insert before an op, with its location."""
-        assert op.parent is not None
-        self._builder = Builder(op.parent, op, op.location)
+        self._builder = Builder.before_op(op)
 
     def erase_unused(self) -> None:
         """Erase created ops without users."""
@@ -358,8 +357,7 @@ class Masks:
             return self._narrow(op.x)
         if isinstance(op, tile.Transpose):
             return self._reordered(self._narrow(op.x), [op.permutation[a] for a in axes])
-        assert op is not None
-        sizes = tuple(shape[a] for a in axes)
+        op, sizes = x.producer, tuple(shape[a] for a in axes)
         operands = tuple(
             self.broadcast(self._narrow(v), self.varies_along(v), axes, sizes) if shape_of(v) else v
             for v in op.operands

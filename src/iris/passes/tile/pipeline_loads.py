@@ -16,7 +16,7 @@ from iris.ir.core import Module, Op, Region, Resource, Value
 from iris.ir.declare import Access
 from iris.ir.effects import effects_within, is_convergent, may_alias, may_speculate, writes
 from iris.ir.math import Constant, Predicate, element_type
-from iris.ir.types import DType, Staged
+from iris.ir.types import Staged
 from iris.passes.pipeline import TargetPass
 from iris.targets import Target
 
@@ -95,8 +95,7 @@ def _visit(function: Func, target: Target, *, always: bool) -> int:
 def _bytes(stages: Iterable[tile.Stage]) -> int:
     total = 0
     for op in stages:
-        type_ = op.result.type
-        assert isinstance(type_, Staged)
+        type_ = op.result.type_as(Staged)
         total += aligned(type_.layout.cosize * type_.element.bytes)
     return total
 
@@ -199,8 +198,7 @@ class _LoadsAhead:
     def apply(self) -> None:
         loop, body = self.body.loop, self.body.region
         step = loop.step
-        assert loop.parent is not None
-        b = Builder(loop.parent, loop, loop.location)
+        b = Builder.before_op(loop)
         begins = None
         if not loop.surely_runs(body):
             begins = b(math.Compare(Predicate.LT, loop.lower, loop.upper), "begins")
@@ -267,8 +265,8 @@ class _LoadsAhead:
 
 def _last_index(b: Builder, loop: For) -> Value:
     """The number from which on a round is the last one, which is not below those of its type."""
-    type_, step, upper = loop.lower.type, loop.step.op, loop.upper
-    assert isinstance(type_, DType) and isinstance(step, Constant)
+    type_, step, upper = loop.lower.type.element, loop.step.op, loop.upper
+    assert isinstance(step, Constant), f"the step {loop.step!r} of a pipelined loop is not known"
     lower = Sums().scalar(loop.lower)
     if lower is None or not is_nonnegative(lower):
         least = b(Constant(type_.low + int(step.value), type_))

@@ -172,8 +172,7 @@ def _add_comparison(bound: Bound, predicate: Predicate, limit: Sum) -> bool:
 
 
 def _replace_access(op: tile.Load | tile.Store, block: BlockAccess) -> None:
-    assert op.parent is not None
-    b = Builder(op.parent, op, op.location)
+    b = Builder.before_op(op)
     type_ = element_type(op.offset.type)
 
     def scalar(total: Sum) -> Value:

@@ -139,8 +139,7 @@ class _Stretch:
         if not self.ops:
             return False
         first = self.ops[0]
-        region = first.parent
-        assert region is not None
+        region = first.enclosing
         for op in [op for op in self.ops if op in self.early]:
             op.detach()
             first.insert_before(op)
@@ -186,8 +185,8 @@ class _Stretch:
     def _fits(self, b: Builder, offset: Value, bound: Value, size: int) -> Iterator[Value]:
         """The conditions under which there is room for a block."""
         start, end = self.sums.scalar(offset), self.sums.scalar(bound)
-        type_ = offset.type
-        assert start is not None and end is not None and isinstance(type_, DType)
+        type_ = offset.type.element
+        assert start is not None and end is not None, "there is room where a sum is not known"
         if not start.keys() - {()}:
             behind, ends = plus(start, {(): size}), materialise(end, type_, b)
             yield b(math.Compare(Predicate.GE, ends, materialise(behind, type_, b)))
@@ -307,16 +306,13 @@ def _relax(region: Region, facts: list[Slack], sums: Sums) -> None:
 
 
 def _relax_block(op: tile.LoadTile | tile.StoreTile, facts: list[Slack], sums: Sums) -> None:
-    assert op.parent is not None
-    b = Builder(op.parent, op, op.location)
+    b = Builder.before_op(op)
     bounds = list(op.bounds)
     for axis, size in enumerate(_shape(op)):
         slack = _slack(op.offsets[axis], size, bounds[axis], sums)
         if slack is not None and _is_implied(slack, facts) and not _is_implied(slack, []):
             offset = op.offsets[axis]
-            type_ = offset.type
-            assert isinstance(type_, DType)
-            bounds[axis] = b(math.Add(offset, b(Constant(size, type_))))
+            bounds[axis] = b(math.Add(offset, b(Constant(size, offset.type.element))))
     op.set_operands((*op.operands[: -len(bounds)], *bounds))
 
 

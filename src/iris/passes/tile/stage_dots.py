@@ -22,7 +22,6 @@ from iris.passes.tile.layouts.fragments import (
     arrange,
     comes_from_product,
     is_of_fragments,
-    matrix_type,
 )
 from iris.passes.tile.layouts.staged_layouts import fastest_axis, padded, swizzled
 from iris.targets import Target
@@ -59,8 +58,7 @@ class StageDots(TargetPass):
 
     def run(self, module: Module) -> dict[str, int]:
         staged = 0
-        for function in module:
-            assert isinstance(function, Func)
+        for function in [f for f in module if isinstance(f, Func)]:
             if not function.simdgroups:
                 raise PipelineError(
                     f"@{function.symbol} does not say how many simdgroups run it; "
@@ -87,7 +85,7 @@ class _StagedDot:
 
     def _stays_in_registers(self, simdgroups: int, target: Target) -> bool:
         """Whether the left operand stays in registers throughout a loop."""
-        type_ = matrix_type(self.op.a)
+        type_ = tile.matrix_type(self.op.a)
         registers = prod(type_.shape) * type_.element.bits // (32 * simdgroups * SIMDGROUP_WIDTH)
         is_alone = self.arrangement.rows == simdgroups
         return (
@@ -131,8 +129,7 @@ class _Staging:
 
     def _move_before(self, value: Value, first: Op) -> bool:
         """Move the definition of a value before an op of its region; return whether it is there."""
-        region = first.parent
-        assert region is not None
+        region = first.enclosing
         ops, made_by = list(region), makers([value], region)
         later = [op for op in ops[ops.index(first) :] if op in made_by]
         movable = first not in made_by and all(map(self._may_move, later))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from iris.ir import graph
 from iris.ir.core import Op, Value
-from iris.ir.math import Constant, Elementwise, constant_bits, element_type
+from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.rewriter import Rewriter, Rules
 from iris.ir.types import DType, Tensor
 
@@ -58,9 +58,9 @@ class InsertBefore:
 
     def splat(self, value: Value, shape: Shape) -> Value:
         """The same constant in another shape."""
-        bits = constant_bits(value)
-        assert bits is not None
-        return self.insert(Constant.of_bits(bits, Tensor(shape, dtype_of(value))))
+        constant = value.op
+        assert isinstance(constant, Constant), f"{value!r} is not one number"
+        return self.insert(Constant.of_bits(constant.bits, Tensor(shape, dtype_of(value))))
 
     def constant(self, number: float, shape: Shape, dtype: DType) -> Value:
         return self.insert(Constant(number, Tensor(shape, dtype)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from iris.ir import math, tile
@@ -15,7 +15,6 @@ from iris.passes.graph.tiling.element_exprs import (
     Aggregate,
     Alias,
     Contraction,
-    ElementExpr,
     LoadExpr,
     ReduceExpr,
     ScanExpr,
@@ -49,10 +48,7 @@ class _LoopMember(ABC, Generic[Expr]):
         """The result, from the carried values after the loop."""
 
 
-def _member(ctx: Emitter, expr: ElementExpr, ref: ElementRef) -> _LoopMember[Any]:
-    if isinstance(expr, Contraction):
-        return _ContractionLoop(ctx, expr, ref)
-    assert isinstance(expr, ReduceExpr)
+def _reduction_member(ctx: Emitter, expr: ReduceExpr, ref: ElementRef) -> _LoopMember[ReduceExpr]:
     return (_ArgReduction if expr.kind in ARG_KINDS else _ValueReduction)(ctx, expr, ref)
 
 
@@ -60,23 +56,29 @@ def _member(ctx: Emitter, expr: ElementExpr, ref: ElementRef) -> _LoopMember[Any
 def emit_reduction(ctx: Emitter, expr: ReduceExpr, ref: ElementRef, frame: Frame) -> PlacedTile:
     if all(axis in ctx.plan.lanes for axis in expr.over):
         return _ValueReduction(ctx, expr, ref).reduce_at_once()
-    return _emit_members(ctx, expr, ref)
+    return _emit_members(ctx, expr, ref, _reduction_member)
 
 
 @emits(Contraction)
 def emit_contraction(ctx: Emitter, expr: Contraction, ref: ElementRef, frame: Frame) -> PlacedTile:
-    return _emit_members(ctx, expr, ref)
+    return _emit_members(ctx, expr, ref, _ContractionLoop)
 
 
-def _emit_members(ctx: Emitter, expr: Aggregate, ref: ElementRef) -> PlacedTile:
+def _emit_members(
+    ctx: Emitter,
+    expr: Expr,
+    ref: ElementRef,
+    member_of: Callable[[Emitter, Expr, ElementRef], _LoopMember[Expr]],
+) -> PlacedTile:
     """Emit a loop for an aggregate, and for all others that are ready and share its axes."""
     loops = [axis for axis in expr.over if axis not in ctx.plan.lanes]
     ctx.emit_invariants(expr.refs, set(loops))
-    members = [_member(ctx, expr, ref)]
+    members = [member_of(ctx, expr, ref)]
     for other_ref, other_expr in ctx.exprs.items():
-        goes_along = isinstance(other_expr, type(expr)) and other_expr.over == expr.over
-        if goes_along and other_ref != ref and ctx.is_ready(other_ref):
-            members.append(_member(ctx, other_expr, other_ref))
+        if not isinstance(other_expr, type(expr)) or other_expr.over != expr.over:
+            continue
+        if other_ref != ref and ctx.is_ready(other_ref):
+            members.append(member_of(ctx, other_expr, other_ref))
     initials = [member.initial() for member in members]
 
     def carried_by_member(

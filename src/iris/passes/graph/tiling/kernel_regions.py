@@ -51,15 +51,13 @@ def write_kernels(function: Func, kernels: Iterable[Candidate]) -> None:
 
 def _reshape_results(function: Func, mapping: Mapping[Value, Value]) -> None:
     """Reshape results after the kernels, where a result has another shape than the output."""
-    end = function.body.last
-    assert end is not None
+    end = function.body.end
     results = []
     for value in end.operands:
         chain = []
         while value not in mapping:
-            assert value.op is not None
-            chain.append(value.op)
-            value = value.op.operands[0]
+            chain.append(value.producer)
+            value = value.producer.operands[0]
         value = mapping[value]
         for op in reversed(chain):
             copy = op.clone({op.operands[0]: value})

@@ -21,8 +21,7 @@ def results_of(function: Func) -> list[Value]:
     A reshaped result is written in its source's shape.  A result that is an argument, or another
     result, is copied.
     """
-    end = function.body.last
-    assert end is not None
+    end = function.body.end
     roots: dict[Value, None] = {}
     for position, value in enumerate(end.operands):
         root = value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial, reduce
 from typing import NamedTuple, TypeAlias
 
 from iris.ir import math, tile
@@ -79,16 +80,14 @@ class Emitter:
         axes = list(reversed(self.plan.programs))
         for dimension, axis in enumerate(axes[:2]):
             self.scalars[axis] = self.b(tile.ProgramId(dimension))
-        rest = axes[2:]
-        left = self.b(tile.ProgramId(2)) if rest else None
-        for axis in rest:
-            assert left is not None
-            if axis is rest[-1]:
-                self.scalars[axis] = left
-            else:
+        if len(axes) > 2:
+            *rest, last = axes[2:]
+            left = self.b(tile.ProgramId(2))
+            for axis in rest:
                 size = self.constant(axis.size)
                 self.scalars[axis] = self.b(math.Mod(left, size))
                 left = self.b(math.FloorDiv(left, size))
+            self.scalars[last] = left
 
     def _emit_outputs(
         self, targets: Sequence[tuple[OutputStore, Value]], loops: Sequence[Axis]
@@ -151,7 +150,7 @@ class Emitter:
             if self._find(current) is None:
                 self.remember(current, _EMIT_RULES[type(expr)](self, expr, current, frame))
         placed = self._find(ref)
-        assert placed is not None
+        assert placed is not None, f"{ref.value!r} is demanded, but not emitted"
         return self.align(placed, frame)
 
     def _find(self, ref: ElementRef) -> PlacedTile | None:
@@ -266,10 +265,7 @@ class Emitter:
             (tiles if element_type(value.type).shape else scalars).append(value)
         if expr.constant or not expr.terms:
             scalars.append(self.constant(expr.constant))
-        result: Value | None = None
-        for part in (*scalars, *tiles):
-            result = part if result is None else self.binary(math.Add, result, part)
-        assert result is not None
+        result: Value = reduce(partial(self.binary, math.Add), (*scalars, *tiles))
         # A scalar goes with any frame.
         self.indices[-1][expr, frame if element_type(result.type).shape else ()] = result
         return result
@@ -282,7 +278,7 @@ class Emitter:
             return self.b(op(x, self.constant_like(atom.divisor, x))), 1
         if isinstance(atom, Lookup):
             return self._looked_up_index(atom, frame), 1
-        assert isinstance(atom, Axis)
+        assert isinstance(atom, Axis), f"{atom} is no part of an index"
         if atom in self.scalars:
             block = self.plan.blocks.get(atom)
             is_loop = self.scalars[atom].op is None
@@ -368,12 +364,12 @@ class Emitter:
         if not axes:
             return body(carried)
         axis, *rest = axes
-        scans = [r for r in self._scans(refs) if axis in self._scan_expr(r).over]
+        scans = {r: expr for r, expr in self._scans(refs) if axis in expr.over}
         count = len(carried)
         block = self.plan.blocks.get(axis)
         step, end = (block.size, block.extent) if block is not None else (1, axis.size)
         bounds = [self.constant(n) for n in (0, end, step)]
-        starts = [self._scan_start(r) for r in scans]
+        starts = [self._scan_start(r, expr) for r, expr in scans.items()]
         op = self.b.insert(For(*bounds, [*carried, *starts]))
         op.body.arguments[0].name = axis.name
         with self.b.inside(op.body), self._scope():
@@ -427,17 +423,13 @@ class Emitter:
                 expr = self.exprs[ref]
                 waiting += [*expr.refs, *looked_up_refs(expr.index_exprs())]
 
-    def _scans(self, refs: Iterable[ElementRef]) -> list[ElementRef]:
-        return [r for r in self._pending(refs) if isinstance(self.exprs[r], ScanExpr)]
+    def _scans(self, refs: Iterable[ElementRef]) -> list[tuple[ElementRef, ScanExpr]]:
+        exprs = [(r, self.exprs[r]) for r in self._pending(refs)]
+        return [(r, expr) for r, expr in exprs if isinstance(expr, ScanExpr)]
 
-    def _scan_expr(self, ref: ElementRef) -> ScanExpr:
-        expr = self.exprs[ref]
-        assert isinstance(expr, ScanExpr)
-        return expr
-
-    def _scan_start(self, ref: ElementRef) -> Value:
+    def _scan_start(self, ref: ElementRef, expr: ScanExpr) -> Value:
         """The total of a scan before its first block."""
-        axes, expr = self.dependencies[ref], self._scan_expr(ref)
+        axes = self.dependencies[ref]
         shape = self.tile_shape(self.lane_axes(axes), axes - {*expr.over})
         element = accumulator(expr.kind, ref.element)
         none = identity(expr.kind, element)
@@ -499,7 +491,7 @@ def emit_piecewise(ctx: Emitter, expr: Piecewise, ref: ElementRef, frame: Frame)
     value = ctx.tile_of(last, frame)
     for conditions, case in reversed(cases):
         holds = ctx.all_of(conditions, frame)
-        assert holds is not None
+        assert holds is not None, "a case before the last one has no condition"
         value = ctx.select(holds, ctx.tile_of(case, frame), value)
     return PlacedTile(value, frame if element_type(value.type).shape else ())
 

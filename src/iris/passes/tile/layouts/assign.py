@@ -91,8 +91,7 @@ def expand_dims_operand_layout(op: tile.ExpandDims, layout: LinearLayout) -> Seq
 
 @layouts_for_result(tile.Reshape)
 def reshape_operand_layout(op: tile.Reshape, layout: LinearLayout) -> Sequence[LinearLayout]:
-    assert isinstance(op.x.type, Tile)
-    return [layout.reshape(op.x.type.shape)]
+    return [layout.reshape(op.x.type_as(Tile).shape)]
 
 
 @layouts_for_result(tile.Transpose)
@@ -141,21 +140,18 @@ class _LayoutAssignment:
             found = scope.get((value, layout))
             if found is not None:
                 return found
-        assert layout is not None
+        assert layout is not None, f"{value!r} is used before it is put in place"
         with self._before_loops(value):
             computed = self.scopes[-1][value, layout] = self._compute(value, layout)
         return computed
 
     def _compute(self, value: Value, layout: LinearLayout) -> Value:
         """Compute or convert a value in a layout."""
-        assert isinstance(value.type, Tile)
         preferred = self.preferences.of(value)
         if preferred is None or self._is_worth_reloading(value, layout):
-            assert value.op is not None
-            return self.emit(
-                value.op, layouts_for_result[type(value.op)](value.op, layout), [layout]
-            )[0]
-        type_ = Tile(value.type.shape, value.type.element, layout)
+            op = value.producer
+            return self.emit(op, layouts_for_result[type(op)](op, layout), [layout])[0]
+        type_ = Tile(value.type_as(Tile).shape, value.type.element, layout)
         self.conversions += 1
         return self.builder(tile.ConvertLayout(self.value_in(value, preferred), type_), value.name)
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from iris.errors import PipelineError
 from iris.ir import tile
 from iris.ir.control import Yield
 from iris.ir.core import Value
 from iris.ir.layout.linear import APPLE_FRAGMENT, LANE, SIMDGROUP, LinearLayout, log2
 from iris.ir.math import Elementwise, element_type
 from iris.ir.metal import VECTOR_BYTES
-from iris.ir.types import Staged, Tile
+from iris.ir.types import Tile
 
 FRAGMENT_SIZE = 8
 
@@ -101,14 +102,15 @@ class Arrangement:
 
 def is_of_fragments(op: tile.Dot) -> bool:
     """Whether the matrix hardware can compute a product: of floats, and at least 8x8."""
-    a, b = matrix_type(op.a), matrix_type(op.b)
+    a, b = tile.matrix_type(op.a), tile.matrix_type(op.b)
     return a.element.is_float and min(*a.shape, *b.shape) >= FRAGMENT_SIZE
 
 
-def matrix_type(value: Value) -> Tile | Staged:
-    """The type of an operand of a product."""
-    assert isinstance(value.type, Tile | Staged)
-    return value.type
+def accumulated(op: tile.Dot) -> Value:
+    """The accumulator of a product."""
+    if op.acc is None:
+        raise PipelineError(f"{op.result!r} is added to nothing; run assign-layouts before")
+    return op.acc
 
 
 def arrange(op: tile.Dot, simdgroups: int) -> Arrangement:
@@ -128,7 +130,7 @@ def arrange(op: tile.Dot, simdgroups: int) -> Arrangement:
         candidate = Arrangement(down, across, simdgroups // (down * across))
         if _work_and_reads(candidate, rows, columns) < _work_and_reads(best, rows, columns):
             best = candidate
-    reach = VECTOR_BYTES // (2 * matrix_type(op.b).element.bytes)
+    reach = VECTOR_BYTES // (2 * tile.matrix_type(op.b).element.bytes)
     together = 1 if is_left else min(reach, columns // best.columns // FRAGMENT_SIZE)
     return replace(best, together=together)
 

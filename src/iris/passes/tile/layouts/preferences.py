@@ -15,7 +15,7 @@ from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.types import Tile
 from iris.passes.tile.layouts.access_layouts import coalesced, scannable
 from iris.passes.tile.layouts.access_widths import AccessWidths
-from iris.passes.tile.layouts.fragments import arrange, is_of_fragments, matrix_type
+from iris.passes.tile.layouts.fragments import accumulated, arrange, is_of_fragments
 from iris.targets import Target
 
 # What a barrier costs, and one element that goes to threadgroup memory and back, in accesses of a
@@ -57,15 +57,13 @@ class LayoutPreferences:
 
     def preferred_or_default(self, value: Value) -> LinearLayout:
         """The preferred layout of a value, else the default."""
-        assert isinstance(value.type, Tile)
-        return self._preferred.get(value) or self.default(value.type)
+        return self._preferred.get(value) or self.default(value.type_as(Tile))
 
     def at_access(self, op: Op, value: Value) -> LinearLayout:
         """A layout in which an access of memory, which loads or stores a value, is coalesced."""
-        assert isinstance(value.type, Tile)
         axes = order(op, self.axes)
         width = min(vector(op, axes[0], self.axes), self._widths.of(value))
-        return coalesced(value.type.shape, axes, width, self.simdgroups)
+        return coalesced(value.type_as(Tile).shape, axes, width, self.simdgroups)
 
     def visit(self, region: Region) -> None:
         """Find the preferred layouts of the values of a region."""
@@ -108,8 +106,7 @@ def no_preference(layouts: LayoutPreferences, op: Op) -> None:
 def atomic_layout(layouts: LayoutPreferences, op: tile.Atomic | tile.AtomicCas) -> LinearLayout:
     """That of an operand if nobody uses the result: then nothing has to be rearranged."""
     there = None if op.result.users else operand_layout(layouts, op)
-    type_ = op.result.type
-    assert isinstance(type_, Tile)
+    type_ = op.result.type_as(Tile)
     return there or coalesced(type_.shape, _row_major(type_), 1, layouts.simdgroups)
 
 
@@ -129,7 +126,7 @@ def _as_fragments(layouts: LayoutPreferences, value: Value) -> LinearLayout | No
             break
         value = user.results[0]
     if isinstance(user, tile.Dot) and is_of_fragments(user):
-        arrangement, shape = arrange(user, layouts.simdgroups), matrix_type(value).shape
+        arrangement, shape = arrange(user, layouts.simdgroups), tile.matrix_type(value).shape
         if value is user.acc:
             return arrangement.result(shape)
         return arrangement.left(shape) if value is user.a else arrangement.right(shape)
@@ -151,8 +148,7 @@ def _as_fragments(layouts: LayoutPreferences, value: Value) -> LinearLayout | No
 @preferred(tile.Dot)
 def dot_layout(layouts: LayoutPreferences, op: tile.Dot) -> LinearLayout:
     if not is_of_fragments(op):
-        assert op.acc is not None
-        return layouts.preferred_or_default(op.acc)
+        return layouts.preferred_or_default(accumulated(op))
     return arrange(op, layouts.simdgroups).result(element_type(op.result.type).shape)
 
 
@@ -165,8 +161,7 @@ def expand_dims_layout(layouts: LayoutPreferences, op: tile.ExpandDims) -> Linea
 @preferred(tile.Reshape)
 def reshape_layout(layouts: LayoutPreferences, op: tile.Reshape) -> LinearLayout | None:
     layout = layouts.of(op.x)
-    assert isinstance(op.result.type, Tile)
-    return layout and layout.reshape(op.result.type.shape)
+    return layout and layout.reshape(op.result.type_as(Tile).shape)
 
 
 @preferred(tile.Transpose)
@@ -222,7 +217,7 @@ def dot_operand_layouts(layouts: LayoutPreferences, op: tile.Dot) -> Sequence[Li
             layouts.of(op.result),
         ]
     arrangement = arrange(op, layouts.simdgroups)
-    a, b = (matrix_type(v).shape for v in (op.a, op.b))
+    a, b = (tile.matrix_type(v).shape for v in (op.a, op.b))
     return [arrangement.left(a), arrangement.right(b), layouts.of(op.result)]
 
 
@@ -323,8 +318,7 @@ def carried_layouts(
 
 @operand_layouts(Yield)
 def yield_layouts(layouts: LayoutPreferences, op: Yield) -> Sequence[LinearLayout | None]:
-    parent, region = op.parent_op, op.parent
-    assert parent is not None and region is not None
-    if not parent.forwards(region):
+    parent = op.enclosing_op
+    if not parent.forwards(op.enclosing):
         return [None] * len(op.operands)
     return [layouts.of(v) for v in parent.results]

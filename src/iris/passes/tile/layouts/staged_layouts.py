@@ -19,7 +19,7 @@ from iris.ir.layout.swizzle import Swizzle, Swizzled
 from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import Staged, Tile
-from iris.passes.tile.layouts.fragments import FRAGMENT_SIZE, matrix_type
+from iris.passes.tile.layouts.fragments import FRAGMENT_SIZE
 from iris.targets import Target
 
 PADDING_BYTES = 16
@@ -46,7 +46,7 @@ def fastest_axis(value: Value, axes: Axes) -> int:
 
 def padded(value: Value, fastest: int, together: int, target: Target) -> Staged:
     """A staged type with padding after each row or column, unless that does not help."""
-    type_ = matrix_type(value)
+    type_ = tile.matrix_type(value)
     size = type_.element.bytes
     layout = _fastest_layout(type_.shape, fastest, together, size, PADDING_BYTES // size, target)
     return Staged(type_.shape, type_.element, layout)
@@ -54,7 +54,7 @@ def padded(value: Value, fastest: int, together: int, target: Target) -> Staged:
 
 def swizzled(value: Value, fastest: int, together: int, target: Target) -> Staged:
     """A staged type without padding, swizzled if that helps."""
-    type_ = matrix_type(value)
+    type_ = tile.matrix_type(value)
     layout = _fastest_layout(type_.shape, fastest, together, type_.element.bytes, 0, target)
     return Staged(type_.shape, type_.element, layout)
 

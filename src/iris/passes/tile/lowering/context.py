@@ -163,8 +163,7 @@ class Lowering(IndexArithmetic):
     def splat(self, x: Value, count: int) -> Value:
         if count == 1:
             return x
-        assert isinstance(x.type, DType)
-        return self.b(Splat(x, registers(count, x.type)))
+        return self.b(Splat(x, registers(count, x.type.element)))
 
 
 def tile_layout(value: Value) -> LinearLayout:

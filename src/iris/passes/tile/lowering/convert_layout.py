@@ -11,9 +11,7 @@ from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.layout.scratch import Scratch, scratch
 from iris.ir.math import element_type
 from iris.ir.types import (
-    DType,
     Kind,
-    Registers,
     Threadgroup,
     bf16,
     bool_,
@@ -67,18 +65,17 @@ def _convert_by_shuffles(ctx: Lowering, x: Value, conversion: Conversion) -> Val
     parts, order = [], []
     for distance, members in distances.items():
         sources = [pull.apply(register=r, lane=0, simdgroup=0)[0] for r in members]
-        selected: Value | None = None
+        selected = x  # until the first version, which a lane keeps unless it wants another
         for version in _register_differences(pull):
             y = ctx.take(x, [s ^ version for s in sources])
             if not in_place:
                 y = shuffle(ctx, y, ctx.value(ctx.xor(lanes, distance)))
             elif distance:
                 y = shuffle_xor(ctx, y, distance)
-            if selected is not None:
+            if version:
                 right = ctx.compare(math.Predicate.EQ, wanted, version)
                 y = ctx.b(math.Select(right, y, selected))
             selected = y
-        assert selected is not None
         parts.append(selected)
         order += members
     return join_registers(ctx, parts, order)
@@ -89,7 +86,7 @@ def _images(pull: LinearLayout, dim: str, coordinate: int) -> list[int]:
 
 
 def _register_differences(pull: LinearLayout) -> list[int]:
-    """The registers that a lane may read, as differences from that of lane 0."""
+    """The registers that a lane may read, as differences from that of lane 0; 0 comes first."""
     differences = {0}
     for image in (*_images(pull, LANE, 0), *_images(pull, SIMDGROUP, 0)):
         differences |= {v ^ image for v in differences}
@@ -113,13 +110,7 @@ def shuffle(ctx: Lowering, x: Value, lane: Value) -> Value:
 def shuffle_in_words(ctx: Lowering, x: Value, shuffle: Callable[[Value], Value]) -> Value:
     """Shuffle a dtype that the hardware may lack, as words of 16 or 32 bits."""
     type_ = element_type(x.type)
-    dtype = type_.element
-
-    def like(other: DType) -> Registers | DType:
-        changed = type_.with_element(other)
-        assert isinstance(changed, (Registers, DType))
-        return changed
-
+    dtype, like = type_.element, type_.with_element
     if dtype.bits == 64:
         whole = x if dtype is u64 else ctx.b(math.Bitcast(x, like(u64)))
         half = ctx.constant(32, like(u64))
@@ -176,7 +167,6 @@ def read_scratch(
     ctx: Lowering, memory: Value, layout: LinearLayout, scratch_layout: Scratch
 ) -> Value:
     """Read elements from threadgroup memory in a layout."""
-    assert isinstance(memory.type, Threadgroup)
     vector = scratch_layout.vector(layout)
     images, order = _vector_first(layout.columns_of(REGISTER), vector)
     address = _addresses(ctx, layout, images[len(vector) :], scratch_layout)

@@ -9,15 +9,14 @@ from iris.ir.control import For, Yield
 from iris.ir.core import Op, Region, Value
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.layout.scratch import row_major
-from iris.ir.math import element_type
 from iris.ir.metal import registers
 from iris.ir.types import DType, Staged, f32, i32
 from iris.passes.metal.index_arithmetic import Number
 from iris.passes.tile.layouts.fragments import (
     FRAGMENT_SIZE,
     Arrangement,
+    accumulated,
     is_of_fragments,
-    matrix_type,
 )
 from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile_layout
 from iris.passes.tile.lowering.convert_layout import convert_layout, write_scratch
@@ -35,23 +34,13 @@ def lower_dot(ctx: Lowering, op: tile.Dot) -> Sequence[Value]:
 
 def _dot_of_fragments(ctx: Lowering, op: tile.Dot, arrangement: Arrangement) -> Sequence[Value]:
     """Loop over the fragments along the depth; rows and columns are unrolled."""
-    dtype = element_type(op.result.type).element
-    assert op.acc is not None
-    start = cast(ctx, ctx[op.acc], f32)
-    (rows, depth), (_, columns) = matrix_type(op.a).shape, matrix_type(op.b).shape
-    left = _fragments(
-        ctx,
-        op.a,
-        arrangement.left(matrix_type(op.a).shape),
-        arrangement.left((rows, FRAGMENT_SIZE)),
-        1,
-    )
+    dtype = op.result.type.element
+    start = cast(ctx, ctx[accumulated(op)], f32)
+    a, b = tile.matrix_type(op.a).shape, tile.matrix_type(op.b).shape
+    (rows, depth), (_, columns) = a, b
+    left = _fragments(ctx, op.a, arrangement.left(a), arrangement.left((rows, FRAGMENT_SIZE)), 1)
     right = _fragments(
-        ctx,
-        op.b,
-        arrangement.right(matrix_type(op.b).shape),
-        arrangement.right((FRAGMENT_SIZE, columns)),
-        0,
+        ctx, op.b, arrangement.right(b), arrangement.right((FRAGMENT_SIZE, columns)), 0
     )
 
     def step(k: Number, acc: Value) -> Value:
@@ -83,15 +72,14 @@ def _fragments(
 def _dot_of_scalars(ctx: Lowering, op: tile.Dot) -> Sequence[Value]:
     """Multiply scalars, with the operands in threadgroup memory."""
     layout = tile_layout(op.result)
-    dtype = element_type(op.result.type).element
+    dtype = op.result.type.element
     carried = f32 if dtype.is_float else dtype
     a, b = (_write_operand(ctx, operand) for operand in (op.a, op.b))
-    _, depth = matrix_type(op.a).shape
-    _, columns = matrix_type(op.b).shape
+    _, depth = tile.matrix_type(op.a).shape
+    _, columns = tile.matrix_type(op.b).shape
     count = layout.size(REGISTER)
     type_ = registers(count, carried)
-    assert op.acc is not None
-    start = cast(ctx, ctx[op.acc], carried)
+    start = cast(ctx, ctx[accumulated(op)], carried)
 
     body = Region(None, [i32, type_])
     k, acc = body.arguments
@@ -115,8 +103,7 @@ def _dot_of_scalars(ctx: Lowering, op: tile.Dot) -> Sequence[Value]:
 
 def _write_operand(ctx: Lowering, operand: Value) -> Value:
     layout = tile_layout(operand)
-    element = element_type(operand.type).element
-    return write_scratch(ctx, ctx[operand], layout, row_major(layout, element.bytes))
+    return write_scratch(ctx, ctx[operand], layout, row_major(layout, operand.type.element.bytes))
 
 
 def _index(ctx: Lowering, layout: LinearLayout, axis: int, i: Number) -> Number:
@@ -128,5 +115,6 @@ def _index(ctx: Lowering, layout: LinearLayout, axis: int, i: Number) -> Number:
 
 
 def _element(ctx: Lowering, memory: Value, offset: Number, dtype: DType) -> Value:
-    element = memory.type.element  # type: ignore[attr-defined]
-    return cast(ctx, ctx.b(metal.Load(memory, ctx.value(offset), result=element)), dtype)
+    return cast(
+        ctx, ctx.b(metal.Load(memory, ctx.value(offset), result=memory.type.element)), dtype
+    )

@@ -39,8 +39,7 @@ from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile
 
 @lower(tile.Stage)
 def lower_stage(ctx: Lowering, op: tile.Stage) -> Sequence[Value]:
-    layout, type_ = tile_layout(op.x), op.result.type
-    assert isinstance(type_, Staged)
+    layout, type_ = tile_layout(op.x), op.result.type_as(Staged)
     argument = _carried_argument(op.result)
     if argument is None:
         memory = ctx.b(metal.Alloc(memory_type(type_)), op.result.name)
@@ -64,8 +63,7 @@ def memory_type(type_: Staged) -> Threadgroup:
 
 def _carried_argument(staged: Value) -> Value | None:
     """The argument that carries a staged tile to the next iteration of its loop, if any."""
-    assert staged.op is not None
-    region = staged.op.parent
+    region = staged.home
     if region is None or not isinstance(region.owner, For):
         return None
     carried = zip(region.owner.carried, region.end.operands, strict=True)
@@ -80,11 +78,9 @@ def second_buffer(ctx: Lowering, loop: For, initial: Value) -> Value:
             f"{initial!r} is not lowered: a loop writes over the staged tile that it begins with, "
             "which therefore must be staged for it alone, right before it"
         )
-    type_ = initial.type
-    assert isinstance(type_, Staged)
     if initial in ctx.spares:
         return ctx.spares[initial]
-    return ctx.b(metal.Alloc(memory_type(type_)), initial.name)
+    return ctx.b(metal.Alloc(memory_type(initial.type_as(Staged))), initial.name)
 
 
 def yielded_memories(ctx: Lowering, loop: For, end: Op) -> Sequence[Value]:
@@ -125,8 +121,7 @@ def staged_reader(
 
     Parts are numbered along an axis, and have `size` elements there.
     """
-    type_ = staged.type
-    assert isinstance(type_, Staged)
+    type_ = staged.type_as(Staged)
     width = _access_width(type_, layout)
     address = _addresses(ctx, type_, layout, width, axis, size)
     result = metal.registers(width, type_.element)
