@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, singledispatch
 from types import CodeType
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from iris.frontend.objects import (
 )
 from iris.frontend.tracing import at_line, current, error_at, error_here, location, user_frame
 from iris.frontend.values import (
+    Number,
     Pointer,
     Traced,
     as_offset,
@@ -143,7 +145,7 @@ def check_unchanged(reach: Reach, where: str) -> None:
 
 
 class Slot:
-    """A variable that is carried: by its value, or as the offset of a pointer."""
+    """A variable that is carried by its value."""
 
     def __init__(self, name: str, start: object, dtype: DType, shape: tuple[int, ...], weak: bool):
         self.name = name
@@ -154,26 +156,19 @@ class Slot:
 
     def initial(self) -> Value:
         """Its value before the loop."""
-        start = _offset(self.start) if isinstance(self.start, Pointer) else self.start
-        return spread(cast(start, self.dtype), self.shape).value
+        return spread(cast(self.start, self.dtype), self.shape).value
 
     def wrap(self, value: Value) -> object:
         """What the variable is in the body, or after the loop."""
-        if value.name is None:
-            value.name = identifier(self.name)
-        traced = Traced(value)
-        if isinstance(self.start, Pointer):
-            return self.start.at(traced)
-        return traced
+        value.name = value.name or identifier(self.name)
+        return Traced(value)
 
     def accept(self, new: object) -> Traced | None:
         """What a round ends with, in the type that is carried; None if that has to widen first."""
-        if isinstance(self.start, Pointer):
-            new = _offset_of(new, self.start, self.name)
         if not isinstance(new, Traced) and not is_number(new):
             raise error_here(CarriedError, f"{self.name} starts as a number, but becomes {new!r}")
         dtype, shape = self.dtype, self.shape
-        traced = constant(new, dtype) if _fits(new, dtype) else as_traced(new)  # type: ignore[arg-type]
+        traced = constant(new, dtype) if _fits(new, dtype) else as_traced(new)
         if traced.shape != shape and traced.shape:
             if shape:
                 raise _type_change_error(self.name, traced, f"its shape is {shape} at first")
@@ -190,33 +185,56 @@ class Slot:
         return spread(cast(traced, dtype), shape)
 
 
-def _fits(new: object, dtype: DType) -> bool:
+class _OffsetSlot(Slot):
+    """A pointer that is carried as its offset."""
+
+    def __init__(self, name: str, pointer: Pointer):
+        offset = _offset(pointer)
+        super().__init__(name, pointer, offset.dtype, offset.shape, weak=False)
+        self.pointer = pointer
+
+    def initial(self) -> Value:
+        return spread(cast(_offset(self.pointer), self.dtype), self.shape).value
+
+    def wrap(self, value: Value) -> object:
+        value.name = value.name or identifier(self.name)
+        return self.pointer.at(Traced(value))
+
+    def accept(self, new: object) -> Traced | None:
+        return super().accept(_offset_of(new, self.pointer, self.name))
+
+
+def _fits(new: object, dtype: DType) -> TypeGuard[Number]:
     """Whether a Python number is one of the dtype."""
-    return is_number(new) and (dtype.is_float or strong_dtype(new).kind is dtype.kind)  # type: ignore[arg-type]
+    return is_number(new) and (dtype.is_float or strong_dtype(new).kind is dtype.kind)
 
 
-def slot_for(name: str, start: object, new: object) -> Slot:
+@singledispatch
+def slot_for(start: object, name: str, new: object) -> Slot:
     """The slot for a variable that a round changes from `start` to `new`."""
-    if isinstance(start, Pointer):
-        offset = _offset(start)
-        return Slot(name, start, offset.dtype, offset.shape, weak=False)
-    if isinstance(start, Traced):
-        return Slot(name, start, start.dtype, start.shape, weak=False)
-    if is_number(start) and (is_number(new) or isinstance(new, Traced)):
-        number: Any = start
-        dtype = strong_dtype(number)
-        shape: tuple[int, ...] = ()
-        if isinstance(new, Traced):
-            # At least f32, so that sums of f16 are not made in f16.
-            meets = promote(new.dtype, f32) if new.dtype.is_float else new.dtype
-            dtype = meets if not dtype.is_float else promote(f32, meets)
-            shape = new.shape
-        return Slot(name, start, dtype, shape, weak=True)
+    if is_number(start) and isinstance(new, Traced):
+        dtype = strong_dtype(start)
+        # At least f32, so that sums of f16 are not made in f16.
+        meets = promote(new.dtype, f32) if new.dtype.is_float else new.dtype
+        dtype = meets if not dtype.is_float else promote(f32, meets)
+        return Slot(name, start, dtype, new.shape, weak=True)
+    if is_number(start) and is_number(new):
+        return Slot(name, start, strong_dtype(start), (), weak=True)
     raise error_here(
         CarriedError,
         f"{name} changes in a traced loop from {_described(start)} to {_described(new)}; a loop "
         "carries numbers, tiles and pointers, and tuples, lists, dicts and objects of these",
     )
+
+
+@slot_for.register
+def _(start: Pointer, name: str, new: object) -> Slot:
+    return _OffsetSlot(name, start)
+
+
+@slot_for.register
+def _(start: Traced, name: str, new: object) -> Slot:
+    return Slot(name, start, start.dtype, start.shape, weak=False)
 
 
 def _offset(pointer: Pointer) -> Traced:
@@ -252,30 +270,30 @@ def _described(x: object) -> str:
     return f"a {_type_name(x)} of {', '.join(keys)}"
 
 
-_PLAIN = (bool, int, str, bytes, type(None), range, slice)
-
-
 def is_unchanged(a: object, b: object) -> bool:
     """Whether a variable did not change."""
     if a is b:
         return True
-    if isinstance(a, Traced) and isinstance(b, Traced):
-        return a.value is b.value
-    if isinstance(a, Pointer) and isinstance(b, Pointer):
-        return a.base is b.base and is_unchanged(a.offset, b.offset)
     a, b = plain(a), plain(b)
-    if type(a) is not type(b) or isinstance(a, (Traced, Pointer)):
-        return False
-    if isinstance(a, float) and isinstance(b, float):
-        return a.hex() == b.hex()
-    if isinstance(a, _PLAIN):
-        return a == b
+    return type(a) is type(b) and _is_unchanged(a, b)
+
+
+@singledispatch
+def _is_unchanged(a: object, b: Any) -> bool:
+    """Whether two values of one type are the same."""
     first, second = parts(a), parts(b)
     if first is not None and second is not None:
         return list(first) == list(second) and all(
             is_unchanged(v, second[p]) for p, v in first.items()
         )
     return contents(a) is None and not callable(a) and (a == b) is True
+
+
+for _plain in (int, str, bytes, type(None), range, slice):
+    _is_unchanged.register(_plain, operator.eq)
+_is_unchanged.register(float, lambda a, b: a.hex() == b.hex())
+_is_unchanged.register(Traced, lambda a, b: a.value is b.value)
+_is_unchanged.register(Pointer, lambda a, b: a.base is b.base and is_unchanged(a.offset, b.offset))
 
 
 def is_simple(value: object) -> bool:
@@ -293,23 +311,50 @@ def is_local(value: object) -> bool:
 # are carried, and so are tuples and other objects of them whose structure stays.
 
 
-class Unchanged:
+class Tree:
+    """What becomes of one value; a subclass says what of it is carried."""
+
+    def slots(self) -> list[Slot]:
+        return []
+
+    def pairs(self) -> list[list[Traced]]:
+        """The values that the two branches yield for a merged value."""
+        return []
+
+    def build(self, values: Iterator[Value]) -> object:
+        """The value after the loop or branch."""
+        raise NotImplementedError
+
+    def ends(self, new: object) -> list[Traced | None]:
+        """The carried values after an iteration."""
+        return []
+
+    def next_tree(self, path: str, start: object, new: object, ends: RegionEnd) -> Tree:
+        """How a loop carries the value, given its start and its value after an iteration."""
+        return self
+
+
+class Unchanged(Tree):
     """A value that does not change."""
 
     def __init__(self, value: object):
         self.value = value
 
-    def slots(self) -> list[Slot]:
-        return []
-
     def build(self, values: Iterator[Value]) -> object:
         return self.value
 
-    def ends(self, new: object) -> list[Traced | None]:
-        return []
+    def next_tree(self, path: str, start: object, new: object, ends: RegionEnd) -> Tree:
+        if is_unchanged(start, new):
+            return self
+        old_parts = ends.started(start)
+        if old_parts is not None and _same_structure(start, old_parts, new, _parts_of(new)):
+            ends.check_replaced(path, start)
+            children: dict[Place, Tree] = {p: Unchanged(v) for p, v in old_parts.items()}
+            return CarriedObject(start, children).next_tree(path, start, new, ends)
+        return CarriedValue(slot_for(start, path, new))
 
 
-class CarriedValue:
+class CarriedValue(Tree):
     """A number, tile or pointer that a loop carries."""
 
     def __init__(self, slot: Slot):
@@ -325,11 +370,14 @@ class CarriedValue:
         return [self.slot.accept(new)]
 
 
-class MergedValue:
+class MergedValue(Tree):
     """A number, tile or pointer that one of two branches yields."""
 
     def __init__(self, name: str, pair: list[Traced], pointer: Pointer | None):
         self.name, self.pair, self.pointer = name, pair, pointer
+
+    def pairs(self) -> list[list[Traced]]:
+        return [self.pair]
 
     def build(self, values: Iterator[Value]) -> object:
         value = next(values)
@@ -338,7 +386,7 @@ class MergedValue:
         return traced if self.pointer is None else self.pointer.at(traced)
 
 
-class CarriedObject:
+class CarriedObject(Tree):
     """A tuple, list, dict or other object, rebuilt from carried values."""
 
     def __init__(self, like: object, held: dict[Place, Tree]):
@@ -348,6 +396,9 @@ class CarriedObject:
     def slots(self) -> list[Slot]:
         return [slot for tree in self.held.values() for slot in tree.slots()]
 
+    def pairs(self) -> list[list[Traced]]:
+        return [pair for tree in self.held.values() for pair in tree.pairs()]
+
     def build(self, values: Iterator[Value]) -> object:
         return rebuilt(self.like, {p: tree.build(values) for p, tree in self.held.items()})
 
@@ -355,8 +406,23 @@ class CarriedObject:
         held = _parts_of(new)
         return [end for p, tree in self.held.items() for end in tree.ends(held[p])]
 
-
-Tree: TypeAlias = Any  # one of these four
+    def next_tree(self, path: str, start: object, new: object, ends: RegionEnd) -> Tree:
+        held, old = _parts_of(new), ends.started(start) or {}
+        if not _same_structure(self.like, self.held, new, held):
+            raise error_here(
+                CarriedError,
+                f"{path} is {_described(self.like)} at first, and becomes {_described(new)}; the "
+                "structure of a value cannot change in a traced loop",
+            )
+        ends.check_new(path, new)
+        met = {
+            p: carried_tree(p.within(path), t, old[p], held[p], ends) for p, t in self.held.items()
+        }
+        return (
+            self
+            if all(met[p] is t for p, t in self.held.items())
+            else CarriedObject(self.like, met)
+        )
 
 
 def _parts_of(x: object) -> Contents:
@@ -426,33 +492,7 @@ def carried_tree(path: str, tree: Tree, start: object, new: object, ends: Region
     """How a loop carries a value that starts as one value and ends an iteration as another."""
     if isinstance(new, Missing):
         new.reject_use()
-    if isinstance(tree, CarriedValue):
-        return tree
-    if isinstance(tree, CarriedObject):
-        if not _same_structure(tree.like, tree.held, new, _parts_of(new)):
-            raise error_here(
-                CarriedError,
-                f"{path} is {_described(tree.like)} at first, and becomes {_described(new)}; the "
-                "structure of a value cannot change in a traced loop",
-            )
-        ends.check_new(path, new)
-        held, old = _parts_of(new), ends.started(start) or {}
-        met = {
-            p: carried_tree(p.within(path), t, old[p], held[p], ends) for p, t in tree.held.items()
-        }
-        return (
-            tree
-            if all(met[p] is t for p, t in tree.held.items())
-            else CarriedObject(tree.like, met)
-        )
-    if is_unchanged(start, new):
-        return tree
-    old_parts = ends.started(start)
-    if old_parts is not None and _same_structure(start, old_parts, new, _parts_of(new)):
-        ends.check_replaced(path, start)
-        children = {p: Unchanged(v) for p, v in old_parts.items()}
-        return carried_tree(path, CarriedObject(start, dict(children)), start, new, ends)
-    return CarriedValue(slot_for(path, start, new))
+    return tree.next_tree(path, start, new, ends)
 
 
 def merge_trees(
@@ -472,13 +512,6 @@ def merge_trees(
         return CarriedObject(first, held)
     pointer = next((v for v in values if isinstance(v, Pointer)), None)
     return MergedValue(identifier(path), merge(path, regions, values), pointer)
-
-
-def pairs_of(tree: Tree) -> list[list[Traced]]:
-    """The values that the two branches yield for a merged value."""
-    if isinstance(tree, MergedValue):
-        return [tree.pair]
-    return [p for t in getattr(tree, "held", {}).values() for p in pairs_of(t)]
 
 
 def _type_name(x: object) -> str:

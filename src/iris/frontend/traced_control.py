@@ -40,7 +40,6 @@ from iris.frontend.loop_variables import (
     merge_trees,
     named,
     noted,
-    pairs_of,
     slot_for,
     values_of,
 )
@@ -164,7 +163,7 @@ class _LoopTrace(Generic[AnyOp]):
         self.where = f"line {here.line}" if here else "above"
         for name, start in self.before.items():
             if isinstance(start, Traced):
-                self.carried[name] = CarriedValue(slot_for(name, start, start))
+                self.carried[name] = CarriedValue(slot_for(start, name, start))
 
     def set(self, values: Sequence[Value]) -> dict[str, object]:
         """Put values into objects; return the changed variables."""
@@ -500,7 +499,7 @@ class _Branches:
                 }
             objects.append((watched, held))
         trees = [*variables.values(), *[tree for _, held in objects for tree in held.values()]]
-        op = emit_if(self.condition, self.regions, [p for tree in trees for p in pairs_of(tree)])
+        op = emit_if(self.condition, self.regions, [p for tree in trees for p in tree.pairs()])
         results = iter(op.results)
         built = {name: tree.build(results) for name, tree in variables.items()}
         for watched, held in objects:

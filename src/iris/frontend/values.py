@@ -10,7 +10,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -307,11 +307,9 @@ def weak_dtype(number: Number, meets: DType) -> DType:
     """
     if isinstance(number, VariableNumber) and number.carried and meets.is_float:
         return promote(meets, f32)
-    if isinstance(number, bool):
-        return meets
-    if isinstance(number, int):
-        return meets if meets is not bool_ else strong_dtype(number)
-    return meets if meets.is_float else f32
+    if isinstance(number, float):
+        return meets if meets.is_float else f32
+    return strong_dtype(number) if meets is bool_ else meets
 
 
 def strong_dtype(number: Number) -> DType:
@@ -326,7 +324,7 @@ def strong_dtype(number: Number) -> DType:
     raise error_here(DTypeError, f"{number} is over 64 bits")
 
 
-def is_number(x: object) -> bool:
+def is_number(x: object) -> TypeGuard[Number]:
     """Whether this is a Python number, or a NumPy scalar, which has a Python number in it."""
     return isinstance(x, (bool, int, float))
 
@@ -356,21 +354,14 @@ def as_traced(x: object, meets: DType | None = None) -> Traced:
     """A value to compute with; a Python number gets the dtype of the other operand."""
     if isinstance(x, Traced):
         return x
-    reject = getattr(x, "reject_use", None)  # what is known to have no value in a kernel
+    reject = getattr(x, "reject_use", None)  # of what is known to be no number in a kernel
     if reject is not None:
         reject()
     item = getattr(x, "item", None)
     if item is not None and getattr(x, "shape", None) == ():
         x = item()
     if is_number(x):
-        number: Any = x
-        return constant(
-            number, strong_dtype(number) if meets is None else weak_dtype(number, meets)
-        )
-    if isinstance(x, Pointer):
-        raise error_here(
-            PointerError, f"the pointer {x.name} is no number; use iris.load({x.name} + offsets)"
-        )
+        return constant(x, strong_dtype(x) if meets is None else weak_dtype(x, meets))
     raise error_here(LanguageError, f"a {type(x).__name__} cannot be computed with in a kernel")
 
 
@@ -442,7 +433,7 @@ def unify(*operands: object) -> list[Traced]:
     for other in strong[1:]:
         dtype = promote(dtype, other)
     for x in operands:
-        if isinstance(x, (bool, int, float)):
+        if is_number(x):
             dtype = promote(dtype, weak_dtype(x, dtype))
     traced = [cast(x, dtype) for x in operands]
     shape = broadcast_shapes(*[x.shape for x in traced])
@@ -600,6 +591,13 @@ class Pointer:
     @property
     def dtype(self) -> DType:
         return self.base.type.element
+
+    def reject_use(self) -> NoReturn:
+        """Refuse to be computed with."""
+        raise error_here(
+            PointerError,
+            f"the pointer {self.name} is no number; use iris.load({self.name} + offsets)",
+        )
 
     def __getattr__(self, name: str) -> NoReturn:
         raise _no_attribute(self, name, "a pointer", "dtype")
