@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 RUNTIME = "iris_"  # the name by which rewritten code reaches traced_control.py
 
@@ -34,29 +36,24 @@ def rewrite(function: ast.FunctionDef | ast.Lambda) -> None:
 
 def assigned_names(nodes: Sequence[ast.AST]) -> tuple[str, ...]:
     """The variables that statements assign, in order, without variables of inner functions."""
-    names: dict[str, None] = {}
-    for node in nodes:
-        for inner in _walk_scope(node):
-            names.update(dict.fromkeys(_bound_by(inner)))
-    return tuple(n for n in names if not n.startswith(RUNTIME))
+    inside = [inner for node in nodes for inner in _walk_scope(node)]
+    names = [_BINDERS[type(inner)](inner) for inner in inside if type(inner) in _BINDERS]
+    return tuple(dict.fromkeys(n for n in names if n and not n.startswith(RUNTIME)))
 
 
-def _bound_by(node: ast.AST) -> Iterator[str]:
-    """The variables that a piece of syntax gives a value or takes it away."""
-    if isinstance(node, ast.Name):
-        if not isinstance(node.ctx, ast.Load):
-            yield node.id
-    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield node.name
-    elif isinstance(node, ast.alias):
-        if node.name != "*":
-            yield node.asname or node.name.split(".")[0]
-    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
-        if node.name is not None:
-            yield node.name
-    elif isinstance(node, ast.MatchMapping) and node.rest is not None:
-        yield node.rest
-
+# The variable that a piece of syntax gives a value or takes it away, by its kind.
+_BINDERS: dict[type[ast.AST], Callable[[Any], str | None]] = {
+    ast.Name: lambda node: None if _loads(node) else node.id,
+    ast.alias: lambda node: node.asname or node.name.split(".")[0],
+    ast.MatchMapping: lambda node: node.rest,
+    **dict.fromkeys(
+        (
+            *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+            *(ast.ExceptHandler, ast.MatchAs, ast.MatchStar),
+        ),
+        operator.attrgetter("name"),
+    ),
+}
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -144,7 +141,7 @@ class _Rewriter(ast.NodeTransformer):
     def _naming(self, node: ast.stmt, targets: Sequence[ast.expr]) -> list[ast.stmt]:
         """A statement, and what its variables hold after it, given what they held before."""
         names = self._assigned(targets)
-        storing = self._store_places(node) or _noting(node)
+        storing = self._store_places(node, targets) or _noting(node)
         if not names:
             return _at(node, [node, *storing])
         before = self._new("before")
@@ -153,11 +150,11 @@ class _Rewriter(ast.NodeTransformer):
         after = _runtime("assign", [_strings(names), _name(before), values])
         return _at(node, [_assign_one(before, held), node, *_assign(names, after), *storing])
 
-    def _store_places(self, node: ast.stmt) -> list[ast.stmt]:
+    def _store_places(self, node: ast.stmt, targets: Sequence[ast.expr]) -> list[ast.stmt]:
         """Let a statement assign variables in the place of items and attributes; what then puts
         these into their places, given what they held."""
         storing: list[ast.stmt] = []
-        places = _places(node)
+        places = _places(targets)
         for target in places:
             value = self._new("value")
             place, steps = self._found(target)
@@ -378,25 +375,10 @@ def _noting(node: ast.stmt) -> list[ast.stmt]:
     return []
 
 
-def _places(node: ast.stmt) -> list[ast.Attribute | ast.Subscript]:
+def _places(targets: Sequence[ast.expr]) -> list[ast.Attribute | ast.Subscript]:
     """The items and attributes that a statement assigns, in order."""
-    found: list[ast.Attribute | ast.Subscript] = []
-
-    def look(target: ast.expr) -> None:
-        if isinstance(target, (ast.Attribute, ast.Subscript)):
-            found.append(target)
-        elif isinstance(target, ast.Starred):
-            look(target.value)
-        elif isinstance(target, (ast.Tuple, ast.List)):
-            for inner in target.elts:
-                look(inner)
-
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            look(target)
-    elif isinstance(node, ast.AnnAssign) and node.value is not None:
-        look(node.target)
-    return found
+    inside = [node for target in targets for node in _walk_scope(target)]
+    return [n for n in inside if isinstance(n, (ast.Attribute, ast.Subscript)) and not _loads(n)]
 
 
 class _Replacing(ast.NodeTransformer):
@@ -430,7 +412,7 @@ def _key(key: ast.expr) -> ast.expr:
     return key
 
 
-def _loads(node: ast.Subscript | ast.Attribute) -> bool:
+def _loads(node: ast.Name | ast.Subscript | ast.Attribute) -> bool:
     return isinstance(node.ctx, ast.Load)
 
 

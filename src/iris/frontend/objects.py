@@ -268,15 +268,14 @@ def refill(x: Any, held: Contents) -> None:
     if now is None:
         return
     wanted = {place.key: v for place, v in held.items() if not place.is_item}
-    assign = type.__setattr__ if isinstance(x, type) else object.__setattr__
-    remove = type.__delattr__ if isinstance(x, type) else object.__delattr__
+    kind: Any = type if isinstance(x, type) else object
     if now.keys() != wanted.keys():  # all anew, in their order
         for name in now:
-            remove(x, name)
+            kind.__delattr__(x, name)
         now = {}
     for name, value in wanted.items():
         if name not in now or now[name] is not value:
-            assign(x, name, value)
+            kind.__setattr__(x, name, value)
 
 
 def parts(x: object) -> Contents | None:
@@ -427,14 +426,10 @@ class Reach:
             self._go_on(held, path)
             if _attributes(x) is not None:
                 self._methods(x if isinstance(x, type) else type(x))
-        elif isinstance(x, Decorated):
-            self._work.append((getattr(x, "__wrapped__", None), path))
         elif isinstance(x, FunctionType):
             self._function(x)
-        elif isinstance(x, MethodType):
-            self._work += [(x.__self__, path), (x.__func__, path)]
-        elif isinstance(x, functools.partial):
-            self._work += [(v, path) for v in (x.func, *x.args, *x.keywords.values())]
+        else:
+            self._work += [(v, path) for v in _called_by(x)]
 
     def _go_on(self, held: Contents, path: str) -> None:
         """Go on to what an object holds that may hold others."""
@@ -463,6 +458,17 @@ class Reach:
             for value in held.values():
                 self._refer(("cell", name), value, name)
         self._globals(function.__globals__, function.__code__)
+
+
+@singledispatch
+def _called_by(x: object) -> Iterable[Any]:
+    """What a call of something calls, and gives to that."""
+    return ()
+
+
+_called_by.register(Decorated, lambda x: [getattr(x, "__wrapped__", None)])
+_called_by.register(MethodType, lambda x: [x.__self__, x.__func__])
+_called_by.register(functools.partial, lambda x: [x.func, *x.args, *x.keywords.values()])
 
 
 def _frames() -> Iterator[FrameType]:
