@@ -265,10 +265,8 @@ class Frame:
 
 
 def _keeps_bits(op: Op, position: int) -> bool:
-    if isinstance(op, For):
-        return position >= 3  # what it carries
-    if isinstance(op, While):
-        return True
+    if op.loops:
+        return position >= len(op.spec.fixed)  # what it carries
     value = op.operands[position]
     return value in address_parts(op) and not isinstance(op, tile.LoadTile | tile.StoreTile)
 

@@ -49,12 +49,16 @@ class Constraint:
         return known
 
 
+def _of(what: str, *types: type[Type]) -> Constraint:
+    return Constraint(what, lambda t: isinstance(t, types))
+
+
 def _elements(what: str, *kinds: Kind) -> Constraint:
     return Constraint(what, lambda t: isinstance(t, ElementType) and t.element.kind in kinds)
 
 
 ANY = Constraint("any type", lambda t: True)
-ELEMENTS = Constraint("of a type with elements", lambda t: isinstance(t, ElementType))
+ELEMENTS = _of("of a type with elements", ElementType)
 NUMBERS = _elements("numbers", Kind.SIGNED, Kind.UNSIGNED, Kind.FLOAT)
 INTEGERS = _elements("integers", Kind.SIGNED, Kind.UNSIGNED)
 FLOATS = _elements("floats", Kind.FLOAT)
@@ -62,17 +66,15 @@ BOOLEANS = _elements("bools", Kind.BOOL)
 BITS = _elements("integers or bools", Kind.SIGNED, Kind.UNSIGNED, Kind.BOOL)
 INTEGER = Constraint("a scalar integer", lambda t: isinstance(t, DType) and t.is_integer)
 CONDITION = Constraint("a scalar bool", lambda t: isinstance(t, DType) and t.kind is Kind.BOOL)
-POINTER = Constraint("a pointer", lambda t: isinstance(t, Ptr))
-TENSORS = Constraint("a tensor", lambda t: isinstance(t, Tensor))
-TILES = Constraint("a tile", lambda t: isinstance(t, Tile))
-STAGED = Constraint("a staged tile", lambda t: isinstance(t, Staged))
-MATRIX = Constraint("a tile or a staged tile", lambda t: isinstance(t, (Tile, Staged)))
-SCALAR = Constraint("a scalar", lambda t: isinstance(t, DType))
-REGISTERS = Constraint("a register array", lambda t: isinstance(t, Registers))
-THREADGROUP = Constraint("memory of the threadgroup", lambda t: isinstance(t, Threadgroup))
-MEMORY = Constraint(
-    "a pointer or memory of the threadgroup", lambda t: isinstance(t, (Ptr, Threadgroup))
-)
+POINTER = _of("a pointer", Ptr)
+TENSORS = _of("a tensor", Tensor)
+TILES = _of("a tile", Tile)
+STAGED = _of("a staged tile", Staged)
+MATRIX = _of("a tile or a staged tile", Tile, Staged)
+SCALAR = _of("a scalar", DType)
+REGISTERS = _of("a register array", Registers)
+THREADGROUP = _of("memory of the threadgroup", Threadgroup)
+MEMORY = _of("a pointer or memory of the threadgroup", Ptr, Threadgroup)
 
 
 class Access(Flag):
@@ -97,12 +99,13 @@ class _Required:
         return "required"
 
 
-REQUIRED = _Required()
+REQUIRED: Any = _Required()
 
 
 @dataclass(eq=False)
 class Field:
     name: str = field(default="", init=False)
+    default = REQUIRED  # what a constructor call means that leaves the field out
 
     def reader(self, spec: Spec) -> Callable[[Parts], Any] | None:
         """What reads this field of an op; None where the op has it already."""
@@ -125,6 +128,8 @@ class OperandField(Field):
 class OptionalField(OperandField):
     """An operand that may be left out, with all optional ones after it."""
 
+    default = None
+
     def reader(self, spec: Spec) -> Callable[[Parts], Any]:
         position = spec.operands.index(self)
         return lambda op: (
@@ -137,6 +142,7 @@ class VariadicField(OperandField):
     """Any number of operands; where an op has several such fields, the same number in each."""
 
     feeds: bool  # the initial values of the first region's last arguments
+    default = ()
 
     def reader(self, spec: Spec) -> Callable[[Parts], Any]:
         nth = spec.variadics.index(self)
@@ -185,6 +191,8 @@ class ResultField(Field):
 @dataclass(eq=False)
 class ResultsField(Field):
     """Any number of results."""
+
+    default = ()
 
 
 def operand(constraint: Constraint = ANY, *, access: Access | None = None) -> Any:
@@ -350,10 +358,9 @@ class Spec:
     def _call(self, count: int, named: Sequence[str]) -> _Call:
         """Where a call with so many arguments, and others by name, has what belongs to each
         field."""
-        order: list[Field] = [*self.positional_attributes, *self.operands]
-        if not self.inferred:
-            order += [f for f in self.fields if isinstance(f, (ResultField, ResultsField))]
-        order += self.named_attributes
+        types = [f for f in self.fields if isinstance(f, (ResultField, ResultsField))]
+        given = [] if self.inferred else types
+        order = [*self.positional_attributes, *self.operands, *given, *self.named_attributes]
         if count > len(order):
             raise DeclarationError(f"{self.op_name} takes {len(order)} arguments: {_names(order)}")
         places = {f.name: i for i, f in enumerate(order[:count])}
@@ -366,18 +373,12 @@ class Spec:
 
         def place(wanted: Field) -> int:
             if wanted.name not in places:
-                if isinstance(wanted, OptionalField):
-                    default: Any = None
-                elif isinstance(wanted, (VariadicField, ResultsField)):
-                    default = ()
-                elif isinstance(wanted, AttributeField) and wanted.default is not REQUIRED:
-                    default = wanted.default
-                else:
+                if wanted.default is REQUIRED:
                     raise DeclarationError(
                         f"{self.op_name} needs {wanted.name!r}; it takes {_names(order)}"
                     )
                 places[wanted.name] = len(places)
-                defaults.append(default)
+                defaults.append(wanted.default)
             return places[wanted.name]
 
         return _Call(
@@ -385,7 +386,7 @@ class Spec:
             optionals=[(f, place(f)) for f in self.optionals],
             variadics=[place(f) for f in self.variadics],
             attributes=[place(f) for f in self.attributes],
-            results=[place(f) for f in order if isinstance(f, (ResultField, ResultsField))],
+            results=[place(f) for f in given],
             defaults=tuple(defaults),
         )
 
