@@ -106,7 +106,7 @@ def mul(op: math.Mul, sums: Sums) -> Affine | None:
 @summed(math.Cast)
 def cast(op: math.Cast, sums: Sums) -> Affine | None:
     """Wider: what overflows an address is an error anyway."""
-    return sums.of(op.x) if element_type(op.x.type).element is i32 else None
+    return sums.of(op.x) if op.x.type.element is i32 else None
 
 
 @summed(tile.Broadcast)

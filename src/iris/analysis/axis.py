@@ -302,7 +302,7 @@ def shl(op: math.Shl, x: AxisInfo, y: AxisInfo) -> AxisInfo:
 def _power(op: Op, amount: AxisInfo) -> int | None:
     """The number that a shift by a constant multiplies or divides by."""
     by = amount.constant
-    bits = element_type(op.results[0].type).element.bits
+    bits = op.results[0].type.element.bits
     return 1 << by if by is not None and 0 <= by < bits else None
 
 
@@ -367,7 +367,7 @@ def select(op: math.Select, condition: AxisInfo, x: AxisInfo, y: AxisInfo) -> Ax
 @axis_rule(math.Cast, math.Bitcast)
 def cast(op: math.Cast | math.Bitcast, x: AxisInfo) -> AxisInfo:
     """Of integers, what wraps stays what it was, as far as powers of two go."""
-    source, target = element_type(op.x.type).element, element_type(op.result.type).element
+    source, target = op.x.type.element, op.result.type.element
     if Kind.BOOL in (source.kind, target.kind):
         return elementwise(op, x)
     return replace(x, constant=None)

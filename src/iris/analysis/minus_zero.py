@@ -8,7 +8,6 @@ from math import copysign
 from iris.ir import math, tile
 from iris.ir.control import For, While
 from iris.ir.core import Value
-from iris.ir.math import element_type
 
 
 def stays_if_zero_is_added(x: Value) -> bool:
@@ -21,7 +20,7 @@ def stays_if_zero_is_added(x: Value) -> bool:
 
 def _has_no_minus_zero(x: Value, assumed: set[Value]) -> bool:
     """Given that what is assumed has none: what a loop carries, in the rounds before."""
-    if not element_type(x.type).element.is_float or x in assumed:
+    if not x.type.element.is_float or x in assumed:
         return True
     assumed.add(x)
     op = x.op

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from iris.ir import math, metal
 from iris.ir.control import For, Func
 from iris.ir.core import Op, Value
-from iris.ir.math import Constant, element_type
+from iris.ir.math import Constant
 from iris.ir.uniformity import Uniformity, uniformity
 
 WIDEST = 64  # bits of an integer, which a shift is less than
@@ -224,7 +224,7 @@ def _index(loop: Op) -> tuple[Value, int] | None:
 
 def _widens(op: math.Cast) -> bool:
     """Whether a cast keeps all numbers.  (An offset that overflows is an error anyway.)"""
-    source, target = (element_type(v.type).element for v in (op.x, op.result))
+    source, target = (v.type.element for v in (op.x, op.result))
     return source.is_signed and target.is_signed and source.bits <= target.bits
 
 

@@ -243,7 +243,7 @@ def function(walk: _Walk, op: Op) -> None:
 @cost(math.FloorDiv, math.Mod)
 def division(walk: _Walk, op: Op) -> None:
     """A reciprocal, and products that correct it; there is no hardware for it."""
-    is_float = element_type(op.results[0].type).element.is_float
+    is_float = op.results[0].type.element.is_float
     _compute(walk, op, facts[type(op)].work if is_float else {"recip": 1, "int_mul": 2, "alu": 4})
 
 

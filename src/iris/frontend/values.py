@@ -50,7 +50,7 @@ class Traced:
 
     @property
     def dtype(self) -> DType:
-        return element_type(self.value.type).element
+        return self.value.type.element
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -121,7 +121,7 @@ def _bind(parameter: Value, argument: Any) -> Any:
             have = getattr(argument, "dtype", type(argument).__name__)
             raise ArgumentError(f"{name} must be an array of {wanted}, not {have}")
         return View(name, type_, argument)
-    element, shape = element_type(type_).element, element_type(type_).shape
+    element, shape = type_.element, element_type(type_).shape
     if shape:
         return np.asarray(argument, scalar.storage(element)).reshape(1, *shape)
     number = argument.item() if isinstance(argument, np.generic) else argument

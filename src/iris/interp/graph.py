@@ -59,7 +59,7 @@ def _bind(parameter: Value, argument: Array) -> Array:
 
 
 def _dtypes(function: Func) -> list[DType]:
-    return [element_type(t).element for t in function.returns]
+    return [t.element for t in function.returns]
 
 
 def _made(dtype: DType, x: Array) -> Array:
@@ -116,7 +116,7 @@ def _shape(value: Value) -> tuple[int, ...]:
 
 
 def _dtype(value: Value) -> DType:
-    return element_type(value.type).element
+    return value.type.element
 
 
 def _number(value: Value, wide: Array) -> Array:

@@ -18,7 +18,6 @@ from iris.interp.operands import Masked, Operands, all_of, with_axes
 from iris.ir import math, scalar, tile
 from iris.ir.core import Op, Value
 from iris.ir.kinds import ReduceKind, identity
-from iris.ir.math import element_type
 
 Array = npt.NDArray[Any]
 
@@ -77,7 +76,7 @@ def reduce(frame: Frame, op: tile.Reduce, given: Operands) -> Sequence[Any]:
     axis, counts = 1 + op.axis, _whole(op.x, given.counts(0))
     any_counts = np.asarray(counts.any(axis))
     if op.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN):
-        given.fill(0, counts, identity(op.kind, element_type(op.x.type).element))
+        given.fill(0, counts, identity(op.kind, op.x.type.element))
         (place,) = given.run()
         # If the extremum is no other than that, all that count are it.
         found = (counts & (_places(counts, axis) == np.expand_dims(place, axis))).any(axis)
@@ -98,7 +97,7 @@ def scan(frame: Frame, op: tile.Scan, given: Operands) -> Sequence[Any]:
 def _leave_out(op: tile.Reduce | tile.Scan, given: Operands, counts: Array, axis: int) -> None:
     """Replaces elements that do not count by some that change nothing of what is combined."""
     if op.kind.value in ("sum", "prod"):
-        given.fill(0, counts, identity(op.kind, element_type(op.x.type).element))
+        given.fill(0, counts, identity(op.kind, op.x.type.element))
         return
     # An extremum, or whether all or any is so: the last one that counts once more, before
     # which is the first one that does.
@@ -145,7 +144,7 @@ def load(frame: Frame, op: tile.Load, given: Operands) -> Sequence[Any]:
         offset = given.data[1]
         counts = given.counts(1)
         given.fill(1, counts, 0)
-        zero = np.zeros((1,) * offset.ndim, scalar.storage(element_type(op.result.type).element))
+        zero = np.zeros((1,) * offset.ndim, scalar.storage(op.result.type.element))
         return [Masked(x, counts) for x in given.run(counts, zero)]
     known = given.counts(1, 2)
     there, otherwise = (with_axes(given.counts(i), known) for i in (1, 3))

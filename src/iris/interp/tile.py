@@ -148,7 +148,7 @@ def _bytes(type_: Type) -> int:
 
 def _rows(type_: Type, x: Array, programs: Array) -> Array:
     """A value, whole, with a row for each program."""
-    element, shape = element_type(type_).element, element_type(type_).shape
+    element, shape = type_.element, element_type(type_).shape
     return np.broadcast_to(x.astype(scalar.storage(element)), (len(programs), *shape))
 
 
@@ -572,7 +572,7 @@ def _atomically(
 def dot(
     frame: Frame, op: tile.Dot, a: Array, b: Array, acc: Array | None = None
 ) -> Sequence[Array]:
-    dtype = element_type(op.result.type).element
+    dtype = op.result.type.element
     left, right = _matrices(op.a, a), _matrices(op.b, b)
     total = product(dtype, left, right)
     if acc is not None:
@@ -590,13 +590,13 @@ def _matrices(value: Value, x: Array) -> Array:
 
 @interpretation(tile.Reduce)
 def reduce(frame: Frame, op: tile.Reduce, x: Array) -> Sequence[Array]:
-    dtype = element_type(op.x.type).element
+    dtype = op.x.type.element
     return [reductions.reduce(op.kind, dtype, _full(op.x, x), 1 + op.axis)]
 
 
 @interpretation(tile.Scan)
 def scan(frame: Frame, op: tile.Scan, x: Array) -> Sequence[Array]:
-    dtype = element_type(op.x.type).element
+    dtype = op.x.type.element
     return [reductions.scan(op.kind, dtype, _full(op.x, x), 1 + op.axis)]
 
 
@@ -617,7 +617,7 @@ def report(
     columns = []
     for value, x in zip(op.values, values, strict=True):
         whole = np.broadcast_to(x, (len(frame.programs), *element_type(value.type).shape))
-        columns.append((element_type(value.type).element, whole))
+        columns.append((value.type.element, whole))
     for row, number in enumerate(frame.programs.tolist()):
         if there is not None and not there[row]:
             continue

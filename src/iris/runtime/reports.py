@@ -84,7 +84,7 @@ def _lines(sites: Sequence[Site], grid: Grid, records: Words) -> list[str]:
             [
                 f"{sites[site].text}[program ({','.join(map(str, _place(grid, program)))})]",
                 *[
-                    _tile(bits, element_type(t).element, element_type(t).shape)
+                    _tile(bits, t.element, element_type(t).shape)
                     for bits, t in zip(parts, sites[site].types or (), strict=True)
                 ],
             ]

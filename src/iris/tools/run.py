@@ -46,8 +46,7 @@ from iris.ir import Level, literal, scalar, verify
 from iris.ir.control import Func
 from iris.ir.core import Value
 from iris.ir.effects import effects_within, writes
-from iris.ir.math import element_type
-from iris.ir.types import DType, Ptr, Tensor, Type
+from iris.ir.types import DType, Ptr, Tensor
 from iris.passes import Pipeline
 from iris.passes import run as run_passes
 from iris.runtime.device import Device
@@ -139,13 +138,13 @@ def run_command(options: argparse.Namespace) -> None:
     else:
         results = program.run(arguments, **watching)
     for name, parameter in arrays.items():
-        dtype, values = dtype_of(parameter.type), arguments[parameter.index]
+        dtype, values = parameter.type.element, arguments[parameter.index]
         if name in shown:
             print(f"%{name} = {_listed(dtype, values)}")
         elif _is_written(program.function, parameter.index):
             print(describe(f"%{name}", dtype, values))
     for name, type_, values in zip(returned, program.function.returns, results, strict=True):
-        dtype = dtype_of(type_)
+        dtype = type_.element
         if name in shown:
             print(f"{name} = {_listed(dtype, values)}")
         else:
@@ -235,11 +234,6 @@ def describe(name: str, dtype: DType, values: Values) -> str:
     more = ", ..." if values.size > FIRST else ""
     checksum = zlib.crc32(bits.tobytes())
     return f"{name}: {dtype}[{shape}]  crc {checksum:08x}  [{', '.join(first)}{more}]"
-
-
-def dtype_of(type_: Type) -> DType:
-    """That of the elements of an array."""
-    return type_.element if isinstance(type_, Ptr) else element_type(type_).element
 
 
 def bits_of(dtype: DType, values: Values) -> Values:

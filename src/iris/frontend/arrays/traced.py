@@ -91,7 +91,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def element(self) -> DType:
         """The dtype, as Iris has it."""
-        return element_type(self._value.type).element
+        return self._value.type.element
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -16,7 +16,7 @@ from iris.errors import RangeError
 from iris.frontend.arrays.trees import Leaf
 from iris.frontend.tracing import error_here
 from iris.ir.core import Location, Value
-from iris.ir.math import Constant, element_type
+from iris.ir.math import Constant
 from iris.ir.scalar import evaluate, from_bits, storage
 from iris.ir.types import DType
 
@@ -56,7 +56,7 @@ def _evaluate(value: Value, leaves: Sequence[Leaf], used: dict[int, None]) -> Ar
     """Evaluate a number that depends on weak arguments only."""
     if value.op is None:
         used[value.index] = None
-        return np.asarray(leaves[value.index].value, storage(element_type(value.type).element))
+        return np.asarray(leaves[value.index].value, storage(value.type.element))
     if isinstance(value.op, Constant):
-        return from_bits(element_type(value.type).element, np.asarray(value.op.bits))
+        return from_bits(value.type.element, np.asarray(value.op.bits))
     return evaluate(value.op, *[_evaluate(v, leaves, used) for v in value.op.operands])

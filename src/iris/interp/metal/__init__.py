@@ -48,7 +48,6 @@ from iris.interp.watch import Asked, take_turns
 from iris.ir import metal, scalar
 from iris.ir.control import Func
 from iris.ir.core import Value
-from iris.ir.math import element_type
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.waiting import waiting_loops
 
@@ -191,6 +190,4 @@ def _gathered(launch: Launch, chunk: Chunk, ends: Sequence[Sequence[Any]]) -> li
 
 def _whole(frame: Frame, value: Value, x: Array) -> Array:
     """A value with a row for each program and thread, and every element."""
-    return np.broadcast_to(
-        x.astype(scalar.storage(element_type(value.type).element)), frame.full(value)
-    )
+    return np.broadcast_to(x.astype(scalar.storage(value.type.element)), frame.full(value))

@@ -17,7 +17,6 @@ from iris.interp.metal.shadow import Use
 from iris.ir import metal, scalar
 from iris.ir.core import Op
 from iris.ir.kinds import AtomicKind
-from iris.ir.math import element_type
 
 Array = npt.NDArray[Any]
 
@@ -85,7 +84,7 @@ def _atomically(
     """Updates an element for each thread, in order."""
     reached = reach(frame, op, memory, offset, 1, None)
     shape = (*frame.size, *frame.axes)
-    results = [np.zeros(shape, scalar.storage(element_type(v.type).element)) for v in op.results]
+    results = [np.zeros(shape, scalar.storage(v.type.element)) for v in op.results]
     if reached is None:
         return results
     index, active = reached

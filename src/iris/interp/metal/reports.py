@@ -70,7 +70,7 @@ class _Line:
     def __init__(self, op: metal.Print, number: int):
         self.op = op
         self.number = number
-        self.tiles = [_Tile(element_type(t).element, element_type(t).shape) for t in op.types]
+        self.tiles = [_Tile(t.element, element_type(t).shape) for t in op.types]
 
     def problem(self) -> tuple[str, int | None] | None:
         for tile in self.tiles:

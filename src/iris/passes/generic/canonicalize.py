@@ -43,7 +43,7 @@ rules = Rules()
 
 
 def _is_integer(value: Value) -> bool:
-    return element_type(value.type).element.is_integer
+    return value.type.element.is_integer
 
 
 @rules(math.Binary)
@@ -81,7 +81,7 @@ def gather_constants(op: math.Binary, rewriter: Rewriter) -> None:
         return
     if constant_bits(op.rhs) is None or constant_bits(inner.rhs) is None:
         return
-    if not element_type(op.lhs.type).element.is_float:
+    if not op.lhs.type.element.is_float:
         both = rewriter.insert(type(op)(inner.rhs, op.rhs), op)
         rewriter.replace(op, type(op)(inner.lhs, both.result))
         evaluate(both, rewriter)
@@ -102,7 +102,7 @@ def negate_comparison(op: math.Not, rewriter: Rewriter) -> None:
     if not isinstance(inner, math.Compare):
         return
     equality = inner.predicate in (math.Predicate.EQ, math.Predicate.NE)
-    if equality or not element_type(inner.lhs.type).element.is_float:
+    if equality or not inner.lhs.type.element.is_float:
         negated = math.Compare(inner.predicate.negated, inner.lhs, inner.rhs)
         rewriter.replace(op, negated)
 
@@ -133,7 +133,7 @@ def assume_once(op: math.AssumeDivisible, rewriter: Rewriter) -> None:
     inner = op.x.op
     if isinstance(inner, math.AssumeDivisible):
         both = lcm(op.divisor, inner.divisor)
-        if both <= min(i32.high, element_type(op.x.type).element.high):
+        if both <= min(i32.high, op.x.type.element.high):
             rewriter.replace(op, math.AssumeDivisible(both, inner.x))
 
 
@@ -143,7 +143,7 @@ def cast_there_and_back(op: math.Cast, rewriter: Rewriter) -> None:
     inner = op.x.op
     if not isinstance(inner, math.Cast) or inner.x.type is not op.result.type:
         return
-    source, middle = element_type(inner.x.type).element, element_type(inner.result.type).element
+    source, middle = inner.x.type.element, inner.result.type.element
     same_kind = source.kind is middle.kind and source.kind is not Kind.FLOAT
     if source is bool_ or (same_kind and source.bits <= middle.bits):
         rewriter.replace(op, inner.x)

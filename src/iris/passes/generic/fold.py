@@ -54,7 +54,7 @@ def evaluate(op: Op, rewriter: Rewriter) -> None:
             return
     operands = []
     for value in op.operands:
-        dtype = element_type(value.type).element
+        dtype = value.type.element
         operands.append(scalar.from_bits(dtype, np.array([constant_bits(value)], np.uint64)))
     if any(where.any() for where, _ in scalar.program_errors(op, *operands)):
         return
@@ -96,11 +96,11 @@ def reduce(op: graph.Reduce, rewriter: Rewriter) -> None:
 def is_number(value: Value, number: float) -> bool:
     """Whether a value is a constant, exactly this number."""
     bits = constant_bits(value)
-    return bits is not None and bits == encode(number, element_type(value.type).element)
+    return bits is not None and bits == encode(number, value.type.element)
 
 
 def _is_integer(value: Value) -> bool:
-    return not element_type(value.type).element.is_float
+    return not value.type.element.is_float
 
 
 def _beside_constants(op: math.Binary) -> list[tuple[Value, Value]]:
@@ -180,7 +180,7 @@ def or_nothing(op: math.Binary, rewriter: Rewriter) -> None:
 def all_ones(op: math.Binary, rewriter: Rewriter) -> None:
     """With every bit set, `x & m` is `x` and `x | m` is `m`."""
     for x, other in _beside_constants(op):
-        if constant_bits(other) == (1 << element_type(other.type).element.bits) - 1:
+        if constant_bits(other) == (1 << other.type.element.bits) - 1:
             rewriter.replace(op, x if isinstance(op, math.And) else other)
             return
 

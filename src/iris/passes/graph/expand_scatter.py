@@ -43,7 +43,7 @@ rules = Rules()
 @rules(graph.Scatter)
 def add_in_32_bits(op: graph.Scatter, rewriter: Rewriter) -> None:
     """Sum scattered elements of fewer than 32 bits in 32."""
-    element = element_type(op.x.type).element
+    element = op.x.type.element
     if op.kind is not ScatterKind.ADD or element.bits >= ATOMIC_BITS:
         return
     wide = f32 if element.is_float else i32 if element.is_signed else u32

@@ -106,7 +106,7 @@ class _Fusing:
             known = self._cheap[op] = isinstance(op, Splat | Pattern | Constant) or (
                 isinstance(op, math.Elementwise)
                 and not isinstance(op, math.FloorDiv | math.Mod)
-                and not element_type(op.results[0].type).element.is_float
+                and not op.results[0].type.element.is_float
                 and all(not _is_array(v) or self.is_cheap(v.op) for v in op.operands)
             )
         return known
@@ -241,7 +241,7 @@ class _Loop(IndexArithmetic):
             if op is not None and self.fusing.is_cheap(op):
                 made = self._part_of(op)
             else:
-                type_ = registers(width, element_type(value.type).element)
+                type_ = registers(width, value.type.element)
                 made = self.b(Slice(value, self.index, type_))
             self._now(value, made)
         return self.inside[value]
@@ -281,7 +281,7 @@ def _is_turn(op: Op, loop: Foreach) -> bool:
     if not isinstance(op, Slice) or op.index is not loop.body.arguments[0]:
         return False
     width, rest = divmod(count_of(op.x.type), loop.count)
-    return rest == 0 and op.result.type is registers(width, element_type(op.x.type).element)
+    return rest == 0 and op.result.type is registers(width, op.x.type.element)
 
 
 def _size(op: Op) -> int:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from iris.errors import LanguageError, SourceSpot
 from iris.ir import tile
 from iris.ir.core import Level, Module
-from iris.ir.math import element_type
 from iris.passes.pipeline import TargetPass
 from iris.targets import Target
 
@@ -37,7 +36,7 @@ class CheckTarget(TargetPass):
 
 def check(op: tile.Atomic | tile.AtomicCas, target: Target) -> None:
     """Raises `LanguageError` for an atomic that a target does not have."""
-    dtype = element_type(op.result.type).element
+    dtype = op.result.type.element
     if dtype.bits not in target.atomic_bits:
         bits = "- and ".join(map(str, target.atomic_bits))
         at_line = op.location and SourceSpot.of_line(*op.location)

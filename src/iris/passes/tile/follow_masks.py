@@ -79,7 +79,7 @@ def follow_elementwise(op: Op, masks: Masks) -> None:
 def follow_division(op: math.Binary, masks: Masks) -> None:
     """Divide masked lanes by 1."""
     follow_elementwise(op, masks)
-    if element_type(op.rhs.type).element.is_integer:
+    if op.rhs.type.element.is_integer:
         _replace_masked_operand(op, 1, 1, masks)
 
 
@@ -255,7 +255,7 @@ def follow_reduce(op: tile.Reduce, masks: Masks) -> None:
     result = op.result
     if applied:
         kept = (*kept, masks.any_along(applied, axis, shape))
-        neutral = identity(op.kind, element_type(op.x.type).element)
+        neutral = identity(op.kind, op.x.type.element)
         x = masks.select(applied, op.x, neutral)
         op.set_operands((x,))
         if op.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN):
@@ -284,7 +284,7 @@ def follow_scan(op: tile.Scan, masks: Masks) -> None:
     """Make masked lanes the identity; they stay masked."""
     mask = masks[op.x]
     applied = tuple(f for f in mask if op.axis in f.axes)
-    neutral = identity(op.kind, element_type(op.x.type).element)
+    neutral = identity(op.kind, op.x.type.element)
     op.set_operands((masks.select(applied, op.x, neutral),))
     masks[op.result] = mask
 
@@ -406,7 +406,7 @@ def follow_store_tile(op: tile.StoreTile, masks: Masks) -> None:
     offsets = masks.constant(0, Tile(shape, index_type))
 
     def broadcast(x: Value, axes: Axes) -> Value:
-        if element_type(x.type).element is not index_type:
+        if x.type.element is not index_type:
             x = masks.make(math.Cast(x, tile_or_scalar(shape_of(x), index_type)))
         return masks.broadcast(x, (), axes, tuple(shape[a] for a in axes))
 

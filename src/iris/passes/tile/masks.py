@@ -227,7 +227,7 @@ class Masks:
 
     def broadcast(self, x: Value, own: Axes, axes: Axes, sizes: tuple[int, ...]) -> Value:
         """Broadcast a value from its own axes to more axes."""
-        type_ = tile_or_scalar(sizes, element_type(x.type).element)
+        type_ = tile_or_scalar(sizes, x.type.element)
         if own:
             for position, axis in enumerate(axes):
                 if axis not in own:
@@ -362,7 +362,7 @@ class Masks:
             self.broadcast(self._narrow(v), self.varies_along(v), axes, sizes) if shape_of(v) else v
             for v in op.operands
         )
-        type_ = tile_or_scalar(sizes, element_type(x.type).element)
+        type_ = tile_or_scalar(sizes, x.type.element)
         return self.make(type(op).create(operands, op.attributes, (type_,)))
 
     def _reordered(self, x: Value, order: Sequence[int]) -> Value:

@@ -146,7 +146,7 @@ def _restrict(block: BlockAccess, mask: Value, axes: tuple[int, ...], sums: Sums
         start = index.get(None, {})
         if axis is None or index[axis] != {(): 1}:
             continue
-        if element_type(x.type).element is i64:
+        if x.type.element is i64:
             block.dtype = i64
         bound = block.bounds.setdefault(axes[axis], Bound(start))
         return bound.start == start and _add_comparison(bound, predicate, limit)
@@ -201,10 +201,10 @@ def _replace_access(op: tile.Load | tile.Store, block: BlockAccess) -> None:
     if isinstance(op, tile.Store):
         value = op.value
         if shape != type_.shape:
-            value = b(tile.Reshape(value, Tile(shape, element_type(value.type).element)))
+            value = b(tile.Reshape(value, Tile(shape, value.type.element)))
         b.insert(tile.StoreTile(op.base, value, offsets=offsets, strides=strides, bounds=bounds))
     else:
-        whole = Tile(shape, element_type(op.result.type).element)
+        whole = Tile(shape, op.result.type.element)
         result = b(
             tile.LoadTile(op.base, result=whole, offsets=offsets, strides=strides, bounds=bounds),
             op.result.name,

@@ -284,7 +284,7 @@ def _would_widen(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> b
     if order(op, axes)[0] != axis:
         return False
     block = op.value if isinstance(op, tile.StoreTile) else op.result
-    width = element_type(block.type).element.bytes
+    width = block.type.element.bytes
     now = vector(op, axis, axes)
     if now >= min(_shape(op)[axis], VECTOR_BYTES // width):
         return False

@@ -20,7 +20,7 @@ def shape_of(value: Value) -> Shape:
 
 
 def dtype_of(value: Value) -> DType:
-    return element_type(value.type).element
+    return value.type.element
 
 
 def is_splat(value: Value) -> bool:

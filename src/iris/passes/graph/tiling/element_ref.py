@@ -90,7 +90,7 @@ class ElementRef:
 
     @property
     def element(self) -> DType:
-        return element_type(self.value.type).element
+        return self.value.type.element
 
     @property
     def shape(self) -> tuple[int, ...]:

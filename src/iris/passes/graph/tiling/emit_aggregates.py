@@ -118,7 +118,7 @@ class _ValueReduction(_LoopMember[ReduceExpr]):
         value = ctx.tile_of(self.expr.ref, self.frame)
         mask = ctx.mask(self.expr.over, (), self.frame)
         if mask is not None:
-            neutral = identity(self.expr.kind, element_type(value.type).element)
+            neutral = identity(self.expr.kind, value.type.element)
             value = ctx.select(mask, value, ctx.typed_constant(neutral, element_type(value.type)))
         return ctx.broadcast(value, self.shape)
 
@@ -145,7 +145,7 @@ class _ValueReduction(_LoopMember[ReduceExpr]):
 
     def step(self, carried: Sequence[Value]) -> Sequence[Value]:
         (total,) = carried
-        value = self.ctx.cast(self.operand(), element_type(total.type).element)
+        value = self.ctx.cast(self.operand(), total.type.element)
         return [self.ctx.b(combined(self.expr.kind)(total, value))]
 
     def finish(self, carried: Sequence[Value]) -> PlacedTile:
@@ -179,7 +179,7 @@ class _ArgReduction(_ValueReduction):
         is_max = self.expr.kind is ReduceKind.ARGMAX
         predicate = Predicate.GT if is_max else Predicate.LT
         better = ctx.b(math.Compare(predicate, value, best))
-        if element_type(best.type).element.is_float:
+        if best.type.element.is_float:
             # An earlier nan wins.
             is_number = ctx.b(math.Compare(Predicate.EQ, best, best))
             is_nan = ctx.b(math.Compare(Predicate.NE, value, value))
@@ -205,7 +205,7 @@ class _ArgReduction(_ValueReduction):
         rest = tuple([axis for axis in self.frame if axis is not lane])
         extreme = ctx.broadcast(ctx.align(PlacedTile(extreme, rest), self.frame), self.shape)
         is_best = ctx.b(math.Compare(Predicate.EQ, best, extreme))
-        if element_type(best.type).element.is_float:
+        if best.type.element.is_float:
             nan = ctx.b(math.Compare(Predicate.NE, best, best))
             is_best = ctx.b(math.Or(is_best, nan))
         past_end = ctx.typed_constant(i32.high, element_type(best_index.type))
@@ -227,10 +227,10 @@ def emit_scan(ctx: Emitter, expr: ScanExpr, ref: ElementRef, frame: Frame) -> Pl
     shape = ctx.tile_shape(frame, axes)
     value = ctx.broadcast(ctx.tile_of(expr.ref, frame), shape)
     if total is not None:
-        value = ctx.cast(value, element_type(total.type).element)
+        value = ctx.cast(value, total.type.element)
         mask = ctx.mask(expr.over, (), frame)
         if mask is not None:
-            neutral = identity(kind, element_type(value.type).element)
+            neutral = identity(kind, value.type.element)
             value = ctx.select(mask, value, ctx.typed_constant(neutral, element_type(value.type)))
     result = value
     if lanes:

@@ -194,7 +194,7 @@ class Emitter:
             shape = element_type(value.type).shape
         if shape == to:
             return value
-        return self.b(tile.Reshape(value, Tile(to, element_type(value.type).element)))
+        return self.b(tile.Reshape(value, Tile(to, value.type.element)))
 
     def tile_shape(self, frame: Frame, along: Iterable[Axis]) -> tuple[int, ...]:
         """The sizes of a tile that differs along some axes of a frame."""

@@ -9,7 +9,6 @@ from iris.ir.builder import Builder
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Value
 from iris.ir.graph import Scatter
-from iris.ir.math import element_type
 from iris.ir.types import Ptr
 from iris.passes.graph.tiling import element_rules, emit_aggregates  # noqa: F401 -- registered by being read
 from iris.passes.graph.tiling.element_graph import ElementGraph
@@ -62,4 +61,4 @@ def build_tile_func(
 
 
 def _pointer(value: Value) -> tuple[str | None, Ptr]:
-    return value.name, Ptr(element_type(value.type).element, noalias=True, aligned=True)
+    return value.name, Ptr(value.type.element, noalias=True, aligned=True)

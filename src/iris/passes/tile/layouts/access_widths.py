@@ -20,7 +20,7 @@ from iris.analysis.axis import VECTOR_BYTES
 from iris.ir import tile
 from iris.ir.control import For, Func, If, Return, While, Yield
 from iris.ir.core import Facet, Op, Value
-from iris.ir.math import Constant, Elementwise, element_type
+from iris.ir.math import Constant, Elementwise
 from iris.ir.types import Tile
 
 # Values that an op gives one layout, without constants and their broadcasts, which have none.
@@ -66,7 +66,7 @@ class AccessWidths:
 
 def _elements_per_access(value: Value) -> int:
     """How many elements one access can move."""
-    return VECTOR_BYTES // element_type(value.type).element.bytes
+    return VECTOR_BYTES // value.type.element.bytes
 
 
 @layout_classes(

@@ -12,7 +12,6 @@ from iris.ir.builder import Builder
 from iris.ir.control import Func, Yield
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
-from iris.ir.math import element_type
 from iris.ir.metal import SIMDGROUP_WIDTH, Foreach, Slice, Splat, Take, count_of, registers
 from iris.ir.types import DType, Tile, Type, i32
 from iris.ir.waiting import shares_memory
@@ -139,7 +138,7 @@ class Lowering(IndexArithmetic):
         with self.b.inside(region):
             yielded = body(index)
             self.b.insert(Yield(yielded))
-        types = [registers(count_of(v.type) * parts, element_type(v.type).element) for v in yielded]
+        types = [registers(count_of(v.type) * parts, v.type.element) for v in yielded]
         loop: Op = self.b.insert(Foreach.create((), (parts,), types, (region,)))
         return loop.results
 
@@ -150,7 +149,7 @@ class Lowering(IndexArithmetic):
             return x
         if isinstance(index, int):
             return self.take(x, range(index * width, (index + 1) * width))
-        return self.b(Slice(x, index, registers(width, element_type(x.type).element)))
+        return self.b(Slice(x, index, registers(width, x.type.element)))
 
     def take(self, x: Value, indices: Sequence[int]) -> Value:
         """Elements of a register array, or of a scalar as one."""

@@ -134,7 +134,7 @@ def convert_through_memory(
     ctx: Lowering, x: Value, source: LinearLayout, target: LinearLayout
 ) -> Value:
     """Write elements to threadgroup memory in one layout, and read them in another."""
-    dtype = element_type(x.type).element
+    dtype = x.type.element
     scratch_layout = scratch(source, target, dtype.bytes, ctx.target)
     memory = write_scratch(ctx, x, source, scratch_layout)
     return read_scratch(ctx, memory, target, scratch_layout)
@@ -142,7 +142,7 @@ def convert_through_memory(
 
 def write_scratch(ctx: Lowering, x: Value, layout: LinearLayout, scratch_layout: Scratch) -> Value:
     """Allocate threadgroup memory, and write the elements of a value to it."""
-    dtype = element_type(x.type).element
+    dtype = x.type.element
     memory = ctx.b(metal.Alloc(Threadgroup(layout.num_elements, dtype)), "shared")
     # Registers with copies of elements write nothing.
     surplus = layout.free_bits()[REGISTER]

@@ -9,7 +9,7 @@ from iris.analysis.axis import order, vector
 from iris.ir import metal, tile
 from iris.ir.core import Op, Value
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
-from iris.ir.math import Predicate, constant_bits, element_type
+from iris.ir.math import Predicate, constant_bits
 from iris.ir.types import DType, Tile
 from iris.passes.metal.index_arithmetic import Number
 from iris.passes.tile.layouts.access_layouts import run_along
@@ -50,7 +50,7 @@ def lower_load(ctx: Lowering, op: tile.Load) -> Sequence[Value]:
 def lower_load_tile(ctx: Lowering, op: tile.LoadTile) -> Sequence[Value]:
     layout = tile_layout(op.result)
     width = access_width(ctx, op, layout)
-    type_ = metal.registers(width, element_type(op.result.type).element)
+    type_ = metal.registers(width, op.result.type.element)
     access = block_addresses(ctx, op, layout, width)
 
     def body(i: Number) -> Sequence[Value]:
@@ -174,7 +174,7 @@ def scalar_number(ctx: Lowering, value: Value) -> Number:
     bits = constant_bits(value)
     if bits is None:
         return ctx[value]
-    high = element_type(value.type).element.high
+    high = value.type.element.high
     return bits if bits <= high else bits - 2 * (high + 1)
 
 

@@ -10,7 +10,7 @@ from iris.ir.core import Op, Region, Value
 from iris.ir.effects import asks_others
 from iris.ir.kinds import AtomicKind
 from iris.ir.layout.linear import REGISTER, LinearLayout
-from iris.ir.math import Predicate, element_type
+from iris.ir.math import Predicate
 from iris.ir.types import DType, Tile, bool_, u32
 from iris.passes.metal.index_arithmetic import Number
 from iris.passes.tile.check_target import check
@@ -27,7 +27,7 @@ _COMBINE: dict[AtomicKind, type[math.Binary]] = {
 
 def lower_volatile_load(ctx: Lowering, op: tile.Load) -> Sequence[Value]:
     """Load each element once, as it may change between the loads of two threads."""
-    base, dtype = ctx[op.base], element_type(op.result.type).element
+    base, dtype = ctx[op.base], op.result.type.element
 
     def read(offset: Value) -> Value:
         return ctx.b(metal.Load(base, offset, volatile=True, result=dtype))
@@ -44,7 +44,7 @@ def lower_atomic(ctx: Lowering, op: tile.Atomic) -> Sequence[Value]:
     base = ctx[op.base]
 
     def update(offset: Value, value: Value) -> Value:
-        if element_type(value.type).element.is_float and op.kind in _COMBINE:
+        if value.type.element.is_float and op.kind in _COMBINE:
             combine = _COMBINE[op.kind]
             return _retry_update(ctx, base, offset, lambda old: ctx.b(combine(old, value)))
         return ctx.b(metal.Atomic(op.kind, base, offset, value))
@@ -70,7 +70,7 @@ def _for_each_element(
     *values: Value,
 ) -> Sequence[Value]:
     """Access memory once for each element, and give the old value to all threads that hold it."""
-    dtype = element_type(op.result.type).element
+    dtype = op.result.type.element
     layout = tile_layout(op.result) if isinstance(op.result.type, Tile) else None
     holder = ctx.holder(layout)
     count = 1 if layout is None else layout.size(REGISTER)

@@ -8,7 +8,6 @@ from iris.ir import math, metal, tile
 from iris.ir.core import Op, Value
 from iris.ir.layout.linear import REGISTER
 from iris.ir.layout.spread import spread
-from iris.ir.math import element_type
 from iris.ir.types import DType, Tile
 from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile_layout
 
@@ -43,7 +42,7 @@ def lower_extent(ctx: Lowering, op: tile.Extent) -> Sequence[Value]:
 
 @lower(tile.Arange)
 def lower_arange(ctx: Lowering, op: tile.Arange) -> Sequence[Value]:
-    element = element_type(op.result.type).element
+    element = op.result.type.element
     return [element_numbers(ctx, op.result, element, op.start)]
 
 

@@ -39,7 +39,7 @@ def _combine_extremes(predicate: Predicate) -> Callable[[Lowering, Parts, Parts]
         (x, i), (y, j) = a, b
         better = ctx.b(math.Compare(predicate, x, y))
         same = ctx.b(math.Compare(Predicate.EQ, x, y))
-        if element_type(x.type).element.is_float:
+        if x.type.element.is_float:
             nan_x, nan_y = (ctx.b(math.Compare(Predicate.NE, v, v)) for v in (x, y))
             better = ctx.b(math.Or(better, ctx.b(math.And(nan_x, ctx.b(math.Not(nan_y))))))
             same = ctx.b(math.Or(same, ctx.b(math.And(nan_x, nan_y))))
@@ -75,7 +75,7 @@ def lower_reduce(ctx: Lowering, op: tile.Reduce) -> Sequence[Value]:
     layout = tile_layout(op.x)
     combiner = COMBINERS[op.kind]
     x = ctx[op.x]
-    dtype = element_type(x.type).element
+    dtype = x.type.element
     carried = combiner.carrier(dtype)
     x = cast(ctx, x, carried)
     parts: Parts = (x,)

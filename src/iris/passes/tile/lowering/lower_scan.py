@@ -8,7 +8,7 @@ from iris.ir import math, tile
 from iris.ir.core import Value
 from iris.ir.kinds import ScanKind
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
-from iris.ir.math import Predicate, element_type
+from iris.ir.math import Predicate
 from iris.ir.metal import SIMDGROUP_WIDTH, Join, count_of
 from iris.passes.tile.layouts.access_layouts import scannable
 from iris.passes.tile.lowering.context import Lowering, lower, tile_layout
@@ -30,7 +30,7 @@ def lower_scan(ctx: Lowering, op: tile.Scan) -> Sequence[Value]:
     operand_layout = tile_layout(op.x)
     layout = scannable(operand_layout, op.axis)
     x = convert_layout(ctx, ctx[op.x], operand_layout, layout)
-    dtype = element_type(x.type).element
+    dtype = x.type.element
     if op.kind in (ScanKind.SUM, ScanKind.PROD):
         x = cast(ctx, x, accumulator_dtype(dtype))
     done = _Scan(ctx, _OPS[op.kind], layout, op.axis).of(x)
