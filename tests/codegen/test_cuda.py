@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from iris.ir.control import Func
 from nvrtc import complaints
 
 KERNELS = sorted((Path(__file__).parent / "golden").glob("*.iris"))
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="NVIDIA's compiler is not for it")
 MSL_WORDS = ("threadgroup", "device ", "thread ", "simdgroup_", "metal", "[[", "uchar", "float4")
 
 
@@ -23,6 +25,7 @@ def text_of(path: Path) -> str:
     return emit(function, CUDA).text
 
 
+@ON_LINUX
 @pytest.mark.parametrize("path", KERNELS, ids=lambda p: p.stem)
 def test_the_compiler_takes_a_kernel(path: Path) -> None:
     assert complaints(text_of(path), "--fmad=false") == ""
@@ -35,6 +38,7 @@ def test_no_word_of_metal_is_left(path: Path) -> None:
     assert [word for word in MSL_WORDS if word in kernel] == []
 
 
+@ON_LINUX
 def test_the_compiler_refuses_what_is_wrong() -> None:
     text = text_of(KERNELS[0])
     assert "undefined" in complaints(text.replace("blockIdx", "blockIndex"))

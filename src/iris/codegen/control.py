@@ -219,17 +219,17 @@ def _parts(ctx: Writer, value: Value) -> int:
 
 
 def _need(moves: Sequence[_Move], others: Sequence[_Move]) -> bool:
-    """Whether some are made of what the variables of others have."""
+    """Whether some moves read the variables that others assign."""
     return any(m.content.tree.has(Name(o.name)) for m in moves for o in others)
 
 
 def _element_by_element(ctx: Writer, moves: Sequence[_Move]) -> list[_Move]:
-    """Assignments of arrays of which each element needs no others than those of its number."""
+    """Moves whose elements read only elements of the same number."""
     return [_computed(ctx, m) if any(_needs_others(ctx, m, o) for o in moves) else m for m in moves]
 
 
 def _computed(ctx: Writer, move: _Move) -> _Move:
-    """The same with a variable that has what is to be assigned."""
+    """Compute the new content before, into a variable of its own."""
     name = ctx.names.new(f"next_{move.name}")
     return move._replace(content=ctx.define(move.value, name, move.content))
 
@@ -260,14 +260,14 @@ def _variable(ctx: Writer, move: _Move) -> Tree:
 
 
 def _needs_others(ctx: Writer, move: _Move, other: _Move) -> bool:
-    """Whether an element needs other elements of an array than that of its number."""
+    """Whether a move reads elements of an array at other numbers than its own."""
     if _parts(ctx, move.holds) != _parts(ctx, other.holds):
         return move.content.tree.has(Name(other.name))
     return move.content.tree.put(_variable(ctx, other), PART).has(Name(other.name))
 
 
 def _copy(ctx: Writer, move: _Move, content: Tree) -> Name:
-    """A new variable for what one of a kind has."""
+    """Copy the old content of a variable to a new one."""
     name, held = ctx.names.new(f"old_{move.name}"), move.holds
     pointed = held.type if isinstance(held.type, Threadgroup) else None
     type_ = ctx.held_as(held) if pointed is None else pointer_type(ctx, pointed)

@@ -50,7 +50,7 @@ class Language:
     packed: str  # such a vector, aligned as its element
     atomic: str  # an element that atomics touch; has {type}
     aligned: str  # what stands before memory that is read as vectors
-    word: DType  # of 32 bits, of which there are vectors for more elements than four
+    word: DType  # of 32 bits; vectors of it move more than four elements
     # The number of bits, and the type that it has there.
     literal: Callable[[int, DType], tuple[Number, DType]]
     lanes: Callable[[Tree, Sequence[int]], Tree]  # some of a vector
@@ -80,14 +80,14 @@ class Language:
     distance: str  # of two integers, unsigned
     greater: str  # of integers
     lesser: str
-    select: str  # lane by lane: of what to take where not, of what to take where so, and of where
+    select: str  # lane by lane; its arguments: if false, if true, condition
     add_saturated: str
     shuffle: str
     shuffle_xor: str
     broadcast: str
     inline: str  # what stands before a function of the text's own
     helpers: Mapping[str, Helper]
-    combined_bits: Callable[[str, DType], str]  # those of x and y, by an operator, as an integer
+    combined_bits: Callable[[str, DType], str]  # `x operator y` of the bits of x and y
     # Statements, and what they do.
     unroll: str  # what stands before a loop that must not stay one
     barriers: Mapping[Scope, str]

@@ -41,7 +41,7 @@ from iris.ir.types import DType, ElementType, Ptr, i32
 
 LONGEST = 56  # an expression of more characters gets a name of its own
 MARGIN = 16  # what an assignment has besides an expression
-_SHORT = 24  # characters of what may be written several times
+_SHORT = 24  # characters; longer expressions are not repeated
 _PAIR = 2  # what a lane holds of a matrix
 
 #: Ops of which an operand is all that is assigned somewhere.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from iris.codegen.language import Helper, Intrinsic, Language, Position
-from iris.codegen.languages.c_helpers import HELPERS
+from iris.codegen.languages.cpp import HELPERS, KEYWORDS, integer_literal
 from iris.codegen.tree import Call, Number, Tree, element, number
 from iris.ir import literal, math
 from iris.ir.kinds import AtomicKind
@@ -236,7 +236,7 @@ template <class T, int N> INLINE vec<T, N> from_lane(vec<T, N> x, int lane) {
     return x;
 }
 
-// Atomics, of which nothing but the element is ordered.
+// Atomics, relaxed.
 
 #define ATOMIC(NAME, F)                                                       \
     template <class T> INLINE T NAME(volatile T* at, T x) { return F((T*)at, x); }
@@ -280,15 +280,7 @@ INLINE void multiply_accumulate(fragment<T>& to, fragment<A> a, fragment<B> b, f
 def _literal(bits: int, dtype: DType) -> tuple[Number, DType]:
     if dtype.is_float:
         return Number(_float(bits, dtype), bits), dtype
-    value = int(literal.decode(bits, dtype))
-    if dtype is bool_:
-        return Number("true" if value else "false", value), dtype
-    suffix = _SUFFIX.get(dtype, "")
-    if dtype.bits >= 32 and dtype.is_signed and value == dtype.low:
-        # A literal has no sign, and its magnitude fits no signed type.
-        return Number(f"(-{dtype.high}{suffix} - 1)", value), dtype
-    # There are none shorter than int.
-    return Number(f"{value}{suffix}", value), dtype if dtype.bits >= 32 else i32
+    return integer_literal(bits, dtype, _SUFFIX)
 
 
 def _float(bits: int, dtype: DType) -> str:
@@ -347,14 +339,7 @@ def _exactly(name: str) -> Intrinsic:
 
 
 _KEYWORDS = """
-alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
-class compl const const_cast constexpr continue decltype default delete do double dynamic_cast
-else enum explicit export extern false float for friend goto if inline int long mutable namespace
-new noexcept not not_eq nullptr operator or or_eq private protected public register
-reinterpret_cast return short signed sizeof static static_assert static_cast struct switch
-template this thread_local throw true try typedef typeid typename union unsigned using virtual
-void volatile wchar_t while xor xor_eq override final import module main NULL
-INFINITY NAN INLINE BINARY ARITHMETIC FLOATS LANES1 LANES2 ATOMIC
+NULL INFINITY NAN INLINE BINARY ARITHMETIC FLOATS LANES1 LANES2 ATOMIC
 i8 i16 i32 i64 u8 u16 u32 u64 half half2 bfloat uint3 dim3 threadIdx blockIdx blockDim gridDim
 warpSize
 """
@@ -442,6 +427,6 @@ CUDA = Language(
     atomic_load="atomic_load",
     compare_exchange="atomic_compare_exchange",
     order="",
-    keywords=frozenset(_KEYWORDS.split()),
+    keywords=frozenset((KEYWORDS + _KEYWORDS).split()),
     functions=frozenset(_FUNCTIONS.split()),
 )

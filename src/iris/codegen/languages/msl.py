@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from iris.codegen.language import Helper, Intrinsic, Language, Position
-from iris.codegen.languages.c_helpers import HELPERS
+from iris.codegen.languages.cpp import HELPERS, KEYWORDS, integer_literal
 from iris.codegen.tree import Member, Number, Tree
 from iris.ir import literal, math
 from iris.ir.kinds import AtomicKind
@@ -55,15 +55,7 @@ _SUFFIX = {i64: "l", u32: "u", u64: "ul", f16: "h", f32: "f"}
 def _literal(bits: int, dtype: DType) -> tuple[Number, DType]:
     if dtype.kind is Kind.FLOAT:
         return Number(_float(bits, dtype), bits), dtype
-    value = int(literal.decode(bits, dtype))
-    if dtype is bool_:
-        return Number("true" if value else "false", value), dtype
-    suffix = _SUFFIX.get(dtype, "")
-    if dtype.bits >= 32 and dtype.is_signed and value == dtype.low:
-        # A literal has no sign, and its magnitude fits no signed type.
-        return Number(f"(-{dtype.high}{suffix} - 1)", value), dtype
-    # There are none shorter than int.
-    return Number(f"{value}{suffix}", value), dtype if dtype.bits >= 32 else i32
+    return integer_literal(bits, dtype, _SUFFIX)
 
 
 def _float(bits: int, dtype: DType) -> str:
@@ -137,14 +129,6 @@ def _precise(name: str) -> Intrinsic:
 
 # What nothing may be called, of C++ and of MSL; and what MSL and the text's own helpers define.
 _KEYWORDS = """
-alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
-class compl const const_cast constexpr continue decltype default delete do double dynamic_cast
-else enum explicit export extern false float for friend goto if inline int long mutable namespace
-new noexcept not not_eq nullptr operator or or_eq private protected public register
-reinterpret_cast return short signed sizeof static static_assert static_cast struct switch
-template this thread_local throw true try typedef typeid typename union unsigned using virtual
-void volatile wchar_t while xor xor_eq override final import module main
-
 kernel vertex fragment device constant threadgroup threadgroup_imageblock thread ray_data
 object_data half bfloat uchar ushort uint ulong size_t ptrdiff_t int8_t int16_t int32_t int64_t
 uint8_t uint16_t uint32_t uint64_t vec matrix packed_vec atomic atomic_int atomic_uint atomic_bool
@@ -270,6 +254,6 @@ MSL = Language(
     atomic_load="atomic_load_explicit",
     compare_exchange="atomic_compare_exchange_weak_explicit",
     order="memory_order_relaxed",
-    keywords=frozenset(_KEYWORDS.split()) | _VECTORS | _MACROS,
+    keywords=frozenset((KEYWORDS + _KEYWORDS).split()) | _VECTORS | _MACROS,
     functions=frozenset(_FUNCTIONS.split()),
 )

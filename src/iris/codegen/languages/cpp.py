@@ -1,13 +1,43 @@
-"""Functions that the text of a kernel defines when it uses them, alike in every language.
+"""What the languages, all of them C++, have alike: integer literals, keywords, and the functions
+that a text defines when it uses them.
 
-{T} is the type of an element, {U} the unsigned integer of its width, {both} and {either} the bits
-that x and y have both, or either of them; {exp} is the exponential, {fmod} what dividing and
-rounding towards 0 leaves, and {inline} stands before a function.
+In the functions, {T} is the type of an element, {U} the unsigned integer of its width, {both} and
+{either} the bits that x and y have both, or either of them; {exp} is the exponential, {fmod} what
+dividing and rounding towards 0 leaves, and {inline} stands before a function.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from iris.codegen.language import Helper
+from iris.codegen.tree import Number
+from iris.ir import literal
+from iris.ir.types import DType, bool_, i32
+
+KEYWORDS = """
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+class compl const const_cast constexpr continue decltype default delete do double dynamic_cast
+else enum explicit export extern false float for friend goto if inline int long mutable namespace
+new noexcept not not_eq nullptr operator or or_eq private protected public register
+reinterpret_cast return short signed sizeof static static_assert static_cast struct switch
+template this thread_local throw true try typedef typeid typename union unsigned using virtual
+void volatile wchar_t while xor xor_eq override final import module main
+"""
+
+
+def integer_literal(bits: int, dtype: DType, suffixes: Mapping[DType, str]) -> tuple[Number, DType]:
+    """The number of an integer or a bool, and the type that it has there."""
+    value = int(literal.decode(bits, dtype))
+    if dtype is bool_:
+        return Number("true" if value else "false", value), dtype
+    suffix = suffixes.get(dtype, "")
+    if dtype.bits >= 32 and dtype.is_signed and value == dtype.low:
+        # A literal has no sign, and its magnitude fits no signed type.
+        return Number(f"(-{dtype.high}{suffix} - 1)", value), dtype
+    # There are none shorter than int.
+    return Number(f"{value}{suffix}", value), dtype if dtype.bits >= 32 else i32
+
 
 HELPERS = {
     "floor_divide": Helper(
