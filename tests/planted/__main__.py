@@ -20,6 +20,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache, partial
+from hashlib import sha256
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -102,22 +103,32 @@ def search(
     return finds
 
 
+def digest() -> str:
+    """What tells one state of the compiler from another."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    return sha256(b"".join([file.read_bytes() for file in files])).hexdigest()[:12]
+
+
 class Notes:
     """What has been found so far, in a file, so that a run goes on where the last one stopped."""
 
     def __init__(self, path: Path | None):
         self.path = path
+        self.compiler = digest()
         self.known: dict[str, list[Find]] = {}
+        self.older: set[str] = set()  # bugs that were planted in another state of the compiler
         if path is not None and path.exists():
             for line in path.read_text().splitlines():
-                bug, finds = json.loads(line)
+                bug, finds, compiler = json.loads(line)
                 self.known[bug] = [Find(oracle, Result(*result)) for oracle, result in finds]
+                if compiler != self.compiler:
+                    self.older.add(bug)
 
     def add(self, bug: Bug, finds: list[Find]) -> None:
         self.known[str(bug)] = finds
         if self.path is not None:
             with self.path.open("a") as file:
-                print(json.dumps([str(bug), finds]), file=file)
+                print(json.dumps([str(bug), finds, self.compiler]), file=file)
 
 
 def row(bug: Bug, finds: Sequence[Find]) -> str:
@@ -190,7 +201,8 @@ def main() -> None:
     for bug, finds in zip(chosen, all_finds, strict=True):
         print(row(bug, finds))
     survivors = sum(not any(find.oracle for find in finds) for finds in all_finds)
-    print(f"{len(chosen)} bugs, of which {survivors} survive")
+    older = sum(str(bug) in notes.older for bug in chosen)
+    print(f"{len(chosen)} bugs, of which {survivors} survive; {older} rows are of another compiler")
     print(summary(chosen, all_finds, limits))
     sys.exit(survivors > 0)
 
