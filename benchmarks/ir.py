@@ -43,7 +43,7 @@ def mixed() -> Module:
         x = b(Select(inside, x, y))
         loop = b.insert(For(k, n, k, [x]))
         with b.inside(loop.body):
-            b.insert(Yield([b(Add(loop.carried[0], y))]))
+            b.insert(Yield([b(Add(loop.carried_arguments[0], y))]))
         x = loop.results[0]
         b.insert(Store(pointer, k, x))
     b.insert(Return([]))

@@ -247,7 +247,7 @@ class _Generator:
         start = self.carried()
         op = For(*[self.builder(math.Constant(n, i32)) for n in bounds], start)
         self.builder.insert(op)
-        self.inside(op.body, depth, op.carried)
+        self.inside(op.body, depth, op.carried_arguments)
         self.finish(op)
 
     def while_loop(self, depth: int) -> None:

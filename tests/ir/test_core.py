@@ -75,7 +75,7 @@ def test_a_function_built_by_hand() -> None:
     zero, one = b(Constant(0, i32)), b(Constant(1, i32))
     loop = b.insert(For(zero, n, one, [x], location=Location("k.py", 3)))
     with b.inside(loop.body):
-        b.insert(Yield([b(Mul(loop.carried[0], x), "y")]))
+        b.insert(Yield([b(Mul(loop.carried_arguments[0], x), "y")]))
     b.insert(Return([]))
     module = Module([func])
     verify(module)

@@ -156,7 +156,7 @@ def is_nonnegative(total: Sum) -> bool:
 
 def _never_negative(x: Value) -> bool:
     if x.op is None:
-        loop = x.region.owner if x.region is not None else None
+        loop = x.owner
         return isinstance(loop, For) and x.index == 0 and _counts_up_from_zero(loop)
     rule = natural.get(type(x.op))
     return rule is not None and rule(x.op)

@@ -26,7 +26,7 @@ from functools import wraps
 from typing import NamedTuple
 
 from iris.ir import math, metal, tile
-from iris.ir.control import For, While
+from iris.ir.control import For, Loop
 from iris.ir.core import Facet, Op, Value
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import ElementType, Kind, Ptr, Type, bool_
@@ -97,8 +97,8 @@ class Axes:
         if not _is_followed(value):
             return _nothing(value.type)
         if op is None:
-            loop = _loop_of(value)
-            if loop is None:
+            loop = value.owner
+            if not isinstance(loop, Loop):
                 return _nothing(value.type)
             self._solve(loop)
             return self._known[value]
@@ -108,25 +108,24 @@ class Axes:
         rule: Callable[..., AxisInfo] = axis_rule[type(op)]
         return rule(op, *found)
 
-    def _solve(self, loop: For | While) -> None:
+    def _solve(self, loop: Loop) -> None:
         """What is known of the arguments of a loop, from the most there could be: what is known
         of what it starts with.
 
         What is found meanwhile, of a loop around this one too, follows from what is assumed of
         these arguments, and is forgotten with it.
         """
-        known, count = self._known, len(loop.initial)
+        known, slots = self._known, loop.carried()
         if isinstance(loop, For):
             first, step = self.of(loop.lower), self.of(loop.step)
             divisibility = min(first.everywhere, step.everywhere)
             known[loop.body.arguments[0]] = AxisInfo((AxisFacts(divisibility=divisibility),))
-        carried = [self.of(v) for v in loop.initial]
+        carried = [self.of(c.initial) for c in slots]
         while True:
-            for region in loop.regions:
-                leading = len(region.arguments) - count
-                known.update(zip(region.arguments[leading:], carried, strict=True))
+            for slot, info in zip(slots, carried, strict=True):
+                known.update(dict.fromkeys(slot.arguments, info))
             before = len(known)
-            ends = [self.of(v) for v in loop.body.end.operands]
+            ends = [self.of(c.yielded) for c in slots]
             found = [_either(pair) for pair in zip(carried, ends, strict=True)]
             if found == carried:
                 return
@@ -140,22 +139,15 @@ def _is_followed(value: Value) -> bool:
     return isinstance(type_, ElementType) and not type_.element.is_float
 
 
-def _loop_of(value: Value) -> For | While | None:
-    """The loop of which a value is an argument."""
-    owner = value.region.owner if value.region is not None else None
-    return owner if isinstance(owner, For | While) else None
-
-
 def _sources(value: Value) -> Sequence[Value]:
     """The values whose axes tell those of a value."""
     if not _is_followed(value):
         return ()
     op = value.op
     if op is None:
-        loop = _loop_of(value)
-        return () if loop is None else loop.operands
-    if isinstance(op, For | While):
-        return (op.body.arguments[len(op.body.arguments) - len(op.results) + value.index],)
+        return value.owner.operands if isinstance(value.owner, Loop) else ()
+    if isinstance(op, Loop):
+        return (op.carried_arguments[value.index],)
     if op.regions:
         return [region.end.operands[value.index] for region in op.regions]
     return [v for v in op.operands if isinstance(v.type, ElementType)]

@@ -19,7 +19,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from iris.ir import metal
-from iris.ir.control import For, If, While
+from iris.ir.control import For, Loop, names_of
 from iris.ir.core import Op, Resource, Value
 from iris.ir.effects import may_alias
 from iris.ir.types import Threadgroup
@@ -52,8 +52,8 @@ class CarriedMemory:
         """Whether a name is, at any one time, of one allocation or argument and of all of it."""
         if not isinstance(memory, Value):
             return False
-        owner = memory.region.owner if memory.region is not None else None
-        is_first = isinstance(memory.op, metal.Alloc) or (owner is not None and owner.isolated)
+        owner = memory.owner
+        is_first = isinstance(owner, metal.Alloc) or (owner is not None and owner.isolated)
         return is_first or self._rotated(memory) is not None
 
     def are_apart(self, a: MemoryRange, b: MemoryRange) -> bool:
@@ -67,7 +67,7 @@ class CarriedMemory:
         found = self._rotated(memory)
         if found is None or found.loop is not loop:
             return [memory]
-        return [found.loop.carried[i] for i in found.order]
+        return [found.loop.carried_arguments[i] for i in found.order]
 
     def outside(self, memory: Value | Resource, loop: Op) -> list[MemoryRange] | None:
         """What the memory may have been called before a loop; None if the loop does not carry it,
@@ -91,7 +91,7 @@ class CarriedMemory:
         if not isinstance(memory, Value) or not isinstance(memory.type, Threadgroup):
             return None
         is_result = memory.op is not None
-        loop = memory.op if memory.region is None else memory.region.owner
+        loop = memory.owner
         if not isinstance(loop, For):
             return None
         if loop not in self._orders:
@@ -105,7 +105,7 @@ class CarriedMemory:
     def _find_orders(self, loop: For) -> dict[int, list[int]] | None:
         """Of each memory that a loop carries the positions one round later, two, and so on until
         it is back; None if the loop does not rotate them."""
-        carried = loop.carried
+        carried = loop.carried_arguments
         positions = [i for i, v in enumerate(carried) if isinstance(v.type, Threadgroup)]
         yielded = [loop.body.end.operands[i] for i in positions]
         if {*yielded} != {carried[i] for i in positions}:
@@ -168,14 +168,7 @@ def _other_names(user: Op, index: int) -> list[Value]:
     if isinstance(user, metal.View):
         return [user.result]
     if user.terminator:
-        return _carried(user.enclosing_op, index)
-    if isinstance(user, For | While | If):
-        return _carried(user, index - len(user.spec.fixed))
+        return names_of(user.enclosing_op, index)
+    if isinstance(user, Loop):
+        return names_of(user, index - len(user.spec.fixed))
     return []
-
-
-def _carried(op: Op, index: int) -> list[Value]:
-    """The names by which an op with regions carries a value on."""
-    leading = [len(r.arguments) - len(op.results) for r in op.regions] if op.loops else []
-    arguments = [r.arguments[n + index] for r, n in zip(op.regions, leading, strict=False)]
-    return [op.results[index], *arguments]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import copysign
 
 from iris.ir import math, tile
-from iris.ir.control import For, While
+from iris.ir.control import carried
 from iris.ir.core import Value
 
 
@@ -34,15 +33,7 @@ def _has_no_minus_zero(x: Value, assumed: set[Value]) -> bool:
         return _has_no_minus_zero(op.x, assumed)
     if isinstance(op, tile.Dot):
         return op.acc is not None and _has_no_minus_zero(op.acc, assumed)
-    sources = _carried(x)
-    return bool(sources) and all(_has_no_minus_zero(v, assumed) for v in sources)
-
-
-def _carried(x: Value) -> Sequence[Value]:
-    """What a value is at first and after each round, of a result or a variable of a loop."""
-    loop = x.op if x.op is not None else x.home.owner if x.home is not None else None
-    if not isinstance(loop, For | While):
-        return ()
-    ends = loop.body.end.operands
-    index = x.index - (len(loop.body.arguments) - len(ends) if x.op is None else 0)
-    return () if index < 0 else (loop.initial[index], ends[index])
+    slot = carried(x)
+    return slot is not None and all(
+        _has_no_minus_zero(v, assumed) for v in (slot.initial, slot.yielded)
+    )

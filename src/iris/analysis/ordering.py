@@ -317,8 +317,7 @@ def _turns(touch: Touch, loop: Op) -> bool:
         return False
     if _stand(touch.op) not in loop.regions:
         return True
-    owners = (v.home.owner for v in touch.place.values if v.home is not None)
-    return any(owner is not None and owner.is_inside(loop) for owner in owners)
+    return any(v.is_inside(loop) for v in touch.place.values)
 
 
 # What ops with regions mean.
@@ -393,7 +392,7 @@ class _Numbers:
     def _find(self, value: Value) -> tuple[int, frozenset[Value]]:
         op = value.op
         if op is None:
-            loop = value.region.owner if value.region is not None else None
+            loop = value.owner
             if isinstance(loop, metal.Foreach):
                 return self._number((metal.Foreach, loop.count, _depth(loop))), frozenset()
         elif not (op.effects() or op.regions or op.convergent):

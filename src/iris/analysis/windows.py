@@ -49,8 +49,7 @@ class Sum(NamedTuple):
 
     def changing(self, loop: Op) -> list[Value]:
         """The values that are defined in a loop."""
-        owners = [(v, v.home.owner) for v in self.terms if v.home is not None]
-        return [v for v, owner in owners if owner is not None and owner.is_inside(loop)]
+        return [v for v in self.terms if v.is_inside(loop)]
 
 
 class Window(NamedTuple):
@@ -191,7 +190,7 @@ class Windows:
         """What a value that is not negative is below."""
         op = value.op
         if op is None:
-            loop = value.region.owner if value.region is not None else None
+            loop = value.owner
             return loop.count if isinstance(loop, metal.Foreach) else None
         if isinstance(op, metal.Lane):
             return metal.SIMDGROUP_WIDTH
@@ -230,7 +229,7 @@ def _widens(op: math.Cast) -> bool:
 
 def _is_in_foreach(value: Value) -> bool:
     """Whether a value may differ between the rounds of a `foreach`."""
-    owner = value.home.owner if value.home is not None else None
+    owner = value.parent_op
     while owner is not None and not isinstance(owner, metal.Foreach):
         owner = owner.parent_op
     return owner is not None

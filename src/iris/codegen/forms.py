@@ -14,13 +14,13 @@ elementwise is held by twos.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from iris.analysis.liveness import is_unused
 from iris.codegen.expression import LANES, Form, form_of
 from iris.ir import metal
-from iris.ir.control import For, If, While
+from iris.ir.control import For, If, Loop, While
 from iris.ir.core import Op, Region, Value
 from iris.ir.math import Constant, element_type
 from iris.ir.metal import count_of
@@ -160,16 +160,12 @@ class Forms:
                 self._computed.add(value)
 
     def _carry(self, op: Op) -> None:
-        groups = [list(op.results)]
-        if isinstance(op, (For, While)):
-            groups.append(list(op.initial))
-        for region in op.regions:
-            arguments = region.arguments[1:] if isinstance(op, For) else region.arguments
-            if arguments:
-                groups.append(list(arguments))
-            if op.forwards(region):
-                groups.append(list(region.end.operands))
-        for values in zip(*groups, strict=True):
+        groups: Iterable[Sequence[Value]]
+        if isinstance(op, Loop):
+            groups = [(c.result, c.initial, *c.arguments, c.yielded) for c in op.carried()]
+        else:
+            groups = zip(op.results, *[r.end.operands for r in op.regions], strict=True)
+        for values in groups:
             if isinstance(values[0].type, Registers):
                 self._alike.join(list(values))
                 self._carried.join(list(values))

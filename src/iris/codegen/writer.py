@@ -324,7 +324,7 @@ class Writer:
         if value not in self.variables or value.home is not region:
             return False
         # What the condition of a loop is given, the body is given again.
-        owner = None if value.region is None else value.region.owner
+        owner = value.owner
         return not (isinstance(owner, While) and value.region is owner.condition)
 
     def is_used(self, value: Value) -> bool:

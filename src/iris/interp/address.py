@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.ir import math, scalar, tile
-from iris.ir.control import For, Func, If, While
+from iris.ir.control import For, Func, If, carried
 from iris.ir.core import Op, Value
 from iris.ir.types import ElementType, i32, i64
 
@@ -132,20 +132,14 @@ def beyond(x: Array) -> Array:
 
 def _sources(value: Value) -> tuple[Value, ...]:
     """The integers of which a value is made."""
-    op, index = value.op, value.index
-    if op is None:
-        op = value.region.owner if value.region is not None else None
-        if isinstance(op, For):
-            if index == 0:
-                return op.operands[:3]
-            index -= 1
-        elif not isinstance(op, While):
-            return ()
-    if isinstance(op, For | While):
-        return op.initial[index], op.regions[-1].end.operands[index]
+    op, slot = value.owner, carried(value)
+    if slot is not None:
+        return slot.initial, slot.yielded
+    if isinstance(op, For):
+        return op.operands[:3]
     if isinstance(op, If):
-        return tuple([region.end.operands[index] for region in op.regions])
-    if type(op) in _WRAPPING or isinstance(op, _MOVING + _EXACT):
+        return tuple([region.end.operands[value.index] for region in op.regions])
+    if op is not None and isinstance(op, (*_WRAPPING, *_MOVING, *_EXACT)):
         return op.operands
     return ()
 

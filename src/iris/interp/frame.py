@@ -17,7 +17,7 @@ from iris.interp.lifetimes import last_uses
 from iris.interp.memory import Shadow, View, memory_dtype, share_shadows
 from iris.interp.operands import Masked, Operands
 from iris.ir import scalar, tile
-from iris.ir.control import For, Func, While
+from iris.ir.control import For, Func, Loop
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.literal import encode
@@ -91,14 +91,12 @@ class Launch:
         x, y, _ = self.grid
         return number % x, number // x % y, number // (x * y)
 
-    def updates(self, op: For | While) -> list[bool]:
+    def updates(self, op: Loop) -> list[bool]:
         """Which of the values that a loop carries it makes of themselves, element by element."""
         found = self._updates.get(op)
         if found is None:
-            ends = op.body.end.operands
-            olds = op.body.arguments[len(op.body.arguments) - len(ends) :]
-            pairs = zip(ends, olds, strict=True)
-            found = self._updates[op] = [made_of(new, partial(is_, old)) for new, old in pairs]
+            made = [made_of(c.yielded, partial(is_, c.argument)) for c in op.carried()]
+            found = self._updates[op] = made
         return found
 
     def plan(self, region: Region) -> list[Step]:
@@ -186,7 +184,7 @@ class Frame:
             return False
         return isinstance(op, tile.MaskedLoad) or any(isinstance(x, Masked) for x in operands)
 
-    def kept(self, op: For | While, olds: Sequence[Any], news: Sequence[Any]) -> Sequence[Any]:
+    def kept(self, op: Loop, olds: Sequence[Any], news: Sequence[Any]) -> Sequence[Any]:
         """What the next iteration of a loop is given: where a new element does not count, the old
         one, of what is made of it."""
         if not self.launch.has_masks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from iris.ir.attributes import Boolean, Integer, Integers, OneOf, Symbol, Types
 from iris.ir.core import Level, Location, Op, Region, Value
@@ -125,7 +126,68 @@ class Func(Op):
         self.attributes = (level, symbol, returns, count, *others)
 
 
-class For(Op):
+class Carried(NamedTuple):
+    """A value that a loop carries from one iteration to the next, under each of its names."""
+
+    initial: Value
+    arguments: tuple[Value, ...]  # one of each region, the body's last
+    yielded: Value
+    result: Value
+
+    @property
+    def argument(self) -> Value:
+        return self.arguments[-1]
+
+
+class Loop(Op):
+    """Runs its regions, the last of which is its body, again and again, carrying values along."""
+
+    loops = True
+    initial: tuple[Value, ...] = variadic(feeds=True)
+    body: Region
+    results = results()
+
+    def infer(self) -> tuple[Type, ...]:
+        return tuple([v.type for v in self.operands[len(self.spec.fixed) :]])
+
+    def expects(self, region: Region) -> Sequence[Type]:
+        return self.infer()
+
+    @property
+    def carried_arguments(self) -> list[Value]:
+        """The arguments of the body that hold the carried values."""
+        return self.body.arguments[leading(self, self.body) :]
+
+    def carried(self) -> list[Carried]:
+        return [self.carried_at(index) for index in range(len(self.results))]
+
+    def carried_at(self, index: int) -> Carried:
+        arguments = tuple([r.arguments[leading(self, r) + index] for r in self.regions])
+        yielded = self.body.end.operands[index]
+        return Carried(self.initial[index], arguments, yielded, self.results[index])
+
+
+def leading(op: Op, region: Region) -> int:
+    """How many arguments of a region come before the carried values."""
+    return len(region.arguments) - len(op.results)
+
+
+def names_of(op: Op, index: int) -> list[Value]:
+    """The result, and the arguments of the regions, by which an op carries one value on."""
+    arguments = [r.arguments[leading(op, r) + index] for r in op.regions if r.arguments]
+    return [op.results[index], *arguments]
+
+
+def carried(value: Value) -> Carried | None:
+    """The carried value of a loop that has this name within the loop or after it, if any has."""
+    loop = value.owner
+    if not isinstance(loop, Loop):
+        return None
+    index = value.index if value.region is None else value.index - leading(loop, value.region)
+    return loop.carried_at(index) if index >= 0 else None
+
+
+class For(Loop):
     """Runs its body for each of `range(lower, upper, step)`, carrying values along.
 
     %sum: f32 = for %c0, %n, %c1 (%i: i32, %s: f32 = %zero) {
@@ -137,22 +199,13 @@ class For(Op):
     """
 
     name = "for"
-    loops = True
     lower: Value = operand(INTEGER)
     upper: Value = operand(INTEGER)
     step: Value = operand(INTEGER)
-    initial: tuple[Value, ...] = variadic(feeds=True)
     body: Region = region()
-    results = results()
-
-    def infer(self) -> tuple[Type, ...]:
-        return tuple([v.type for v in self.operands[3:]])
 
     def region_arguments(self) -> Sequence[Sequence[Type]]:
         return [(self.operands[0].type, *self.infer())]
-
-    def expects(self, region: Region) -> Sequence[Type]:
-        return self.infer()
 
     def check(self) -> None:
         types = [v.type for v in self.operands[:3]]
@@ -164,11 +217,6 @@ class For(Op):
                     f"another is {usual}",
                     at=field.name,
                 )
-
-    @property
-    def carried(self) -> list[Value]:
-        """The region arguments that hold the carried values."""
-        return self.body.arguments[1:]
 
     def trip_count(self) -> int | None:
         """How often the body runs, where the bounds are constants and the step not zero."""
@@ -184,7 +232,7 @@ class For(Op):
         return constant_bits(self.step) not in (None, 0)
 
 
-class While(Op):
+class While(Loop):
     """Runs its body as long as the condition region yields true, carrying values along.
 
     %x: f32 = while (%a: f32 = %start) {
@@ -197,20 +245,14 @@ class While(Op):
     """
 
     name = "while"
-    loops = True
-    initial: tuple[Value, ...] = variadic(feeds=True)
     condition: Region = region()
     body: Region = region("do")
-    results = results()
-
-    def infer(self) -> tuple[Type, ...]:
-        return tuple([v.type for v in self.operands])
 
     def region_arguments(self) -> Sequence[Sequence[Type]]:
         return [self.infer(), self.infer()]
 
     def expects(self, region: Region) -> Sequence[Type]:
-        return (bool_,) if region is self.condition else self.infer()
+        return (bool_,) if region is self.condition else super().expects(region)
 
     def forwards(self, region: Region) -> bool:
         return region is self.body

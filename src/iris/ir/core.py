@@ -67,6 +67,20 @@ class Value:
         return self.region if self.op is None else self.op.parent
 
     @property
+    def owner(self) -> Op | None:
+        """The op of which the value is a result or a region's argument."""
+        return self.op if self.region is None else self.region.owner
+
+    @property
+    def parent_op(self) -> Op | None:
+        """The op in whose regions the value is defined."""
+        return None if self.home is None else self.home.owner
+
+    def is_inside(self, op: Op) -> bool:
+        """Whether the value is defined in the regions of an op."""
+        return self.parent_op is not None and self.parent_op.is_inside(op)
+
+    @property
     def producer(self) -> Op:
         """The op that makes the value."""
         if self.op is None:

@@ -18,7 +18,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from iris.errors import RewriteError
-from iris.ir.core import Module, Op, Region, Value
+from iris.ir.control import leading
+from iris.ir.core import AnyOp, Module, Op, Region, Value
+from iris.ir.types import Type
 
 F = TypeVar("F", bound=Callable[..., None])
 MOST_CHANGES = 64  # per op of the module: more means that two rules undo each other
@@ -102,11 +104,6 @@ class Rewriter:
         return carried
 
 
-def leading(op: Op, region: Region) -> int:
-    """How many arguments of a region come before the carried values."""
-    return len(region.arguments) - len(op.results)
-
-
 def drop_carried(op: Op, dead: Collection[int]) -> Op:
     """Put in place of an op with regions one that carries fewer values, which nothing uses but
     what the op carries them with."""
@@ -124,11 +121,18 @@ def drop_carried(op: Op, dead: Collection[int]) -> Op:
     if op.spec.feeds:
         kept = [v for i, v in enumerate(operands[fixed:]) if i not in dead]
         operands = (*operands[:fixed], *kept)
-    old = [v for v in op.results if v.index not in dead]
+    return with_results(op, operands, [v for v in op.results if v.index not in dead])
+
+
+def with_results(
+    op: AnyOp, operands: tuple[Value, ...], kept: Sequence[Value], more: Sequence[Type] = ()
+) -> AnyOp:
+    """Put in place of an op one with its regions, the results of it that are kept, and more."""
     regions, op.regions = op.regions, ()
-    new = type(op).create(operands, op.attributes, [v.type for v in old], regions, op.location)
+    types = [*[v.type for v in kept], *more]
+    new = type(op).create(operands, op.attributes, types, regions, op.location)
     op.insert_before(new)
-    for value, replacement in zip(old, new.results, strict=True):
+    for value, replacement in zip(kept, new.results, strict=False):
         replacement.name = value.name
         value.replace_by(replacement)
     op.erase()

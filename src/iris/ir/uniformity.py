@@ -218,8 +218,8 @@ def _for(op: For, analysis: _Analysis) -> None:
         analysis.region(op.body)
         return op.body.end.operands
 
-    analysis.loop([op.carried], op.initial, run)
-    analysis.end(op, op.carried)
+    analysis.loop([op.carried_arguments], op.initial, run)
+    analysis.end(op, op.carried_arguments)
 
 
 @nested(While)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from operator import is_
 
 from iris.ir import math, tile
-from iris.ir.control import For, If, While
+from iris.ir.control import If, Loop
 from iris.ir.core import Value
 from iris.ir.math import element_type
 
@@ -45,8 +47,8 @@ def _sources(value: Value) -> Sequence[Value]:
         return () if element_type(op.x.type).shape else op.operands
     if isinstance(op, tile.Dot):
         return op.operands[2:]
-    if isinstance(op, For | While):
-        inner = op.body.arguments[value.index - len(op.results)]
-        if made_of(op.body.end.operands[value.index], lambda v: v is inner):
-            return (op.initial[value.index],)
+    if isinstance(op, Loop):
+        carried = op.carried_at(value.index)
+        if made_of(carried.yielded, partial(is_, carried.argument)):
+            return (carried.initial,)
     return ()

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from iris.ir import math, metal
-from iris.ir.control import For, Func, If, While
+from iris.ir.control import For, Func, If, While, carried
 from iris.ir.core import Op, Region, Resource, Value
 from iris.ir.effects import asks_others, effects_within, may_alias, reads, writes
 from iris.ir.math import Predicate
@@ -67,7 +67,7 @@ def _is_limit(condition: Value, loop: While) -> bool:
     count, limit = op.operands
     if count not in loop.condition.arguments:
         return False
-    if _is_of(limit, loop) and not _is_constant(limit):
+    if limit.is_inside(loop) and not _is_constant(limit):
         return False
     following = loop.body.end.operands[count.index].op
     counted = loop.body.arguments[count.index]
@@ -182,7 +182,7 @@ def _made_of(values: Iterable[Value], loop: While) -> set[Value]:
     waiting = list(values)
     while waiting:
         value = waiting.pop()
-        if value in seen or not _is_of(value, loop):
+        if value in seen or not value.is_inside(loop):
             continue
         seen.add(value)
         waiting += _sources(value)
@@ -217,7 +217,7 @@ def _tries_again(loop: While, deciding: set[Value]) -> bool:
         isinstance(op, metal.CompareExchange)
         and op.parent_op is loop
         and op.done in deciding
-        and (op.old in deciding or _is_of(op.expected, loop))
+        and (op.old in deciding or op.expected.is_inside(loop))
         for op in asking
     )
 
@@ -226,23 +226,14 @@ def _arrays(touched: Iterable[Value | Resource]) -> Iterator[Value]:
     return (v for v in touched if isinstance(v, Value) and isinstance(v.type, Ptr))
 
 
-def _is_of(value: Value, loop: Op) -> bool:
-    """Whether a value is made within a loop."""
-    owner = value.home.owner if value.home is not None else None
-    return owner is not None and (owner.is_inside(loop))
-
-
 def _sources(value: Value) -> list[Value]:
     """Of what a value is made: what decides on it, too."""
     op = value.op
     if op is None:
-        loop = value.region.owner if value.region is not None else None
-        if not isinstance(loop, For | While):
-            return list(loop.operands) if loop is not None else []
-        index = value.index - (len(loop.body.arguments) - len(loop.results))
-        if index < 0:
-            return list(loop.operands[:3])
-        return [loop.initial[index], loop.body.end.operands[index]]
+        slot = carried(value)
+        if slot is not None:
+            return [slot.initial, slot.yielded]
+        return list(value.owner.operands[:3]) if isinstance(value.owner, For) else []
     sources = list(op.operands)
     for region in op.regions:
         sources += region.end.operands

@@ -15,11 +15,11 @@ from math import prod
 from typing import TypeVar
 
 from iris.ir import literal, metal
-from iris.ir.control import Func
+from iris.ir.control import Func, names_of
 from iris.ir.core import Op, Region, Value
 from iris.ir.effects import has_side_effects
 from iris.ir.math import Cast, Constant
-from iris.ir.rewriter import Rewriter, drop_carried, leading
+from iris.ir.rewriter import Rewriter, drop_carried
 from iris.ir.types import (
     DTYPES,
     DType,
@@ -261,8 +261,7 @@ def _without_carried(op: Op, index: int) -> bool:
     start = op.operands[len(op.spec.fixed) + index] if op.spec.feeds else _fresh(op, result.type)
     if start is None:
         return False
-    arguments = [r.arguments[leading(op, r) + index] for r in op.regions if r.arguments]
-    for value in (result, *arguments):
+    for value in names_of(op, index):
         value.replace_by(start)
     drop_carried(op, {index})
     return True

@@ -381,7 +381,7 @@ def last_value_of_any_loop(op: For, rewriter: Rewriter) -> None:
 def carried_by_position_of_another(op: For, rewriter: Rewriter) -> None:
     """Takes swapped values for unchanged ones."""
     for result, start, end in zip(op.results, op.initial, op.body.end.operands, strict=True):
-        if end in op.carried and result.users:
+        if end in op.carried_arguments and result.users:
             rewriter.replace_value(result, start)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import lcm
 
 from iris.ir import math
-from iris.ir.control import For, If, While
+from iris.ir.control import For, If, Loop
 from iris.ir.core import Module, Value
 from iris.ir.math import Constant, constant_bits, element_type
 from iris.ir.rewriter import Rewriter, Rules
@@ -167,13 +167,10 @@ def same_from_both_branches(op: If, rewriter: Rewriter) -> None:
             rewriter.replace_value(result, one)
 
 
-@rules(For, While)
-def not_carried(op: For | While, rewriter: Rewriter) -> None:
+@rules(Loop)
+def not_carried(op: Loop, rewriter: Rewriter) -> None:
     """A carried value that no round changes is what it started as."""
-    count = len(op.results)
-    for index, (result, start) in enumerate(zip(op.results, op.initial, strict=True)):
-        arguments = [r.arguments[len(r.arguments) - count + index] for r in op.regions]
-        carried = op.body.end.operands[index]
+    for start, arguments, carried, result in op.carried():
         if carried is start or carried in arguments:
             for value in (result, *arguments):
                 if value.users:

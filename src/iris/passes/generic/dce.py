@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iris.ir.control import leading
 from iris.ir.core import Module, Op, Region, Value
 from iris.ir.effects import must_run
-from iris.ir.rewriter import drop_carried, leading
+from iris.ir.rewriter import drop_carried
 from iris.passes.pipeline import Pass
 
 
@@ -99,8 +100,7 @@ class _Marks:
                 self.need_op(value.op)
                 if value.op.regions:
                     self._need_carried(value.op, value.index)
-            elif value.region is not None and value.region.owner is not None:
-                owner = value.region.owner
+            elif value.region is not None and (owner := value.owner) is not None:
                 index = value.index - leading(owner, value.region)
                 if not owner.isolated and index >= 0:
                     self._need_carried(owner, index)

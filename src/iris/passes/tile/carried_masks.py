@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from iris.ir import math, tile
 from iris.ir.builder import Builder
-from iris.ir.control import For, If, While
+from iris.ir.control import For, If, Loop, While, leading
 from iris.ir.core import Location, Op, Value
+from iris.ir.rewriter import with_results
 from iris.ir.types import ElementType
 from iris.ir.updates import ELEMENTWISE, made_of
 from iris.passes.tile.masks import (
@@ -71,15 +72,8 @@ def follow_if(op: If, masks: Masks) -> None:
             with masks.at_end(region) as end:
                 bools = _slot_values(slots, carried, op.results, masks)
                 end.set_operands((*end.operands, *bools))
-        types = [v.type for v in op.results] + _slot_types(slots, op.results)
-        regions, op.regions = op.regions, ()
-        new = If.create(op.operands, (), types, regions, op.location)
-        masks.insert(new)
-        results = new.results
-        for old, value in zip(op.results, results, strict=False):
-            value.name = old.name
-            old.replace_by(value)
-        op.erase()
+        types = _slot_types(slots, op.results)
+        results = with_results(op, op.operands, op.results, types).results
     count = len(both)
     for index, mask in enumerate(both):
         masks[results[index]] = (*mask, *_mask_of_slots(slots, index, results[count:]))
@@ -94,7 +88,7 @@ def follow_for(op: For, masks: Masks) -> None:
     follow_loop(op, masks)
 
 
-def follow_loop(op: For | While, masks: Masks) -> None:
+def follow_loop(op: Loop, masks: Masks) -> None:
     """Carry the masks of carried values.
 
     A value keeps its elements where the new ones are masked, if the new ones are an elementwise
@@ -124,13 +118,13 @@ def follow_loop(op: For | While, masks: Masks) -> None:
     after: dict[int, Mask] = {}
     with masks.at_end(copy.body) as end:
         values = list(end.operands)
-        olds = copy.body.arguments[-len(copy.results) :] if copy.results else []
+        olds = copy.carried_arguments
         for index, keep in enumerate(keeps):
             if keep:
                 lost = difference(news[index], starts[index])
                 asked = isinstance(copy, While) and bool(copy.condition.arguments[index].users)
                 if not asked and _is_private(olds[index], end, index):
-                    after[index] = tuple(f for f in lost if not _is_inside(f.value, copy))
+                    after[index] = tuple(f for f in lost if not f.value.is_inside(copy))
                     lost = difference(lost, after[index])
                 values[index] = masks.update(lost, values[index], olds[index])
         end.set_operands((*values, *_slot_values(slots, news, op.results, masks)))
@@ -152,9 +146,9 @@ def follow_loop(op: For | While, masks: Masks) -> None:
 class _Assumptions:
     """Assumptions about the values that a loop carries, dropped when they fail."""
 
-    def __init__(self, op: For | While, masks: Masks):
+    def __init__(self, op: Loop, masks: Masks):
         end = op.body.end
-        olds = op.body.arguments[-len(op.results) :] if op.results else []
+        olds = op.carried_arguments
         self.starts = [masks[v] for v in op.initial]
         # Which values keep old elements at the end of the body.
         self.keeps = [_is_elementwise_of(n, o) for n, o in zip(end.operands, olds, strict=True)]
@@ -166,7 +160,7 @@ class _Assumptions:
         self.results: dict[int, list[Value]] = {}  # of the candidates, in the copy
         self.updated: set[int] = set()  # which are updated by an op at the end of the body
 
-    def copy_of(self, op: For | While) -> For | While:
+    def copy_of(self, op: Loop) -> Loop:
         """Copy a loop with the assumed updates."""
         mapping: dict[Value, Value] = {}
         copy = op.clone(mapping)
@@ -177,7 +171,7 @@ class _Assumptions:
         end = copy.body.end
         values = list(end.operands)
         for index in self.updated:
-            old = copy.body.arguments[index - len(copy.results)]
+            old = copy.carried_arguments[index]
             values[index] = Builder(copy.body, end, end.location)(tile.Update(old, values[index]))
         end.set_operands(tuple(values))
         return copy
@@ -221,9 +215,7 @@ def _erase_update(result: Value) -> None:
     update.erase()
 
 
-def _with_masks(
-    op: For | While, assumptions: _Assumptions, slots: MaskSlots, masks: Masks
-) -> For | While:
+def _with_masks(op: Loop, assumptions: _Assumptions, slots: MaskSlots, masks: Masks) -> Loop:
     """Insert a copy of a loop that also carries masks, and visit its regions.
 
     The copy does not yield the masks yet.
@@ -234,17 +226,10 @@ def _with_masks(
     for region in plain.regions:
         for type_ in types:
             region.add_argument(type_)
-    regions, plain.regions = plain.regions, ()
-    plain.erase()
-    copy = type(op).create(
-        operands, op.attributes, [v.type for v in op.results] + types, regions, op.location
-    )
-    for old, new in zip(op.results, copy.results, strict=False):
-        new.name = old.name
-    masks.insert(copy)
+    masks.insert(plain)
+    copy = with_results(plain, operands, plain.results, types)
     for region in copy.regions:
-        if copy.results:
-            _set_carried(region.arguments[-len(copy.results) :], keeps, starts, slots, masks)
+        _set_carried(region.arguments[leading(copy, region) :], keeps, starts, slots, masks)
         masks.follow_region(region)
     return copy
 
@@ -286,12 +271,6 @@ def _is_private(old: Value, end: Op, index: int) -> bool:
                 return False
             todo += user.results
     return True
-
-
-def _is_inside(value: Value, op: Op) -> bool:
-    """Whether a value is defined in the regions of an op."""
-    owner = value.home.owner if value.home is not None else None
-    return owner is not None and owner.is_inside(op)
 
 
 def _restricted_condition(condition: Value, mask: Mask, masks: Masks) -> Value:

@@ -16,6 +16,7 @@ from iris.ir.core import Module, Op, Region, Resource, Value
 from iris.ir.declare import Access
 from iris.ir.effects import effects_within, is_convergent, may_alias, may_speculate, writes
 from iris.ir.math import Constant, Predicate, element_type
+from iris.ir.rewriter import with_results
 from iris.ir.types import Staged
 from iris.passes.pipeline import TargetPass
 from iris.targets import Target
@@ -206,7 +207,7 @@ class _LoadsAhead:
         self._load(b, first, begins)
         staged = self._stage(b, first)
         last = _last_index(b, loop)
-        _add_carried(loop, staged)
+        with_results(loop, (*loop.operands, *staged), loop.results, [v.type for v in staged])
         carried = [body.add_argument(op.result.type, op.result.name) for op in self.stages]
         self._load_and_stage_next(last, step)
         for op, argument in zip(self.stages, carried, strict=True):
@@ -272,16 +273,3 @@ def _last_index(b: Builder, loop: For) -> Value:
         least = b(Constant(type_.low + int(step.value), type_))
         upper = b(math.Maximum(upper, least))
     return b(math.Sub(upper, loop.step), "last")
-
-
-def _add_carried(loop: For, more: Sequence[Value]) -> None:
-    """Put in place of a loop one that carries more, which its body does not yet."""
-    body, loop.regions = loop.body, ()
-    types = [v.type for v in (*loop.results, *more)]
-    operands = (*loop.operands, *more)
-    new = For.create(operands, loop.attributes, types, (body,), loop.location)
-    loop.insert_before(new)
-    for old, result in zip(loop.results, new.results, strict=False):
-        result.name = old.name
-        old.replace_by(result)
-    loop.erase()

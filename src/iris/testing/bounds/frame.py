@@ -11,7 +11,7 @@ import numpy.typing as npt
 from iris.interp.frame import Frame, Grid, Launch, data_of, held_by, is_pointer, masking, take
 from iris.interp.memory import View
 from iris.interp.operands import Masked, with_axes
-from iris.ir.control import For, Func, If, While
+from iris.ir.control import For, Func, If, Loop, While
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.types import bf16, f16, f32
@@ -195,7 +195,7 @@ class BoundedFrame(Frame):
         self.launch.is_doubted |= given.is_doubted
         return results, [_where_counted(*x) for x in zip(results, errors, strict=True)]
 
-    def kept(self, op: For | While, olds: Sequence[Any], news: Sequence[Any]) -> Sequence[Any]:
+    def kept(self, op: Loop, olds: Sequence[Any], news: Sequence[Any]) -> Sequence[Any]:
         """What the next iteration is given, and what is kept beside it."""
         count = len(op.results)
         values, beside = super().kept(op, olds[:count], news[:count]), list(news[count:])

@@ -374,8 +374,8 @@ class Emitter:
         op.body.arguments[0].name = axis.name
         with self.b.inside(op.body), self._scope():
             self.scalars[axis] = op.body.arguments[0]
-            self.scan_totals.update(zip(scans, op.carried[count:], strict=True))
-            results = self.emit_loop(rest, refs, op.carried[:count], body)
+            self.scan_totals.update(zip(scans, op.carried_arguments[count:], strict=True))
+            results = self.emit_loop(rest, refs, op.carried_arguments[:count], body)
             for ref in scans:
                 self.tile_of(ref, self.lane_axes(self.dependencies[ref]))
             self.b.insert(Yield([*results, *[self.scan_totals.pop(r) for r in scans]]))

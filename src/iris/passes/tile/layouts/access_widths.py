@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from iris.analysis.axis import VECTOR_BYTES
 from iris.ir import tile
-from iris.ir.control import For, Func, If, Return, While, Yield
+from iris.ir.control import Func, If, Loop, Return, Yield
 from iris.ir.core import Facet, Op, Value
 from iris.ir.math import Constant, Elementwise
 from iris.ir.types import Tile
@@ -113,11 +113,10 @@ def if_results(op: If, known: Container[Value]) -> Groups:
     return [[result] for result in op.results]
 
 
-@layout_classes(For, While)
-def loop_classes(op: For | While, known: Container[Value]) -> Groups:
-    for index in range(-len(op.results), 0):
-        initial = [v for v in [op.operands[index]] if v in known]
-        yield [op.results[index], *[r.arguments[index] for r in op.regions], *initial]
+@layout_classes(Loop)
+def loop_classes(op: Loop, known: Container[Value]) -> Groups:
+    for initial, arguments, _, result in op.carried():
+        yield [result, *arguments, *[v for v in [initial] if v in known]]
 
 
 @layout_classes(Yield)
@@ -129,7 +128,7 @@ def yield_classes(op: Yield, known: Container[Value]) -> Groups:
     return [[result, value] for result, value in pairs if value in known]
 
 
-@accessed_value(Elementwise, Constant, Func, For, While, If, Yield, Return)
+@accessed_value(Elementwise, Constant, Func, Loop, If, Yield, Return)
 @accessed_value(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange, tile.Update)
 @accessed_value(tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose, tile.ConvertLayout)
 @accessed_value(tile.Dot, tile.Reduce, tile.Scan, tile.Print, tile.Assert)

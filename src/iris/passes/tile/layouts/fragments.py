@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from iris.errors import PipelineError
 from iris.ir import tile
-from iris.ir.control import Yield
+from iris.ir.control import Yield, names_of
 from iris.ir.core import Value
 from iris.ir.layout.linear import APPLE_FRAGMENT, LANE, SIMDGROUP, LinearLayout, log2
 from iris.ir.math import Elementwise, element_type
@@ -198,8 +198,5 @@ def _carried(end: Yield, value: Value) -> list[Value]:
     destinations = []
     for index, carried in enumerate(end.operands):
         if carried is value:
-            destinations.append(parent.results[index])
-            if parent.loops:
-                back = len(end.operands) - index
-                destinations += [r.arguments[-back] for r in parent.regions]
+            destinations += names_of(parent, index)
     return destinations

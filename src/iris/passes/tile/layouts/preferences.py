@@ -7,7 +7,7 @@ from math import prod
 
 from iris.analysis.axis import Axes, order, vector
 from iris.ir import tile
-from iris.ir.control import For, Func, If, Return, While, Yield
+from iris.ir.control import Func, If, Loop, Return, Yield
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.layout.linear import LANE, REGISTER, LinearLayout, Span
 from iris.ir.layout.reduce import reduce_axis
@@ -268,17 +268,12 @@ def _lines_touched(layout: LinearLayout, axis: int, size: int, width: int, targe
 # Ops with regions: a carried value has one preferred layout throughout.
 
 
-@visiting(For, While)
-def loop_layouts(layouts: LayoutPreferences, op: For | While) -> None:
-    start = len(op.body.arguments) - len(op.results)
-    groups = [
-        [result, *[region.arguments[start * (region is op.body) + i] for region in op.regions]]
-        for i, result in enumerate(op.results)
-    ]
+@visiting(Loop)
+def loop_layouts(layouts: LayoutPreferences, op: Loop) -> None:
     pending = [
-        (group, op.initial[i], op.body.end.operands[i])
-        for i, group in enumerate(groups)
-        if isinstance(group[0].type, Tile)
+        ((c.result, *c.arguments), c.initial, c.yielded)
+        for c in op.carried()
+        if isinstance(c.result.type, Tile)
     ]
     while True:
         for region in op.regions:
@@ -308,10 +303,8 @@ def if_layouts(layouts: LayoutPreferences, op: If) -> None:
             layouts.fix(result, first or layouts.default(result.type))
 
 
-@operand_layouts(For, While, If)
-def carried_layouts(
-    layouts: LayoutPreferences, op: For | While | If
-) -> Sequence[LinearLayout | None]:
+@operand_layouts(Loop, If)
+def carried_layouts(layouts: LayoutPreferences, op: Loop | If) -> Sequence[LinearLayout | None]:
     carried = [layouts.of(v) for v in op.results]
     return [None] * (len(op.operands) - len(carried)) + carried if op.loops else [None]
 

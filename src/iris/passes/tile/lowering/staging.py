@@ -63,11 +63,10 @@ def memory_type(type_: Staged) -> Threadgroup:
 
 def _carried_argument(staged: Value) -> Value | None:
     """The argument that carries a staged tile to the next iteration of its loop, if any."""
-    region = staged.home
-    if region is None or not isinstance(region.owner, For):
+    loop = staged.parent_op
+    if not isinstance(loop, For):
         return None
-    carried = zip(region.owner.carried, region.end.operands, strict=True)
-    return next((argument for argument, value in carried if value is staged), None)
+    return next((c.argument for c in loop.carried() if c.yielded is staged), None)
 
 
 def second_buffer(ctx: Lowering, loop: For, initial: Value) -> Value:
@@ -88,7 +87,7 @@ def yielded_memories(ctx: Lowering, loop: For, end: Op) -> Sequence[Value]:
     iteration."""
     memories = [
         memory
-        for argument in loop.carried
+        for argument in loop.carried_arguments
         if isinstance(argument.type, Staged)
         for memory in (ctx[argument], ctx.spares[argument])
     ]
