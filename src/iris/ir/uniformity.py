@@ -19,11 +19,11 @@ end of a loop with a barrier wait for each other forever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 
 from iris.ir import metal
-from iris.ir.control import For, If, While
+from iris.ir.control import For, If, Loop, While
 from iris.ir.core import Facet, Op, Region, Resource, Value
 from iris.ir.declare import Access
 from iris.ir.effects import effects_within, may_alias
@@ -125,22 +125,19 @@ class _Analysis:
                 for value in op.results:
                     self.levels[value] = level
 
-    def loop(
-        self,
-        arguments: Sequence[Sequence[Value]],
-        initial: Sequence[Value],
-        run: Callable[[], Sequence[Value]],
-    ) -> None:
-        """Raise the arguments that hold carried values until a round, which gives what it
-        yields, leaves them as they are."""
-        levels = [self.levels[v] for v in initial]
-        previous = None
+    def loop(self, op: Loop) -> None:
+        """Raise the carried values until an iteration leaves them as they are."""
+        slots, previous = op.carried(), None
+        levels = [self.levels[c.initial] for c in slots]
         while levels != previous:
-            for carried in arguments:
-                for argument, level in zip(carried, levels, strict=True):
+            for slot, level in zip(slots, levels, strict=True):
+                for argument in slot.arguments:
                     self.set(argument, level)
+            for region in op.regions:
+                self.region(region)
             previous = levels
-            levels = [max(a, self.levels[b]) for a, b in zip(levels, run(), strict=True)]
+            levels = [max(a, self.levels[c.yielded]) for a, c in zip(levels, slots, strict=True)]
+        self.end(op, [c.arguments[0] for c in slots])
 
     def end(self, op: Op, *sources: Sequence[Value]) -> None:
         """Set the results of control flow: as uniform as its guards and what comes to them."""
@@ -213,27 +210,14 @@ def _if(op: If, analysis: _Analysis) -> None:
 @nested(For)
 def _for(op: For, analysis: _Analysis) -> None:
     analysis.set(op.body.arguments[0], analysis.worst((op.lower, op.step)))
-
-    def run() -> Sequence[Value]:
-        analysis.region(op.body)
-        return op.body.end.operands
-
-    analysis.loop([op.carried_arguments], op.initial, run)
-    analysis.end(op, op.carried_arguments)
+    analysis.loop(op)
 
 
 @nested(While)
 def _while(op: While, analysis: _Analysis) -> None:
     outer = analysis.written
     analysis.written = [*outer, *_device_memory_written(op)]
-
-    def run() -> Sequence[Value]:
-        analysis.region(op.condition)
-        analysis.region(op.body)
-        return op.body.end.operands
-
-    analysis.loop([r.arguments for r in op.regions], op.initial, run)
-    analysis.end(op, op.condition.arguments)
+    analysis.loop(op)
     analysis.written = outer
 
 
