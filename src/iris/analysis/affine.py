@@ -25,6 +25,11 @@ def plus(a: Sum, b: Sum, times: int = 1) -> Sum:
     return {product: count for product, count in total.items() if count}
 
 
+def number_of(total: Sum) -> int | None:
+    """The number that a sum is, if it has no scalars."""
+    return total.get((), 0) if not total.keys() - {()} else None
+
+
 class Sums:
     """What values are as sums.  None where one is not of that form."""
 

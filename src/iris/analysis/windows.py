@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+from iris.analysis.affine import Sum, number_of, plus
 from iris.ir import math, metal
 from iris.ir.control import For, Func
 from iris.ir.core import Op, Value
@@ -25,31 +26,6 @@ from iris.ir.math import Constant
 from iris.ir.uniformity import Uniformity, uniformity
 
 WIDEST = 64  # bits of an integer, which a shift is less than
-
-
-class Sum(NamedTuple):
-    """Values that all threads have in common, each times a number, and a number."""
-
-    terms: Mapping[Value, int]
-    number: int
-
-    def plus(self, other: Sum, times: int = 1) -> Sum:
-        if not other.terms:
-            return Sum(self.terms, self.number + times * other.number)
-        terms = dict(self.terms)
-        for value, count in other.terms.items():
-            terms[value] = terms.get(value, 0) + times * count
-        return Sum({v: n for v, n in terms.items() if n}, self.number + times * other.number)
-
-    def times(self, factor: int) -> Sum:
-        return NOTHING.plus(self, factor)
-
-    def is_multiple(self, of: int) -> bool:
-        return not any(n % of for n in (*self.terms.values(), self.number))
-
-    def changing(self, loop: Op) -> list[Value]:
-        """The values that are defined in a loop."""
-        return [v for v in self.terms if v.is_inside(loop)]
 
 
 class Window(NamedTuple):
@@ -63,31 +39,34 @@ class Window(NamedTuple):
         period = self.period or other.period
         if not period:
             return _is_below(self, other) or _is_below(other, self)
-        ends = (self.low, self.high, other.low, other.high)
-        if any(end.terms != self.low.terms for end in ends):
-            return False
-        numbers = [end.number for end in ends]
-        return max(numbers) - min(numbers) <= period
+        gaps = [number_of(plus(end, self.low, -1)) for end in (self.high, other.low, other.high)]
+        numbers = [0, *[gap for gap in gaps if gap is not None]]
+        return None not in gaps and max(numbers) - min(numbers) <= period
 
     def plus(self, other: Window) -> Window:
-        return Window(self.low.plus(other.low), self.high.plus(other.high).plus(ONE, -1))
+        return Window(plus(self.low, other.low), plus(plus(self.high, other.high), ONE, -1))
 
     def times(self, factor: int) -> Window:
-        first, last = self.low.times(factor), self.high.plus(ONE, -1).times(factor)
+        first, last = plus({}, self.low, factor), plus({}, plus(self.high, ONE, -1), factor)
         low, high = (first, last) if factor >= 0 else (last, first)
-        return Window(low, high.plus(ONE))
+        return Window(low, plus(high, ONE))
+
+    def changing(self, loop: Op) -> set[Value]:
+        """The values that the window depends on and that are defined in a loop."""
+        products = self.low.keys() | self.high.keys()
+        return {v for product in products for v in product if v.is_inside(loop)}
 
 
-NOTHING = Sum({}, 0)
-ONE = Sum({}, 1)
+ONE: Sum = {(): 1}
 
 
 def _is_below(a: Window, b: Window) -> bool:
-    return a.high.terms == b.low.terms and a.high.number <= b.low.number
+    gap = number_of(plus(b.low, a.high, -1))
+    return gap is not None and gap >= 0
 
 
 def _bounded(low: int, high: int) -> Window:
-    return Window(Sum({}, low), Sum({}, high))
+    return Window(plus({}, ONE, low), plus({}, ONE, high))
 
 
 class Windows:
@@ -107,24 +86,23 @@ class Windows:
         found = self._of(offset)
         if found is None:
             return None
-        byte = Sum({}, start)
-        last = found.high.plus(ONE, count - 1)
-        return Window(found.low.times(size).plus(byte), last.times(size).plus(byte))
+        low, high = plus({}, found.low, size), plus({}, plus(found.high, ONE, count - 1), size)
+        return Window(plus(low, ONE, start), plus(high, ONE, start))
 
     def of_earlier_turn(self, window: Window, loop: Op) -> Window | None:
         """A window as a later turn of a loop sees it, in terms of the later one."""
-        changing = {*window.low.changing(loop), *window.high.changing(loop)}
+        changing = window.changing(loop)
         if not changing:
             return window
         index = _index(loop)
         if index is None or changing != {index[0]}:
             return None
-        times = window.low.terms.get(index[0], 0)
+        times = window.low.get((index[0],), 0)
         return window._replace(period=abs(times * index[1]))
 
     def outside(self, window: Window, loop: Op) -> Window | None:
         """What a window moves over in all turns of a loop."""
-        changing = {*window.low.changing(loop), *window.high.changing(loop)}
+        changing = window.changing(loop)
         if not changing:
             return window
         index = _index(loop)
@@ -132,19 +110,24 @@ class Windows:
             return None
         value, step = index
         first, end = (self._sum(bound) for bound in loop.operands[:2])
-        times = window.low.terms.get(value, 0)
+        times = window.low.get((value,), 0)
         if first is None or end is None or step < 0 or times < 0:
             return None
-        last = end.plus(ONE, -step if end.plus(first, -1).is_multiple(step) else -1)
-        here = Sum({value: 1}, 0)
+        is_whole = not any(n % step for n in plus(end, first, -1).values())
+        last = plus(end, ONE, -step if is_whole else -1)
+        here: Sum = {(value,): 1}
         return Window(
-            window.low.plus(first.plus(here, -1), times),
-            window.high.plus(last.plus(here, -1), times),
+            plus(window.low, plus(first, here, -1), times),
+            plus(window.high, plus(last, here, -1), times),
         )
 
     def _sum(self, value: Value) -> Sum | None:
         window = self._of(value)
-        return window.low if window is not None and window.low.plus(ONE) == window.high else None
+        return window.low if window is not None and plus(window.low, ONE) == window.high else None
+
+    def _number(self, value: Value) -> int | None:
+        total = self._sum(value)
+        return None if total is None else number_of(total)
 
     def _of(self, value: Value) -> Window | None:
         if value not in self._known:
@@ -164,8 +147,8 @@ class Windows:
         elif isinstance(op, math.Cast) and _widens(op):
             return self._of(op.x)
         if self._levels[value] is Uniformity.THREADGROUP and not _is_in_foreach(value):
-            here = Sum({value: 1}, 0)
-            return Window(here, here.plus(ONE))
+            here: Sum = {(value,): 1}
+            return Window(here, plus(here, ONE))
         bound = self._bound(value)
         return _bounded(0, bound) if bound is not None else None
 
@@ -177,14 +160,14 @@ class Windows:
             return a.plus(b)
         if isinstance(op, math.Sub):
             return a.plus(b.times(-1))
-        factor = self._sum(op.rhs)
-        if isinstance(op, math.Mul) and (factor is None or factor.terms):
-            a, factor = b, self._sum(op.lhs)
-        if factor is None or factor.terms:
+        factor = self._number(op.rhs)
+        if isinstance(op, math.Mul) and factor is None:
+            a, factor = b, self._number(op.lhs)
+        if factor is None:
             return None
         if isinstance(op, math.Mul):
-            return a.times(factor.number)
-        return a.times(1 << factor.number) if 0 <= factor.number < WIDEST else None
+            return a.times(factor)
+        return a.times(1 << factor) if 0 <= factor < WIDEST else None
 
     def _bound(self, value: Value) -> int | None:
         """What a value that is not negative is below."""
@@ -208,9 +191,10 @@ class Windows:
 
     def _limit(self, value: Value) -> int | None:
         window = self._of(value)
-        if window is None or window.low.terms or window.high.terms or window.low.number < 0:
+        low = None if window is None else number_of(window.low)
+        if window is None or low is None or low < 0:
             return None
-        return window.high.number
+        return number_of(window.high)
 
 
 def _index(loop: Op) -> tuple[Value, int] | None:
