@@ -35,6 +35,9 @@ class LowerToMetal(TargetPass):
     A tile becomes a register array; a scalar, equal in all threads, stays one.  Threads share
     memory without barriers: `insert-barriers` inserts those that are needed.
 
+    Conditions of what threads do together are made uniform, as by `uniform-conditions`: without
+    that the result would not be valid.  `broadcast` counts them.
+
     With `check-replicas`, lanes that hold one element of a tile assert that they have equal bits.
 
     A loop that waits for other programs is an error unless the target promises forward progress.
@@ -45,7 +48,8 @@ class LowerToMetal(TargetPass):
     level = TileOp.level
     check_replicas: bool = False
 
-    def run(self, module: Module) -> None:
+    def run(self, module: Module) -> dict[str, int]:
+        broadcast = 0
         for function in list(module):
             if not isinstance(function, Func):
                 continue
@@ -68,8 +72,9 @@ class LowerToMetal(TargetPass):
             checked = assert_equal_replicas if self.check_replicas else None
             Lowering(function, lowered, self.target, checked).run()
             function.erase()
-            # Convergent ops must be under conditions that are visibly uniform.
-            make_uniform(lowered)
+            # Convergent ops are valid only under conditions that are visibly uniform.
+            broadcast += make_uniform(lowered)
+        return {"broadcast": broadcast}
 
     def _check_waiting(self, function: Func) -> None:
         """Refuse waiting loops and messages that the target does not support."""
