@@ -37,7 +37,7 @@ def _for(ctx: Writer, op: control.For) -> None:
     lower = ctx.content(ctx.value(op.lower), dtype, 1)
     # The head is evaluated every time around.
     upper, step = _steady(ctx, op.upper), _steady(ctx, op.step)
-    names = _start(ctx, op, carried)
+    names = _start(ctx, op)
     (low, high), ends_inside = loop_bounds(ctx.ranges, op)
     ctx.ranges.set(variable, low, high)
     constant = op.step.op.value if isinstance(op.step.op, Constant) else None
@@ -91,7 +91,7 @@ def _advance(ctx: Writer, i: Name, step: Tree, constant: object, ends_inside: bo
 
 @emit(control.While)
 def _while(ctx: Writer, op: control.While) -> None:
-    names = _start(ctx, op, op.condition.arguments)
+    names = _start(ctx, op)
     for value, name in zip(op.body.arguments, names, strict=True):
         ctx.bind_variable(value, name)
     with ctx.nest() as body:
@@ -156,7 +156,7 @@ def _branch(
     _assign(ctx, results, names, body)
 
 
-def _start(ctx: Writer, op: control.For | control.While, arguments: Sequence[Value]) -> list[str]:
+def _start(ctx: Writer, op: control.Loop) -> list[str]:
     """Declare the variables that a loop carries."""
     for value in op.initial:
         if not isinstance(value.type, ElementType | Threadgroup):
@@ -164,9 +164,7 @@ def _start(ctx: Writer, op: control.For | control.While, arguments: Sequence[Val
     starts = [ctx.value(v) for v in op.initial]
     ctx.flush()
     names = []
-    for argument, result, value, start in zip(
-        arguments, op.results, op.initial, starts, strict=True
-    ):
+    for (value, (argument, *_), _, result), start in zip(op.carried(), starts, strict=True):
         if ctx.dies_here(op, value):
             name = ctx.variables[value]
             _bind(ctx, argument, name)
