@@ -9,14 +9,15 @@ To everything else, a comparison say, it is the wrapped number.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from enum import Enum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from iris.ir import math, scalar, tile
-from iris.ir.control import For, Func, If, carried
-from iris.ir.core import Op, Value
+from iris.ir.control import For, Func, If, Loop, carried
+from iris.ir.core import Facet, Op, Value
 from iris.ir.types import ElementType, i32, i64
 
 Array = npt.NDArray[Any]
@@ -32,32 +33,41 @@ _WRAPPING: dict[type[Op], Callable[..., Interval]] = {
     math.Neg: lambda a: (-a[1], -a[0]),
     math.Cast: lambda a: a,
 }
-_MOVING = (
-    math.Select,
+
+
+class Role(Enum):
+    """What an op does with integers on their way to an address."""
+
+    WRAPS = "its result may wrap, and yet be right once more has been added"
+    MOVES = "it moves elements"
+    NEEDS = "its operands must fit"
+    STARTS = "its result is made anew"
+
+
+address_role = Facet("address arithmetic")
+address_role(*_WRAPPING)(Role.WRAPS)
+address_role(math.Select)(Role.MOVES)
+address_role(
     tile.Broadcast,
     tile.ConvertLayout,
     tile.ExpandDims,
     tile.Reshape,
     tile.Transpose,
-)
-# What does not.  Bitwise ops are not among them: who uses those on what wraps wants it to.
-_EXACT = (
-    math.FloorDiv,
-    math.Mod,
-    math.Abs,
-    math.Maximum,
-    math.Minimum,
-    math.MaxNum,
-    math.MinNum,
-    math.AssumeDivisible,
-)
+)(Role.MOVES)
+address_role(math.FloorDiv, math.Mod, math.Abs, math.AssumeDivisible)(Role.NEEDS)
+address_role(math.Maximum, math.Minimum, math.MaxNum, math.MinNum)(Role.NEEDS)
+# Bitwise ops are among these: who uses them on what wraps wants it to.
+address_role(math.Elementwise, math.Constant, Loop, If)(Role.STARTS)
+address_role(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange)(Role.STARTS)
+address_role(tile.Load, tile.MaskedLoad, tile.LoadTile, tile.Update, tile.Unstage)(Role.STARTS)
+address_role(tile.Atomic, tile.AtomicCas, tile.Dot, tile.Reduce, tile.Scan)(Role.STARTS)
 
 
 class AddressArithmetic:
     """The ops of a function through which integers reach an address."""
 
     def __init__(self, function: Func):
-        self.wrapping: set[Op] = set()  # those of `_WRAPPING` in i32
+        self.wrapping: set[Op] = set()  # those in i32 that wrap
         self.moving: set[Op] = set()
         self.exact: set[Op] = set()
         self.overflowed: set[Op] = set()  # those that have needed more than 32 bits
@@ -98,13 +108,12 @@ class AddressArithmetic:
             op = value.op
             if op is not None:
                 found[op] = None
-                if isinstance(op, math.Cast) and value.type.element is i64:
-                    self.exact.add(op)
-                elif type(op) in _WRAPPING and value.type.element is i32:
-                    self.wrapping.add(op)
-                elif isinstance(op, _MOVING):
+                role = address_role[type(op)]
+                if role is Role.MOVES:
                     self.moving.add(op)
-                elif isinstance(op, _EXACT):
+                elif role is Role.WRAPS and value.type.element is i32:
+                    self.wrapping.add(op)
+                elif role is Role.NEEDS or isinstance(op, math.Cast):
                     self.exact.add(op)
             waiting += _sources(value)
         return list(found)
@@ -139,9 +148,9 @@ def _sources(value: Value) -> tuple[Value, ...]:
         return op.operands[:3]
     if isinstance(op, If):
         return tuple([region.end.operands[value.index] for region in op.regions])
-    if op is not None and isinstance(op, (*_WRAPPING, *_MOVING, *_EXACT)):
-        return op.operands
-    return ()
+    if value.op is None or address_role[type(value.op)] is Role.STARTS:
+        return ()
+    return value.op.operands
 
 
 def _around(numbers: Iterable[int]) -> Interval:
