@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iris.errors import ArgumentError, ProgramError, VerifyError
+from iris.errors import ArgumentError, ParseError, ProgramError, VerifyError
 from iris.interp.frame import interpretation
 from iris.interp.tile import run
 from iris.ir import parse, scalar
@@ -543,6 +543,31 @@ def test_nan_and_zeros_in_reductions(dtype: DType, column: int) -> None:
     text = f"%r: tile<8x{result}> = tile.reduce {kind} 1 %x\nreturn %r"
     found = value(f"%x: tile<8x4x{dtype}>", text, f"tile<8x{result}>", [x])[0][:-1]
     assert [str(float(v)) for v in found] == [str(float(row[1 + column])) for row in EXTREMES]
+
+
+@pytest.mark.parametrize("kind", ["argmax", "argmin"])
+def test_the_least_of_the_places_given_for_an_extremum(kind: str) -> None:
+    x = np.array([[3, 1, 3, 1], [np.nan, 0, 5, np.nan], [-np.inf] * 4], np.float32)
+    x = np.concatenate([x, x[:1, ::-1]])
+    places = np.array([[7, 8, 5, 6], [4, 1, 0, 3], [9, 2, 2, 4], [-1, 1, -2, 2]], np.int32)
+    text = f"%r: tile<4xi32> = tile.reduce {kind} 1 %x, places=%p\nreturn %r"
+    found = value("%x: tile<4x4xf32>, %p: tile<4x4xi32>", text, "tile<4xi32>", [x, places])[0]
+    assert found.tolist() == ([5, 3, 2, 1] if kind == "argmax" else [6, 3, 2, -2])
+
+
+@pytest.mark.parametrize(
+    ("kind", "places", "message"),
+    [
+        ("maximum", "tile<8xi32>", "maximum does not give places"),
+        ("argmax", "tile<8xi64>", "places is tile<8xi64> where tile<8xi32> goes"),
+        ("argmax", "tile<4xi32>", "places is tile<4xi32> where tile<8xi32> goes"),
+    ],
+)
+def test_places_that_do_not_fit(kind: str, places: str, message: str) -> None:
+    result = "i32" if kind == "argmax" else "f32"
+    text = f"%r: {result} = tile.reduce {kind} 0 %x, places=%p\nreturn %r"
+    with pytest.raises(ParseError, match=message):
+        function(f"%x: tile<8xf32>, %p: {places}", text, result)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

@@ -330,6 +330,22 @@ def test_extrema_and_their_places() -> None:
         assert of(place, *values)[0] == expected
 
 
+def test_places_given_for_extrema() -> None:
+    body = """
+    %z: tile<8xf32> = constant 0.0
+    %one: tile<8xi32> = constant 1
+    %doubt: tile<8xi32> = cast %x
+    %at: i32 = tile.reduce argmax 0 %{of}, places=%{places}
+    %f: f32 = cast %at
+    %t: tile<8xf32> = tile.broadcast %f
+    %y: tile<8xf32> = add %t, %z
+    """
+    assert of(body.format(of="x", places="one"), 1.0, 3.0)[0] == 0
+    assert of(body.format(of="x", places="one"), 3.0, 3.0)[0] == INF
+    assert of(body.format(of="e", places="one"), 3.0, 3.0)[0] == 0
+    assert of(body.format(of="e", places="doubt"), 1.0, 3.0)[0] > 0
+
+
 # Control flow and memory.
 
 DOUBT = """

@@ -15,9 +15,11 @@ import numpy.typing as npt
 
 from iris.interp.frame import Frame, held_by, interpretation, masking
 from iris.interp.operands import Masked, Operands, all_of, with_axes
+from iris.interp.reductions import indices
 from iris.ir import math, scalar, tile
 from iris.ir.core import Op, Value
 from iris.ir.kinds import ReduceKind, identity
+from iris.ir.types import i32
 
 Array = npt.NDArray[Any]
 
@@ -73,15 +75,16 @@ def moved(frame: Frame, op: Op, given: Operands) -> Sequence[Any]:
 @masking(tile.Reduce)
 def reduce(frame: Frame, op: tile.Reduce, given: Operands) -> Sequence[Any]:
     """What does not count is left out; of nothing that counts, nothing comes that does."""
-    axis, counts = 1 + op.axis, _whole(op.x, given.counts(0))
+    axis, counts = 1 + op.axis, _whole(op.x, given.counts(*range(len(given.data))))
     any_counts = np.asarray(counts.any(axis))
     if op.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN):
+        # What is as extreme as that is behind all that count.
         given.fill(0, counts, identity(op.kind, op.x.type.element))
-        (place,) = given.run()
-        # If the extremum is no other than that, all that count are it.
-        found = (counts & (_places(counts, axis) == np.expand_dims(place, axis))).any(axis)
-        first = counts.argmax(axis).astype(place.dtype)
-        return [Masked(np.where(found, place, first), any_counts)]
+        if op.places is not None:
+            given.fill(1, counts, i32.high)
+            return [Masked(place, any_counts) for place in given.run()]
+        places = np.where(counts, indices(counts, axis), i32.high)
+        return [Masked(place, any_counts) for place in given.run(places)]
     _leave_out(op, given, counts, axis)
     return [Masked(y, any_counts) for y in given.run()]
 
@@ -102,13 +105,8 @@ def _leave_out(op: tile.Reduce | tile.Scan, given: Operands, counts: Array, axis
     # An extremum, or whether all or any is so: the last one that counts once more, before
     # which is the first one that does.
     first = np.expand_dims(counts.argmax(axis), axis)
-    last = np.maximum.accumulate(np.where(counts, _places(counts, axis), first), axis)
+    last = np.maximum.accumulate(np.where(counts, indices(counts, axis), first), axis)
     given.take(0, last, axis)
-
-
-def _places(x: Array, axis: int) -> Array:
-    """Where each element is along an axis."""
-    return np.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
 
 
 @masking(tile.Dot)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from iris.ir import scalar
 from iris.ir.kinds import ReduceKind, ScanKind, identity, of_nothing
-from iris.ir.types import DType, f32
+from iris.ir.types import DType, f32, i32
 
 Array = npt.NDArray[Any]
 
@@ -40,6 +40,19 @@ def reduce(kind: ReduceKind, dtype: DType, x: Array, *axes: int) -> Array:
     start = identity(kind, dtype) if x.size else of_nothing(kind, dtype)
     total = np.sum(x, axis=axes, dtype=_accumulator(dtype), initial=start)
     return _accumulated(dtype, total)
+
+
+def indices(x: Array, axis: int) -> Array:
+    """The index of each element along an axis."""
+    return np.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+
+
+def least_place(kind: ReduceKind, x: Array, places: Array, axis: int) -> Array:
+    """The least place of an `argmax` or `argmin`, of the places given for the elements."""
+    ufunc = np.maximum if kind is ReduceKind.ARGMAX else np.minimum
+    extremum = ufunc.reduce(x, axis=axis, keepdims=True)
+    is_extremum = (x == extremum) | (x != x)  # a nan is the extremum
+    return np.asarray(np.where(is_extremum, places, i32.high).min(axis), np.int32)
 
 
 @np.errstate(all="ignore")

@@ -589,9 +589,11 @@ def _matrices(value: Value, x: Array) -> Array:
 
 
 @interpretation(tile.Reduce)
-def reduce(frame: Frame, op: tile.Reduce, x: Array) -> Sequence[Array]:
-    dtype = op.x.type.element
-    return [reductions.reduce(op.kind, dtype, _full(op.x, x), 1 + op.axis)]
+def reduce(frame: Frame, op: tile.Reduce, x: Array, places: Array | None = None) -> Sequence[Array]:
+    dtype, whole, axis = op.x.type.element, _full(op.x, x), 1 + op.axis
+    if places is not None:
+        return [reductions.least_place(op.kind, whole, places, axis)]
+    return [reductions.reduce(op.kind, dtype, whole, axis)]
 
 
 @interpretation(tile.Scan)

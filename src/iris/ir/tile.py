@@ -447,7 +447,8 @@ class Reduce(TileOp):
     %row_max: tile<64xf32> = tile.reduce maxnum 1 %x
 
     `maxnum` and `minnum` drop nan, `maximum` and `minimum` give it. `argmax` and `argmin` give the
-    first place of the extremum, where nan is the most extreme. Sums and products of f16 and bf16
+    first place of the extremum, where nan is the most extreme. With `places`, the least of the
+    places given for it: they replace the indices along the axis. Sums and products of f16 and bf16
     are made in f32, in any order, and rounded once.
     """
 
@@ -455,6 +456,7 @@ class Reduce(TileOp):
     kind: ReduceKind = attribute(OneOf(ReduceKind))
     axis: int = attribute(Integer(0, 2))
     x: Value = operand(TILES)
+    places: Value | None = optional(TILES)
     result: Value = result()
 
     def infer(self) -> tuple[Type, ...]:
@@ -463,8 +465,12 @@ class Reduce(TileOp):
         truth = self.kind in (ReduceKind.ANY, ReduceKind.ALL)
         if truth is not (x.element is bool_):
             raise self.invalid(f"{self.kind.value} does not apply to {x.element}", at="x")
-        places = self.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
-        element = i32 if places else x.element
+        gives_places = self.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
+        element = i32 if gives_places else x.element
+        if self.places is not None:
+            if not gives_places:
+                raise self.invalid(f"{self.kind.value} does not give places", at="places")
+            _check_stored(self, self.places, x.with_element(i32), "places")
         shape = x.shape[: self.axis] + x.shape[self.axis + 1 :]
         layout = x.layout and reduce_axis(x.layout, self.axis).result
         return (Tile(shape, element, layout) if shape else element,)

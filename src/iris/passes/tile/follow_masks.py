@@ -249,34 +249,42 @@ def _axis_groups(
 def follow_reduce(op: tile.Reduce, masks: Masks) -> None:
     """Make masked lanes the identity; mask the result where all lanes are masked."""
     axis, shape = op.axis, shape_of(op.x)
-    mask = masks[op.x]
+    mask = masks.all_of(op.operands)
     applied = tuple(f for f in mask if axis in f.axes)
     kept = difference(mask, applied)
     result = op.result
-    if applied:
+    if applied and op.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN):
+        result, found = _first_unmasked(op, applied, masks)
+        kept = (*kept, masks.any_along(applied, axis, shape, found))
+        op.result.replace_by(result)
+        op.erase()
+    elif applied:
         kept = (*kept, masks.any_along(applied, axis, shape))
-        neutral = identity(op.kind, op.x.type.element)
-        x = masks.select(applied, op.x, neutral)
-        op.set_operands((x,))
-        if op.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN):
-            result = _index_of_extremum(op, masks.holds_in(applied, shape), neutral, masks)
+        op.set_operands((masks.select(applied, op.x, identity(op.kind, op.x.type.element)),))
     masks[result] = tuple(replace(f, axes=tuple(a - (a > axis) for a in f.axes)) for f in kept)
 
 
-def _index_of_extremum(op: tile.Reduce, valid: Value, neutral: float, masks: Masks) -> Value:
-    """The index of the extremum, where masked lanes hold the least extreme number.
+def _first_unmasked(op: tile.Reduce, mask: Mask, masks: Masks) -> tuple[Value, Value | None]:
+    """The first place of an extremum, and whether some lane is unmasked, if the place tells.
 
-    If that number is the extremum, the index may be that of a masked lane; then take the first
-    lane that is not masked.
+    The place of a masked lane is past all others, so that it loses every tie.
     """
-    index = masks.make(tile.Reduce(op.kind, op.axis, op.x))
-    most = ReduceKind.MAXIMUM if op.kind is ReduceKind.ARGMAX else ReduceKind.MINIMUM
-    extremum = masks.make(tile.Reduce(most, op.axis, op.x))
-    least = masks.constant(neutral, element_type(extremum.type))
-    is_neutral = masks.make(math.Compare(Predicate.EQ, extremum, least))
-    counts = masks.make(math.Cast(valid, tile_or_scalar(shape_of(valid), i32)))
-    first = masks.make(tile.Reduce(ReduceKind.ARGMAX, op.axis, counts))
-    return masks.replace(op, math.Select(is_neutral, first, index))
+    x = masks.select(mask, op.x, identity(op.kind, op.x.type.element))
+    if op.places is not None:
+        places = masks.select(mask, op.places, i32.high)
+        return masks.make(tile.Reduce(op.kind, op.axis, x, places), op.result.name), None
+    axes, shape, end = axes_of(mask), shape_of(x), shape_of(x)[op.axis]
+    every, sizes = tuple(range(len(shape))), tuple(shape[a] for a in axes)
+    lanes = masks.make(tile.Arange(0, Tile((end,), i32)))
+    indices = masks.broadcast(lanes, (op.axis,), axes, sizes)
+    past_end = masks.constant(end, Tile(sizes, i32))
+    chosen = masks.make(math.Select(masks.holds(mask, axes, sizes), indices, past_end))
+    places = masks.broadcast(chosen, axes, every, shape)
+    first = masks.make(tile.Reduce(op.kind, op.axis, x, places), op.result.name)
+    if axes != every:
+        return first, None
+    last = masks.constant(end, element_type(first.type))
+    return first, masks.make(math.Compare(Predicate.LT, first, last))
 
 
 @follow(tile.Scan)

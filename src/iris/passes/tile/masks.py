@@ -272,12 +272,19 @@ class Masks:
         value = self.make(math.Or(self.holds(one, axes, sizes), self.holds(other, axes, sizes)))
         return (MaskFactor(value, axes, origin_of((*one, *other))),)
 
-    def any_along(self, mask: Mask, axis: int, shape: tuple[int, ...]) -> MaskFactor:
-        """Whether a mask holds somewhere along an axis; the other axes keep their numbers."""
+    def any_along(
+        self, mask: Mask, axis: int, shape: tuple[int, ...], found: Value | None = None
+    ) -> MaskFactor:
+        """Whether a mask holds somewhere along an axis; the other axes keep their numbers.
+
+        `found` tells it already; without it, or a value made before, the mask is reduced.
+        """
         axes = axes_of(mask)
         position = axes.index(axis)
 
         def make() -> Value:
+            if found is not None:
+                return found
             whole = self.holds(mask, axes, tuple(shape[a] for a in axes))
             return self.make(tile.Reduce(ReduceKind.ANY, position, whole))
 

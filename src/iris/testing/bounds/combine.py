@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from iris.interp import reductions
 from iris.interp.frame import held_by, interpretation
 from iris.ir import tile
 from iris.ir.core import Op, Value
@@ -63,9 +64,14 @@ def reduced(
     frame: BoundedFrame, op: tile.Reduce, results: Found, operands: Found, errors: Found
 ) -> Found:
     axis = 1 + op.axis
-    if op.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN) and errors[0] is not EXACT:
+    is_exact = all(error is EXACT for error in errors)
+    if op.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN) and not is_exact:
         greatest = op.kind is ReduceKind.ARGMAX
-        return [place(greatest, results[0], *_whole(op.x, operands[0], errors[0]), axis)]
+        x, error = _whole(op.x, operands[0], errors[0])
+        if len(operands) == 1:
+            return [place(greatest, results[0], x, error, axis)]
+        places = _whole(op.x, operands[1], errors[1])
+        return [least_place(greatest, results[0], (x, error), places, axis)]
 
     def along(ufunc: np.ufunc, x: Array) -> Array:
         return np.asarray(ufunc.reduce(x, axis=axis))
@@ -143,16 +149,36 @@ def _meets_infinity(kind: str, x: Array, error: Array, along: Along) -> Array:
 
 
 def place(greatest: bool, result: Array, x: Array, error: Array, axis: int) -> Array:
-    """The place of an extremum is determined if no other element may be as extreme."""
+    """The index of an extremum is determined if no other element may be as extreme."""
+    places = reductions.indices(x, axis), EXACT
+    return least_place(greatest, result, (x, error), places, axis)
+
+
+def least_place(
+    greatest: bool,
+    result: Array,
+    elements: tuple[Array, Array],
+    places: tuple[Array, Array],
+    axis: int,
+) -> Array:
+    """The place of an extremum is determined if no other element may be as extreme, and the places
+    of all that may be are determined.
+
+    Elements and places come with their errors.
+    """
+    x, error, place, doubt = np.broadcast_arrays(*elements, *places)
     low, high = interval(x, error)
     if not greatest:
         low, high = -high, -low
-    at = np.expand_dims(result.astype(np.intp), axis)
-    at = np.broadcast_to(at, (len(x), *at.shape[1:]))
+    extremum = (np.maximum if greatest else np.minimum).reduce(x, axis=axis, keepdims=True)
+    is_extremum = (x == extremum) | (x != x)
+    is_result = is_extremum & (place == np.expand_dims(result, axis))
+    at = np.expand_dims(is_result.argmax(axis), axis)
     least = np.take_along_axis(low, at, axis)
     own = np.take_along_axis(error, at, axis)
-    others = np.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.ndim)]) != at
-    rivals = others & (high >= least) & (error + own > 0)
+    others = reductions.indices(x, axis) != at
+    rivals = others & (high >= least) & ((error + own > 0) | (doubt > 0))
+    rivals = rivals | (~others & (doubt > 0))
     unknown = rivals.any(axis) | (error == np.inf).any(axis)
     return np.where(unknown, np.inf, 0.0)
 

@@ -10,7 +10,7 @@ from iris.ir import math, tile
 from iris.ir.core import Value
 from iris.ir.kinds import ReduceKind, accumulator, combined, identity
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import DType, ElementType, Tile, i32
+from iris.ir.types import DType, ElementType, Tile
 from iris.passes.graph.tiling.element_exprs import (
     Aggregate,
     Alias,
@@ -201,16 +201,9 @@ class _ArgReduction(_ValueReduction):
             return ctx.name_tile(best_index, self.ref, self.frame)
         (lane,) = lanes
         position = self.frame.index(lane)
-        extreme = ctx.b(tile.Reduce(self._extremum, position, best))
         rest = tuple([axis for axis in self.frame if axis is not lane])
-        extreme = ctx.broadcast(ctx.align(PlacedTile(extreme, rest), self.frame), self.shape)
-        is_best = ctx.b(math.Compare(Predicate.EQ, best, extreme))
-        if best.type.element.is_float:
-            nan = ctx.b(math.Compare(Predicate.NE, best, best))
-            is_best = ctx.b(math.Or(is_best, nan))
-        past_end = ctx.typed_constant(i32.high, element_type(best_index.type))
-        first = ctx.b(math.Select(is_best, best_index, past_end))
-        return ctx.name_tile(ctx.b(tile.Reduce(ReduceKind.MINNUM, position, first)), self.ref, rest)
+        place = ctx.b(tile.Reduce(self.expr.kind, position, best, best_index))
+        return ctx.name_tile(place, self.ref, rest)
 
 
 @emits(ScanExpr)

@@ -196,7 +196,6 @@ def result_layout(layouts: LayoutPreferences, op: Op) -> Sequence[LinearLayout |
     tile.ExpandDims,
     tile.Reshape,
     tile.Transpose,
-    tile.Reduce,
     tile.ConvertLayout,
     tile.Stage,
     tile.Assert,
@@ -206,6 +205,12 @@ def own_layouts(layouts: LayoutPreferences, op: Op) -> Sequence[LinearLayout | N
     return [
         layouts.preferred_or_default(v) if isinstance(v.type, Tile) else None for v in op.operands
     ]
+
+
+@operand_layouts(tile.Reduce)
+def reduced_layouts(layouts: LayoutPreferences, op: tile.Reduce) -> Sequence[LinearLayout | None]:
+    """The layout of the elements, also for their places."""
+    return [layouts.preferred_or_default(op.x)] * len(op.operands)
 
 
 @operand_layouts(tile.Dot)

@@ -80,7 +80,8 @@ def lower_reduce(ctx: Lowering, op: tile.Reduce) -> Sequence[Value]:
     x = cast(ctx, x, carried)
     parts: Parts = (x,)
     if op.kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN):
-        parts = (x, _axis_indices(ctx, op.x, op.axis))
+        indices = _axis_indices(ctx, op.x, op.axis) if op.places is None else ctx[op.places]
+        parts = (x, indices)
     plan = reduce_axis(layout, op.axis)
     if plan.operand != layout:
         parts = tuple([convert_layout(ctx, v, layout, plan.operand) for v in parts])
