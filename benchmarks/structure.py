@@ -10,6 +10,7 @@ frag      fragments of 8x8 loaded from threadgroup memory for 16 products of fra
 B/mma     bytes to and from threadgroup memory for each product of fragments
 cfl       cycles of bank conflicts for each access of a simdgroup to threadgroup memory
 bar       barriers of a threadgroup: for each step along K (GEMM), or in all
+shfl      shuffles of the simdgroups of a threadgroup, each of one register
 exp       exponentials for each element of the result
 mma       products of fragments over MNK/512; over those of all keys in attention
 
@@ -82,8 +83,16 @@ def attention(Q, K, V, Out, S, scale, D: iris.constexpr, T: iris.constexpr, caus
     iris.tile_store(Out + head, first, 0, D, acc / total[:, None], rows=S, cols=D)
 
 
+@iris.kernel
+def argmax(X, Out, N, BLOCK: iris.constexpr):
+    row = iris.program_id(0)
+    cols = iris.arange(0, BLOCK)
+    iris.store(Out + row, iris.argmax(iris.load(X + row * N + cols, mask=cols < N)))
+
+
 MLX, MERGED, METILE, TILELANG = "MLX", "MLX merged", "meTile", "TileLang"
 TINYGRAD, TRITON = "tinygrad", "triton-msl"
+BEST = "best peer"
 # MLX's GEMM is `steel`, of 64x64x16; meTile's and TileLang's have 64x64x32; tinygrad's loads its
 # fragments from the device.  At 250 meTile's and TileLang's are wrong at the edges, and tinygrad
 # does not use the matrix units.
@@ -126,6 +135,7 @@ PEERS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
         "st": {MLX: 4, METILE: 1},
         "bar": {MLX: 3, METILE: 2},
     },
+    "argmax 64x1000": {"bar": {BEST: 1}},
     "attention": {
         "ld": {MLX: 48},
         "st": {MLX: 8, MERGED: 4},
@@ -187,6 +197,8 @@ class Case:
             found["frag"] = 16 * fragments / counted.mmas
             found["B/mma"] = sum(s.bytes for s in shared) / counted.mmas
             found["mma"] = counted.mmas / (self.products / 512)
+        if shuffles := sum(counted.shuffles.values()):
+            found["shfl"] = shuffles / int(np.prod(self.grid))
         if "exp" in counted.transcendentals:
             found["exp"] = counted.transcendentals["exp"] / out.size
         return found
@@ -219,6 +231,8 @@ class Case:
             fragments = total("threadgroup load").bytes / (FRAGMENT * self.inputs[0].itemsize)
             found |= {"frag": 16 * fragments / mmas, "B/mma": shared.bytes / mmas}
             found["mma"] = mmas / (self.products / 512)
+        if shuffles := total("operation a shuffle").times:
+            found["shfl"] = shuffles / programs
         self.run(stack)
         kept = stack.counts().get("stack load", Count(0, 0, 0)).times
         lowered = self.kernel.lower(
@@ -277,6 +291,9 @@ def row_cases(n: int, rng: np.random.Generator) -> dict[str, Case]:
         ),
         "rmsnorm": Case(rmsnorm, grid, [x, weight], (n, 1e-5), constants, x / root * weight),
     }
+    if n == 1000:
+        places = x.argmax(1).astype(np.int32)
+        programs["argmax"] = Case(argmax, grid, [x], (n,), constants, places)
     return {f"{name} {rows}x{n}": case for name, case in programs.items()}
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import iris
-from counting import count
+from counting import Counting, count
 from iris.errors import OutOfResources
 from iris.interp.metal import Counters
 
@@ -257,6 +257,41 @@ def test_rmsnorm(n: int, simdgroups: int) -> None:
     assert counters.device_stores.lines == ROW_LINES[n]
     assert counters.device_loads.instructions == 2 * counters.device_stores.instructions
     barriers_of(counters, simdgroups, reductions=1)
+
+
+@iris.kernel
+def moments(X, Out, N, BLOCK: iris.constexpr):
+    row = iris.program_id(0)
+    cols = iris.arange(0, BLOCK)
+    x = iris.load(X + row * N + cols, mask=cols < N, other=0.0)
+    mean = iris.sum(x) / N
+    iris.store(Out + row, iris.sum(x * x) / N - mean * mean)
+
+
+@iris.kernel
+def argmax(X, Out, N, BLOCK: iris.constexpr):
+    row = iris.program_id(0)
+    cols = iris.arange(0, BLOCK)
+    iris.store(Out + row, iris.argmax(iris.load(X + row * N + cols, mask=cols < N)))
+
+
+@pytest.mark.parametrize("kernel", [moments, argmax])
+def test_two_values_of_a_row_share_a_barrier(kernel: Any) -> None:
+    """Two sums, and an extremum with its place."""
+    x = random((ROWS, 1000))
+    expected = x.var(1) if kernel is moments else x.argmax(1)
+    out = np.zeros(ROWS, F32 if kernel is moments else np.int32)
+    counters = count(kernel, ROWS, x, out, 1000, BLOCK=1024, num_simdgroups=4)
+    np.testing.assert_allclose(out, expected, rtol=1e-5)
+    assert dict(counters.barriers) == {"threadgroup": ROWS}
+    assert dict(counters.shuffles) == {"shuffle_xor": 2 * 5 * 4 * ROWS}
+
+
+def test_two_values_of_a_function_of_arrays_share_a_barrier() -> None:
+    x, device = random((ROWS, 1000)), Counting()
+    least = iris.jit(lambda x: np.argmin(x, axis=1))(x, device=device)
+    np.testing.assert_array_equal(least, x.argmin(1))
+    assert dict(device.counters.barriers) == {"threadgroup": ROWS}
 
 
 @iris.kernel

@@ -32,7 +32,7 @@ METAL_PIPELINE = Pipeline.parse(
     f"{TILE_PIPELINE},expand-math,split-interior,licm,dce,choose-simdgroups,stage-dots,"
     "pipeline-loads,assign-layouts,licm,lower-to-metal,fold,canonicalize,cse,licm,"
     "fuse-register-loops,fold,canonicalize,cse,licm,dce,"
-    "allocate-threadgroup,insert-barriers,check-resources"
+    "share-barriers,allocate-threadgroup,insert-barriers,check-resources"
 )
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}

@@ -6,7 +6,7 @@ what is no value, by overriding `Op.effects`.  The generic passes consult only w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from iris.ir.core import Effect, Op, Resource, Value
 from iris.ir.declare import Access
@@ -79,6 +79,16 @@ def writes(effects: Iterable[Effect]) -> list[Value | Resource]:
 
 def reads(effects: Iterable[Effect]) -> list[Value | Resource]:
     return [e.resource for e in effects if Access.READ in e.access]
+
+
+def conflict(ours: Sequence[Effect], theirs: Sequence[Effect]) -> bool:
+    """Whether some of our effects may write what theirs touch, or the reverse."""
+    return bool(ours and theirs) and any(
+        may_alias(x, y)
+        for wrote, touched in ((ours, theirs), (theirs, ours))
+        for x in writes(wrote)
+        for y in (*reads(touched), *writes(touched))
+    )
 
 
 def has_side_effects(op: Op) -> bool:

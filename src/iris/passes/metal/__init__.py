@@ -6,6 +6,7 @@ from iris.passes.metal import (
     check_resources,
     fuse_register_loops,
     insert_barriers,
+    share_barriers,
     uniform_conditions,
 )
 
@@ -15,5 +16,6 @@ __all__ = [
     "check_resources",
     "fuse_register_loops",
     "insert_barriers",
+    "share_barriers",
     "uniform_conditions",
 ]

@@ -54,7 +54,7 @@ class AllocateThreadgroup(TargetPass):
     def run(self, module: Module) -> dict[str, int]:
         target, budget = self.target, self.budget
         if budget is None:
-            budget = min(target.threadgroup_bytes, target.core_threadgroup_bytes // 2)
+            budget = _default_budget(target)
         functions = [f for f in module if isinstance(f, Func)]
         return {"shared": sum(_allocate(f, budget, target) for f in functions)}
 
@@ -80,8 +80,19 @@ class _Block:
         return here is not None
 
 
-def _allocate(function: Func, budget: int, target: Target) -> int:
-    blocks = _blocks(function)
+def sharing_pays(function: Func, target: Target) -> bool:
+    """Whether allocations should share memory."""
+    return _is_better_placed(function, _blocks(function), _default_budget(target), target)
+
+
+def _default_budget(target: Target) -> int:
+    return min(target.threadgroup_bytes, target.core_threadgroup_bytes // 2)
+
+
+def _is_better_placed(
+    function: Func, blocks: Sequence[_Block], budget: int, target: Target
+) -> bool:
+    """Place blocks, which start at 0; whether they take less than is there, or keep more busy."""
     total = sum(block.end for block in blocks)
     _place(blocks, in_rounds=total > budget)
     least = max((block.end for block in blocks), default=0)
@@ -89,7 +100,12 @@ def _allocate(function: Func, budget: int, target: Target) -> int:
         busy(simdgroups_per_core(n, function.simdgroups or 1, target), target)
         for n in (total, least)
     )
-    if total <= budget and then <= now:
+    return total > budget or then > now
+
+
+def _allocate(function: Func, budget: int, target: Target) -> int:
+    blocks = _blocks(function)
+    if not _is_better_placed(function, blocks, budget, target):
         return 0
     shared = 0
     for group in _groups(blocks):

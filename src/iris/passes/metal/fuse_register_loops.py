@@ -9,7 +9,7 @@ from iris.ir import math, metal
 from iris.ir.builder import Builder
 from iris.ir.control import Yield
 from iris.ir.core import Effect, Module, Op, Region, Value
-from iris.ir.effects import effects_within, may_alias, reads, writes
+from iris.ir.effects import conflict, effects_within
 from iris.ir.math import Constant, element_type
 from iris.ir.metal import (
     Foreach,
@@ -132,7 +132,7 @@ class _Cluster:
         sizes = {count_of(v.type) for v in op.results} | {self.size}
         if (self.parts or op.count) != op.count or len(sizes) > 1 or self.size % op.count:
             return False
-        if _conflict(self.effects, op):
+        if conflict(self.effects, effects_within(op)):
             return False
         # It must need of each array no more than the part that it is the turn of.
         return all(
@@ -161,7 +161,7 @@ class _Cluster:
         uses = (inner.operands for inner in op.walk()) if op.regions else (op.operands,)
         if not all(map(self.own.isdisjoint, uses)):
             return True
-        return _conflict(self.effects, op)
+        return conflict(self.effects, effects_within(op))
 
     def close(self, before: Op) -> int:
         """Put the loop in place of the members, before an op; gives how many loops were made."""
@@ -289,14 +289,3 @@ def _size(op: Op) -> int:
     if isinstance(op, math.Elementwise | Constant | Splat | Pattern):
         return count_of(op.results[0].type)
     return 0
-
-
-def _conflict(ours: list[Effect], op: Op) -> bool:
-    """Whether some ops of these effects may write what another op touches, or the reverse."""
-    theirs = effects_within(op)
-    return bool(ours and theirs) and any(
-        may_alias(x, y)
-        for wrote, touched in ((ours, theirs), (theirs, ours))
-        for x in writes(wrote)
-        for y in (*reads(touched), *writes(touched))
-    )
