@@ -417,6 +417,7 @@ def reshape(op: tile.Reshape, x: AxisInfo) -> AxisInfo:
 
 _widest = Facet("vector access")
 _sorted = Facet("order of axes")
+_contiguous = Facet("contiguous access")
 
 
 def vector(op: Op, axis: int, axes: Axes) -> int:
@@ -429,6 +430,12 @@ def order(op: Op, axes: Axes) -> tuple[int, ...]:
     """The axes of an access, the one along which addresses are closest first."""
     rule: Callable[..., tuple[int, ...]] = _sorted[type(op)]
     return rule(op, axes)
+
+
+def is_contiguous(op: Op, axis: int, axes: Axes) -> bool:
+    """Whether neighbours along an axis are neighbours in memory, aligned or not."""
+    rule: Callable[..., bool] = _contiguous[type(op)]
+    return rule(op, axis, axes)
 
 
 def _most(base: Value) -> int:
@@ -464,6 +471,16 @@ def widest_of_block(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -
             start = axes.of(op.offsets[other]).everywhere if size == 1 else 1
             widths.append(stride * start)
     return min(widths)
+
+
+@_contiguous(tile.Load, tile.Store)
+def is_run(op: tile.Load | tile.Store, axis: int, axes: Axes) -> bool:
+    return axes.of(op.offset).contiguity[axis] > 1
+
+
+@_contiguous(tile.LoadTile, tile.StoreTile)
+def is_block_of_stride_1(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> bool:
+    return axes.of(op.strides[axis]).constant == 1
 
 
 @_sorted(tile.Load, tile.Store, tile.Atomic, tile.AtomicCas)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from textwrap import dedent
 
+from iris.analysis.axis import Axes
 from iris.ir import parse
 from iris.ir.control import Func
 from iris.passes.tile.layouts.access_widths import AccessWidths
 
 BLOCK = "offsets=[%c0, %c0], strides=[%n, %c1], bounds=[%n, %n]"
-HEAD = "%H: ptr<f16>, %F: ptr<f32>, %B: ptr<i8>, %L: ptr<i64>, %n: i32, %yes: bool"
+POINTERS = (("H", "f16"), ("F", "f32"), ("B", "i8"), ("L", "i64"))
+HEAD = ", ".join([f"%{name}: ptr<{element}, aligned>" for name, element in POINTERS])
+HEAD += ", %m: i32, %yes: bool"
 START = """
+%n: i32 = assume_divisible 16 %m
 %c0: i32 = constant 0
 %c1: i32 = constant 1
 %at: tile<64xi32> = tile.arange 0
@@ -22,7 +26,7 @@ def widths(body: str) -> dict[str, int]:
     """Those of what is loaded, by name."""
     (function,) = parse(f"func tile @f({HEAD}) {{\n{START}{dedent(body).strip()}\nreturn\n}}\n")
     assert isinstance(function, Func)
-    found = AccessWidths(function)
+    found = AccessWidths(function, Axes())
     loads = [op.results[0] for op in function.walk() if op.name.startswith("tile.load")]
     return {value.name or "": found.of(value) for value in loads}
 
@@ -99,3 +103,31 @@ def test_what_loops_and_branches_carry_meets() -> None:
         tile.store %F, %at, %f
         """
     assert widths(branch) == {"h": 4, "g": 4}
+
+
+def test_neighbours_that_are_not_aligned_are_accessed_one_at_a_time() -> None:
+    beside = """
+        %one: tile<64xi32> = constant 1
+        %next: tile<64xi32> = add %at, %one
+        %f: tile<64xf32> = tile.load %F, %next
+        """
+    assert widths(beside) == {"h": 8, "f": 1}
+    sum_ = "%x: tile<64xf32> = cast %h\n%y: tile<64xf32> = add %x, %f"
+    assert widths(beside + sum_) == {"h": 1, "f": 1}
+    stored = "%x: tile<64xf32> = cast %h\ntile.store %F, %next, %x"
+    assert widths(beside + stored) == {"h": 1, "f": 1}
+
+
+def test_blocks_of_rows_that_are_not_aligned_are_accessed_as_they_are() -> None:
+    for stride, width in (("%n", 4), ("%m", 1)):
+        block = f"offsets=[%c0, %c0], strides=[{stride}, %c1], bounds=[%n, %n]"
+        body = f"%f: tile<64x64xf32> = tile.load_tile %F, {block}"
+        assert widths(body) == {"h": 8, "f": width}
+
+
+def test_a_gather_leaves_the_others_wide() -> None:
+    body = """
+        %i: tile<64xi32> = cast %h
+        %f: tile<64xf32> = tile.load %F, %i
+        """
+    assert widths(body) == {"h": 4, "f": 4}

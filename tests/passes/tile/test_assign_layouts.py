@@ -19,7 +19,7 @@ from iris.ir.tile import ConvertLayout, TileOp
 from iris.ir.types import Tile, Type
 from iris.passes import run
 from iris.passes.tile.layouts import AssignLayouts
-from iris.passes.tile.layouts.access_widths import accessed_value, layout_classes
+from iris.passes.tile.layouts.access_widths import access_width, layout_classes
 from iris.passes.tile.layouts.assign import layouts_for_result
 from iris.passes.tile.layouts.preferences import operand_layouts, preferred
 from iris.testing import preserves, programs
@@ -200,10 +200,11 @@ def test_a_value_wanted_in_two_layouts_is_made_twice_if_nothing_is_loaded_for_it
     text, layouts = assigned(
         """
         %at: tile<64xi32> = tile.arange 0
-        %next: tile<64xi32> = tile.arange 1
+        %three: tile<64xi32> = constant 3
+        %apart: tile<64xi32> = mul %at, %three
         %x: tile<64xf32> = tile.load %X, %at
         %e: tile<64xf32> = exp %x
-        %y: tile<64xf32> = tile.load %X, %next
+        %y: tile<64xf32> = tile.load %X, %apart
         %z: tile<64xf32> = mul %y, %e
         tile.store %Y, %at, %z
         %f: tile<64xf32> = cast %at
@@ -214,6 +215,29 @@ def test_a_value_wanted_in_two_layouts_is_made_twice_if_nothing_is_loaded_for_it
     assert text.count("tile.convert_layout") == 1
     assert "tile.convert_layout %e" in text
     assert len(layouts) == 2
+
+
+def test_what_meets_an_access_that_is_not_aligned_is_accessed_lane_by_lane() -> None:
+    """Neighbours in one thread would leave gaps between what the lanes access at once."""
+    becomes(
+        """
+        %at: tile<64xi32> = tile.arange 0
+        %next: tile<64xi32> = tile.arange 1
+        %x: tile<64xf32> = tile.load %X, %at
+        %y: tile<64xf32> = tile.load %X, %next
+        %z: tile<64xf32> = sub %y, %x
+        tile.store %Y, %at, %z
+        """,
+        """
+        %at: tile<64xi32, L> = tile.arange 0
+        %x: tile<64xf32, L> = tile.load %X, %at
+        %next: tile<64xi32, L> = tile.arange 1
+        %y: tile<64xf32, L> = tile.load %X, %next
+        %z: tile<64xf32, L> = sub %y, %x
+        tile.store %Y, %at, %z
+        """,
+        ["64, register=[32], lane=[1, 2, 4, 8, 16], simdgroup=[]"],
+    )
 
 
 def test_a_dot_gets_something_to_add_to() -> None:
@@ -273,7 +297,7 @@ def test_an_op_without_a_rule_is_named_with_the_facet() -> None:
         """
     rules: list[tuple[Facet, Callable[..., object]]] = [
         (layout_classes, lambda op, known: []),
-        (accessed_value, lambda op: None),
+        (access_width, lambda op, axes: None),
         (preferred, lambda layouts, op: None),
         (layouts_for_result, lambda op, layout: [layout]),
     ]

@@ -1,14 +1,16 @@
 """Choose how many neighbours of a tile a thread holds, so that its accesses are wide.
 
 An access moves 16 bytes at most, 8 elements of f16 or 4 of f32.  Operands of an elementwise op have
-one layout, so the widest element that is loaded, stored or staged decides for all of them:
+one layout, so the narrowest access decides for all of them:
 
     %x: tile<1024xf16> = tile.load %X, %at          4, for %z wants 4
     %y: tile<1024xf32> = cast %x
     %z: tile<1024xf32> = mul %y, %y
     tile.store %Z, %at, %z
 
-With 8 there would be gaps between what neighbouring lanes store at once.
+With 8 there would be gaps between what neighbouring lanes store at once.  An access to neighbours
+that is not aligned, such as one at `%at + 1`, moves one element: all lanes together then access
+neighbours, and not every fourth element.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TypeAlias
 
-from iris.analysis.axis import VECTOR_BYTES
+from iris.analysis.axis import VECTOR_BYTES, Axes, is_contiguous, order, vector
 from iris.ir import tile
 from iris.ir.control import Func, If, Loop, Return, Yield
 from iris.ir.core import Facet, Op, Value
@@ -25,26 +27,29 @@ from iris.ir.types import Tile
 
 # Values that an op gives one layout, without constants and their broadcasts, which have none.
 Groups: TypeAlias = Iterable[Sequence[Value]]
+# A value that an op loads or stores, and how many elements of it one access should move.
+ValueWidth: TypeAlias = tuple[Value, int]
 layout_classes = Facet("values of one layout")
-accessed_value = Facet("value that is loaded or stored")
+access_width = Facet("width of an access")
 
 
 class AccessWidths:
     """The tiles of a function in classes of equal layout, and the access width of each class."""
 
-    def __init__(self, function: Func):
+    def __init__(self, function: Func, axes: Axes):
         self._parents: dict[Value, Value] = {}
-        accessed: list[Value] = []
+        accessed: list[ValueWidth] = []
         for op in function.walk():
             groups: Callable[[Op, Container[Value]], Groups] = layout_classes[type(op)]
             for group in groups(op, self._parents):
                 self._join([v for v in group if isinstance(v.type, Tile)])
-            value = accessed_value[type(op)](op)
-            if value is not None:
-                accessed.append(value)
+            access: Callable[[Op, Axes], ValueWidth | None] = access_width[type(op)]
+            moved = access(op, axes)
+            if moved is not None:
+                accessed.append(moved)
         self._least: dict[Value, int] = {}
-        for value in accessed:
-            representative, width = self._representative(value), _elements_per_access(value)
+        for value, width in accessed:
+            representative = self._representative(value)
             self._least[representative] = min(width, self._least.get(representative, width))
 
     def of(self, value: Value) -> int:
@@ -67,6 +72,16 @@ class AccessWidths:
 def _elements_per_access(value: Value) -> int:
     """How many elements one access can move."""
     return VECTOR_BYTES // value.type.element.bytes
+
+
+def _width_in_memory(op: Op, value: Value, axes: Axes) -> ValueWidth:
+    """As many elements as memory allows; elements that are not neighbours allow any number."""
+    if not isinstance(value.type, Tile):
+        return value, 1
+    width, fastest = _elements_per_access(value), order(op, axes)[0]
+    if is_contiguous(op, fastest, axes):
+        width = min(width, vector(op, fastest, axes))
+    return value, width
 
 
 @layout_classes(
@@ -128,25 +143,25 @@ def yield_classes(op: Yield, known: Container[Value]) -> Groups:
     return [[result, value] for result, value in pairs if value in known]
 
 
-@accessed_value(Elementwise, Constant, Func, Loop, If, Yield, Return)
-@accessed_value(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange, tile.Update)
-@accessed_value(tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose, tile.ConvertLayout)
-@accessed_value(tile.Dot, tile.Reduce, tile.Scan, tile.Print, tile.Assert)
-@accessed_value(tile.Atomic, tile.AtomicCas, tile.Unstage)
-def moves_nothing(op: Op) -> None:
+@access_width(Elementwise, Constant, Func, Loop, If, Yield, Return)
+@access_width(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange, tile.Update)
+@access_width(tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose, tile.ConvertLayout)
+@access_width(tile.Dot, tile.Reduce, tile.Scan, tile.Print, tile.Assert)
+@access_width(tile.Atomic, tile.AtomicCas, tile.Unstage)
+def moves_nothing(op: Op, axes: Axes) -> None:
     """It moves nothing between memory and registers."""
 
 
-@accessed_value(tile.Load, tile.LoadTile)
-def loaded_value(op: tile.Load | tile.LoadTile) -> Value:
-    return op.result
+@access_width(tile.Load, tile.LoadTile)
+def load_width(op: tile.Load | tile.LoadTile, axes: Axes) -> ValueWidth:
+    return _width_in_memory(op, op.result, axes)
 
 
-@accessed_value(tile.Store, tile.StoreTile)
-def stored_value(op: tile.Store | tile.StoreTile) -> Value:
-    return op.value
+@access_width(tile.Store, tile.StoreTile)
+def store_width(op: tile.Store | tile.StoreTile, axes: Axes) -> ValueWidth:
+    return _width_in_memory(op, op.value, axes)
 
 
-@accessed_value(tile.Stage)
-def staged_value(op: tile.Stage) -> Value:
-    return op.x
+@access_width(tile.Stage)
+def stage_width(op: tile.Stage, axes: Axes) -> ValueWidth:
+    return op.x, _elements_per_access(op.x)

@@ -37,7 +37,7 @@ class LayoutPreferences:
         self.target = target
         self.simdgroups = function.simdgroups
         self.axes = Axes()
-        self._widths = AccessWidths(function)
+        self._widths = AccessWidths(function, self.axes)
         self._preferred: dict[Value, LinearLayout] = {}
         self.visit(function.body)
 
