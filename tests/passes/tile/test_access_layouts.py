@@ -7,8 +7,8 @@ from math import prod
 
 import numpy as np
 
-from iris.ir.layout.linear import APPLE_FRAGMENT, HARDWARE, LANE, REGISTER, SIMDGROUP, LinearLayout
-from iris.passes.tile.layouts.access_layouts import coalesced, run_along, scannable
+from iris.ir.layout.linear import APPLE_FRAGMENT, LANE, REGISTER, SIMDGROUP, LinearLayout
+from iris.passes.tile.layouts.access_layouts import coalesced, run_along, scan_bits, scannable
 from random_layouts import machine_layout, random_shape
 from support import counts
 
@@ -84,19 +84,43 @@ def test_a_scannable_layout_has_its_axis_in_registers_then_lanes_then_simdgroups
         assert layout.shape == given.shape
         assert layout.sizes[1:] == given.sizes[1:]
         assert scannable(layout, axis) == layout
-        along = []
-        for dim in HARDWARE:
-            images = dict(layout.bases)[dim]
-            on_axis = [image for image in images if image[axis]]
-            # The lowest bits of each, and of nothing else.
-            assert images[: len(on_axis)] == tuple(on_axis)
-            assert all(sum(map(bool, image)) == 1 for image in on_axis)
-            along += [image[axis] for image in on_axis]
-        assert along == [1 << b for b in range(len(along))]
+        bits = scan_bits(layout, axis)
+        assert bits is not None
+        images = dict(layout.bases)
+        dims = (REGISTER, LANE, SIMDGROUP, REGISTER)
+        along = [images[dim][bit] for dim, own in zip(dims, bits, strict=True) for bit in own]
+        assert all(sum(map(bool, image)) == 1 for image in along)
+        assert [image[axis] for image in along] == [1 << b for b in range(len(along))]
         assert 1 << len(along) == shape[axis]
+        for own in (bits.lane, bits.simdgroup):
+            assert own == tuple(range(own[0], own[0] + len(own))) if own else True
         for dim in (LANE, SIMDGROUP):
             before, after = (
                 sum(image[axis] != 0 for image in dict(one.bases)[dim]) for one in (given, layout)
             )
             kept += before == after
     assert kept > CASES
+
+
+def test_a_coalesced_layout_is_scanned_as_it_is() -> None:
+    rnd = random.Random(47)
+    for _ in range(CASES):
+        shape = random_shape(rnd, 9)
+        order = tuple(rnd.sample(range(len(shape)), len(shape)))
+        layout = coalesced(shape, order, rnd.choice((1, 2, 4)), rnd.choice((1, 2, 4, 8)))
+        for axis in range(len(shape)):
+            assert scannable(layout, axis) == layout
+
+
+def test_layouts_that_no_scan_goes_along() -> None:
+    for given in (
+        LinearLayout.of((64,), register=[32], lane=[2, 1, 4, 8, 16], simdgroup=[]),
+        LinearLayout.of((64,), register=[], lane=[1, 4, 8, 16, 32], simdgroup=[2]),
+        LinearLayout.of((64,), register=[2], lane=[1, 4, 8, 16, 32], simdgroup=[]),
+        LinearLayout.of((64,), register=[32], lane=[1, 2, 6, 8, 16], simdgroup=[]),
+        LinearLayout.of(
+            (8, 4), register=[], lane=[(1, 0), (0, 1), (2, 0), (0, 2), (4, 0)], simdgroup=[]
+        ),
+    ):
+        assert scan_bits(given, 0) is None
+        assert scan_bits(scannable(given, 0), 0) is not None

@@ -25,6 +25,7 @@ from iris.ir.layout.spread import spread
 from iris.ir.types import DTYPES, DType, Kind
 from iris.passes import Pipeline, run
 from iris.passes.metal.index_arithmetic import IndexArithmetic
+from iris.passes.tile.layouts.access_layouts import coalesced
 from iris.passes.tile.lowering import LowerToMetal
 from iris.targets.apple import M1, ON_CPU
 from laid_out_programs import LaidOut, floats, random_data, stored, tile_type
@@ -316,6 +317,20 @@ def test_scans(kind: str) -> None:
         x = program.load(layout, dtype, to_reduce(kind, dtype, layout.num_elements, rng))
         y = program.emit(tile_type(layout, dtype), f"tile.scan {kind} {axis} {x}")
         program.store(y, layout, dtype)
+        program.check()
+
+
+def test_scans_of_what_is_loaded_coalesced() -> None:
+    for seed in range(counts(40, 600)):
+        rnd, rng, simdgroups, drawn_layout = drawn(seed)
+        shape = drawn_layout.shape
+        order = tuple(rnd.sample(range(len(shape)), len(shape)))
+        layout = coalesced(shape, order, rnd.choice((1, 2, 4)), simdgroups)
+        kind, axis = rnd.choice(list(ScanKind)).value, rnd.randrange(layout.rank)
+        program = LaidOut(simdgroups)
+        x = program.load(layout, I32, to_reduce(kind, I32, layout.num_elements, rng))
+        y = program.emit(tile_type(layout, I32), f"tile.scan {kind} {axis} {x}")
+        program.store(y, layout, I32)
         program.check()
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from math import prod
+from typing import NamedTuple
 
 from iris.ir.layout.linear import HARDWARE, LANE, REGISTER, SIMDGROUP, LinearLayout, log2
 from iris.ir.metal import SIMDGROUP_WIDTH
@@ -62,12 +64,60 @@ def _factor(count: int, capacity: Sequence[int], axes: Sequence[int]) -> list[in
     return factors
 
 
+class ScanBits(NamedTuple):
+    """The bits of a location that go along an axis, from the lowest step to the highest."""
+
+    run: tuple[int, ...]  # of the register, within what a thread holds together
+    lane: tuple[int, ...]
+    simdgroup: tuple[int, ...]
+    repeat: tuple[int, ...]  # of the register, between what all threads hold together
+
+
+@lru_cache(maxsize=4096)
+def scan_bits(layout: LinearLayout, axis: int) -> ScanBits | None:
+    """The bits along an axis, if its steps go to registers, lanes, simdgroups and again registers,
+    in order, and neighbouring steps to neighbouring bits of lane and simdgroup.
+
+    >>> scan_bits(coalesced((512,), (0,), 4, 2), 0)
+    ScanBits(run=(0, 1), lane=(0, 1, 2, 3, 4), simdgroup=(0,), repeat=(2,))
+    >>> scan_bits(coalesced((8, 8), (0, 1), 1, 1), 1)
+    ScanBits(run=(), lane=(3, 4), simdgroup=(), repeat=(0,))
+    """
+    steps = sorted(
+        (image, dim, bit)
+        for dim, images in layout.bases
+        for bit, image in enumerate(images)
+        if image[axis]
+    )
+    unit = [
+        tuple(1 << b if a == axis else 0 for a in range(layout.rank)) for b in range(len(steps))
+    ]
+    if [image for image, _, _ in steps] != unit or 1 << len(steps) != layout.shape[axis]:
+        return None
+    dims = [dim for _, dim, _ in steps]
+    run = next((n for n, dim in enumerate(dims) if dim != REGISTER), len(dims))
+    lanes, groups = dims.count(LANE), dims.count(SIMDGROUP)
+    rest = len(dims) - run - lanes - groups
+    if dims[run:] != [LANE] * lanes + [SIMDGROUP] * groups + [REGISTER] * rest:
+        return None
+    bits = [bit for _, _, bit in steps]
+    ends = (0, run, run + lanes, run + lanes + groups, len(bits))
+    found = ScanBits(*[tuple(bits[start:end]) for start, end in pairwise(ends)])
+    for neighbours in (found.lane, found.simdgroup):
+        if any(b != a + 1 for a, b in pairwise(neighbours)):
+            return None
+    return found
+
+
 @lru_cache(maxsize=4096)
 def scannable(layout: LinearLayout, axis: int) -> LinearLayout:
-    """Change a layout so that the bits of an axis go to registers, lanes and simdgroups, in order.
+    """A layout with `scan_bits`: the same if it has them; else one where the bits of the axis go to
+    registers, lanes and simdgroups, in order.
 
     Each dimension keeps as many bits of the axis as it has, where possible.
     """
+    if scan_bits(layout, axis) is not None:
+        return layout
     size = log2(layout.shape[axis])
     unit = [1 << b for b in range(size)]
 

@@ -1,18 +1,19 @@
-"""Lower scans: along registers, then lanes, then simdgroups."""
+"""Lower scans: along registers, then lanes, then simdgroups, then repetitions of all that."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from iris.ir import math, tile
 from iris.ir.core import Value
 from iris.ir.kinds import ScanKind
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.math import Predicate
-from iris.ir.metal import SIMDGROUP_WIDTH, Join, count_of
-from iris.passes.tile.layouts.access_layouts import scannable
+from iris.ir.metal import SIMDGROUP_WIDTH, count_of
+from iris.passes.tile.layouts.access_layouts import scan_bits, scannable
 from iris.passes.tile.lowering.context import Lowering, lower, tile_layout
-from iris.passes.tile.lowering.convert_layout import convert_layout, shuffle
+from iris.passes.tile.lowering.convert_layout import convert_layout, join_registers, shuffle
 from iris.passes.tile.lowering.lower_reduce import accumulator_dtype, cast, versioned_layouts
 
 _OPS: dict[ScanKind, type[math.Binary]] = {
@@ -38,55 +39,63 @@ def lower_scan(ctx: Lowering, op: tile.Scan) -> Sequence[Value]:
 
 
 class _Scan:
-    """A scan in a layout whose lowest registers, lanes and simdgroups go along the axis."""
+    """A scan in a layout with `scan_bits`."""
 
     def __init__(self, ctx: Lowering, op: type[math.Binary], layout: LinearLayout, axis: int):
         self.ctx = ctx
         self.layout = layout
         self.axis = axis
         self.op = op
-        self.bits = {dim: sum(image[axis] != 0 for image in images) for dim, images in layout.bases}
+        bits = scan_bits(layout, axis)
+        assert bits is not None, f"no scan goes along axis {axis} of {layout}"
+        self.bits = bits
 
     def combine(self, before: Value, after: Value) -> Value:
         return self.ctx.b(self.op(before, after))
 
     def of(self, x: Value) -> Value:
-        ctx, run = self.ctx, 1 << self.bits[REGISTER]
-        count = count_of(x.type)
+        ctx = self.ctx
         # A column for each index within a run, with an element of every run.
-        columns = [ctx.take(x, range(j, count, run)) for j in range(run)]
-        for j in range(1, run):
+        runs = _split(range(count_of(x.type)), self.bits.run)
+        columns = [ctx.take(x, members) for members in runs]
+        for j in range(1, len(columns)):
             columns[j] = self.combine(columns[j - 1], columns[j])
         total = columns[-1]
-        if self.bits[LANE]:
+        if self.bits.lane:
             total, before = self._lanes(total)
-            digit = ctx.mask(ctx.lane, (1 << self.bits[LANE]) - 1)
-            columns = [self._after(digit, before, c) for c in columns]
-        if self.bits[SIMDGROUP]:
-            digit = ctx.mask(ctx.simdgroup, (1 << self.bits[SIMDGROUP]) - 1)
-            before = self._simdgroups(total)
-            columns = [self._after(digit, before, c) for c in columns]
-        if run == 1:
-            return columns[0]
-        rows = count // run
-        order = [rows * (r % run) + r // run for r in range(count)]
-        return ctx.take(ctx.b(Join(columns)), order)
+            columns = [self._after(self._lane_digit, before, c) for c in columns]
+            if self.bits.simdgroup or self.bits.repeat:
+                total = self._of_last_lane(total)
+        if self.bits.simdgroup:
+            before, total = self._simdgroups(total)
+            columns = [self._after(self._simdgroup_digit, before, c) for c in columns]
+        return self._repeats(columns, runs, total)
 
-    def _after(self, digit: Value | int, before: Value, x: Value) -> Value:
-        """Combine with the total before, except where there is none."""
+    @property
+    def _lane_digit(self) -> Digit:
+        return Digit(self.ctx.lane, self.bits.lane)
+
+    @property
+    def _simdgroup_digit(self) -> Digit:
+        return Digit(self.ctx.simdgroup, self.bits.simdgroup)
+
+    def _at_least(self, digit: Digit, least: int) -> Value:
         ctx = self.ctx
-        has_before = ctx.compare(Predicate.GE, digit, 1)
-        return ctx.b(math.Select(has_before, self.combine(before, x), x))
+        return ctx.compare(Predicate.GE, ctx.mask(digit.number, digit.mask), least * digit.step)
+
+    def _after(self, digit: Digit, before: Value, x: Value) -> Value:
+        """Combine with the total before, except where there is none."""
+        has_before = self._at_least(digit, 1)
+        return self.ctx.b(math.Select(has_before, self.combine(before, x), x))
 
     def _lanes(self, total: Value) -> tuple[Value, Value]:
         """Scan the totals of lanes; also give each lane the result of the lane before."""
-        ctx, bits = self.ctx, self.bits[LANE]
-        digit = ctx.mask(ctx.lane, (1 << bits) - 1)
-        for bit in range(bits):
-            other = self._from_below(total, 1 << bit)
-            has_before = ctx.compare(Predicate.GE, digit, 1 << bit)
+        ctx, digit = self.ctx, self._lane_digit
+        for bit in range(len(self.bits.lane)):
+            other = self._from_below(total, digit.step << bit)
+            has_before = self._at_least(digit, 1 << bit)
             total = ctx.b(math.Select(has_before, self.combine(other, total), total))
-        return total, self._from_below(total, 1)
+        return total, self._from_below(total, digit.step)
 
     def _from_below(self, x: Value, distance: int) -> Value:
         """The value of the lane `distance` below; any value in the lowest lanes."""
@@ -94,37 +103,100 @@ class _Scan:
         lane = ctx.mask(ctx.add(ctx.lane, -distance), SIMDGROUP_WIDTH - 1)
         return shuffle(ctx, x, ctx.value(lane))
 
-    def _simdgroups(self, total: Value) -> Value:
-        """The total of the simdgroups before, from the scan of each one's lanes."""
-        ctx, lanes, groups = self.ctx, self.bits[LANE], self.bits[SIMDGROUP]
-        if lanes:  # the last lane of the axis has the simdgroup's total
-            last = (1 << lanes) - 1
-            lane = ctx.value(ctx.lane)
-            top = ctx.b(math.Or(lane, ctx.constant(last)))
-            total = shuffle(ctx, total, top)
+    def _of_last_lane(self, total: Value) -> Value:
+        """The total of the simdgroup, from the scan of its lanes."""
+        ctx = self.ctx
+        mask = ctx.constant(self._lane_digit.mask)
+        return shuffle(ctx, total, ctx.b(math.Or(ctx.value(ctx.lane), mask)))
+
+    def _simdgroups(self, total: Value) -> tuple[Value, Value]:
+        """The total of the simdgroups before, and that of all."""
+        ctx, digit, count = self.ctx, self._simdgroup_digit, 1 << len(self.bits.simdgroup)
         totals = self._totals()
         versions = LinearLayout.of(
-            (1 << groups,),
+            (count,),
             register=[0] * totals.bits(REGISTER),
             lane=[0] * totals.bits(LANE),
-            simdgroup=[1 << b if b < groups else 0 for b in range(totals.bits(SIMDGROUP))],
+            simdgroup=[digit.mask & 1 << b for b in range(totals.bits(SIMDGROUP))],
         )
         source, target = versioned_layouts(totals, versions)
         every = convert_layout(ctx, total, source, target)
         own = count_of(total.type)
-        parts = [ctx.take(every, range(s * own, (s + 1) * own)) for s in range(1 << groups)]
-        before = parts[0]
-        digit = ctx.mask(ctx.simdgroup, (1 << groups) - 1)
-        running = parts[0]
-        for s in range(1, (1 << groups) - 1):
+        parts = [ctx.take(every, range(s * own, (s + 1) * own)) for s in range(count)]
+        before = running = parts[0]
+        for s in range(1, count - 1):
             running = self.combine(running, parts[s])
-            past = ctx.compare(Predicate.GT, digit, s)
-            before = ctx.b(math.Select(past, running, before))
-        return before
+            before = ctx.b(math.Select(self._at_least(digit, s + 1), running, before))
+        return before, self.combine(running, parts[-1])
 
     def _totals(self) -> LinearLayout:
-        """The layout of the totals: without the axis and its registers."""
-        flat = self.layout.expand(self.layout.rank).slice(self.axis)
-        images = dict(flat.bases)
-        images[REGISTER] = images[REGISTER][self.bits[REGISTER] :]
-        return LinearLayout(tuple(images.items()), flat.shape)
+        """The layout of the totals of runs: along the axis, only their repetitions."""
+        along = {bit: 1 << n for n, bit in enumerate(self.bits.repeat)}
+        shape = list(self.layout.shape)
+        shape[self.axis] = 1 << len(along)
+        bases: dict[str, list[tuple[int, ...]]] = {}
+        for dim, images in self.layout.bases:
+            bases[dim] = []
+            for bit, image in enumerate(images):
+                if dim == REGISTER and bit in self.bits.run:
+                    continue
+                step = along[bit] if dim == REGISTER and image[self.axis] else 0
+                bases[dim].append((*image[: self.axis], step, *image[self.axis + 1 :]))
+        return LinearLayout.of(shape, **bases)
+
+    def _repeats(self, columns: Sequence[Value], runs: Sequence[list[int]], total: Value) -> Value:
+        """Join the columns, combined with the totals of the repetitions before.
+
+        A column, and `total`, have an element for each of the registers in an item of `runs`.
+        """
+        ctx = self.ctx
+        order: list[int] = []
+        parts: list[Value] = []
+        before: Value | None = None
+        for first in _split(runs[0], self.bits.repeat):
+            places = [runs[0].index(r) for r in first]
+            registers = [members[place] for members in runs for place in places]
+            part = join_registers(ctx, [ctx.take(c, places) for c in columns], registers)
+            registers.sort()
+            own = ctx.take(total, places)
+            if before is None:
+                before = own
+            else:
+                run_of = [first.index(r & ~_mask(self.bits.run)) for r in registers]
+                part = self.combine(ctx.take(before, run_of), part)
+                before = self.combine(before, own)
+            parts.append(part)
+            order += registers
+        return join_registers(ctx, parts, order)
+
+
+class Digit(NamedTuple):
+    """What some neighbouring bits of a number say."""
+
+    number: Value
+    bits: tuple[int, ...]
+
+    @property
+    def step(self) -> int:
+        return 1 << self.bits[0]
+
+    @property
+    def mask(self) -> int:
+        return _mask(self.bits)
+
+
+def _mask(bits: Iterable[int]) -> int:
+    return sum(1 << bit for bit in bits)
+
+
+def _split(registers: Sequence[int], bits: Sequence[int]) -> list[list[int]]:
+    """Split registers by the number that some of their bits say.
+
+    >>> _split(range(8), [0, 2])
+    [[0, 2], [1, 3], [4, 6], [5, 7]]
+    """
+    mask = _mask(bits)
+    numbers = [
+        sum((n >> k & 1) << bit for k, bit in enumerate(bits)) for n in range(1 << len(bits))
+    ]
+    return [[r for r in registers if r & mask == number] for number in numbers]
