@@ -255,23 +255,18 @@ def _rounded(ctx: Writer, dtype: DType, x: Expression) -> Expression:
 # Extrema.
 
 
-@emit(math.MaxNum, math.MinNum, math.Maximum, math.Minimum)
-def _extremum(ctx: Writer, op: math.Binary) -> Expression:
+@emit(math.Extremum)
+def _extremum(ctx: Writer, op: math.Extremum) -> Expression:
     dtype = dtype_of(op.lhs)
     a, b = ctx.together(op.lhs, op.rhs)
-    greater = isinstance(op, (math.MaxNum, math.Maximum))
     if not dtype.is_float:
+        greater = isinstance(op, (math.MaxNum, math.Maximum))
         return call(ctx.language.greater if greater else ctx.language.lesser, a, b, type_=dtype)
-    drops_nan = isinstance(op, (math.MaxNum, math.MinNum))
-    if drops_nan and (ctx.fast or _is_no_zero(op.lhs) or _is_no_zero(op.rhs)):
-        plain = math.MaxNum if greater else math.MinNum
-        return _floating(ctx, ctx.language.intrinsics[plain].name, dtype, a, b)
-    return helper(ctx, f"fast_{op.name}" if ctx.fast else op.name, dtype, a, b)
-
-
-def _is_no_zero(value: Value) -> bool:
-    """Whether it is a constant other than zero: only of two zeros may `fmax` take either."""
-    return isinstance(value.op, math.Constant) and value.op.value != 0
+    if not op.nsz:
+        return helper(ctx, op.name, dtype, a, b)
+    if isinstance(op, (math.MaxNum, math.MinNum)):
+        return _floating(ctx, _name(ctx, type(op)), dtype, a, b)
+    return helper(ctx, f"{op.name} nsz", dtype, a, b)
 
 
 # Functions.

@@ -31,7 +31,7 @@ TILE_PIPELINE = Pipeline.parse(
 METAL_PIPELINE = Pipeline.parse(
     f"{TILE_PIPELINE},expand-math,split-interior,licm,dce,choose-simdgroups,stage-dots,"
     "pipeline-loads,assign-layouts,licm,lower-to-metal,fold,canonicalize,cse,licm,"
-    "fuse-register-loops,fold,canonicalize,cse,licm,dce,"
+    "fuse-register-loops,fold,canonicalize,cse,licm,dce,simplify-extrema,"
     "share-barriers,allocate-threadgroup,insert-barriers,check-resources"
 )
 # What leads from the traced program to each level.

@@ -9,7 +9,7 @@ from enum import Enum
 
 from iris.errors import VerifyError
 from iris.ir import literal
-from iris.ir.attributes import Bits, Integer, OneOf
+from iris.ir.attributes import Bits, Boolean, Integer, OneOf
 from iris.ir.core import Location, Op, Value
 from iris.ir.declare import (
     BITS,
@@ -289,32 +289,39 @@ class Pow(Transcendental, Binary):
     rhs: Value = operand(FLOATS)
 
 
-class MaxNum(Binary):
-    """The greater; of a number and a nan, the number.  -0 is less than +0."""
+class Extremum(Binary):
+    """The base of the greater and the lesser of two numbers."""
+
+    commutative = True
+    nsz: bool = attribute(Boolean(), False)
+
+
+class MaxNum(Extremum):
+    """The greater; of a number and a nan, the number.  -0 is less than +0;
+    with `nsz`, for no signed zeros, the result may be either."""
 
     name = "maxnum"
-    commutative = True
 
 
-class MinNum(Binary):
-    """The lesser; of a number and a nan, the number.  -0 is less than +0."""
+class MinNum(Extremum):
+    """The lesser; of a number and a nan, the number.  -0 is less than +0;
+    with `nsz`, for no signed zeros, the result may be either."""
 
     name = "minnum"
-    commutative = True
 
 
-class Maximum(Binary):
-    """The greater; nan if either is.  -0 is less than +0."""
+class Maximum(Extremum):
+    """The greater; nan if either is.  -0 is less than +0;
+    with `nsz`, for no signed zeros, the result may be either."""
 
     name = "maximum"
-    commutative = True
 
 
-class Minimum(Binary):
-    """The lesser; nan if either is.  -0 is less than +0."""
+class Minimum(Extremum):
+    """The lesser; nan if either is.  -0 is less than +0;
+    with `nsz`, for no signed zeros, the result may be either."""
 
     name = "minimum"
-    commutative = True
 
 
 class And(Binary):

@@ -116,7 +116,7 @@ def leaves(expression: Expression) -> Iterator[Expression]:
 
 @cache
 def forms(dtypes: tuple[DType, ...]) -> tuple[Form, ...]:
-    """Every op on elements of some dtypes, with every attribute that makes a difference."""
+    """Every op on elements of some dtypes, with each attribute that it must be given."""
     return tuple(
         [
             form
@@ -129,7 +129,7 @@ def forms(dtypes: tuple[DType, ...]) -> tuple[Form, ...]:
 
 def _forms_of(cls: type[Op], dtypes: Sequence[DType]) -> Iterator[Form]:
     spec = cls.spec
-    attributes = list(product(*[_choices(field) for field in spec.attributes]))
+    attributes = list(product(*[_choices(field) for field in spec.positional_attributes]))
     for operands in product(dtypes, repeat=len(spec.fixed)):
         if not all(t in f.constraint for t, f in zip(operands, spec.fixed, strict=True)):
             continue
@@ -141,7 +141,7 @@ def _forms_of(cls: type[Op], dtypes: Sequence[DType]) -> Iterator[Form]:
                     op.check()
                 except VerifyError:
                     continue
-                yield Form(cls, chosen, operands, element_type(op.results[0].type).element)
+                yield Form(cls, op.attributes, operands, element_type(op.results[0].type).element)
 
 
 def _choices(field: AttributeField) -> Sequence[Any]:

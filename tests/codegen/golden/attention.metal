@@ -26,20 +26,6 @@ METAL_FUNC thread float2& pair(thread simdgroup_float8x8& x) {
     return reinterpret_cast<thread float2&>(x.thread_elements());
 }
 
-// The greater; of a number and a nan, the number.  -0 is less than +0.
-METAL_FUNC float maxnum(float x, float y) {
-    if (x == y) return as_type<float>(as_type<int>(x) & as_type<int>(y));
-    return x > y || y != y ? x : y;
-}
-
-METAL_FUNC float4 maxnum(float4 x, float4 y) {
-    return float4(maxnum(x.x, y.x), maxnum(x.y, y.y), maxnum(x.z, y.z), maxnum(x.w, y.w));
-}
-
-METAL_FUNC float2 maxnum(float2 x, float2 y) {
-    return float2(maxnum(x.x, y.x), maxnum(x.y, y.y));
-}
-
 [[max_total_threads_per_threadgroup(128)]]
 kernel void attention(
     device float* Out [[buffer(0)]],
@@ -124,11 +110,11 @@ kernel void attention(
             bool2 seen_1 = seen & (cols <= rows);
             scores[i] = select(float2(-1e+30f), scores_1, seen_1);
         }
-        float4 v_1 = maxnum(float4(scores[0], scores[1]), float4(scores[2], scores[3]));
-        float2 v_2 = maxnum(v_1.xy, v_1.zw);
-        float v_3 = maxnum(v_2.x, v_2.y);
-        float v_4 = maxnum(v_3, simd_shuffle_xor(v_3, 1));
-        float new_1 = maxnum(m, maxnum(v_4, simd_shuffle_xor(v_4, 8)));
+        float4 v_1 = fmax(float4(scores[0], scores[1]), float4(scores[2], scores[3]));
+        float2 v_2 = fmax(v_1.xy, v_1.zw);
+        float v_3 = fmax(v_2.x, v_2.y);
+        float v_4 = fmax(v_3, simd_shuffle_xor(v_3, 1));
+        float new_1 = fmax(m, fmax(v_4, simd_shuffle_xor(v_4, 8)));
         float rescale = precise::exp(m - new_1);
         float2 p_1[4];
         #pragma unroll

@@ -7,20 +7,6 @@ struct Params {
     int N;
 };
 
-// The greater; of a number and a nan, the number.  -0 is less than +0.
-METAL_FUNC float maxnum(float x, float y) {
-    if (x == y) return as_type<float>(as_type<int>(x) & as_type<int>(y));
-    return x > y || y != y ? x : y;
-}
-
-METAL_FUNC float4 maxnum(float4 x, float4 y) {
-    return float4(maxnum(x.x, y.x), maxnum(x.y, y.y), maxnum(x.z, y.z), maxnum(x.w, y.w));
-}
-
-METAL_FUNC float2 maxnum(float2 x, float2 y) {
-    return float2(maxnum(x.x, y.x), maxnum(x.y, y.y));
-}
-
 [[max_total_threads_per_threadgroup(128)]]
 kernel void softmax(
     device const float* X [[buffer(0)]],
@@ -41,20 +27,20 @@ kernel void softmax(
         int cols = first + i * 512;
         x[i] = cols < p.N ? *(device const float4*)&X[base + cols] : float4(-1e+38f);
     }
-    float4 v = maxnum(x[0], x[1]);
-    float2 v_1 = maxnum(v.xy, v.zw);
-    float v_2 = maxnum(v_1.x, v_1.y);
-    float v_3 = maxnum(v_2, simd_shuffle_xor(v_2, 1));
-    float v_4 = maxnum(v_3, simd_shuffle_xor(v_3, 2));
-    float v_5 = maxnum(v_4, simd_shuffle_xor(v_4, 4));
-    float v_6 = maxnum(v_5, simd_shuffle_xor(v_5, 8));
+    float4 v = fmax(x[0], x[1]);
+    float2 v_1 = fmax(v.xy, v.zw);
+    float v_2 = fmax(v_1.x, v_1.y);
+    float v_3 = fmax(v_2, simd_shuffle_xor(v_2, 1));
+    float v_4 = fmax(v_3, simd_shuffle_xor(v_3, 2));
+    float v_5 = fmax(v_4, simd_shuffle_xor(v_4, 4));
+    float v_6 = fmax(v_5, simd_shuffle_xor(v_5, 8));
     bool inside = lane == 0;
-    float v_7 = maxnum(v_6, simd_shuffle_xor(v_6, 16));
+    float v_7 = fmax(v_6, simd_shuffle_xor(v_6, 16));
     if (inside) shared[simdgroup] = v_7;
     threadgroup_barrier(mem_flags::mem_threadgroup);
     float4 v_8 = *(threadgroup const float4*)shared;
-    float2 v_9 = maxnum(v_8.xy, v_8.zw);
-    float m = maxnum(v_9.x, v_9.y);
+    float2 v_9 = fmax(v_8.xy, v_8.zw);
+    float m = fmax(v_9.x, v_9.y);
     float4 e[2];
     #pragma unroll
     for (int i = 0; i < 2; ++i) e[i] = precise::exp(x[i] - m);

@@ -135,7 +135,7 @@ HELPERS = {
 }}
 """,
     ),
-    "fast_maximum": Helper(
+    "maximum nsz": Helper(
         "maximum",
         2,
         """\
@@ -145,7 +145,7 @@ HELPERS = {
 }}
 """,
     ),
-    "fast_minimum": Helper(
+    "minimum nsz": Helper(
         "minimum",
         2,
         """\

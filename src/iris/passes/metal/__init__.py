@@ -7,6 +7,7 @@ from iris.passes.metal import (
     fuse_register_loops,
     insert_barriers,
     share_barriers,
+    simplify_extrema,
     uniform_conditions,
 )
 
@@ -17,5 +18,6 @@ __all__ = [
     "fuse_register_loops",
     "insert_barriers",
     "share_barriers",
+    "simplify_extrema",
     "uniform_conditions",
 ]
