@@ -29,8 +29,9 @@ TILE_PIPELINE = Pipeline.parse(
 )
 # Each pass is there because kernels come out worse without it.
 METAL_PIPELINE = Pipeline.parse(
-    f"{TILE_PIPELINE},expand-math,split-interior,licm,dce,choose-simdgroups,stage-dots,"
-    "pipeline-loads,assign-layouts,licm,lower-to-metal,fold,canonicalize,cse,licm,"
+    f"{TILE_PIPELINE},expand-math,fast-math,split-interior,licm,dce,"
+    "choose-simdgroups,stage-dots,pipeline-loads,assign-layouts,licm,"
+    "lower-to-metal,fold,canonicalize,cse,licm,"
     "fuse-register-loops,fold,canonicalize,cse,licm,dce,simplify-extrema,"
     "share-barriers,allocate-threadgroup,insert-barriers,check-resources"
 )

@@ -3,6 +3,7 @@
 from iris.passes.tile import (
     check_target,
     expand_math,
+    fast_math,
     follow_masks,
     layouts,
     lowering,
@@ -15,6 +16,7 @@ from iris.passes.tile import (
 __all__ = [
     "check_target",
     "expand_math",
+    "fast_math",
     "follow_masks",
     "layouts",
     "lowering",

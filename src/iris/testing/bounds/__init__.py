@@ -59,10 +59,11 @@ def run(
     array that it writes to, by the position of the argument.
 
     `exact_math`: for executions that share the interpreter's math functions, do not flush
-    subnormal numbers, and compute in the order of the program, as that of Metal IR.
+    subnormal numbers, and compute in the order of the program, as that of Metal IR.  With fast math
+    Metal IR has another order, too, and other functions.
     """
     contended = _contended(function, grid, arguments, chunk_bytes)
-    fast = function.fast_math and not exact_math
+    fast = function.fast_math
     ulps = EXPANSION_ULPS if exact_math else target.ulps
     accuracy = target.fast_math if fast else {name: Accuracy(off) for name, off in ulps.items()}
     launch = BoundedLaunch(
