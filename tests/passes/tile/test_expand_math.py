@@ -132,6 +132,23 @@ def test_sixteen_bits_are_those_of_f64_rounded_once(cls: type[Op], dtype: DType)
     assert (np.abs(one - other)[differ] == 1).all()
 
 
+def test_products_with_reciprocals_of_powers_of_two_are_the_quotients() -> None:
+    x = every(f16)
+    for exponent in range(-24, 16):
+        for sign in (1, -1):
+            c = sign * 2.0**exponent
+            module = parse(
+                f"func tile @f returns=[tile<65536xf16>](%x: tile<65536xf16>) {{\n"
+                f"%c: tile<65536xf16> = constant {c!r}\n%y: tile<65536xf16> = div %x, %c\n"
+                "return %y\n}\n"
+            )
+            (before,) = interp.run(next(iter(module)), (1, 1, 1), [x])
+            assert bool(ExpandMath().run(module)) == (-14 <= exponent <= 14)
+            (after,) = interp.run(next(iter(module)), (1, 1, 1), [x])
+            np.testing.assert_array_equal(before, after)
+            assert (np.signbit(before) == np.signbit(after))[before == 0].all()
+
+
 def test_f32_and_what_is_exact_stay() -> None:
     text = """
 func tile @f(%x: f32, %h: f16, %b: tile<8xbf16>, %i: i32) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math as python_math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,14 +11,14 @@ from iris.ir import math, tile
 from iris.ir.core import Module, Op, Value
 from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.rewriter import Rewriter, Rules
-from iris.ir.types import f32
+from iris.ir.types import bf16, f16, f32
 from iris.passes.pipeline import Pass
 
 
 @dataclass(frozen=True)
 class ExpandMath(Pass):
-    """Compute transcendental functions of f16 and bf16 in f32, and expand `erf` and `sigmoid`
-    to arithmetic and `exp`.
+    """Compute transcendental functions of f16 and bf16 in f32, expand `erf` and `sigmoid` to
+    arithmetic and `exp`, and multiply instead of dividing by powers of 2.
 
         %y: tile<64xf16> = sigmoid %x
 
@@ -42,6 +43,9 @@ class ExpandMath(Pass):
         return rules.apply(module)
 
 
+#: The greatest exponent of a power of 2 of which the reciprocal is no subnormal number.
+_EXPONENTS = {f16: 14, bf16: 126, f32: 126}
+
 rules = Rules()
 Emit = Callable[[Op], Value]
 
@@ -60,6 +64,19 @@ def compute_in_f32(op: Op, rewriter: Rewriter) -> None:
     emit, wide = _insert_before(op, rewriter), type_.with_element(f32)
     operands = [emit(math.Cast(value, wide)) for value in op.operands]
     rewriter.replace(op, math.Cast(emit(type(op)(*operands)), type_))
+
+
+@rules(math.Div)
+def divide_by_power_of_two(op: math.Div, rewriter: Rewriter) -> None:
+    """Multiplied by the reciprocal, which gives the same bits as neither of them is subnormal."""
+    divisor = op.rhs.op
+    if not isinstance(divisor, Constant):
+        return
+    number, type_ = float(divisor.value), element_type(op.rhs.type)
+    size, exponent = python_math.frexp(number)
+    if abs(size) == 0.5 and abs(exponent - 1) <= _EXPONENTS[type_.element]:
+        reciprocal = _insert_before(op, rewriter)(Constant(1 / number, type_))
+        rewriter.replace(op, math.Mul(op.lhs, reciprocal))
 
 
 @rules(math.Sigmoid)
