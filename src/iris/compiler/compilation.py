@@ -29,7 +29,7 @@ TILE_PIPELINE = Pipeline.parse(
 )
 # Each pass is there because kernels come out worse without it.
 METAL_PIPELINE = Pipeline.parse(
-    f"{TILE_PIPELINE},expand-math,fast-math,split-interior,licm,dce,"
+    f"{TILE_PIPELINE},expand-math,relax-nans,fast-math,split-interior,licm,dce,"
     "choose-simdgroups,stage-dots,pipeline-loads,assign-layouts,licm,"
     "lower-to-metal,fold,canonicalize,cse,licm,"
     "fuse-register-loops,fold,canonicalize,cse,licm,dce,simplify-extrema,"

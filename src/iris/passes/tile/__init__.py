@@ -9,6 +9,7 @@ from iris.passes.tile import (
     lowering,
     pipeline_loads,
     recover_blocks,
+    relax_nans,
     split_interior,
     stage_dots,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "lowering",
     "pipeline_loads",
     "recover_blocks",
+    "relax_nans",
     "split_interior",
     "stage_dots",
 ]
