@@ -1,9 +1,10 @@
 """What kernels do to the machine, counted, beside kernels that other projects have published.
 
-Ours are ordinary tile programs, lowered as for a launch on a GPU and run by the interpreter of
-Metal IR, whose counters these are.  The others' figures are data (`PEERS`): their published MSL,
-run on a CPU with the same counters, 32 banks of 4 bytes and lines of 128 bytes.  Our GEMM has tiles
-of 64x64x32 and 4 simdgroups, attention blocks of 32 by 32; rows have the default of simdgroups.
+Ours are ordinary tile programs and functions of arrays, lowered as for a launch on a GPU and run by
+the interpreter of Metal IR, whose counters these are.  The others' figures are data (`PEERS`):
+their published MSL, run on a CPU with the same counters, 32 banks of 4 bytes and lines of 128
+bytes.  Our GEMM has tiles of 64x64x32 and 4 simdgroups, attention blocks of 32 by 32; rows
+have the default of simdgroups.
 
 ld, st    lines that one instruction of a simdgroup touches, summed, over the lines of the arrays
 frag      fragments of 8x8 loaded from threadgroup memory for 16 products of fragments
@@ -34,6 +35,7 @@ import numpy.typing as npt
 import iris
 import report
 from compile import layernorm, matmul, softmax
+from iris.compiler.compilation import Compilation
 from iris.interp import metal
 from iris.interp.metal import Counters
 from iris.runtime.device import ArrayArgument, Grid, Program
@@ -90,9 +92,44 @@ def argmax(X, Out, N, BLOCK: iris.constexpr):
     iris.store(Out + row, iris.argmax(iris.load(X + row * N + cols, mask=cols < N)))
 
 
+@iris.kernel
+def running_sum(X, Out, N, BLOCK: iris.constexpr):
+    row = iris.program_id(0)
+    cols = iris.arange(0, BLOCK)
+    mask = cols < N
+    x = iris.load(X + row * N + cols, mask=mask)
+    iris.store(Out + row * N + cols, iris.cumsum(x), mask=mask)
+
+
+@iris.jit
+def cumsum(x):
+    return np.cumsum(x, axis=1)
+
+
+@iris.jit
+def stencil(x):
+    """Five points, zeros around the array."""
+    p = np.pad(x, 1)
+    return 4 * x - p[:-2, 1:-1] - p[2:, 1:-1] - p[1:-1, :-2] - p[1:-1, 2:]
+
+
+@iris.jit
+def inner_stencil(x):
+    """Five points, of the elements that have all neighbours."""
+    around = x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
+    return 4 * x[1:-1, 1:-1] - around
+
+
+@iris.jit
+def rope(x, cos, sin):
+    half = x.shape[-1] // 2
+    x1, x2 = x[..., :half], x[..., half:]
+    return np.concatenate([x1 * cos - x2 * sin, x2 * cos + x1 * sin], axis=-1)
+
+
 MLX, MERGED, METILE, TILELANG = "MLX", "MLX merged", "meTile", "TileLang"
 TINYGRAD, TRITON = "tinygrad", "triton-msl"
-BEST = "best peer"
+BEST = "best peer"  # of several, where only the best figure was kept
 # MLX's GEMM is `steel`, of 64x64x16; meTile's and TileLang's have 64x64x32; tinygrad's loads its
 # fragments from the device.  At 250 meTile's and TileLang's are wrong at the edges, and tinygrad
 # does not use the matrix units.
@@ -143,8 +180,13 @@ PEERS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
         "exp": {MLX: 2.25},
     },
     "attention causal": {"ld": {MLX: 32}, "exp": {MLX: 1.4}},
+    "stencil 256x256": {"ld": {BEST: 7}},
+    "rope 8x128x64": {"ld": {BEST: 1.6}},
+    "cumsum 64x1000": {"ld": {BEST: 1.2}},
+    "running sum 64x1000": {"ld": {BEST: 1.2}},
 }
 WHY = {
+    ("rope 8x128x64", "ld"): "both halves are computed and loaded for each half of the result",
     ("gemm f16 256", "bar"): "one buffer for each operand, for more simdgroups on a core",
     ("gemm f16 256 to f32", "bar"): "one buffer for each operand, for more simdgroups on a core",
 }
@@ -204,9 +246,17 @@ class Case:
         return found
 
     def run(self, device: Any) -> None:
+        np.testing.assert_allclose(self.result(device), self.expected, rtol=1e-2, atol=1e-2)
+
+    def result(self, device: Any) -> Array:
         out = np.zeros_like(self.expected)
         self.kernel[self.grid](*self.inputs, out, *self.rest, device=device, **self.constants)
-        np.testing.assert_allclose(out, self.expected, rtol=1e-2, atol=1e-2)
+        return out
+
+    def lowered(self) -> Compilation:
+        return self.kernel.lower(
+            *self.inputs, self.expected, *self.rest, grid=self.grid, **self.constants
+        )
 
     def figures_of_text(
         self, text: CountingSoftmetal, stack: CountingSoftmetal
@@ -235,11 +285,19 @@ class Case:
             found["shfl"] = shuffles / programs
         self.run(stack)
         kept = stack.counts().get("stack load", Count(0, 0, 0)).times
-        lowered = self.kernel.lower(
-            *self.inputs, self.expected, *self.rest, grid=self.grid, **self.constants
-        )
-        found["stack"] = kept / (programs * 32 * lowered.estimate.simdgroups)
+        found["stack"] = kept / (programs * 32 * self.lowered().estimate.simdgroups)
         return found
+
+
+class FunctionCase(Case):
+    """A call of a function of arrays that becomes one kernel, and what is right."""
+
+    def result(self, device: Any) -> Array:
+        return np.asarray(self.kernel(*self.inputs, device=device))
+
+    def lowered(self) -> Compilation:
+        (kernel,) = self.kernel.kernels(*self.inputs)
+        return kernel
 
 
 def lines(array: Array) -> int:
@@ -255,6 +313,7 @@ def cases() -> dict[str, Case]:
         found[f"gemm f16 {n} to f32"] = gemm_case(n, np.float16, np.float32, rng)
     for n in (1024, 1000):
         found |= row_cases(n, rng)
+    found |= neighbour_cases(rng)
     found["attention"] = attention_case(False, rng)
     found["attention causal"] = attention_case(True, rng)
     return found
@@ -295,6 +354,32 @@ def row_cases(n: int, rng: np.random.Generator) -> dict[str, Case]:
         places = x.argmax(1).astype(np.int32)
         programs["argmax"] = Case(argmax, grid, [x], (n,), constants, places)
     return {f"{name} {rows}x{n}": case for name, case in programs.items()}
+
+
+def neighbour_cases(rng: np.random.Generator) -> dict[str, Case]:
+    """Functions of arrays whose elements need others near them."""
+
+    def drawn(*shape: int) -> Array:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    found: dict[str, Case] = {
+        "stencil 256x256": function_case(stencil, drawn(256, 256)),
+        "inner stencil 258x258": function_case(inner_stencil, drawn(258, 258)),
+        "rope 8x128x64": function_case(rope, drawn(8, 128, 64), drawn(128, 32), drawn(128, 32)),
+    }
+    for n in (1024, 1000):
+        x = drawn(64, n)
+        found[f"cumsum 64x{n}"] = function_case(cumsum, x)
+        found[f"running sum 64x{n}"] = Case(
+            running_sum, (64,), [x], (n,), {"BLOCK": 1024}, np.cumsum(x, axis=1)
+        )
+    return found
+
+
+def function_case(function: Any, *inputs: Array) -> Case:
+    (kernel,) = function.kernels(*inputs)
+    expected = function.__wrapped__(*inputs)
+    return FunctionCase(function, kernel.grid, inputs, (), {}, expected)
 
 
 def attention_case(causal: bool, rng: np.random.Generator) -> Case:
