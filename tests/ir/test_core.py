@@ -52,6 +52,8 @@ def test_a_dtype_takes_whole_bytes() -> None:
         (lambda: Tile((2, 2, 2, 2), f32), "1 to 3 dimensions, not 4"),
         (lambda: Tile((0,), f32), "no size 0"),
         (lambda: Tensor((-1,), f32), "no size -1"),
+        (lambda: Registers(12, f32, 3), "1, 2, 4, 8 or 16 lanes, not 3"),
+        (lambda: Registers(12, f32, 8), "variables of 8 lanes do not hold 12 elements"),
         (lambda: Registers(0, f32), "no size 0"),
         (lambda: DType("f64"), "no dtype is called 'f64'; there are bool, i8"),
     ],
@@ -59,6 +61,12 @@ def test_a_dtype_takes_whole_bytes() -> None:
 def test_types_that_cannot_exist(make: object, message: str) -> None:
     with pytest.raises(TypeMistake, match=message):
         make()  # type: ignore[operator]
+
+
+def test_registers_may_say_how_they_are_held() -> None:
+    assert str(Registers(16, f32, 2)) == "regs<8x2xf32>"
+    assert Registers(16, f32, 2).with_element(i32) is Registers(16, i32, 2)
+    assert Registers(16, f32, 16) is not Registers(16, f32)
 
 
 def test_tensors_may_be_empty_or_scalar() -> None:

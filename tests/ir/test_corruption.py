@@ -151,6 +151,8 @@ STRANGE = (
         "tile<2x2x2x2xf32>",
         "tile<8xi32x4>",
         "regs<0xi8>",
+        "regs<2x3xi8>",
+        "regs<2x2x2xi8>",
     ),
     *(
         "tensor<>",

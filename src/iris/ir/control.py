@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from iris.ir.attributes import Boolean, Integer, Integers, OneOf, Symbol, Types
@@ -288,6 +288,20 @@ class If(Op):
 
     def may_speculate(self) -> bool:
         return True
+
+
+def carried_together(op: For | While | If) -> Iterator[tuple[Value, ...]]:
+    """For each result of a loop or branch, that and all values that it carries there: they are of
+    one type."""
+    groups = [list(op.results)]
+    if isinstance(op, For | While):
+        groups.append(list(op.initial))
+    for inner in op.regions:
+        if inner.arguments:
+            groups.append(inner.arguments[len(inner.arguments) - len(op.results) :])
+        if op.forwards(inner):
+            groups.append(list(inner.end.operands))
+    return zip(*groups, strict=True)
 
 
 def _constant(value: Value) -> int | None:

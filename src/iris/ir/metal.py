@@ -1,8 +1,11 @@
 """Metal IR: what one thread does, explicit about the machine.
 
 A thread has scalars and register arrays, `regs<16xf32>`, to which the shared math applies element
-by element; it knows its lane, its simdgroup and its threadgroup, which runs one program of the
-grid.  Memory is that of the device, behind pointers, or that of the threadgroup, in allocations.
+by element.  `choose-register-shapes` says in their types how each is held: `regs<4x4xf32>`, as 4
+vectors of 4.
+
+A thread knows its lane, its simdgroup and its threadgroup, which runs one program of the grid.
+Memory is that of the device, behind pointers, or that of the threadgroup, in allocations.
 """
 
 from __future__ import annotations
@@ -50,6 +53,8 @@ from iris.ir.types import (
 
 SIMDGROUP_WIDTH = 32
 VECTOR_BYTES = 16  # the most that a thread loads or stores at once
+FRAGMENT_LANES = 2  # elements that a lane holds of a fragment of a matrix
+VECTOR = 4  # elements that a vector has at most; more in one variable are words of 32 bits
 
 
 class MetalOp(Op):
@@ -65,6 +70,35 @@ def count_of(type_: Type) -> int:
     """How many elements a thread holds in a value of a type."""
     shape = element_type(type_).shape
     return shape[0] if shape else 1
+
+
+def lanes_of(type_: Type) -> int:
+    """How many elements of a value one variable holds: as its type says, or as is usual."""
+    if isinstance(type_, Registers) and type_.lanes is not None:
+        return type_.lanes
+    return usual_lanes(count_of(type_))
+
+
+def usual_lanes(count: int) -> int:
+    """How many elements one variable holds of an array where nothing speaks for another shape:
+    those of a vector, if the array is made of whole ones."""
+    if count <= 2:
+        return count
+    return 1 if count % VECTOR else VECTOR
+
+
+def moves_words(base: Value, value: Value) -> bool:
+    """Whether an access moves elements that only words, of 32 bits, make a vector of."""
+    memory = base.type
+    is_aligned = isinstance(memory, Threadgroup) or (isinstance(memory, Ptr) and memory.aligned)
+    return is_aligned and count_of(value.type) > VECTOR
+
+
+def is_like(one: Type, other: Type) -> bool:
+    """Whether types are of as many elements of one dtype, which may be held otherwise."""
+    if isinstance(one, Registers) and isinstance(other, Registers):
+        return one.shape == other.shape and one.element is other.element
+    return one is other
 
 
 # Where a thread is.
@@ -196,16 +230,21 @@ class Take(MetalOp):
     name = "metal.take"
     indices: tuple[int, ...] = attribute(Integers())
     x: Value = operand(REGISTERS)
-    result: Value = result()
+    result: Value = result(ELEMENTS)
 
-    def infer(self) -> tuple[Type, ...]:
+    def check(self) -> None:
         count = count_of(self.x.type)
         if not self.indices:
             raise self.invalid("nothing is taken", at="indices")
         for index in self.indices:
             if not 0 <= index < count:
                 raise self.invalid(f"{self.x.type} has no element {index}", at="indices")
-        return (registers(len(self.indices), element_type(self.x.type).element),)
+        _check_made(self, registers(len(self.indices), self.x.type.element))
+
+
+def take(indices: Sequence[int], x: Value) -> Take:
+    """Takes elements, into an array of no chosen shape."""
+    return Take(tuple(indices), x, registers(len(indices), x.type.element))
 
 
 class Join(MetalOp):
@@ -216,9 +255,9 @@ class Join(MetalOp):
 
     name = "metal.join"
     parts: tuple[Value, ...] = variadic(ELEMENTS)
-    result: Value = result()
+    result: Value = result(ELEMENTS)
 
-    def infer(self) -> tuple[Type, ...]:
+    def check(self) -> None:
         if not self.operands:
             raise self.invalid("nothing is joined", at="parts")
         element = element_type(self.operands[0].type).element
@@ -226,7 +265,12 @@ class Join(MetalOp):
             if element_type(part.type).element is not element:
                 message = f"{part.type} does not go with {element}"
                 raise self.invalid(message, at="parts", index=index)
-        return (registers(sum(count_of(v.type) for v in self.operands), element),)
+        _check_made(self, registers(sum(count_of(v.type) for v in self.operands), element))
+
+
+def join(parts: Sequence[Value]) -> Join:
+    """Joins values, to an array of no chosen shape."""
+    return Join(parts, registers(sum(count_of(v.type) for v in parts), parts[0].type.element))
 
 
 class Slice(MetalOp):
@@ -270,7 +314,10 @@ class Foreach(MetalOp):
 
     def expects(self, region: Region) -> Sequence[Type]:
         types = [element_type(v.type) for v in self.results]
-        return [registers(count_of(t) // self.count, t.element) for t in types]
+        parts = [registers(count_of(t) // self.count, t.element) for t in types]
+        # A part may be held otherwise than the whole.
+        given = dict(enumerate([v.type for v in region.end.operands]))
+        return [given[i] if is_like(given.get(i, t), t) else t for i, t in enumerate(parts)]
 
     def forwards(self, region: Region) -> bool:
         return False
@@ -549,7 +596,7 @@ class Mma(MetalOp):
     def infer(self) -> tuple[Type, ...]:
         a, b, acc = (element_type(v.type) for v in self.operands)
         for field, type_ in (("a", a), ("b", b)):
-            if count_of(type_) % 2:
+            if count_of(type_) % FRAGMENT_LANES:
                 raise self.invalid(f"{type_} is no whole number of fragments", at=field)
         if a.element is not b.element:
             raise self.invalid(f"{a.element} and {b.element} do not multiply", at="b")
@@ -600,7 +647,7 @@ class Print(MetalOp):
         ):
             if element_type(type_).element is not element_type(x.type).element:
                 raise self.invalid(f"{x.type} is no part of {type_}", at="values", index=index)
-            if at.type is not element_type(x.type).with_element(i32):
+            if not is_like(at.type, element_type(x.type).with_element(i32)):
                 message = f"{at.type} does not number the elements of {x.type}"
                 raise self.invalid(message, at="places", index=index)
         return ()
@@ -614,6 +661,12 @@ def _memory(type_: Type) -> Ptr | Threadgroup:
     if not isinstance(type_, (Ptr, Threadgroup)):
         raise VerifyError(f"{type_} is no memory")
     return type_
+
+
+def _check_made(op: Take | Join, type_: ElementType) -> None:
+    if not is_like(op.result.type, type_):
+        message = f"the result is {type_}, not {op.result.type}"
+        raise op.invalid(message, at="results", expected=type_)
 
 
 def _check_same_element(op: Op, one: Value, other: Value, at: str) -> None:

@@ -1,7 +1,8 @@
 """Types: frozen, interned values, so that `is` compares them.
 
     f32   ptr<f32>   ptr<f32, noalias>   tile<64x32xf16>   tile<8x8xf32, linear<...>>
-    tensor<3x5xf32>   regs<16xf32>   staged<64x32xf16, (64,32):(1,64)>   threadgroup<64xf32>
+    tensor<3x5xf32>   regs<16xf32>   regs<8x2xf32>   staged<64x32xf16, (64,32):(1,64)>
+    threadgroup<64xf32>
 
 Every type that the shared math works on (scalars, tiles, tensors, register arrays) has an
 `element`, a `shape` and `with_element`, so that an elementwise rule never asks which it is.
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Type")
 
 MAX_SIZE = 2**31 - 1  # offsets are at most this far apart in the 32-bit index space
+MOST_LANES = 16  # elements that one variable holds: 16 bytes of the smallest
 
 
 class Type:
@@ -235,20 +237,34 @@ class Tensor(ElementType):
 
 
 class Registers(ElementType):
-    """One thread's array of registers."""
+    """One thread's array of registers.
 
-    __slots__ = ()
+    `lanes`, once it is chosen: how many elements one variable holds.  `regs<8x2xf32>` is 16
+    elements in 8 variables of 2 lanes.
+    """
 
-    def __new__(cls, count: int, element: DType) -> Registers:
-        known = Type._known.get((cls, count, element))
+    __slots__ = ("lanes",)
+    lanes: int | None
+
+    def __new__(cls, count: int, element: DType, lanes: int | None = None) -> Registers:
+        known = Type._known.get((cls, count, element, lanes))
         if known is not None:
             return known  # type: ignore[return-value]
         _check_sizes("register array", (count,), 1)
-        text = f"regs<{count}x{element}>"
-        return _intern(cls, (count, element), text, element=element, shape=(count,))
+        shape: tuple[int, ...] = (count,)
+        if lanes is not None:
+            if lanes not in (1, 2, 4, 8, MOST_LANES):
+                raise TypeMistake(f"a variable has 1, 2, 4, 8 or {MOST_LANES} lanes, not {lanes}")
+            if count % lanes:
+                raise TypeMistake(f"variables of {lanes} lanes do not hold {count} elements")
+            shape = (count // lanes, lanes)
+        text = f"regs<{_shaped(shape, element)}>"
+        return _intern(
+            cls, (count, element, lanes), text, element=element, shape=(count,), lanes=lanes
+        )
 
     def with_element(self, element: DType) -> Registers:
-        return Registers(self.shape[0], element)
+        return Registers(self.shape[0], element, self.lanes)
 
 
 class Staged(Type):

@@ -339,8 +339,14 @@ def _with_shape(type_: Type, shape: tuple[int, ...]) -> Type:
         case Tile() | Tensor():
             return type(type_)(shape, type_.element)
         case Registers():
-            return type_.element if shape == (1,) else Registers(shape[0], type_.element)
+            return type_.element if shape == (1,) else _array(type_, shape[0])
     return type_
+
+
+def _array(type_: Registers, count: int) -> Registers:
+    """An array of another size, in the same shape of registers where that still fits."""
+    fits = type_.lanes is not None and count % type_.lanes == 0
+    return Registers(count, type_.element, type_.lanes if fits else None)
 
 
 def _resized(program: Program, old: int, new: int) -> Program:

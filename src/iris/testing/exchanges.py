@@ -91,7 +91,7 @@ class _Draft(Places):
         """Note what has been read, and when."""
         type_ = value.type
         if count_of(type_) > 1:
-            first, last = (self.b(metal.Take((n,), value)) for n in (0, count_of(type_) - 1))
+            first, last = (self.b(metal.take((n,), value)) for n in (0, count_of(type_) - 1))
             value = self.b(math.Xor(first, last))
         if value.type is not i32:
             value = self.b(math.Cast(value, i32))

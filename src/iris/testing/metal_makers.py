@@ -87,9 +87,9 @@ def turned(draft: MetalDraft, given: Sequence[Value], number: int, choices: Choi
     count = count_of(type_)
     if style == 2 and count > 1 and choices.flag():  # turned round
         first = choices.of((1, 2, 4))
-        return draft.put(metal.Take(tuple([(first + i) % count for i in range(count)]), old))
+        return draft.put(metal.take([(first + i) % count for i in range(count)], old))
     if style == 2 and count > 1 and type_.element is not bool_:  # each with one of them
-        one = draft.put(metal.Take((choices.below(count),), old))
+        one = draft.put(metal.take((choices.below(count),), old))
         other = draft.put(metal.Splat(one, type_))
     cls = math.Xor if type_.element is bool_ else choices.of((math.Add, math.Sub, math.Mul))
     one, two = (old, other) if style < 5 else (other, old)
@@ -383,7 +383,7 @@ def take(cls: type[metal.Take], draft: MetalDraft, choices: Choices) -> None:
         indices = [*indices[:-1], indices[0]]
     if style == 5 and size < MOST_REGISTERS:  # all of them, again and again
         indices = [*range(size)] * min(choices.of((2, 4)), MOST_REGISTERS // size)
-    draft.add(metal.Take(tuple(indices), x))
+    draft.add(metal.take(indices, x))
 
 
 @make_metal(metal.Join)
@@ -395,7 +395,7 @@ def join(cls: type[metal.Join], draft: MetalDraft, choices: Choices) -> None:
         if fits:
             parts.append(draft.like(choices.of(fits), choices))
             room -= count_of(parts[-1].type)
-    draft.add(metal.Join(parts))
+    draft.add(metal.join(parts))
 
 
 @make_metal(metal.Slice)

@@ -52,9 +52,14 @@ def types() -> st.SearchStrategy[Type]:
         st.builds(_laid_out, layouts.linear(), dtypes),
         st.builds(Tensor, tensors, dtypes),
         st.builds(Registers, counts, dtypes),
+        st.builds(_shaped_registers, st.integers(1, 70), dtypes, st.sampled_from((1, 2, 4, 8, 16))),
         st.builds(Threadgroup, counts, dtypes),
         st.builds(_staged, shapes, dtypes),
     )
+
+
+def _shaped_registers(variables: int, dtype: DType, lanes: int) -> Type:
+    return Registers(variables * lanes, dtype, lanes)
 
 
 def _laid_out(layout: LinearLayout, dtype: DType) -> Type:

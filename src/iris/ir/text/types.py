@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 from iris.ir.layout.cute import Layout
@@ -130,19 +131,27 @@ def _read_tensor(cursor: Cursor) -> Type:
 
 
 def _read_array(
-    make: Callable[[int, DType], Type], what: str, example: str
+    make: Callable[[tuple[int, ...], DType], Type], most: int, what: str
 ) -> Callable[[Cursor], Type]:
-    """What reads a type of one size."""
+    """What reads a type of few sizes."""
 
     def read(cursor: Cursor) -> Type:
         mark = cursor.mark
-        shape, element = _shaped(cursor, lambda shape, element: make(shape[0], element))
-        if len(shape) != 1:
-            second = cursor.offset_at(mark) + len(str(shape[0])) + 1
-            raise cursor.error_at(second, f"{what} has one size, such as {example}")
-        return make(shape[0], element)
+        shape, element = _shaped(cursor, make)
+        if len(shape) > most:
+            within = sum([len(str(size)) + 1 for size in shape[:most]])
+            raise cursor.error_at(cursor.offset_at(mark) + within, what)
+        return make(shape, element)
 
     return read
+
+
+def _registers(shape: tuple[int, ...], element: DType) -> Registers:
+    return Registers(prod(shape[:2]), element, *shape[1:2])
+
+
+def _threadgroup(shape: tuple[int, ...], element: DType) -> Threadgroup:
+    return Threadgroup(shape[0], element)
 
 
 def _read_staged(cursor: Cursor) -> Type:
@@ -157,9 +166,13 @@ _READERS: dict[str, Callable[[Cursor], Type]] = {
     "ptr": _read_ptr,
     "tile": _read_tile,
     "tensor": _read_tensor,
-    "regs": _read_array(Registers, "a register array", "regs<16xf32>"),
+    "regs": _read_array(
+        _registers, 2, "a register array has one size or two, such as regs<16xf32> or regs<8x2xf32>"
+    ),
     "staged": _read_staged,
-    "threadgroup": _read_array(Threadgroup, "a threadgroup array", "threadgroup<64xf32>"),
+    "threadgroup": _read_array(
+        _threadgroup, 1, "a threadgroup array has one size, such as threadgroup<64xf32>"
+    ),
 }
 
 

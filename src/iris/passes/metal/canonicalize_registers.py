@@ -5,7 +5,7 @@ from __future__ import annotations
 from iris.ir import math
 from iris.ir.core import Facet, Op, Value
 from iris.ir.math import Constant, element_type
-from iris.ir.metal import Join, Literal, Pattern, Splat, Take, count_of, registers
+from iris.ir.metal import Join, Literal, Pattern, Splat, Take, count_of, take
 from iris.ir.rewriter import Rewriter
 from iris.passes.generic.canonicalize import rules
 
@@ -55,7 +55,7 @@ def of_pattern(source: Pattern, op: Take, rewriter: Rewriter) -> Op:
 
 @taken(Take)
 def of_take(source: Take, op: Take, rewriter: Rewriter) -> Op:
-    return Take(tuple([source.indices[i] for i in op.indices]), source.x)
+    return Take(tuple([source.indices[i] for i in op.indices]), source.x, op.result.type)
 
 
 @taken(Join)
@@ -64,7 +64,8 @@ def of_join(source: Join, op: Take, rewriter: Rewriter) -> Op | None:
     for part in source.parts:
         end = start + count_of(part.type)
         if all(start <= i < end for i in op.indices):
-            return None if end - start == 1 else Take(tuple([i - start for i in op.indices]), part)
+            indices = tuple([i - start for i in op.indices])
+            return None if end - start == 1 else Take(indices, part, op.result.type)
         start = end
     return None
 
@@ -79,7 +80,7 @@ def elementwise(source: math.Elementwise, op: Take, rewriter: Rewriter) -> Op | 
     def part(value: Value) -> Value:
         if not element_type(value.type).shape:
             return value
-        return rewriter.insert(Take(op.indices, value), op).results[0]
+        return rewriter.insert(take(op.indices, value), op).results[0]
 
     operands = tuple([part(v) for v in source.operands])
     return type(source).create(operands, source.attributes, (type_,), (), source.location)
@@ -98,4 +99,4 @@ def _integers(values: list[int], op: Take) -> Op:
     type_ = element_type(op.result.type)
     if not type_.shape:
         return Constant(values[0], type_)
-    return Literal(tuple(values), registers(len(values), type_.element))
+    return Literal(tuple(values), type_)

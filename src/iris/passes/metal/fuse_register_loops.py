@@ -12,6 +12,7 @@ from iris.ir.core import Effect, Module, Op, Region, Value
 from iris.ir.effects import conflict, effects_within
 from iris.ir.math import Constant, element_type
 from iris.ir.metal import (
+    VECTOR,
     Foreach,
     Pattern,
     Slice,
@@ -19,11 +20,9 @@ from iris.ir.metal import (
     count_of,
     registers,
 )
-from iris.ir.types import ElementType, i32
+from iris.ir.types import ElementType, Registers, Type, i32
 from iris.passes.metal.index_arithmetic import IndexArithmetic
 from iris.passes.pipeline import Pass
-
-VECTOR = 4  # elements that the hardware's types have at most
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class FuseRegisterLoops(Pass):
 
     Loops are fused if no element is needed before another's turn, and if none may write what
     another touches.  Numbers that are cheap to make again, such as those of the registers, are
-    made again in each loop.
+    made again in each loop.  A function whose register shapes are chosen stays as it is.
     """
 
     name = "fuse-register-loops"
@@ -65,7 +64,8 @@ class FuseRegisterLoops(Pass):
     def run(self, module: Module) -> dict[str, int]:
         fusing = _Fusing()
         for function in module:
-            fusing.visit(function.regions[0])
+            if not any(_is_shaped(v.type) for op in function.walk() for v in op.results):
+                fusing.visit(function.regions[0])
         return {"loops": fusing.loops}
 
 
@@ -270,6 +270,10 @@ class _Loop(IndexArithmetic):
         within = self.b(Pattern(low, type_))
         overlap = any(a & b for a in low for b in high)
         return self.b((math.Xor if overlap else math.Add)(self.b(Splat(first, type_)), within))
+
+
+def _is_shaped(type_: Type) -> bool:
+    return isinstance(type_, Registers) and type_.lanes is not None
 
 
 def _is_array(value: Value) -> bool:

@@ -12,7 +12,7 @@ from iris.ir.builder import Builder
 from iris.ir.control import Func, Yield
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
-from iris.ir.metal import SIMDGROUP_WIDTH, Foreach, Slice, Splat, Take, count_of, registers
+from iris.ir.metal import SIMDGROUP_WIDTH, Foreach, Slice, Splat, count_of, registers
 from iris.ir.types import DType, Tile, Type, i32
 from iris.ir.waiting import shares_memory
 from iris.passes.metal.index_arithmetic import IndexArithmetic, Number
@@ -157,7 +157,7 @@ class Lowering(IndexArithmetic):
             return x
         if isinstance(x.type, DType):
             return self.splat(x, len(indices))
-        return self.b(Take(tuple(indices), x))
+        return self.b(metal.take(indices, x))
 
     def splat(self, x: Value, count: int) -> Value:
         if count == 1:

@@ -95,7 +95,7 @@ def _register_differences(pull: LinearLayout) -> list[int]:
 
 def join_registers(ctx: Lowering, parts: Sequence[Value], order: Sequence[int]) -> Value:
     """Join values whose registers have the numbers in `order`."""
-    whole = parts[0] if len(parts) == 1 else ctx.b(metal.Join(parts))
+    whole = parts[0] if len(parts) == 1 else ctx.b(metal.join(parts))
     return ctx.take(whole, sorted(range(len(order)), key=order.__getitem__))
 
 
