@@ -12,6 +12,7 @@ from iris.codegen import emit
 from iris.codegen.languages.cuda import CUDA
 from iris.ir import parse
 from iris.ir.control import Func
+from iris.testing.texts import shaped
 from nvrtc import complaints
 
 KERNELS = sorted((Path(__file__).parent / "golden").glob("*.iris"))
@@ -22,7 +23,7 @@ MSL_WORDS = ("threadgroup", "device ", "thread ", "simdgroup_", "metal", "[[", "
 def text_of(path: Path) -> str:
     (function,) = parse(path.read_text())
     assert isinstance(function, Func)
-    return emit(function, CUDA).text
+    return emit(shaped(function), CUDA).text
 
 
 @ON_LINUX

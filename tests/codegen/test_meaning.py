@@ -8,6 +8,7 @@ import pytest
 from iris.codegen import emit
 from iris.ir import parse, verify
 from iris.ir.control import Func
+from iris.testing.texts import shaped
 from metal_check import complaints
 
 HEAD = """\
@@ -27,7 +28,7 @@ def body(text: str) -> str:
     verify(module)
     (function,) = module
     assert isinstance(function, Func)
-    made = emit(function).text
+    made = emit(shaped(function)).text
     assert complaints(made) == []
     lines = made[made.index("\n{\n") + 3 : made.rindex("}")].splitlines()
     return "\n".join([line.removeprefix("    ") for line in lines])
@@ -110,7 +111,7 @@ func metal @k simdgroups=1(%X: ptr<f32>, %I: ptr<i32>, %Y: ptr<f32>) {
         )
     )
     assert isinstance(function, Func)
-    lines = emit(function).text.splitlines()
+    lines = emit(shaped(function)).text.splitlines()
     shuffles = [line for line in lines if "simd_shuffle_xor(" in line]
     assert len(shuffles) == 2
     assert not any("?" in line or "if" in line for line in shuffles)

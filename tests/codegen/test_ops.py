@@ -11,6 +11,7 @@ from iris.codegen.writer import emit as emission
 from iris.ir import control, parse, verify
 from iris.ir.control import Func
 from iris.ir.core import OPS, Level
+from iris.testing.texts import shaped
 from metal_check import complaints_of_all
 from one_op import COUNTS, OneOp, every_op
 
@@ -27,7 +28,7 @@ def text_of(one: OneOp, count: int) -> str:
     verify(module)
     (function,) = module
     assert isinstance(function, Func)
-    return emit(function).text
+    return emit(shaped(function)).text
 
 
 @pytest.mark.parametrize("dtype", BY_DTYPE)

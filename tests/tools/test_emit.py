@@ -130,7 +130,7 @@ def test_standard_input_and_output_file(
         (
             "func metal @f simdgroups=1(%x: regs<2xf32>) {\n  return\n}\n",
             [],
-            "a kernel takes no regs<2xf32>",
+            "a kernel takes no regs<1x2xf32>",
         ),
         ("func tile @f() {\n", [], "--> "),
     ],

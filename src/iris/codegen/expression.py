@@ -8,9 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from iris.codegen.tree import Precedence, Tree
-from iris.ir.types import DType, ElementType, bool_, u8
-
-LANES = 4  # of the longest vectors of elements; more elements at once are words
+from iris.ir.metal import count_of, lanes_of
+from iris.ir.types import DType, Type, bool_, u8
 
 
 class Touch(IntFlag):
@@ -58,19 +57,10 @@ class Form(NamedTuple):
     parts: int
 
 
-@lru_cache(maxsize=256)
-def form(count: int) -> Form:
-    if count in (1, 2, 4):
-        return Form(count, 1)
-    if count % LANES == 0:
-        return Form(LANES, count // LANES)
-    return Form(1, count)
-
-
 @lru_cache(maxsize=1024)
-def form_of(type_: ElementType) -> Form:
-    shape = type_.shape
-    return form(shape[0]) if shape else Form(1, 1)
+def form_of(type_: Type) -> Form:
+    lanes = lanes_of(type_)
+    return Form(lanes, count_of(type_) // lanes)
 
 
 def in_memory(dtype: DType) -> DType:

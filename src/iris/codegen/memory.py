@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from iris.codegen.expression import LANES, Expression, Form, Touch, in_memory
-from iris.codegen.forms import moves_words
+from iris.codegen.expression import Expression, Form, Touch, in_memory
 from iris.codegen.operators import as_type, binary, call, cast_to, dtype_of, integer, ternary
 from iris.codegen.statements import Assign, Declare, If, Run
 from iris.codegen.tree import (
@@ -26,7 +25,7 @@ from iris.ir.control import For
 from iris.ir.core import Value
 from iris.ir.kinds import AtomicKind
 from iris.ir.math import constant_bits
-from iris.ir.metal import count_of
+from iris.ir.metal import VECTOR, count_of, moves_words
 from iris.ir.types import DType, Ptr, Threadgroup, bool_, i32, u8, u32
 from iris.ir.waiting import is_volatile
 
@@ -108,7 +107,7 @@ def _place(
         return Expression(element(pointer.tree, offset.tree), held)
     is_packed = isinstance(base.type, Ptr) and not base.type.aligned
     vector = ctx.type_name(held, lanes)
-    if is_packed and lanes <= LANES:
+    if is_packed and lanes <= VECTOR:
         vector = ctx.language.packed.format(type=ctx.language.types[held], lanes=lanes)
     start = pointer.tree
     if not _is_zero(offset.tree):
@@ -167,7 +166,7 @@ def _taken_apart(
     ctx: Writer, op: metal.Load, mask: Expression | None, read: Expression
 ) -> Expression | None:
     """What is loaded at once and held as several vectors."""
-    dtype, is_short = dtype_of(op.result), read.lanes <= LANES
+    dtype, is_short = dtype_of(op.result), read.lanes <= VECTOR
     if is_short and dtype is bool_:
         read = _truth(ctx, read)
     if mask is not None and op.other is not None:
@@ -184,8 +183,8 @@ def _taken_apart(
 def _other(ctx: Writer, other: Value, form: Form) -> Expression:
     """What stands for what is not loaded."""
     is_alike = ctx.form(other).lanes == form.lanes or constant_bits(other) is not None
-    x = ctx.branch_operand(other, form.lanes if form.lanes <= LANES and is_alike else 1)
-    if form.lanes <= LANES and is_alike:
+    x = ctx.branch_operand(other, form.lanes if form.lanes <= VECTOR and is_alike else 1)
+    if form.lanes <= VECTOR and is_alike:
         return x
     return Expression(to_words(ctx, other, x), dtype_of(other), form.lanes)
 
@@ -201,7 +200,7 @@ def _access_form(ctx: Writer, base: Value, value: Value) -> Form:
     """How an access moves a value: at once, as a vector of elements or of words, if there is one
     that the parts are whole words of."""
     form, count = ctx.form(value), count_of(value.type)
-    if count <= LANES or (moves_words(base, value) and makes_words(ctx, value, form.lanes)):
+    if count <= VECTOR or (moves_words(base, value) and makes_words(ctx, value, form.lanes)):
         return Form(count, 1)
     return form
 
@@ -243,7 +242,7 @@ def _where(ctx: Writer, mask: Expression) -> Iterator[None]:
 
 def _stored(ctx: Writer, x: Expression, dtype: DType, place: Expression) -> Tree:
     """What memory takes for a value."""
-    if dtype is bool_ and 1 < place.lanes <= LANES:
+    if dtype is bool_ and 1 < place.lanes <= VECTOR:
         return Call(ctx.language.vector_of(place.type, place.lanes), x.tree)
     return ctx.content(x, dtype, place.lanes)
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from iris.codegen.expression import LANES, Expression, in_memory
+from iris.codegen.expression import Expression, in_memory
 from iris.codegen.operators import as_type
 from iris.codegen.statements import Assign, Declare
 from iris.codegen.tree import PART, Call, Name, Number, Tree, binary, braces, element, number
 from iris.codegen.writer import Writer, element_of
 from iris.ir.core import Value
 from iris.ir.math import constant_bits
-from iris.ir.metal import count_of
+from iris.ir.metal import VECTOR, count_of
 from iris.ir.types import DType, bool_
 
 _HALVES = ((0, 1), (2, 3))  # of a vector of four words
@@ -68,7 +68,7 @@ def to_words(ctx: Writer, value: Value, x: Expression) -> Tree:
     """The words of a value that is held as vectors, or the one vector, if that is long enough."""
     dtype, count = element_of(value).element, count_of(value.type)
     type_ = ctx.type_name(dtype, count)
-    if count <= LANES:
+    if count <= VECTOR:
         each = ctx.form(value).lanes
         halves = [ctx.content(x.at(number(i)), dtype, each) for i in range(len(_HALVES))]
         return Call(type_, *halves)

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from iris.analysis.liveness import dead_values, is_unused
+from iris.analysis.matrices import multiplied
 from iris.analysis.ranges import Ranges
-from iris.codegen.expression import LANES, Expression, Touch
-from iris.codegen.forms import Forms
+from iris.codegen.expression import Expression, Form, Touch, form_of
 from iris.codegen.language import Language
 from iris.codegen.names import Names
+from iris.codegen.shapes import check_shapes
 from iris.codegen.source import Site
 from iris.codegen.statements import COLUMNS, STEP, Assign, Block, Declare, For, Statement
 from iris.codegen.tree import (
@@ -37,12 +38,12 @@ from iris.ir.control import Func, While
 from iris.ir.core import Facet, Location, Op, Region, Resource, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.math import element_type
+from iris.ir.metal import FRAGMENT_LANES, VECTOR
 from iris.ir.types import DType, ElementType, Ptr, i32
 
 LONGEST = 56  # an expression of more characters gets a name of its own
 MARGIN = 16  # what an assignment has besides an expression
 _SHORT = 24  # characters; longer expressions are not repeated
-_PAIR = 2  # what a lane holds of a matrix
 
 #: Ops of which an operand is all that is assigned somewhere.
 ASSIGNS: set[type[Op]] = set()
@@ -59,9 +60,8 @@ class Writer:
         self.fields = Names(language.keywords)  # of the constant struct
         self.ranges = Ranges(function.body, function.simdgroups)
         self._dead = dead_values(function.body)
-        forms = Forms(function.body, self._dead)
-        self.form = forms.of
-        self.is_matrix = forms.is_matrix
+        check_shapes(function.body, self._dead)
+        self._multiplied = multiplied(function.body, self._dead)
         self.block: Block = []  # what is written now
         self.location: Location | None = None  # of the op that writes
         self.expressions: dict[Value, Expression] = {}
@@ -189,8 +189,15 @@ class Writer:
 
     # Variables.
 
+    def form(self, value: Value) -> Form:
+        return form_of(value.type)
+
+    def is_matrix(self, value: Value) -> bool:
+        """Whether a variable that has a value is a matrix, or an array of them."""
+        return value in self._multiplied and self.form(value).lanes == FRAGMENT_LANES
+
     def type_name(self, dtype: DType, lanes: int) -> str:
-        if lanes > LANES:
+        if lanes > VECTOR:
             word = self.language.word
             return self.language.vector_of(word, lanes * dtype.bytes // word.bytes)
         return self.language.vector_of(dtype, lanes) if lanes > 1 else self.language.types[dtype]
@@ -296,7 +303,7 @@ class Writer:
         whole = self._whole(x, dtype)
         if whole is None:
             return place, x
-        return place.operands[0], Expression(whole, dtype, _PAIR)
+        return place.operands[0], Expression(whole, dtype, FRAGMENT_LANES)
 
     def _whole(self, x: Expression, dtype: DType) -> Tree | None:
         """The matrix that an expression is, or is an array of."""

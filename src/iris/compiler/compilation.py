@@ -33,7 +33,8 @@ METAL_PIPELINE = Pipeline.parse(
     "choose-simdgroups,stage-dots,pipeline-loads,assign-layouts,licm,"
     "lower-to-metal,fold,canonicalize,cse,licm,"
     "fuse-register-loops,fold,canonicalize,cse,licm,dce,simplify-extrema,"
-    "share-barriers,allocate-threadgroup,insert-barriers,check-resources"
+    "share-barriers,allocate-threadgroup,insert-barriers,check-resources,"
+    "choose-register-shapes"
 )
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}

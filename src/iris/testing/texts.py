@@ -21,12 +21,14 @@ from iris.codegen.language import Language
 from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Source
 from iris.compiler.arguments import place
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.compilation import METAL_PIPELINE, entry_of
 from iris.errors import IrisError, OutOfResources, SettingError
 from iris.ir import Level
 from iris.ir.control import Func
+from iris.ir.core import Module
 from iris.passes import Pipeline
 from iris.passes import run as run_passes
+from iris.passes.metal.choose_register_shapes import ChooseRegisterShapes
 from iris.runtime import device as runtime
 from iris.runtime.device import Device
 from iris.runtime.devices import select
@@ -37,6 +39,9 @@ from iris.testing.outcomes import Outcome
 from iris.testing.reduce import SECONDS
 from iris.testing.report import check
 from iris.tools.replay import Program
+
+#: What Metal IR still needs before it has a text.
+SHAPES = Pipeline((ChooseRegisterShapes(),))
 
 
 def runs_alike(
@@ -66,7 +71,7 @@ def runs_alike(
         is_tile = program.function.function_level is Level.TILE
         pipeline = lower if is_tile else Pipeline()
         try:
-            module = run_passes(program.module, pipeline)
+            module = run_passes(program.module, lower if is_tile else SHAPES)
         except OutOfResources:
             continue
         except Exception:  # noqa: BLE001 -- to be judged below, with all the others
@@ -85,6 +90,11 @@ def runs_alike(
     oracle = OnDevice(on, compiled)
     for program, pipeline in fitting:
         check(program, [pipeline], oracle, seconds=seconds)
+
+
+def shaped(function: Func) -> Func:
+    """A function at the level of Metal IR, with its register shapes chosen."""
+    return entry_of(run_passes(Module([function.clone({})]), SHAPES))
 
 
 def language_of(device: Device) -> Language:
@@ -107,7 +117,8 @@ class OnDevice:
         if program.function.function_level is Level.TILE:
             return partial(self._judge, program, Expected.of(program, exact_math=False))
         exact = Outcome.of(program)
-        self._compare(program, lambda ran: exact.compare(ran.outcome(program)))
+        shaped = program.with_module(run_passes(program.module, SHAPES))
+        self._compare(shaped, lambda ran: exact.compare(ran.outcome(program)))
         return lambda made, rest: None
 
     def _judge(self, program: Program, bounded: Expected, made: Program, rest: Pipeline) -> None:
