@@ -25,7 +25,8 @@ def changed_value(fault: Fault) -> str | None:
     """The first value outside loops and branches that the guilty pass kept, and that has other
     bits after it; None if there is none, or either program fails."""
     step = fault.step
-    if step is None:
+    # A pass that failed on its way may have left a function beside the one that it makes of it.
+    if step is None or len(list(step.before)) != len(list(step.after)):
         return None
     before, after = (fault.program.with_module(m) for m in (step.before, step.after))
     pairs = _kept(before, after, step.kept)

@@ -117,7 +117,7 @@ class _Scan:
             (count,),
             register=[0] * totals.bits(REGISTER),
             lane=[0] * totals.bits(LANE),
-            simdgroup=[digit.mask & 1 << b for b in range(totals.bits(SIMDGROUP))],
+            simdgroup=[(digit.mask & 1 << b) // digit.step for b in range(totals.bits(SIMDGROUP))],
         )
         source, target = versioned_layouts(totals, versions)
         every = convert_layout(ctx, total, source, target)
