@@ -290,18 +290,12 @@ class If(Op):
         return True
 
 
-def carried_together(op: For | While | If) -> Iterator[tuple[Value, ...]]:
+def carried_together(op: Loop | If) -> Iterator[tuple[Value, ...]]:
     """For each result of a loop or branch, that and all values that it carries there: they are of
     one type."""
-    groups = [list(op.results)]
-    if isinstance(op, For | While):
-        groups.append(list(op.initial))
-    for inner in op.regions:
-        if inner.arguments:
-            groups.append(inner.arguments[len(inner.arguments) - len(op.results) :])
-        if op.forwards(inner):
-            groups.append(list(inner.end.operands))
-    return zip(*groups, strict=True)
+    if isinstance(op, If):
+        return zip(op.results, *[r.end.operands for r in op.regions], strict=True)
+    return ((c.result, c.initial, *c.arguments, c.yielded) for c in op.carried())
 
 
 def _constant(value: Value) -> int | None:

@@ -316,8 +316,9 @@ class Foreach(MetalOp):
         types = [element_type(v.type) for v in self.results]
         parts = [registers(count_of(t) // self.count, t.element) for t in types]
         # A part may be held otherwise than the whole.
-        given = dict(enumerate([v.type for v in region.end.operands]))
-        return [given[i] if is_like(given.get(i, t), t) else t for i, t in enumerate(parts)]
+        given = [v.type for v in region.end.operands[: len(parts)]]
+        alike = [g if is_like(g, t) else t for g, t in zip(given, parts, strict=False)]
+        return [*alike, *parts[len(given) :]]
 
     def forwards(self, region: Region) -> bool:
         return False
