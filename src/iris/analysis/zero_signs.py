@@ -1,4 +1,4 @@
-"""Of which floats a program shows the sign of a zero.
+"""Find the floats whose sign a program shows when they are zero.
 
     %m: f32 = maxnum %x, %y
     %d: f32 = sub %z, %m
@@ -35,7 +35,7 @@ sight = Facet("sight of a zero's sign")
 
 
 def shown_zero_signs(function: Func) -> set[Value]:
-    """The floats of Metal IR of which the program may show the sign of a zero."""
+    """The floats of Metal IR whose sign the program may show when they are zero."""
     shown: set[Value] = set()
     left: list[Value] = []
 

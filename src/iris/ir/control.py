@@ -140,7 +140,7 @@ class Carried(NamedTuple):
 
 
 class Loop(Op):
-    """Runs its regions, the last of which is its body, again and again, carrying values along."""
+    """Runs its regions again and again, carrying values along.  The last region is its body."""
 
     loops = True
     initial: tuple[Value, ...] = variadic(feeds=True)

@@ -68,7 +68,7 @@ class Value:
 
     @property
     def owner(self) -> Op | None:
-        """The op of which the value is a result or a region's argument."""
+        """The op that has the value as a result or as an argument of a region."""
         return self.op if self.region is None else self.region.owner
 
     @property

@@ -80,8 +80,8 @@ def lanes_of(type_: Type) -> int:
 
 
 def usual_lanes(count: int) -> int:
-    """How many elements one variable holds of an array where nothing speaks for another shape:
-    those of a vector, if the array is made of whole ones."""
+    """How many elements of an array one variable holds, unless another shape is chosen: a vector,
+    if it divides the array."""
     if count <= 2:
         return count
     return 1 if count % VECTOR else VECTOR

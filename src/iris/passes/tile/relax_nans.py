@@ -64,7 +64,7 @@ def _may_drop(reduce: tile.Reduce) -> bool:
 
 
 class _Row:
-    """What is known of values, given that some element of a row is nan."""
+    """The values that are nan, given that some element of a row is."""
 
     def __init__(self, reduce: tile.Reduce):
         self.reduce = reduce
