@@ -80,6 +80,24 @@ def test_a_sum_may_be_off_by_its_roundings_and_no_more() -> None:
             expected.compare(wrong)
 
 
+WHOLE_SUM = """
+# entry: @whole
+func graph @whole returns=[tensor<f32>]() {
+  %x: tensor<10000xf32> = graph.iota 0
+  %s: tensor<f32> = graph.reduce sum [0] %x
+  return %s
+}
+"""
+
+
+def test_a_sum_of_whole_numbers_that_is_too_large_to_be_exact() -> None:
+    program = Program.parse(WHOLE_SUM)
+    matches_numpy(program)
+    (result,) = Expected.of(program).results
+    assert result.errors.shape == ()
+    assert result.errors > 0
+
+
 SLICE = """
 # argument %x: f32[4, 3] seed=1
 

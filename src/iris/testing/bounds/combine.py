@@ -233,7 +233,7 @@ def slack(roundings: Array | float, bits: int = BITS) -> Array:
 def sums_exactly(x: Array, along: Along) -> Array:
     """Up to what sum of magnitudes any sum of some floats is exact."""
     if (x == np.rint(x)).all():
-        least: Array = np.ones(1)
+        least: Array = np.ones(())
     else:
         least = along(np.minimum, quantum(x))
     return np.where(least < np.inf, least, 0.0) * 2.0**BITS
