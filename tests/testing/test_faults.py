@@ -17,6 +17,7 @@ from iris.testing.faults import bisect
 from iris.testing.levels import Disagreement, WithinBounds, with_simdgroups
 from iris.testing.limit import TimeLimitError
 from iris.testing.oracles import same_bits
+from iris.testing.report import Failure
 from iris.testing.smallest import smallest
 from iris.tools.replay import Program
 
@@ -136,6 +137,24 @@ def test_the_failure_of_a_pipeline_shows_one_pass() -> None:
     _, _, changes = message.partition("--- before guilty\n+++ after guilty\n")
     changed = [line for line in changes.splitlines() if line[0:1] in ("-", "+")]
     assert changed and all(" = sub " in line for line in changed)
+
+
+@dataclass(frozen=True)
+class HalfWay(Pass):
+    """Stop when a second function of the same name stands beside the one that it works on."""
+
+    name = "half-way"
+
+    def run(self, module: Module) -> None:
+        (function,) = module
+        function.insert_before(function.clone({}))
+        raise KeyError("half way")
+
+
+def test_the_failure_of_a_pass_is_shown_whatever_it_left() -> None:
+    with pytest.raises(Failure) as caught:
+        preserves(HalfWay(), Program.parse(SUM), seconds=0)
+    assert "half-way failed: KeyError" in str(caught.value)
 
 
 @pytest.mark.parametrize(
