@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 import iris
 import report
-from compile import layernorm, matmul, softmax
+from compile import argmax, layernorm, matmul, softmax
 from iris.compiler.compilation import Compilation
 from iris.interp import metal
 from iris.interp.metal import Counters
@@ -83,13 +83,6 @@ def attention(Q, K, V, Out, S, scale, D: iris.constexpr, T: iris.constexpr, caus
         acc = acc * rescale[:, None] + iris.dot(p.to(v.dtype), v)
         m = new
     iris.tile_store(Out + head, first, 0, D, acc / total[:, None], rows=S, cols=D)
-
-
-@iris.kernel
-def argmax(X, Out, N, BLOCK: iris.constexpr):
-    row = iris.program_id(0)
-    cols = iris.arange(0, BLOCK)
-    iris.store(Out + row, iris.argmax(iris.load(X + row * N + cols, mask=cols < N)))
 
 
 @iris.kernel

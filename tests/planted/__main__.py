@@ -202,7 +202,7 @@ def main() -> None:
         print(row(bug, finds))
     survivors = sum(not any(find.oracle for find in finds) for finds in all_finds)
     older = sum(str(bug) in notes.older for bug in chosen)
-    print(f"{len(chosen)} bugs, of which {survivors} survive; {older} rows are of another compiler")
+    print(f"{survivors} of {len(chosen)} bugs survive; the compiler was another for {older} rows")
     print(summary(chosen, all_finds, limits))
     sys.exit(survivors > 0)
 

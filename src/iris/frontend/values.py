@@ -354,7 +354,7 @@ def as_traced(x: object, meets: DType | None = None) -> Traced:
     """A value to compute with; a Python number gets the dtype of the other operand."""
     if isinstance(x, Traced):
         return x
-    reject = getattr(x, "reject_use", None)  # of what is known to be no number in a kernel
+    reject = getattr(x, "reject_use", None)  # a pointer, or a variable without a value
     if reject is not None:
         reject()
     item = getattr(x, "item", None)

@@ -173,7 +173,7 @@ def leading(op: Op, region: Region) -> int:
 
 
 def names_of(op: Op, index: int) -> list[Value]:
-    """The result, and the arguments of the regions, by which an op carries one value on."""
+    """The result of an op, and the arguments of its regions, that hold one carried value."""
     arguments = [r.arguments[leading(op, r) + index] for r in op.regions if r.arguments]
     return [op.results[index], *arguments]
 

@@ -1,7 +1,7 @@
 """`iris emit`: print the kernel text of IR text, in the Metal Shading Language or CUDA C++.
 
     iris emit kernel.iris                   Tile IR, after the passes that lead to Metal IR
-    iris emit lowered.iris                  Metal IR, as it stands
+    iris emit lowered.iris                  Metal IR, once its register shapes are chosen
     iris emit graph.iris                    Graph IR: all kernels that it becomes
     iris emit --passes "..." kernel.iris    after these passes instead
     iris emit --entry @scale kernels.iris   one function of several

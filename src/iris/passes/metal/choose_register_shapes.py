@@ -118,8 +118,8 @@ class _Shapes:
         self.elements: set[Value] = set()
         self.pairs: set[Value] = set()
         self.computed: set[Value] = set()  # what more is done with than moving it
-        self.moved: list[tuple[Value, int]] = []  # by accesses of so many elements
-        self.long_parts: list[tuple[Value, int]] = []  # of so many elements
+        self.moved: list[tuple[Value, int]] = []  # and how many elements one access moves
+        self.long_parts: list[tuple[Value, int]] = []  # and how many elements each has
         dead = dead_values(body)
         self.multiplied = multiplied(body, dead)
         for op in body.walk():
@@ -158,7 +158,7 @@ class _Shapes:
         return {self.of(value) for value in values}
 
     def _words(self, computed: set[Value]) -> dict[Value, int]:
-        """The classes of what is only moved, always as many elements at a time."""
+        """The classes of values that are only loaded and stored, and how many elements at once."""
         counts: dict[Value, int] = {}
         for value, count in self.moved:
             if counts.setdefault(self.of(value), count) != count:

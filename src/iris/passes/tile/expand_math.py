@@ -43,7 +43,7 @@ class ExpandMath(Pass):
         return rules.apply(module)
 
 
-#: The greatest exponent of a power of 2 of which the reciprocal is no subnormal number.
+#: The greatest exponent of a power of 2 whose reciprocal is a normal number.
 _EXPONENTS = {f16: 14, bf16: 126, f32: 126}
 
 rules = Rules()

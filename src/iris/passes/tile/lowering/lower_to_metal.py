@@ -35,8 +35,8 @@ class LowerToMetal(TargetPass):
     A tile becomes a register array; a scalar, equal in all threads, stays one.  Threads share
     memory without barriers: `insert-barriers` inserts those that are needed.
 
-    Conditions of what threads do together are made uniform, as by `uniform-conditions`: without
-    that the result would not be valid.  `broadcast` counts them.
+    Barriers and shuffles must not stand under a condition that differs between threads.  Such
+    conditions are made uniform, as `uniform-conditions` does; `broadcast` counts them.
 
     With `check-replicas`, lanes that hold one element of a tile assert that they have equal bits.
 
