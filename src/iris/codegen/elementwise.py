@@ -266,7 +266,7 @@ def _extremum(ctx: Writer, op: math.Extremum) -> Expression:
         return helper(ctx, op.name, dtype, a, b)
     if isinstance(op, (math.MaxNum, math.MinNum)):
         return _floating(ctx, _name(ctx, type(op)), dtype, a, b)
-    return helper(ctx, f"{op.name} nsz", dtype, a, b)
+    return helper(ctx, f"{op.name}_nsz", dtype, a, b)
 
 
 # Functions.

@@ -135,22 +135,22 @@ HELPERS = {
 }}
 """,
     ),
-    "maximum nsz": Helper(
-        "maximum",
+    "maximum_nsz": Helper(
+        "maximum_nsz",
         2,
         """\
-// The greater; nan if either is.
-{inline} {T} maximum({T} x, {T} y) {{
+// The greater; nan if either is.  Of -0 and +0 it may be either.
+{inline} {T} maximum_nsz({T} x, {T} y) {{
     return x > y || x != x ? x : y;
 }}
 """,
     ),
-    "minimum nsz": Helper(
-        "minimum",
+    "minimum_nsz": Helper(
+        "minimum_nsz",
         2,
         """\
-// The lesser; nan if either is.
-{inline} {T} minimum({T} x, {T} y) {{
+// The lesser; nan if either is.  Of -0 and +0 it may be either.
+{inline} {T} minimum_nsz({T} x, {T} y) {{
     return x < y || x != x ? x : y;
 }}
 """,

@@ -351,7 +351,7 @@ atomic_compare_exchange fragment pair filled holder multiply_accumulate exactly_
 exactly_sqrt exactly_rsqrt exactly_sin exactly_cos exactly_log exactly_log2 exactly_tanh
 exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt nearly_sin nearly_cos memcpy fmaf fmodf
 abs floor fma isinf copysign error_function fma_bfloat floor_divide floor_modulo maxnum minnum
-maximum minimum add_record Params p
+maximum minimum maximum_nsz minimum_nsz add_record Params p
 """
 
 CUDA = Language(

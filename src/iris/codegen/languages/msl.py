@@ -165,7 +165,7 @@ simd_min simd_any simd_all simdgroup_barrier threadgroup_barrier simdgroup_float
 simdgroup_half8x8 simdgroup_bfloat8x8 simdgroup_matrix simdgroup_multiply_accumulate
 make_filled_simdgroup_matrix pair atomic_load_explicit atomic_store_explicit
 atomic_exchange_explicit atomic_compare_exchange_weak_explicit error_function fma_bfloat
-floor_divide floor_modulo maxnum minnum maximum minimum add_record Params p
+floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz add_record Params p
 """
 _VECTORS = {f"{t}{n}" for t in _TYPES.values() for n in (2, 3, 4)}
 
