@@ -102,14 +102,29 @@ def test_a_scannable_layout_has_its_axis_in_registers_then_lanes_then_simdgroups
     assert kept > CASES
 
 
-def test_a_coalesced_layout_is_scanned_as_it_is() -> None:
+def test_a_coalesced_layout_is_scanned_as_it_is_if_few_totals_are_exchanged() -> None:
     rnd = random.Random(47)
+    kept = 0
     for _ in range(CASES):
-        shape = random_shape(rnd, 9)
+        shape = random_shape(rnd, 12)
         order = tuple(rnd.sample(range(len(shape)), len(shape)))
         layout = coalesced(shape, order, rnd.choice((1, 2, 4)), rnd.choice((1, 2, 4, 8)))
         for axis in range(len(shape)):
-            assert scannable(layout, axis) == layout
+            found = scannable(layout, axis)
+            if totals_per_thread(layout, axis) <= max(8, layout.size(REGISTER)):
+                assert found == layout
+                kept += 1
+            else:
+                assert totals_per_thread(found, axis) <= totals_per_thread(layout, axis)
+    assert kept > CASES
+
+
+def totals_per_thread(layout: LinearLayout, axis: int) -> int:
+    """How many totals a thread reads: one for each run of its own, of each simdgroup."""
+    bits = scan_bits(layout, axis)
+    assert bits is not None
+    runs = layout.size(REGISTER) // 2 ** len(bits.run)
+    return runs * 2 ** len(bits.simdgroup) if bits.simdgroup else 0
 
 
 def test_layouts_that_no_scan_goes_along() -> None:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from iris.ir.layout.linear import HARDWARE, LANE, REGISTER, SIMDGROUP, LinearLayout, log2
 from iris.ir.metal import SIMDGROUP_WIDTH
 
+_FEW = 8  # totals that a thread may always read
+
 
 @lru_cache(maxsize=4096)
 def coalesced(
@@ -111,12 +113,13 @@ def scan_bits(layout: LinearLayout, axis: int) -> ScanBits | None:
 
 @lru_cache(maxsize=4096)
 def scannable(layout: LinearLayout, axis: int) -> LinearLayout:
-    """A layout with `scan_bits`: the same if it has them; else one where the bits of the axis go to
-    registers, lanes and simdgroups, in order.
+    """A layout with `scan_bits`: the same if it has them and a thread then reads few totals of
+    simdgroups; else one where the bits of the axis go to registers, lanes and simdgroups, in order.
 
     Each dimension keeps as many bits of the axis as it has, where possible.
     """
-    if scan_bits(layout, axis) is not None:
+    bits = scan_bits(layout, axis)
+    if bits is not None and _totals_per_thread(layout, bits) <= max(layout.size(REGISTER), _FEW):
         return layout
     size = log2(layout.shape[axis])
     unit = [1 << b for b in range(size)]
@@ -145,6 +148,13 @@ def scannable(layout: LinearLayout, axis: int) -> LinearLayout:
         bases[dim] += take + [(0,) * rank] * (free[dim] - len(take))
     bases[REGISTER] += others
     return LinearLayout(tuple((dim, tuple(bases[dim])) for dim in HARDWARE), layout.shape)
+
+
+def _totals_per_thread(layout: LinearLayout, bits: ScanBits) -> int:
+    """How many totals of runs a thread reads, those of all simdgroups along the axis."""
+    if not bits.simdgroup:
+        return 0
+    return layout.size(REGISTER) >> len(bits.run) << len(bits.simdgroup)
 
 
 def _other_steps(layout: LinearLayout, axis: int) -> list[tuple[int, ...]]:
