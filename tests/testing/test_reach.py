@@ -7,30 +7,16 @@ The test prints the lines that no program reached of each function that is calle
 from __future__ import annotations
 
 import ast
-import functools
-import gc
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import coverage
-from hypothesis import Phase, given, settings
-from hypothesis.strategies import SearchStrategy
-
-from iris.codegen import emit
-from iris.compiler.compilation import METAL_PIPELINE
-from iris.errors import OutOfResources
-from iris.ir import math, tile
-from iris.ir.control import For
-from iris.passes import run as run_passes
-from iris.testing import programs
-from iris.testing.levels import with_simdgroups
-from iris.tools.replay import Program
 from support import ROOT, counts
 
 SOURCE = ROOT / "src" / "iris"
-ROOMS = ("analysis", "passes", "codegen")
-SIMDGROUPS = (0, 1, 2, 4, 8)  # 0: as many as the pass chooses
-BLOCKS = [For, math.Add, math.FloorDiv, math.Select, tile.Load, tile.Dot, tile.Reduce, tile.Store]
 # What is not called to lower and print tile programs at all.
 OTHERS = (
     "codegen/languages/cuda.py",
@@ -107,52 +93,23 @@ def functions(path: Path) -> Iterator[tuple[str, list[int]]]:
             yield node.name, sorted(lines)
 
 
-def compile_all(strategy: SearchStrategy[Program], number: int) -> None:
-    drawn: list[Program] = []
-
-    @settings(max_examples=number, phases=[Phase.generate])
-    @given(strategy)
-    def draw(program: Program) -> None:
-        drawn.append(program)
-
-    draw()
-    for index, program in enumerate(drawn):
-        pipeline = with_simdgroups(METAL_PIPELINE, SIMDGROUPS[index % len(SIMDGROUPS)])
-        try:
-            (function,) = run_passes(program.module, pipeline)
-        except OutOfResources:
-            continue
-        emit(function)
-
-
-def forget() -> None:
-    """Empties the caches of the compiler: what other tests have filled would not be called."""
-    for found in gc.get_objects():
-        if isinstance(found, functools._lru_cache_wrapper) and found.__module__.startswith(
-            tuple(f"iris.{room}." for room in ROOMS)
-        ):
-            found.cache_clear()
-
-
 def test_every_function_is_called_for_some_program() -> None:
-    forget()
-    rooms = [f"{SOURCE}/{room}/*" for room in ROOMS]
-    watch = coverage.Coverage(data_file=None, config_file=False, include=rooms)
-    watch.start()
-    try:
-        compile_all(programs.tile(masked=True, max_ops=20), counts(260, 2500))
-        compile_all(programs.tile(fast_math=True), counts(30, 1000))
-        compile_all(programs.tile(ops=BLOCKS, masked=True), counts(50, 1000))
-    finally:
-        watch.stop()
-    data = watch.get_data()
+    # In a process of its own: here, other tests have filled the caches of the compiler.
+    done = subprocess.run(
+        [sys.executable, "-m", "reached"],
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    lines_of: dict[str, list[int]] = json.loads(done.stdout)
     never: set[str] = set()
-    for name in sorted(data.measured_files()):
+    for name, found in sorted(lines_of.items()):
         path = Path(name)
         module = path.relative_to(SOURCE).as_posix()
         if module.startswith(OTHERS):
             continue
-        reached = set(data.lines(name) or ())
+        reached = set(found)
         for function, lines in functions(path):
             missing = [line for line in lines if line not in reached]
             where = f"{module[:-3].replace('/', '.')}.{function}"
