@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import Phase, given, settings
 
 from iris.ir import metal
 from iris.ir.control import For, If, While
 from iris.ir.metal import Scope
-from iris.ir.types import Ptr
-from iris.ir.uniformity import VARYING, guards, uniformity
+from iris.ir.types import Ptr, f32
+from iris.ir.uniformity import SIMDGROUP, VARYING, Uniformity, guards, uniformity
 from iris.testing import all_preserve, interleaves, orders, programs
+from iris.testing.choices import Choices
+from iris.testing.hazards import Use
+from iris.testing.metal_memory_makers import turned_place
+from iris.testing.metals import MetalDraft
 from iris.tools.replay import Program
 
 ORDERED = "allocate-threadgroup{budget=0},insert-barriers"
@@ -98,3 +103,15 @@ def test_programs_vary() -> None:
     }
     print({kind: found[kind] for kind in wanted})
     assert not [kind for kind, least in wanted.items() if found[kind] < least]
+
+
+@pytest.mark.parametrize("flow", [SIMDGROUP, VARYING])
+def test_threads_that_parted_ways_write_nowhere_by_turns(flow: Uniformity) -> None:
+    together, apart = (MetalDraft([], Choices(b""), [f32]) for _ in range(2))
+    apart.flow = flow
+    places = [
+        turned_place(draft, draft.exchanged(f32), Use.WRITE, 1, Choices(b""))
+        for draft in (together, apart)
+    ]
+    assert places[0] is not None
+    assert places[1] is None

@@ -184,7 +184,7 @@ def turned_place(
 ) -> Place | None:
     """Elements of other threads in each turn of a loop, where all threads are."""
     number, _ = draft.steady(THREADGROUP, choices)
-    if not draft.access(memory, Touch(use, None), choices):
+    if draft.flow is not THREADGROUP or not draft.access(memory, Touch(use, None), choices):
         return None
     stride = draft.constant(choices.of((1, 32, 5)), i32)
     at = draft.put(math.Add(draft.thread, draft.put(math.Mul(number, stride))))
