@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given, seed, settings
 
 from iris.ir import metal
 from iris.ir.control import For, If, While
@@ -52,6 +52,13 @@ def test_barriers_are_placed_where_short_programs_need_them(program: Program) ->
 @given(programs.metal(divergent=False, ops=[For, While, If], max_ops=2))
 def test_threads_are_made_to_agree(program: Program) -> None:
     orders("uniform-conditions,insert-barriers", program, hidden=True)
+
+
+@seed(2)  # one of these had a branch whose sides raced
+@settings(max_examples=300, phases=[Phase.generate])
+@given(programs.metal(ops=[If, metal.Load, metal.Store, metal.Alloc], max_ops=12))
+def test_threads_on_both_sides_of_a_branch_keep_apart(program: Program) -> None:
+    interleaves(program, seconds=0)
 
 
 def drawn(number: int) -> list[Program]:

@@ -131,6 +131,8 @@ def branch(cls: type[If], draft: MetalDraft, choices: Choices) -> None:
     before = draft.hazards.copy()
     fill(draft, op.then, guard, [(t, VARYING) for t in types], choices)
     after, draft.hazards = draft.hazards, before
+    if guard is not THREADGROUP:  # some threads are in the one branch while others are in this
+        draft.hazards.join(after)
     fill(draft, op.otherwise, guard, [(t, VARYING) for t in types], choices)
     draft.hazards.join(after)
     ends = [region.end.operands for region in op.regions]
