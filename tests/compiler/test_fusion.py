@@ -11,6 +11,7 @@ import pytest
 
 import iris
 from iris import nn
+from iris.compiler.compilation import GRAPH_PIPELINE
 from iris.compiler.jit import Jit
 from iris.errors import PipelineError
 from iris.ir import metal, parse
@@ -232,9 +233,18 @@ def test_fusion_is_read_in_the_graph() -> None:
 
 def test_what_is_fused_already_is_not_one_kernel() -> None:
     fused = parse(iris.jit(mlp).lower(*LAYERS).fused)
-    with pytest.raises(PipelineError, match="is not one kernel: it has kernels of its own"):
+    with pytest.raises(PipelineError, match="@mlp has 2 kernels, not one: @mlp_mul, @mlp_add"):
         run(fused, "graph-to-tile")
-    assert run(fused, "fuse") == fused
+
+
+def test_schedules_that_are_written_stay() -> None:
+    fused = iris.jit(mlp).lower(*LAYERS).fused
+    edited = fused.replace("programs 64 of", "programs 16 of")
+    assert edited != fused
+    assert str(run(parse(edited), GRAPH_PIPELINE)) == edited
+    more = edited.replace("return %13", "%y: tensor<96x128xf32> = exp %13\n  return %y")
+    with pytest.raises(PipelineError, match="such as @mlp_mul, but <exp .*> is not in one"):
+        run(parse(more), "fuse")
 
 
 def greatest(x: Array, w: Array) -> tuple[Array, ...]:

@@ -16,10 +16,11 @@ from array_graphs import fused
 from iris.compiler.graph_kernels import with_smaller_tiles
 from iris.compiler.graph_program import storage_root
 from iris.errors import ArgumentError, DTypeError, OutOfResources, PipelineError, ProgramError
-from iris.ir import parse
+from iris.ir import Module, parse
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Array
 from iris.runtime.interpreters import Interpreter
+from iris.targets import DEFAULT
 from on_metal import METAL
 
 DEVICES = ["interp", "interp:metal", pytest.param(METAL, marks=pytest.mark.metal)]
@@ -356,7 +357,7 @@ def test_memory_is_used_again() -> None:
 def test_a_lowered_function_can_be_read_and_run() -> None:
     lowered = scaled.lower(X)
     assert "mul" in lowered.graph
-    assert lowered.stages[-1].name == "fuse"
+    assert lowered.stages[-1].name == "schedule"
     (kernel,) = lowered.kernels
     assert kernel.bytes == 2 * X.nbytes
     assert kernel.flops == X.size
@@ -437,23 +438,36 @@ def test_reductions_within_others(function: Any, shape: tuple[int, int]) -> None
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_smaller_tiles_are_tried_and_the_first_error_is_told() -> None:
-    tried: list[int] = []
+SQUARES = """\
+func graph @squares returns=[tensor<64x1000xf32>](%x: tensor<64x1000xf32>) {
+  %y: tensor<64x1000xf32> = graph.kernel @squares schedule=[i0i1: programs 1024 of 64000] {
+    %y_1: tensor<64x1000xf32> = mul %x, %x
+    yield %y_1
+  }
+  return %y
+}
+"""
 
-    def make(max_tile_bytes: int) -> int:
-        tried.append(max_tile_bytes)
+
+def test_smaller_tiles_are_tried_and_the_first_error_is_told() -> None:
+    first = parse(SQUARES)
+    tried: list[str] = []
+
+    def lower(module: Module) -> str:
+        tried.append(str(module))
         if len(tried) == 1:
             raise OutOfResources("too much for the GPU")
         if len(tried) == 2 or fails:
             raise PipelineError("rows do not fit a program")
-        return max_tile_bytes
+        return tried[-1]
 
     fails = False
-    assert with_smaller_tiles(make) == min(tried)
+    assert "i0i1: programs 256 of 64000" in with_smaller_tiles(first, DEFAULT, lower)
+    assert tried[0] == str(first) == SQUARES
     fails = True
     tried.clear()
     with pytest.raises(OutOfResources, match="too much for the GPU"):
-        with_smaller_tiles(make)
+        with_smaller_tiles(first, DEFAULT, lower)
     assert len(tried) == 3
 
 

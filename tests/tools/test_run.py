@@ -329,7 +329,7 @@ def test_a_graph_stays_one(file: Path, capsys: pytest.CaptureFixture[str]) -> No
     ]
     file.write_text("\n".join(header) + "\n" + whole + body)
     for options in ([], ["--device", "interp"]):
-        assert main(["run", str(file), "--passes", "graph-to-tile", *options]) == 1
+        assert main(["run", str(file), "--passes", "schedule,graph-to-tile", *options]) == 1
         assert "--device interp runs the kernels" in capsys.readouterr().err
 
 

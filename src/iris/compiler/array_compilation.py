@@ -24,7 +24,7 @@ from iris.frontend.tracing import error_here
 from iris.ir.core import Level, Module, Value
 from iris.ir.math import element_type
 from iris.ir.text.printer import to_text
-from iris.passes.graph.graph_to_tile import MAX_TILE_BYTES
+from iris.passes.graph.fuse import Fuse
 from iris.passes.graph.tiling.fusion import Boundary, Fusion
 from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
 from iris.passes.graph.tiling.tile_program import schedule_of
@@ -42,7 +42,7 @@ class KernelCompilation(Compilation):
     def __init__(self, kernel: GraphKernel, device: str | Device | None = None):
         function = entry_of(kernel.module)
         target = target_of(None if device is None else select(device))
-        schedule = schedule_of(function, MAX_TILE_BYTES, target)
+        schedule = schedule_of(kernel.op)
         options = Options(fast_math=function.fast_math)
         alone = partial(self._alone, device=device)
         super().__init__(kernel.module, options, alone, Sizes(schedule.plan().grid, {}), target)
@@ -54,11 +54,8 @@ class KernelCompilation(Compilation):
     @cached_property
     def stages(self) -> list[Stage]:
         """The stages, made by running the pipeline again on the kernel's graph."""
-        return with_smaller_tiles(
-            lambda max_tile_bytes: stages_of(
-                self.traced, self.kernel.pipeline(Level.METAL, self._target, max_tile_bytes)
-            )
-        )
+        pipeline = self.kernel.pipeline(Level.METAL, self._target)
+        return with_smaller_tiles(self.traced, self._target, lambda m: stages_of(m, pipeline))
 
     def _alone(self, *arrays: Any, device: str | Device | None) -> list[Array]:
         """What the kernel writes, given what it reads."""
@@ -157,7 +154,8 @@ class ArrayCompilation:
     @cached_property
     def why(self) -> list[Boundary]:
         """For each tensor that one kernel hands on to another, why."""
-        function = entry_of(self.stages[-2].module.clone())
+        before = [stage.name for stage in self.stages].index(Fuse.name) - 1
+        function = entry_of(self.stages[before].module.clone())
         return Fusion(function, self._target).boundaries
 
     @property

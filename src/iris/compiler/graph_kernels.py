@@ -12,7 +12,8 @@ from iris.errors import OutOfResources, PipelineError
 from iris.ir import graph
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Value
-from iris.passes.graph.graph_to_tile import MAX_TILE_BYTES, GraphToTile
+from iris.passes.graph.graph_to_tile import GraphToTile
+from iris.passes.graph.schedule import MAX_TILE_BYTES, Schedule
 from iris.passes.pipeline import Pipeline
 from iris.runtime.device import Device, Grid, Program
 from iris.targets import Target
@@ -24,7 +25,7 @@ class GraphKernel:
 
     op: graph.Kernel
     inputs: tuple[Value, ...]
-    module: Module  # a function of the inputs
+    module: Module  # a function of the inputs that has only this kernel
 
     @property
     def name(self) -> str:
@@ -37,30 +38,23 @@ class GraphKernel:
     @property
     def written_to(self) -> dict[Value, Value]:
         """For each output that is scattered to in place, the input that holds it."""
-        function = entry_of(self.module)
-        parameters = dict(zip(function.body.arguments, self.inputs, strict=True))
-        ends = zip(self.outputs, function.body.end.operands, strict=True)
-        return {v: parameters[end.op.x] for v, end in ends if isinstance(end.op, graph.Scatter)}
+        ends = zip(self.outputs, self.op.body.end.operands, strict=True)
+        return {v: end.op.x for v, end in ends if isinstance(end.op, graph.Scatter)}
 
     @property
     def arrays(self) -> list[Value]:
         """The arrays to launch the kernel with."""
         return [*self.inputs, *(v for v in self.outputs if v not in self.written_to)]
 
-    def pipeline(
-        self, level: Level, target: Target, max_tile_bytes: int = MAX_TILE_BYTES
-    ) -> Pipeline:
-        """The pipeline from the graph to a level, with tiles of at most `max_tile_bytes`."""
+    def pipeline(self, level: Level, target: Target) -> Pipeline:
+        """The pipeline from the graph to a level."""
         options = Options(fast_math=entry_of(self.module).fast_math)
-        return Pipeline((GraphToTile(target, max_tile_bytes), *options.pipeline(level, target)))
+        return Pipeline((GraphToTile(), *options.pipeline(level, target)))
 
     def lowered(self, level: Level, target: Target) -> Func:
         """The kernel as a function at a level."""
-        module = with_smaller_tiles(
-            lambda max_tile_bytes: optimize(
-                self.module, self.pipeline(level, target, max_tile_bytes)
-            )
-        )
+        pipeline = self.pipeline(level, target)
+        module = with_smaller_tiles(self.module, target, lambda kernel: optimize(kernel, pipeline))
         return entry_of(module)
 
     def compile(self, device: Device) -> tuple[Program, Grid]:
@@ -79,18 +73,30 @@ class GraphKernel:
 Lowered = TypeVar("Lowered")
 
 
-def with_smaller_tiles(lower: Callable[[int], Lowered]) -> Lowered:
-    """Lower with tiles of the usual size, or with smaller ones if those do not fit.
+def with_smaller_tiles(
+    module: Module, target: Target, lower: Callable[[Module], Lowered]
+) -> Lowered:
+    """Lower a kernel by its schedule, or by ones with smaller tiles if those do not fit.
 
     If none fit, or they are too small for the kernel, raise the error of the first try.
     """
     try:
-        return lower(MAX_TILE_BYTES)
+        return lower(module)
     except OutOfResources:
         for max_tile_bytes in (MAX_TILE_BYTES // 4, MAX_TILE_BYTES // 16):
             with suppress(OutOfResources, PipelineError):
-                return lower(max_tile_bytes)
+                return lower(_rescheduled(module, Schedule(target, max_tile_bytes)))
         raise
+
+
+def _rescheduled(module: Module, schedule: Schedule) -> Module:
+    """A kernel with another schedule."""
+    copy = module.clone()
+    for op in entry_of(copy).body:
+        if isinstance(op, graph.Kernel):
+            op.attributes = (op.symbol, None)
+    schedule.run(copy)
+    return copy
 
 
 def kernels_of(function: Func) -> list[GraphKernel]:
@@ -123,10 +129,8 @@ def _tensor_name(value: Value) -> str | None:
 
 
 def outline(op: graph.Kernel, function: Func) -> GraphKernel:
-    """Put the ops of one kernel into a function."""
-    inside = {v for inner in op.body for v in inner.results}
-    used = (v for inner in op.body for v in inner.operands)
-    inputs = list(dict.fromkeys(v for v in used if v not in inside))
+    """Put one kernel into a function of its own."""
+    inputs = op.inputs
     func = Func(
         op.symbol,
         Level.GRAPH,
@@ -135,10 +139,7 @@ def outline(op: graph.Kernel, function: Func) -> GraphKernel:
         fast_math=function.fast_math,
         location=op.location,
     )
-    mapping = dict(zip(inputs, func.body.arguments, strict=True))
-    for inner in op.body:
-        if not inner.terminator:
-            func.body.append(inner.clone(mapping))
-    end = op.body.end
-    func.body.append(Return([mapping[v] for v in end.operands], location=end.location))
+    copy = op.clone(dict(zip(inputs, func.body.arguments, strict=True)))
+    func.body.append(copy)
+    func.body.append(Return(copy.results, location=op.body.end.location))
     return GraphKernel(op, tuple(inputs), Module([func]))

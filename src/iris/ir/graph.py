@@ -8,6 +8,7 @@ from enum import Enum
 from math import prod
 
 from iris.ir.attributes import Integer, Integers, OneOf, Symbol
+from iris.ir.axis_schedule import AxisSchedule, AxisSchedules
 from iris.ir.core import Level, Op, Region, Value
 from iris.ir.declare import (
     INTEGERS,
@@ -367,16 +368,35 @@ class Kernel(GraphOp):
     """What one kernel computes: its region reads tensors from outside and yields those that the
     kernel writes.
 
-    %y: tensor<64xf32> = graph.kernel @scale {
+    %y: tensor<64xf32> = graph.kernel @scale schedule=[i0: programs 32 of 64] {
       %z: tensor<64xf32> = mul %x, %x
       yield %z
     }
+
+    Its schedule says how it goes over the axes of what it writes, `i0`, `i1` and so on, and of
+    what it sums (docs/graphs.md).
     """
 
     name = "graph.kernel"
     symbol: str = attribute(Symbol())
+    schedule: tuple[AxisSchedule, ...] | None = attribute(AxisSchedules(), None)
     body: Region = region()
     results = results()
+
+    @property
+    def inputs(self) -> list[Value]:
+        """The values that its region reads from outside."""
+        inside = {v for op in self.body for v in op.results}
+        used = dict.fromkeys(v for op in self.body for v in op.operands)
+        return [v for v in used if v not in inside]
+
+    def check(self) -> None:
+        axes: set[str] = set()
+        for axis in self.schedule or ():
+            mistake = f"{axis.axis} is listed twice" if axis.axis in axes else axis.mistake
+            if mistake is not None:
+                raise self.invalid(mistake, at="schedule")
+            axes.add(axis.axis)
 
     def expects(self, region: Region) -> Sequence[Type]:
         return [v.type for v in self.results]

@@ -34,6 +34,7 @@ from iris.ir import Level, Module, parse, verify
 from iris.ir.control import Func
 from iris.passes import Pipeline, run
 from iris.passes.graph.graph_to_tile import GraphToTile
+from iris.passes.graph.schedule import Schedule
 from iris.passes.metal.choose_register_shapes import ChooseRegisterShapes
 from iris.targets import DEFAULT, Target
 from iris.tools.opt import add_target, asked_for, read, write
@@ -95,10 +96,10 @@ def after(pipeline: Pipeline, function: Func) -> Func:
     (made,) = functions(module)
     level = made.function_level
     if level is not Level.METAL:
-        rest = f"{GraphToTile.name},{METAL_PIPELINE}" if level is Level.GRAPH else METAL_PIPELINE
+        first = f"{Schedule.name},{GraphToTile.name}," if level is Level.GRAPH else ""
         raise SettingError(
             f"@{function.symbol} is at the {level.value} level, after the passes "
-            f"{str(pipeline)!r}; those that lead to Metal IR from there are {rest}"
+            f"{str(pipeline)!r}; those that lead to Metal IR from there are {first}{METAL_PIPELINE}"
         )
     return made
 

@@ -1,5 +1,5 @@
 """Passes over Graph IR; the last one lowers it to Tile IR."""
 
-from iris.passes.graph import expand_scatter, fuse, graph_to_tile, simplify
+from iris.passes.graph import expand_scatter, fuse, graph_to_tile, schedule, simplify
 
-__all__ = ["expand_scatter", "fuse", "graph_to_tile", "simplify"]
+__all__ = ["expand_scatter", "fuse", "graph_to_tile", "schedule", "simplify"]

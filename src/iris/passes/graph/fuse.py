@@ -20,7 +20,7 @@ class Fuse(TargetPass):
 
     becomes
 
-        %sum: tensor<64xf32> = graph.kernel @sum_of_squares_sum {
+        %sum: tensor<64xf32> = graph.kernel @sum_of_squares_sum schedule=[...] {
           %difference: tensor<64x1000xf32> = sub %x, %y
           %square: tensor<64x1000xf32> = mul %difference, %difference
           %sum_1: tensor<64xf32> = graph.reduce sum [1] %square
@@ -31,7 +31,9 @@ class Fuse(TargetPass):
     At first every result except views is stored.  Then, one after another, it stops storing
     each result that is cheaper to recompute in its consumers.  Kernels with results of one shape
     that share inputs are merged.  Costs are launches, bytes and arithmetic
-    (`tiling/kernel_cost`).  Views (`reshape`, `transpose`, `gather`, ...) are free.
+    (`tiling/kernel_cost`), of the schedule that the kernel gets.  Views (`reshape`, `transpose`,
+    `gather`, ...) are free.  A function stays as it is if all that it computes stands in kernels
+    with schedules.
     """
 
     name = "fuse"
@@ -39,11 +41,15 @@ class Fuse(TargetPass):
 
     def run(self, module: Module) -> dict[str, int]:
         from iris.passes.graph.tiling.fusion import Fusion  # opened when first used
-        from iris.passes.graph.tiling.kernel_regions import inline_kernels, write_kernels
+        from iris.passes.graph.tiling.kernel_regions import (
+            inline_kernels,
+            is_scheduled,
+            write_kernels,
+        )
 
         kernels = 0
         for function in module:
-            if isinstance(function, Func):
+            if isinstance(function, Func) and not is_scheduled(function):
                 inline_kernels(function)
                 fusion = Fusion(function, self.target)
                 write_kernels(function, fusion.in_order())

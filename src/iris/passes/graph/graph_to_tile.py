@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iris.errors import PipelineError
+from iris.ir import graph
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
-from iris.passes.pipeline import TargetPass
-
-MAX_TILE_BYTES = 16 << 10
+from iris.passes.pipeline import Pass
 
 
 @dataclass(frozen=True)
-class GraphToTile(TargetPass):
-    """Lower a function of tensors, which becomes one kernel, to a tile program.
+class GraphToTile(Pass):
+    """Lower a function that is one kernel to a tile program, by the kernel's schedule.
 
         func graph @scale returns=[tensor<64x1000xf32>](%x: tensor<64x1000xf32>) {
-          %y: tensor<64x1000xf32> = mul %x, %x
+          %y: tensor<64x1000xf32> = graph.kernel @scale schedule=[i0i1: programs 1024 of 64000] {
+            %y_1: tensor<64x1000xf32> = mul %x, %x
+            yield %y_1
+          }
           return %y
         }
 
@@ -34,18 +37,35 @@ class GraphToTile(TargetPass):
 
     Results are written to arguments of their own; a scatter writes in place.  An element of a
     result becomes an expression of other elements (`tiling`): a view changes indices, a reduction
-    becomes a loop or a tile over its axis, and a matrix product a loop around `tile.dot`.  No tile
-    takes more than `max_tile_bytes`.
+    becomes a loop or a tile over its axis, and a matrix product a loop around `tile.dot`.
     """
 
     name = "graph-to-tile"
     level = Level.GRAPH
-    max_tile_bytes: int = MAX_TILE_BYTES
 
     def run(self, module: Module) -> None:
-        from iris.passes.graph.tiling.tile_program import lower_graph  # opened when first used
+        from iris.passes.graph.tiling.tile_program import lower_kernel  # opened when first used
 
         for function in list(module):
             if isinstance(function, Func):
-                function.insert_before(lower_graph(function, self.max_tile_bytes, self.target))
+                function.insert_before(lower_kernel(_only_kernel(function), function))
                 function.erase()
+
+
+def _only_kernel(function: Func) -> graph.Kernel:
+    """The kernel that writes all that a function returns."""
+    kernels = [op for op in function.body if isinstance(op, graph.Kernel)]
+    if not kernels:
+        raise PipelineError(
+            f"@{function.symbol} has no kernel; `schedule` makes it one, and `fuse` several"
+        )
+    if len(kernels) > 1:
+        names = ", ".join(f"@{kernel.symbol}" for kernel in kernels)
+        raise PipelineError(f"@{function.symbol} has {len(kernels)} kernels, not one: {names}")
+    (kernel,) = kernels
+    if tuple(kernel.results) != function.body.end.operands:
+        raise PipelineError(f"@{function.symbol} returns other values than @{kernel.symbol} writes")
+    for value in kernel.inputs:
+        if value.op is not None:
+            raise PipelineError(f"@{kernel.symbol} reads {value!r}, which is not an argument")
+    return kernel

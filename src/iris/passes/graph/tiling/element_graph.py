@@ -11,6 +11,7 @@ kernel's inputs, which are loaded.  Views compute nothing: they only change indi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import prod
@@ -22,6 +23,7 @@ from iris.ir.math import element_type
 from iris.ir.types import i32
 from iris.passes.graph.tiling.element_exprs import (
     Aggregate,
+    Contraction,
     ElementExpr,
     LoadExpr,
     ScanExpr,
@@ -58,6 +60,15 @@ class OutputStore(NamedTuple):
         return OutputStore(new.ref(self.ref), new.index(self.offset), self.scatter)
 
 
+class Product(NamedTuple):
+    """A matrix product, and the axes of the outputs that are its rows and its columns."""
+
+    ref: ElementRef
+    expr: Contraction
+    rows: list[Axis]
+    columns: list[Axis]
+
+
 class ElementGraph:
     """The elements that a kernel needs, from its outputs down to its inputs."""
 
@@ -69,6 +80,7 @@ class ElementGraph:
         # By the axes of the loops that enclose the reduction.
         self.reduction_axes: dict[frozenset[Axis], list[Axis]] = {}
         self.contraction_axes: dict[ElementRef, Axis] = {}  # by the rows of the product
+        self.axis_counts: Counter[str] = Counter()  # by the letter of their names
         self.outputs = list(outputs)
         self.exprs: dict[ElementRef, ElementExpr] = {}
         self.computed: set[Value] = set()
@@ -127,9 +139,13 @@ class ElementGraph:
         for axis in shared:
             if axis.size == size and axis not in taken:
                 return axis
-        count = sum(map(len, self.reduction_axes.values()))
-        shared.append(Axis(f"r{count}", size))
+        shared.append(self.new_axis("r", size))
         return shared[-1]
+
+    def new_axis(self, letter: str, size: int) -> Axis:
+        """An axis that no output has, called by a letter and a number."""
+        self.axis_counts[letter] += 1
+        return Axis(f"{letter}{self.axis_counts[letter] - 1}", size)
 
     @cached_property
     def dependencies(self) -> dict[ElementRef, frozenset[Axis]]:
@@ -147,6 +163,35 @@ class ElementGraph:
                 axes.difference_update(expr.over)
             found[ref] = frozenset(axes)
         return found
+
+    @cached_property
+    def aggregates(self) -> dict[ElementRef, Aggregate]:
+        """The reductions, scans and products."""
+        return {r: e for r, e in self.exprs.items() if isinstance(e, Aggregate)}
+
+    @cached_property
+    def long_output_axes(self) -> list[Axis]:
+        """The axes of the outputs that have more than one element; none if there is none."""
+        return [axis for axis in self.output_axes if axis.size > 1 and self.outputs]
+
+    @cached_property
+    def axes(self) -> list[Axis]:
+        """All axes of more than one element, those of the outputs first."""
+        over = [axis for e in self.aggregates.values() for axis in e.over if axis.size > 1]
+        return list(dict.fromkeys([*self.long_output_axes, *over]))
+
+    @cached_property
+    def products(self) -> list[Product]:
+        """The matrix products, which have rows and columns along axes of the outputs."""
+        products = []
+        for ref, expr in self.aggregates.items():
+            if isinstance(expr, Contraction):
+                a, b = (self.dependencies[r] for r in expr.refs)
+                rows = [axis for axis in self.long_output_axes if axis in a - b]
+                columns = [axis for axis in self.long_output_axes if axis in b - a]
+                if rows and columns:
+                    products.append(Product(ref, expr, rows, columns))
+        return products
 
     def axes_in(self, indices: Iterable[IndexExpr]) -> set[Axis]:
         """The axes along which the values of index expressions differ."""

@@ -170,9 +170,9 @@ def matmul_expr(op: graph.Matmul, ref: ElementRef, elements: ElementGraph) -> El
     ref = ref.with_own_guard()
     # Products of the same rows share one loop.
     rows = ref.of(op.a, indices=(*batch, row))
-    axis = elements.contraction_axes.setdefault(
-        rows, Axis(f"k{len(elements.contraction_axes)}", depth)
-    )
+    axis = elements.contraction_axes.get(rows)
+    if axis is None:
+        axis = elements.contraction_axes[rows] = elements.new_axis("k", depth)
     a = ref.of(op.a, indices=(*batch, row, IndexExpr.of(axis)))
     b = ref.of(op.b, indices=(*batch, IndexExpr.of(axis), column))
     return Contraction((axis,), a, b, ref.element)
@@ -182,9 +182,10 @@ def matmul_expr(op: graph.Matmul, ref: ElementRef, elements: ElementGraph) -> El
 def conv2d_expr(op: graph.Conv2d, ref: ElementRef, elements: ElementGraph) -> ElementExpr:
     image, channel, *pixel = ref.indices
     filters, count, *window = element_type(op.w.type).shape
-    axis = Axis("k", count * window[0] * window[1])
-    if not axis.size:
+    depth = count * window[0] * window[1]
+    if not depth:
         return _empty_aggregate(ReduceKind.SUM, ref)
+    axis = elements.new_axis("k", depth)
     rest, across = divide(IndexExpr.of(axis), window[1])
     source, down = divide(rest, window[0])
     indices = [
@@ -214,4 +215,4 @@ def scatter_expr(op: graph.Scatter, ref: ElementRef, elements: ElementGraph) -> 
 
 @element_rules(graph.Kernel)
 def kernel_expr(op: graph.Kernel, ref: ElementRef, elements: ElementGraph) -> ElementExpr:
-    raise CannotFuse(f"it has kernels of its own, such as @{op.symbol}; take one of them")
+    raise CannotFuse(f"it has kernels of its own, such as @{op.symbol}")

@@ -10,11 +10,13 @@ from iris.ir import graph
 from iris.ir.control import Func
 from iris.ir.core import Op, Value
 from iris.ir.math import Elementwise, element_type
-from iris.passes.graph.graph_to_tile import MAX_TILE_BYTES
+from iris.passes.graph.schedule import MAX_TILE_BYTES
+from iris.passes.graph.tiling.choose_schedule import cheapest_schedule
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse
-from iris.passes.graph.tiling.kernel_cost import cheapest_schedule, cost_of
+from iris.passes.graph.tiling.kernel_cost import cost_of
 from iris.passes.graph.tiling.kernel_regions import Candidate
+from iris.passes.graph.tiling.kernel_schedule import SUM_ORDERS_DIFFER
 from iris.passes.graph.tiling.materialization import (
     copies_before_scatter,
     live_ops,
@@ -23,7 +25,6 @@ from iris.passes.graph.tiling.materialization import (
     results_of,
     split_concats,
 )
-from iris.passes.graph.tiling.schedule import SUM_ORDERS_DIFFER
 from iris.passes.graph.tiling.tile_program import build_tile_func
 from iris.targets import Target
 
@@ -144,7 +145,7 @@ class Fusion:
             )
         order = sorted(ops, key=self.position.__getitem__)
         schedule = cheapest_schedule(ElementGraph.of(outputs, read), MAX_TILE_BYTES, self.target)
-        rounded_sums = [r.value for r, expr in schedule.aggregates.items() if expr.is_rounded]
+        rounded_sums = [r.value for r, expr in schedule.elements.aggregates.items() if expr.is_rounded]
         return Candidate(
             outputs,
             read,

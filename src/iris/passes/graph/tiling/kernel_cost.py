@@ -10,9 +10,8 @@ from iris.ir.core import Op, Value
 from iris.ir.facts import Facts, facts
 from iris.ir.math import element_type
 from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, LoadExpr, Pointwise
-from iris.passes.graph.tiling.element_graph import ElementGraph
-from iris.passes.graph.tiling.element_ref import CannotFuse, ElementRef
-from iris.passes.graph.tiling.schedule import Schedule, schedule_candidates
+from iris.passes.graph.tiling.element_ref import ElementRef
+from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.targets import Core, Target
 
 
@@ -38,25 +37,7 @@ class Cost:
         return target.dispatch_microseconds + max(memory, caches) + arithmetic
 
 
-def cheapest_schedule(elements: ElementGraph, max_tile_bytes: int, target: Target) -> Schedule:
-    """The cheapest schedule of a kernel, with tiles of at most `max_tile_bytes`."""
-    if not elements.outputs:
-        return Schedule(elements, max_tile_bytes)
-    schedules: list[Schedule] = []
-    errors: list[CannotFuse] = []
-    for candidate in schedule_candidates(elements):
-        try:
-            schedules.append(Schedule(candidate, max_tile_bytes))
-        except CannotFuse as error:
-            errors.append(error)
-    if not schedules:
-        raise errors[0]
-    if len(schedules) == 1:
-        return schedules[0]
-    return min(schedules, key=lambda c: cost_of(c, target).microseconds)
-
-
-def cost_of(schedule: Schedule, target: Target) -> Cost:
+def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     """What a kernel with this schedule costs on a target."""
     elements = schedule.elements
     operations, flops, traffic = 0.0, 0, 0

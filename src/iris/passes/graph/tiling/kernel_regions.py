@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from iris.errors import PipelineError
 from iris.ir import graph
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Yield
 from iris.ir.core import Op, Value
 from iris.passes.graph.tiling.kernel_cost import Cost
-from iris.passes.graph.tiling.schedule import Schedule
+from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 
 
 @dataclass(eq=False)
@@ -20,7 +21,7 @@ class Candidate:
     outputs: tuple[Value, ...]
     inputs: tuple[Value, ...]
     ops: tuple[Op, ...]
-    schedule: Schedule
+    schedule: KernelSchedule
     cost: Cost
     rounded_sums: frozenset[Value]  # whose value depends on the order
 
@@ -34,7 +35,8 @@ def write_kernels(function: Func, kernels: Iterable[Candidate]) -> None:
     mapping: dict[Value, Value] = {}
     for kernel in kernels:
         types = [v.type for v in kernel.outputs]
-        region = graph.Kernel(_kernel_symbol(function, kernel, names), types)
+        symbol = _kernel_symbol(function, kernel, names)
+        region = graph.Kernel(symbol, types, schedule=kernel.schedule.written)
         builder = Builder(body, end)
         builder.insert(region)
         region.location = kernel.ops[-1].location if kernel.ops else function.location
@@ -74,6 +76,25 @@ def _kernel_symbol(function: Func, kernel: Candidate, names: dict[str, int]) -> 
     name = f"{function.symbol}_{suffix}"
     names[name] = names.get(name, 0) + 1
     return name if names[name] == 1 else f"{name}_{names[name]}"
+
+
+def is_scheduled(function: Func) -> bool:
+    """Whether a function's kernels are chosen: each has a schedule, and all ops stand in them.
+
+    To choose again would lose a schedule that somebody wrote, so a function is refused that
+    computes something beside kernels with schedules.
+    """
+    kernels = [op for op in function.body if isinstance(op, graph.Kernel)]
+    scheduled = [kernel for kernel in kernels if kernel.schedule is not None]
+    if not scheduled:
+        return False
+    for op in function.body:
+        if op not in scheduled and not op.terminator and not isinstance(op, graph.Reshape):
+            raise PipelineError(
+                f"@{function.symbol} has kernels with schedules, such as @{scheduled[0].symbol}, "
+                f"but {op!r} is not in one; put it into a kernel, or remove the schedules"
+            )
+    return True
 
 
 def inline_kernels(function: Func) -> None:

@@ -8,32 +8,57 @@ from iris.errors import PipelineError
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Value
-from iris.ir.graph import Scatter
+from iris.ir.graph import Kernel, Scatter
+from iris.ir.math import element_type
 from iris.ir.types import Ptr
 from iris.passes.graph.tiling import element_rules, emit_aggregates  # noqa: F401 -- registered by being read
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse
-from iris.passes.graph.tiling.kernel_cost import cheapest_schedule
+from iris.passes.graph.tiling.choose_schedule import cheapest_schedule
+from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.plan import Plan
-from iris.passes.graph.tiling.schedule import Schedule
 from iris.passes.graph.tiling.tile_emitter import Emitter
 from iris.targets import Target
 
 
-def schedule_of(function: Func, max_tile_bytes: int, target: Target) -> Schedule:
-    """The schedule of a function that is one kernel."""
-    elements = ElementGraph.of(function.body.end.operands, function.body.arguments)
-    return cheapest_schedule(elements, max_tile_bytes, target)
-
-
-def lower_graph(function: Func, max_tile_bytes: int, target: Target) -> Func:
-    """Lower a function of tensors to a tile program."""
-    body = function.body
+def schedule_of(kernel: Kernel) -> KernelSchedule:
+    """The schedule that a kernel has."""
+    if kernel.schedule is None:
+        raise PipelineError(f"@{kernel.symbol} has no schedule; the pass `schedule` chooses one")
     try:
-        plan = schedule_of(function, max_tile_bytes, target).plan()
-        return build_tile_func(plan, body.arguments, body.end.operands, function)
+        return KernelSchedule.read(_elements(kernel), kernel.schedule)
     except CannotFuse as error:
-        raise PipelineError(f"@{function.symbol} is not one kernel: {error}") from None
+        raise PipelineError(f"@{kernel.symbol} cannot run by its schedule: {error}") from None
+
+
+def chosen_schedule(kernel: Kernel, max_tile_bytes: int, target: Target) -> KernelSchedule:
+    """The cheapest schedule for a kernel."""
+    try:
+        return cheapest_schedule(_elements(kernel), max_tile_bytes, target)
+    except CannotFuse as error:
+        raise PipelineError(f"@{kernel.symbol} is not one kernel: {error}") from None
+
+
+def _elements(kernel: Kernel) -> ElementGraph:
+    """The elements that a kernel computes."""
+    written = kernel.body.end.operands
+    shapes = dict.fromkeys(f"{element_type(v.type).shape}" for v in written)
+    if len(shapes) != 1:
+        raise CannotFuse(
+            f"its results have the shapes {', '.join(shapes)}" if shapes else "it has no results"
+        )
+    return ElementGraph.of(written, kernel.inputs)
+
+
+def lower_kernel(kernel: Kernel, function: Func) -> Func:
+    """Lower a function that is one kernel to a tile program."""
+    plan, written = schedule_of(kernel).plan(), kernel.body.end.operands
+    for value, result in zip(written, kernel.results, strict=True):
+        value.name = result.name
+    try:
+        return build_tile_func(plan, function.body.arguments, written, function)
+    except CannotFuse as error:
+        raise PipelineError(f"@{kernel.symbol} cannot run by its schedule: {error}") from None
 
 
 def build_tile_func(

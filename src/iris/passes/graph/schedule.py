@@ -1,0 +1,75 @@
+"""Choose schedules for the kernels of a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iris.ir import graph
+from iris.ir.control import Func, Return, Yield
+from iris.ir.core import Level, Module
+from iris.passes.pipeline import TargetPass
+
+MAX_TILE_BYTES = 16 << 10
+
+
+@dataclass(frozen=True)
+class Schedule(TargetPass):
+    """Choose a schedule for each kernel that has none: how it goes over its axes.
+
+        func graph @square returns=[tensor<64x1000xf32>](%x: tensor<64x1000xf32>) {
+          %y: tensor<64x1000xf32> = graph.kernel @square {
+            %y_1: tensor<64x1000xf32> = mul %x, %x
+            yield %y_1
+          }
+          return %y
+        }
+
+    becomes
+
+        func graph @square returns=[tensor<64x1000xf32>](%x: tensor<64x1000xf32>) {
+          %y: tensor<64x1000xf32> = graph.kernel @square schedule=[i0i1: programs 1024 of 64000] {
+            %y_1: tensor<64x1000xf32> = mul %x, %x
+            yield %y_1
+          }
+          return %y
+        }
+
+    It takes the cheapest one with tiles of at most `max_tile_bytes`, as `fuse` does.  A function
+    without kernels becomes one kernel.
+    """
+
+    name = "schedule"
+    level = Level.GRAPH
+    max_tile_bytes: int = MAX_TILE_BYTES
+
+    def run(self, module: Module) -> None:
+        from iris.passes.graph.tiling.tile_program import chosen_schedule  # opened when first used
+
+        for function in module:
+            if isinstance(function, Func):
+                kernels = [op for op in function.body if isinstance(op, graph.Kernel)]
+                if not kernels and function.body.end.operands:
+                    kernels.append(_whole(function))
+                for kernel in kernels:
+                    if kernel.schedule is None:
+                        chosen = chosen_schedule(kernel, self.max_tile_bytes, self.target)
+                        kernel.attributes = (kernel.symbol, chosen.written)
+
+
+def _whole(function: Func) -> graph.Kernel:
+    """Put all ops of a function into one kernel."""
+    end = function.body.end
+    results = end.operands
+    kernel = graph.Kernel(function.symbol, [v.type for v in results])
+    kernel.location = function.location
+    for op in list(function.body):
+        op.detach()
+        if op is not end:
+            kernel.body.append(op)
+    kernel.body.append(Yield(results, location=end.location))
+    end.erase()
+    function.body.append(kernel)
+    function.body.append(Return(kernel.results, location=end.location))
+    for result, value in zip(kernel.results, results, strict=True):
+        result.name = value.name
+    return kernel

@@ -1,0 +1,197 @@
+"""Choose a schedule for a kernel.
+
+A reduced or scanned axis becomes lanes if it is short, else a loop.  An output axis that a
+reduction's result does not depend on stays within a program, too, so that the result is not
+recomputed.  The other output axes are divided among programs: in blocks along one or two axes that
+are contiguous in memory, or along the rows and columns of a matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from math import prod
+
+from iris.ir.core import Value
+from iris.ir.math import element_type
+from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, LoadExpr
+from iris.passes.graph.tiling.element_graph import ElementGraph
+from iris.passes.graph.tiling.element_ref import CannotFuse, ElementRef
+from iris.passes.graph.tiling.index_expr import Axis
+from iris.passes.graph.tiling.kernel_axes import axis_choices
+from iris.passes.graph.tiling.kernel_cost import cost_of
+from iris.passes.graph.tiling.kernel_schedule import KernelSchedule, axes_size, tile_axes
+from iris.passes.graph.tiling.plan import MAX_TILE_DIMENSIONS
+from iris.targets import Target
+
+# Elements of the largest tile of an elementwise program.
+ELEMENTWISE_TILE = 1024
+# Neighbours in memory that one access should cover.
+LINE_ELEMENTS = 32
+# Rows and columns of a block of a matrix product, and how many terms an iteration sums.
+DOT_BLOCK = 64
+DOT_DEPTH = 32
+
+
+def cheapest_schedule(
+    elements: ElementGraph, max_tile_bytes: int, target: Target
+) -> KernelSchedule:
+    """The cheapest schedule of a kernel, with tiles of at most `max_tile_bytes`."""
+    if not elements.outputs:
+        return KernelSchedule(elements, {}, ())
+    schedules: list[KernelSchedule] = []
+    errors: list[CannotFuse] = []
+    for choice in _choices(elements):
+        try:
+            schedules.append(_Choice(choice, max_tile_bytes).schedule)
+        except CannotFuse as error:
+            errors.append(error)
+    if not schedules:
+        raise errors[0]
+    if len(schedules) == 1:
+        return schedules[0]
+    return min(schedules, key=lambda c: cost_of(c, target).microseconds)
+
+
+def _choices(elements: ElementGraph) -> Iterator[ElementGraph]:
+    choices = axis_choices(elements)
+    yield next(choices)
+    # Reusing the columns of a product would keep all of them within a program.
+    if any(isinstance(e, Contraction) for e in elements.exprs.values()):
+        yield from choices
+
+
+class _Choice:
+    """How many lanes each axis gets, and which output axes stay within a program."""
+
+    def __init__(self, elements: ElementGraph, max_tile_bytes: int):
+        self.elements = elements
+        self.products = elements.products
+        self.aggregates = elements.aggregates
+        self.output_axes = elements.long_output_axes
+        widest = max([r.element.bytes for r in elements.exprs], default=1)
+        self.max_elements = max_tile_bytes // max(4, widest)  # of a tile
+        self.elementwise_tile = min(ELEMENTWISE_TILE, self.max_elements)
+        self.dot_block = min(DOT_BLOCK, 1 << (self.max_elements.bit_length() - 1) // 2)
+        self.lanes: dict[Axis, int] = {}
+        self.kept = [axis for axis in self.output_axes if self._stays_in_program(axis)]
+        if self.products:
+            self._split_products()
+        else:
+            self._split_rows()
+        for ref, expr in reversed(self.aggregates.items()):
+            self._split_aggregate(ref, expr)
+        if sum(n > 1 for n in self.lanes.values()) > MAX_TILE_DIMENSIONS:
+            for needed, needed_expr in elements.exprs.items():
+                over = needed_expr.over if isinstance(needed_expr, Aggregate) else ()
+                self._limit_dimensions([needed, *needed_expr.refs], over)
+            for output in elements.outputs:
+                self._limit_dimensions([output.ref], elements.output_axes)
+
+    @property
+    def schedule(self) -> KernelSchedule:
+        return KernelSchedule(self.elements, self.lanes, self.kept)
+
+    def _stays_in_program(self, axis: Axis) -> bool:
+        """Whether one program covers all of an output axis."""
+        dependencies = self.elements.dependencies
+        if any(axis in expr.over for expr in self.aggregates.values()):
+            return True
+        if any(axis in dependencies[ref] for ref, *_ in self.products):
+            return False
+        blocks = -(-axis.size // self.elementwise_tile)
+        return any(
+            axis not in dependencies[ref] and blocks * axes_size(expr.over) > axis.size
+            for ref, expr in self.aggregates.items()
+        )
+
+    def _split_products(self) -> None:
+        """Split rows and columns into blocks."""
+        for _, expr, rows, columns in reversed(self.products):
+            for side in (rows, columns):
+                split = [axis for axis in self.output_axes if axis in self.lanes]
+                if len(split) < 2 and not any(axis in split for axis in side):
+                    widest = max(reversed(side), key=lambda axis: axis.size)
+                    self._split_axis(widest, self.dot_block)
+            for axis in expr.over:
+                self._split_axis(axis, DOT_DEPTH)
+
+    def _split_rows(self) -> None:
+        """Give lanes to the axes that stay in a program, and to others that make accesses wide."""
+        contiguous = self._contiguous_axes()
+        fastest, others = (contiguous[0], contiguous[1:]) if contiguous else (None, [])
+        reduced = {axis for expr in self.aggregates.values() for axis in expr.over}
+        free = [axis for axis in self.output_axes if axis not in self.kept]
+        across = [axis for axis in others if axis in free] if not reduced else []
+        if fastest is not None and fastest in free:
+            most = (
+                2 * LINE_ELEMENTS
+                if reduced or self.kept
+                else LINE_ELEMENTS
+                if across
+                else self.elementwise_tile
+            )
+            self._split_axis(fastest, most)
+        for axis in across[:1]:
+            self._split_axis(axis, LINE_ELEMENTS)
+        for axis in reversed(self.kept):
+            self._split_axis(axis, self.max_elements // self._lane_count())
+        inner = [
+            _lanes_for(axes_size(e.over), self.max_elements) for e in self.aggregates.values()
+        ]
+        taken = self._lane_count() if fastest in free else max(self._lane_count(), *inner, 1)
+        left = self.elementwise_tile // taken
+        for axis in reversed(free):
+            if axis not in self.lanes and len(self.lanes) < 2:
+                self._split_axis(axis, left)
+                left //= self.lanes[axis]
+
+    def _contiguous_axes(self) -> list[Axis]:
+        """The axes that are contiguous in memory, the most accessed first."""
+        weights: dict[Axis, int] = {}
+        accessed = [(w.offset, _element_count(w.ref.value)) for w in self.elements.outputs]
+        for expr in self.elements.exprs.values():
+            if isinstance(expr, LoadExpr):
+                accessed.append((expr.offset, _element_count(expr.value)))
+        for index, size in accessed:
+            for atom, n in index.terms:
+                if n == 1 and isinstance(atom, Axis):
+                    weights[atom] = weights.get(atom, 0) + size
+        return sorted(weights, key=lambda axis: -weights[axis])
+
+    def _split_aggregate(self, ref: ElementRef, expr: Aggregate) -> None:
+        """Give lanes to the reduced axes that no output has, within the space that is left."""
+        beside = self.elements.dependencies[ref]
+        lanes = [n for axis, n in self.lanes.items() if axis in beside and n > 1]
+        left, dimensions = self.max_elements // prod(lanes), MAX_TILE_DIMENSIONS - len(lanes)
+        for axis in reversed(expr.over):
+            if axis not in self.lanes:
+                self._split_axis(axis, left if dimensions else 1)
+                left //= self.lanes[axis]
+                dimensions -= self.lanes[axis] > 1
+
+    def _limit_dimensions(self, refs: Iterable[ElementRef], others: Collection[Axis]) -> None:
+        """Drop lane axes until a tile of all axes of some elements has few enough dimensions.
+
+        The `others`, such as reduced axes, are dropped first.
+        """
+        lanes = tile_axes(self.elements, self.lanes, refs, others)
+        lanes.sort(key=lambda axis: (axis in others, axis not in self.output_axes))
+        for axis in lanes[MAX_TILE_DIMENSIONS:]:
+            self.lanes[axis] = 1
+
+    def _split_axis(self, axis: Axis, most: int) -> None:
+        """Give an axis lanes for all of its elements if `most` allow it, else for a block."""
+        whole = _lanes_for(axis.size, axis.size * 2)
+        self.lanes[axis] = whole if whole <= most else max(1, min(most, self.elementwise_tile))
+
+    def _lane_count(self) -> int:
+        return prod(self.lanes.values())
+
+
+def _lanes_for(size: int, most: int) -> int:
+    """The least power of two that is not below a size, or `most`."""
+    return min(1 << (size - 1).bit_length(), most)
+
+
+def _element_count(value: Value) -> int:
+    return prod(element_type(value.type).shape)

@@ -1,0 +1,213 @@
+"""Schedules: how a kernel goes over its axes, as `graph.kernel` has it written.
+
+A reduced or scanned axis stays within a program, as lanes or as a loop over blocks of lanes.  Each
+other axis of the outputs is divided among programs, or stays within each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import prod
+
+from iris.ir.axis_schedule import AxisSchedule, Place
+from iris.ir.core import Value
+from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction
+from iris.passes.graph.tiling.element_graph import ElementGraph
+from iris.passes.graph.tiling.element_ref import CannotFuse, ElementRef, Within
+from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
+from iris.passes.graph.tiling.kernel_axes import axis_choices
+from iris.passes.graph.tiling.plan import MAX_TILE_DIMENSIONS, AxisBlock, Plan
+
+SUM_ORDERS_DIFFER = "two consumers would sum it in different orders, and could round differently"
+
+
+class KernelSchedule:
+    """How many lanes each axis has, and which output axes stay within a program."""
+
+    def __init__(self, elements: ElementGraph, lanes: Mapping[Axis, int], kept: Collection[Axis]):
+        self.elements = elements
+        self.output_axes = elements.long_output_axes
+        self.lanes = lanes
+        self.kept = kept
+        self._check()
+
+    @staticmethod
+    def read(elements: ElementGraph, axes: Sequence[AxisSchedule]) -> KernelSchedule:
+        """The schedule that is written of a kernel's axes."""
+        written = {axis.axis: axis for axis in axes}
+        choices = []
+        for choice in axis_choices(elements):
+            named = {axis.name: axis for axis in choice.axes}
+            if named.keys() == written.keys():
+                return _read(choice, named, written)
+            choices.append(named)
+        raise CannotFuse(_other_axes(choices, written.keys()))
+
+    @property
+    def written(self) -> tuple[AxisSchedule, ...]:
+        """The schedule as `graph.kernel` has it."""
+        divided = [axis for axis in self.output_axes if axis not in self.kept]
+        return tuple(
+            [
+                AxisSchedule(
+                    axis.name,
+                    Place.PROGRAMS if axis in divided else Place.LOOP,
+                    self.lanes.get(axis, 1),
+                    axis.size,
+                )
+                for axis in (*self.output_axes, *self.reduced_axes)
+            ]
+        )
+
+    @property
+    def reduced_axes(self) -> list[Axis]:
+        """The axes that no output has."""
+        outer = {*self.elements.output_axes}
+        return [axis for axis in self.lanes if axis not in outer and axis.size > 1]
+
+    def blocks(self, axis: Axis) -> int:
+        """The number of blocks along an axis."""
+        return -(-axis.size // self.lanes.get(axis, 1))
+
+    @property
+    def programs(self) -> int:
+        """The number of programs."""
+        return prod(
+            [self.blocks(axis) for axis in self.elements.output_axes if axis not in self.kept]
+        )
+
+    def evaluations(self, axes: Collection[Axis]) -> int:
+        """How many elements all programs compute of a value that differs along some axes.
+
+        An element counts once for each program that computes it.
+        """
+        others = [a for a in self.elements.output_axes if a not in self.kept and a not in axes]
+        return axes_size(axes) * prod([self.blocks(axis) for axis in others])
+
+    # What a program can do.
+
+    def _check(self) -> None:
+        """Refuse a schedule that no program can follow."""
+        elements = self.elements
+        _check_products(elements)
+        aggregated = {axis for e in elements.aggregates.values() for axis in e.over}
+        for axis in self.output_axes:
+            if axis in aggregated and axis not in self.kept:
+                raise CannotFuse(
+                    f"{axis}: it is reduced or scanned, so every program loops over all of it"
+                )
+            if axis in aggregated and elements.products and self.blocks(axis) > 1:
+                raise CannotFuse(f"{axis}: rows of {axis.size} products do not fit a program")
+        self._check_sum_orders()
+        if sum(n > 1 for n in self.lanes.values()) > MAX_TILE_DIMENSIONS:
+            for ref, expr in elements.exprs.items():
+                over = expr.over if isinstance(expr, Aggregate) else ()
+                self._check_dimensions([ref, *expr.refs], over)
+            for output in elements.outputs:
+                self._check_dimensions([output.ref], elements.output_axes)
+
+    def _check_sum_orders(self) -> None:
+        """Refuse to sum one tensor in two orders, which could round differently."""
+        orders: dict[Value, tuple[IndexExpr, ...]] = {}
+        for ref, expr in self.elements.aggregates.items():
+            if expr.is_rounded and orders.setdefault(ref.value, ref.indices) != ref.indices:
+                raise CannotFuse(SUM_ORDERS_DIFFER)
+
+    def _check_dimensions(self, refs: Iterable[ElementRef], others: Collection[Axis]) -> None:
+        axes = tile_axes(self.elements, self.lanes, refs, others)
+        if len(axes) > MAX_TILE_DIMENSIONS:
+            names = ", ".join(axis.name for axis in axes)
+            raise CannotFuse(
+                f"{names}: one tile would have all of these as dimensions, and it has at most "
+                f"{MAX_TILE_DIMENSIONS}; give one of them blocks of 1"
+            )
+
+    # The plan.
+
+    def plan(self) -> Plan:
+        if not self.elements.outputs:
+            return Plan(self.elements, self.elements.output_axes)
+        replacements: dict[Axis, IndexExpr] = {}
+        lanes: dict[Axis, int] = {}
+        ends: dict[Axis, Within] = {}
+        blocks: dict[Axis, AxisBlock] = {}
+        programs: list[Axis] = []
+        loops: list[Axis] = []
+        for axis in (*self.output_axes, *self.reduced_axes):
+            count = self.lanes.get(axis, 1)
+            scalar, lane = axis, axis
+            if 1 < count < axis.size:
+                scalar = Axis(axis.name, -(-axis.size // count))
+                lane = Axis(f"{axis.name}i", count)
+                blocks[scalar] = AxisBlock(count, axis.size)
+                replacements[axis] = IndexExpr.of(scalar) * count + IndexExpr.of(lane)
+            if count > 1:
+                lanes[lane] = count
+                if axis.size % count:
+                    ends[lane] = Within(replacements.get(axis) or IndexExpr.of(axis), 0, axis.size)
+            if count < axis.size and axis in self.output_axes:
+                (loops if axis in self.kept else programs).append(scalar)
+        elements = self.elements.substituted(replacements) if replacements else self.elements
+        return Plan(elements, tuple(programs), tuple(loops), lanes, ends, blocks)
+
+
+def _check_products(elements: ElementGraph) -> None:
+    """Refuse a matrix product that each block of another one would recompute."""
+    inner: set[ElementRef] = set()
+    for ref, expr in reversed(elements.exprs.items()):
+        if ref in inner and isinstance(expr, Contraction):
+            raise CannotFuse("a matrix product would be recomputed within another one")
+        if ref in inner or isinstance(expr, Contraction):
+            inner.update(expr.refs)
+
+
+def axes_size(axes: Iterable[Axis]) -> int:
+    return prod(axis.size for axis in axes)
+
+
+def tile_axes(
+    elements: ElementGraph,
+    lanes: Mapping[Axis, int],
+    refs: Iterable[ElementRef],
+    others: Collection[Axis],
+) -> list[Axis]:
+    """The dimensions of a tile that holds some elements along all their axes and some others."""
+    axes = {*others}.union(*(elements.dependencies[r] for r in refs))
+    return [axis for axis in lanes if axis in axes and lanes[axis] > 1]
+
+
+def _read(
+    elements: ElementGraph, axes: Mapping[str, Axis], written: Mapping[str, AxisSchedule]
+) -> KernelSchedule:
+    outer = {*elements.output_axes}
+    lanes: dict[Axis, int] = {}
+    kept = []
+    for name, schedule in written.items():
+        axis = axes[name]
+        if axis.size != schedule.size:
+            raise CannotFuse(f"{name}: it has {axis.size} elements, not {schedule.size}")
+        if schedule.place is Place.LOOP:
+            kept.append(axis)
+        elif axis not in outer:
+            raise CannotFuse(
+                f"{name}: no output has this axis, so every program loops over all of it"
+            )
+        lanes[axis] = schedule.lanes
+    return KernelSchedule(elements, lanes, [axis for axis in kept if axis in outer])
+
+
+def _other_axes(choices: Sequence[Mapping[str, Axis]], written: Collection[str]) -> str:
+    """Say which axes a kernel has, and which of them a schedule leaves out or makes up."""
+    known = {name for choice in choices for name in choice}
+    unknown = [name for name in written if name not in known]
+    lists = [
+        ", ".join(f"{axis} of {axis.size}" for axis in choice.values()) or "none"
+        for choice in choices
+    ]
+    there = f"its axes are {', or '.join(lists)}"
+    if unknown:
+        return f"{unknown[0]}: there is no such axis; {there}"
+    missing = [name for name in choices[0] if name not in written]
+    if missing:
+        return f"{missing[0]}: the schedule does not say how to go over it; {there}"
+    return f"{', '.join(written)}: these are not all axes, or too many; {there}"
