@@ -126,7 +126,11 @@ def test_standard_input_and_output_file(
         (TILE, ["--passes", "dce"], "@double is at the tile level, after the passes 'dce'"),
         (TILE, ["--passes", "nope"], "no pass is called 'nope'"),
         ("func metal @f() {\n  return\n}\n", [], "how many simdgroups run the kernel"),
-        (GRAPH, ["--passes", "fuse"], "lead to Metal IR from there are schedule,graph-to-tile,follow-masks"),
+        (
+            GRAPH,
+            ["--passes", "fuse"],
+            "lead to Metal IR from there are schedule,graph-to-tile,follow-masks",
+        ),
         (
             "func metal @f simdgroups=1(%x: regs<2xf32>) {\n  return\n}\n",
             [],

@@ -13,20 +13,25 @@ from iris.compiler.compilation import (
     Stage,
     changed_by,
     entry_of,
+    is_called_as,
+    optimize,
     stages_of,
     target_of,
 )
-from iris.compiler.graph_kernels import GraphKernel, with_smaller_tiles
-from iris.compiler.graph_program import argument_spec, to_argument
+from iris.compiler.graph_kernels import GraphKernel
+from iris.compiler.graph_program import GraphProgram, argument_spec, to_argument
 from iris.cost.sample import Sizes
 from iris.errors import ArgumentError
 from iris.frontend.tracing import error_here
 from iris.ir.core import Level, Module, Value
 from iris.ir.math import element_type
+from iris.ir.text.parser import parse
 from iris.ir.text.printer import to_text
+from iris.ir.verify import verify
 from iris.passes.graph.fuse import Fuse
 from iris.passes.graph.tiling.fusion import Boundary, Fusion
 from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
+from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.passes.graph.tiling.tile_program import schedule_of
 from iris.runtime.buffer import Buffer, empty
 from iris.runtime.device import Array, Device
@@ -55,7 +60,7 @@ class KernelCompilation(Compilation):
     def stages(self) -> list[Stage]:
         """The stages, made by running the pipeline again on the kernel's graph."""
         pipeline = self.kernel.pipeline(Level.METAL, self._target)
-        return with_smaller_tiles(self.traced, self._target, lambda m: stages_of(m, pipeline))
+        return self.kernel.fitting(self._target, lambda module: stages_of(module, pipeline))
 
     def _alone(self, *arrays: Any, device: str | Device | None) -> list[Array]:
         """What the kernel writes, given what it reads."""
@@ -115,20 +120,21 @@ class ArrayCompilation:
     `print(compilation)` shows the fused graph; `.stages` has the graph after every pass, `.graph`
     as it was traced, `.fused` with its kernels, `.why` says what kept each tensor that goes through
     memory from being fused away, `.kernels` has the kernels, and `.run(*arguments)` runs them.
+    `.edited(text)` is the same function with other kernels or schedules.
     """
 
     def __init__(
         self,
         traced: Module,
-        kernels: Sequence[GraphKernel],
+        program: GraphProgram,
         run: Callable[..., Any],
         target: Target,
         device: str | Device | None = None,
     ):
         self.traced = traced
+        self._program = program
+        self._run = run
         self._target = target
-        self._kernels = kernels
-        self._run = partial(run, device=device)
         self._device = device
 
     @cached_property
@@ -149,14 +155,15 @@ class ArrayCompilation:
     @cached_property
     def kernels(self) -> list[KernelCompilation]:
         """The kernels, in the order in which they run."""
-        return [KernelCompilation(kernel, self._device) for kernel in self._kernels]
+        return [KernelCompilation(kernel, self._device) for kernel in self._program.kernels]
 
     @cached_property
     def why(self) -> list[Boundary]:
-        """For each tensor that one kernel hands on to another, why."""
+        """For each tensor that one kernel hands on to another, why; none of kernels that were
+        given as text."""
         before = [stage.name for stage in self.stages].index(Fuse.name) - 1
         function = entry_of(self.stages[before].module.clone())
-        return Fusion(function, self._target).boundaries
+        return [] if is_scheduled(function) else Fusion(function, self._target).boundaries
 
     @property
     def msl(self) -> str:
@@ -167,9 +174,31 @@ class ArrayCompilation:
         """What a pass changed in the graph, as a diff of its text."""
         return changed_by(name, self.stages)
 
+    def edited(self, text: str) -> ArrayCompilation:
+        """The same function by another graph, such as `.fused` with a schedule edited.
+
+            wide = compilation.edited(compilation.fused.replace("programs 1 of", "programs 4 of"))
+            wide.run(x)
+
+        Kernels and their schedules stay as they are in the text; what is in no kernel is fused.
+        """
+        module = parse(text)
+        verify(module)
+        given, own = entry_of(module), entry_of(self.traced)
+        if not is_called_as(given, own):
+            raise ArgumentError(
+                f"the graph takes and returns other arrays than @{own.symbol}, of which it must "
+                "compute the same"
+            )
+        keep_schedules = is_scheduled(given)
+        fused = optimize(module, GRAPH_PIPELINE.on(self._target))
+        program = GraphProgram(fused, self._program.constants, keep_schedules=keep_schedules)
+        run = partial(self._run, program=program)
+        return ArrayCompilation(module, program, run, self._target, self._device)
+
     def run(self, *arguments: Any, **named: Any) -> Any:
         """Run the function."""
-        return self._run(*arguments, **named)
+        return self._run(arguments, {**named, "device": self._device})
 
     def __str__(self) -> str:
         return self.fused

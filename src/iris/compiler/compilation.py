@@ -38,7 +38,9 @@ METAL_PIPELINE = Pipeline.parse(
 )
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}
-GRAPH_PIPELINE = Pipeline.parse("canonicalize,fold,cse,simplify,cse,dce,expand-scatter,fuse,schedule")
+GRAPH_PIPELINE = Pipeline.parse(
+    "canonicalize,fold,cse,simplify,cse,dce,expand-scatter,fuse,schedule"
+)
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,12 @@ def changed_by(name: str, stages: Sequence[Stage]) -> str:
     if name not in names:
         raise PipelineError(f"no pass {name!r} ran; there were {', '.join(names)}")
     return ""
+
+
+def is_called_as(one: Func, other: Func) -> bool:
+    """Whether two functions take and return values of the same types."""
+    takes = [[v.type for v in function.body.arguments] for function in (one, other)]
+    return takes[0] == takes[1] and one.returns == other.returns
 
 
 def entry_of(module: Module) -> Func:

@@ -19,6 +19,9 @@ from iris.runtime.device import Device, Grid, Program
 from iris.targets import Target
 
 
+Lowered = TypeVar("Lowered")
+
+
 @dataclass(frozen=True)
 class GraphKernel:
     """One kernel of a fused graph: what it reads and writes, and its own graph."""
@@ -26,6 +29,7 @@ class GraphKernel:
     op: graph.Kernel
     inputs: tuple[Value, ...]
     module: Module  # a function of the inputs that has only this kernel
+    keeps_schedule: bool  # even if that does not fit
 
     @property
     def name(self) -> str:
@@ -54,8 +58,13 @@ class GraphKernel:
     def lowered(self, level: Level, target: Target) -> Func:
         """The kernel as a function at a level."""
         pipeline = self.pipeline(level, target)
-        module = with_smaller_tiles(self.module, target, lambda kernel: optimize(kernel, pipeline))
-        return entry_of(module)
+        return entry_of(self.fitting(target, lambda module: optimize(module, pipeline)))
+
+    def fitting(self, target: Target, lower: Callable[[Module], Lowered]) -> Lowered:
+        """Lower by the schedule of the kernel, or by one that fits if it may have another."""
+        if self.keeps_schedule:
+            return lower(self.module)
+        return with_smaller_tiles(self.module, target, lower)
 
     def compile(self, device: Device) -> tuple[Program, Grid]:
         """Compile for a device: the program and its grid."""
@@ -68,9 +77,6 @@ class GraphKernel:
             source = emit(entry, device.accepts)
         x, y, z = entry.grid
         return device.compile(entry, source), (x, y, z)
-
-
-Lowered = TypeVar("Lowered")
 
 
 def with_smaller_tiles(
@@ -99,9 +105,10 @@ def _rescheduled(module: Module, schedule: Schedule) -> Module:
     return copy
 
 
-def kernels_of(function: Func) -> list[GraphKernel]:
+def kernels_of(function: Func, *, keep_schedules: bool = False) -> list[GraphKernel]:
     """The kernels of a fused function, in order."""
-    return [outline(op, function) for op in function.body if isinstance(op, graph.Kernel)]
+    kernels = [op for op in function.body if isinstance(op, graph.Kernel)]
+    return [outline(op, function, keep_schedules) for op in kernels]
 
 
 def _input_names(inputs: Sequence[Value]) -> list[str | None]:
@@ -128,7 +135,7 @@ def _tensor_name(value: Value) -> str | None:
     )
 
 
-def outline(op: graph.Kernel, function: Func) -> GraphKernel:
+def outline(op: graph.Kernel, function: Func, keeps_schedule: bool) -> GraphKernel:
     """Put one kernel into a function of its own."""
     inputs = op.inputs
     func = Func(
@@ -142,4 +149,4 @@ def outline(op: graph.Kernel, function: Func) -> GraphKernel:
     copy = op.clone(dict(zip(inputs, func.body.arguments, strict=True)))
     func.body.append(copy)
     func.body.append(Return(copy.results, location=op.body.end.location))
-    return GraphKernel(op, tuple(inputs), Module([func]))
+    return GraphKernel(op, tuple(inputs), Module([func]), keeps_schedule)

@@ -37,11 +37,16 @@ class _CompiledGraph(NamedTuple):
 
 
 class GraphProgram:
-    """A graph with its kernels, which any device runs; the last arguments are some constants."""
+    """A graph with its kernels, which any device runs; the last arguments are some constants.
 
-    def __init__(self, fused: Module, constants: Sequence[Array] = ()):
+    A kernel whose schedule does not fit gets another one, unless `keep_schedules` is given.
+    """
+
+    def __init__(
+        self, fused: Module, constants: Sequence[Array] = (), *, keep_schedules: bool = False
+    ):
         self.function: Func = entry_of(fused)
-        self.kernels = kernels_of(self.function)
+        self.kernels = kernels_of(self.function, keep_schedules=keep_schedules)
         self.buffers = BufferAssignment(self.function, self.kernels)
         self.constants = constants
         self._compiled: dict[Device, _CompiledGraph] = {}

@@ -11,7 +11,7 @@ import numpy as np
 
 from iris.compiler.arguments import as_array
 from iris.compiler.array_compilation import ArrayCompilation, KernelCompilation
-from iris.compiler.compilation import GRAPH_PIPELINE, optimize, target_of
+from iris.compiler.compilation import GRAPH_PIPELINE, is_called_as, optimize, target_of
 from iris.compiler.graph_program import GraphProgram, argument_spec
 from iris.compiler.kernel import MOST_SPECIALISATIONS
 from iris.errors import ArgumentError
@@ -97,6 +97,15 @@ class Jit(Decorated):
                     f"pass {DEVICE}= to the outer compiled function that makes this call",
                 )
             return self.function.function(*arguments, **named)
+        return self._launch(arguments, named)
+
+    def _launch(
+        self,
+        arguments: Sequence[Any],
+        named: dict[str, Any],
+        program: GraphProgram | None = None,
+    ) -> Any:
+        """Run the kernels of the function, or those of a program that computes the same."""
         device = named.pop(DEVICE, None)
         call = self._bound(arguments, named)
         buffers = [leaf.value for leaf in call.leaves if isinstance(leaf.value, Buffer)]
@@ -104,7 +113,14 @@ class Jit(Decorated):
         traced = self._traced(call, target_of(on))
         for number in traced.narrowed:
             number.check(call.leaves)
-        results = traced.program.run(on, [leaf.value for leaf in call.leaves])
+        if program is None:
+            program = traced.program
+        elif not is_called_as(program.function, traced.program.function):
+            raise error_here(
+                ArgumentError,
+                f"{self.function.name} was lowered for arguments of other shapes or dtypes",
+            )
+        results = program.run(on, [leaf.value for leaf in call.leaves])
         return traced.results.unflatten(results if buffers else [b.numpy() for b in results])
 
     def __getitem__(self, grid: object) -> NoReturn:
@@ -121,7 +137,7 @@ class Jit(Decorated):
         device = named.pop(DEVICE, None)
         target = target_of(None if device is None else select(device))
         traced = self._traced(self._bound(arguments, named), target)
-        return ArrayCompilation(traced.module, traced.program.kernels, self, target, device)
+        return ArrayCompilation(traced.module, traced.program, self._launch, target, device)
 
     def kernels(self, *arguments: Any, **named: Any) -> list[KernelCompilation]:
         """The kernels that the function becomes for some arguments."""

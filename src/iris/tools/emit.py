@@ -35,6 +35,7 @@ from iris.ir.control import Func
 from iris.passes import Pipeline, run
 from iris.passes.graph.graph_to_tile import GraphToTile
 from iris.passes.graph.schedule import Schedule
+from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.passes.metal.choose_register_shapes import ChooseRegisterShapes
 from iris.targets import DEFAULT, Target
 from iris.tools.opt import add_target, asked_for, read, write
@@ -109,7 +110,8 @@ def lowered(function: Func, target: Target = DEFAULT) -> list[Func]:
     module = Module([function.clone({})])
     if function.function_level is Level.GRAPH:
         fused = entry_of(optimize(module, GRAPH_PIPELINE.on(target)))
-        return [kernel.lowered(Level.METAL, target) for kernel in kernels_of(fused)]
+        kernels = kernels_of(fused, keep_schedules=is_scheduled(function))
+        return [kernel.lowered(Level.METAL, target) for kernel in kernels]
     module = run(module, lowering(function).on(target), dumps())
     verify(module)
     return functions(module)

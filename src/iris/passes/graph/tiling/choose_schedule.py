@@ -135,9 +135,7 @@ class _Choice:
             self._split_axis(axis, LINE_ELEMENTS)
         for axis in reversed(self.kept):
             self._split_axis(axis, self.max_elements // self._lane_count())
-        inner = [
-            _lanes_for(axes_size(e.over), self.max_elements) for e in self.aggregates.values()
-        ]
+        inner = [_lanes_for(axes_size(e.over), self.max_elements) for e in self.aggregates.values()]
         taken = self._lane_count() if fastest in free else max(self._lane_count(), *inner, 1)
         left = self.elementwise_tile // taken
         for axis in reversed(free):

@@ -145,7 +145,9 @@ class Fusion:
             )
         order = sorted(ops, key=self.position.__getitem__)
         schedule = cheapest_schedule(ElementGraph.of(outputs, read), MAX_TILE_BYTES, self.target)
-        rounded_sums = [r.value for r, expr in schedule.elements.aggregates.items() if expr.is_rounded]
+        rounded_sums = [
+            r.value for r, expr in schedule.elements.aggregates.items() if expr.is_rounded
+        ]
         return Candidate(
             outputs,
             read,

@@ -1,0 +1,70 @@
+"""Random schedules of the kernels of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iris.compiler.compilation import GRAPH_PIPELINE, entry_of
+from iris.ir import graph
+from iris.ir.axis_schedule import AxisSchedule, Place
+from iris.passes import run
+from iris.passes.graph.tiling.element_graph import ElementGraph
+from iris.passes.graph.tiling.element_ref import CannotFuse
+from iris.passes.graph.tiling.kernel_axes import axis_choices
+from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
+from iris.testing.choices import Choices
+from iris.tools.replay import Program
+
+MOST_LANES = 2048  # of a program, so that tiles fit
+MOST_PROGRAMS = 512  # so that a test takes no minutes
+TRIES = 8
+
+
+def scheduled(program: Program, choices: Choices) -> Program:
+    """A graph in kernels, each with a random schedule that programs can follow.
+
+    @given(programs.graph(), st.binary(min_size=32, max_size=32))
+    def test_schedules(program, data):
+        fuses(scheduled(program, Choices(data)))
+    """
+    module = run(program.module, GRAPH_PIPELINE)
+    for op in entry_of(module).body:
+        if isinstance(op, graph.Kernel):
+            op.attributes = (op.symbol, _legal(op, choices))
+    return program.of(module)
+
+
+def _legal(kernel: graph.Kernel, choices: Choices) -> tuple[AxisSchedule, ...]:
+    """Another schedule for a kernel, or its own if some tries were none that can be followed."""
+    elements = ElementGraph.of(kernel.body.end.operands, kernel.inputs)
+    alternatives = list(axis_choices(elements))
+    for _ in range(TRIES):
+        axes = random_schedule(choices.of(alternatives), choices)
+        try:
+            if KernelSchedule.read(elements, axes).programs <= MOST_PROGRAMS:
+                return axes
+        except CannotFuse:
+            continue
+    assert kernel.schedule is not None, "the pipeline gives each kernel a schedule"
+    return kernel.schedule
+
+
+def random_schedule(elements: ElementGraph, choices: Choices) -> tuple[AxisSchedule, ...]:
+    """Any blocks for the axes of a kernel, those that are aggregated being loops."""
+    aggregated = {axis for e in elements.aggregates.values() for axis in e.over}
+    left = MOST_LANES
+    axes = []
+    for axis in elements.axes:
+        blocks = _blocks(axis.size, left)
+        lanes = choices.of([blocks[-1], *blocks])
+        left //= lanes
+        is_loop = axis in aggregated or choices.flag(3)
+        place = Place.LOOP if is_loop else Place.PROGRAMS
+        axes.append(AxisSchedule(axis.name, place, lanes, axis.size))
+    return tuple(axes)
+
+
+def _blocks(size: int, most: int) -> Sequence[int]:
+    """The lengths that a block may have."""
+    whole = 1 << (size - 1).bit_length()
+    return [1 << n for n in range(min(whole, most).bit_length())]
