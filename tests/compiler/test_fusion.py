@@ -243,7 +243,7 @@ def test_schedules_that_are_written_stay() -> None:
     assert edited != fused
     assert str(run(parse(edited), GRAPH_PIPELINE)) == edited
     more = edited.replace("return %13", "%y: tensor<96x128xf32> = exp %13\n  return %y")
-    with pytest.raises(PipelineError, match="such as @mlp_mul, but <exp .*> is not in one"):
+    with pytest.raises(PipelineError, match=r"such as @mlp_mul, but <exp .*> is not in one"):
         run(parse(more), "fuse")
 
 

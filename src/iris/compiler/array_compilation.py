@@ -14,7 +14,6 @@ from iris.compiler.compilation import (
     changed_by,
     entry_of,
     is_called_as,
-    optimize,
     stages_of,
     target_of,
 )
@@ -33,6 +32,7 @@ from iris.passes.graph.tiling.fusion import Boundary, Fusion
 from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.passes.graph.tiling.tile_program import schedule_of
+from iris.passes.pipeline import Pipeline
 from iris.runtime.buffer import Buffer, empty
 from iris.runtime.device import Array, Device
 from iris.runtime.devices import select
@@ -140,7 +140,13 @@ class ArrayCompilation:
     @cached_property
     def stages(self) -> list[Stage]:
         """The stages of the graph, made by running its passes again on what was traced."""
-        return stages_of(self.traced, GRAPH_PIPELINE.on(self._target))
+        pipeline = Pipeline() if self._is_given else GRAPH_PIPELINE.on(self._target)
+        return stages_of(self.traced, pipeline)
+
+    @property
+    def _is_given(self) -> bool:
+        """Whether kernels and schedules were given as text."""
+        return is_scheduled(entry_of(self.traced))
 
     @property
     def graph(self) -> str:
@@ -161,9 +167,10 @@ class ArrayCompilation:
     def why(self) -> list[Boundary]:
         """For each tensor that one kernel hands on to another, why; none of kernels that were
         given as text."""
+        if self._is_given:
+            return []
         before = [stage.name for stage in self.stages].index(Fuse.name) - 1
-        function = entry_of(self.stages[before].module.clone())
-        return [] if is_scheduled(function) else Fusion(function, self._target).boundaries
+        return Fusion(entry_of(self.stages[before].module.clone()), self._target).boundaries
 
     @property
     def msl(self) -> str:
@@ -180,7 +187,7 @@ class ArrayCompilation:
             wide = compilation.edited(compilation.fused.replace("programs 1 of", "programs 4 of"))
             wide.run(x)
 
-        Kernels and their schedules stay as they are in the text; what is in no kernel is fused.
+        If its kernels have schedules, all stays as it is in the text; else it is fused anew.
         """
         module = parse(text)
         verify(module)
@@ -190,9 +197,7 @@ class ArrayCompilation:
                 f"the graph takes and returns other arrays than @{own.symbol}, of which it must "
                 "compute the same"
             )
-        keep_schedules = is_scheduled(given)
-        fused = optimize(module, GRAPH_PIPELINE.on(self._target))
-        program = GraphProgram(fused, self._program.constants, keep_schedules=keep_schedules)
+        program = GraphProgram.of(module, self._target, self._program.constants)
         run = partial(self._run, program=program)
         return ArrayCompilation(module, program, run, self._target, self._device)
 

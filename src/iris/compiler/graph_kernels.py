@@ -18,7 +18,6 @@ from iris.passes.pipeline import Pipeline
 from iris.runtime.device import Device, Grid, Program
 from iris.targets import Target
 
-
 Lowered = TypeVar("Lowered")
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iris.compiler.compilation import entry_of
+from iris.compiler.compilation import GRAPH_PIPELINE, entry_of, optimize
 from iris.compiler.graph_kernels import GraphKernel, kernels_of
 from iris.frontend.arrays import TensorSpec, spec_of
 from iris.ir import graph
@@ -17,8 +17,10 @@ from iris.ir.control import Func
 from iris.ir.core import Module, Value
 from iris.ir.math import element_type
 from iris.ir.scalar import storage
+from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program
+from iris.targets import Target
 
 
 class _Step(NamedTuple):
@@ -51,6 +53,13 @@ class GraphProgram:
         self.constants = constants
         self._compiled: dict[Device, _CompiledGraph] = {}
         self._compiling = threading.Lock()
+
+    @staticmethod
+    def of(module: Module, target: Target, constants: Sequence[Array] = ()) -> GraphProgram:
+        """A graph in kernels, for a target; if it has kernels with schedules, those stay."""
+        if is_scheduled(entry_of(module)):
+            return GraphProgram(module, constants, keep_schedules=True)
+        return GraphProgram(optimize(module, GRAPH_PIPELINE.on(target)), constants)
 
     def run(self, device: Device, arguments: Sequence[Any]) -> list[Buffer]:
         """Launch the kernels; the results are Buffers that need not be filled yet."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from iris.compiler.arguments import as_array
 from iris.compiler.array_compilation import ArrayCompilation, KernelCompilation
-from iris.compiler.compilation import GRAPH_PIPELINE, is_called_as, optimize, target_of
+from iris.compiler.compilation import is_called_as, target_of
 from iris.compiler.graph_program import GraphProgram, argument_spec
 from iris.compiler.kernel import MOST_SPECIALISATIONS
 from iris.errors import ArgumentError
@@ -158,7 +158,7 @@ class Jit(Decorated):
                 module, captured, results, narrowed = self.function.trace(
                     call, specs, fast_math=self.fast_math
                 )
-                program = GraphProgram(optimize(module, GRAPH_PIPELINE.on(target)), captured)
+                program = GraphProgram.of(module, target, captured)
                 found = _Traced(module, program, results, narrowed)
                 self._traces.put(key, found)
             return found

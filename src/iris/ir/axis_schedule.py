@@ -2,7 +2,8 @@
 
     [i0: programs 4 of 64, r0: loop 32 of 1000]
 
-Each program takes 4 of the 64 elements along `i0`, and goes over the 1000 along `r0` in steps of 32.
+Each program takes 4 of the 64 elements along `i0`, and goes over the 1000 along `r0` in steps of
+32.
 """
 
 from __future__ import annotations

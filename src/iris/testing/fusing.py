@@ -6,12 +6,13 @@ from functools import partial
 
 import numpy as np
 
-from iris.compiler.compilation import GRAPH_PIPELINE
+from iris.compiler.compilation import GRAPH_PIPELINE, target_of
 from iris.compiler.graph_program import GraphProgram
 from iris.interp.memory import memory_dtype
 from iris.ir import Level
 from iris.passes import Pipeline
 from iris.passes.graph.graph_to_tile import GraphToTile
+from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Device
 from iris.runtime.devices import select
@@ -34,10 +35,13 @@ def fuses(program: Program, device: Device | str = "interp", *, seconds: float =
 
     The kernels hand on memory as they do for users: what one writes, the next reads, and memory
     that nothing needs any more is used again.  They are compared with what NumPy returns, as in
-    `matches_numpy`; the device must compute functions such as `exp` as the interpreter does.
+    `matches_numpy`.  Kernels that have schedules stay as they are.  The device must compute
+    functions such as `exp` as the interpreter does.
     """
     __tracebackhide__ = True
-    check(program, [GRAPH_PIPELINE], partial(_fuses, select(device)), seconds=seconds)
+    given = is_scheduled(program.function)
+    pipeline = Pipeline() if given else GRAPH_PIPELINE
+    check(program, [pipeline], partial(_fuses, select(device)), seconds=seconds)
 
 
 def _fuses(device: Device, program: Program) -> Judge:
@@ -70,7 +74,7 @@ def _launch(device: Device, expected: Expected, made: Program) -> None:
     is_interpreted = device.accepts is Level.TILE
     part = GraphToTile.name if is_interpreted else f"{GraphToTile.name} or what follows it"
     with doing("the graph has no kernels", part=part):
-        kernels = GraphProgram(made.module)
+        kernels = GraphProgram.of(made.module, target_of(device))
     with doing(f"the kernels fail on {device.name}", part=part):
         returned = [_values(device, b) for b in kernels.run(device, made.make_arguments())]
     with doing(f"the kernels do otherwise on {device.name}", part=part):

@@ -31,7 +31,7 @@ def scheduled(program: Program, choices: Choices) -> Program:
     for op in entry_of(module).body:
         if isinstance(op, graph.Kernel):
             op.attributes = (op.symbol, _legal(op, choices))
-    return program.of(module)
+    return program.with_module(module)
 
 
 def _legal(kernel: graph.Kernel, choices: Choices) -> tuple[AxisSchedule, ...]:

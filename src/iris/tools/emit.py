@@ -21,13 +21,10 @@ from iris.codegen.emitter import emit
 from iris.codegen.languages.cuda import CUDA
 from iris.codegen.languages.msl import MSL
 from iris.compiler.compilation import (
-    GRAPH_PIPELINE,
     METAL_PIPELINE,
     dumps,
-    entry_of,
-    optimize,
 )
-from iris.compiler.graph_kernels import kernels_of
+from iris.compiler.graph_program import GraphProgram
 from iris.cost.estimate import estimate
 from iris.errors import SettingError
 from iris.ir import Level, Module, parse, verify
@@ -35,7 +32,6 @@ from iris.ir.control import Func
 from iris.passes import Pipeline, run
 from iris.passes.graph.graph_to_tile import GraphToTile
 from iris.passes.graph.schedule import Schedule
-from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.passes.metal.choose_register_shapes import ChooseRegisterShapes
 from iris.targets import DEFAULT, Target
 from iris.tools.opt import add_target, asked_for, read, write
@@ -109,8 +105,7 @@ def lowered(function: Func, target: Target = DEFAULT) -> list[Func]:
     """What a function becomes at the level of Metal IR: several kernels, if it is a graph."""
     module = Module([function.clone({})])
     if function.function_level is Level.GRAPH:
-        fused = entry_of(optimize(module, GRAPH_PIPELINE.on(target)))
-        kernels = kernels_of(fused, keep_schedules=is_scheduled(function))
+        kernels = GraphProgram.of(module, target).kernels
         return [kernel.lowered(Level.METAL, target) for kernel in kernels]
     module = run(module, lowering(function).on(target), dumps())
     verify(module)

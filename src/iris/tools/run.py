@@ -37,7 +37,7 @@ import numpy as np
 from iris.codegen.emitter import emit
 from iris.codegen.language import Language
 from iris.compiler.arguments import place
-from iris.compiler.compilation import GRAPH_PIPELINE, dumps, entry_of, optimize
+from iris.compiler.compilation import dumps, target_of
 from iris.compiler.graph_program import GraphProgram
 from iris.errors import SettingError
 from iris.interp.memory import memory_dtype
@@ -49,7 +49,6 @@ from iris.ir.effects import effects_within, writes
 from iris.ir.types import DType, Ptr, Tensor
 from iris.passes import Pipeline
 from iris.passes import run as run_passes
-from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.runtime.device import Device
 from iris.runtime.devices import DEVICES, select
 from iris.tools.emit import lowering
@@ -176,9 +175,7 @@ def launch_text(
 
 def _run_graph(device: Device, program: Program, arguments: list[Any]) -> list[Values]:
     """Run the kernels of a graph, what they return being kept as the arguments are."""
-    given = is_scheduled(entry_of(program.module))
-    fused = optimize(program.module, GRAPH_PIPELINE)
-    made = GraphProgram(fused, keep_schedules=given).run(device, arguments)
+    made = GraphProgram.of(program.module, target_of(device)).run(device, arguments)
     results = [np.empty(buffer.shape, memory_dtype(buffer.dtype)) for buffer in made]
     for buffer, array in zip(made, results, strict=True):
         device.synchronize(buffer.argument.memory)

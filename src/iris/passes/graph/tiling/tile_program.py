@@ -12,9 +12,9 @@ from iris.ir.graph import Kernel, Scatter
 from iris.ir.math import element_type
 from iris.ir.types import Ptr
 from iris.passes.graph.tiling import element_rules, emit_aggregates  # noqa: F401 -- registered by being read
+from iris.passes.graph.tiling.choose_schedule import cheapest_schedule
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse
-from iris.passes.graph.tiling.choose_schedule import cheapest_schedule
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.plan import Plan
 from iris.passes.graph.tiling.tile_emitter import Emitter
@@ -65,22 +65,25 @@ def build_tile_func(
     plan: Plan, inputs: Iterable[Value], outputs: Sequence[Value], function: Func
 ) -> Func:
     """Emit the tile program of a plan, with the name of a function."""
+    read = list(inputs)
     results = [v for v in outputs if not isinstance(v.op, Scatter)]
-    arrays = [*inputs, *results]
     func = Func(
         function.symbol,
         Level.TILE,
-        [_pointer(v) for v in arrays],
+        [_pointer(v) for v in (*read, *results)],
         fast_math=function.fast_math,
         grid=plan.grid,
         location=function.location,
     )
-    pointers = dict(zip(arrays, func.body.arguments, strict=True))
+    arguments = func.body.arguments
+    pointers = dict(zip(read, arguments, strict=False))
+    # By position: a kernel may write what it reads, or one value twice.
+    own = iter(arguments[len(read) :])
+    written_to = [pointers[v.op.x] if isinstance(v.op, Scatter) else next(own) for v in outputs]
     builder = Builder(func.body, location=function.location)
-    destinations = [v.op.x if isinstance(v.op, Scatter) else v for v in outputs]
     if plan.elements.outputs:  # empty outputs need no program
-        targets = zip(plan.elements.outputs, [pointers[v] for v in destinations], strict=True)
-        Emitter(plan, builder, pointers).emit_program(list(targets))
+        targets = list(zip(plan.elements.outputs, written_to, strict=True))
+        Emitter(plan, builder, pointers).emit_program(targets)
     builder.insert(Return([], location=function.location))
     return func
 
