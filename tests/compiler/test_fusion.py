@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -239,7 +240,7 @@ def test_what_is_fused_already_is_not_one_kernel() -> None:
 
 def test_schedules_that_are_written_stay() -> None:
     fused = iris.jit(mlp).lower(*LAYERS).fused
-    edited = fused.replace("programs 64 of", "programs 16 of")
+    edited = re.sub(r"programs \d+ of", "programs 16 of", fused)
     assert edited != fused
     assert str(run(parse(edited), GRAPH_PIPELINE)) == edited
     more = edited.replace("return %13", "%y: tensor<96x128xf32> = exp %13\n  return %y")

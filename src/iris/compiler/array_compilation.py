@@ -194,8 +194,8 @@ class ArrayCompilation:
         given, own = entry_of(module), entry_of(self.traced)
         if not is_called_as(given, own):
             raise ArgumentError(
-                f"the graph takes and returns other arrays than @{own.symbol}, of which it must "
-                "compute the same"
+                f"the graph takes or returns other arrays than @{own.symbol}; it must compute the "
+                "same function"
             )
         program = GraphProgram.of(module, self._target, self._program.constants)
         run = partial(self._run, program=program)

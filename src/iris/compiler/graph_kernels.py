@@ -13,7 +13,8 @@ from iris.ir import graph
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Value
 from iris.passes.graph.graph_to_tile import GraphToTile
-from iris.passes.graph.schedule import MAX_TILE_BYTES, Schedule
+from iris.passes.graph.schedule import Schedule
+from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.pipeline import Pipeline
 from iris.runtime.device import Device, Grid, Program
 from iris.targets import Target

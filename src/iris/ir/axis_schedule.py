@@ -41,7 +41,7 @@ class AxisSchedule:
 
     @property
     def mistake(self) -> str | None:
-        """What is wrong with it whatever the kernel computes."""
+        """A rule that it breaks, for any kernel; None if it breaks none."""
         if self.lanes & (self.lanes - 1):
             return f"{self.axis}: a block has a power of two of elements, not {self.lanes}"
         if self.lanes >= 2 * self.size:

@@ -373,8 +373,8 @@ class Kernel(GraphOp):
       yield %z
     }
 
-    Its schedule says how it goes over the axes of what it writes, `i0`, `i1` and so on, and of
-    what it sums (docs/graphs.md).
+    Its schedule says how it goes over each axis of its results, `i0`, `i1` and so on, and over
+    each axis that it reduces (docs/graphs.md).
     """
 
     name = "graph.kernel"

@@ -1,5 +1,12 @@
 """Passes over Graph IR; the last one lowers it to Tile IR."""
 
-from iris.passes.graph import expand_scatter, fuse, graph_to_tile, schedule, simplify
+from iris.passes.graph import (
+    expand_scatter,
+    fuse,
+    graph_to_tile,
+    schedule,
+    simplify,
+    split_reductions,
+)
 
-__all__ = ["expand_scatter", "fuse", "graph_to_tile", "schedule", "simplify"]
+__all__ = ["expand_scatter", "fuse", "graph_to_tile", "schedule", "simplify", "split_reductions"]

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from iris.ir import graph
 from iris.ir.control import Func, Return, Yield
 from iris.ir.core import Level, Module
+from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.pipeline import TargetPass
-
-MAX_TILE_BYTES = 16 << 10
 
 
 @dataclass(frozen=True)

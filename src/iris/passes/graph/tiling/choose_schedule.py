@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from math import prod
 
-from iris.ir.core import Value
+from iris.ir.core import Op, Value
 from iris.ir.math import element_type
 from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, LoadExpr
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse, ElementRef
 from iris.passes.graph.tiling.index_expr import Axis
 from iris.passes.graph.tiling.kernel_axes import axis_choices
-from iris.passes.graph.tiling.kernel_cost import cost_of
+from iris.passes.graph.tiling.kernel_cost import PROGRAMS_PER_CORE, cost_of
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule, axes_size, tile_axes
-from iris.passes.graph.tiling.plan import MAX_TILE_DIMENSIONS
+from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES, MAX_TILE_DIMENSIONS
 from iris.targets import Target
 
 # Elements of the largest tile of an elementwise program.
@@ -30,6 +30,8 @@ LINE_ELEMENTS = 32
 # Rows and columns of a block of a matrix product, and how many terms an iteration sums.
 DOT_BLOCK = 64
 DOT_DEPTH = 32
+# How often both sides of these tiles are halved where there are too few programs.
+MOST_HALVINGS = 2
 
 
 def cheapest_schedule(
@@ -38,18 +40,59 @@ def cheapest_schedule(
     """The cheapest schedule of a kernel, with tiles of at most `max_tile_bytes`."""
     if not elements.outputs:
         return KernelSchedule(elements, {}, ())
+    schedules = _schedules(elements, max_tile_bytes, target)
+    if len(schedules) == 1:
+        return schedules[0]
+    wanted = PROGRAMS_PER_CORE * target.cores
+    # Of equal cost, that with more programs, if they are too few.
+    return min(
+        schedules,
+        key=lambda c: (cost_of(c, target).microseconds, -min(c.programs, wanted)),
+    )
+
+
+def parts_that_pay(op: Op, target: Target) -> int:
+    """In how many parts to compute an op so that all cores are busy; 1 if one more kernel, for the
+    parts, takes longer than that saves."""
+    wanted = PROGRAMS_PER_CORE * target.cores
+    elements = ElementGraph.of(op.results, op.operands)
+    if not elements.outputs:
+        return 1
+    try:
+        costs = [cost_of(s, target) for s in _schedules(elements, MAX_TILE_BYTES, target)]
+    except CannotFuse:
+        return 1
+    if max([cost.programs for cost in costs]) >= wanted:
+        return 1
+    best = min(costs, key=lambda cost: cost.among(wanted).microseconds)
+    split = best.among(wanted).microseconds + target.dispatch_microseconds
+    pays = split < min([cost.microseconds for cost in costs])
+    return -(-wanted // best.programs) if pays else 1
+
+
+def _schedules(elements: ElementGraph, max_tile_bytes: int, target: Target) -> list[KernelSchedule]:
+    """The schedules to choose from."""
     schedules: list[KernelSchedule] = []
     errors: list[CannotFuse] = []
     for choice in _choices(elements):
         try:
-            schedules.append(_Choice(choice, max_tile_bytes).schedule)
+            schedules += _by_tiles(choice, max_tile_bytes, target)
         except CannotFuse as error:
             errors.append(error)
     if not schedules:
         raise errors[0]
-    if len(schedules) == 1:
-        return schedules[0]
-    return min(schedules, key=lambda c: cost_of(c, target).microseconds)
+    return schedules
+
+
+def _by_tiles(
+    elements: ElementGraph, max_tile_bytes: int, target: Target
+) -> Iterator[KernelSchedule]:
+    """Yield a schedule, and ones with smaller tiles as long as programs are too few."""
+    for halvings in range(MOST_HALVINGS + 1):
+        schedule = _Choice(elements, max_tile_bytes, halvings).schedule
+        yield schedule
+        if schedule.programs >= PROGRAMS_PER_CORE * target.cores:
+            return
 
 
 def _choices(elements: ElementGraph) -> Iterator[ElementGraph]:
@@ -63,15 +106,15 @@ def _choices(elements: ElementGraph) -> Iterator[ElementGraph]:
 class _Choice:
     """How many lanes each axis gets, and which output axes stay within a program."""
 
-    def __init__(self, elements: ElementGraph, max_tile_bytes: int):
+    def __init__(self, elements: ElementGraph, max_tile_bytes: int, halvings: int):
         self.elements = elements
         self.products = elements.products
         self.aggregates = elements.aggregates
         self.output_axes = elements.long_output_axes
         widest = max([r.element.bytes for r in elements.exprs], default=1)
         self.max_elements = max_tile_bytes // max(4, widest)  # of a tile
-        self.elementwise_tile = min(ELEMENTWISE_TILE, self.max_elements)
-        self.dot_block = min(DOT_BLOCK, 1 << (self.max_elements.bit_length() - 1) // 2)
+        self.elementwise_tile = min(ELEMENTWISE_TILE >> 2 * halvings, self.max_elements)
+        self.dot_block = min(DOT_BLOCK >> halvings, 1 << (self.max_elements.bit_length() - 1) // 2)
         self.lanes: dict[Axis, int] = {}
         self.kept = [axis for axis in self.output_axes if self._stays_in_program(axis)]
         if self.products:

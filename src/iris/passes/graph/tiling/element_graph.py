@@ -176,7 +176,7 @@ class ElementGraph:
 
     @cached_property
     def axes(self) -> list[Axis]:
-        """All axes of more than one element, those of the outputs first."""
+        """All axes of more than one element, the output axes first."""
         over = [axis for e in self.aggregates.values() for axis in e.over if axis.size > 1]
         return list(dict.fromkeys([*self.long_output_axes, *over]))
 

@@ -10,7 +10,6 @@ from iris.ir import graph
 from iris.ir.control import Func
 from iris.ir.core import Op, Value
 from iris.ir.math import Elementwise, element_type
-from iris.passes.graph.schedule import MAX_TILE_BYTES
 from iris.passes.graph.tiling.choose_schedule import cheapest_schedule
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse
@@ -25,6 +24,7 @@ from iris.passes.graph.tiling.materialization import (
     results_of,
     split_concats,
 )
+from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.graph.tiling.tile_program import build_tile_func
 from iris.targets import Target
 
@@ -362,9 +362,14 @@ def _shape(value: Value) -> tuple[int, ...]:
 def _what_grows(own: Candidate, readers: Sequence[Candidate], new: Sequence[Candidate]) -> str:
     """Say what increases if a value is not written to memory."""
     before, after = [own, *readers], new
-    computed = sum(k.cost.operations for k in after) / sum(k.cost.operations for k in before)
-    loaded = sum(k.cost.traffic for k in after) / sum(k.cost.traffic for k in before)
+    computed = _growth([k.cost.operations for k in before], [k.cost.operations for k in after])
+    loaded = _growth([k.cost.traffic for k in before], [k.cost.traffic for k in after])
     more = max(computed, loaded)
     if more <= 1:
         return "as fewer programs would do it"
     return f"as {more:.1f} times as much is {'computed' if more == computed else 'loaded'}"
+
+
+def _growth(before: Sequence[float], after: Sequence[float]) -> float:
+    """How many times as much there is after as before."""
+    return sum(after) / sum(before) if any(before) else 1

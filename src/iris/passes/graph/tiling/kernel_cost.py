@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from math import prod
 
@@ -13,6 +13,12 @@ from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, LoadE
 from iris.passes.graph.tiling.element_ref import ElementRef
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.targets import Core, Target
+
+# How many bytes must be on their way to or from a core at once to keep its share of the caches
+# busy: what that moves in a cycle, times the 300 cycles or so that a load takes.
+BYTES_ON_THE_WAY = 16 << 10
+# How many programs a core should have, so that some compute while others wait.
+PROGRAMS_PER_CORE = 4
 
 
 @dataclass(frozen=True)
@@ -25,14 +31,21 @@ class Cost:
     flops: int  # results of arithmetic
     operations: float  # the same in terms of the time of fused multiply-adds
     programs: int
+    tile_bytes: int  # that a program loads and stores at once
+
+    def among(self, programs: int) -> Cost:
+        """The cost of the same work, divided among some programs."""
+        return replace(self, programs=programs)
 
     @cached_property
     def microseconds(self) -> float:
         target, core = self.target, self.target.core
         rate = target.clock * 1e3  # cycles in a microsecond
         busy = max(1, min(target.cores, self.programs))
+        share = min(1, self.tile_bytes / BYTES_ON_THE_WAY)  # of a core
+        loading = min(target.cores, max(1, self.programs) * share) or 1
         memory = self.bytes / (target.bandwidth * 1e3)
-        caches = self.traffic / (core.l2_bytes * rate * busy)
+        caches = self.traffic / (core.l2_bytes * rate * loading)
         arithmetic = self.operations / (core.rates["alu"] * rate * busy)
         return target.dispatch_microseconds + max(memory, caches) + arithmetic
 
@@ -40,13 +53,14 @@ class Cost:
 def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     """What a kernel with this schedule costs on a target."""
     elements = schedule.elements
-    operations, flops, traffic = 0.0, 0, 0
+    operations, flops, traffic, tile_bytes = 0.0, 0, 0, 0
     inputs: set[Value] = set()
     for ref, expr in elements.exprs.items():
         axes = elements.dependencies[ref]
         if isinstance(expr, LoadExpr):
             inputs.add(expr.value)
             traffic += schedule.evaluations(axes) * _bytes(ref)
+            tile_bytes += schedule.lanes_along(axes) * _bytes(ref)
         elif isinstance(expr, Aggregate):
             inner = {*expr.over}.union(*(elements.dependencies[r] for r in expr.refs))
             count = schedule.evaluations(inner)
@@ -57,8 +71,11 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
             operations += count * _weight(type(expr.op), target.core)
             flops += count
     stored = sum(_tensor_bytes(output.ref.value) for output in elements.outputs)
+    for output in elements.outputs:
+        tile_bytes += schedule.lanes_along(elements.output_axes) * _bytes(output.ref)
     whole = sum(map(_tensor_bytes, inputs)) + stored
-    return Cost(target, whole, traffic + stored, flops, operations, schedule.programs)
+    programs = schedule.programs
+    return Cost(target, whole, traffic + stored, flops, operations, programs, tile_bytes)
 
 
 @cache

@@ -16,7 +16,8 @@ from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse, ElementRef, Within
 from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
 from iris.passes.graph.tiling.kernel_axes import axis_choices
-from iris.passes.graph.tiling.plan import MAX_TILE_DIMENSIONS, AxisBlock, Plan
+from iris.passes.graph.tiling.plan import AxisBlock, Plan
+from iris.passes.graph.tiling.tile_limits import MAX_TILE_DIMENSIONS
 
 SUM_ORDERS_DIFFER = "two consumers would sum it in different orders, and could round differently"
 
@@ -68,6 +69,10 @@ class KernelSchedule:
     def blocks(self, axis: Axis) -> int:
         """The number of blocks along an axis."""
         return -(-axis.size // self.lanes.get(axis, 1))
+
+    def lanes_along(self, axes: Iterable[Axis]) -> int:
+        """How many elements a tile has that differs along some axes."""
+        return prod([self.lanes.get(axis, 1) for axis in axes])
 
     @property
     def programs(self) -> int:

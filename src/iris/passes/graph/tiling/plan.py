@@ -9,8 +9,6 @@ from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import Within
 from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
 
-MAX_TILE_DIMENSIONS = 3  # of a tile
-
 
 @dataclass
 class Plan:

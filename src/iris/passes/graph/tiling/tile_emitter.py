@@ -39,7 +39,8 @@ from iris.passes.graph.tiling.element_ref import (
     looked_up_refs,
 )
 from iris.passes.graph.tiling.index_expr import Atom, Axis, IndexExpr, Quotient, Remainder
-from iris.passes.graph.tiling.plan import MAX_TILE_DIMENSIONS, Plan
+from iris.passes.graph.tiling.plan import Plan
+from iris.passes.graph.tiling.tile_limits import MAX_TILE_DIMENSIONS
 
 Frame: TypeAlias = tuple[Axis, ...]
 SHAPES_CLASH = "producer and consumer need incompatible tile shapes"

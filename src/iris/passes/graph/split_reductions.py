@@ -1,0 +1,161 @@
+"""Split reductions and matrix products that would leave most cores idle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from iris.ir import graph, math
+from iris.ir.builder import Builder
+from iris.ir.control import Func
+from iris.ir.core import Facet, Level, Module, Op, Value
+from iris.ir.kinds import ReduceKind, accumulator, identity
+from iris.ir.math import Constant, Predicate, element_type
+from iris.ir.types import DType, Tensor, i32
+from iris.passes.pipeline import TargetPass
+
+EXTREMA = {
+    ReduceKind.ARGMAX: ReduceKind.MAXIMUM,
+    ReduceKind.ARGMIN: ReduceKind.MINIMUM,
+}
+
+
+@dataclass(frozen=True)
+class SplitReductions(TargetPass):
+    """Reduce long axes in parts, and then the parts, where results are too few for the cores.
+
+        %sum: tensor<f32> = graph.reduce sum [0] %x
+
+    of `tensor<16777216xf32>` becomes, for a target of 8 cores,
+
+        %0: tensor<32x524288xf32> = graph.reshape %x
+        %1: tensor<32xf32> = graph.reduce sum [1] %0
+        %sum: tensor<f32> = graph.reduce sum [0] %1
+
+    A program reduces all that one result needs, so one result keeps one core busy.  In parts of at
+    least `min_part` elements there are enough programs for all cores.  It is done where the cost
+    model says that it takes less time than one more kernel does.  Sums of floats are added in the
+    order of the parts wherever they are needed, and are rounded to 16 bits once.
+    """
+
+    name = "split-reductions"
+    level = Level.GRAPH
+    min_part: int = 256
+
+    def run(self, module: Module) -> dict[str, int]:
+        split = 0
+        for function in module:
+            if isinstance(function, Func):
+                for op in list(function.body):
+                    rule = split_rules.get(type(op))
+                    if rule is not None:
+                        split += self._split(op, rule)
+        return {"split": split}
+
+    def _split(self, op: Op, rule: SplitRule) -> bool:
+        """Split an op, if that pays; say whether it does."""
+        size, split = rule(op)
+        parts = min(self._wanted_parts(op), size // self.min_part)
+        if parts < 2:
+            return False
+        parts = next((n for n in range(parts, min(2 * parts, size)) if size % n == 0), parts)
+        b = Builder.before_op(op)
+        result = split(Parts(b, size, -(-size // -(-size // parts)), -(-size // parts)))
+        result.name = op.results[0].name
+        op.results[0].replace_by(result)
+        op.erase()
+        return True
+
+    def _wanted_parts(self, op: Op) -> int:
+        """How many parts make enough programs for all cores; 1 if that does not pay."""
+        from iris.passes.graph.tiling.choose_schedule import (  # opened when first used
+            parts_that_pay,
+        )
+
+        return parts_that_pay(op, self.target)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """An axis in parts of one length; the last may have padding at its end."""
+
+    b: Builder
+    size: int
+    count: int
+    length: int
+
+    def of(self, x: Value, axis: int, padding: float) -> Value:
+        """A tensor with two axes in place of one: the part, and the place in it."""
+        type_ = element_type(x.type)
+        before, after = type_.shape[:axis], type_.shape[axis + 1 :]
+        whole = self.count * self.length
+        if whole > self.size:
+            value = self.b(Constant(padding, Tensor((), type_.element)))
+            padded = Tensor((*before, whole, *after), type_.element)
+            x = self.b(graph.Pad((0,) * len(type_.shape), x, value, padded))
+        to = Tensor((*before, self.count, self.length, *after), type_.element)
+        return self.b(graph.Reshape(x, to))
+
+
+# The size of the axis to split, and what makes the result of its parts.
+Split = tuple[int, Callable[[Parts], Value]]
+SplitRule = Callable[[Op], Split]
+split_rules = Facet("split in parts")
+
+
+@split_rules(graph.Reduce)
+def split_reduce(op: graph.Reduce) -> Split:
+    shape = element_type(op.x.type).shape
+    axis = max(op.axes, key=lambda axis: shape[axis])
+    split = _arg_reduce if op.kind in EXTREMA else _reduce
+    return shape[axis], lambda parts: split(op, axis, parts)
+
+
+def _reduce(op: graph.Reduce, axis: int, parts: Parts) -> Value:
+    """Reduce each part, then the parts."""
+    b, element = parts.b, op.x.type.element
+    wide = accumulator(op.kind, element)
+    # The axes after it are one further on, and the parts stay.
+    inner = tuple([a + (a >= axis) for a in op.axes])
+    x = parts.of(_cast(b, op.x, wide), axis, identity(op.kind, wide))
+    partial = b(graph.Reduce(op.kind, inner, x))
+    outer = axis - sum(a < axis for a in op.axes)
+    return _cast(b, b(graph.Reduce(op.kind, (outer,), partial)), element)
+
+
+def _arg_reduce(op: graph.Reduce, axis: int, parts: Parts) -> Value:
+    """The place in the first of the parts that have the extremum."""
+    b, kind = parts.b, EXTREMA[op.kind]
+    x = parts.of(op.x, axis, identity(kind, op.x.type.element))
+    places = b(graph.Reduce(op.kind, (axis + 1,), x))
+    extrema = b(graph.Reduce(kind, (axis + 1,), x))
+    best = b(graph.Reduce(op.kind, (axis,), extrema))
+    shape = element_type(places.type).shape
+    column = Tensor((*shape[:axis], 1, *shape[axis + 1 :]), i32)
+    part = b(graph.Iota(axis, places.type))
+    chosen = b(graph.Broadcast(b(graph.Reshape(best, column)), places.type))
+    is_chosen = b(math.Compare(Predicate.EQ, part, chosen))
+    start = b(math.Mul(part, b(Constant(parts.length, element_type(places.type)))))
+    other = b(Constant(i32.high, element_type(places.type)))
+    place = b(math.Select(is_chosen, b(math.Add(start, places)), other))
+    return b(graph.Reduce(ReduceKind.MINIMUM, (axis,), place))
+
+
+@split_rules(graph.Matmul)
+def split_matmul(op: graph.Matmul) -> Split:
+    rank = len(element_type(op.a.type).shape)
+    depth = element_type(op.a.type).shape[-1]
+
+    def split(parts: Parts) -> Value:
+        """Multiply parts of the rows with parts of the columns, and add the products."""
+        b = parts.b
+        rows = parts.of(op.a, rank - 1, 0)
+        order = (*range(rank - 2), rank - 1, rank - 2, rank)
+        products = graph.Matmul(b(graph.Transpose(order, rows)), parts.of(op.b, rank - 2, 0))
+        return b(graph.Reduce(ReduceKind.SUM, (rank - 2,), b(products)))
+
+    return depth, split
+
+
+def _cast(b: Builder, x: Value, to: DType) -> Value:
+    return x if x.type.element is to else b(math.Cast(x, element_type(x.type).with_element(to)))

@@ -1,0 +1,98 @@
+"""Reductions in parts give what they give whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import iris
+from iris.compiler.graph_program import GraphProgram
+from iris.ir import parse
+from iris.passes import Pipeline, run
+from iris.passes.graph.split_reductions import SplitReductions
+from iris.runtime.interpreters import Interpreter
+from iris.targets import DEFAULT
+from iris.testing import fuses, preserves, programs
+from iris.tools.replay import Program
+
+# On this target every reduction is split that can be.
+WIDE = replace(DEFAULT, cores=64, dispatch_microseconds=0)
+SPLIT = SplitReductions(WIDE, min_part=2)
+
+
+@given(programs.graph())
+def test_it_keeps_what_a_graph_returns(program: Program) -> None:
+    preserves(SPLIT, program)
+
+
+@given(programs.graph(portable=True))
+def test_the_kernels_return_the_same(program: Program) -> None:
+    fuses(program.with_module(run(program.module, Pipeline((SPLIT,)))))
+
+
+def split(function: str, *arrays: np.ndarray) -> np.ndarray:
+    """What a reduction returns that is split in the finest parts."""
+    module = parse(function)
+    parts = run(module, Pipeline((SPLIT,)))
+    assert parts != module
+    (result,) = GraphProgram.of(parts, DEFAULT).run(Interpreter(), arrays)
+    return result.numpy()
+
+
+@pytest.mark.parametrize("kind", ["argmax", "argmin"])
+@pytest.mark.parametrize("size", [8, 9, 37])
+def test_the_first_of_equals_and_the_first_nan(kind: str, size: int) -> None:
+    text = f"""
+func graph @f returns=[tensor<3xi32>](%x: tensor<3x{size}xf32>) {{
+  %y: tensor<3xi32> = graph.reduce {kind} [1] %x
+  return %y
+}}
+"""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        x = rng.choice(np.array([0, -0.0, 1, -np.inf, np.inf], np.float32), (3, size))
+        x[1] = x[1, 0]
+        x[2, rng.integers(size, size=2)] = np.nan
+        np.testing.assert_array_equal(split(text, x), getattr(np, kind)(x, axis=1))
+
+
+def test_a_sum_of_halves_is_rounded_once() -> None:
+    text = """
+func graph @f returns=[tensor<f16>](%x: tensor<65536xf16>) {
+  %y: tensor<f16> = graph.reduce sum [0] %x
+  return %y
+}
+"""
+    x = np.full(65536, 0.5, np.float16)
+    x[0] = 31.0
+    assert split(text, x) == np.float16(x.astype(np.float64).sum())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.sum(),
+        lambda x: x.max(),
+        lambda x: x.argmax(),
+        lambda x: x.mean(),
+        lambda x: x.var(),
+        lambda x: np.sqrt((x * x).sum()),
+        lambda x: x @ x,
+        lambda x: x.reshape(-1, 64).sum(axis=0),
+        lambda x: x.reshape(-1, 64).T @ x.reshape(-1, 64),
+    ],
+)
+@pytest.mark.parametrize("target", ["apple-m1", "apple-m4"])
+def test_whole_reductions_use_all_cores(
+    function: object, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IRIS_TARGET", target)
+    cores = iris.targets.find(target).cores
+    kernels = iris.jit(function).kernels(np.zeros(1 << 24, np.float32))
+    first = [k for k in kernels if k.bytes > 1 << 20]  # those that read all of it
+    assert first
+    for kernel in first:
+        assert np.prod(kernel.grid) >= 4 * cores
