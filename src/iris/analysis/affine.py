@@ -21,8 +21,12 @@ Affine = dict[int | None, Sum]  # what each axis' index is multiplied by; None: 
 def plus(a: Sum, b: Sum, times: int = 1) -> Sum:
     total = dict(a)
     for product, count in b.items():
-        total[product] = total.get(product, 0) + times * count
-    return {product: count for product, count in total.items() if count}
+        new = total.get(product, 0) + times * count
+        if new:
+            total[product] = new
+        else:
+            total.pop(product, None)
+    return total
 
 
 def number_of(total: Sum) -> int | None:
