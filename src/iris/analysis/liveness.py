@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from iris.ir.control import If
 from iris.ir.core import Op, Region, Value
 from iris.ir.effects import must_run
@@ -14,11 +12,11 @@ _JOINS = (Foreach, If)  # what gives what its regions yield, and carries nothing
 
 def dead_values(body: Region) -> frozenset[Value]:
     """Of the values that have users, those that serve only results that have none."""
-    if not any(_is_odd(op) for op in _all(body)):
+    if not any(map(_is_odd, body.walk())):
         return frozenset()
     needed: set[Value] = set()
     _need(body, needed)
-    return frozenset({v for op in _all(body) for v in op.results if v not in needed})
+    return frozenset({v for op in body.walk() for v in op.results if v not in needed})
 
 
 def is_unused(op: Op, dead: frozenset[Value]) -> bool:
@@ -30,13 +28,6 @@ def is_unused(op: Op, dead: frozenset[Value]) -> bool:
 
 def _is_odd(op: Op) -> bool:
     return isinstance(op, _JOINS) and not all(v.users for v in op.results)
-
-
-def _all(region: Region) -> Iterator[Op]:
-    for op in region:
-        yield op
-        for inner in op.regions:
-            yield from _all(inner)
 
 
 def _need(region: Region, needed: set[Value]) -> None:
