@@ -82,12 +82,13 @@ class _Fusing:
             if not isinstance(op, Foreach):
                 for inner in op.regions:
                     self.visit(inner)
-            if cluster.takes(op):
+            starts = self.starts(op)
+            if starts and cluster.takes(op):
                 cluster.add(op)
-            elif self.starts(op) or cluster.holds_up(op):
+            elif starts or cluster.holds_up(op):
                 self.loops += cluster.close(op)
                 cluster = _Cluster(self)
-                if self.starts(op):
+                if starts:
                     cluster.add(op)
 
     def starts(self, op: Op) -> bool:
@@ -124,8 +125,8 @@ class _Cluster:
     effects: list[Effect] = field(default_factory=list)  # of the members
 
     def takes(self, op: Op) -> bool:
-        """Whether an op can be one more member."""
-        if not self.members or not self.fusing.starts(op):
+        """Whether an op that may be part of a loop can be one more member."""
+        if not self.members:
             return False
         if not isinstance(op, Foreach):
             return _size(op) == self.size
