@@ -56,30 +56,25 @@ class Pressure:
             self._drop(op.results)
         if op.loops:
             self._add(_from_outside(op))
-        after = self.live
+        after, now = self.live, self.now
         needed = set(after)
         for region in reversed(op.regions):
-            self.live = set(after)
-            self.now = sum(map(self._size, after))
+            self.live, self.now = set(after), now
             if not op.forwards(region):
                 self._add(region.arguments)
             self._region(region)
             needed |= self.live
         self.live = needed
-        self.now = sum(map(self._size, needed))
-
-    def _size(self, value: Value) -> int:
-        known = self.sizes.get(value)
-        if known is None:
-            known = self.sizes[value] = self.size(value)
-        return known
+        self.now = sum([self.sizes[value] for value in needed])
 
     def _add(self, values: Iterable[Value]) -> None:
         live = self.live
         for value in values:
             if value not in live:
                 live.add(value)
-                self.now += self._size(value)
+                if value not in self.sizes:
+                    self.sizes[value] = self.size(value)
+                self.now += self.sizes[value]
 
     def _drop(self, values: Iterable[Value]) -> None:
         live = self.live
