@@ -41,10 +41,10 @@ ELEMENTS = metal.Load | metal.Store | ATOMICS  # what touches elements at an off
 COMMUTING = {k for k in AtomicKind if k is not AtomicKind.EXCHANGE}
 
 
-def barriers(function: Func) -> dict[Op, metal.Scope]:
-    """The ops before which a barrier is missing, with its scope."""
+def barriers(function: Func, windows: Windows) -> dict[Op, metal.Scope]:
+    """The ops before which a barrier is missing, with its scope; `windows` are the function's."""
     alone = function.simdgroups == 1
-    planner = _Planner(function)
+    planner = _Planner(function, windows)
     planner.region(function.body)
     shared = metal.Scope.SIMDGROUP if alone else metal.Scope.THREADGROUP
     return {op: metal.Scope.DEVICE if n == ALL else shared for op, n in planner.planned.items()}
@@ -153,11 +153,11 @@ def _is_within(op: Op, region: Region | None) -> bool:
 
 
 class _Planner:
-    def __init__(self, function: Func):
+    def __init__(self, function: Func, windows: Windows):
         self.planned: dict[Op, int] = {}  # before which op a barrier goes, and what it orders
         self.alone = function.simdgroups == 1
         self.numbers = _Numbers()
-        self.windows = Windows(function)
+        self.windows = windows
         self.memories = CarriedMemory()
         # The arrays that are written, and those that are touched by what is no atomic.
         self.written = _arrays(writes(effects_within(function)))

@@ -77,7 +77,8 @@ class Windows:
         self._known: dict[Value, Window | None] = {}
 
     @cached_property
-    def _levels(self) -> Mapping[Value, Uniformity]:
+    def levels(self) -> Mapping[Value, Uniformity]:
+        """How uniform each value is."""
         return uniformity(self.function)
 
     def of(self, offset: Value, start: int, size: int, count: int) -> Window | None:
@@ -146,7 +147,7 @@ class Windows:
                 return found
         elif isinstance(op, math.Cast) and _widens(op):
             return self._of(op.x)
-        if self._levels[value] is Uniformity.THREADGROUP and not _is_in_foreach(value):
+        if self.levels[value] is Uniformity.THREADGROUP and not _is_in_foreach(value):
             here: Sum = {(value,): 1}
             return Window(here, plus(here, ONE))
         bound = self._bound(value)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from iris.analysis.ordering import barriers
+from iris.analysis.windows import Windows
 from iris.errors import PipelineError, ProgramError
 from iris.interp import metal as interpreter
 from iris.ir import parse, verify
@@ -824,5 +825,5 @@ def test_of_the_barriers_in_random_programs_none_can_go() -> None:
                 (function,) = fewer
                 assert isinstance(function, Func)
                 total += 1
-                needed += bool(barriers(function))
+                needed += bool(barriers(function, Windows(function)))
     assert needed > 0.99 * total

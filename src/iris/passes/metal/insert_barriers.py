@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iris.analysis.ordering import barriers
+from iris.analysis.windows import Windows
 from iris.errors import PipelineError, SourceSpot
 from iris.ir import metal
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
-from iris.ir.uniformity import Uniformity, diverging, uniformity
+from iris.ir.uniformity import Uniformity, diverging
 from iris.passes.pipeline import Pass
 
 
@@ -54,9 +55,10 @@ class InsertBarriers(Pass):
 
 
 def _insert(function: Func) -> int:
-    missing = barriers(function)
+    windows = Windows(function)
+    missing = barriers(function, windows)
     under_control = [op for op in missing if op.parent is not function.body]
-    levels = uniformity(function) if under_control else {}
+    levels = windows.levels if under_control else {}
     for op in under_control:
         for guard, value in diverging(op, Uniformity.THREADGROUP, levels):
             place = "" if op.location is None else f"\n{SourceSpot.of_line(*op.location)}"

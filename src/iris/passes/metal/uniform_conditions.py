@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iris.analysis.ordering import barriers
+from iris.analysis.windows import Windows
 from iris.ir import metal
 from iris.ir.builder import Builder
 from iris.ir.control import Func, While
@@ -85,7 +86,7 @@ def _make_uniform(function: Func) -> int:
 def _required(function: Func) -> dict[Op, Uniformity]:
     """How uniform control flow has to be, where threads do something together in it."""
     together = {op: needed(op) for op in function.walk() if op.convergent}
-    together |= dict.fromkeys(barriers(function), Uniformity.THREADGROUP)
+    together |= dict.fromkeys(barriers(function, Windows(function)), Uniformity.THREADGROUP)
     required: dict[Op, Uniformity] = {}
     for op, over in together.items():
         around = op.parent_op
