@@ -25,6 +25,7 @@ from iris.codegen.tree import ternary as choice
 from iris.codegen.writer import Writer, emit
 from iris.ir import control
 from iris.ir.core import Region, Value
+from iris.ir.in_place import is_last_use
 from iris.ir.math import Constant
 from iris.ir.metal import Slice
 from iris.ir.types import ElementType, Threadgroup
@@ -164,9 +165,12 @@ def _start(ctx: Writer, op: control.Loop) -> list[str]:
     starts = [ctx.value(v) for v in op.initial]
     ctx.flush()
     names = []
-    for (value, (argument, *_), _, result), start in zip(op.carried(), starts, strict=True):
-        if ctx.dies_here(op, value):
-            name = ctx.variables[value]
+    for index, start in enumerate(starts):
+        value, (argument, *_), _, result = op.carried_at(index)
+        name = None
+        if index in op.in_place:
+            name = ctx.overwritten(op, value, is_free=is_last_use(op, value))
+        if name is not None:
             _bind(ctx, argument, name)
         else:
             name = ctx.names.new(argument.name or result.name or value.name or "v")
@@ -176,7 +180,6 @@ def _start(ctx: Writer, op: control.Loop) -> list[str]:
             else:
                 ctx.define(argument, name, start)
         names.append(name)
-        ctx.carried.add(name)
     return names
 
 

@@ -9,6 +9,7 @@ from iris.codegen.tree import PART, Call, Tree, binary, number
 from iris.codegen.writer import Writer, emit
 from iris.ir import metal
 from iris.ir.core import Value
+from iris.ir.in_place import is_last_use
 from iris.ir.metal import count_of
 
 
@@ -40,13 +41,16 @@ def _matrices(ctx: Writer, value: Value) -> Tree:
 
 
 def _sum(ctx: Writer, op: metal.Mma) -> tuple[Tree, Tree]:
-    """What is added to, and where the sum goes: to the same place, if nobody needs that again."""
+    """What is added to, and where the sum goes."""
     acc = ctx.value(op.acc)
     matrices = ctx.matrix_of(acc)
+    same = None
+    if op.in_place:
+        same = ctx.overwritten(op, op.acc, is_free=is_last_use(op, op.acc))
     if matrices is None:
         ctx.define(op.result, _name(ctx, op), acc)
-    elif ctx.dies_here(op, op.acc):
-        ctx.bind_variable(op.result, ctx.variables[op.acc])
+    elif same is not None:
+        ctx.bind_variable(op.result, same)
     else:
         ctx.reserve(op.result, _name(ctx, op))
     product = ctx.matrix_of(ctx.value(op.result))

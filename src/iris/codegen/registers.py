@@ -12,6 +12,7 @@ from iris.codegen.tree import binary as joined
 from iris.codegen.writer import Writer, element_of, emit
 from iris.ir import math, metal
 from iris.ir.core import Op, Value
+from iris.ir.in_place import reads_part_by_part
 from iris.ir.math import Constant
 from iris.ir.metal import count_of
 from iris.ir.types import i32
@@ -292,28 +293,20 @@ def _foreach(ctx: Writer, op: metal.Foreach) -> None:
 
 
 def _overwritten(ctx: Writer, op: metal.Foreach, results: Sequence[Value]) -> dict[Value, str]:
-    """The variables that loops carry, of arrays that this goes through for the last time: the
-    parts of results may take the place of theirs, one by one."""
+    """The variables that the parts of results overwrite, one by one."""
     found: dict[Value, str] = {}
-    (number,) = op.body.arguments
-    arrays = {o.x: None for o in op.body if isinstance(o, metal.Slice)}
-    for x in arrays:
-        name = ctx.variables.get(x)
-        if name not in ctx.carried or name in found.values() or not ctx.is_of(op.parent, x):
+    arrays = op.sliced()
+    numbers = op.in_place or (-1,) * len(op.results)
+    for result, number in zip(op.results, numbers, strict=True):
+        if number < 0 or result not in results:
             continue
-        if not all(
-            isinstance(o, metal.Slice)
-            and o.parent is op.body
-            and o.index is number
-            and count_of(o.result.type) * op.count == count_of(x.type)
-            for o in x.users
-        ):
-            continue
-        for result in results:
-            is_like = result.type is x.type and ctx.held_alike(result, x)
-            if result not in found and is_like:
-                found[result] = name
-                break
+        if number >= len(arrays) or numbers.count(number) > 1:
+            raise op.invalid(f"no array of its own has the number {number}", at="in_place")
+        x = arrays[number]
+        is_alike = result.type is x.type and ctx.held_alike(result, x)
+        name = ctx.overwritten(op, x, is_free=is_alike and reads_part_by_part(op, x))
+        if name is not None:
+            found[result] = name
     return found
 
 

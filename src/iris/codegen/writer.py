@@ -34,7 +34,7 @@ from iris.codegen.tree import (
 )
 from iris.codegen.usual_names import usual_name
 from iris.errors import VerifyError
-from iris.ir.control import Func, While
+from iris.ir.control import Func
 from iris.ir.core import Facet, Location, Op, Region, Resource, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.math import element_type
@@ -69,7 +69,6 @@ class Writer:
         self.variables: dict[Value, str] = {}  # of those that have one
         # In each block that is open: what its variables are called instead of, to be put back.
         self._hidden: list[list[tuple[Value, Expression, str | None]]] = []
-        self.carried: set[str] = set()  # the variables that loops carry
         self.destinations: dict[Value, str] = {}  # the variable in which a value is wanted
         self.opening: Block = []  # at the top of the kernel
         self.positions: dict[str, str] = {}  # of a thread: the name of each that is used
@@ -321,18 +320,12 @@ class Writer:
         """Whether it is a variable or a part of one: no call, and nothing from memory."""
         return not x.touches and (not x.tree.calls or self.matrix_of(x) is not None)
 
-    def dies_here(self, op: Op, value: Value) -> bool:
-        """Whether a value has a variable that nobody will read again after this op."""
-        is_only_user = len(value.users) == 1 and op.operands.count(value) == 1
-        return is_only_user and self.is_of(op.parent, value)
-
-    def is_of(self, region: Region | None, value: Value) -> bool:
-        """Whether a value has a variable that is of no interest when the region has ended."""
-        if value not in self.variables or value.home is not region:
-            return False
-        # What the condition of a loop is given, the body is given again.
-        owner = value.owner
-        return not (isinstance(owner, While) and value.region is owner.condition)
+    def overwritten(self, op: Op, value: Value, *, is_free: bool) -> str | None:
+        """The variable in which an op computes in place of a value, if that has one."""
+        if not is_free:
+            message = f"{value!r} is not free to be overwritten; reuse-registers finds what is"
+            raise op.invalid(message, at="in_place")
+        return self.variables.get(value)
 
     def is_used(self, value: Value) -> bool:
         """Whether somebody misses a value that is not made."""

@@ -34,7 +34,7 @@ METAL_PIPELINE = Pipeline.parse(
     "lower-to-metal,fold,canonicalize,cse,licm,"
     "fuse-register-loops,fold,canonicalize,cse,licm,dce,simplify-extrema,"
     "share-barriers,allocate-threadgroup,insert-barriers,check-resources,"
-    "choose-register-shapes"
+    "choose-register-shapes,reuse-registers"
 )
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}

@@ -118,12 +118,10 @@ class Func(Op):
             raise self.invalid("a grid has three sizes, none negative", at="grid")
 
     def set_returns(self, types: tuple[Type, ...]) -> None:
-        level, symbol, _, *others = self.attributes
-        self.attributes = (level, symbol, types, *others)
+        self.set_attribute("returns", types)
 
     def set_simdgroups(self, count: int) -> None:
-        level, symbol, returns, _, *others = self.attributes
-        self.attributes = (level, symbol, returns, count, *others)
+        self.set_attribute("simdgroups", count)
 
 
 class Carried(NamedTuple):
@@ -140,9 +138,14 @@ class Carried(NamedTuple):
 
 
 class Loop(Op):
-    """Runs its regions again and again, carrying values along.  The last region is its body."""
+    """Runs its regions again and again, carrying values along.  The last region is its body.
+
+    `in_place` has the numbers of the carried values that live in the variables of their initial
+    values, which nothing else reads: `reuse-registers` sets it.
+    """
 
     loops = True
+    in_place: tuple[int, ...] = attribute(Integers(), ())
     initial: tuple[Value, ...] = variadic(feeds=True)
     body: Region
     results = results()
@@ -152,6 +155,11 @@ class Loop(Op):
 
     def expects(self, region: Region) -> Sequence[Type]:
         return self.infer()
+
+    def check(self) -> None:
+        for number in self.in_place:
+            if not 0 <= number < len(self.results):
+                raise self.invalid(f"no carried value has the number {number}", at="in_place")
 
     @property
     def carried_arguments(self) -> list[Value]:
@@ -208,6 +216,7 @@ class For(Loop):
         return [(self.operands[0].type, *self.infer())]
 
     def check(self) -> None:
+        super().check()
         types = [v.type for v in self.operands[:3]]
         usual = max(types, key=types.count)
         for field, type_ in zip(self.spec.fixed, types, strict=True):

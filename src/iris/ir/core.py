@@ -330,6 +330,15 @@ class Op(metaclass=OpMeta):
         for value in operands:
             value.users[self] = None
 
+    def set_attribute(self, name: str, value: object) -> None:
+        """Exchange one attribute."""
+        self.attributes = tuple(
+            [
+                value if field.name == name else old
+                for field, old in zip(self.spec.attributes, self.attributes, strict=True)
+            ]
+        )
+
     @property
     def enclosing(self) -> Region:
         """The region that the op is in."""

@@ -301,11 +301,15 @@ class Foreach(MetalOp):
       %e: regs<4xf32> = exp %part
       yield %e
     }
+
+    `in_place` has, for each result, the number of the array whose variable its parts overwrite, or
+    -1: `in_place=[-1, 0]`.  The arrays are those that the body slices, in order.
     """
 
     name = "metal.foreach"
     loops = True
     count: int = attribute(Integer(1, 2**31 - 1))
+    in_place: tuple[int, ...] = attribute(Integers(), ())
     body: Region = region()
     results = results()
 
@@ -334,6 +338,13 @@ class Foreach(MetalOp):
             if not isinstance(value.type, ElementType) or count_of(value.type) % self.count:
                 message = f"{value.type} cannot be joined of {self.count} equal parts"
                 raise self.invalid(message, at="results", index=index)
+        if self.in_place and len(self.in_place) != len(self.results):
+            message = f"{len(self.in_place)} numbers for {len(self.results)} results"
+            raise self.invalid(message, at="in_place")
+
+    def sliced(self) -> list[Value]:
+        """The arrays that the body slices, in order."""
+        return list({op.x: None for op in self.body if isinstance(op, Slice)})
 
 
 # Memory.
@@ -584,11 +595,13 @@ class Mma(MetalOp):
 
     %acc2: regs<32xf32> = metal.mma %a, %b, %acc
 
-    An array holds its fragments one after the other, a grid of them row by row.
+    An array holds its fragments one after the other, a grid of them row by row.  With `in_place`
+    the result overwrites the variable of `acc`, which nothing else reads.
     """
 
     name = "metal.mma"
     convergent = True
+    in_place: bool = attribute(Boolean(), False)
     a: Value = operand(FLOATS)
     b: Value = operand(FLOATS)
     acc: Value = operand(FLOATS)

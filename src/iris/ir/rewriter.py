@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from iris.errors import RewriteError
-from iris.ir.control import leading
+from iris.ir.control import Loop, leading
 from iris.ir.core import AnyOp, Module, Op, Region, Value
 from iris.ir.types import Type
 
@@ -116,6 +116,9 @@ def drop_carried(op: Op, dead: Collection[int]) -> Op:
             region.arguments = [a for a in region.arguments if a.index - first not in dead]
             for index, argument in enumerate(region.arguments):
                 argument.index = index
+    if isinstance(op, Loop):
+        numbers = [i for i in range(len(op.results)) if i not in dead]
+        op.set_attribute("in_place", tuple([i for i, n in enumerate(numbers) if n in op.in_place]))
     fixed = len(op.spec.fixed)
     operands = op.operands
     if op.spec.feeds:

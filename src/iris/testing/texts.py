@@ -29,6 +29,7 @@ from iris.ir.core import Module
 from iris.passes import Pipeline
 from iris.passes import run as run_passes
 from iris.passes.metal.choose_register_shapes import ChooseRegisterShapes
+from iris.passes.metal.reuse_registers import ReuseRegisters
 from iris.runtime import device as runtime
 from iris.runtime.device import Device
 from iris.runtime.devices import select
@@ -41,7 +42,7 @@ from iris.testing.report import check
 from iris.tools.replay import Program
 
 #: What Metal IR still needs before it has a text.
-SHAPES = Pipeline((ChooseRegisterShapes(),))
+SHAPES = Pipeline((ChooseRegisterShapes(), ReuseRegisters()))
 
 
 def runs_alike(

@@ -203,7 +203,7 @@ class _Loop(IndexArithmetic):
         self.b.insert(Yield([self.inside[v] for v in outer]))
         types = [v.type for v in outer]
         first = next(iter(self.members))
-        loop = Foreach.create((), (self.parts,), types, (self.body,), first.location)
+        loop = Foreach.create((), (self.parts, ()), types, (self.body,), first.location)
         self.before.insert_before(loop)
         for old, new in zip(outer, loop.results, strict=True):
             new.name = old.name

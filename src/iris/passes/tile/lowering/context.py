@@ -139,7 +139,7 @@ class Lowering(IndexArithmetic):
             yielded = body(index)
             self.b.insert(Yield(yielded))
         types = [registers(count_of(v.type) * parts, v.type.element) for v in yielded]
-        loop: Op = self.b.insert(Foreach.create((), (parts,), types, (region,)))
+        loop: Op = self.b.insert(Foreach.create((), (parts, ()), types, (region,)))
         return loop.results
 
     def part(self, x: Value, index: Number, width: int) -> Value:

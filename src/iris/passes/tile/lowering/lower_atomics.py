@@ -161,6 +161,6 @@ def _retry(
         more = ctx.both(failed, worth(shuffle_in_words.old))
         ctx.b.insert(Yield([more, shuffle_in_words.old]))
     start = ctx.constant(1, bool_)
-    loop = While.create((start, first), (), (bool_, dtype), (condition, body))
+    loop = While.create((start, first), ((),), (bool_, dtype), (condition, body))
     done: Op = ctx.b.insert(loop)
     return done.results[1]
