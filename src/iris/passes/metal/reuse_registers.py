@@ -21,7 +21,7 @@ class ReuseRegisters(Pass):
     """Say which ops compute in place: a product on its sum, a loop on its initial values, and a
     loop over parts on an array that an outer loop carries.
 
-        %sum: regs<2x2xf32> = for %c0, %n, %c1 (%k: i32, %acc: regs<2x2xf32> = %start) {
+        %sum: regs<2x2xf32> = for %c0, %n, %c1 (%k: i32, %acc: regs<2x2xf32> = %s) {
           %half: regs<2x2xf32> = metal.foreach 2 (%i: i32) {
             %part: regs<1x2xf32> = metal.slice %acc, %i
             %scaled: regs<1x2xf32> = mul %part, %scale
@@ -31,10 +31,10 @@ class ReuseRegisters(Pass):
           yield %next
         }
 
-    becomes, if nothing else reads `%start`,
+    becomes, if nothing else reads `%s`,
 
-        %sum: regs<2x2xf32> = for %c0, %n, %c1, in_place=[0] (%k: i32, %acc: regs<2x2xf32> = %start) {
-          %half: regs<2x2xf32> = metal.foreach 2, in_place=[0] (%i: i32) {
+        %sum: regs<2x2xf32> = for %c0, %n, %c1, in_place=[0] (%k: i32, %acc: regs<2x2xf32> = %s) {
+          %half: regs<2x2xf32> = metal.foreach 2 in_place=[0] (%i: i32) {
             %part: regs<1x2xf32> = metal.slice %acc, %i
             %scaled: regs<1x2xf32> = mul %part, %scale
             yield %scaled
@@ -43,7 +43,7 @@ class ReuseRegisters(Pass):
           yield %next
         }
 
-    A compiler is then given no copies to remove, which it does not always do.  It runs after
+    So the text has no copies that a Metal compiler would have to remove.  Run it after
     `choose-register-shapes`: what is computed in place is held as what it overwrites.
     """
 
