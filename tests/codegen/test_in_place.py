@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iris.codegen import emit
-from iris.errors import VerifyError
+from iris.errors import ParseError, VerifyError
 from iris.ir import parse, verify
 from iris.ir.control import Func
 from iris.testing.texts import shaped
@@ -82,5 +82,5 @@ def test_what_is_read_again_is_not_overwritten(body: str, message: str) -> None:
     ],
 )
 def test_numbers_of_nothing_are_invalid(body: str, message: str) -> None:
-    with pytest.raises(VerifyError, match=message):
+    with pytest.raises(ParseError, match=message):
         kernel(body)

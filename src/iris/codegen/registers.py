@@ -297,12 +297,12 @@ def _overwritten(ctx: Writer, op: metal.Foreach, results: Sequence[Value]) -> di
     found: dict[Value, str] = {}
     arrays = op.sliced()
     numbers = op.in_place or (-1,) * len(op.results)
-    for result, number in zip(op.results, numbers, strict=True):
-        if number < 0 or result not in results:
+    for result, index in zip(op.results, numbers, strict=True):
+        if index < 0 or result not in results:
             continue
-        if number >= len(arrays) or numbers.count(number) > 1:
-            raise op.invalid(f"no array of its own has the number {number}", at="in_place")
-        x = arrays[number]
+        if index >= len(arrays) or numbers.count(index) > 1:
+            raise op.invalid(f"no array of its own has the number {index}", at="in_place")
+        x = arrays[index]
         is_alike = result.type is x.type and ctx.held_alike(result, x)
         name = ctx.overwritten(op, x, is_free=is_alike and reads_part_by_part(op, x))
         if name is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from iris.analysis.liveness import dead_values
 from iris.analysis.matrices import multiplied
@@ -69,10 +70,18 @@ class _Variables:
     """What the variables of values are for."""
 
     def __init__(self, function: Func):
-        dead = dead_values(function.body)
-        self._dead = dead
-        self._matrices = multiplied(function.body, dead)
+        self._body = function.body
         self.carried: set[Value] = set()  # the values in variables that loops carry
+
+    # Few functions need these.
+
+    @cached_property
+    def _dead(self) -> frozenset[Value]:
+        return dead_values(self._body)
+
+    @cached_property
+    def _matrices(self) -> frozenset[Value]:
+        return multiplied(self._body, self._dead)
 
     def is_used(self, value: Value) -> bool:
         return bool(value.users) and value not in self._dead
