@@ -18,8 +18,9 @@ from iris.ir import literal, metal
 from iris.ir.control import Func, names_of
 from iris.ir.core import Op, Region, Value
 from iris.ir.effects import has_side_effects
-from iris.ir.math import Cast, Constant
+from iris.ir.math import Cast, Constant, Elementwise, element_type
 from iris.ir.rewriter import Rewriter, drop_carried
+from iris.ir.tile import Broadcast
 from iris.ir.types import (
     DTYPES,
     DType,
@@ -44,6 +45,30 @@ ALIKE = 4  # values that are tried in place of another one
 def ops_of(program: Program) -> list[Op]:
     """The ops of the function that is launched, outer before inner."""
     return list(program.function.body.walk())
+
+
+def load(program: Program) -> tuple[float, ...]:
+    """What an edit of ops must make less: how many ops compute something, how many of their
+    operands are no constants, how long the ways to these are, how many elements and constants there are,
+    and how large these."""
+    depths: dict[Value, int] = {}
+    computing = uses = deep = elements = constants = 0
+    numbers = 0.0
+    for op in ops_of(program):
+        if isinstance(op, Constant):
+            number = literal.decode(op.bits, op.dtype)
+            constants += 1
+            numbers += min(abs(number), 2.0**64) if number == number else 2.0**64
+            continue
+        computing += 1
+        used = [v for v in op.operands if not isinstance(v.op, Constant)]
+        below = [depths.get(v, 0) for v in used]
+        uses += len(used)
+        deep += sum(below)
+        for value in op.results:
+            depths[value] = 1 + max(below, default=0)
+            elements += prod(_shape(value.type))
+    return computing, uses, deep, elements, constants, numbers
 
 
 def drop(positions: Sequence[int]) -> Edit:
@@ -74,14 +99,26 @@ def of_op(op: Op, position: int) -> Iterator[Edit]:
             yield at(partial(_without_carried, index=result.index))
         for number in range(min(ALIKE, len(_alike(op, result.type)))):
             yield at(partial(_use_alike, index=result.index, number=number))
-        for number in (0, 1):
-            yield at(partial(_use_fresh, index=result.index, number=number))
+        for bits in _numbers(op, result.type):
+            yield at(partial(_use_fresh, index=result.index, bits=bits))
+        for number in range(len(_narrower(op, result.type))):
+            yield at(partial(_use_broadcast, index=result.index, number=number))
+    if isinstance(op, Elementwise):
+        yield at(_broadcast_later)
+    for number, region in enumerate(op.regions):
+        for argument in region.arguments:
+            for bits in _numbers(op, argument.type):
+                yield at(partial(_set_argument, region=number, index=argument.index, bits=bits))
     for count in (2, 1):  # a mask may go with what stands where it is off
         if len(op.operands) - count >= len(op.spec.fixed) and not op.terminator:
             yield at(partial(_drop_last_operands, count=count))
+
+
+def of_constant(op: Op, position: int) -> Iterator[Edit]:
+    """The simpler numbers of an op that is a constant."""
     if isinstance(op, Constant):
         for bits in _simpler_bits(op.bits, op.dtype):
-            yield at(partial(_set_attributes, attributes=(bits,)))
+            yield _on_op(position, partial(_set_attributes, attributes=(bits,)))
 
 
 def of_uses(op: Op, position: int) -> Iterator[Edit]:
@@ -203,16 +240,98 @@ def _use(op: Op, index: int, other: Value) -> bool:
     return used
 
 
-def _use_fresh(op: Op, index: int, number: int) -> bool:
-    other = _fresh(op, op.results[index].type, number)
+def _numbers(op: Op, type_: Type) -> list[int]:
+    """The bits of numbers to try in place of a value: zero, one, and some that are constants of the
+    function."""
+    if not isinstance(type_, ElementType):
+        return [0]
+    dtype = element_type(type_).element
+    outer = op
+    while outer.parent_op is not None:
+        outer = outer.parent_op
+    constants = [o.bits for o in outer.walk() if isinstance(o, Constant) and o.dtype is dtype]
+    first = [literal.encode(0, dtype), literal.encode(1, dtype)]
+    return list(dict.fromkeys([*first, *constants]))[: len(first) + ALIKE]
+
+
+def _use_fresh(op: Op, index: int, bits: int) -> bool:
+    other = _fresh(op, op.results[index].type, bits)
     return other is not None and _use(op, index, other)
 
 
-def _fresh(op: Op, type_: Type, number: int = 0) -> Value | None:
+def _set_argument(op: Op, region: int, index: int, bits: int) -> bool:
+    """A number in place of an argument of a region."""
+    argument = op.regions[region].arguments[index]
+    other = _fresh(op, argument.type, bits) if argument.users else None
+    if other is None:
+        return False
+    argument.replace_by(other)
+    return True
+
+
+def _narrower(op: Op, type_: Type) -> list[Value]:
+    """What an op is made of that can be broadcast to a type."""
+    if isinstance(op, Broadcast) or not isinstance(type_, Tile) or type_.layout is not None:
+        return []
+    made_of = dict.fromkeys([*op.operands, *_roots(op)])
+    return [v for v in made_of if v.type is not type_ and _broadcasts(v.type, type_)][:ALIKE]
+
+
+def _broadcasts(source: Type, target: Tile) -> bool:
+    if not isinstance(source, ElementType):
+        return False
+    found = element_type(source)
+    return found.element is target.element and (
+        not found.shape
+        or len(found.shape) == len(target.shape)
+        and all(n in (1, size) for n, size in zip(found.shape, target.shape, strict=True))
+    )
+
+
+def _use_broadcast(op: Op, index: int, number: int) -> bool:
+    """One of the things that an op is made of, broadcast, in its place."""
+    type_ = op.results[index].type
+    broadcast = Broadcast(_narrower(op, type_)[number], type_)
+    op.insert_before(broadcast)
+    return _use(op, index, broadcast.results[0])
+
+
+def _broadcast_later(op: Op) -> bool:
+    """Computes with what is broadcast, and with numbers, and broadcasts what comes of it."""
+    made = [v.op for v in op.operands]
+    sources = [o.operands[0].type for o in made if isinstance(o, Broadcast)]
+    shapes = {element_type(type_).shape for type_ in sources}
+    if len(shapes) != 1 or not all(isinstance(o, Broadcast | Constant) for o in made):
+        return False
+    (shape,) = shapes
+
+    def narrow(type_: Type) -> ElementType:
+        dtype = element_type(type_).element
+        return Tile(shape, dtype) if shape else dtype
+
+    operands: list[Value] = []
+    for other in made:
+        if isinstance(other, Constant):
+            other = Constant.of_bits(other.bits, narrow(other.results[0].type))
+            op.insert_before(other)
+            operands.append(other.results[0])
+        elif other is not None:
+            operands.append(other.operands[0])
+    type_ = op.results[0].type
+    first = op.clone({})
+    first.set_operands(tuple(operands))
+    first.results[0].type = narrow(type_)
+    op.insert_before(first)
+    last = Broadcast(first.results[0], type_)
+    op.insert_before(last)
+    return _use(op, 0, last.results[0])
+
+
+def _fresh(op: Op, type_: Type, bits: int = 0) -> Value | None:
     """A constant, or memory of a threadgroup, before an op that is not such a thing itself."""
     fresh: Op
     if isinstance(type_, ElementType):
-        fresh = Constant(number, type_)
+        fresh = Constant.of_bits(bits, type_)
     elif isinstance(type_, Threadgroup):
         fresh = metal.Alloc(result=type_)
     else:
@@ -478,6 +597,10 @@ def _simpler_recipes(recipe: Recipe) -> Iterator[Recipe]:
         return
     if recipe.alias is not None:
         yield replace(recipe, alias=None, at=0)
+    half = len(recipe.data) // 2
+    if half:
+        yield replace(recipe, data=recipe.data[:half])
+        yield replace(recipe, data=recipe.data[half:])
     if recipe.seed is not None or recipe.data:
         plain = Array(recipe.dtype, recipe.shape)
         if recipe.alias is None:

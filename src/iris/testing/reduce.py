@@ -3,8 +3,9 @@
     small = reduce(program, lambda p: fails(p))
 
 The program is changed as IR: ops are left out or replaced by an operand or a number, regions are
-run once, and the grid, sizes, numbers and arrays shrink.  This takes seconds, and minutes if
-hypothesis shrinks the choices that the program was drawn from.
+run once, and the grid, sizes, numbers and arrays shrink.  An edit of ops is kept only if the `load`
+of the program falls, so that no two edits undo each other for ever.  This takes seconds, and minutes
+if hypothesis shrinks the choices that the program was drawn from.
 """
 
 from __future__ import annotations
@@ -15,9 +16,20 @@ from functools import partial
 from itertools import islice
 
 from iris.errors import IrisError
-from iris.ir import Op, verify
+from iris.ir import Op, to_text, verify
 from iris.ir.effects import has_side_effects
-from iris.testing.edits import Edit, drop, inline, of_launch, of_op, of_threads, of_uses, ops_of
+from iris.testing.edits import (
+    Edit,
+    drop,
+    inline,
+    load,
+    of_constant,
+    of_launch,
+    of_op,
+    of_threads,
+    of_uses,
+    ops_of,
+)
 from iris.tools.replay import Program
 
 SECONDS = 15.0
@@ -57,6 +69,7 @@ class _Search:
         self.fails = fails
         self.end = end
         self.kept = kept
+        self.tried: set[object] = set()
 
     def round(self) -> bool:
         """Tries every edit; whether one was good."""
@@ -70,6 +83,7 @@ class _Search:
             partial(self._edit_launch, of_launch),
             partial(self._edit_ops, of_op),
             partial(self._edit_ops, of_uses),
+            partial(self._edit_ops, of_constant),
         )
         return sum(step() for step in steps) > 0
 
@@ -82,7 +96,7 @@ class _Search:
             end = len(chosen(ops_of(self.best)))
             while end > 0:
                 window = chosen(ops_of(self.best))[max(0, end - size) : end]
-                better |= self._attempt(drop(window))
+                better |= self._attempt(drop(window), lighter=True)
                 end = min(end - size, len(chosen(ops_of(self.best))))
             size //= 2
         return better
@@ -95,7 +109,7 @@ class _Search:
             ops = ops_of(self.best)
             if position < len(ops):
                 gone = _with_users(ops, position)
-                better |= len(gone) > 1 and self._attempt(drop(gone))
+                better |= len(gone) > 1 and self._attempt(drop(gone), lighter=True)
             position -= 1
         return better
 
@@ -112,22 +126,30 @@ class _Search:
 
     def _edit_ops(self, edits: Callable[[Op, int], Iterator[Edit]]) -> bool:
         """Tries edits of each op, from the last to the first."""
+        attempt = partial(self._attempt, lighter=True)
         better = False
         position = len(ops_of(self.best)) - 1
         while position >= 0:
             ops = ops_of(self.best)
-            if position < len(ops) and any(map(self._attempt, edits(ops[position], position))):
+            if position < len(ops) and any(map(attempt, edits(ops[position], position))):
                 better = True
             else:
                 position -= 1
         return better
 
-    def _attempt(self, edit: Edit) -> bool:
-        """Whether an edit makes a program that still fails, which then is the best."""
+    def _attempt(self, edit: Edit, *, lighter: bool = False) -> bool:
+        """Whether an edit makes a program that still fails, which then is the best.  It must be
+        `lighter` where another edit could turn it back."""
         if time.monotonic() > self.end:
             return False
         candidate = edit(self.best)
-        if candidate is None or not _is_valid(candidate) or not self.fails(candidate):
+        if candidate is None or (lighter and not load(candidate) < load(self.best)):
+            return False
+        identity = to_text(candidate.module), candidate.grid, candidate.arguments
+        if identity in self.tried:
+            return False
+        self.tried.add(identity)
+        if not _is_valid(candidate) or not self.fails(candidate):
             return False
         self.best = candidate
         self.kept(candidate)

@@ -70,7 +70,7 @@ def _reduced(
         if found is None or found.kind != fault.kind:
             return False
         if not endless:
-            each = min(each, limit / 100 + 5 * (time.process_time() - before))
+            each = min(each, limit / 400 + 5 * (time.process_time() - before))
         if last < 1:
             return True
         # What the pass is given must stay right.
