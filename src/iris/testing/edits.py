@@ -14,17 +14,20 @@ from itertools import takewhile
 from math import prod
 from typing import TypeVar
 
-from iris.ir import literal, metal
-from iris.ir.control import Func, names_of
+from iris.errors import IrisError
+from iris.ir import Level, Module, literal, metal
+from iris.ir.control import Func, Return, names_of
 from iris.ir.core import Op, Region, Value
 from iris.ir.effects import has_side_effects
 from iris.ir.math import Cast, Constant, Elementwise, element_type
 from iris.ir.rewriter import Rewriter, drop_carried
+from iris.ir.scalar import to_bits
 from iris.ir.tile import Broadcast
 from iris.ir.types import (
     DTYPES,
     DType,
     ElementType,
+    Ptr,
     Registers,
     Tensor,
     Threadgroup,
@@ -34,7 +37,7 @@ from iris.ir.types import (
     f32,
     i32,
 )
-from iris.tools.replay import Array, Program, Recipe, Scalar
+from iris.tools.replay import ONE_PROGRAM, Array, Program, Recipe, Scalar
 
 Edit = Callable[[Program], Program | None]
 T = TypeVar("T")
@@ -103,8 +106,8 @@ def of_op(op: Op, position: int) -> Iterator[Edit]:
             yield at(partial(_use_fresh, index=result.index, bits=bits))
         for number in range(len(_narrower(op, result.type))):
             yield at(partial(_use_broadcast, index=result.index, number=number))
-    if isinstance(op, Elementwise):
-        yield at(_broadcast_later)
+    yield at(_broadcast_later)
+    yield at(_evaluate)
     for number, region in enumerate(op.regions):
         for argument in region.arguments:
             for bits in _numbers(op, argument.type):
@@ -142,19 +145,26 @@ def of_threads(program: Program) -> Iterator[Edit]:
 
 
 def of_launch(program: Program) -> Iterator[Edit]:
-    """The edits of the results, the arguments, the types of elements, and the sizes of tiles,
-    tensors and arrays of registers."""
+    """The edits of the results, of which arguments there are, and of the sizes of tiles, tensors and
+    arrays of registers."""
     for index in range(len(program.function.returns)):
         yield partial(_without_return, index=index)
         yield partial(_return_operand, index=index)
     for size in sorted({n for v in _values(program.function) for n in _shape(v.type)}):
         for smaller in _smaller(size):
             yield partial(_resized, old=size, new=smaller)
+    for index in range(len(program.arguments)):
+        yield partial(_without_parameter, index=index)
+        yield partial(_number_for_parameter, index=index)
+        yield partial(_without_casts, index=index)
+
+
+def of_arrays(program: Program) -> Iterator[Edit]:
+    """The edits of the types of elements, and of what arguments are made of."""
     for dtype in DTYPES.values():
         if dtype not in (bool_, f32, i32):
             yield partial(_retyped, old=dtype, new=f32 if dtype.is_float else i32)
     for index, recipe in enumerate(program.arguments):
-        yield partial(_without_parameter, index=index)
         for simpler in _simpler_recipes(recipe):
             yield partial(_with_recipe, index=index, recipe=simpler)
 
@@ -297,8 +307,12 @@ def _use_broadcast(op: Op, index: int, number: int) -> bool:
 
 
 def _broadcast_later(op: Op) -> bool:
-    """Computes with what is broadcast, and with numbers, and broadcasts what comes of it."""
-    made = [v.op for v in op.operands]
+    """Computes with what is broadcast, and with numbers, and broadcasts what comes of it.  If the
+    op itself broadcasts what is computed so, once is enough."""
+    inner = op.operands[0].op if isinstance(op, Broadcast) else op
+    if not isinstance(inner, Elementwise):
+        return False
+    made = [v.op for v in inner.operands]
     sources = [o.operands[0].type for o in made if isinstance(o, Broadcast)]
     shapes = {element_type(type_).shape for type_ in sources}
     if len(shapes) != 1 or not all(isinstance(o, Broadcast | Constant) for o in made):
@@ -317,14 +331,36 @@ def _broadcast_later(op: Op) -> bool:
             operands.append(other.results[0])
         elif other is not None:
             operands.append(other.operands[0])
-    type_ = op.results[0].type
-    first = op.clone({})
+    first = inner.clone({})
     first.set_operands(tuple(operands))
-    first.results[0].type = narrow(type_)
+    first.results[0].type = narrow(inner.results[0].type)
     op.insert_before(first)
-    last = Broadcast(first.results[0], type_)
+    last = Broadcast(first.results[0], op.results[0].type)
     op.insert_before(last)
     return _use(op, 0, last.results[0])
+
+
+def _evaluate(op: Op) -> bool:
+    """The number that numbers come to."""
+    constants = [v.op for v in op.operands if isinstance(v.op, Constant)]
+    if not isinstance(op, Elementwise) or len(constants) < len(op.operands):
+        return False
+    function = Func("number", Level.GRAPH)
+    copies: dict[Value, Value] = {}
+    for each in (*constants, op):
+        copy = each.clone(copies)
+        for value in copy.results:
+            value.type = Tensor((1,), element_type(value.type).element)
+        function.body.append(copy)
+    function.set_returns((copy.results[0].type,))
+    function.body.append(Return((copy.results[0],)))
+    program = Program(Module([function]), function.symbol, ONE_PROGRAM, ())
+    dtype = element_type(op.results[0].type).element
+    try:
+        (found,) = program.run([])
+    except IrisError:
+        return False
+    return _use_fresh(op, 0, int(to_bits(dtype, found).reshape(-1)[0]))
 
 
 def _fresh(op: Op, type_: Type, bits: int = 0) -> Value | None:
@@ -346,11 +382,11 @@ def _inline(op: Op, number: int) -> bool:
     """Runs a region once, where the op is: what a loop begins with goes in."""
     region = op.regions[number]
     given = _arguments(op, region)
-    carried = region.end.operands
-    if given is None or [v.type for v in carried] != [v.type for v in op.results]:
+    if given is None or len(region.end.operands) != len(op.results):
         return False
     rewriter = Rewriter()
     for result, value in zip(op.results, rewriter.inline(region, given, op), strict=True):
+        result.type = value.type  # of an array of registers, one
         rewriter.replace_value(result, value)
     op.erase()
     return True
@@ -585,6 +621,43 @@ def _without_parameter(program: Program, index: int) -> Program | None:
     return replace(edited, arguments=tuple(moved))
 
 
+def _number_for_parameter(program: Program, index: int) -> Program | None:
+    """The number that an argument is, in place of the parameter."""
+    recipe = program.arguments[index]
+    edited = program.with_module(program.module.clone())
+    body = edited.function.body
+    parameter = body.arguments[index]
+    if not isinstance(recipe, Scalar) or not parameter.users:
+        return None
+    assert isinstance(parameter.type, ElementType)
+    constant = Constant.of_bits(recipe.bits, parameter.type)
+    parameter.replace_by(constant.results[0])
+    assert body.first is not None
+    body.first.insert_before(constant)
+    return edited
+
+
+def _without_casts(program: Program, index: int) -> Program | None:
+    """Stores what is cast to the elements of an array, to one of such elements."""
+    edited = program.with_module(program.module.clone())
+    parameter = edited.function.body.arguments[index]
+    casts = [(op, i) for op in parameter.users for i, v in enumerate(op.operands) if _is_cast(v)]
+    sources = {v.op.operands[0].type for op, i in casts if (v := op.operands[i]).op is not None}
+    dtypes = {element_type(type_).element for type_ in sources}
+    recipe = program.arguments[index]
+    if len(dtypes) != 1 or not isinstance(parameter.type, Ptr) or not isinstance(recipe, Array):
+        return None
+    (dtype,) = dtypes
+    for op, i in casts:
+        _use_source(op, i)
+    parameter.type = Ptr(dtype, parameter.type.noalias, parameter.type.aligned)
+    return _with_recipe(edited, index, Array(dtype, recipe.shape, alias=recipe.alias, at=recipe.at))
+
+
+def _is_cast(value: Value) -> bool:
+    return isinstance(value.op, Cast)
+
+
 def _with_recipe(program: Program, index: int, recipe: Recipe) -> Program:
     recipes = [recipe if i == index else r for i, r in enumerate(program.arguments)]
     return replace(program, arguments=tuple(recipes))
@@ -597,10 +670,6 @@ def _simpler_recipes(recipe: Recipe) -> Iterator[Recipe]:
         return
     if recipe.alias is not None:
         yield replace(recipe, alias=None, at=0)
-    half = len(recipe.data) // 2
-    if half:
-        yield replace(recipe, data=recipe.data[:half])
-        yield replace(recipe, data=recipe.data[half:])
     if recipe.seed is not None or recipe.data:
         plain = Array(recipe.dtype, recipe.shape)
         if recipe.alias is None:
@@ -610,3 +679,18 @@ def _simpler_recipes(recipe: Recipe) -> Iterator[Recipe]:
     size = prod(recipe.shape)
     for smaller in _smaller(size):
         yield replace(recipe, shape=(smaller,))
+    data = recipe.data[:size]
+    for count in _halvings(len(data)):
+        for start in range(0, len(data), count):
+            before, window, after = data[:start], data[start : start + count], data[start + count :]
+            if before or after:
+                yield replace(recipe, data=before + after)
+            if any(window):
+                yield replace(recipe, data=before + (0,) * len(window) + after)
+
+
+def _halvings(size: int) -> Iterator[int]:
+    """Half of a size, half of that, and so on down to 1."""
+    while size > 1:
+        size = (size + 1) // 2
+        yield size

@@ -23,6 +23,7 @@ from iris.testing.edits import (
     drop,
     inline,
     load,
+    of_arrays,
     of_constant,
     of_launch,
     of_op,
@@ -84,6 +85,7 @@ class _Search:
             partial(self._edit_ops, of_op),
             partial(self._edit_ops, of_uses),
             partial(self._edit_ops, of_constant),
+            partial(self._edit_launch, of_arrays),
         )
         return sum(step() for step in steps) > 0
 
