@@ -288,6 +288,17 @@ def test_races_between_threads(
     assert error.locations == (("f.py", 2), ("f.py", 1))
 
 
+def test_a_race_in_memory_without_a_name_names_no_other_memory() -> None:
+    body = """
+    %0: threadgroup<64xi32> = metal.alloc
+    metal.store %0, %t, %t
+    %x: i32 = metal.load %0, %c1
+    """
+    message = fails("", body, []).message
+    assert "element 1 of threadgroup memory, which thread" in message
+    assert "as an element of" not in message
+
+
 @pytest.mark.parametrize("first", AT_ZERO)
 @pytest.mark.parametrize("second", AT_ZERO)
 @pytest.mark.parametrize("chunk", [1, 1 << 20])

@@ -202,7 +202,7 @@ def _report_race(
     raise RaceError(
         f"race: program {program}, {thread_text(thread)} {use.value} element {at} of "
         f"{memory.name}, which {by} {conflict.earlier.value}"
-        + (f" as an element of {through}" if through != memory.name else "")
+        + (f" as an element of {through}" if through not in (None, memory.name) else "")
         + why,
         program=program,
         thread=thread,
