@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from iris.errors import ProgramError
 from iris.ir import tile, verify
 from iris.ir.core import OPS
 from iris.ir.math import Constant
 from iris.passes import Pipeline
 from iris.testing import preserves, programs
-from iris.testing.edits import ops_of
+from iris.testing.edits import load, ops_of
 from iris.testing.faults import Fault, Wrong
 from iris.testing.reduce import reduce
 from iris.testing.report import ReplayFile
@@ -255,3 +259,122 @@ func metal @f simdgroups=1(%Y: ptr<f32>) {
         return len(array.users) == 2
 
     assert not any(op.name == "metal.alloc" for op in ops_of(reduce(program, fails)))
+
+
+def test_no_edits_undo_each_other() -> None:
+    """Nothing is tried twice, and the search ends by itself."""
+    tried: list[str] = []
+
+    def fails(candidate: Program) -> bool:
+        tried.append(str(candidate))
+        return has(candidate, "tile.load") and has(candidate, "exp")
+
+    began = time.monotonic()
+    reduce(Program.parse(NESTED), fails, seconds=60)
+    assert time.monotonic() - began < 30
+    assert len(tried) == len(set(tried))
+
+
+def test_edits_of_ops_lower_the_load() -> None:
+    loads: list[tuple[float, ...]] = []
+    reduce(Program.parse(NESTED), lambda p: has(p, "exp"), kept=lambda p: loads.append(load(p)))
+    computing = [first for first, *_ in loads]
+    assert computing == sorted(computing, reverse=True)
+
+
+def test_what_is_computed_of_numbers_becomes_a_number() -> None:
+    program = Program.parse(
+        """\
+# grid: 1, 1, 1
+# argument %X: f32[64]
+# argument %n: 3
+
+func tile @f(%X: ptr<f32>, %n: i32) {
+  %c4: i32 = constant 4
+  %x: f32 = constant 1.0
+  %at: i32 = shl %n, %c4
+  tile.store %X, %at, %x
+  return
+}
+"""
+    )
+
+    def fails(candidate: Program) -> bool:
+        arguments = candidate.make_arguments()
+        with suppress(ProgramError):  # an index may be out of bounds by now
+            candidate.run(arguments)
+        return len(arguments) > 0 and arguments[0].size > 48 and arguments[0][48] == 1.0
+
+    small = reduce(program, fails)
+    assert [op.name for op in ops_of(small)] == ["constant"] * 2 + ["tile.store", "return"]
+    assert "constant 48" in str(small)
+
+
+def test_what_is_broadcast_is_computed_before() -> None:
+    program = Program.parse(
+        """\
+# grid: 1, 1, 1
+# argument %X: f32[1]
+# argument %n: 3
+
+func tile @f(%X: ptr<f32>, %n: i32) {
+  %k: i32 = tile.program_id 0
+  %c0: tile<1x8xi32> = constant 0
+  %row: tile<1x8xi32> = tile.broadcast %k
+  %less: tile<1x8xbool> = compare lt %c0, %row
+  %mask: tile<8x8xbool> = tile.broadcast %less
+  %at: tile<8x8xi32> = constant 0
+  %x: tile<8x8xf32> = constant 1.0
+  tile.store %X, %at, %x, mask=%mask
+  return
+}
+"""
+    )
+
+    def fails(candidate: Program) -> bool:
+        stores = [op for op in ops_of(candidate) if isinstance(op, tile.Store) and op.mask]
+        masks = [op.mask.op for op in stores if op.mask is not None]
+        return any(isinstance(op, tile.Broadcast) for op in masks) and has(candidate, "compare")
+
+    names = [op.name for op in ops_of(reduce(program, fails))]
+    assert names.count("tile.broadcast") == 1
+
+
+def test_data_shrinks_to_what_matters() -> None:
+    numbers = ", ".join(["nan" if n == 29 else f"{n}.0" for n in range(40)])
+    program = Program.parse(
+        f"# grid: 1, 1, 1\n# argument %X: f32[64] data=[{numbers}]\n"
+        "func tile @f(%X: ptr<f32>) {\n  return\n}\n"
+    )
+
+    def fails(candidate: Program) -> bool:
+        return any(np.isnan(x).any() for x in candidate.make_arguments())
+
+    assert "data=[nan]" in str(reduce(program, fails))
+
+
+def test_an_array_takes_what_is_cast_to_its_elements() -> None:
+    program = Program.parse(
+        """\
+# grid: 1, 1, 1
+# argument %X: i32[4]
+# argument %Y: f32[4] seed=1
+
+func tile @f(%X: ptr<i32>, %Y: ptr<f32>) {
+  %at: tile<4xi32> = tile.arange 0
+  %y: tile<4xf32> = tile.load %Y, %at
+  %x: tile<4xi32> = cast %y
+  tile.store %X, %at, %x
+  return
+}
+"""
+    )
+
+    def fails(candidate: Program) -> bool:
+        stores = [op for op in ops_of(candidate) if isinstance(op, tile.Store)]
+        return has(candidate, "tile.load") and any(
+            not isinstance(op.value.op, Constant) for op in stores
+        )
+
+    small = reduce(program, fails)
+    assert not has(small, "cast") and "i32[" not in str(small)

@@ -51,9 +51,11 @@ def ops_of(program: Program) -> list[Op]:
 
 
 def load(program: Program) -> tuple[float, ...]:
-    """What an edit of ops must make less: how many ops compute something, how many of their
-    operands are no constants, how long the ways to these are, how many elements and constants there are,
-    and how large these."""
+    """What an edit of ops must lower, the first number first.
+
+    It counts the ops that compute something, their operands that are no constants, how deep these
+    are, elements, and constants.  Last comes how large the constants are.
+    """
     depths: dict[Value, int] = {}
     computing = uses = deep = elements = constants = 0
     numbers = 0.0
@@ -145,8 +147,8 @@ def of_threads(program: Program) -> Iterator[Edit]:
 
 
 def of_launch(program: Program) -> Iterator[Edit]:
-    """The edits of the results, of which arguments there are, and of the sizes of tiles, tensors and
-    arrays of registers."""
+    """The edits of the results, of which arguments there are, and of the sizes of tiles, tensors
+    and arrays of registers."""
     for index in range(len(program.function.returns)):
         yield partial(_without_return, index=index)
         yield partial(_return_operand, index=index)
@@ -291,11 +293,9 @@ def _broadcasts(source: Type, target: Tile) -> bool:
     if not isinstance(source, ElementType):
         return False
     found = element_type(source)
-    return found.element is target.element and (
-        not found.shape
-        or len(found.shape) == len(target.shape)
-        and all(n in (1, size) for n, size in zip(found.shape, target.shape, strict=True))
-    )
+    sizes = list(zip(found.shape, target.shape, strict=False))
+    fits = len(sizes) in (0, len(target.shape)) and all(n in (1, size) for n, size in sizes)
+    return found.element is target.element and len(sizes) == len(found.shape) and fits
 
 
 def _use_broadcast(op: Op, index: int, number: int) -> bool:

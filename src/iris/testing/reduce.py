@@ -3,9 +3,9 @@
     small = reduce(program, lambda p: fails(p))
 
 The program is changed as IR: ops are left out or replaced by an operand or a number, regions are
-run once, and the grid, sizes, numbers and arrays shrink.  An edit of ops is kept only if the `load`
-of the program falls, so that no two edits undo each other for ever.  This takes seconds, and minutes
-if hypothesis shrinks the choices that the program was drawn from.
+run once, and the grid, sizes, numbers and arrays shrink.  An edit of ops is kept only if it lowers
+the `load` of the program, so that no two edits undo each other for ever.  This takes seconds, and
+minutes if hypothesis shrinks the choices that the program was drawn from.
 """
 
 from __future__ import annotations
