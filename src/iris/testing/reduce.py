@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 
@@ -51,9 +52,14 @@ def reduce(
     run leaves the last one.
     """
     search = _Search(program, fails, time.monotonic() + seconds, kept)
-    while search.round():
-        pass
+    with suppress(_TimeOver):
+        while search.round():
+            pass
     return search.best
+
+
+class _TimeOver(Exception):
+    """Ends the search: to make edits takes time, too, even if none is tried."""
 
 
 class _Search:
@@ -143,7 +149,7 @@ class _Search:
         """Whether an edit makes a program that still fails, which then is the best.  It must be
         `lighter` where another edit could turn it back."""
         if time.monotonic() > self.end:
-            return False
+            raise _TimeOver
         candidate = edit(self.best)
         if candidate is None or (lighter and not load(candidate) < load(self.best)):
             return False
