@@ -3,8 +3,8 @@ neighbours and what heats it; beyond the edge it is 0.
 
 What is padded and cut out again is no work, only where to look and whether that is inside. So a
 step is one kernel. Two or three steps are one as well: each element of the first is made again for
-each of its neighbours, which costs less than a launch, and than writing it to memory and reading it.
-With more steps in it a kernel would become too long, as is printed below.
+each of its neighbours, which costs less than a launch and a round trip through memory. With more
+steps in it a kernel would become too long, as is printed below.
 
 python examples/jacobi.py
 """
