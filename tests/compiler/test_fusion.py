@@ -248,6 +248,19 @@ def test_schedules_that_are_written_stay() -> None:
         run(parse(more), "fuse")
 
 
+def test_the_schedules_that_were_considered() -> None:
+    kernel = iris.jit(mlp).kernels(*LAYERS)[0]
+    first, *lines = kernel.why.splitlines()
+    assert first.startswith("@mlp_mul at ")
+    assert first.endswith(" on apple-m1:")
+    (own,) = [line for line in lines if line.startswith("->")]
+    assert own == lines[0]
+    assert f"{kernel.cost.microseconds:.1f} us, {kernel.cost.programs} programs" in own
+    costs = [float(line[3:].split()[0]) for line in lines]
+    assert costs == sorted(costs)
+    assert len({*lines}) == len(lines) > 1
+
+
 def greatest(x: Array, w: Array) -> tuple[Array, ...]:
     """Where sums are the greatest of all, and of each row and column."""
     rows, product = x.sum(1), x @ w

@@ -28,9 +28,11 @@ from iris.ir.text.parser import parse
 from iris.ir.text.printer import to_text
 from iris.ir.verify import verify
 from iris.passes.graph.fuse import Fuse
+from iris.passes.graph.tiling.explain_schedule import explanation
 from iris.passes.graph.tiling.fusion import Boundary, Fusion
 from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
+from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.graph.tiling.tile_program import schedule_of
 from iris.passes.pipeline import Pipeline
 from iris.runtime.buffer import Buffer, empty
@@ -84,6 +86,11 @@ class KernelCompilation(Compilation):
     @property
     def flops(self) -> int:
         return self.cost.flops
+
+    @property
+    def why(self) -> str:
+        """The schedules that were considered for the kernel, and what each costs."""
+        return explanation(self.kernel.op, MAX_TILE_BYTES, self._target)
 
     @property
     def graph(self) -> str:

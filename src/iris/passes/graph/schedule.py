@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from iris.ir import graph
@@ -34,12 +35,14 @@ class Schedule(TargetPass):
         }
 
     It takes the cheapest one with tiles of at most `max_tile_bytes`, as `fuse` does.  A function
-    without kernels becomes one kernel.
+    without kernels becomes one kernel.  `explain` prints the schedules that were considered for
+    each kernel, with what each costs, to standard error.
     """
 
     name = "schedule"
     level = Level.GRAPH
     max_tile_bytes: int = MAX_TILE_BYTES
+    explain: bool = False
 
     def run(self, module: Module) -> None:
         from iris.passes.graph.tiling.tile_program import chosen_schedule  # opened when first used
@@ -53,6 +56,13 @@ class Schedule(TargetPass):
                     if kernel.schedule is None:
                         chosen = chosen_schedule(kernel, self.max_tile_bytes, self.target)
                         kernel.attributes = (kernel.symbol, chosen.written)
+                    if self.explain:
+                        self._explain(kernel)
+
+    def _explain(self, kernel: graph.Kernel) -> None:
+        from iris.passes.graph.tiling.explain_schedule import explanation  # opened when first used
+
+        print(explanation(kernel, self.max_tile_bytes, self.target), file=sys.stderr)
 
 
 def _whole(function: Func) -> graph.Kernel:

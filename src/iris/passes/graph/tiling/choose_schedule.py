@@ -71,17 +71,28 @@ def parts_that_pay(op: Op, target: Target) -> int:
 
 
 def _schedules(elements: ElementGraph, max_tile_bytes: int, target: Target) -> list[KernelSchedule]:
-    """The schedules to choose from."""
+    """The schedules to choose from; at least one."""
     schedules: list[KernelSchedule] = []
     errors: list[CannotFuse] = []
-    for choice in _choices(elements):
-        try:
-            schedules += _by_tiles(choice, max_tile_bytes, target)
-        except CannotFuse as error:
-            errors.append(error)
+    for found in considered(elements, max_tile_bytes, target):
+        if isinstance(found, CannotFuse):
+            errors.append(found)
+        else:
+            schedules.append(found)
     if not schedules:
         raise errors[0]
     return schedules
+
+
+def considered(
+    elements: ElementGraph, max_tile_bytes: int, target: Target
+) -> Iterator[KernelSchedule | CannotFuse]:
+    """Yield the schedules that are considered for a kernel, and what rules others out."""
+    for choice in _choices(elements):
+        try:
+            yield from _by_tiles(choice, max_tile_bytes, target)
+        except CannotFuse as error:
+            yield error
 
 
 def _by_tiles(

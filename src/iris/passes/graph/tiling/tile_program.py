@@ -26,7 +26,7 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
     if kernel.schedule is None:
         raise PipelineError(f"@{kernel.symbol} has no schedule; the pass `schedule` chooses one")
     try:
-        return KernelSchedule.read(_elements(kernel), kernel.schedule)
+        return KernelSchedule.read(elements_of(kernel), kernel.schedule)
     except CannotFuse as error:
         raise PipelineError(f"@{kernel.symbol} cannot run by its schedule: {error}") from None
 
@@ -34,12 +34,12 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
 def chosen_schedule(kernel: Kernel, max_tile_bytes: int, target: Target) -> KernelSchedule:
     """The cheapest schedule for a kernel."""
     try:
-        return cheapest_schedule(_elements(kernel), max_tile_bytes, target)
+        return cheapest_schedule(elements_of(kernel), max_tile_bytes, target)
     except CannotFuse as error:
         raise PipelineError(f"@{kernel.symbol} is not one kernel: {error}") from None
 
 
-def _elements(kernel: Kernel) -> ElementGraph:
+def elements_of(kernel: Kernel) -> ElementGraph:
     """The elements that a kernel computes."""
     written = kernel.body.end.operands
     shapes = dict.fromkeys(f"{element_type(v.type).shape}" for v in written)
