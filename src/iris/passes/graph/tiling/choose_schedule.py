@@ -17,7 +17,7 @@ from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, LoadE
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse, ElementRef
 from iris.passes.graph.tiling.index_expr import Axis
-from iris.passes.graph.tiling.kernel_axes import axis_choices
+from iris.passes.graph.tiling.kernel_axes import axis_choices, merge_axes
 from iris.passes.graph.tiling.kernel_cost import PROGRAMS_PER_CORE, cost_of
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule, axes_size, tile_axes
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES, MAX_TILE_DIMENSIONS
@@ -60,9 +60,11 @@ def parts_that_pay(op: Op, target: Target) -> int:
         return 1
     try:
         costs = [cost_of(s, target) for s in _schedules(elements, MAX_TILE_BYTES, target)]
+        own_axes = merge_axes(elements)
+        smallest = _Choice(own_axes, MAX_TILE_BYTES, MOST_HALVINGS).schedule
     except CannotFuse:
         return 1
-    if max([cost.programs for cost in costs]) >= wanted:
+    if smallest.programs >= wanted:  # results are not too few
         return 1
     best = min(costs, key=lambda cost: cost.among(wanted).microseconds)
     split = best.among(wanted).microseconds + target.dispatch_microseconds
@@ -98,8 +100,11 @@ def considered(
 def _by_tiles(
     elements: ElementGraph, max_tile_bytes: int, target: Target
 ) -> Iterator[KernelSchedule]:
-    """Yield a schedule, and ones with smaller tiles as long as programs are too few."""
-    for halvings in range(MOST_HALVINGS + 1):
+    """Yield a schedule, and ones with smaller tiles as long as programs are too few.
+
+    Products keep their blocks: with smaller ones each element is loaded more often.
+    """
+    for halvings in range(1 if elements.products else MOST_HALVINGS + 1):
         schedule = _Choice(elements, max_tile_bytes, halvings).schedule
         yield schedule
         if schedule.programs >= PROGRAMS_PER_CORE * target.cores:
