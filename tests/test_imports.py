@@ -22,9 +22,10 @@ DATA = {"errors", "targets"}
 MIDDLE = DATA | {"ir"}
 OF_PASSES = MIDDLE | {"analysis", "cost"}
 BELOW_COMPILER = OF_PASSES | {"knobs", "frontend", "passes", "codegen", "interp", "runtime"}
-ALL = BELOW_COMPILER | {"iris", "nn", "compiler", "softmetal", "testing", "tools"}
+ALL = BELOW_COMPILER | {"version", "iris", "nn", "compiler", "softmetal", "testing", "tools"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "version": set(),
     "knobs": {"errors"},
     "cache_folder": {"errors", "knobs"},
     "targets": {"errors"},
@@ -38,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "softmetal": {"errors", "knobs", "cache_folder"},
     "runtime": MIDDLE | {"knobs", "cache_folder", "codegen", "interp", "softmetal"},
     "nn": {"errors", "frontend", "ir"},
-    "compiler": BELOW_COMPILER,
+    "compiler": BELOW_COMPILER | {"version"},
     "testing": ALL,
     "tools": ALL,
     "iris": ALL - {"testing", "tools"},

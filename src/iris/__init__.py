@@ -74,18 +74,20 @@ from iris.frontend.memory import (
 from iris.ir.types import bf16, bool_, f16, f32, i8, i16, i32, i64, u8, u16, u32, u64
 from iris.runtime.buffer import Buffer, empty, empty_like, to_numpy
 from iris.runtime.devices import devices, stream, synchronize
+from iris.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from iris import nn
     from iris.compiler.array_compilation import ArrayCompilation
+    from iris.compiler.autotune import autotune, heuristics
+    from iris.compiler.candidates import Config
     from iris.compiler.jit import Jit, jit
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ArrayCompilation",
     "Buffer",
     "Compilation",
+    "Config",
     "Jit",
     "Kernel",
     "abs",
@@ -103,6 +105,7 @@ __all__ = [
     "atomic_min",
     "atomic_or",
     "atomic_xor",
+    "autotune",
     "bf16",
     "bitcast",
     "bool_",
@@ -127,6 +130,7 @@ __all__ = [
     "floor",
     "fma",
     "full",
+    "heuristics",
     "i8",
     "i16",
     "i32",
@@ -172,10 +176,13 @@ __all__ = [
     "zeros",
 ]
 
-# What only functions of arrays need is opened when it is first asked for.
+# What not every program needs is opened when it is first asked for.
 _LATER = {
     "ArrayCompilation": "iris.compiler.array_compilation",
+    "Config": "iris.compiler.candidates",
     "Jit": "iris.compiler.jit",
+    "autotune": "iris.compiler.autotune",
+    "heuristics": "iris.compiler.autotune",
     "jit": "iris.compiler.jit",
 }
 

@@ -17,6 +17,7 @@ from iris import knobs
 from iris.compiler.arguments import Call, call, check_written, place
 from iris.compiler.check import check_stages
 from iris.compiler.compilation import Compilation, Options, dumps, entry_of, optimize, target_of
+from iris.compiler.trial import Trial
 from iris.cost.sample import Sizes
 from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.decorated import Decorated
@@ -80,6 +81,11 @@ class Kernel(Decorated):
         self._compiling = threading.Lock()
         functools.update_wrapper(self, function)
 
+    @property
+    def base(self) -> Kernel:
+        """The kernel itself; what chooses constexprs for one has the same."""
+        return self
+
     def __getitem__(self, grid: GridLike) -> Callable[..., None]:
         return functools.partial(self._launch, grid)
 
@@ -93,10 +99,10 @@ class Kernel(Decorated):
     def lower(self, *arguments: Any, grid: GridLike | None = None, **named: Any) -> Compilation:
         """What the kernel becomes for some arguments, without running it."""
         device = named.pop("device", None)
-        options = _options(named)
+        options = split_options(named)
         given = call(self.function, arguments, named)
-        programs = _grid(grid, given)
-        traced = self._traced(given, options)
+        programs = as_grid(grid, given)
+        traced = self.traced(given, options)
         launch = functools.partial(self._launch, grid, device=device, **asdict(options))
         shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
         sizes = Sizes.of(programs, {**given.passed, **shapes})
@@ -110,9 +116,9 @@ class Kernel(Decorated):
         too, and raises what went wrong.
         """
         device = named.pop("device", None)
-        options = _options(named)
+        options = split_options(named)
         given = call(self.function, arguments, named)
-        on = _device(device, given)
+        on = device_of(device, given)
         done: Future[None] = Future()
 
         def compile_it() -> None:
@@ -140,18 +146,35 @@ class Kernel(Decorated):
         for _ in range(1000):
             step()
         """
-        options = _options(named)
+        options = split_options(named)
         given = call(self.function, arguments, named)
-        programs = _grid(grid, given)
+        programs = as_grid(grid, given)
         for name in given.arrays:
             raise error_here(
                 ArgumentError,
                 f"a prepared launch is given Buffers: pass iris.asarray({name}) for {name}",
             )
-        on = _device(device, given)
+        on = device_of(device, given)
         compiled = self._compiled(given, options, on)
         _check_extents(compiled, given)
         return on.prepare(compiled.program, programs, _given(given, {}), stream)
+
+    def trial(
+        self,
+        grid: GridLike | None,
+        /,
+        *arguments: Any,
+        device: str | Device | None = None,
+        **named: Any,
+    ) -> Trial:
+        """A launch on copies of its arrays, to be repeated and looked at."""
+        options = split_options(named)
+        given = call(self.function, arguments, named)
+        sizes = as_grid(grid, given)
+        on = device_of(device, given)
+        compiled = self._compiled(given, options, on)
+        _check_extents(compiled, given)
+        return Trial(on, compiled.program, sizes, given, compiled.written)
 
     def _launch(
         self,
@@ -162,10 +185,10 @@ class Kernel(Decorated):
         stream: Any = None,
         **named: Any,
     ) -> None:
-        options = _options(named)
+        options = split_options(named)
         given = call(self.function, arguments, named)
-        sizes = _grid(grid, given)
-        on = _device(device, given)
+        sizes = as_grid(grid, given)
+        on = device_of(device, given)
         compiled = self._compiled(given, options, on)
         _check_extents(compiled, given)
         if knobs.check():
@@ -175,7 +198,8 @@ class Kernel(Decorated):
         else:
             on.launch(compiled.program, sizes, _given(given, {}), stream)
 
-    def _traced(self, given: Call, options: Options) -> Module:
+    def traced(self, given: Call, options: Options) -> Module:
+        """The Tile IR of a launch, before any pass."""
         return self.function.trace(given.constants | given.specs, fast_math=options.fast_math)
 
     def _compiled(self, given: Call, options: Options, device: Device) -> _Compiled:
@@ -206,7 +230,7 @@ class Kernel(Decorated):
         return found
 
     def _compile(self, given: Call, options: Options, device: Device) -> _Compiled:
-        traced = self._traced(given, options)
+        traced = self.traced(given, options)
         pipeline = options.pipeline(_level(device), target_of(device))
         entry = entry_of(optimize(traced, pipeline))
         written = {v.name or "" for v in writes(effects_within(entry)) if isinstance(v, Value)}
@@ -227,7 +251,7 @@ def _level(device: Device) -> Level:
     return device.accepts if isinstance(device.accepts, Level) else Level.METAL
 
 
-def _device(device: str | Device | None, given: Call) -> Device:
+def device_of(device: str | Device | None, given: Call) -> Device:
     """Where a launch runs: the device that it names, or where its Buffers are, or the default."""
     buffers = given.buffers
     on = next(iter(buffers.values())).device if device is None and buffers else select(device)
@@ -245,7 +269,7 @@ _USUAL = Options()
 _OPTIONS = {field.name for field in fields(Options)}
 
 
-def _options(named: dict[str, Any]) -> Options:
+def split_options(named: dict[str, Any]) -> Options:
     """What a launch says of how to compile, taken from its arguments."""
     if _OPTIONS.isdisjoint(named):
         return _USUAL
@@ -260,7 +284,7 @@ def _options(named: dict[str, Any]) -> Options:
     return options
 
 
-def _grid(grid: GridLike | None, given: Call) -> Grid:
+def as_grid(grid: GridLike | None, given: Call) -> Grid:
     """The numbers of programs along the three axes."""
     if type(grid) is int and 0 <= grid <= i32.high:
         return grid, 1, 1

@@ -29,9 +29,9 @@ _WARNED: set[str] = set()
 class Cache:
     """Bytes by what they were made of."""
 
-    def __init__(self, toolchain: str):
+    def __init__(self, toolchain: str, room: str = "libraries"):
         self._toolchain = toolchain
-        self._folder = cache_folder() / "libraries"
+        self._folder = cache_folder() / room
         why = not_ours(self._folder)
         if why is not None:
             raise SettingError(f"compiled kernels cannot be kept: {why}")

@@ -87,6 +87,8 @@ class Device:
     accepts: ClassVar[Level | Language]
     #: What it promises to kernels, and has for them.
     target: ClassVar[Target] = DEFAULT
+    #: Whether its times tell how fast kernels are; else the cost model ranks them.
+    is_timed: ClassVar[bool] = True
 
     @classmethod
     def missing(cls) -> str | None:

@@ -41,6 +41,7 @@ class Interpreter(Device):
 
     name = "interp"
     accepts = Level.TILE
+    is_timed = False
     _tell: Callable[[Timing], None] | None = None
 
     def compile(self, entry: Func, source: Source | None = None) -> Program:

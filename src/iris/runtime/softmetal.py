@@ -31,6 +31,7 @@ class Softmetal(Metal):
 
     name = "softmetal"
     target = ON_CPU
+    is_timed = False
 
     @classmethod
     def missing(cls) -> str | None:

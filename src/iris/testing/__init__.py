@@ -15,6 +15,7 @@ more than 18 bits need z3: `pip install z3-solver`. What devices must do is in
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from iris.compiler.benchmark import do_bench
 from iris.testing.equivalence import equivalent
 from iris.testing.fixpoint import idempotent, terminates
 from iris.testing.fusing import fuses
@@ -39,6 +40,7 @@ __all__ = [
     "arrays",
     "cheaper",
     "conforms",
+    "do_bench",
     "equivalent",
     "exchanges",
     "fits",

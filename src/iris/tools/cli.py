@@ -9,7 +9,7 @@ from importlib import import_module
 
 from iris import __version__
 from iris.errors import IrisError, SettingError
-from iris.tools import bisect, doctor, emit, fuzz, ops, opt, run, softmetal
+from iris.tools import bisect, doctor, emit, fuzz, ops, opt, run, softmetal, tune
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bisect.add_command(commands)
     fuzz.add_command(commands)
     emit.add_command(commands)
+    tune.add_command(commands)
     softmetal.add_command(commands)
     doctor.add_command(commands)
     options = parser.parse_args(arguments)

@@ -1,0 +1,298 @@
+"""Choose constexprs and launch options of a kernel: `iris.autotune`, and `iris.heuristics`.
+
+`autotune` compares some configurations on the arguments of a launch, and takes the fastest from
+then on.  `heuristics` computes constexprs from the arguments.  A kernel may have both.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import asdict
+from typing import Any
+
+from iris.compiler.arguments import Call, call
+from iris.compiler.candidates import WATCHERS, Candidate, Config, Report, Row, compare
+from iris.compiler.compilation import Compilation, target_of
+from iris.compiler.kernel import GridLike, Kernel, as_grid, device_of, split_options
+from iris.errors import ArgumentError
+from iris.frontend.decorated import Decorated
+from iris.frontend.specs import exact_key
+from iris.frontend.tracing import error_here
+from iris.ir.text.printer import to_text
+from iris.runtime.cache import Cache
+from iris.runtime.device import Device
+from iris.runtime.recent import Recent
+from iris.version import __version__
+
+Prune = Callable[[list[Config], dict[str, Any]], Sequence[Config]]
+Rule = Callable[[dict[str, Any]], Any]
+
+
+def autotune(
+    configs: Sequence[Config],
+    key: Sequence[str] = (),
+    *,
+    prune: Prune | None = None,
+    reorder: bool = False,
+    executor: Executor | None = None,
+) -> Callable[[Kernel | Chooser], Autotuned]:
+    """Launch a kernel with the fastest of some configurations.
+
+        @iris.autotune(
+            configs=[iris.Config(BLOCK=256), iris.Config(BLOCK=1024, num_simdgroups=4)],
+            key=["N"],
+        )
+        @iris.kernel
+        def scale(X, Out, N, BLOCK: iris.constexpr): ...
+
+        scale[lambda known: iris.cdiv(n, known["BLOCK"])](x, out, n)
+
+    They are compared at the first launch for each value (for an array: shape) of the parameters in
+    `key`, and each specialisation, on copies of the arguments.  The choice is kept on disk, and
+    `print(scale.reports[-1])` shows how it came about.
+
+    The first configuration says what is right: one that computes other bits is not taken.  With
+    `reorder=True` sums may be added in another order, so that the last bits depend on what was
+    fast.  `prune(configs, arguments)` gives the configurations that are worth a try.  An `executor`
+    compiles and measures them.
+    """
+    if not configs:
+        raise error_here(ArgumentError, "autotune needs at least one iris.Config")
+    for config in configs:
+        if not isinstance(config, Config):
+            raise error_here(
+                ArgumentError, f"configs are made by iris.Config(BLOCK=64, ...), not {config!r}"
+            )
+
+    def decorate(kernel: Kernel | Chooser) -> Autotuned:
+        return Autotuned(kernel, tuple(configs), tuple(key), prune, reorder, executor)
+
+    return decorate
+
+
+def heuristics(rules: Mapping[str, Rule]) -> Callable[[Kernel | Chooser], Heuristics]:
+    """Compute constexprs of a kernel from its arguments.
+
+    @iris.heuristics({"BLOCK": lambda arguments: iris.next_power_of_2(arguments["N"])})
+    @iris.kernel
+    def softmax(X, Out, N, BLOCK: iris.constexpr): ...
+
+    softmax[rows](x, out, n)
+
+    A rule is given all arguments by name, and what earlier rules computed.  If it needs what a
+    configuration of `autotune` sets, write it below that.
+    """
+    return lambda kernel: Heuristics(kernel, dict(rules))
+
+
+class Chooser(Decorated):
+    """A kernel that finds some of its constexprs itself, at each launch."""
+
+    def __init__(self, kernel: Kernel | Chooser, chosen: Sequence[str]):
+        if not isinstance(kernel, (Kernel, Chooser)):
+            raise error_here(
+                ArgumentError, f"put this above @iris.kernel; it is for kernels, not {kernel!r}"
+            )
+        self.base: Kernel = kernel.base
+        self.function = self.base.function
+        self._inner = kernel if isinstance(kernel, Chooser) else None
+        self._chosen = dict.fromkeys(chosen)
+        for name in self._chosen:
+            if name not in self.function.constants:
+                there = ", ".join(self.function.constants) or "none"
+                raise error_here(
+                    ArgumentError,
+                    f"{self.function.name} has no constexpr {name!r} to choose; there is {there}",
+                )
+        functools.update_wrapper(self, self.function.function)
+
+    def choose(
+        self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The named arguments to add."""
+        raise NotImplementedError
+
+    def complete(
+        self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The named arguments of a launch, with the values that it leaves open."""
+        given = {*named, *self.function.names[: len(arguments)]}
+        for name in self._chosen:
+            if name in given:
+                raise error_here(
+                    ArgumentError,
+                    f"{name} of {self.function.name} is chosen for each launch; leave it out",
+                )
+        named = named | self.choose(grid, arguments, named)
+        return named if self._inner is None else self._inner.complete(grid, arguments, named)
+
+    def known(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a launch by name, as far as they are given."""
+        defaults = {p.name: p.default for p in self.function.parameters if p.has_default}
+        return defaults | dict(zip(self.function.names, arguments, strict=False)) | dict(named)
+
+    def __getitem__(self, grid: GridLike) -> Callable[..., None]:
+        return functools.partial(self._launch, grid)
+
+    def _launch(self, grid: GridLike, /, *arguments: Any, **named: Any) -> None:
+        self.base[grid](*arguments, **self.complete(grid, arguments, named))
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Within a kernel: the function itself, traced in place, with nothing chosen."""
+        return self.base(*arguments, **named)
+
+    def lower(self, *arguments: Any, grid: GridLike | None = None, **named: Any) -> Compilation:
+        """What the kernel becomes for some arguments, without running it."""
+        return self.base.lower(*arguments, grid=grid, **self.complete(grid, arguments, named))
+
+    def prepare(
+        self, *arguments: Any, grid: GridLike | None = None, **named: Any
+    ) -> Callable[[], None]:
+        """A launch with everything bound, to be repeated for little."""
+        return self.base.prepare(*arguments, grid=grid, **self.complete(grid, arguments, named))
+
+    def warmup(self, *arguments: Any, grid: GridLike | None = None, **named: Any) -> Future[None]:
+        """Compile the kernel for some arguments, in a thread of its own."""
+        return self.base.warmup(*arguments, **self.complete(grid, arguments, named))
+
+
+class Heuristics(Chooser):
+    """A kernel that computes some of its constexprs from the other arguments."""
+
+    def __init__(self, kernel: Kernel | Chooser, rules: dict[str, Rule]):
+        super().__init__(kernel, tuple(rules))
+        self._rules = rules
+
+    def choose(
+        self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> dict[str, Any]:
+        known = self.known(arguments, named)
+        chosen: dict[str, Any] = {}
+        for name, rule in self._rules.items():
+            known[name] = chosen[name] = rule(known)
+        return chosen
+
+
+class Autotuned(Chooser):
+    """A kernel that is launched with the fastest of some configurations."""
+
+    def __init__(
+        self,
+        kernel: Kernel | Chooser,
+        configs: tuple[Config, ...],
+        key: tuple[str, ...],
+        prune: Prune | None,
+        reorder: bool,
+        executor: Executor | None,
+    ):
+        super().__init__(kernel, [name for config in configs for name in config.constants])
+        for name in key:
+            if name not in self.function.variables:
+                raise error_here(
+                    ArgumentError,
+                    f"{self.function.name} has no parameter {name!r} for key; there is "
+                    f"{', '.join(self.function.variables)}",
+                )
+        if any(config.num_simdgroups is not None for config in configs):
+            self._chosen["num_simdgroups"] = None
+        self.configs = configs
+        self.reports: list[Report] = []
+        self._key = key
+        self._prune = prune
+        self._reorder = reorder
+        self.executor = executor
+        self._choices: Recent[Any, dict[str, Any]] = Recent(256)
+        self._choosing = threading.Lock()
+
+    def choose(
+        self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> dict[str, Any]:
+        given, options = self._given(grid, arguments, named, self.configs[0])
+        device = device_of(named.get("device"), given)
+        sizes = {name: _size(given.passed[name]) for name in self._key}
+        key = (
+            device,
+            target_of(device),
+            options,
+            *map(exact_key, sizes.values()),
+            *map(exact_key, given.constants.values()),
+            *given.specs.values(),
+        )
+        found = self._choices.get(key)
+        if found is None:
+            with self._choosing:
+                found = self._choices.get(key)
+                if found is None:
+                    found = self._compare(grid, arguments, named, device, sizes)
+                    self._choices.put(key, found)
+        return found
+
+    def _given(
+        self,
+        grid: GridLike | None,
+        arguments: tuple[Any, ...],
+        named: dict[str, Any],
+        config: Config,
+    ) -> tuple[Call, Any]:
+        """The arguments of a launch as a configuration has it, and how to compile it."""
+        complete = named | config.named
+        if self._inner is not None:
+            complete = self._inner.complete(grid, arguments, complete)
+        complete = {n: v for n, v in complete.items() if n not in ("device", "stream")}
+        options = split_options(complete)
+        return call(self.function, arguments, complete), options
+
+    def _compare(
+        self,
+        grid: GridLike | None,
+        arguments: tuple[Any, ...],
+        named: dict[str, Any],
+        device: Device,
+        sizes: dict[str, Any],
+    ) -> dict[str, Any]:
+        configs: Sequence[Config] = self.configs
+        if self._prune is not None:
+            configs = list(self._prune(list(configs), self.known(arguments, named)))
+            if not configs:
+                raise error_here(ArgumentError, f"prune left no config of {self.function.name}")
+        candidates, texts = [], []
+        for config in configs:
+            given, options = self._given(grid, arguments, named, config)
+            complete = named | given.constants | asdict(options)
+            for name in ("device", "stream", *self.function.names[: len(arguments)]):
+                complete.pop(name, None)
+            programs = as_grid(grid, given)
+            candidates.append(Candidate(self.base, str(config), programs, arguments, complete))
+            texts.append(to_text(self.base.traced(given, options)))
+        words = ", ".join([f"{name}={size}" for name, size in sizes.items()])
+        report = self._report(candidates, texts, device, words)
+        self.reports.append(report)
+        for watcher in WATCHERS:
+            watcher.append(report)
+        return configs[report.chosen].named
+
+    def _report(
+        self, candidates: list[Candidate], texts: list[str], device: Device, sizes: str
+    ) -> Report:
+        """How the candidates compare: as it was kept, or else found out now."""
+        cache = Cache(f"{__version__} {device.name} {device.describe()}", "choices")
+        configs = [candidate.config for candidate in candidates]
+        words = [str(target_of(device)), sizes, str(self._reorder), str(candidates[0].grid)]
+        key = cache.key(*words, *configs, *texts)
+        kept = None if WATCHERS else cache.get(key)
+        if kept is not None:
+            fields = json.loads(kept)
+            fields["rows"] = tuple([Row(**row) for row in fields["rows"]])
+            return Report(**fields)
+        report = compare(candidates, device, sizes, reorder=self._reorder, executor=self.executor)
+        cache.put(key, json.dumps(asdict(report)).encode())
+        return report
+
+
+def _size(value: Any) -> Any:
+    """What of an argument a choice depends on: of an array the shape, of a number all."""
+    return getattr(value, "shape", value)

@@ -1,0 +1,52 @@
+"""`iris tune`: compare the configurations of every tuned kernel that a script launches.
+
+    iris tune train.py                  as the script launches them, on its device
+    iris tune train.py --steps 3        what follows the script's name is the script's
+    IRIS_DEVICE=metal iris tune train.py
+
+Choices that were kept are made anew, and kept for later runs of the script.  A table for each
+kernel and size says what every configuration costs, and why those that are faster than the chosen
+one were not taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+from pathlib import Path
+
+from iris.compiler.candidates import watched
+from iris.errors import SettingError
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "tune",
+        help="compare the configurations of the tuned kernels of a script",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("script", help="Python that launches kernels")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
+    parser.set_defaults(run=tune)
+
+
+def tune(options: argparse.Namespace) -> int:
+    """Run the script, and print how the candidates of its launches compare."""
+    script = Path(options.script)
+    if not script.is_file():
+        raise SettingError(f"there is no script {script}")
+    before = sys.argv, sys.path[:]
+    sys.argv, sys.path[0] = [str(script), *options.arguments], str(script.resolve().parent)
+    try:
+        with watched() as reports:
+            runpy.run_path(str(script), run_name="__main__")
+    finally:
+        sys.argv, sys.path[:] = before
+    for report in reports:
+        print(report)
+    if not reports:
+        print(f"{script} launches no kernel with iris.autotune")
+    return 0 if reports else 1
