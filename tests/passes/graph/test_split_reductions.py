@@ -59,6 +59,46 @@ func graph @f returns=[tensor<3xi32>](%x: tensor<3x{size}xf32>) {{
         np.testing.assert_array_equal(split(text, x), getattr(np, kind)(x, axis=1))
 
 
+@pytest.mark.parametrize("dtype", ["i32", "f32"])
+@pytest.mark.parametrize("shape", [(8,), (37,), (3, 9), (9, 3)])
+def test_scans_start_at_what_is_before_each_part(dtype: str, shape: tuple[int, ...]) -> None:
+    axis = int(np.argmax(shape))
+    type_ = f"tensor<{'x'.join(map(str, shape))}x{dtype}>"
+    kinds = {
+        "maximum": np.maximum,
+        "minimum": np.minimum,
+        "sum": np.add,
+        "prod": np.multiply,
+    }
+    rng = np.random.default_rng(0)
+    for kind, function in kinds.items():
+        text = f"""
+func graph @f returns=[{type_}](%x: {type_}) {{
+  %y: {type_} = graph.scan {kind} {axis} %x
+  return %y
+}}
+"""
+        for special in (0.0, np.nan, np.inf, -0.0):
+            x = rng.integers(-2, 3, shape).astype(np.int32 if dtype == "i32" else np.float32)
+            if dtype == "f32":
+                x[rng.random(shape) < 0.1] = special
+            with np.errstate(invalid="ignore"):
+                expected = function.accumulate(x, axis)
+            np.testing.assert_array_equal(split(text, x), expected)
+
+
+def test_a_running_sum_of_halves_is_rounded_once() -> None:
+    text = """
+func graph @f returns=[tensor<65536xf16>](%x: tensor<65536xf16>) {
+  %y: tensor<65536xf16> = graph.scan sum 0 %x
+  return %y
+}
+"""
+    x = np.full(65536, 0.5, np.float16)
+    x[0] = 31.0
+    np.testing.assert_array_equal(split(text, x), x.astype(np.float64).cumsum().astype(np.float16))
+
+
 def test_a_sum_of_halves_is_rounded_once() -> None:
     text = """
 func graph @f returns=[tensor<f16>](%x: tensor<65536xf16>) {
@@ -82,6 +122,7 @@ func graph @f returns=[tensor<f16>](%x: tensor<65536xf16>) {
         lambda x: np.sqrt((x * x).sum()),
         lambda x: x @ x,
         lambda x: x.reshape(-1, 64).sum(axis=0),
+        lambda x: np.cumsum(x),
         lambda x: x.reshape(-1, 64).T @ x.reshape(-1, 64),
     ],
 )

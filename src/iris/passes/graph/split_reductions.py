@@ -1,4 +1,4 @@
-"""Split reductions and matrix products that would leave most cores idle."""
+"""Split reductions, scans and matrix products that would leave most cores idle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from iris.ir import graph, math
 from iris.ir.builder import Builder
 from iris.ir.control import Func
 from iris.ir.core import Facet, Level, Module, Op, Value
-from iris.ir.kinds import ReduceKind, accumulator, identity
+from iris.ir.kinds import ReduceKind, ScanKind, accumulator, combined, identity
 from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.types import DType, Tensor, i32
 from iris.passes.pipeline import TargetPass
@@ -33,9 +33,10 @@ class SplitReductions(TargetPass):
         %sum: tensor<f32> = graph.reduce sum [0] %1
 
     A program reduces all that one result needs, so one result keeps one core busy.  In parts of at
-    least `min_part` elements there are enough programs for all cores.  It is done where the cost
-    model says that it takes less time than one more kernel does.  Sums of floats are added in the
-    order of the parts wherever they are needed, and are rounded to 16 bits once.
+    least `min_part` elements there are enough programs for all cores.  A scan of a part starts at
+    the reduction of all parts before it.  It is done where the cost model says that it saves more
+    than further kernels take.  Sums of floats are added in the order of the parts wherever they
+    are needed, and are rounded to 16 bits once.
     """
 
     name = "split-reductions"
@@ -54,8 +55,8 @@ class SplitReductions(TargetPass):
 
     def _split(self, op: Op, rule: SplitRule) -> bool:
         """Split an op, if that pays; say whether it does."""
-        size, split = rule(op)
-        parts = min(self._wanted_parts(op), size // self.min_part)
+        size, rereads, split = rule(op)
+        parts = min(self._wanted_parts(op, rereads), size // self.min_part)
         if parts < 2:
             return False
         parts = next((n for n in range(parts, min(2 * parts, size)) if size % n == 0), parts)
@@ -66,13 +67,13 @@ class SplitReductions(TargetPass):
         op.erase()
         return True
 
-    def _wanted_parts(self, op: Op) -> int:
+    def _wanted_parts(self, op: Op, rereads: int) -> int:
         """How many parts make enough programs for all cores; 1 if that does not pay."""
         from iris.passes.graph.tiling.choose_schedule import (  # opened when first used
             parts_that_pay,
         )
 
-        return parts_that_pay(op, self.target)
+        return parts_that_pay(op, self.target, rereads)
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,9 @@ class Parts:
         return self.b(graph.Reshape(x, to))
 
 
-# The size of the axis to split, and what makes the result of its parts.
-Split = tuple[int, Callable[[Parts], Value]]
+# The size of the axis to split, how often the parts read all elements again, and what makes the
+# result of the parts.
+Split = tuple[int, int, Callable[[Parts], Value]]
 SplitRule = Callable[[Op], Split]
 split_rules = Facet("split in parts")
 
@@ -108,7 +110,7 @@ def split_reduce(op: graph.Reduce) -> Split:
     shape = element_type(op.x.type).shape
     axis = max(op.axes, key=lambda axis: shape[axis])
     split = _arg_reduce if op.kind in EXTREMA else _reduce
-    return shape[axis], lambda parts: split(op, axis, parts)
+    return shape[axis], 0, lambda parts: split(op, axis, parts)
 
 
 def _reduce(op: graph.Reduce, axis: int, parts: Parts) -> Value:
@@ -130,15 +132,53 @@ def _arg_reduce(op: graph.Reduce, axis: int, parts: Parts) -> Value:
     places = b(graph.Reduce(op.kind, (axis + 1,), x))
     extrema = b(graph.Reduce(kind, (axis + 1,), x))
     best = b(graph.Reduce(op.kind, (axis,), extrema))
-    shape = element_type(places.type).shape
-    column = Tensor((*shape[:axis], 1, *shape[axis + 1 :]), i32)
     part = b(graph.Iota(axis, places.type))
-    chosen = b(graph.Broadcast(b(graph.Reshape(best, column)), places.type))
+    chosen = _broadcast(b, best, axis, places)
     is_chosen = b(math.Compare(Predicate.EQ, part, chosen))
     start = b(math.Mul(part, b(Constant(parts.length, element_type(places.type)))))
     other = b(Constant(i32.high, element_type(places.type)))
     place = b(math.Select(is_chosen, b(math.Add(start, places)), other))
     return b(graph.Reduce(ReduceKind.MINIMUM, (axis,), place))
+
+
+@split_rules(graph.Scan)
+def split_scan(op: graph.Scan) -> Split:
+    return element_type(op.x.type).shape[op.axis], 1, lambda parts: _scan(op, parts)
+
+
+def _scan(op: graph.Scan, parts: Parts) -> Value:
+    """Scan each part, and combine it with the reduction of all parts before it."""
+    b, axis, element = parts.b, op.axis, op.x.type.element
+    wide = accumulator(op.kind, element)
+    x = parts.of(_cast(b, op.x, wide), axis, identity(op.kind, wide))
+    totals = b(graph.Reduce(ReduceKind(op.kind.value), (axis + 1,), x))
+    within = b(graph.Scan(op.kind, axis + 1, x))
+    start = _broadcast(b, _exclusive_scan(b, op.kind, axis, totals), axis + 1, within)
+    whole = b(combined(op.kind)(start, within))
+    shape = element_type(op.x.type).shape
+    padded = (*shape[:axis], parts.count * parts.length, *shape[axis + 1 :])
+    flat = b(graph.Reshape(whole, Tensor(padded, wide)))
+    if padded != shape:
+        flat = _first(b, axis, parts.size, flat)
+    return _cast(b, flat, element)
+
+
+def _exclusive_scan(b: Builder, kind: ScanKind, axis: int, x: Value) -> Value:
+    """The reduction of the elements before each one."""
+    type_ = element_type(x.type)
+    low = tuple([int(a == axis) for a in range(len(type_.shape))])
+    shape = tuple([n + more for n, more in zip(type_.shape, low, strict=True)])
+    neutral = b(Constant(identity(kind, type_.element), Tensor((), type_.element)))
+    shifted = graph.Pad(low, b(graph.Scan(kind, axis, x)), neutral, Tensor(shape, type_.element))
+    return _first(b, axis, type_.shape[axis], b(shifted))
+
+
+def _first(b: Builder, axis: int, count: int, x: Value) -> Value:
+    """The first elements along an axis."""
+    type_ = element_type(x.type)
+    shape = (*type_.shape[:axis], count, *type_.shape[axis + 1 :])
+    rank = len(shape)
+    return b(graph.Slice((0,) * rank, (1,) * rank, x, Tensor(shape, type_.element)))
 
 
 @split_rules(graph.Matmul)
@@ -154,7 +194,15 @@ def split_matmul(op: graph.Matmul) -> Split:
         products = graph.Matmul(b(graph.Transpose(order, rows)), parts.of(op.b, rank - 2, 0))
         return b(graph.Reduce(ReduceKind.SUM, (rank - 2,), b(products)))
 
-    return depth, split
+    return depth, 0, split
+
+
+def _broadcast(b: Builder, x: Value, axis: int, like: Value) -> Value:
+    """A tensor repeated along an axis that another one has and it has not."""
+    shape = element_type(x.type).shape
+    column = Tensor((*shape[:axis], 1, *shape[axis:]), x.type.element)
+    to = element_type(like.type).with_element(x.type.element)
+    return b(graph.Broadcast(b(graph.Reshape(x, column)), to))
 
 
 def _cast(b: Builder, x: Value, to: DType) -> Value:

@@ -51,9 +51,9 @@ def cheapest_schedule(
     )
 
 
-def parts_that_pay(op: Op, target: Target) -> int:
-    """In how many parts to compute an op so that all cores are busy; 1 if one more kernel, for the
-    parts, takes longer than that saves."""
+def parts_that_pay(op: Op, target: Target, rereads: int = 0) -> int:
+    """In how many parts to compute an op so that all cores are busy; 1 if that saves less than the
+    further kernels take: one for the parts, and one for each time that all is read again."""
     wanted = PROGRAMS_PER_CORE * target.cores
     elements = ElementGraph.of(op.results, op.operands)
     if not elements.outputs:
@@ -67,7 +67,8 @@ def parts_that_pay(op: Op, target: Target) -> int:
     if smallest.programs >= wanted:  # results are not too few
         return 1
     best = min(costs, key=lambda cost: cost.among(wanted).microseconds)
-    split = best.among(wanted).microseconds + target.dispatch_microseconds
+    each, dispatch = best.among(wanted).microseconds, target.dispatch_microseconds
+    split = (1 + rereads) * each + dispatch
     pays = split < min([cost.microseconds for cost in costs])
     return -(-wanted // best.programs) if pays else 1
 
