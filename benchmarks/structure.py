@@ -179,7 +179,6 @@ PEERS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
     "running sum 64x1000": {"ld": {BEST: 1.2}},
 }
 WHY = {
-    ("rope 8x128x64", "ld"): "both halves are computed and loaded for each half of the result",
     ("gemm f16 256", "bar"): "one buffer for each operand, for more simdgroups on a core",
     ("gemm f16 256 to f32", "bar"): "one buffer for each operand, for more simdgroups on a core",
 }

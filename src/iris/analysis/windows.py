@@ -9,7 +9,8 @@ and known to be within bounds.
 
 Two windows are apart if one ends where the other starts, or before; two rounds of one window in a
 loop, if it moves on by at least its size in a round; and what two loops touch, if one goes on
-where the other ends.
+where the other ends.  Windows of rows are also apart if they are in different columns: the left
+and the right half of each row, say.
 """
 
 from __future__ import annotations
@@ -34,22 +35,30 @@ class Window(NamedTuple):
     low: Sum
     high: Sum
     period: int = 0  # that it was moved on by since, once or several times, if it was
+    #: Strides, and how often each is added to `low` at most, where no more is in the window.
+    strides: tuple[tuple[int, int], ...] | None = None
 
     def is_apart(self, other: Window) -> bool:
         period = self.period or other.period
         if not period:
-            return _is_below(self, other) or _is_below(other, self)
+            return (
+                _is_below(self, other) or _is_below(other, self) or _are_other_columns(self, other)
+            )
         gaps = [number_of(plus(end, self.low, -1)) for end in (self.high, other.low, other.high)]
         numbers = [0, *[gap for gap in gaps if gap is not None]]
         return None not in gaps and max(numbers) - min(numbers) <= period
 
     def plus(self, other: Window) -> Window:
-        return Window(plus(self.low, other.low), plus(plus(self.high, other.high), ONE, -1))
+        low, high = plus(self.low, other.low), plus(plus(self.high, other.high), ONE, -1)
+        known = self.strides is not None and other.strides is not None
+        strides = (*(self.strides or ()), *(other.strides or ())) if known else None
+        return Window(low, high, strides=strides)
 
     def times(self, factor: int) -> Window:
         first, last = plus({}, self.low, factor), plus({}, plus(self.high, ONE, -1), factor)
         low, high = (first, last) if factor >= 0 else (last, first)
-        return Window(low, plus(high, ONE))
+        strides = self.strides and tuple([(abs(factor) * n, most) for n, most in self.strides])
+        return Window(low, plus(high, ONE), strides=strides)
 
     def changing(self, loop: Op) -> set[Value]:
         """The values that the window depends on and that are defined in a loop."""
@@ -65,8 +74,21 @@ def _is_below(a: Window, b: Window) -> bool:
     return gap is not None and gap >= 0
 
 
+def _are_other_columns(a: Window, b: Window) -> bool:
+    """Whether all that two windows hold is in different columns of rows of some length."""
+    distance = number_of(plus(b.low, a.low, -1))
+    if distance is None or a.strides is None or b.strides is None:
+        return False
+    for length in {n for n, _ in (*a.strides, *b.strides) if n}:
+        start = distance % length
+        widths = [1 + sum(n * most for n, most in w if n % length) for w in (a.strides, b.strides)]
+        if widths[0] <= start and start + widths[1] <= length:
+            return True
+    return False
+
+
 def _bounded(low: int, high: int) -> Window:
-    return Window(plus({}, ONE, low), plus({}, ONE, high))
+    return Window(plus({}, ONE, low), plus({}, ONE, high), strides=((1, high - 1 - low),))
 
 
 class Windows:
@@ -87,8 +109,8 @@ class Windows:
         found = self._of(offset)
         if found is None:
             return None
-        low, high = plus({}, found.low, size), plus({}, plus(found.high, ONE, count - 1), size)
-        return Window(plus(low, ONE, start), plus(high, ONE, start))
+        first = Window(plus({}, ONE, start), plus({}, ONE, start + 1), strides=())
+        return found.times(size).plus(first).plus(_bounded(0, size * count))
 
     def of_earlier_turn(self, window: Window, loop: Op) -> Window | None:
         """A window as a later turn of a loop sees it, in terms of the later one."""
@@ -149,7 +171,7 @@ class Windows:
             return self._of(op.x)
         if self.levels[value] is Uniformity.THREADGROUP and not _is_in_foreach(value):
             here: Sum = {(value,): 1}
-            return Window(here, plus(here, ONE))
+            return Window(here, plus(here, ONE), strides=())
         bound = self._bound(value)
         return _bounded(0, bound) if bound is not None else None
 

@@ -198,10 +198,16 @@ class _Choice:
         inner = [_lanes_for(axes_size(e.over), self.max_elements) for e in self.aggregates.values()]
         taken = self._lane_count() if fastest in free else max(self._lane_count(), *inner, 1)
         left = self.elementwise_tile // taken
-        for axis in reversed(free):
+        for axis in sorted(reversed(free), key=self._elements_reused, reverse=True):
             if axis not in self.lanes and len(self.lanes) < 2:
                 self._split_axis(axis, left)
                 left //= self.lanes[axis]
+
+    def _elements_reused(self, axis: Axis) -> int:
+        """How many elements a program loads once for all that it computes along an axis."""
+        dependencies = self.elements.dependencies
+        loads = [(r, e.value) for r, e in self.elements.exprs.items() if isinstance(e, LoadExpr)]
+        return sum(_element_count(value) for ref, value in loads if axis not in dependencies[ref])
 
     def _contiguous_axes(self) -> list[Axis]:
         """The axes that are contiguous in memory, the most accessed first."""

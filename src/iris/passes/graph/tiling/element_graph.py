@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from math import prod
+from math import gcd, prod
 from typing import NamedTuple
 
 from iris.ir import graph
@@ -26,6 +26,7 @@ from iris.passes.graph.tiling.element_exprs import (
     Contraction,
     ElementExpr,
     LoadExpr,
+    Piecewise,
     ScanExpr,
     SplatExpr,
     Substitution,
@@ -44,6 +45,8 @@ from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
 
 element_rules = Facet("element expression")
 
+# Into how many parts an axis is cut, and how many neighbours a part has at least.
+MAX_PARTS, MIN_NEIGHBOURS = 4, 32
 # How many references to each tensor a program may have on average, and how many more in all.
 # A chain of ops that each read two elements would double the program at each op.
 MAX_REFS_PER_TENSOR, EXTRA_REFS = 8, 1024
@@ -96,8 +99,37 @@ class ElementGraph:
         axes = _value_axes(values[0])
         if any(axis.size == 0 for axis in axes):
             return ElementGraph([], inputs, axes)
-        refs = [ElementRef(v, indices_of(axes)) for v in values]
-        return ElementGraph([OutputStore(r, row_major_offset(r)) for r in refs], inputs, axes)
+        inputs = {*inputs}
+        whole = ElementGraph(_stores(values, [indices_of(axes)]), inputs, axes)
+        for position, axis in enumerate(axes):
+            size = whole.part_size(axis)
+            if size < axis.size and size * prod(a.size for a in axes[position + 1 :]) >= (
+                MIN_NEIGHBOURS
+            ):
+                parts = list(axes)
+                parts[position] = Axis(axis.name, size)
+                indices = [list(indices_of(parts)) for _ in range(axis.size // size)]
+                for number, own in enumerate(indices):
+                    own[position] += number * size
+                return ElementGraph(_stores(values, map(tuple, indices)), inputs, parts)
+        return whole
+
+    def part_size(self, axis: Axis) -> int:
+        """The size of the parts of an output axis such that no element is chosen by its index in
+        one; the size of the axis if there are too many parts.
+
+        A concatenation of two halves is stored half by half, and what both need is computed once.
+        """
+        size = axis.size
+        if self.aggregates:  # whose axes this may be
+            return size
+        for expr in self.exprs.values():
+            if isinstance(expr, Piecewise):
+                for condition in (c for conditions, _ in expr.cases for c in conditions):
+                    if condition.index.terms == ((axis, 1),):
+                        start = condition.index.constant
+                        size = gcd(size, condition.low - start, condition.high - start)
+        return size if axis.size <= MAX_PARTS * size else axis.size
 
     def _visit(self, ref: ElementRef) -> None:
         """Add the expressions of an element and of all that it needs, operands first."""
@@ -225,6 +257,13 @@ class ElementGraph:
 def _refs_of(ref: ElementRef, expr: ElementExpr) -> list[ElementRef]:
     """The elements that an expression reads, and those that the indices look up."""
     return [*looked_up_refs(ref.index_exprs()), *expr.refs]
+
+
+def _stores(values: Sequence[Value], parts: Iterable[tuple[IndexExpr, ...]]) -> list[OutputStore]:
+    """The elements of tensors that are written, all parts of one after the other."""
+    indices = list(parts)
+    refs = [ElementRef(value, part) for value in values for part in indices]
+    return [OutputStore(ref, row_major_offset(ref)) for ref in refs]
 
 
 def _value_axes(value: Value) -> list[Axis]:

@@ -70,7 +70,7 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
             count = schedule.evaluations(axes)
             operations += count * _weight(type(expr.op), target.core)
             flops += count
-    stored = sum(_tensor_bytes(output.ref.value) for output in elements.outputs)
+    stored = sum(map(_tensor_bytes, {output.ref.value for output in elements.outputs}))
     for output in elements.outputs:
         tile_bytes += schedule.lanes_along(elements.output_axes) * _bytes(output.ref)
     whole = sum(map(_tensor_bytes, inputs)) + stored

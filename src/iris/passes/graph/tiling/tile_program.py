@@ -82,7 +82,9 @@ def build_tile_func(
     written_to = [pointers[v.op.x] if isinstance(v.op, Scatter) else next(own) for v in outputs]
     builder = Builder(func.body, location=function.location)
     if plan.elements.outputs:  # empty outputs need no program
-        targets = list(zip(plan.elements.outputs, written_to, strict=True))
+        parts = len(plan.elements.outputs) // len(written_to)
+        pointers_of_parts = [pointer for pointer in written_to for _ in range(parts)]
+        targets = list(zip(plan.elements.outputs, pointers_of_parts, strict=True))
         Emitter(plan, builder, pointers).emit_program(targets)
     builder.insert(Return([], location=function.location))
     return func
