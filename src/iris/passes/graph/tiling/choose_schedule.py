@@ -180,7 +180,7 @@ class _Choice:
         contiguous = self._contiguous_axes()
         fastest, others = (contiguous[0], contiguous[1:]) if contiguous else (None, [])
         reduced = {axis for expr in self.aggregates.values() for axis in expr.over}
-        free = [axis for axis in self.output_axes if axis not in self.kept]
+        free = [axis for axis in reversed(self.output_axes) if axis not in self.kept]
         across = [axis for axis in others if axis in free] if not reduced else []
         if fastest is not None and fastest in free:
             most = (
@@ -198,7 +198,7 @@ class _Choice:
         inner = [_lanes_for(axes_size(e.over), self.max_elements) for e in self.aggregates.values()]
         taken = self._lane_count() if fastest in free else max(self._lane_count(), *inner, 1)
         left = self.elementwise_tile // taken
-        for axis in sorted(reversed(free), key=self._elements_reused, reverse=True):
+        for axis in sorted(free, key=self._elements_reused, reverse=True):
             if axis not in self.lanes and len(self.lanes) < 2:
                 self._split_axis(axis, left)
                 left //= self.lanes[axis]
