@@ -13,8 +13,9 @@ from hypothesis import given, settings
 
 from iris.errors import ProgramError
 from iris.ir import tile, verify
+from iris.ir.control import For
 from iris.ir.core import OPS
-from iris.ir.math import Constant
+from iris.ir.math import Constant, constant_bits
 from iris.passes import Pipeline
 from iris.testing import preserves, programs
 from iris.testing.edits import load, ops_of
@@ -308,6 +309,38 @@ func tile @f(%X: ptr<f32>, %n: i32) {
     small = reduce(program, fails)
     assert [op.name for op in ops_of(small)] == ["constant"] * 2 + ["tile.store", "return"]
     assert "constant 48" in str(small)
+
+
+def test_a_number_becomes_simpler_where_one_of_its_users_lets_it() -> None:
+    program = Program.parse(
+        """\
+# grid: 1, 1, 1
+# argument %X: f32[64]
+
+func tile @f(%X: ptr<f32>) {
+  %c6: i32 = constant 6
+  %c1: i32 = constant 1
+  %six: f32 = constant 6.0
+  for %c6, %c6, %c1 (%i: i32) {
+    tile.store %X, %i, %six
+    yield
+  }
+  tile.store %X, %c6, %six
+  return
+}
+"""
+    )
+
+    def fails(candidate: Program) -> bool:
+        arguments = candidate.make_arguments()
+        with suppress(ProgramError):
+            candidate.run(arguments)
+        stored = len(arguments) > 0 and arguments[0].size > 6 and arguments[0][6] == 6.0
+        return stored and has(candidate, "for")
+
+    small = reduce(program, fails)
+    (loop,) = [op for op in ops_of(small) if isinstance(op, For)]
+    assert [constant_bits(bound) for bound in loop.operands[:2]] == [0, 0]
 
 
 def test_what_is_broadcast_is_computed_before() -> None:

@@ -54,16 +54,21 @@ def load(program: Program) -> tuple[float, ...]:
     """What an edit of ops must lower, the first number first.
 
     It counts the ops that compute something, their operands that are no constants, how deep these
-    are, elements, and constants.  Last comes how large the constants are.
+    are, elements, and uses of constants.  Last comes how large these are, and how many there are.
     """
     depths: dict[Value, int] = {}
-    computing = uses = deep = elements = constants = 0
+    computing = uses = deep = elements = constants = made = 0
     numbers = 0.0
     for op in ops_of(program):
-        if isinstance(op, Constant):
-            number = literal.decode(op.bits, op.dtype)
-            constants += 1
+        fixed = [v.op for v in op.operands if isinstance(v.op, Constant)]
+        if isinstance(op, Constant) and not op.results[0].users:
+            fixed.append(op)
+        constants += len(fixed)
+        for constant in fixed:
+            number = literal.decode(constant.bits, constant.dtype)
             numbers += min(abs(number), 2.0**64) if number == number else 2.0**64
+        if isinstance(op, Constant):
+            made += 1
             continue
         computing += 1
         used = [v for v in op.operands if not isinstance(v.op, Constant)]
@@ -73,7 +78,7 @@ def load(program: Program) -> tuple[float, ...]:
         for value in op.results:
             depths[value] = 1 + max(below, default=0)
             elements += prod(_shape(value.type))
-    return computing, uses, deep, elements, constants, numbers
+    return computing, uses, deep, elements, constants, numbers, made
 
 
 def drop(positions: Sequence[int]) -> Edit:
@@ -133,7 +138,10 @@ def of_uses(op: Op, position: int) -> Iterator[Edit]:
         if operand.op is not None and operand.op.operands:
             yield at(partial(_use_source, index=index))
             if len(operand.users) > 1:  # else the whole value is a number by now, if it can be
-                yield at(partial(_use_number_here, index=index))
+                yield at(partial(_use_number_here, index=index, bits=0))
+        elif isinstance(operand.op, Constant) and len(operand.users) > 1:
+            for bits in _simpler_bits(operand.op.bits, operand.op.dtype):
+                yield at(partial(_use_number_here, index=index, bits=bits))
 
 
 def of_threads(program: Program) -> Iterator[Edit]:
@@ -428,10 +436,10 @@ def _use_source(op: Op, index: int) -> bool:
     return source is not None and _set_operand(op, index, source.operands[0])
 
 
-def _use_number_here(op: Op, index: int) -> bool:
-    """Zero in place of an operand that others use, too."""
-    zero = _fresh(op, op.operands[index].type)
-    return zero is not None and _set_operand(op, index, zero)
+def _use_number_here(op: Op, index: int, bits: int) -> bool:
+    """A number in place of an operand that others use, too."""
+    number = _fresh(op, op.operands[index].type, bits)
+    return number is not None and _set_operand(op, index, number)
 
 
 def _set_operand(op: Op, index: int, value: Value) -> bool:
