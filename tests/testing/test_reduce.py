@@ -311,6 +311,66 @@ func tile @f(%X: ptr<f32>, %n: i32) {
     assert "constant 48" in str(small)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "i8", "u64", "f16", "bf16", "f32"])
+def test_numbers_of_all_types_are_computed(dtype: str) -> None:
+    function = "not" if dtype == "bool" else "abs"
+    number, result = ("true", "false") if dtype == "bool" else ("3", "3")
+    if dtype.endswith(("16", "32")):
+        number, result = "3.0", "3.0"
+    program = Program.parse(
+        f"""\
+# grid: 1, 1, 1
+# argument %X: {dtype}[1]
+
+func tile @f(%X: ptr<{dtype}>) {{
+  %c0: i32 = constant 0
+  %n: {dtype} = constant {number}
+  %y: {dtype} = {function} %n
+  tile.store %X, %c0, %y
+  return
+}}
+"""
+    )
+
+    def fails(candidate: Program) -> bool:
+        arguments = candidate.make_arguments()
+        is_same = [a.dtype for a in arguments] == [a.dtype for a in program.make_arguments()]
+        candidate.run(arguments)
+        stored = [op for op in ops_of(candidate) if isinstance(op, tile.Store)]
+        return (
+            is_same
+            and [str(op.value.type) for op in stored] == [dtype]
+            and (arguments[0].tobytes() == expected)
+        )
+
+    (array,) = program.make_arguments()
+    program.run([array])
+    expected = array.tobytes()
+    small = reduce(program, fails)
+    assert f"constant {result}" in str(small)
+    assert not has(small, function)
+
+
+def test_ops_without_their_last_operands_need_not_be_valid() -> None:
+    program = Program.parse(
+        """\
+# grid: 1, 1, 1
+# argument %X: f32[8]
+
+func tile @f(%X: ptr<f32>) {
+  %x: tile<8xf32> = constant 1.0
+  %c0: i32 = constant 0
+  %c1: i32 = constant 1
+  %c8: i32 = constant 8
+  tile.store_tile %X, %x, offsets=[%c0], strides=[%c1], bounds=[%c8]
+  return
+}
+"""
+    )
+    small = reduce(program, lambda candidate: has(candidate, "tile.store_tile"))
+    assert [op.name for op in ops_of(small)] == ["constant"] * 2 + ["tile.store_tile", "return"]
+
+
 def test_a_number_becomes_simpler_where_one_of_its_users_lets_it() -> None:
     program = Program.parse(
         """\

@@ -21,7 +21,6 @@ from iris.ir.core import Op, Region, Value
 from iris.ir.effects import has_side_effects
 from iris.ir.math import Cast, Constant, Elementwise, element_type
 from iris.ir.rewriter import Rewriter, drop_carried
-from iris.ir.scalar import to_bits
 from iris.ir.tile import Broadcast
 from iris.ir.types import (
     DTYPES,
@@ -363,12 +362,11 @@ def _evaluate(op: Op) -> bool:
     function.set_returns((copy.results[0].type,))
     function.body.append(Return((copy.results[0],)))
     program = Program(Module([function]), function.symbol, ONE_PROGRAM, ())
-    dtype = element_type(op.results[0].type).element
     try:
         (found,) = program.run([])
     except IrisError:
         return False
-    return _use_fresh(op, 0, int(to_bits(dtype, found).reshape(-1)[0]))
+    return _use_fresh(op, 0, int(found.view(f"u{found.itemsize}")[0]))
 
 
 def _fresh(op: Op, type_: Type, bits: int = 0) -> Value | None:

@@ -153,11 +153,13 @@ class _Search:
         candidate = edit(self.best)
         if candidate is None or (lighter and not load(candidate) < load(self.best)):
             return False
+        if not _is_valid(candidate):
+            return False
         identity = to_text(candidate.module), candidate.grid, candidate.arguments
         if identity in self.tried:
             return False
         self.tried.add(identity)
-        if not _is_valid(candidate) or not self.fails(candidate):
+        if not self.fails(candidate):
             return False
         self.best = candidate
         self.kept(candidate)
