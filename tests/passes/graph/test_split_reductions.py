@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +33,19 @@ def test_it_keeps_what_a_graph_returns(program: Program) -> None:
 @given(programs.graph(portable=True))
 def test_the_kernels_return_the_same(program: Program) -> None:
     fuses(program.with_module(run(program.module, Pipeline((SPLIT,)))))
+
+
+def test_it_needs_no_other_pass_before_it() -> None:
+    code = """
+from iris.ir import parse
+from iris.passes import run
+run(parse('''func graph @f returns=[tensor<1x1xf32>](%x: tensor<1x999xf32>, %y: tensor<999x1xf32>) {
+  %z: tensor<1x1xf32> = graph.matmul %x, %y
+  return %z
+}'''), "split-reductions")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def split(function: str, *arrays: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from iris.ir import graph
@@ -27,6 +28,9 @@ from iris.passes.graph.tiling.materialization import (
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.graph.tiling.tile_program import build_tile_func
 from iris.targets import Target
+
+# From how many values on they are inlined together.
+MANY = 32
 
 
 @dataclass(frozen=True)
@@ -121,9 +125,9 @@ class Fusion:
 
     # Candidates.
 
-    def _candidate(self, outputs: tuple[Value, ...], inlined: Value | None = None) -> Candidate:
-        """A kernel that writes some values and recomputes `inlined` instead of reading it."""
-        inputs = (self.inputs | self.stored.keys()).difference(outputs, [inlined])
+    def _candidate(self, outputs: tuple[Value, ...], inlined: Iterable[Value] = ()) -> Candidate:
+        """A kernel that writes some values and recomputes `inlined` instead of reading them."""
+        inputs = (self.inputs | self.stored.keys()).difference(outputs, inlined)
         ops, read = self._ops_between(outputs, inputs)
         key = outputs, read
         if key not in self.candidates:
@@ -181,6 +185,10 @@ class Fusion:
 
     def _inline(self) -> None:
         """Stop storing values that are cheaper to recompute in their consumers."""
+        for kernel in reversed(list(dict.fromkeys(self.kernels.values()))):
+            grown: Candidate | None = kernel
+            while grown is not None and self.kernels.get(grown.outputs[0]) is grown:
+                grown = self._inline_many(grown)
         changed = True
         while changed:
             changed = False
@@ -188,11 +196,56 @@ class Fusion:
                 if value not in self.results and self._try_inline(value):
                     changed = True
 
+    def _inline_many(self, kernel: Candidate) -> Candidate | None:
+        """Compute in a kernel values that no other one needs: one, or two, four, eight and so on at
+        once, as long as nothing is recomputed for that, and as many programs compute it.
+
+        To plan the kernel again for each of them would take time that is quadratic in them.  A few
+        are left to be tried one by one.
+        """
+        own = self._needed_by_one(kernel)
+        if len(own) < MANY:
+            return None
+        grown, inlined = None, 0
+        for count in (2**n for n in range((2 * len(own) - 1).bit_length())):
+            replaced = [kernel, *[self.kernels[v] for v in own[:count]]]
+            with suppress(CannotFuse):  # with more of them it may read fewer arrays
+                new = self._candidate(kernel.outputs, own[:count])
+                if new.cost.operations > sum(k.cost.operations for k in replaced) or (
+                    new.cost.programs < max(k.cost.programs for k in replaced)
+                ):
+                    break
+                if new.cost.microseconds < sum(k.cost.microseconds for k in replaced):
+                    grown, inlined = new, count
+        if grown is not None:
+            for value in own[:inlined]:
+                del self.stored[value], self.kernels[value]
+            self._adopt([grown])
+        return grown
+
+    def _needed_by_one(self, kernel: Candidate) -> list[Value]:
+        """The stored values that only one kernel needs, directly or for others of them; each comes
+        after those that need it."""
+        readers: dict[Value, set[Candidate]] = {}
+        for reader in dict.fromkeys(self.kernels.values()):
+            for value in reader.inputs:
+                readers.setdefault(value, set()).add(reader)
+        inside = {kernel}
+        own: list[Value] = []
+        for value in reversed(list(self.stored)):
+            known = readers.get(value)
+            if known and value not in self.results and known <= inside:
+                maker = self.kernels[value]
+                if maker.outputs == (value,):
+                    inside.add(maker)
+                    own.append(value)
+        return own
+
     def _try_inline(self, value: Value) -> bool:
         readers, own = self._readers(value), self.kernels[value]
         before = own.cost.microseconds + sum(k.cost.microseconds for k in readers)
         try:
-            new = [self._candidate(k.outputs, value) for k in readers]
+            new = [self._candidate(k.outputs, [value]) for k in readers]
         except CannotFuse as error:
             self.reasons[value] = str(error)
             return False

@@ -11,7 +11,7 @@ from iris.ir.core import Level, Value
 from iris.ir.graph import Kernel, Scatter
 from iris.ir.math import element_type
 from iris.ir.types import Ptr
-from iris.passes.graph.tiling import element_rules, emit_aggregates  # noqa: F401 -- registered by being read
+from iris.passes.graph.tiling import emit_aggregates  # noqa: F401 -- registered by being read
 from iris.passes.graph.tiling.choose_schedule import cheapest_schedule
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse

@@ -1,0 +1,54 @@
+"""Fusing takes time in proportion to the ops of a function, however many become one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iris
+from iris.passes.graph.tiling import fusion
+from iris.passes.graph.tiling.element_graph import ElementGraph
+
+
+def layers(n: int) -> Callable[..., Any]:
+    def function(x: Any, y: Any) -> Any:
+        for _ in range(n):
+            x = np.tanh(x) + x / 2
+        return x
+
+    return function
+
+
+def mandelbrot(n: int) -> Callable[..., Any]:
+    def function(x: Any, y: Any) -> Any:
+        real, imaginary, count = x, y, np.zeros_like(x)
+        for _ in range(n):
+            real, imaginary = real * real - imaginary * imaginary + x, 2 * real * imaginary + y
+            count = count + np.where(real * real + imaginary * imaginary < 4, 1.0, 0.0)
+        return count
+
+    return function
+
+
+@pytest.mark.parametrize("function", [layers, mandelbrot])
+def test_what_is_planned_grows_with_the_function(
+    function: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[int] = []
+    cheapest = fusion.cheapest_schedule
+
+    def counting(elements: ElementGraph, *options: Any) -> Any:
+        planned.append(len(elements.exprs))
+        return cheapest(elements, *options)
+
+    monkeypatch.setattr(fusion, "cheapest_schedule", counting)
+    x = np.zeros((64, 64), np.float32)
+    counts = []
+    for n in (40, 80):
+        planned.clear()
+        (_,) = iris.jit(function(n)).kernels(x, x.copy())
+        counts.append(sum(planned))
+    assert counts[1] < 2.3 * counts[0]
