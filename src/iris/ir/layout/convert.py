@@ -105,7 +105,7 @@ def convert(src: LinearLayout, dst: LinearLayout) -> Conversion:
 
 
 def _is_xor(pull: LinearLayout) -> bool:
-    return all(image[1] == 1 << bit for bit, image in enumerate(dict(pull.bases)[LANE]))
+    return all(image[1] == 1 << bit for bit, image in enumerate(pull.images(LANE)))
 
 
 def _shuffles(pull: LinearLayout) -> int:

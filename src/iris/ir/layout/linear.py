@@ -123,18 +123,19 @@ class LinearLayout:
         if len(set(self.dims)) != len(self.bases):
             raise LayoutError(f"an input dimension is named twice in {self.dims}")
         columns = []
+        shape, rank = self.shape, len(self.shape)
         for dim, images in self.bases:
             for image in images:
-                if not isinstance(image, tuple) or len(image) != len(self.shape):
+                if not isinstance(image, tuple) or len(image) != rank:
                     raise LayoutError(
-                        f"basis {image} of {dim!r} must be a tuple of {len(self.shape)} coordinates"
+                        f"basis {image} of {dim!r} must be a tuple of {rank} coordinates"
                     )
-                for c, size in zip(image, self.shape, strict=True):
+                column = 0  # as `_pack` gives it
+                for c, size in zip(image, shape, strict=True):
                     if not 0 <= c < size:
-                        raise LayoutError(
-                            f"basis {image} of {dim!r} is outside the shape {self.shape}"
-                        )
-                columns.append(_pack(image, self.shape))
+                        raise LayoutError(f"basis {image} of {dim!r} is outside the shape {shape}")
+                    column = column * size + c
+                columns.append(column)
         object.__setattr__(self, "columns", tuple(columns))
         object.__setattr__(self, "_hash", hash((self.bases, self.shape)))
 
@@ -247,9 +248,16 @@ class LinearLayout:
     def num_elements(self) -> int:
         return prod(self.shape)
 
+    def images(self, dim: str) -> tuple[Coordinate, ...]:
+        """The coordinates that a dimension's bits contribute."""
+        for name, images in self.bases:
+            if name == dim:
+                return images
+        return ()
+
     def bits(self, dim: str) -> int:
         """The number of input bits of a dimension; 0 if the layout does not mention it."""
-        return len(self.columns_of(dim))
+        return len(self.images(dim))
 
     def size(self, dim: str) -> int:
         return 1 << self.bits(dim)

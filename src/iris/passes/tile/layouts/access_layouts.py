@@ -44,12 +44,16 @@ def run_along(layout: LinearLayout, axis: int) -> int:
     >>> run_along(LinearLayout.of((8,), register=[1, 2], lane=[6], simdgroup=[]), 0)
     2
     """
+    size, step = layout.shape[axis], prod(layout.shape[axis + 1 :])
+    seen = repeated = 0  # bits of the coordinate: those that several bits of a location change
+    for _, images in layout.bases:
+        for image in images:
+            repeated |= seen & image[axis]
+            seen |= image[axis]
     count = 1
-    for image in dict(layout.bases)[REGISTER]:
-        if image != tuple(count if a == axis else 0 for a in range(layout.rank)):
-            break
-        # Else some threads would have the neighbours in another order.
-        if sum(i[axis] & count != 0 for _, images in layout.bases for i in images) > 1:
+    for column in layout.columns_of(REGISTER):
+        # With a repeated bit some threads would have the neighbours in another order.
+        if count == size or column != count * step or repeated & count:
             break
         count *= 2
     return count

@@ -175,4 +175,4 @@ def tile_layout(value: Value) -> LinearLayout:
 
 def axis_images(layout: LinearLayout, dim: str, axis: int) -> list[int]:
     """The contribution of each bit of a dimension to the coordinate along an axis."""
-    return [image[axis] for image in dict(layout.bases)[dim]]
+    return [image[axis] for image in layout.images(dim)]

@@ -82,7 +82,7 @@ def _convert_by_shuffles(ctx: Lowering, x: Value, conversion: Conversion) -> Val
 
 
 def _images(pull: LinearLayout, dim: str, coordinate: int) -> list[int]:
-    return [image[coordinate] for image in dict(pull.bases)[dim]]
+    return [image[coordinate] for image in pull.images(dim)]
 
 
 def _register_differences(pull: LinearLayout) -> list[int]:

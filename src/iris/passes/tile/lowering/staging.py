@@ -205,7 +205,7 @@ def _swizzled_addresses(
         raise PipelineError(f"{type_} is not lowered: {error}") from error
 
     def images(dim: str) -> list[int]:
-        return [memory(image) for image in dict(layout.bases)[dim]]
+        return [memory(image) for image in layout.images(dim)]
 
     own = images(REGISTER)[width.bit_length() - 1 :]
     thread = ctx.thread_part(images(LANE), images(SIMDGROUP))
