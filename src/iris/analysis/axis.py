@@ -77,8 +77,14 @@ class Axes:
 
     def __init__(self) -> None:
         self._known: dict[Value, AxisInfo] = {}
+        self.orders: dict[Op, tuple[int, ...]] = {}  # by access, as `order` gives them
+        self.widths: dict[tuple[Op, int], int] = {}  # by access and axis, as `vector` gives them
 
     def of(self, value: Value) -> AxisInfo:
+        info = self._known.get(value)
+        return self._solved(value) if info is None else info
+
+    def _solved(self, value: Value) -> AxisInfo:
         known, waiting = self._known, [value]
         while waiting:
             last = waiting[-1]
@@ -422,14 +428,20 @@ _contiguous = Facet("contiguous access")
 
 def vector(op: Op, axis: int, axes: Axes) -> int:
     """How many elements along an axis a load or store may access at once: a power of two."""
-    rule: Callable[..., int] = _widest[type(op)]
-    return rule(op, axis, axes)
+    width = axes.widths.get((op, axis))
+    if width is None:
+        rule: Callable[..., int] = _widest[type(op)]
+        width = axes.widths[op, axis] = rule(op, axis, axes)
+    return width
 
 
 def order(op: Op, axes: Axes) -> tuple[int, ...]:
     """The axes of an access, the one along which addresses are closest first."""
-    rule: Callable[..., tuple[int, ...]] = _sorted[type(op)]
-    return rule(op, axes)
+    sorted_axes = axes.orders.get(op)
+    if sorted_axes is None:
+        rule: Callable[..., tuple[int, ...]] = _sorted[type(op)]
+        sorted_axes = axes.orders[op] = rule(op, axes)
+    return sorted_axes
 
 
 def is_contiguous(op: Op, axis: int, axes: Axes) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from iris.errors import PipelineError
 from iris.ir import tile
@@ -39,15 +40,15 @@ class Arrangement:
     together: int = 1
 
     def result(self, shape: tuple[int, ...]) -> LinearLayout:
-        return self._grid(shape, (1, 0), {0: self.rows, 1: self.columns}, self.together)
+        return _grid(self, shape, (1, 0), (0, 1), self.together)
 
     def left(self, shape: tuple[int, ...]) -> LinearLayout:
         """The layout of the left operand: all columns of a block's rows."""
-        return self._grid(shape, (0, 1), {0: self.rows}, 1)
+        return _grid(self, shape, (0, 1), (0,), 1)
 
     def right(self, shape: tuple[int, ...]) -> LinearLayout:
         """The layout of the right operand: all rows of a block's columns."""
-        return self._grid(shape, (1, 0), {1: self.columns}, self.together)
+        return _grid(self, shape, (1, 0), (1,), self.together)
 
     @staticmethod
     def of(result: LinearLayout) -> Arrangement | None:
@@ -55,49 +56,53 @@ class Arrangement:
         if result.rank != 2 or min(result.shape) < FRAGMENT_SIZE:
             return None
         counts = [1, 1, 1]
-        for image in dict(result.bases)[SIMDGROUP]:
+        for image in result.images(SIMDGROUP):
             counts[0 if image[0] else 1 if image[1] else 2] *= 2
         width = result.shape[1] // counts[1]
         if result.shape[0] // counts[0] < FRAGMENT_SIZE or width < FRAGMENT_SIZE:
             return None
         # The columns of the second lane follow those of the first.
-        together = max(1, dict(result.bases)[LANE][0][1] // 2)
+        together = max(1, result.images(LANE)[0][1] // 2)
         if together > width // FRAGMENT_SIZE:
             return None
         arrangement = Arrangement(counts[0], counts[1], counts[2], together)
         return arrangement if arrangement.result(result.shape) == result else None
 
-    def _grid(
-        self,
-        shape: tuple[int, ...],
-        order: tuple[int, int],
-        blocks: dict[int, int],
-        together: int,
-    ) -> LinearLayout:
-        """The layout of a matrix.
 
-        Its fragments go along the first axis of `order` first; `blocks` counts blocks along axes.
-        """
+@lru_cache(maxsize=4096)
+def _grid(
+    arrangement: Arrangement,
+    shape: tuple[int, ...],
+    order: tuple[int, int],
+    split: tuple[int, ...],
+    together: int,
+) -> LinearLayout:
+    """The layout of a matrix.
 
-        def steps(axis: int, start: int, end: int) -> list[tuple[int, int]]:
-            sizes = [start << bit for bit in range(log2(end) - log2(start))]
-            return [(s, 0) if axis == 0 else (0, s) for s in sizes]
+    Its fragments go along the first axis of `order` first; `split` are the axes along which
+    simdgroups have blocks of it.
+    """
 
-        size = [n // blocks.get(axis, 1) for axis, n in enumerate(shape)]
-        fragments = [
-            steps(0, FRAGMENT_SIZE, size[0]),
-            steps(1, 2, 2 * together) + steps(1, FRAGMENT_SIZE * together, size[1]),
-        ]
-        register = [(0, 1), *fragments[order[0]], *fragments[order[1]]]
-        simdgroup: list[tuple[int, int]] = []
-        for axis, count in ((0, self.rows), (1, self.columns)):
-            if axis in blocks:
-                simdgroup += steps(axis, size[axis], shape[axis])
-            else:
-                simdgroup += [(0, 0)] * log2(count)
-        simdgroup += [(0, 0)] * log2(self.copies)
-        lane = [(row, together * column) for row, column in dict(APPLE_FRAGMENT.bases)[LANE]]
-        return LinearLayout.of(shape, register=register, lane=lane, simdgroup=simdgroup)
+    def steps(axis: int, start: int, end: int) -> list[tuple[int, int]]:
+        sizes = [start << bit for bit in range(log2(end) - log2(start))]
+        return [(s, 0) if axis == 0 else (0, s) for s in sizes]
+
+    counts = arrangement.rows, arrangement.columns
+    size = [n // counts[axis] if axis in split else n for axis, n in enumerate(shape)]
+    fragments = [
+        steps(0, FRAGMENT_SIZE, size[0]),
+        steps(1, 2, 2 * together) + steps(1, FRAGMENT_SIZE * together, size[1]),
+    ]
+    register = [(0, 1), *fragments[order[0]], *fragments[order[1]]]
+    simdgroup: list[tuple[int, int]] = []
+    for axis, count in enumerate(counts):
+        if axis in split:
+            simdgroup += steps(axis, size[axis], shape[axis])
+        else:
+            simdgroup += [(0, 0)] * log2(count)
+    simdgroup += [(0, 0)] * log2(arrangement.copies)
+    lane = [(row, together * column) for row, column in APPLE_FRAGMENT.images(LANE)]
+    return LinearLayout.of(shape, register=register, lane=lane, simdgroup=simdgroup)
 
 
 def is_of_fragments(op: tile.Dot) -> bool:

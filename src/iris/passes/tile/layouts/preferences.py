@@ -15,7 +15,12 @@ from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.types import Tile
 from iris.passes.tile.layouts.access_layouts import coalesced, scannable
 from iris.passes.tile.layouts.access_widths import AccessWidths
-from iris.passes.tile.layouts.fragments import accumulated, arrange, is_of_fragments
+from iris.passes.tile.layouts.fragments import (
+    Arrangement,
+    accumulated,
+    arrange,
+    is_of_fragments,
+)
 from iris.targets import Target
 
 # What a barrier costs, and one element that goes to threadgroup memory and back, in accesses of a
@@ -39,6 +44,7 @@ class LayoutPreferences:
         self.axes = Axes()
         self._widths = AccessWidths(function, self.axes)
         self._preferred: dict[Value, LinearLayout] = {}
+        self._arrangements: dict[tile.Dot, Arrangement] = {}
         self.visit(function.body)
 
     def of(self, value: Value) -> LinearLayout | None:
@@ -59,6 +65,13 @@ class LayoutPreferences:
         """The preferred layout of a value, else the default."""
         return self._preferred.get(value) or self.default(value.type_as(Tile))
 
+    def arrangement(self, op: tile.Dot) -> Arrangement:
+        """How simdgroups share the result of a product of fragments."""
+        arrangement = self._arrangements.get(op)
+        if arrangement is None:
+            arrangement = self._arrangements[op] = arrange(op, self.simdgroups)
+        return arrangement
+
     def at_access(self, op: Op, value: Value) -> LinearLayout:
         """A layout in which an access of memory, which loads or stores a value, is coalesced."""
         axes = order(op, self.axes)
@@ -68,9 +81,8 @@ class LayoutPreferences:
     def visit(self, region: Region) -> None:
         """Find the preferred layouts of the values of a region."""
         for op in region:
-            rule = visiting.get(type(op))
-            if rule is not None:
-                rule(self, op)
+            if op.regions:
+                visiting[type(op)](self, op)
                 continue
             for value in op.results:
                 if isinstance(value.type, Tile):
@@ -126,7 +138,7 @@ def _as_fragments(layouts: LayoutPreferences, value: Value) -> LinearLayout | No
             break
         value = user.results[0]
     if isinstance(user, tile.Dot) and is_of_fragments(user):
-        arrangement, shape = arrange(user, layouts.simdgroups), tile.matrix_type(value).shape
+        arrangement, shape = layouts.arrangement(user), tile.matrix_type(value).shape
         if value is user.acc:
             return arrangement.result(shape)
         return arrangement.left(shape) if value is user.a else arrangement.right(shape)
@@ -149,7 +161,7 @@ def _as_fragments(layouts: LayoutPreferences, value: Value) -> LinearLayout | No
 def dot_layout(layouts: LayoutPreferences, op: tile.Dot) -> LinearLayout:
     if not is_of_fragments(op):
         return layouts.preferred_or_default(accumulated(op))
-    return arrange(op, layouts.simdgroups).result(element_type(op.result.type).shape)
+    return layouts.arrangement(op).result(element_type(op.result.type).shape)
 
 
 @preferred(tile.ExpandDims)
@@ -221,7 +233,7 @@ def dot_operand_layouts(layouts: LayoutPreferences, op: tile.Dot) -> Sequence[Li
             layouts.preferred_or_default(op.b),
             layouts.of(op.result),
         ]
-    arrangement = arrange(op, layouts.simdgroups)
+    arrangement = layouts.arrangement(op)
     a, b = (tile.matrix_type(v).shape for v in (op.a, op.b))
     return [arrangement.left(a), arrangement.right(b), layouts.of(op.result)]
 
