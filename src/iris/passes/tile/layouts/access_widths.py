@@ -40,6 +40,8 @@ class AccessWidths:
         self._parents: dict[Value, Value] = {}
         accessed: list[ValueWidth] = []
         for op in function.walk():
+            if not has_tiles(op):
+                continue
             groups: Callable[[Op, Container[Value]], Groups] = layout_classes[type(op)]
             for group in groups(op, self._parents):
                 self._join([v for v in group if isinstance(v.type, Tile)])
@@ -64,9 +66,16 @@ class AccessWidths:
         return value
 
     def _join(self, group: Sequence[Value]) -> None:
+        parents = self._parents
         for value in group:
-            self._parents.setdefault(value, value)
-            self._parents[self._representative(value)] = self._representative(group[0])
+            parents.setdefault(value, value)
+        for value in group[1:]:
+            parents[self._representative(value)] = self._representative(group[0])
+
+
+def has_tiles(op: Op) -> bool:
+    """Whether an operand or a result of an op is a tile."""
+    return Tile in [type(v.type) for v in (*op.results, *op.operands)]
 
 
 def _elements_per_access(value: Value) -> int:
@@ -79,9 +88,8 @@ def _width_in_memory(op: Op, value: Value, axes: Axes) -> ValueWidth:
     if not isinstance(value.type, Tile):
         return value, 1
     width, fastest = _elements_per_access(value), order(op, axes)[0]
-    if is_contiguous(op, fastest, axes):
-        width = min(width, vector(op, fastest, axes))
-    return value, width
+    aligned = vector(op, fastest, axes)
+    return value, min(width, aligned) if is_contiguous(op, fastest, axes) else width
 
 
 @layout_classes(

@@ -18,6 +18,7 @@ from iris.ir.layout.spread import spread
 from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.types import Tile, Type
 from iris.passes.pipeline import TargetPass
+from iris.passes.tile.layouts.access_widths import has_tiles
 from iris.passes.tile.layouts.preferences import LayoutPreferences, is_scattered
 from iris.targets import Target
 
@@ -101,7 +102,8 @@ def transpose_operand_layout(op: tile.Transpose, layout: LinearLayout) -> Sequen
 
 
 class _LayoutAssignment:
-    """Rewrites one function: inserts each op again with its layouts.
+    """Rewrites one function: inserts each op that has to do with tiles again, with its layouts, and
+    moves the others.
 
     An op without a preferred layout is inserted for each user.
     """
@@ -114,8 +116,9 @@ class _LayoutAssignment:
         self.preferences = LayoutPreferences(function, target)
         self.written = writes(effects_within(function))
         self.conversions = 0
-        # The new values, by layout; the last scope is that of the innermost region.
-        self.scopes: list[dict[tuple[Value, LinearLayout | None], Value]] = [{}]
+        # The new tiles, by layout; the last scope is that of the innermost region.
+        self.scopes: list[dict[tuple[Value, LinearLayout], Value]] = [{}]
+        self.scalars: dict[Value, Value] = {}  # and what is no tile, of ops that are inserted again
 
     def run(self) -> int:
         body = self.function.body
@@ -124,25 +127,22 @@ class _LayoutAssignment:
         for op in ops:
             op.detach()
         self.builder = Builder(body)
-        for value in body.arguments:
-            self.scopes[0][value, None] = value
         for op in ops:
             self.assign_op(op)
         for op in reversed(ops):
-            op.erase()
+            if op.parent is None:
+                op.erase()
         return self.conversions
 
-    def value_in(self, value: Value, layout: LinearLayout | None) -> Value:
-        """A value in a layout; a scalar or pointer has none."""
-        if not isinstance(value.type, Tile):
-            layout = None
+    def value_in(self, value: Value, layout: LinearLayout) -> Value:
+        """A tile in a layout."""
+        key = value, layout
         for scope in reversed(self.scopes):
-            found = scope.get((value, layout))
+            found = scope.get(key)
             if found is not None:
                 return found
-        assert layout is not None, f"{value!r} is used before it is put in place"
         with self._before_loops(value):
-            computed = self.scopes[-1][value, layout] = self._compute(value, layout)
+            computed = self.scopes[-1][key] = self._compute(value, layout)
         return computed
 
     def _compute(self, value: Value, layout: LinearLayout) -> Value:
@@ -199,8 +199,12 @@ class _LayoutAssignment:
         """Insert an op with its operands and results in these layouts."""
         values = []
         for value, layout in zip(op.operands, operands, strict=True):
-            self.builder.location = op.location  # also of its conversions
-            values.append(self.value_in(value, layout))
+            if isinstance(value.type, Tile):
+                assert layout is not None, f"{value!r} has no layout as an operand of {op.name}"
+                self.builder.location = op.location  # also of its conversions
+                values.append(self.value_in(value, layout))
+            else:
+                values.append(self.scalars.get(value, value))
         types = [
             _with_layout(v.type, layout) for v, layout in zip(op.results, results, strict=True)
         ]
@@ -212,6 +216,9 @@ class _LayoutAssignment:
 
     def assign_op(self, op: Op) -> None:
         """Insert an op, unless its users insert it."""
+        if not (op.regions or op.terminator or has_tiles(op)):
+            self._move(op)
+            return
         preferences = self.preferences
         if any(isinstance(v.type, Tile) and preferences.of(v) is None for v in op.results):
             return
@@ -219,16 +226,30 @@ class _LayoutAssignment:
         results = [preferences.of(v) for v in op.results]
         made = self.emit(op, preferences.operands(op), results, regions)
         for old, new, layout in zip(op.results, made, results, strict=True):
+            self._put(old, new, layout)
+
+    def _put(self, old: Value, new: Value, layout: LinearLayout | None) -> None:
+        """Note the new value, in a layout if it is a tile."""
+        if layout is None:
+            self.scalars[old] = new
+        else:
             self.scopes[-1][old, layout] = new
+
+    def _move(self, op: Op) -> None:
+        """Put an op that has to do with no tile itself in place."""
+        scalars = self.scalars
+        if any(v in scalars for v in op.operands):
+            op.set_operands(tuple([scalars.get(v, v) for v in op.operands]))
+        op.detach()
+        self.builder.insert(op)
 
     def assign_region(self, region: Region) -> Region:
         preferences = self.preferences
-        scope: dict[tuple[Value, LinearLayout | None], Value] = {}
         new = Region()
+        self.scopes.append({})
         for old in region.arguments:
             layout = preferences.of(old)
-            scope[old, layout] = new.add_argument(_with_layout(old.type, layout), old.name)
-        self.scopes.append(scope)
+            self._put(old, new.add_argument(_with_layout(old.type, layout), old.name), layout)
         self.regions.append((region, new))
         with self.builder.inside(new):
             for op in region:
