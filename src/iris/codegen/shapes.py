@@ -8,19 +8,21 @@ from iris.analysis.liveness import is_unused
 from iris.errors import VerifyError
 from iris.ir import metal
 from iris.ir.control import For, If, Return, While, Yield
-from iris.ir.core import Facet, Op, Region, Value
+from iris.ir.core import Facet, Op, Value
 from iris.ir.math import Constant
 from iris.ir.metal import FRAGMENT_LANES, VECTOR, count_of, lanes_of, moves_words
-from iris.ir.types import Registers, bool_
+from iris.ir.types import Registers, Type, bool_
 
 #: What is wrong with the shapes of an op that somebody needs, or None.
 misfit = Facet("misfit of register shapes")
 
 
-def check_shapes(body: Region, dead: frozenset[Value]) -> None:
+def check_shapes(ops: Sequence[Op], dead: frozenset[Value]) -> None:
     """Refuse the first op whose arrays are held as no text can hold them."""
-    for op in body.walk():
-        why = (misfit.get(type(op)) or _misfit_of_computed)(op)
+    types = {value.type for op in ops for value in op.results}
+    usual = _misfit_of_computed if any(map(_is_words, types)) else _fits
+    for op in ops:
+        why = (misfit.get(type(op)) or usual)(op)
         if why is not None and (op.regions or not op.results or not is_unused(op, dead)):
             raise _refused(op, why)
 
@@ -36,9 +38,13 @@ def _misfit_of_computed(op: Op) -> str | None:
 
 def _misfit_of_words(values: Sequence[Value]) -> str | None:
     for value in values:
-        if isinstance(value.type, Registers) and (value.type.lanes or 1) > VECTOR:
+        if _is_words(value.type):
             return f"{value!r} is held as words, which are only moved"
     return None
+
+
+def _is_words(type_: Type) -> bool:
+    return isinstance(type_, Registers) and (type_.lanes or 1) > VECTOR
 
 
 @misfit(For, While, If, Yield, Return)

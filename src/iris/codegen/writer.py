@@ -59,9 +59,10 @@ class Writer:
         self.names = Names(language.keywords | language.functions)
         self.fields = Names(language.keywords)  # of the constant struct
         self.ranges = Ranges(function.body, function.simdgroups)
-        self._dead = dead_values(function.body)
-        check_shapes(function.body, self._dead)
-        self._multiplied = multiplied(function.body, self._dead)
+        ops = list(function.body.walk())
+        self._dead = dead_values(ops)
+        check_shapes(ops, self._dead)
+        self._multiplied = multiplied(ops, self._dead)
         self.block: Block = []  # what is written now
         self.location: Location | None = None  # of the op that writes
         self.expressions: dict[Value, Expression] = {}

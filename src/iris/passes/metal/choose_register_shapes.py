@@ -120,9 +120,10 @@ class _Shapes:
         self.computed: set[Value] = set()  # what more is done with than moving it
         self.moved: list[tuple[Value, int]] = []  # and how many elements one access moves
         self.long_parts: list[tuple[Value, int]] = []  # and how many elements each has
-        dead = dead_values(body)
-        self.multiplied = multiplied(body, dead)
-        for op in body.walk():
+        ops = list(body.walk())
+        dead = dead_values(ops)
+        self.multiplied = multiplied(ops, dead)
+        for op in ops:
             groups = alike.get(type(op))
             for group in [_arrays_of(op)] if groups is None else groups(op):
                 self.join(group)

@@ -59,7 +59,7 @@ def _reuse(function: Func) -> int:
     """Mark the ops of a function; give how many values are computed in place."""
     variables = _Variables(function)
     count = 0
-    for op in function.walk():
+    for op in variables.ops:
         rule = reuse.get(type(op))
         if rule is not None:
             count += rule(variables, op)
@@ -70,18 +70,18 @@ class _Variables:
     """What the variables of values are for."""
 
     def __init__(self, function: Func):
-        self._body = function.body
+        self.ops = list(function.body.walk())
         self.carried: set[Value] = set()  # the values in variables that loops carry
 
     # Few functions need these.
 
     @cached_property
     def _dead(self) -> frozenset[Value]:
-        return dead_values(self._body)
+        return dead_values(self.ops)
 
     @cached_property
     def _matrices(self) -> frozenset[Value]:
-        return multiplied(self._body, self._dead)
+        return multiplied(self.ops, self._dead)
 
     def is_used(self, value: Value) -> bool:
         return bool(value.users) and value not in self._dead
