@@ -7,6 +7,7 @@ from collections.abc import Collection
 from functools import lru_cache
 
 _NUMBERED = re.compile(r"_\d+$")
+_LEGAL = re.compile(r"[A-Za-z](_?[A-Za-z0-9])*_?")  # what most hints are already
 
 
 class Names:
@@ -31,7 +32,7 @@ class Names:
         """A name like the hint; `everywhere`: for the whole function, with the scopes that have
         ended, not for this scope."""
         name = legal(hint)
-        stem = _NUMBERED.sub("", name)
+        stem = unnumbered(name)
         if stem in self._hints:  # the text of the IR has numbered what shares a name: not so here
             name = stem
         self._hints.add(name)
@@ -66,9 +67,16 @@ class Names:
         return name not in self._taken and name not in self._reserved
 
 
+def unnumbered(name: str) -> str:
+    """A name without the number at its end."""
+    return _NUMBERED.sub("", name) if name[-1:].isdigit() else name
+
+
 @lru_cache(maxsize=4096)
 def legal(hint: str) -> str:
     """The hint as an identifier of C++, which has none with two underscores."""
+    if _LEGAL.fullmatch(hint):
+        return hint
     name = re.sub(r"__+", "_", re.sub(r"\W", "_", hint, flags=re.ASCII))
     if name.strip("_") == "":
         return "v"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class Precedence(IntEnum):
@@ -31,53 +32,37 @@ class Precedence(IntEnum):
     POSTFIX = 13
 
 
-_LEVELS = {
-    "*": Precedence.MULTIPLICATIVE,
-    "/": Precedence.MULTIPLICATIVE,
-    "%": Precedence.MULTIPLICATIVE,
-    "+": Precedence.ADDITIVE,
-    "-": Precedence.ADDITIVE,
-    "<<": Precedence.SHIFT,
-    ">>": Precedence.SHIFT,
-    "<": Precedence.RELATIONAL,
-    "<=": Precedence.RELATIONAL,
-    ">": Precedence.RELATIONAL,
-    ">=": Precedence.RELATIONAL,
-    "==": Precedence.EQUALITY,
-    "!=": Precedence.EQUALITY,
-    "&": Precedence.AND,
-    "^": Precedence.XOR,
-    "|": Precedence.OR,
-    "&&": Precedence.LOGICAL_AND,
-    "||": Precedence.LOGICAL_OR,
-}
-
-
 class Tree:
     """An expression: a word, and the expressions that it is made of."""
 
     __slots__ = ("calls", "is_indexed", "operands", "text", "word")
 
+    word: str
+    operands: tuple[Tree, ...]
+    text: str
+    is_indexed: bool  # has `PART` in it
+    calls: bool  # is a call or has one in it
     precedence: Precedence = Precedence.POSTFIX
     is_call = False  # or a conversion
 
     def __init__(self, word: str, *operands: Tree):
         self.word = word
         self.operands = operands
-        self.is_indexed = False  # has `PART` in it
-        self.calls = self.is_call  # or has a call in it
+        is_indexed, calls = False, self.is_call
         for operand in operands:
             if operand.is_indexed:
-                self.is_indexed = True
+                is_indexed = True
             if operand.calls:
-                self.calls = True
+                calls = True
+        self.is_indexed = is_indexed
+        self.calls = calls
         self.text = self._written()
 
     def __repr__(self) -> str:
         return self.text
 
     def _written(self) -> str:
-        return self.word
+        raise NotImplementedError
 
     def bound(self, precedence: int) -> str:
         """The text as an operand of an operator that binds as tightly as that."""
@@ -94,7 +79,9 @@ class Tree:
 
     def at(self, number: Tree) -> Tree:
         """The vector of a number."""
-        return self.put(PART, number) if self.is_indexed else self
+        if not self.is_indexed:
+            return self
+        return type(self)(self.word, *[operand.at(number) for operand in self.operands])
 
     def has(self, part: Tree) -> bool:
         return self.is_like(part) or any(operand.has(part) for operand in self.operands)
@@ -103,14 +90,28 @@ class Tree:
         return type(self) is type(other) and self.text == other.text
 
 
-class Name(Tree):
+class Leaf(Tree):
+    """A word alone."""
+
+    __slots__ = ()
+
+    def __init__(self, word: str):
+        self.word = self.text = word
+        self.operands = ()
+        self.is_indexed = self.calls = False
+
+
+class Name(Leaf):
     """A variable, or what the language has under a name."""
 
     __slots__ = ()
 
 
-class _Part(Tree):
+class _Part(Leaf):
     __slots__ = ()
+
+    def at(self, number: Tree) -> Tree:
+        return number
 
 
 #: Stands for the number of the vector.
@@ -118,13 +119,13 @@ PART = _Part("?")
 PART.is_indexed = True
 
 
-class Number(Tree):
+class Number(Leaf):
     """A literal, and its bits or its value, which are 0 of the same numbers."""
 
     __slots__ = ("precedence", "value")
 
     def __init__(self, word: str, value: int):
-        super().__init__(word)
+        Leaf.__init__(self, word)
         self.precedence = Precedence.PREFIX if word[0] == "-" else Precedence.POSTFIX
         self.value = value
 
@@ -144,78 +145,74 @@ class Unary(Tree):
         return self.word + text
 
 
-class Binary(Tree):
-    __slots__ = ("precedence",)
+class _Operator(NamedTuple):
+    """How tightly an operator binds, and which of its operands need no brackets: those that bind
+    at least as tightly as `least` and, on a side that chains, those that bind as it does."""
 
-    def __init__(self, word: str, *operands: Tree):
-        self.precedence = _LEVELS[word]
-        super().__init__(word, *operands)
-
-    def _written(self) -> str:
-        left, right = self.operands
-        level = self.precedence
-        return f"{self._left(left, level)} {self.word} {self._right(right, level)}"
-
-    def _left(self, operand: Tree, level: Precedence) -> str:
-        return operand.bound(level)
-
-    def _right(self, operand: Tree, level: Precedence) -> str:
-        return operand.bound(level + 1)
+    level: Precedence
+    least: int
+    chains_left: bool = True
+    chains_right: bool = False
 
 
-class _Regrouped(Binary):
-    """A sum whose right side may lose its brackets: it may be added in any order."""
-
-    __slots__ = ()
-
-    def _right(self, operand: Tree, level: Precedence) -> str:
-        return operand.bound(level)
+def _grouped(level: Precedence) -> _Operator:
+    return _Operator(level, level + 1)
 
 
-class _Comparison(Binary):
+def _comparison(level: Precedence) -> _Operator:
     """`a < b == c` is right and nobody reads it."""
-
-    __slots__ = ()
-
-    def _left(self, operand: Tree, level: Precedence) -> str:
-        return operand.bound(Precedence.SHIFT)
-
-    _right = _left
+    return _Operator(level, Precedence.SHIFT, chains_left=False)
 
 
-class _Logical(Binary):
-    __slots__ = ()
-
-    def _left(self, operand: Tree, level: Precedence) -> str:
-        same = operand.precedence == level
-        return operand.text if same else operand.bound(Precedence.EQUALITY)
-
-    _right = _left
+def _logical(level: Precedence) -> _Operator:
+    return _Operator(level, Precedence.EQUALITY, chains_right=True)
 
 
-class _Bitwise(Binary):
+def _bitwise(level: Precedence) -> _Operator:
     """Nobody knows by heart how these bind: only a chain of one of them goes without brackets."""
-
-    __slots__ = ()
-
-    def _left(self, operand: Tree, level: Precedence) -> str:
-        same = operand.precedence == level
-        return operand.text if same else operand.bound(Precedence.PREFIX)
-
-    def _right(self, operand: Tree, level: Precedence) -> str:
-        return operand.bound(Precedence.PREFIX)
+    return _Operator(level, Precedence.PREFIX)
 
 
-_BINARY: dict[str, type[Binary]] = {
-    **dict.fromkeys(("*", "/", "%", "+", "-"), Binary),
-    **dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), _Comparison),
-    **dict.fromkeys(("&&", "||"), _Logical),
-    **dict.fromkeys(("&", "|", "^", "<<", ">>"), _Bitwise),
+_OPERATORS = {
+    **dict.fromkeys(("*", "/", "%"), _grouped(Precedence.MULTIPLICATIVE)),
+    **dict.fromkeys(("+", "-"), _grouped(Precedence.ADDITIVE)),
+    **dict.fromkeys(("<<", ">>"), _bitwise(Precedence.SHIFT)),
+    **dict.fromkeys(("<", "<=", ">", ">="), _comparison(Precedence.RELATIONAL)),
+    **dict.fromkeys(("==", "!="), _comparison(Precedence.EQUALITY)),
+    "&": _bitwise(Precedence.AND),
+    "^": _bitwise(Precedence.XOR),
+    "|": _bitwise(Precedence.OR),
+    "&&": _logical(Precedence.LOGICAL_AND),
+    "||": _logical(Precedence.LOGICAL_OR),
 }
 
 
-def binary(operator: str, left: Tree, right: Tree) -> Binary:
-    return _BINARY[operator](operator, left, right)
+class Binary(Tree):
+    __slots__ = ("precedence",)
+    regroups = False  # the right side may lose its brackets: it may be computed in any order
+
+    def __init__(self, word: str, left: Tree, right: Tree):
+        level, least, chains_left, chains_right = _OPERATORS[word]
+        self.word = word
+        self.operands = (left, right)
+        self.precedence = level
+        self.is_indexed = left.is_indexed or right.is_indexed
+        self.calls = left.calls or right.calls
+        first, second = left.text, right.text
+        if left.precedence < least and not (chains_left and left.precedence == level):
+            first = f"({first})"
+        chains_right = chains_right or self.regroups
+        if right.precedence < least and not (chains_right and right.precedence == level):
+            second = f"({second})"
+        self.text = f"{first} {word} {second}"
+
+
+binary = Binary
+
+
+class _Regrouped(Binary):
+    __slots__ = ()
+    regroups = True
 
 
 def regrouped(left: Tree, right: Tree) -> Binary:

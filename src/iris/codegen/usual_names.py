@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from iris.codegen.names import unnumbered
 from iris.ir import math, metal
 from iris.ir.core import Op, Value
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import bool_
 
-_ACCESSES = (metal.Load, metal.Store, metal.AtomicLoad, metal.Atomic, metal.CompareExchange)
+_ACCESSES: set[type[Op]] = {
+    metal.Load,
+    metal.Store,
+    metal.AtomicLoad,
+    metal.Atomic,
+    metal.CompareExchange,
+}
 _COORDINATES = ("row", "col")
 _DEPTH = 6
 
@@ -23,19 +29,29 @@ def usual_name(value: Value) -> str:
         return _factor(value) or "v"
     if element_type(value.type).shape:
         return "at"
-    found = {name for user in value.users for name in _coordinates(user, value)}
-    if not found:
-        found = set(_places(value, _DEPTH))
-    return (found.pop() if len(found) == 1 else "") or "at"
+    found = [name for user in value.users for name in _coordinates(user, value)]
+    return _only(found or _places(value, _DEPTH)) or "at"
+
+
+def _only(names: Iterable[str]) -> str:
+    """The one name that all are, or nothing."""
+    only = ""
+    for name in names:
+        if name == "" or name != (only or name):
+            return ""
+        only = name
+    return only
 
 
 def _is_mask(value: Value, depth: int) -> bool:
     """Whether it says where memory is accessed, or is a part of what does."""
-    return any(
-        (isinstance(user, metal.Load | metal.Store) and user.mask is value)
-        or (depth > 0 and isinstance(user, math.And) and _is_mask(user.result, depth - 1))
-        for user in value.users
-    )
+    for user in value.users:
+        if isinstance(user, (metal.Load, metal.Store)):
+            if user.mask is value:
+                return True
+        elif depth > 0 and isinstance(user, math.And) and _is_mask(user.result, depth - 1):
+            return True
+    return False
 
 
 def _factor(value: Value) -> str | None:
@@ -48,15 +64,18 @@ def _factor(value: Value) -> str | None:
 
 def _coordinates(user: Op, value: Value) -> Iterator[str]:
     """The axes of arrays that it is compared with the end of, as it is or in an inner loop."""
-    is_inside = isinstance(user.parent_op, metal.Foreach) and value.home is not user.parent
-    if isinstance(user, math.Add) and is_inside:
-        for next_user in user.result.users:
+    if type(user) is math.Add:
+        is_inside = type(user.parent_op) is metal.Foreach and value.home is not user.parent
+        for next_user in user.result.users if is_inside else ():
             yield from _compared(next_user, user.result)
-    yield from _compared(user, value)
+    else:
+        yield from _compared(user, value)
 
 
 def _compared(user: Op, value: Value) -> Iterator[str]:
-    if isinstance(user, math.Compare) and user.predicate is Predicate.LT and user.lhs is value:
+    if not isinstance(user, math.Compare):
+        return
+    if user.predicate is Predicate.LT and user.lhs is value:
         end = user.rhs.op
         while isinstance(end, math.AssumeDivisible):
             end = end.x.op
@@ -67,14 +86,15 @@ def _compared(user: Op, value: Value) -> Iterator[str]:
 def _places(value: Value, depth: int) -> Iterator[str]:
     """The memories in which it says where, alone or added to something."""
     for user in value.users:
-        if isinstance(user, _ACCESSES):
-            if user.offset is value:
-                yield f"{_name_of(user.base)}_at"
-        elif isinstance(user, math.Add) and depth > 0:
+        if type(user) in _ACCESSES:
+            base, offset, *_ = user.operands
+            if offset is value:
+                yield f"{_name_of(base)}_at"
+        elif type(user) is math.Add and depth > 0:
             yield from _places(user.result, depth - 1)
         else:
             yield ""
 
 
 def _name_of(memory: Value) -> str:
-    return re.sub(r"_\d+$", "", memory.name or "shared")
+    return unnumbered(memory.name or "shared")
