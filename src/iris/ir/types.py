@@ -76,10 +76,26 @@ class ElementType(Type):
 class DType(ElementType):
     """A scalar: bool, i8 to i64, u8 to u64, f16, bf16, f32."""
 
-    __slots__ = ("bits", "kind", "name")
+    __slots__ = (
+        "bits",
+        "bytes",
+        "high",
+        "is_float",
+        "is_integer",
+        "is_signed",
+        "kind",
+        "low",
+        "name",
+    )
     name: str
     kind: Kind
     bits: int
+    bytes: int  # the size of an element in memory; a bool takes one byte
+    is_float: bool
+    is_integer: bool
+    is_signed: bool
+    low: int  # the least integer it holds
+    high: int  # and the greatest
 
     def __new__(cls, name: str) -> DType:
         try:
@@ -89,36 +105,9 @@ class DType(ElementType):
             raise TypeMistake(f"no dtype is called {name!r}; there are {known}") from None
 
     @property
-    def is_float(self) -> bool:
-        return self.kind is Kind.FLOAT
-
-    @property
-    def is_integer(self) -> bool:
-        return self.kind is Kind.SIGNED or self.kind is Kind.UNSIGNED
-
-    @property
-    def is_signed(self) -> bool:
-        return self.kind is Kind.SIGNED
-
-    @property
-    def bytes(self) -> int:
-        """The size of an element in memory; a bool takes one byte."""
-        return max(1, self.bits // 8)
-
-    @property
     def unsigned(self) -> DType:
         """The unsigned integer of its width in memory."""
         return DTYPES[f"u{8 * self.bytes}"]
-
-    @property
-    def low(self) -> int:
-        """The least integer it holds."""
-        return -(1 << (self.bits - 1)) if self.kind is Kind.SIGNED else 0
-
-    @property
-    def high(self) -> int:
-        """The greatest integer it holds."""
-        return (1 << (self.bits - (self.kind is Kind.SIGNED))) - 1
 
     def with_element(self, element: DType) -> DType:
         return element
@@ -128,7 +117,22 @@ DTYPES: dict[str, DType] = {}
 
 
 def _dtype(name: str, kind: Kind, bits: int) -> DType:
-    new = _intern(DType, (name,), name, name=name, kind=kind, bits=bits, shape=())
+    is_signed = kind is Kind.SIGNED
+    new = _intern(
+        DType,
+        (name,),
+        name,
+        name=name,
+        kind=kind,
+        bits=bits,
+        bytes=max(1, bits // 8),
+        is_float=kind is Kind.FLOAT,
+        is_integer=is_signed or kind is Kind.UNSIGNED,
+        is_signed=is_signed,
+        low=-(1 << (bits - 1)) if is_signed else 0,
+        high=(1 << (bits - is_signed)) - 1,
+        shape=(),
+    )
     object.__setattr__(new, "element", new)
     DTYPES[name] = new
     return new
