@@ -87,9 +87,10 @@ def _div(ctx: Writer, op: math.Div) -> Expression:
 
 
 def _arithmetic(ctx: Writer, op: math.Binary, operator: str) -> Expression:
-    if not dtype_of(op.lhs).is_float:
-        return _integer(ctx, op, operator, ctx.value(op.lhs), ctx.value(op.rhs))
-    a, b = ctx.typed(op.lhs), ctx.typed(op.rhs)
+    lhs, rhs = op.operands
+    if not dtype_of(lhs).is_float:
+        return _integer(ctx, op, operator, ctx.value(lhs), ctx.value(rhs))
+    a, b = ctx.typed(lhs), ctx.typed(rhs)
     return binary(a, operator, b, a.type)
 
 
@@ -106,7 +107,7 @@ def _integer(ctx: Writer, op: Op, operator: str, a: Expression, b: Expression) -
         and (not ctx.ranges.known(op) or _is_natural_sum(ctx, op))
     ):
         # What wraps, what makes addresses and what is not negative may be added in any order.
-        return found._replace(tree=regrouped(*found.tree.operands))
+        return found.replace(tree=regrouped(*found.tree.operands))
     return found
 
 
@@ -185,7 +186,7 @@ def _abs(ctx: Writer, op: math.Abs) -> Expression:
     zero = integer(0)
     if dtype is not i32 or x.lanes > 1:
         zero = ctx.cast(zero, dtype, x.lanes)
-    return call(ctx.language.distance, x, zero, type_=dtype.unsigned)._replace(wraps=True)
+    return call(ctx.language.distance, x, zero, type_=dtype.unsigned).replace(wraps=True)
 
 
 def _floating(ctx: Writer, function: str, dtype: DType, *operands: Expression) -> Expression:
@@ -338,9 +339,10 @@ def _xor(ctx: Writer, op: math.Xor) -> Expression:
 
 
 def _logic(ctx: Writer, op: math.Binary, bits: str, logical: str) -> Expression:
-    if dtype_of(op.lhs) is not bool_:
-        return _bitwise(ctx, op, bits, ctx.value(op.lhs), ctx.value(op.rhs))
-    a, b = ctx.value(op.lhs), ctx.branch_operand(op.rhs)
+    lhs, rhs = op.operands
+    if dtype_of(lhs) is not bool_:
+        return _bitwise(ctx, op, bits, ctx.value(lhs), ctx.value(rhs))
+    a, b = ctx.value(lhs), ctx.branch_operand(rhs)
     operator = logical if max(a.lanes, b.lanes) == 1 or logical == "!=" else bits
     return binary(a, operator, b, a.type)
 
@@ -407,10 +409,11 @@ def _shifted(
 
 @emit(math.Compare)
 def _compare(ctx: Writer, op: math.Compare) -> Expression:
-    a, b = ctx.number(op.lhs), ctx.number(op.rhs)
+    lhs, rhs = op.operands
+    a, b = ctx.number(lhs), ctx.number(rhs)
     if max(a.lanes, b.lanes) > 1:
-        a, b = ctx.typed(op.lhs), ctx.typed(op.rhs)
-        if dtype_of(op.lhs) is bool_ and op.predicate in _ORDER:
+        a, b = ctx.typed(lhs), ctx.typed(rhs)
+        if dtype_of(lhs) is bool_ and op.predicate in _ORDER:
             # Vectors of bools have no order, only logic.
             operator, is_left = _ORDER[op.predicate]
             a, b = (logical_not(a), b) if is_left else (a, logical_not(b))

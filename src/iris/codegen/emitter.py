@@ -122,7 +122,7 @@ class _Kernel:
             parameters += positions
         else:
             top = [Run(Name(position)) for position in positions]
-        entry = Names(language.keywords | language.functions).new(function.symbol)
+        entry = Names(language.reserved).new(function.symbol)
         threads = SIMDGROUP_WIDTH * function.simdgroups
         lines = set_block(ctx.block, STEP)
         top += [*ctx.shared, *ctx.opening]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntFlag
+from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -12,16 +13,16 @@ from iris.ir.metal import count_of, lanes_of
 from iris.ir.types import DType, Type, bool_, u8
 
 
-class Touch(IntFlag):
-    """What keeps an expression from being moved."""
+class Touch(IntEnum):
+    """Bits that keep an expression from being moved."""
 
-    NOTHING = 0
     READS = 1  # memory, which may be written
     CONVERGENT = 2  # its lanes must come together
 
 
-class Expression(NamedTuple):
-    """A tree.  The type of its elements may differ from that of the value.
+@dataclass(slots=True, eq=False)
+class Expression:
+    """A tree, never changed.  The type of its elements may differ from that of the value.
 
     One without `PART` and with one lane stands for the same number in every element.
     """
@@ -43,11 +44,30 @@ class Expression(NamedTuple):
 
     def put(self, part: Tree, other: Tree) -> Expression:
         """The same with another tree in place of each part like this."""
-        return self._replace(tree=self.tree.put(part, other))
+        return self.replace(tree=self.tree.put(part, other))
 
     def at(self, number: Tree) -> Expression:
         """The vector of that number."""
-        return self._replace(tree=self.tree.at(number))
+        return self.replace(tree=self.tree.at(number)) if self.tree.is_indexed else self
+
+    def replace(
+        self,
+        *,
+        tree: Tree | None = None,
+        type: DType | None = None,
+        lanes: int | None = None,
+        wraps: bool | None = None,
+        touches: int | None = None,
+    ) -> Expression:
+        """A copy with other facts."""
+        return Expression(
+            self.tree if tree is None else tree,
+            self.type if type is None else type,
+            self.lanes if lanes is None else lanes,
+            self.wraps if wraps is None else wraps,
+            self.touches if touches is None else touches,
+            self.is_packed,
+        )
 
 
 class Form(NamedTuple):

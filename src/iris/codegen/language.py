@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from iris.codegen.tree import Number, Tree
 from iris.ir.core import Op
@@ -106,6 +107,16 @@ class Language:
         refused = "" if most >= self.fence_version else ", which it does not take"
         return f"{self.name} {base}, and {fences} for kernels with fences{refused}"
 
+    @cached_property
+    def reserved(self) -> frozenset[str]:
+        """What no variable may be called."""
+        return self.keywords | self.functions
+
     def vector_of(self, dtype: DType, lanes: int) -> str:
         """The type of a vector."""
-        return self.vector.format(type=self.types[dtype], lanes=lanes)
+        return _vector(self.vector, self.types[dtype], lanes)
+
+
+@lru_cache(maxsize=256)
+def _vector(template: str, element: str, lanes: int) -> str:
+    return template.format(type=element, lanes=lanes)

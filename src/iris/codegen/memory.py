@@ -19,7 +19,7 @@ from iris.codegen.tree import (
     element,
 )
 from iris.codegen.words import from_vector, from_words, makes_words, to_words
-from iris.codegen.writer import ASSIGNS, Writer, element_of, emit
+from iris.codegen.writer import ASSIGNS, Writer, emit
 from iris.ir import metal
 from iris.ir.control import For
 from iris.ir.core import Value
@@ -134,7 +134,8 @@ def _load(ctx: Writer, op: metal.Load) -> Expression | None:
     if not op.volatile:
         return _loaded(ctx, op)
     found: Expression | None
-    if op.mask is None and dtype_of(op.result).bits == 32 and not element_of(op.result).shape:
+    type_ = op.result.type
+    if op.mask is None and isinstance(type_, DType) and type_.bits == 32:
         found = _loaded_atomically(ctx, op)
     else:
         ctx.flush()
@@ -145,20 +146,20 @@ def _load(ctx: Writer, op: metal.Load) -> Expression | None:
 
 
 def _loaded(ctx: Writer, op: metal.Load) -> Expression | None:
-    type_ = element_of(op.result)
+    dtype = dtype_of(op.result)
     offset = _steady_offset(ctx, op)
     mask = None if op.mask is None else ctx.value(op.mask)
     form = _access_form(ctx, op.base, op.result)
     place = _place(ctx, op.base, offset, form, const=True, volatile=op.volatile)
-    read = place._replace(touches=Touch.READS | offset.touches)
+    read = place.replace(touches=Touch.READS | offset.touches)
     if form != ctx.form(op.result):
         return _taken_apart(ctx, op, mask, read)
-    if type_.element is bool_:
+    if dtype is bool_:
         read = _truth(ctx, read)
     if mask is None or op.other is None:
         return read
     if form.lanes > 1:
-        read = cast_to(ctx, read, type_.element)
+        read = cast_to(ctx, read, dtype)
     return ternary(mask, read, _other(ctx, op.other, form))
 
 
@@ -210,7 +211,7 @@ ASSIGNS.add(metal.Store)
 
 @emit(metal.Store)
 def _store(ctx: Writer, op: metal.Store) -> None:
-    type_ = element_of(op.value)
+    dtype = dtype_of(op.value)
     ctx.written.add(op.base)
     offset = _steady_offset(ctx, op)
     x = ctx.value(op.value)
@@ -220,7 +221,7 @@ def _store(ctx: Writer, op: metal.Store) -> None:
         # Not all lanes come to the store; and what a part of it overwrites may still be read.
         x = ctx.declare(op.value, x)
     if form != ctx.form(op.value):
-        x = Expression(to_words(ctx, op.value, x), type_.element, form.lanes)
+        x = Expression(to_words(ctx, op.value, x), dtype, form.lanes)
     ctx.flush()
     place = _place(ctx, op.base, offset, form, const=False)
     with ExitStack() as nests:
@@ -229,7 +230,7 @@ def _store(ctx: Writer, op: metal.Store) -> None:
         if form.parts > 1:
             i = nests.enter_context(ctx.loop(form.parts))
             x, place = x.at(i), place.at(i)
-        ctx.put(Assign(place.tree, _stored(ctx, x, type_.element, place)))
+        ctx.put(Assign(place.tree, _stored(ctx, x, dtype, place)))
 
 
 @contextmanager

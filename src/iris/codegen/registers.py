@@ -9,7 +9,7 @@ from iris.codegen.operators import binary, cast_to, constant, dtype_of, integer
 from iris.codegen.statements import Assign, Declare
 from iris.codegen.tree import PART, Call, Name, Tree, braces, element, number, regrouped
 from iris.codegen.tree import binary as joined
-from iris.codegen.writer import Writer, element_of, emit
+from iris.codegen.writer import Writer, emit
 from iris.ir import math, metal
 from iris.ir.core import Op, Value
 from iris.ir.in_place import reads_part_by_part
@@ -97,8 +97,8 @@ def _gathered(
     ]
     touches = merge_touches([sources[value] for value, _, _ in vector])
     if len(pieces) == 1 and pieces[0].lanes == ctx.form(result).lanes:
-        return pieces[0]._replace(touches=touches)
-    return _vector(ctx, [piece.tree for piece in pieces], result)._replace(touches=touches)
+        return pieces[0].replace(touches=touches)
+    return _vector(ctx, [piece.tree for piece in pieces], result).replace(touches=touches)
 
 
 #: Neighbours that come from one vector: the value, which of its vectors, which lanes.
@@ -161,7 +161,7 @@ def _pieces(ctx: Writer, x: Expression, lanes: Sequence[int]) -> list[Expression
 def _piece(ctx: Writer, x: Expression, lanes: Sequence[int]) -> Expression:
     if x.lanes == 1 or list(lanes) == list(range(x.lanes)):
         return x
-    return x._replace(tree=ctx.language.lanes(x.tree, lanes), lanes=len(lanes))
+    return x.replace(tree=ctx.language.lanes(x.tree, lanes), lanes=len(lanes))
 
 
 def _vector(ctx: Writer, elements: Sequence[Tree], result: Value) -> Expression:
@@ -175,7 +175,7 @@ def _assembled(ctx: Writer, value: Value, vectors: Sequence[Expression]) -> Expr
     """A value given vector by vector: one is an expression, several are an array."""
     shape = ctx.form(value)
     if shape.parts == 1:
-        whole = vectors[0]._replace(type=dtype_of(value))
+        whole = vectors[0].replace(type=dtype_of(value))
         if len(value.users) > 1 or isinstance(value.op, metal.Take | metal.Join):
             return whole
         ctx.expressions[value] = whole  # a constant
@@ -208,7 +208,7 @@ def _slice(ctx: Writer, op: metal.Slice) -> Expression | None:
     if x.touches & Touch.CONVERGENT:
         x = ctx.declare(op.x, x)
     if shape.parts == 1 and shape.lanes == whole.lanes:
-        return x.at(index.tree)._replace(touches=x.touches | index.touches)
+        return x.at(index.tree).replace(touches=x.touches | index.touches)
     if shape.lanes == whole.lanes:
         return x.at(_within(ctx.simple(op.index).tree, shape.parts, PART))
     name, i = ctx.simple(op.x), ctx.simple(op.index).tree
@@ -250,7 +250,7 @@ def element_at(array: Expression, index: Tree, size: int, offset: int) -> Expres
 def _element(array: Expression, index: Tree) -> Expression:
     """An element of a variable, by its number."""
     if not array.is_indexed:
-        return array._replace(tree=element(array.tree, index), lanes=1)
+        return array.replace(tree=element(array.tree, index), lanes=1)
     if array.lanes == 1:
         return array.at(index)
     lanes = number(array.lanes)
@@ -258,7 +258,7 @@ def _element(array: Expression, index: Tree) -> Expression:
 
 
 def _lane(array: Expression, vector: Tree, lane: Tree) -> Expression:
-    return array._replace(tree=element(array.tree.at(vector), lane), lanes=1)
+    return array.replace(tree=element(array.tree.at(vector), lane), lanes=1)
 
 
 @emit(metal.Foreach)
@@ -312,8 +312,7 @@ def _overwritten(ctx: Writer, op: metal.Foreach, results: Sequence[Value]) -> di
 
 def _store_part(ctx: Writer, target: Expression, index: Tree, value: Value) -> None:
     """Put a value into the part of an array of a number."""
-    type_ = element_of(value)
-    dtype, size, shape = type_.element, count_of(type_), ctx.form(value)
+    dtype, size, shape = dtype_of(value), count_of(value.type), ctx.form(value)
     if shape.lanes == target.lanes and shape.parts == 1:
         x = ctx.value(value)
         ctx.put(Assign(target.at(index).tree, ctx.content(x, dtype, shape.lanes)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -130,6 +131,7 @@ class Number(Leaf):
         self.value = value
 
 
+@lru_cache(maxsize=256)
 def number(value: int) -> Number:
     return Number(str(value), value)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from iris.codegen.names import unnumbered
 from iris.ir import math, metal
 from iris.ir.core import Op, Value
-from iris.ir.math import Predicate, element_type
-from iris.ir.types import bool_
+from iris.ir.math import Predicate
+from iris.ir.types import Registers, bool_
 
 _ACCESSES: set[type[Op]] = {
     metal.Load,
@@ -22,12 +22,12 @@ _DEPTH = 6
 
 
 def usual_name(value: Value) -> str:
-    dtype = element_type(value.type).element
+    dtype = value.type.element
     if dtype is bool_:
         return "inside" if _is_mask(value, _DEPTH) else "flag"
     if dtype.is_float:
         return _factor(value) or "v"
-    if element_type(value.type).shape:
+    if isinstance(value.type, Registers):
         return "at"
     found = [name for user in value.users for name in _coordinates(user, value)]
     return _only(found or _places(value, _DEPTH)) or "at"

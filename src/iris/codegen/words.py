@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from iris.codegen.expression import Expression, in_memory
-from iris.codegen.operators import as_type
+from iris.codegen.operators import as_type, dtype_of
 from iris.codegen.statements import Assign, Declare
 from iris.codegen.tree import PART, Call, Name, Number, Tree, binary, braces, element, number
-from iris.codegen.writer import Writer, element_of
+from iris.codegen.writer import Writer
 from iris.ir.core import Value
 from iris.ir.math import constant_bits
 from iris.ir.metal import VECTOR, count_of
@@ -27,7 +27,7 @@ _HALVES = ((0, 1), (2, 3))  # of a vector of four words
 
 def from_words(ctx: Writer, value: Value, words: Tree) -> Expression | None:
     """A value that is held as vectors, of words; None if it is a variable now."""
-    dtype, (lanes, parts) = in_memory(element_of(value).element), ctx.form(value)
+    dtype, (lanes, parts) = in_memory(dtype_of(value)), ctx.form(value)
     word = ctx.language.word
     bits = _new_words(ctx, value, words)
     if lanes * dtype.bytes == word.bytes:
@@ -52,7 +52,7 @@ def _vector(ctx: Writer, words: Tree, dtype: DType, lanes: int) -> Expression:
 
 def from_vector(ctx: Writer, value: Value, vector: Tree) -> None:
     """A value that is held as two halves, of a vector of all its elements."""
-    dtype, count = element_of(value).element, count_of(value.type)
+    dtype, count = dtype_of(value), count_of(value.type)
     whole = ctx.names.new(f"{value.name}_loaded" if value.name else "loaded")
     ctx.put(Declare(ctx.type_name(dtype, count), whole, vector))
     place = ctx.declare_empty(value)
@@ -66,7 +66,7 @@ def _put_parts(ctx: Writer, place: Expression, parts: Iterable[Tree]) -> None:
 
 def to_words(ctx: Writer, value: Value, x: Expression) -> Tree:
     """The words of a value that is held as vectors, or the one vector, if that is long enough."""
-    dtype, count = element_of(value).element, count_of(value.type)
+    dtype, count = dtype_of(value), count_of(value.type)
     type_ = ctx.type_name(dtype, count)
     if count <= VECTOR:
         each = ctx.form(value).lanes
@@ -85,8 +85,9 @@ def to_words(ctx: Writer, value: Value, x: Expression) -> Tree:
         every = [number(i) for i in range(parts)]
         return Call(type_, *[words(every[i : i + joined]) for i in range(0, parts, joined)])
 
-    if not x.is_indexed or len(whole().text) <= ctx.width:
-        return whole()
+    packed = whole()
+    if not x.is_indexed or len(packed.text) <= ctx.width:
+        return packed
     if lanes * dtype.bytes > ctx.language.word.bytes:
         x = ctx.declare(value, x)
         return whole()
@@ -120,11 +121,11 @@ def _words_of(ctx: Writer, vectors: Sequence[Expression], dtype: DType, lanes: i
 def _new_words(ctx: Writer, value: Value, content: Tree | None = None) -> Name:
     """A new variable for the words of a value."""
     name = ctx.names.new(f"{value.name}_bits" if value.name else "bits")
-    type_ = ctx.type_name(element_of(value).element, count_of(value.type))
+    type_ = ctx.type_name(dtype_of(value), count_of(value.type))
     ctx.put(Declare(type_, name, content))
     return Name(name)
 
 
 def makes_words(ctx: Writer, value: Value, lanes: int) -> bool:
     """Whether vectors of `lanes` elements of a value are whole words."""
-    return lanes * element_of(value).element.bytes >= ctx.language.word.bytes
+    return lanes * dtype_of(value).bytes >= ctx.language.word.bytes

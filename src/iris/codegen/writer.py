@@ -37,9 +37,8 @@ from iris.errors import VerifyError
 from iris.ir.control import Func
 from iris.ir.core import Facet, Location, Op, Region, Resource, Value
 from iris.ir.effects import effects_within, writes
-from iris.ir.math import element_type
 from iris.ir.metal import FRAGMENT_LANES, VECTOR
-from iris.ir.types import DType, ElementType, Ptr, i32
+from iris.ir.types import DType, Ptr, i32
 
 LONGEST = 56  # an expression of more characters gets a name of its own
 MARGIN = 16  # what an assignment has besides an expression
@@ -56,7 +55,7 @@ class Writer:
         self.function = function
         self.language = language
         self.fast = function.fast_math
-        self.names = Names(language.keywords | language.functions)
+        self.names = Names(language.reserved)
         self.fields = Names(language.keywords)  # of the constant struct
         self.ranges = Ranges(function.body, function.simdgroups)
         ops = list(function.body.walk())
@@ -194,13 +193,15 @@ class Writer:
 
     def is_matrix(self, value: Value) -> bool:
         """Whether a variable that has a value is a matrix, or an array of them."""
-        return value in self._multiplied and self.form(value).lanes == FRAGMENT_LANES
+        return value in self._multiplied and form_of(value.type).lanes == FRAGMENT_LANES
 
     def type_name(self, dtype: DType, lanes: int) -> str:
+        if lanes == 1:
+            return self.language.types[dtype]
         if lanes > VECTOR:
             word = self.language.word
-            return self.language.vector_of(word, lanes * dtype.bytes // word.bytes)
-        return self.language.vector_of(dtype, lanes) if lanes > 1 else self.language.types[dtype]
+            dtype, lanes = word, lanes * dtype.bytes // word.bytes
+        return self.language.vector_of(dtype, lanes)
 
     def qualifier(self, memory: Value) -> str:
         """What a pointer to memory says of where that is."""
@@ -211,10 +212,10 @@ class Writer:
 
     def held_as(self, value: Value) -> str:
         """The type of a variable that has a value, or of each of an array of them."""
-        dtype = element_of(value).element
+        dtype = value.type.element
         if self.is_matrix(value):
             return self.language.matrix.format(type=self.language.types[dtype])
-        return self.type_name(dtype, self.form(value).lanes)
+        return self.type_name(dtype, form_of(value.type).lanes)
 
     def held_alike(self, one: Value, other: Value) -> bool:
         """Whether variables that have the values are declared alike."""
@@ -224,7 +225,7 @@ class Writer:
     def place(self, value: Value, name: str) -> Tree:
         """What a variable that has a value is, vector by vector."""
         variable = Name(name)
-        place = element(variable, PART) if self.form(value).parts > 1 else variable
+        place = element(variable, PART) if form_of(value.type).parts > 1 else variable
         return Call(self.language.pair, place) if self.is_matrix(value) else place
 
     def name_of(self, value: Value) -> str:
@@ -241,7 +242,7 @@ class Writer:
 
     def define(self, value: Value, name: str, expression: Expression) -> Expression:
         """Declare a variable with a first content, and let a value be called by it."""
-        dtype, (lanes, parts) = element_of(value).element, self.form(value)
+        dtype, (lanes, parts) = value.type.element, form_of(value.type)
         content: Tree | None = None
         if self.is_matrix(value):
             content = self._whole(expression, dtype) if parts == 1 else None
@@ -255,7 +256,7 @@ class Writer:
         return self.bind_variable(value, name)
 
     def _declare(self, value: Value, name: str, content: Tree | None = None) -> None:
-        parts = self.form(value).parts
+        parts = form_of(value.type).parts
         self.put(Declare(self.held_as(value), name, content, parts if parts > 1 else None))
 
     def declare_empty(self, value: Value) -> Expression:
@@ -272,8 +273,8 @@ class Writer:
 
     def bind_variable(self, value: Value, name: str) -> Expression:
         """Let a value be called by the name of a variable."""
-        dtype = element_of(value).element
-        expression = Expression(self.place(value, name), dtype, self.form(value).lanes)
+        type_ = value.type
+        expression = Expression(self.place(value, name), type_.element, form_of(type_).lanes)
         if self._hidden and value in self.expressions:
             self._hidden[-1].append((value, self.expressions[value], self.variables.get(value)))
         self.expressions[value] = expression
@@ -282,7 +283,7 @@ class Writer:
 
     def assign(self, value: Value, name: str, expression: Expression) -> None:
         """Assign what a value is to a variable that is to have it, vector by vector."""
-        parts = self.form(value).parts
+        parts = form_of(value.type).parts
         if parts == 1:
             self.assign_part(value, name, expression, PART)
             return
@@ -291,11 +292,11 @@ class Writer:
 
     def assign_part(self, value: Value, name: str, expression: Expression, i: Tree) -> None:
         """Assign the vector of a number to a variable, or to that part of one."""
-        dtype = element_of(value).element
+        dtype = value.type.element
         target = self.place(value, name)
         if self.is_matrix(value):
             target, expression = self._matrices(target, dtype, expression)
-        content = self.content(expression.at(i), dtype, self.form(value).lanes)
+        content = self.content(expression.at(i), dtype, form_of(value.type).lanes)
         self.put(Assign(target.at(i), content))
 
     def _matrices(self, place: Tree, dtype: DType, x: Expression) -> tuple[Tree, Expression]:
@@ -345,12 +346,12 @@ class Writer:
     def number(self, value: Value) -> Expression:
         """The expression, equal to the value as a number."""
         expression = self.value(value)
-        return self.cast(expression, element_of(value).element) if expression.wraps else expression
+        return self.cast(expression, value.type.element) if expression.wraps else expression
 
     def typed(self, value: Value, lanes: int = 1) -> Expression:
         """The expression, of the value's own type, and of at least some number of lanes."""
         x = self.value(value)
-        dtype = element_of(value).element
+        dtype = value.type.element
         if x.type is dtype and not x.is_packed and x.lanes >= lanes:
             return x
         return self.cast(x, dtype, max(lanes, x.lanes))
@@ -409,7 +410,3 @@ class Writer:
 
     def unsupported(self, op: Op, message: str) -> VerifyError:
         return op.invalid(f"{message} in {self.language.name}")
-
-
-def element_of(value: Value) -> ElementType:
-    return element_type(value.type)
