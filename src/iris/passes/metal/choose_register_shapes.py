@@ -58,9 +58,12 @@ class ChooseRegisterShapes(Pass):
 def _choose(function: Func) -> int:
     """Choose the shapes of one function; gives how many arrays it has."""
     copies = _split_constants(function.body)
-    arrays = [v for v in _values(function) if isinstance(v.type, Registers)]
+    ops = list(function.walk())
+    results = [v for op in ops for v in op.results]
+    arguments = [v for op in ops for region in op.regions for v in region.arguments]
+    arrays = [v for v in results + arguments if isinstance(v.type, Registers)]
     if arrays:
-        shapes = _Shapes(function.body)
+        shapes = _Shapes(ops, arrays)
         lanes = shapes.chosen()
         for value in arrays:
             count = count_of(value.type)
@@ -71,18 +74,11 @@ def _choose(function: Func) -> int:
     return len(arrays)
 
 
-def _values(function: Func) -> Iterator[Value]:
-    for op in function.walk():
-        yield from op.results
-        for region in op.regions:
-            yield from region.arguments
-
-
 def _split_constants(body: Region) -> list[list[Constant]]:
     """Give each use of a constant array one of its own, for it has any shape."""
     copies = []
     for op in body.walk():
-        if not isinstance(op, Constant) or not isinstance(op.result.type, Registers):
+        if type(op) is not Constant or not isinstance(op.result.type, Registers):
             continue
         uses = [(u, i) for u in op.result.users for i, v in enumerate(u.operands) if v is op.result]
         following, group = op.next, [op]
@@ -110,9 +106,9 @@ def _merge(copies: Iterable[Sequence[Constant]]) -> None:
 
 
 class _Shapes:
-    """What the ops of a body want, by classes of values that are held alike."""
+    """What the ops of a function want, by classes of values that are held alike."""
 
-    def __init__(self, body: Region):
+    def __init__(self, ops: Sequence[Op], arrays: Sequence[Value]):
         self._parents: dict[Value, Value] = {}
         self.vectors: set[Value] = set()
         self.elements: set[Value] = set()
@@ -120,10 +116,12 @@ class _Shapes:
         self.computed: set[Value] = set()  # what more is done with than moving it
         self.moved: list[tuple[Value, int]] = []  # and how many elements one access moves
         self.long_parts: list[tuple[Value, int]] = []  # and how many elements each has
-        ops = list(body.walk())
         dead = dead_values(ops)
         self.multiplied = multiplied(ops, dead)
+        touching = {op for value in arrays for op in (value.op, *value.users)}
         for op in ops:
+            if op not in touching and not op.regions:
+                continue
             groups = alike.get(type(op))
             for group in [_arrays_of(op)] if groups is None else groups(op):
                 self.join(group)
