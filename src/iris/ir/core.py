@@ -594,7 +594,9 @@ class Facet:
         FACETS.append(self)
         self.what = what
         self._entries: dict[type[Op], Any] = {}
-        self._found: dict[type[Op], Any] = {}
+        self._found = _Found(self._inherited)
+        #: The entry for an op class, or None.  It is a bare lookup: a compile makes thousands.
+        self.get: Callable[[type[Op]], Any | None] = self._found.__getitem__
 
     def __call__(self, *classes: type[Op]) -> Callable[[T], T]:
         def register(entry: T) -> T:
@@ -607,19 +609,29 @@ class Facet:
 
         return register
 
-    def get(self, cls: type[Op]) -> Any | None:
-        """The entry for an op class, or None."""
-        if cls not in self._found:
-            owner = self.owner(cls)
-            self._found[cls] = None if owner is None else self._entries[owner]
-        return self._found[cls]
+    def _inherited(self, cls: type[Op]) -> Any | None:
+        """The entry of the class that `owner` finds."""
+        owner = self.owner(cls)
+        return None if owner is None else self._entries[owner]
 
     def owner(self, cls: type[Op]) -> type[Op] | None:
         """The class whose entry an op class has: itself, a base, or None."""
         return next((base for base in cls.__mro__ if base in self._entries), None)
 
     def __getitem__(self, cls: type[Op]) -> Any:
-        entry = self._found.get(cls) or self.get(cls)
+        entry = self._found[cls]
         if entry is None:
             raise DeclarationError(f"{cls.name} has no rule for {self.what!r}")
+        return entry
+
+
+class _Found(dict[type[Op], Any]):
+    """The entries of a facet by op class, each found when first asked for."""
+
+    def __init__(self, find: Callable[[type[Op]], Any | None]):
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, cls: type[Op]) -> Any | None:
+        entry = self[cls] = self._find(cls)
         return entry
