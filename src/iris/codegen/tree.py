@@ -152,40 +152,29 @@ class _Operator(NamedTuple):
     at least as tightly as `least` and, on a side that chains, those that bind as it does."""
 
     level: Precedence
-    least: int
+    least: Precedence
     chains_left: bool = True
     chains_right: bool = False
 
 
-def _grouped(level: Precedence) -> _Operator:
-    return _Operator(level, level + 1)
-
-
-def _comparison(level: Precedence) -> _Operator:
-    """`a < b == c` is right and nobody reads it."""
-    return _Operator(level, Precedence.SHIFT, chains_left=False)
-
-
-def _logical(level: Precedence) -> _Operator:
-    return _Operator(level, Precedence.EQUALITY, chains_right=True)
-
-
-def _bitwise(level: Precedence) -> _Operator:
-    """Nobody knows by heart how these bind: only a chain of one of them goes without brackets."""
-    return _Operator(level, Precedence.PREFIX)
-
-
 _OPERATORS = {
-    **dict.fromkeys(("*", "/", "%"), _grouped(Precedence.MULTIPLICATIVE)),
-    **dict.fromkeys(("+", "-"), _grouped(Precedence.ADDITIVE)),
-    **dict.fromkeys(("<<", ">>"), _bitwise(Precedence.SHIFT)),
-    **dict.fromkeys(("<", "<=", ">", ">="), _comparison(Precedence.RELATIONAL)),
-    **dict.fromkeys(("==", "!="), _comparison(Precedence.EQUALITY)),
-    "&": _bitwise(Precedence.AND),
-    "^": _bitwise(Precedence.XOR),
-    "|": _bitwise(Precedence.OR),
-    "&&": _logical(Precedence.LOGICAL_AND),
-    "||": _logical(Precedence.LOGICAL_OR),
+    **dict.fromkeys("*/%", _Operator(Precedence.MULTIPLICATIVE, Precedence.PREFIX)),
+    **dict.fromkeys("+-", _Operator(Precedence.ADDITIVE, Precedence.MULTIPLICATIVE)),
+    # `a < b == c` is right and nobody reads it.
+    **dict.fromkeys(
+        ("<", "<=", ">", ">="),
+        _Operator(Precedence.RELATIONAL, Precedence.SHIFT, chains_left=False),
+    ),
+    **dict.fromkeys(
+        ("==", "!="), _Operator(Precedence.EQUALITY, Precedence.SHIFT, chains_left=False)
+    ),
+    # Nobody knows by heart how these bind: only a chain of one of them goes without brackets.
+    **dict.fromkeys(("<<", ">>"), _Operator(Precedence.SHIFT, Precedence.PREFIX)),
+    "&": _Operator(Precedence.AND, Precedence.PREFIX),
+    "^": _Operator(Precedence.XOR, Precedence.PREFIX),
+    "|": _Operator(Precedence.OR, Precedence.PREFIX),
+    "&&": _Operator(Precedence.LOGICAL_AND, Precedence.EQUALITY, chains_right=True),
+    "||": _Operator(Precedence.LOGICAL_OR, Precedence.EQUALITY, chains_right=True),
 }
 
 
