@@ -132,9 +132,17 @@ class OptionalField(OperandField):
 
     def reader(self, spec: Spec) -> Callable[[Parts], Any]:
         position = spec.operands.index(self)
-        return lambda op: (
-            op.operands[position] if position < spec.singles(len(op.operands)) else None
-        )
+        given: dict[int, bool] = {}  # by how many operands there are
+
+        def read(op: Parts) -> Any | None:
+            operands = op.operands
+            count = len(operands)
+            is_given = given.get(count)
+            if is_given is None:
+                is_given = given[count] = position < spec.singles(count)
+            return operands[position] if is_given else None
+
+        return read
 
 
 @dataclass(eq=False)
