@@ -56,7 +56,7 @@ class Constant(Op):
 
     @property
     def dtype(self) -> DType:
-        return element_type(self.results[0].type).element
+        return self.results[0].type.element
 
     def check(self) -> None:
         if self.bits >> self.dtype.bits:

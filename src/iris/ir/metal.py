@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from functools import lru_cache
 
 from iris.errors import VerifyError
 from iris.ir.attributes import Boolean, Integer, Integers, OneOf, String, Types
@@ -66,6 +67,7 @@ def registers(count: int, element: DType) -> ElementType:
     return element if count == 1 else Registers(count, element)
 
 
+@lru_cache(maxsize=1024)
 def count_of(type_: Type) -> int:
     """How many elements a thread holds in a value of a type."""
     shape = element_type(type_).shape
