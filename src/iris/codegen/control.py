@@ -150,8 +150,9 @@ def _branch(
     """One way to the values of a branch; an array is made where it is to be."""
     for result, name, value in zip(results, names, body.end.operands, strict=True):
         is_made_here = value.home is body and len(value.users) == 1
-        is_like = ctx.held_alike(value, result)
-        if name is not None and is_made_here and is_like and ctx.form(value).parts > 1:
+        if name is None or not is_made_here or ctx.form(value).parts == 1:
+            continue
+        if ctx.held(value) == ctx.held(result):
             ctx.destinations[value] = name
     ctx.region(body)
     _assign(ctx, results, names, body)
@@ -202,6 +203,8 @@ def _assign(
     ]
     ctx.drop()
     moves = [m for m in moves if m.content.tree.text != _place(ctx, m.holds, m.name).text]
+    if not moves:
+        return
     arrays = _element_by_element(ctx, [m for m in moves if _parts(ctx, m.holds) > 1])
     scalars = [m for m in moves if _parts(ctx, m.holds) == 1]
     if _need(scalars, arrays):
@@ -271,7 +274,7 @@ def _copy(ctx: Writer, move: _Move, content: Tree) -> Name:
     """Copy the old content of a variable to a new one."""
     name, held = ctx.names.new(f"old_{move.name}"), move.holds
     pointed = held.type if isinstance(held.type, Threadgroup) else None
-    type_ = ctx.held_as(held) if pointed is None else pointer_type(ctx, pointed)
+    type_ = ctx.held(held).type if pointed is None else pointer_type(ctx, pointed)
     ctx.put(Declare(type_, name, content))
     return Name(name)
 
@@ -280,7 +283,7 @@ def _copy(ctx: Writer, move: _Move, content: Tree) -> Name:
 
 
 def _place(ctx: Writer, value: Value, name: str) -> Tree:
-    return Name(name) if isinstance(value.type, Threadgroup) else ctx.place(value, name)
+    return Name(name) if isinstance(value.type, Threadgroup) else ctx.place(ctx.held(value), name)
 
 
 def _bind(ctx: Writer, value: Value, name: str) -> None:

@@ -65,7 +65,7 @@ def _add(ctx: Writer, op: math.Add) -> Expression:
 
 def _negative(value: Value) -> int | None:
     """The number, if it is a negative constant that can be negated."""
-    if not isinstance(value.op, math.Constant) or not value.op.dtype.is_signed:
+    if type(value.op) is not math.Constant or not value.op.dtype.is_signed:
         return None
     number = int(value.op.value)
     return number if value.op.dtype.low < number < 0 else None

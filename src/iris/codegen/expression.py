@@ -48,7 +48,12 @@ class Expression:
 
     def at(self, number: Tree) -> Expression:
         """The vector of that number."""
-        return self.replace(tree=self.tree.at(number)) if self.tree.is_indexed else self
+        tree = self.tree
+        if not tree.is_indexed:
+            return self
+        return Expression(
+            tree.at(number), self.type, self.lanes, self.wraps, self.touches, self.is_packed
+        )
 
     def replace(
         self,

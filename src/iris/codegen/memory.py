@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-
 from iris.codegen.expression import Expression, Form, Touch, in_memory
 from iris.codegen.operators import as_type, binary, call, cast_to, dtype_of, integer, ternary
 from iris.codegen.statements import Assign, Declare, If, Run
@@ -45,7 +42,7 @@ def _alloc(ctx: Writer, op: metal.Alloc) -> None:
 
 
 def _joined(*words: str) -> str:
-    return " ".join([word for word in words if word])
+    return " ".join(filter(None, words))
 
 
 def _is_wide(user: object) -> bool:
@@ -224,28 +221,24 @@ def _store(ctx: Writer, op: metal.Store) -> None:
         x = Expression(to_words(ctx, op.value, x), dtype, form.lanes)
     ctx.flush()
     place = _place(ctx, op.base, offset, form, const=False)
-    with ExitStack() as nests:
-        if mask is not None:
-            nests.enter_context(_where(ctx, mask))
-        if form.parts > 1:
-            i = nests.enter_context(ctx.loop(form.parts))
-            x, place = x.at(i), place.at(i)
-        ctx.put(Assign(place.tree, _stored(ctx, x, dtype, place)))
-
-
-@contextmanager
-def _where(ctx: Writer, mask: Expression) -> Iterator[None]:
-    """Only where a mask is true."""
+    if mask is None:
+        _put(ctx, x, dtype, place, form.parts)
+        return
     with ctx.nest() as body:
-        yield
+        _put(ctx, x, dtype, place, form.parts)
     ctx.put(If(body, mask.tree))
 
 
-def _stored(ctx: Writer, x: Expression, dtype: DType, place: Expression) -> Tree:
-    """What memory takes for a value."""
-    if dtype is bool_ and 1 < place.lanes <= VECTOR:
-        return Call(ctx.language.vector_of(place.type, place.lanes), x.tree)
-    return ctx.content(x, dtype, place.lanes)
+def _put(ctx: Writer, x: Expression, dtype: DType, place: Expression, parts: int) -> None:
+    """Assign a value to its place in memory, vector by vector."""
+    if parts > 1:
+        with ctx.loop(parts) as i:
+            _put(ctx, x.at(i), dtype, place.at(i), 1)
+    elif dtype is bool_ and 1 < place.lanes <= VECTOR:
+        bytes_ = Call(ctx.language.vector_of(place.type, place.lanes), x.tree)
+        ctx.put(Assign(place.tree, bytes_))
+    else:
+        ctx.put(Assign(place.tree, ctx.content(x, dtype, place.lanes)))
 
 
 # Atomics.

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from functools import lru_cache
 
 _NUMBERED = re.compile(r"_\d+$")
-_LEGAL = re.compile(r"[A-Za-z](_?[A-Za-z0-9])*_?")  # what most hints are already
 
 
 class Names:
@@ -41,9 +40,9 @@ class Names:
             while name in self._ever or name in self._reserved:
                 count += 1
                 name = f"{stem}_{count}"
-        elif not self._is_free(name):
+        elif name in self._taken or name in self._reserved:
             name, count = stem, self._counts.get(stem, 0)
-            while not self._is_free(name):
+            while name in self._taken or name in self._reserved:
                 count += 1
                 name = f"{stem}_{count}"
             self._counts[stem] = count
@@ -59,12 +58,9 @@ class Names:
     def index(self) -> str:
         """A name for the variable of a loop."""
         for letter in "ijkl":
-            if self._is_free(letter):
+            if letter not in self._taken and letter not in self._reserved:
                 return self.new(letter)
         return self.new("i")
-
-    def _is_free(self, name: str) -> bool:
-        return name not in self._taken and name not in self._reserved
 
 
 def unnumbered(name: str) -> str:
@@ -75,7 +71,7 @@ def unnumbered(name: str) -> str:
 @lru_cache(maxsize=4096)
 def legal(hint: str) -> str:
     """The hint as an identifier of C++, which has none with two underscores."""
-    if _LEGAL.fullmatch(hint):
+    if hint.isascii() and hint.isidentifier() and hint[0] != "_" and "__" not in hint:
         return hint
     name = re.sub(r"__+", "_", re.sub(r"\W", "_", hint, flags=re.ASCII))
     if name.strip("_") == "":

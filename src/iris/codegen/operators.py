@@ -14,7 +14,8 @@ def binary(
     a: Expression, operator: str, b: Expression, type_: DType, *, wraps: bool = False
 ) -> Expression:
     made = tree.binary(operator, a.tree, b.tree)
-    return Expression(made, type_, max(a.lanes, b.lanes), wraps, a.touches | b.touches)
+    lanes = a.lanes if a.lanes > b.lanes else b.lanes
+    return Expression(made, type_, lanes, wraps, a.touches | b.touches)
 
 
 def prefix(operator: str, x: Expression, type_: DType, *, wraps: bool = False) -> Expression:

@@ -75,11 +75,11 @@ def _join(ctx: Writer, op: metal.Join) -> Expression | None:
 
 def gather(ctx: Writer, result: Value, elements: Sequence[tuple[Value, int]]) -> Expression | None:
     """A value made of elements of others."""
-    lanes = ctx.form(result).lanes
+    lanes, parts = ctx.form(result)
     runs = [_runs(ctx, elements[i : i + lanes]) for i in range(0, len(elements), lanes)]
     met = [value for vector in runs for value, _, _ in vector]
     sources = {v: ctx.typed(v) if met.count(v) == 1 else ctx.simple(v) for v in dict.fromkeys(met)}
-    repeated = _repeated(ctx, result, sources, runs)
+    repeated = _repeated(ctx, result, sources, runs) if parts > 1 else None
     if repeated is not None:
         ctx.expressions[result] = repeated
         return None
@@ -95,9 +95,9 @@ def _gathered(
         for value, part, taken in vector
         for piece in _pieces(ctx, sources[value].at(number(part)), taken)
     ]
-    touches = merge_touches([sources[value] for value, _, _ in vector])
     if len(pieces) == 1 and pieces[0].lanes == ctx.form(result).lanes:
-        return pieces[0].replace(touches=touches)
+        return pieces[0]
+    touches = merge_touches([sources[value] for value, _, _ in vector])
     return _vector(ctx, [piece.tree for piece in pieces], result).replace(touches=touches)
 
 
@@ -114,7 +114,7 @@ def _repeated(
     """The vectors of another value in their order, each so often or all again and again: another
     view of its variable."""
     lanes, parts = ctx.form(result)
-    if len(sources) > 1 or parts == 1:
+    if len(sources) > 1:
         return None
     ((value, x),) = sources.items()
     every = list(range(lanes))
@@ -173,21 +173,23 @@ def _vector(ctx: Writer, elements: Sequence[Tree], result: Value) -> Expression:
 
 def _assembled(ctx: Writer, value: Value, vectors: Sequence[Expression]) -> Expression | None:
     """A value given vector by vector: one is an expression, several are an array."""
-    shape = ctx.form(value)
-    if shape.parts == 1:
-        whole = vectors[0].replace(type=dtype_of(value))
+    held = ctx.held(value)
+    if held.parts == 1:
+        whole = vectors[0]
+        if whole.type is not held.element:
+            whole = whole.replace(type=held.element)
         if len(value.users) > 1 or isinstance(value.op, metal.Take | metal.Join):
             return whole
         ctx.expressions[value] = whole  # a constant
         return None
-    if ctx.is_matrix(value):
+    if held.is_matrix:
         place = ctx.declare_empty(value)
         for i, vector in enumerate(vectors):
-            ctx.put(Assign(place.at(number(i)).tree, vector.tree))
+            ctx.put(Assign(place.tree.at(number(i)), vector.tree))
         return None
     name = ctx.name_of(value)
     contents = braces([vector.tree for vector in vectors])
-    ctx.put(Declare(ctx.held_as(value), name, contents, shape.parts))
+    ctx.put(Declare(held.type, name, contents, held.parts))
     ctx.bind_variable(value, name)
     return None
 
@@ -208,14 +210,15 @@ def _slice(ctx: Writer, op: metal.Slice) -> Expression | None:
     if x.touches & Touch.CONVERGENT:
         x = ctx.declare(op.x, x)
     if shape.parts == 1 and shape.lanes == whole.lanes:
-        return x.at(index.tree).replace(touches=x.touches | index.touches)
+        taken = x.at(index.tree)
+        return taken.replace(touches=x.touches | index.touches) if index.touches else taken
     if shape.lanes == whole.lanes:
         return x.at(_within(ctx.simple(op.index).tree, shape.parts, PART))
     name, i = ctx.simple(op.x), ctx.simple(op.index).tree
     if shape.parts == 1 and whole.parts > 1 and shape.lanes % whole.lanes == 0:
         # The part is several of the vectors.
         each = shape.lanes // whole.lanes
-        return _vector(ctx, [name.at(_number_of(i, each, j)).tree for j in range(each)], op.result)
+        return _vector(ctx, [name.tree.at(_number_of(i, each, j)) for j in range(each)], op.result)
     # The parts are smaller than the vectors, or do not fit them.
     if shape.parts > 1:
         numbers = [_number_of(PART, shape.lanes, j) for j in range(shape.lanes)]
@@ -295,15 +298,17 @@ def _foreach(ctx: Writer, op: metal.Foreach) -> None:
 def _overwritten(ctx: Writer, op: metal.Foreach, results: Sequence[Value]) -> dict[Value, str]:
     """The variables that the parts of results overwrite, one by one."""
     found: dict[Value, str] = {}
+    numbers = op.in_place
+    if not numbers:
+        return found
     arrays = op.sliced()
-    numbers = op.in_place or (-1,) * len(op.results)
     for result, index in zip(op.results, numbers, strict=True):
         if index < 0 or result not in results:
             continue
         if index >= len(arrays) or numbers.count(index) > 1:
             raise op.invalid(f"no array of its own has the number {index}", at="in_place")
         x = arrays[index]
-        is_alike = result.type is x.type and ctx.held_alike(result, x)
+        is_alike = result.type is x.type and ctx.held(result) == ctx.held(x)
         name = ctx.overwritten(op, x, is_free=is_alike and reads_part_by_part(op, x))
         if name is not None:
             found[result] = name
@@ -315,22 +320,22 @@ def _store_part(ctx: Writer, target: Expression, index: Tree, value: Value) -> N
     dtype, size, shape = dtype_of(value), count_of(value.type), ctx.form(value)
     if shape.lanes == target.lanes and shape.parts == 1:
         x = ctx.value(value)
-        ctx.put(Assign(target.at(index).tree, ctx.content(x, dtype, shape.lanes)))
+        ctx.put(Assign(target.tree.at(index), ctx.content(x, dtype, shape.lanes)))
     elif shape.lanes == target.lanes:
         x = ctx.value(value)
         with ctx.loop(shape.parts) as i:
-            place = target.at(_within(index, shape.parts, i))
-            ctx.put(Assign(place.tree, ctx.content(x.at(i), dtype, shape.lanes)))
+            place = target.tree.at(_within(index, shape.parts, i))
+            ctx.put(Assign(place, ctx.content(x.at(i), dtype, shape.lanes)))
     elif size == 1:
-        place = element_at(target, index, 1, 0)
-        ctx.put(Assign(place.tree, ctx.content(ctx.value(value), dtype, 1)))
+        place = element_at(target, index, 1, 0).tree
+        ctx.put(Assign(place, ctx.content(ctx.value(value), dtype, 1)))
     elif shape.parts == 1 and 1 < target.lanes < shape.lanes:
         x = ctx.simple(value)
         each = shape.lanes // target.lanes
         for j in range(each):
             taken = _piece(ctx, x, range(j * target.lanes, (j + 1) * target.lanes))
-            place = target.at(_number_of(index, each, j))
-            ctx.put(Assign(place.tree, ctx.content(taken, dtype, target.lanes)))
+            place = target.tree.at(_number_of(index, each, j))
+            ctx.put(Assign(place, ctx.content(taken, dtype, target.lanes)))
     elif shape.parts == 1:
         x = ctx.simple(value)
         for j in range(size):

@@ -20,9 +20,10 @@ misfit = Facet("misfit of register shapes")
 def check_shapes(ops: Sequence[Op], dead: frozenset[Value]) -> None:
     """Refuse the first op whose arrays are held as no text can hold them."""
     types = {value.type for op in ops for value in op.results}
-    usual = _misfit_of_computed if any(map(_is_words, types)) else _fits
+    usual = _misfit_of_computed if any(map(_is_words, types)) else None
     for op in ops:
-        why = (misfit.get(type(op)) or usual)(op)
+        rule = misfit.get(type(op)) or usual
+        why = None if rule is None else rule(op)
         if why is not None and (op.regions or not op.results or not is_unused(op, dead)):
             raise _refused(op, why)
 
@@ -55,6 +56,8 @@ def _fits(op: Op) -> None:
 @misfit(Constant)
 def _misfit_of_constant(op: Constant) -> str | None:
     value = op.result
+    if not _is_words(value.type):
+        return None
     if all(isinstance(u, metal.Load) and u.other is value for u in _needed_users(value)):
         return None
     return _misfit_of_words((value,))

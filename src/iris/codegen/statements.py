@@ -26,7 +26,8 @@ class Line(NamedTuple):
 class Statement:
     location: Location | None = field(default=None, init=False)
 
-    def set(self, indent: str) -> list[Line]:
+    def set(self, indent: str, lines: list[Line]) -> None:
+        """Add its lines, indented."""
         raise NotImplementedError
 
 
@@ -38,11 +39,12 @@ class Plain(Statement):
     def text(self) -> str:
         raise NotImplementedError
 
-    def set(self, indent: str) -> list[Line]:
+    def set(self, indent: str, lines: list[Line]) -> None:
         line = f"{indent}{self.text};"
         if len(line) <= COLUMNS:
-            return [Line(line, self.location)]
-        return [Line(text, self.location) for text in self._long(line, indent)]
+            lines.append(Line(line, self.location))
+        else:
+            lines += [Line(text, self.location) for text in self._long(line, indent)]
 
     def _long(self, line: str, indent: str) -> Iterator[str]:
         """What does not fit on one line."""
@@ -123,16 +125,20 @@ class Nest(Statement):
     def head(self) -> str:
         raise NotImplementedError
 
-    def set(self, indent: str) -> list[Line]:
+    def set(self, indent: str, lines: list[Line]) -> None:
         body = set_block(self.body, indent + STEP)
         if len(body) == 1 and isinstance(self.body[0], Plain):
             text = f"{indent}{self.head} {body[0].text.lstrip()}"
             if len(text) <= COLUMNS:
-                return [Line(text, body[0].location or self.location)]
-        return [*self._opened(indent), *body, Line(f"{indent}}}", self.location)]
+                lines.append(Line(text, body[0].location or self.location))
+                return
+        self._open(indent, lines)
+        lines += body
+        lines.append(Line(f"{indent}}}", self.location))
 
-    def _opened(self, indent: str) -> list[Line]:
-        return [Line(text, self.location) for text in broken(f"{indent}{self.head} {{", indent)]
+    def _open(self, indent: str, lines: list[Line]) -> None:
+        head = f"{indent}{self.head} {{"
+        lines += [Line(text, self.location) for text in broken(head, indent)]
 
 
 @dataclass(slots=True)
@@ -149,9 +155,10 @@ class For(Nest):
         start = f"{self.type} {self.name} = {self.start.text}"
         return f"for ({start}; {self.test.text}; {self.advance})"
 
-    def set(self, indent: str) -> list[Line]:
-        before = [] if self.pragma is None else [Line(indent + self.pragma, self.location)]
-        return before + Nest.set(self, indent)
+    def set(self, indent: str, lines: list[Line]) -> None:
+        if self.pragma is not None:
+            lines.append(Line(indent + self.pragma, self.location))
+        Nest.set(self, indent, lines)
 
 
 @dataclass(slots=True)
@@ -172,20 +179,22 @@ class If(Nest):
     def head(self) -> str:
         return f"if ({self.condition.text})"
 
-    def set(self, indent: str) -> list[Line]:
+    def set(self, indent: str, lines: list[Line]) -> None:
         if not self.otherwise:
-            return Nest.set(self, indent)
-        return [
-            *self._opened(indent),
-            *set_block(self.body, indent + STEP),
-            Line(f"{indent}}} else {{", self.location),
-            *set_block(self.otherwise, indent + STEP),
-            Line(f"{indent}}}", self.location),
-        ]
+            Nest.set(self, indent, lines)
+            return
+        self._open(indent, lines)
+        lines += set_block(self.body, indent + STEP)
+        lines.append(Line(f"{indent}}} else {{", self.location))
+        lines += set_block(self.otherwise, indent + STEP)
+        lines.append(Line(f"{indent}}}", self.location))
 
 
 def set_block(block: Sequence[Statement], indent: str) -> list[Line]:
-    return [line for statement in block for line in statement.set(indent)]
+    lines: list[Line] = []
+    for statement in block:
+        statement.set(indent, lines)
+    return lines
 
 
 def broken(line: str, indent: str) -> Iterator[str]:

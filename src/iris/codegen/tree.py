@@ -82,7 +82,8 @@ class Tree:
         """The vector of a number."""
         if not self.is_indexed:
             return self
-        return type(self)(self.word, *[operand.at(number) for operand in self.operands])
+        operands = [x.at(number) if x.is_indexed else x for x in self.operands]
+        return type(self)(self.word, *operands)
 
     def has(self, part: Tree) -> bool:
         return self.is_like(part) or any(operand.has(part) for operand in self.operands)
@@ -255,9 +256,12 @@ class Element(Tree):
 
     __slots__ = ()
 
-    def _written(self) -> str:
-        array, number = self.operands
-        return f"{array.bound(Precedence.POSTFIX)}[{number.text}]"
+    def __init__(self, word: str, array: Tree, number: Tree):
+        self.word = word
+        self.operands = (array, number)
+        self.is_indexed = array.is_indexed or number.is_indexed
+        self.calls = array.calls or number.calls
+        self.text = f"{array.bound(Precedence.POSTFIX)}[{number.text}]"
 
 
 def element(array: Tree, number: Tree) -> Element:

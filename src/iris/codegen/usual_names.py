@@ -29,7 +29,8 @@ def usual_name(value: Value) -> str:
         return _factor(value) or "v"
     if isinstance(value.type, Registers):
         return "at"
-    found = [name for user in value.users for name in _coordinates(user, value)]
+    related = [user for user in value.users if type(user) in (math.Add, math.Compare)]
+    found = [name for user in related for name in _coordinates(user, value)]
     return _only(found or _places(value, _DEPTH)) or "at"
 
 

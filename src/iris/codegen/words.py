@@ -61,7 +61,7 @@ def from_vector(ctx: Writer, value: Value, vector: Tree) -> None:
 
 def _put_parts(ctx: Writer, place: Expression, parts: Iterable[Tree]) -> None:
     for i, part in enumerate(parts):
-        ctx.put(Assign(place.at(number(i)).tree, part))
+        ctx.put(Assign(place.tree.at(number(i)), part))
 
 
 def to_words(ctx: Writer, value: Value, x: Expression) -> Tree:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from iris.analysis.liveness import dead_values, is_unused
 from iris.analysis.matrices import multiplied
@@ -36,9 +37,9 @@ from iris.codegen.usual_names import usual_name
 from iris.errors import VerifyError
 from iris.ir.control import Func
 from iris.ir.core import Facet, Location, Op, Region, Resource, Value
-from iris.ir.effects import effects_within, writes
+from iris.ir.effects import writes
 from iris.ir.metal import FRAGMENT_LANES, VECTOR
-from iris.ir.types import DType, Ptr, i32
+from iris.ir.types import DType, Ptr, Type, i32
 
 LONGEST = 56  # an expression of more characters gets a name of its own
 MARGIN = 16  # what an assignment has besides an expression
@@ -48,6 +49,17 @@ _SHORT = 24  # characters; longer expressions are not repeated
 ASSIGNS: set[type[Op]] = set()
 #: What an op is in the text: an expression, or None where the rule has written statements.
 emit = Facet("emission")
+
+
+@dataclass(slots=True)
+class Held:
+    """How a variable holds a value: as vectors or matrices, several of which are an array."""
+
+    type: str  # of a vector or a matrix
+    element: DType
+    lanes: int
+    parts: int
+    is_matrix: bool
 
 
 class Writer:
@@ -62,6 +74,7 @@ class Writer:
         self._dead = dead_values(ops)
         check_shapes(ops, self._dead)
         self._multiplied = multiplied(ops, self._dead)
+        self._held: dict[tuple[Type, bool], Held] = {}
         self.block: Block = []  # what is written now
         self.location: Location | None = None  # of the op that writes
         self.expressions: dict[Value, Expression] = {}
@@ -76,7 +89,7 @@ class Writer:
         self.shared: Block = []  # the declarations of the threadgroup's memory
         self.shared_bytes = 0
         self.written: set[Value] = set()
-        touched = writes(effects_within(function))
+        touched = writes([e for op in ops if not op.touches_nothing for e in op.effects()])
         self.shared_arrays = touched if Resource.DEVICE in touched else []
         self.version = language.version
         self.extents: dict[tuple[Value, int], str] = {}
@@ -89,25 +102,23 @@ class Writer:
     def region(self, region: Region) -> None:
         """Every op but the terminator."""
         location = self.location
-        end = region.last
-        op = region.first
+        op, end = region.first, region.last
         while op is not end and op is not None:
-            self.op(op)
-            op = op.next
+            here, op = op, op.next
+            results = here.results
+            if results and not here.regions and is_unused(here, self._dead):
+                continue
+            self.ranges.learn(here)
+            self.location = here.location
+            kind = type(here)
+            rule = emit.get(kind) or emit[kind]  # which says what is missing
+            expression = rule(self, here)
+            if expression is not None:
+                self.bind(results[0], expression)
+            for value in results:
+                if value.name is not None:
+                    self.names.see(value.name)
         self.location = location
-
-    def op(self, op: Op) -> None:
-        results = op.results
-        if results and not op.regions and is_unused(op, self._dead):
-            return
-        self.ranges.learn(op)
-        self.location = op.location
-        expression = emit[type(op)](self, op)
-        if expression is not None:
-            self.bind(results[0], expression)
-        for value in results:
-            if value.name is not None:
-                self.names.see(value.name)
 
     def bind(self, value: Value, expression: Expression) -> None:
         """Say what a value is in the text: the expression where it is used, or a variable."""
@@ -127,11 +138,10 @@ class Writer:
             return False
         # What ends a region assigns it to a variable that has a name.
         # A name for what is named already, or a part of that, says nothing.
-        is_plain = expression.precedence == Precedence.POSTFIX and not expression.wraps
-        if value.name is not None and not (
-            user.terminator or (is_plain and self._is_part(expression))
-        ):
-            return False
+        if value.name is not None and not user.terminator:
+            is_plain = expression.precedence == Precedence.POSTFIX and not expression.wraps
+            if not is_plain or not self._is_part(expression):
+                return False
         is_assigned = user.terminator or type(user) in ASSIGNS
         return len(expression.tree.text) <= (self.width if is_assigned else LONGEST)
 
@@ -159,10 +169,18 @@ class Writer:
     @contextmanager
     def nest(self) -> Iterator[Block]:
         """A block, of names of its own; what is put meanwhile goes there."""
+        outer = self._open()
+        yield self.block
+        self._close(outer)
+
+    def _open(self) -> Block:
+        """Open a block; gives the one around it."""
         outer, self.block = self.block, []
         self.names.enter()
         self._hidden.append([])
-        yield self.block
+        return outer
+
+    def _close(self, outer: Block) -> None:
         self.names.leave()
         for value, expression, variable in reversed(self._hidden.pop()):
             # An outer value is what it was before.
@@ -179,9 +197,10 @@ class Writer:
 
         It is unrolled: what it goes through is in registers, which have no numbers.
         """
-        with self.nest() as body:
-            name = Name(self.names.new(hint) if hint else self.names.index())
-            yield name
+        outer = self._open()
+        body, name = self.block, Name(self.names.new(hint) if hint else self.names.index())
+        yield name
+        self._close(outer)
         type_, below = self.language.types[i32], binary("<", name, number(count))
         unroll = self.language.unroll
         self.put(For(body, type_, name.word, number(0), below, f"++{name}", unroll))
@@ -191,9 +210,22 @@ class Writer:
     def form(self, value: Value) -> Form:
         return form_of(value.type)
 
-    def is_matrix(self, value: Value) -> bool:
-        """Whether a variable that has a value is a matrix, or an array of them."""
-        return value in self._multiplied and form_of(value.type).lanes == FRAGMENT_LANES
+    def held(self, value: Value) -> Held:
+        """How a variable holds a value."""
+        key = value.type, value in self._multiplied
+        held = self._held.get(key)
+        if held is None:
+            held = self._held[key] = self._hold(*key)
+        return held
+
+    def _hold(self, type_: Type, is_multiplied: bool) -> Held:
+        dtype, (lanes, parts) = type_.element, form_of(type_)
+        is_matrix = is_multiplied and lanes == FRAGMENT_LANES
+        if is_matrix:
+            word = self.language.matrix.format(type=self.language.types[dtype])
+        else:
+            word = self.type_name(dtype, lanes)
+        return Held(word, dtype, lanes, parts, is_matrix)
 
     def type_name(self, dtype: DType, lanes: int) -> str:
         if lanes == 1:
@@ -210,23 +242,11 @@ class Writer:
         is_seen = memory in self.shared_arrays
         return self.language.coherent if is_seen else self.language.device
 
-    def held_as(self, value: Value) -> str:
-        """The type of a variable that has a value, or of each of an array of them."""
-        dtype = value.type.element
-        if self.is_matrix(value):
-            return self.language.matrix.format(type=self.language.types[dtype])
-        return self.type_name(dtype, form_of(value.type).lanes)
-
-    def held_alike(self, one: Value, other: Value) -> bool:
-        """Whether variables that have the values are declared alike."""
-        is_alike = self.form(one) == self.form(other)
-        return is_alike and self.is_matrix(one) == self.is_matrix(other)
-
-    def place(self, value: Value, name: str) -> Tree:
-        """What a variable that has a value is, vector by vector."""
+    def place(self, held: Held, name: str) -> Tree:
+        """A variable as an expression, vector by vector."""
         variable = Name(name)
-        place = element(variable, PART) if form_of(value.type).parts > 1 else variable
-        return Call(self.language.pair, place) if self.is_matrix(value) else place
+        place = element(variable, PART) if held.parts > 1 else variable
+        return Call(self.language.pair, place) if held.is_matrix else place
 
     def name_of(self, value: Value) -> str:
         """A new name for a value."""
@@ -242,22 +262,21 @@ class Writer:
 
     def define(self, value: Value, name: str, expression: Expression) -> Expression:
         """Declare a variable with a first content, and let a value be called by it."""
-        dtype, (lanes, parts) = value.type.element, form_of(value.type)
+        held = self.held(value)
         content: Tree | None = None
-        if self.is_matrix(value):
-            content = self._whole(expression, dtype) if parts == 1 else None
-        elif parts == 1:
-            content = self.content(expression, dtype, lanes)
+        if held.is_matrix:
+            content = self._whole(expression, held.element) if held.parts == 1 else None
+        elif held.parts == 1:
+            content = self.content(expression, held.element, held.lanes)
         elif isinstance(expression.tree, Number) and expression.tree.value == 0:
             content = braces()
-        self._declare(value, name, content)
+        self._declare(held, name, content)
         if content is None:
             self.assign(value, name, expression)
         return self.bind_variable(value, name)
 
-    def _declare(self, value: Value, name: str, content: Tree | None = None) -> None:
-        parts = form_of(value.type).parts
-        self.put(Declare(self.held_as(value), name, content, parts if parts > 1 else None))
+    def _declare(self, held: Held, name: str, content: Tree | None = None) -> None:
+        self.put(Declare(held.type, name, content, held.parts if held.parts > 1 else None))
 
     def declare_empty(self, value: Value) -> Expression:
         """A variable that is to have a value, without a content: the one where it is wanted, or
@@ -268,13 +287,13 @@ class Writer:
 
     def reserve(self, value: Value, name: str) -> Expression:
         """Declare a variable without a content, and let a value be called by it."""
-        self._declare(value, name)
+        self._declare(self.held(value), name)
         return self.bind_variable(value, name)
 
     def bind_variable(self, value: Value, name: str) -> Expression:
         """Let a value be called by the name of a variable."""
-        type_ = value.type
-        expression = Expression(self.place(value, name), type_.element, form_of(type_).lanes)
+        held = self.held(value)
+        expression = Expression(self.place(held, name), held.element, held.lanes)
         if self._hidden and value in self.expressions:
             self._hidden[-1].append((value, self.expressions[value], self.variables.get(value)))
         self.expressions[value] = expression
@@ -283,20 +302,20 @@ class Writer:
 
     def assign(self, value: Value, name: str, expression: Expression) -> None:
         """Assign what a value is to a variable that is to have it, vector by vector."""
-        parts = form_of(value.type).parts
-        if parts == 1:
+        held = self.held(value)
+        if held.parts == 1:
             self.assign_part(value, name, expression, PART)
             return
-        with self.loop(parts) as i:
+        with self.loop(held.parts) as i:
             self.assign_part(value, name, expression, i)
 
     def assign_part(self, value: Value, name: str, expression: Expression, i: Tree) -> None:
         """Assign the vector of a number to a variable, or to that part of one."""
-        dtype = value.type.element
-        target = self.place(value, name)
-        if self.is_matrix(value):
-            target, expression = self._matrices(target, dtype, expression)
-        content = self.content(expression.at(i), dtype, form_of(value.type).lanes)
+        held = self.held(value)
+        target = self.place(held, name)
+        if held.is_matrix:
+            target, expression = self._matrices(target, held.element, expression)
+        content = self.content(expression.at(i), held.element, held.lanes)
         self.put(Assign(target.at(i), content))
 
     def _matrices(self, place: Tree, dtype: DType, x: Expression) -> tuple[Tree, Expression]:
