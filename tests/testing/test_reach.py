@@ -55,6 +55,7 @@ RARE = {
     "codegen.control._computed",
     "analysis.ranges._literal",
     "codegen.registers._literal",
+    "codegen.shapes._needed_users",  # of constants that are held as words
     "analysis.axis.negate",
     "passes.tile.fast_math._times_log2_e",
     "passes.tile.follow_masks._bound_by_mask",
