@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,12 @@ from hypothesis import strategies as st
 from iris.errors import ParseError, PipelineError, VerifyError
 from iris.ir import parse, verify
 from iris.passes import run
+from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
+from iris.passes.graph.tiling.plan import Plan
 from iris.testing import fuses, programs
 from iris.testing.choices import Choices
 from iris.testing.kernel_schedules import scheduled
+from iris.testing.report import Failure
 from iris.tools.replay import Program
 
 DATA = st.binary(min_size=48, max_size=48)
@@ -27,6 +31,21 @@ def test_any_schedule_gives_the_same(program: Program, data: bytes) -> None:
 @given(programs.graph(portable=True), DATA)
 def test_any_schedule_gives_the_same_in_metal_ir(program: Program, data: bytes) -> None:
     fuses(scheduled(program, Choices(data)), "interp:metal")
+
+
+def test_a_program_without_an_end_of_its_blocks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = KernelSchedule.plan
+
+    def without_ends(schedule: KernelSchedule) -> Plan:
+        return replace(plan(schedule), ends={})
+
+    head = "# argument %x: f32[64, 1000] seed=1\n"
+    schedule = "i0: programs 4 of 64, i1: loop 64 of 1000"
+    program = Program.parse(head + KERNEL.replace("SCHEDULE", schedule))
+    fuses(program)
+    monkeypatch.setattr(KernelSchedule, "plan", without_ends)
+    with pytest.raises(Failure, match="the kernels"):
+        fuses(program, seconds=1)
 
 
 @given(programs.graph(), DATA)
@@ -82,6 +101,29 @@ AXES = "i0 of 64, i1 of 1000, or i0 of 64, i1 of 1000, r0 of 1000"
 def test_an_illegal_schedule_is_an_error_that_names_the_axis(schedule: str, message: str) -> None:
     with pytest.raises((PipelineError, VerifyError, ParseError), match=re.escape(message)):
         run(parse(KERNEL.replace("SCHEDULE", schedule)), "graph-to-tile")
+
+
+SCANS = """
+func graph @scans returns=[tensor<64x40xi32>](%x: tensor<64x40xi32>) {
+  %z: tensor<64x40xi32> = graph.kernel @scans schedule=[SCHEDULE] {
+    %y: tensor<64x40xi32> = graph.scan sum 0 %x
+    %z_1: tensor<64x40xi32> = graph.scan sum AXIS %y
+    yield %z_1
+  }
+  return %z
+}
+"""
+
+
+def test_the_loop_over_a_scanned_axis_is_the_innermost() -> None:
+    text = SCANS.replace("AXIS", "0").replace("SCHEDULE", "i0: loop 4 of 64, i1: loop 8 of 40")
+    fuses(Program.parse(f"# argument %x: i32[64, 40] seed=1\n{text}"))
+
+
+def test_scans_along_two_axes_in_blocks_are_an_error() -> None:
+    text = SCANS.replace("AXIS", "1").replace("SCHEDULE", "i0: loop 4 of 64, i1: loop 8 of 40")
+    with pytest.raises(PipelineError, match="i0, i1: a scan along one of these needs all blocks"):
+        run(parse(text), "graph-to-tile")
 
 
 def test_a_tile_has_three_dimensions() -> None:

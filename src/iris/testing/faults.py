@@ -115,8 +115,9 @@ def find_fault(
 ) -> Fault | None:
     """The first fault of several pipelines, each alone, or None.
 
-    What a pipeline makes is judged after the passes at some positions, or at the end.  The program,
-    each pass and what it makes have each a `limit` of seconds.
+    What a pipeline makes is judged after the passes at some positions, or at the end; without a
+    pass, that is the program itself.  The program, each pass and what it makes have each a `limit`
+    of seconds.
     """
     try:
         with doing("the program fails"), limited(limit):
@@ -134,6 +135,8 @@ def _fault_of(
     positions: Sequence[int] | None,
     limit: float,
 ) -> Fault | None:
+    if not pipeline.passes:
+        return _own_fault(program, judge, limit)
     judged = [len(pipeline) - 1] if positions is None else positions
     work = program.module.clone()
     position = 0
@@ -151,6 +154,16 @@ def _fault_of(
                         judge(program.with_module(work), pipeline.after(position + 1))
     except Wrong as wrong:
         return Fault(program, pipeline, wrong, _step(program, pipeline, position, limit))
+    return None
+
+
+def _own_fault(program: Program, judge: Judge, limit: float) -> Fault | None:
+    """What is wrong with a program that no pass changes."""
+    try:
+        with doing("cannot be judged"), limited(limit):
+            judge(program, Pipeline())
+    except Wrong as wrong:
+        return Fault(program, Pipeline(), wrong)
     return None
 
 

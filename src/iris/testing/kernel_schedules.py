@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from iris.compiler.compilation import GRAPH_PIPELINE, entry_of
 from iris.ir import graph
 from iris.ir.axis_schedule import AxisSchedule, Place
+from iris.ir.control import Func
 from iris.passes import run
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.kernel_axes import axis_choices
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
+from iris.passes.graph.tiling.tile_program import build_tile_func
 from iris.testing.choices import Choices
 from iris.tools.replay import Program
 
 MOST_LANES = 2048  # of a program, so that tiles fit
-MOST_PROGRAMS = 512  # so that a test takes no minutes
+MOST_STEPS = 1024  # of all programs and their loops, so that a test takes no minutes
 TRIES = 8
 
 
@@ -28,20 +31,23 @@ def scheduled(program: Program, choices: Choices) -> Program:
         fuses(scheduled(program, Choices(data)))
     """
     module = run(program.module, GRAPH_PIPELINE)
-    for op in entry_of(module).body:
+    function = entry_of(module)
+    for op in function.body:
         if isinstance(op, graph.Kernel):
-            op.attributes = (op.symbol, _legal(op, choices))
+            op.attributes = (op.symbol, _legal(op, function, choices))
     return program.with_module(module)
 
 
-def _legal(kernel: graph.Kernel, choices: Choices) -> tuple[AxisSchedule, ...]:
+def _legal(kernel: graph.Kernel, function: Func, choices: Choices) -> tuple[AxisSchedule, ...]:
     """Another schedule for a kernel, or its own if some tries were none that can be followed."""
     elements = ElementGraph.of(kernel.body.end.operands, kernel.inputs)
     alternatives = list(axis_choices(elements))
     for _ in range(TRIES):
         axes = random_schedule(choices.of(alternatives), choices)
         try:
-            if KernelSchedule.read(elements, axes).programs <= MOST_PROGRAMS:
+            schedule = KernelSchedule.read(elements, axes)
+            if prod(map(schedule.blocks, schedule.elements.axes)) <= MOST_STEPS:
+                build_tile_func(schedule.plan(), kernel.inputs, kernel.body.end.operands, function)
                 return axes
         except CannotFuse:
             continue

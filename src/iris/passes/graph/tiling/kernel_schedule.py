@@ -11,7 +11,7 @@ from math import prod
 
 from iris.ir.axis_schedule import AxisSchedule, Place
 from iris.ir.core import Value
-from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction
+from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, ScanExpr
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse, ElementRef, Within
 from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
@@ -104,6 +104,7 @@ class KernelSchedule:
             if axis in aggregated and elements.products and self.blocks(axis) > 1:
                 raise CannotFuse(f"{axis}: rows of {axis.size} products do not fit a program")
         self._check_sum_orders()
+        self._loops()
         if sum(n > 1 for n in self.lanes.values()) > MAX_TILE_DIMENSIONS:
             for ref, expr in elements.exprs.items():
                 over = expr.over if isinstance(expr, Aggregate) else ()
@@ -127,6 +128,36 @@ class KernelSchedule:
                 f"{MAX_TILE_DIMENSIONS}; give one of them blocks of 1"
             )
 
+    def _loops(self) -> list[Axis]:
+        """The output axes that a program goes over in blocks, the outermost first.
+
+        A scan in blocks carries what it came to so far, so loops over the other axes of its result
+        are outside.
+        """
+        left = [axis for axis in self.output_axes if axis in self.kept and self.blocks(axis) > 1]
+        if len(left) < 2:
+            return left
+        outside = {axis: self._other_axes_of_scans(axis) for axis in left}
+        loops = []
+        while left:
+            first = next((a for a in left if not outside[a] & {*left}), None)
+            if first is None:
+                raise CannotFuse(
+                    f"{', '.join(axis.name for axis in left)}: a scan along one of these needs all "
+                    "blocks of another at once; give one of them a block of all its elements"
+                )
+            left.remove(first)
+            loops.append(first)
+        return loops
+
+    def _other_axes_of_scans(self, axis: Axis) -> set[Axis]:
+        """The axes besides it of the results of scans along an axis."""
+        elements = self.elements
+        scans = [
+            r for r, e in elements.aggregates.items() if isinstance(e, ScanExpr) and axis in e.over
+        ]
+        return set[Axis]().union(*(elements.dependencies[r] for r in scans)) - {axis}
+
     # The plan.
 
     def plan(self) -> Plan:
@@ -137,7 +168,7 @@ class KernelSchedule:
         ends: dict[Axis, Within] = {}
         blocks: dict[Axis, AxisBlock] = {}
         programs: list[Axis] = []
-        loops: list[Axis] = []
+        loops: dict[Axis, Axis] = {}
         for axis in (*self.output_axes, *self.reduced_axes):
             count = self.lanes.get(axis, 1)
             scalar, lane = axis, axis
@@ -151,9 +182,13 @@ class KernelSchedule:
                 if axis.size % count:
                     ends[lane] = Within(replacements.get(axis) or IndexExpr.of(axis), 0, axis.size)
             if count < axis.size and axis in self.output_axes:
-                (loops if axis in self.kept else programs).append(scalar)
+                if axis in self.kept:
+                    loops[axis] = scalar
+                else:
+                    programs.append(scalar)
         elements = self.elements.substituted(replacements) if replacements else self.elements
-        return Plan(elements, tuple(programs), tuple(loops), lanes, ends, blocks)
+        nest = tuple([loops[axis] for axis in self._loops()])
+        return Plan(elements, tuple(programs), nest, lanes, ends, blocks)
 
 
 def _check_products(elements: ElementGraph) -> None:

@@ -292,6 +292,8 @@ class Emitter:
         for scope in reversed(self.indices):
             if key in scope:
                 return scope[key]
+        if axis not in self.plan.lanes:
+            raise CannotFuse(f"{axis.name}: its elements are needed outside of the loop over it")
         if axis not in frame:
             raise CannotFuse(SHAPES_CLASH)
         value = self.b(tile.Arange(0, Tile((self.plan.lanes[axis],), i32)))
