@@ -18,7 +18,7 @@ from iris.passes.graph.tiling.tile_program import build_tile_func
 from iris.testing.choices import Choices
 from iris.tools.replay import Program
 
-MOST_LANES = 2048  # of a program, so that tiles fit
+MOST_LANES = 512  # of a program, so that tiles fit
 MOST_STEPS = 1024  # of all programs and their loops, so that a test takes no minutes
 TRIES = 8
 
