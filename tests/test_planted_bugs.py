@@ -32,6 +32,7 @@ ROOMS = (
     "codegen",
     "tiling",
     "fusion",
+    "online",
     "schedules",
     "simplify",
     "packing",

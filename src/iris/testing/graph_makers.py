@@ -27,6 +27,7 @@ from iris.testing.graph_views import (
     spread,
 )
 from iris.testing.graphs import HALVES, MOST_AXES, GraphDraft, make_graph
+from iris.testing.softmaxes import softmax_like
 
 PLACES = (i32, i64)
 LONG = (5000, 9001, 4097, 20000)
@@ -278,6 +279,9 @@ def concat(cls: type[graph.Concat], draft: GraphDraft, choices: Choices) -> None
 def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None:
     """Reduce some axes; at times reduce the result again, or subtract it from the operand."""
     x = some_row(draft, ALL, choices)
+    if choices.flag(4) and dtype_of(x).is_float and 0 not in shape_of(x):
+        softmax_like(draft, x, some_axis(shape_of(x), choices), choices)
+        return
     if choices.flag(8):
         type_ = element_type(x.type)
         x = draft.constant(special_number(type_.element, choices), type_)

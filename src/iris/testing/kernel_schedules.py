@@ -66,6 +66,8 @@ def random_schedule(elements: ElementGraph, choices: Choices) -> tuple[AxisSched
         left //= lanes
         is_loop = axis in aggregated or choices.flag(3)
         place = Place.LOOP if is_loop else Place.PROGRAMS
+        if axis in elements.online_axes:
+            place = Place.ONLINE
         axes.append(AxisSchedule(axis.name, place, lanes, axis.size))
     return tuple(axes)
 

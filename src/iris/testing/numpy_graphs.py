@@ -37,6 +37,7 @@ from iris.testing.numpy_ops import evaluate, grouped_filters, unrounded, windows
 from iris.testing.oracles import pipeline_of
 from iris.testing.reduce import SECONDS
 from iris.testing.report import check
+from iris.testing.rescaled_terms import Terms
 from iris.tools.replay import Program, Values
 
 Array = npt.NDArray[Any]
@@ -126,6 +127,7 @@ class BoundedGraph:
         self.accuracy = accuracy
         self.values: dict[Value, Array] = {}
         self.errors: dict[Value, Array] = {}
+        self.terms = Terms()
 
     def run(self, region: Region) -> None:
         for op in region:
@@ -156,11 +158,27 @@ class BoundedGraph:
                 dtype = element_type(value.type).element
                 error = np.maximum(error, rounded(dtype, found[None], (wide, wide)))
         self.errors[value] = error if error.any() else EXACT
+        self.terms.note(op, self.values)
+
+    def _error_of_terms(self, op: Op) -> list[Array]:
+        """The errors of the operands of a sum, or of products that are summed."""
+        errors = []
+        for value in op.operands:
+            others = [self.values[v] for v in op.operands if v is not value]
+            greatest = [np.abs(x[np.isfinite(x)]).max(initial=1.0) for x in others]
+            own = self.values[value]
+            most = own.size * float(max(greatest, default=1.0))
+            errors.append(self.terms.error(value, self._error(value), own, most))
+        return errors
 
     def _own_error(self, op: Op, found: Array, operands: Sequence[Array]) -> Array:
         if not found.size:
             return EXACT
         errors = [self._error(v) for v in op.operands]
+        if isinstance(op, graph.Matmul) or (
+            isinstance(op, graph.Reduce) and op.kind is ReduceKind.SUM
+        ):
+            errors = self._error_of_terms(op)
         rule = graph_error.get(type(op))
         if rule is not None:
             pairs = zip(operands, errors, strict=True)

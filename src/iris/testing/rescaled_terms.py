@@ -1,0 +1,141 @@
+"""How far the terms of a sum may be off that is made in the loop of a maximum.
+
+Of a sum of `exp(x - max(x))`, or of these times or divided by something, the terms may be computed
+for the maximum so far, be rounded so, and be multiplied with `exp(m - m')` for each larger maximum.
+What they are multiplied with or divided by may be left to the end.  This is all that the compiler
+does to a sum of floats without being asked, besides its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.ir import graph, math
+from iris.ir.core import Facet, Op, Value
+from iris.ir.kinds import ReduceKind
+from iris.ir.math import element_type
+from iris.ir.types import bf16, f16, f32
+from iris.targets import DEFAULT
+from iris.testing.bounds.combine import LARGEST
+from iris.testing.numpy_ops import unrounded
+
+Array = npt.NDArray[Any]
+
+# Of 1: the distance of the next float.  Of 0: that, too.
+SPACING = {f16: 2.0**-10, bf16: 2.0**-7, f32: 2.0**-23}
+LEAST = {f16: 2.0**-24, bf16: 2.0**-133, f32: 2.0**-149}
+
+# `rule(terms, op, values)` notes what the result of an op is as a term of a sum.
+term_rules = Facet("terms of a sum")
+
+
+class Term(NamedTuple):
+    """By how much a term may be off more than its value is, and how great it may be at most."""
+
+    relative: Array
+    absolute: Array
+    most: Array
+
+
+class Terms:
+    """What is known of values of a graph as terms of sums."""
+
+    def __init__(self) -> None:
+        self.maxima: dict[Value, Value] = {}  # by values that repeat one: what it is the maximum of
+        self.differences: dict[Value, Value] = {}  # from a maximum
+        self.found: dict[Value, Term] = {}
+
+    def note(self, op: Op, values: Mapping[Value, Array]) -> None:
+        rule = term_rules.get(type(op))
+        if rule is not None:
+            rule(self, op, values)
+
+    def error(self, value: Value, error: Array, x: Array, others: float) -> Array:
+        """The error of a value as terms of a sum, of as many, times others of at most a size."""
+        term = self.found.get(value)
+        if term is None:
+            return error
+        more = np.abs(np.where(np.isfinite(x), x, 0.0)) * term.relative + term.absolute
+        return np.asarray(error + np.where(term.most * others > LARGEST, np.inf, more))
+
+
+def _source(value: Value) -> Value:
+    """What a value only repeats, or has in another order."""
+    while isinstance(value.op, graph.Reshape | graph.Broadcast | graph.Transpose):
+        value = value.op.operands[0]
+    return value
+
+
+@term_rules(graph.Reduce)
+def _maximum(terms: Terms, op: graph.Reduce, values: Mapping[Value, Array]) -> None:
+    if op.kind is ReduceKind.MAXIMUM:
+        terms.maxima[op.results[0]] = op.x
+
+
+@term_rules(math.Sub)
+def _difference(terms: Terms, op: math.Sub, values: Mapping[Value, Array]) -> None:
+    x, y = op.operands
+    of = terms.maxima.get(_source(y))
+    if of is not None and _source(of) is _source(x):
+        terms.differences[op.results[0]] = of
+
+
+@term_rules(math.Exp, math.Exp2)
+def _exponential(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
+    (difference,) = op.operands
+    of = terms.differences.get(difference)
+    if of is None:
+        return
+    dtype = element_type(difference.type).element
+    size = np.abs(values[difference].astype(np.float64))
+    size = np.where(np.isfinite(size), size, 0.0)
+    # The difference is rounded, and so are those of one maximum to the next, of which there are no
+    # more than elements.
+    changes = values[of].size
+    ulps = DEFAULT.ulps["exp"] + 2
+    relative = np.expm1(size * (SPACING[dtype] + SPACING[f32])) + 2 * SPACING[dtype]
+    relative = relative + changes * ulps * SPACING[f32]
+    terms.found[op.results[0]] = Term(
+        relative, np.full(size.shape, 2 * LEAST[dtype]), np.ones(size.shape)
+    )
+
+
+@term_rules(math.Mul, math.Div)
+def _times(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
+    x, y = op.operands
+    if isinstance(op, math.Mul) and x not in terms.found:
+        x, y = y, x
+    term = terms.found.get(x)
+    if term is None or y in terms.found:
+        return
+    dtype = element_type(x.type).element
+    with np.errstate(all="ignore"):
+        factor = np.abs(values[y].astype(np.float64))
+        factor = 1 / factor if isinstance(op, math.Div) else factor
+    factor = np.where(np.isfinite(factor), factor, 0.0)
+    terms.found[op.results[0]] = Term(
+        term.relative + 2 * SPACING[dtype],
+        term.absolute * factor + 2 * LEAST[dtype],
+        term.most * np.maximum(factor, 1),
+    )
+
+
+@term_rules(math.Neg, math.Cast, graph.Reshape, graph.Broadcast, graph.Transpose)
+def _same(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
+    term = terms.found.get(op.operands[0])
+    dtype = element_type(op.results[0].type).element
+    if term is None or not dtype.is_float:
+        return
+    relative, absolute, most = (_moved(op, part) for part in term)
+    rounded = isinstance(op, math.Cast)
+    terms.found[op.results[0]] = Term(
+        relative + rounded * SPACING[dtype], absolute + rounded * LEAST[dtype], most
+    )
+
+
+def _moved(op: Op, part: Array) -> Array:
+    return part if isinstance(op, math.Neg | math.Cast) else unrounded(op, part)

@@ -1,0 +1,68 @@
+"""What users make of `exp(x - max(x))`: softmax, its products, log-sum-exp, weighted means."""
+
+from __future__ import annotations
+
+from iris.ir import graph, math
+from iris.ir.core import Value
+from iris.ir.kinds import ReduceKind
+from iris.ir.math import element_type
+from iris.ir.types import Tensor
+from iris.testing.choices import Choices
+from iris.testing.graph_views import dtype_of, shape_of, spread
+from iris.testing.graphs import GraphDraft
+
+COLUMNS = (1, 3, 16, 40)  # of what a product with weights has
+
+
+def softmax_like(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> None:
+    """Sums along an axis of terms `exp(x - max(x))`, and what is made of these."""
+    maximum = _along(
+        draft, choices.of((ReduceKind.MAXIMUM, ReduceKind.MAXIMUM, ReduceKind.MAXNUM)), x, axis
+    )
+    difference = draft.put(math.Sub(x, maximum))
+    terms = draft.put(choices.of((math.Exp, math.Exp, math.Exp2))(difference))
+    if choices.flag(4):
+        factor = draft.leaf(element_type(x.type))
+        terms = draft.put(choices.of((math.Mul, math.Div))(terms, factor))
+    total = _along(draft, ReduceKind.SUM, terms, axis)
+    weights = draft.put(math.Div(terms, total)) if choices.flag() else terms
+    makers = (_product, _product, _mean, _logarithm)
+    draft.visible.append(choices.of(makers)(draft, x, axis, (maximum, total, weights), choices))
+    if choices.flag(3):
+        draft.visible.append(choices.of((weights, total, maximum)))
+
+
+def _along(draft: GraphDraft, kind: ReduceKind, x: Value, axis: int) -> Value:
+    """A reduction along an axis, for each element that it is of."""
+    shape = shape_of(x)
+    reduced = draft.put(graph.Reduce(kind, (axis,), x))
+    kept = tuple([1 if a == axis else n for a, n in enumerate(shape)])
+    return spread(draft, draft.put(graph.Reshape(reduced, Tensor(kept, dtype_of(x)))), shape)
+
+
+Parts = tuple[Value, Value, Value]
+
+
+def _product(draft: GraphDraft, x: Value, axis: int, parts: Parts, choices: Choices) -> Value:
+    """The weights times a matrix."""
+    shape, (_, _, weights) = shape_of(x), parts
+    order = (*[a for a in range(len(shape)) if a != axis], axis)
+    rows = draft.put(graph.Transpose(order, weights))
+    *outer, count = shape_of(rows)
+    if not outer:
+        rows = draft.put(graph.Reshape(rows, Tensor((1, count), dtype_of(x))))
+    batch = outer[:-1]
+    values = draft.leaf(Tensor((*batch, count, choices.of(COLUMNS)), dtype_of(x)))
+    return draft.put(graph.Matmul(rows, values))
+
+
+def _mean(draft: GraphDraft, x: Value, axis: int, parts: Parts, choices: Choices) -> Value:
+    """The mean of other elements by the weights."""
+    weighted = draft.put(math.Mul(parts[2], draft.leaf(element_type(x.type))))
+    return draft.put(graph.Reduce(ReduceKind.SUM, (axis,), weighted))
+
+
+def _logarithm(draft: GraphDraft, x: Value, axis: int, parts: Parts, choices: Choices) -> Value:
+    """The logarithm of the sum of `exp(x)`."""
+    maximum, total, _ = parts
+    return draft.put(math.Add(draft.put(math.Log(total)), maximum))
