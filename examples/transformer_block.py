@@ -96,14 +96,16 @@ def main() -> None:
         print(f"{batch} x {places} x {size}: error {error:.1e} of the greatest")
 
     compilation = block.lower(x, p, heads)
-    assert len(compilation.kernels) == 6
+    assert len(compilation.kernels) == 5
     print("\nThe kernels:\n")
     for kernel in compilation.kernels:
         print(f"  {kernel!r}")
     print("\nWhat goes through memory between them, and why:\n")
     for boundary in compilation.why:
         print(f"  {boundary}")
-    print(f"\nThe kernel of the softmax and the values:\n\n{compilation.kernels[2].graph}")
+    print(
+        f"\nThe kernel of the scores, the softmax and the values:\n\n{compilation.kernels[1].graph}"
+    )
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ class Place(Enum):
 
     PROGRAMS = "programs"  # each program takes a block of it
     LOOP = "loop"  # every program goes over all of it, block by block
+    ONLINE = "online"  # the same, once for a maximum and for the sums that depend on it
 
 
 PLACES = {place.value: place for place in Place}
@@ -69,7 +70,7 @@ class AxisSchedules(AttributeKind["tuple[AxisSchedule, ...] | None"]):
 def _read(cursor: Cursor) -> AxisSchedule:
     axis = cursor.take("word", "an axis, such as i0")
     cursor.expect(":")
-    place = cursor.one_of(PLACES, "programs or loop")
+    place = cursor.one_of(PLACES, "programs, loop or online")
     lanes = cursor.integer(1, MAX_SIZE)
     cursor.expect("of")
     return AxisSchedule(axis, place, lanes, cursor.integer(2, MAX_SIZE))

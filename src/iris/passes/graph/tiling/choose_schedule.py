@@ -8,7 +8,7 @@ are contiguous in memory, or along the rows and columns of a matrix product.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import prod
 
 from iris.ir.core import Op, Value
@@ -31,6 +31,10 @@ LINE_ELEMENTS = 32
 # Rows and columns of a block of a matrix product, and how many terms an iteration sums.
 DOT_BLOCK = 64
 DOT_DEPTH = 32
+# The least rows of a block of a product whose columns are all in it, and the most terms of one that
+# is computed within another one.
+MIN_ROWS = 16
+INNER_DEPTH = 128
 # How often both sides of these tiles are halved where there are too few programs.
 MOST_HALVINGS = 2
 
@@ -45,11 +49,13 @@ def cheapest_schedule(
     if len(schedules) == 1:
         return schedules[0]
     wanted = PROGRAMS_PER_CORE * target.cores
-    # Of equal cost, that with more programs, if they are too few.
-    return min(
-        schedules,
-        key=lambda c: (cost_of(c, target).microseconds, -min(c.programs, wanted)),
-    )
+
+    # Of equal cost, that with more programs, if they are too few, or that which loads less.
+    def key(schedule: KernelSchedule) -> tuple[float, int, int]:
+        cost = cost_of(schedule, target)
+        return cost.microseconds, -min(cost.programs, wanted), cost.traffic
+
+    return min(schedules, key=key)
 
 
 def parts_that_pay(op: Op, target: Target, rereads: int = 0) -> int:
@@ -114,11 +120,11 @@ def _by_tiles(
 
 
 def _choices(elements: ElementGraph) -> Iterator[ElementGraph]:
-    choices = axis_choices(elements)
-    yield next(choices)
+    first, *others = axis_choices(elements)
+    yield first
     # Reusing the columns of a product would keep all of them within a program.
-    if any(isinstance(e, Contraction) for e in elements.exprs.values()):
-        yield from choices
+    has_products = any(isinstance(e, Contraction) for e in elements.exprs.values())
+    yield from (other for other in others if has_products or other.rescaled)
 
 
 class _Choice:
@@ -168,6 +174,8 @@ class _Choice:
     def _split_products(self) -> None:
         """Split rows and columns into blocks."""
         for _, expr, rows, columns in reversed(self.products):
+            if expr.rescaling is not None:
+                self._split_online_product(rows, columns)
             for side in (rows, columns):
                 split = [axis for axis in self.output_axes if axis in self.lanes]
                 if len(split) < 2 and not any(axis in split for axis in side):
@@ -175,6 +183,14 @@ class _Choice:
                     self._split_axis(widest, self.dot_block)
             for axis in expr.over:
                 self._split_axis(axis, DOT_DEPTH)
+
+    def _split_online_product(self, rows: Sequence[Axis], columns: Sequence[Axis]) -> None:
+        """Take all columns, for which the rows are computed once, and as many rows as then fit."""
+        for axis in columns:
+            self._split_axis(axis, self.max_elements // MIN_ROWS)
+        widest = max(reversed(rows), key=lambda axis: axis.size)
+        beside = prod([self.lanes[axis] for axis in columns])
+        self._split_axis(widest, max(MIN_ROWS, min(DOT_BLOCK, self.max_elements // beside)))
 
     def _split_rows(self) -> None:
         """Give lanes to the axes that stay in a program, and to others that make accesses wide."""
@@ -225,6 +241,11 @@ class _Choice:
 
     def _split_aggregate(self, ref: ElementRef, expr: Aggregate) -> None:
         """Give lanes to the reduced axes that no output has, within the space that is left."""
+        if isinstance(expr, Contraction) and self._is_matrix(expr):
+            for axis in expr.over:
+                if axis not in self.lanes:
+                    self._split_axis(axis, INNER_DEPTH)
+            return
         beside = self.elements.dependencies[ref]
         lanes = [n for axis, n in self.lanes.items() if axis in beside and n > 1]
         left, dimensions = self.max_elements // prod(lanes), MAX_TILE_DIMENSIONS - len(lanes)
@@ -233,6 +254,14 @@ class _Choice:
                 self._split_axis(axis, left if dimensions else 1)
                 left //= self.lanes[axis]
                 dimensions -= self.lanes[axis] > 1
+
+    def _is_matrix(self, expr: Contraction) -> bool:
+        """Whether a product has lanes along rows and along columns."""
+        a, b = (
+            {axis for axis in self.elements.dependencies[ref] if self.lanes.get(axis, 1) > 1}
+            for ref in expr.operands
+        )
+        return bool(a - b) and bool(b - a)
 
     def _limit_dimensions(self, refs: Iterable[ElementRef], others: Collection[Axis]) -> None:
         """Drop lane axes until a tile of all axes of some elements has few enough dimensions.

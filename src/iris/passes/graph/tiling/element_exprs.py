@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from iris.ir.core import Op, Value
 from iris.ir.kinds import ReduceKind, ScanKind, is_rounded
@@ -116,15 +116,53 @@ class Pointwise(ElementExpr):
 
 
 @dataclass(frozen=True)
+class Rescaling:
+    """What is done to a sum in the loop of a maximum `base` that its terms depend on.
+
+    When that grows from `m` to `m'`, the sum is multiplied by `function(m - m')`.  In the end it is
+    multiplied, or divided, by elements that are known by then.
+    """
+
+    base: ElementRef
+    function: type[Op]
+    end: tuple[tuple[type[Op], ElementRef], ...]
+
+    @property
+    def refs(self) -> tuple[ElementRef, ...]:
+        return (self.base, *[ref for _, ref in self.end])
+
+    def substituted(self, new: Substitution) -> Rescaling:
+        end = tuple([(op, new.ref(ref)) for op, ref in self.end])
+        return Rescaling(new.ref(self.base), self.function, end)
+
+
+@dataclass(frozen=True)
 class Aggregate(ElementExpr):
     """A value that depends on all elements along some axes."""
 
     over: tuple[Axis, ...]
+    rescaling: Rescaling | None = field(default=None, kw_only=True)
+
+    @property
+    def operands(self) -> tuple[ElementRef, ...]:
+        """The elements that it goes over."""
+        raise NotImplementedError
+
+    @property
+    def refs(self) -> tuple[ElementRef, ...]:
+        return self.operands if self.rescaling is None else (*self.operands, *self.rescaling.refs)
+
+    @property
+    def is_sum(self) -> bool:
+        raise NotImplementedError
 
     @property
     def is_rounded(self) -> bool:
         """Whether its value may depend on the order of the elements."""
         raise NotImplementedError
+
+    def _substituted_rescaling(self, new: Substitution) -> Rescaling | None:
+        return None if self.rescaling is None else self.rescaling.substituted(new)
 
 
 @dataclass(frozen=True)
@@ -135,15 +173,20 @@ class _TensorAggregate(Aggregate):
     ref: ElementRef
 
     @property
-    def refs(self) -> tuple[ElementRef, ...]:
+    def operands(self) -> tuple[ElementRef, ...]:
         return (self.ref,)
+
+    @property
+    def is_sum(self) -> bool:
+        return self.kind is ReduceKind.SUM
 
     @property
     def is_rounded(self) -> bool:
         return is_rounded(self.kind, self.ref.element)
 
     def substituted(self, new: Substitution) -> _TensorAggregate:
-        return type(self)(new.axes(self.over), self.kind, new.ref(self.ref))
+        rescaling = self._substituted_rescaling(new)
+        return type(self)(new.axes(self.over), self.kind, new.ref(self.ref), rescaling=rescaling)
 
 
 @dataclass(frozen=True)
@@ -170,8 +213,12 @@ class Contraction(Aggregate):
     inside: tuple[Within, ...] = ()
 
     @property
-    def refs(self) -> tuple[ElementRef, ...]:
+    def operands(self) -> tuple[ElementRef, ...]:
         return (self.a, self.b)
+
+    @property
+    def is_sum(self) -> bool:
+        return True
 
     @property
     def is_rounded(self) -> bool:
@@ -184,7 +231,9 @@ class Contraction(Aggregate):
     def substituted(self, new: Substitution) -> Contraction:
         inside = tuple(map(new.within, self.inside))
         a, b = new.ref(self.a), new.ref(self.b)
-        return Contraction(new.axes(self.over), a, b, self.element, inside)
+        rescaling = self._substituted_rescaling(new)
+        over = new.axes(self.over)
+        return Contraction(over, a, b, self.element, inside, rescaling=rescaling)
 
 
 class Substitution:

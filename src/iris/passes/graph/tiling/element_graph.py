@@ -202,6 +202,24 @@ class ElementGraph:
         return {r: e for r, e in self.exprs.items() if isinstance(e, Aggregate)}
 
     @cached_property
+    def rescaled(self) -> dict[ElementRef, list[ElementRef]]:
+        """By each maximum, the sums that are made in one loop with it."""
+        found: dict[ElementRef, list[ElementRef]] = {}
+        for ref, expr in self.aggregates.items():
+            if expr.rescaling is not None:
+                found.setdefault(expr.rescaling.base, []).append(ref)
+        return found
+
+    def is_online(self, ref: ElementRef) -> bool:
+        """Whether it is a maximum that sums are made in one loop with, or one of these."""
+        return ref in self.rescaled or self.aggregates[ref].rescaling is not None
+
+    @cached_property
+    def online_axes(self) -> set[Axis]:
+        """The axes of the maxima that sums are made in one loop with."""
+        return {axis for base in self.rescaled for axis in self.aggregates[base].over}
+
+    @cached_property
     def long_output_axes(self) -> list[Axis]:
         """The axes of the outputs that have more than one element; none if there is none."""
         return [axis for axis in self.output_axes if axis.size > 1 and self.outputs]
@@ -218,7 +236,7 @@ class ElementGraph:
         products = []
         for ref, expr in self.aggregates.items():
             if isinstance(expr, Contraction):
-                a, b = (self.dependencies[r] for r in expr.refs)
+                a, b = (self.dependencies[r] for r in expr.operands)
                 rows = [axis for axis in self.long_output_axes if axis in a - b]
                 columns = [axis for axis in self.long_output_axes if axis in b - a]
                 if rows and columns:
@@ -232,14 +250,28 @@ class ElementGraph:
     def substituted(self, replacements: Mapping[Axis, IndexExpr]) -> ElementGraph:
         """The same graph with axes replaced by index expressions of other axes."""
         substitution = Substitution(replacements)
-        new = ElementGraph.__new__(ElementGraph)
-        new.inputs = self.inputs
-        new.output_axes = substitution.axes(self.output_axes)
-        new.outputs = [output.substituted(substitution) for output in self.outputs]
+        outputs = [output.substituted(substitution) for output in self.outputs]
         exprs: dict[ElementRef, ElementExpr] = {}
         for ref, expr in self.exprs.items():
             # Where elements became equal, the first expression comes after its operands.
             exprs.setdefault(substitution.ref(ref), expr.substituted(substitution))
+        return self._changed(substitution.axes(self.output_axes), outputs, exprs)
+
+    def with_exprs(self, exprs: dict[ElementRef, ElementExpr]) -> ElementGraph:
+        """The same graph with other expressions for its elements."""
+        return self._changed(self.output_axes, self.outputs, exprs)
+
+    def _changed(
+        self,
+        axes: Sequence[Axis],
+        outputs: Sequence[OutputStore],
+        exprs: dict[ElementRef, ElementExpr],
+    ) -> ElementGraph:
+        """A graph of the same kernel, of the elements that are needed."""
+        new = ElementGraph.__new__(ElementGraph)
+        new.inputs = self.inputs
+        new.output_axes = tuple(axes)
+        new.outputs = list(outputs)
         needed = {*new.roots()}
         for ref in reversed(exprs):
             if ref in needed:

@@ -14,12 +14,14 @@ from iris.passes.graph.tiling.element_exprs import (
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import ElementRef, row_major_offset
 from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
+from iris.passes.graph.tiling.online import online_form
 
 
 def axis_choices(elements: ElementGraph) -> Iterator[ElementGraph]:
     """Yield a kernel's elements in terms of the axes that it may have.
 
-    First a reduction reuses the axes of the outputs where it can, then it has axes of its own.
+    First a reduction reuses the axes of the outputs where it can, then it has axes of its own, and
+    last it shares one with a maximum that it depends on.
     """
     if not elements.outputs:  # which have no elements
         yield elements
@@ -28,6 +30,9 @@ def axis_choices(elements: ElementGraph) -> Iterator[ElementGraph]:
     yield merge_axes(reused)
     if reused is not elements:
         yield merge_axes(elements)
+    online = online_form(elements)
+    if online is not None:
+        yield merge_axes(online)
 
 
 def reuse_output_axes(elements: ElementGraph) -> ElementGraph:

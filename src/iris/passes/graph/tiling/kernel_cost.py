@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from math import prod
@@ -55,19 +56,21 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     elements = schedule.elements
     operations, flops, traffic, tile_bytes = 0.0, 0, 0, 0
     inputs: set[Value] = set()
+    loops = loops_of(schedule)
     for ref, expr in elements.exprs.items():
         axes = elements.dependencies[ref]
+        times = loops.get(ref, 1)
         if isinstance(expr, LoadExpr):
             inputs.add(expr.value)
-            traffic += schedule.evaluations(axes) * _bytes(ref)
+            traffic += times * schedule.evaluations(axes) * _bytes(ref)
             tile_bytes += schedule.lanes_along(axes) * _bytes(ref)
         elif isinstance(expr, Aggregate):
-            inner = {*expr.over}.union(*(elements.dependencies[r] for r in expr.refs))
-            count = schedule.evaluations(inner)
+            inner = {*expr.over}.union(*(elements.dependencies[r] for r in expr.operands))
+            count = times * schedule.evaluations(inner)
             operations += count
             flops += count * (2 if isinstance(expr, Contraction) else 1)
         elif isinstance(expr, Pointwise):
-            count = schedule.evaluations(axes)
+            count = times * schedule.evaluations(axes)
             operations += count * _weight(type(expr.op), target.core)
             flops += count
     stored = sum(map(_tensor_bytes, {output.ref.value for output in elements.outputs}))
@@ -76,6 +79,32 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     whole = sum(map(_tensor_bytes, inputs)) + stored
     programs = schedule.programs
     return Cost(target, whole, traffic + stored, flops, operations, programs, tile_bytes)
+
+
+def loops_of(schedule: KernelSchedule) -> Mapping[ElementRef, int]:
+    """In how many loops of a program, one after the other, an element is computed.
+
+    Only elements that are computed in several loops are listed.
+    """
+    elements = schedule.elements
+    looped = {axis for axis in elements.axes if schedule.is_looped(axis)}
+    aggregates = [r for r, e in elements.aggregates.items() if not looped.isdisjoint(e.over)]
+    if len(aggregates) + (not looped.isdisjoint(elements.output_axes)) < 2:
+        return {}
+    depths: dict[ElementRef, int] = {}  # how many loops come before
+    for ref, expr in elements.exprs.items():
+        depths[ref] = max([depths[r] for r in expr.refs], default=0) + (ref in aggregates)
+    users: dict[ElementRef, set[object]] = {ref: {None} for ref in elements.roots()}
+    for ref, expr in reversed(elements.exprs.items()):
+        loops = users.setdefault(ref, set())
+        if isinstance(expr, Aggregate) and ref in aggregates:
+            rescaling = expr.rescaling
+            base = ref if rescaling is None else rescaling.base
+            loops = {base if elements.is_online(ref) else (expr.over, depths[ref])}
+        for operand in expr.refs:
+            users.setdefault(operand, set()).update(loops)
+    along = elements.dependencies
+    return {r: len(n) for r, n in users.items() if len(n) > 1 and not looped.isdisjoint(along[r])}
 
 
 @cache

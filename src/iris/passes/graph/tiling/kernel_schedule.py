@@ -37,28 +37,30 @@ class KernelSchedule:
         """The schedule that is written of a kernel's axes."""
         written = {axis.axis: axis for axis in axes}
         choices = []
+        online = {axis.axis for axis in axes if axis.place is Place.ONLINE}
         for choice in axis_choices(elements):
             named = {axis.name: axis for axis in choice.axes}
-            if named.keys() == written.keys():
+            if named.keys() == written.keys() and online == {a.name for a in choice.online_axes}:
                 return _read(choice, named, written)
             choices.append(named)
+        for name in online:
+            if any(named.keys() == written.keys() for named in choices):
+                raise CannotFuse(f"{name}: no sum depends on a maximum along it; make it a loop")
         raise CannotFuse(_other_axes(choices, written.keys()))
 
     @property
     def written(self) -> tuple[AxisSchedule, ...]:
         """The schedule as `graph.kernel` has it."""
-        divided = [axis for axis in self.output_axes if axis not in self.kept]
+        axes = (*self.output_axes, *self.reduced_axes)
         return tuple(
-            [
-                AxisSchedule(
-                    axis.name,
-                    Place.PROGRAMS if axis in divided else Place.LOOP,
-                    self.lanes.get(axis, 1),
-                    axis.size,
-                )
-                for axis in (*self.output_axes, *self.reduced_axes)
-            ]
+            [AxisSchedule(a.name, self._place(a), self.lanes.get(a, 1), a.size) for a in axes]
         )
+
+    def _place(self, axis: Axis) -> Place:
+        if axis in self.elements.online_axes:
+            return Place.ONLINE
+        divided = axis in self.output_axes and axis not in self.kept
+        return Place.PROGRAMS if divided else Place.LOOP
 
     @property
     def reduced_axes(self) -> list[Axis]:
@@ -69,6 +71,11 @@ class KernelSchedule:
     def blocks(self, axis: Axis) -> int:
         """The number of blocks along an axis."""
         return -(-axis.size // self.lanes.get(axis, 1))
+
+    def is_looped(self, axis: Axis) -> bool:
+        """Whether a program goes over an axis block by block."""
+        is_divided = axis in self.output_axes and axis not in self.kept
+        return not is_divided and self.blocks(axis) > 1
 
     def lanes_along(self, axes: Iterable[Axis]) -> int:
         """How many elements a tile has that differs along some axes."""
@@ -94,7 +101,7 @@ class KernelSchedule:
     def _check(self) -> None:
         """Refuse a schedule that no program can follow."""
         elements = self.elements
-        _check_products(elements)
+        self._check_products()
         aggregated = {axis for e in elements.aggregates.values() for axis in e.over}
         for axis in self.output_axes:
             if axis in aggregated and axis not in self.kept:
@@ -111,6 +118,32 @@ class KernelSchedule:
                 self._check_dimensions([ref, *expr.refs], over)
             for output in elements.outputs:
                 self._check_dimensions([output.ref], elements.output_axes)
+
+    def _check_products(self) -> None:
+        """Refuse a matrix product that each block of another one would recompute."""
+        elements = self.elements
+        inner: set[ElementRef] = set()
+        online: set[ElementRef] = set()
+        for ref, expr in reversed(elements.exprs.items()):
+            if isinstance(expr, Contraction):
+                if ref in inner:
+                    raise CannotFuse("a matrix product would be recomputed within another one")
+                if ref in online:
+                    self._check_computed_once(ref)
+                (inner if expr.rescaling is None else online).update(expr.refs)
+            if ref in inner:
+                inner.update(expr.refs)
+            if ref in online:
+                online.update(expr.refs)
+
+    def _check_computed_once(self, ref: ElementRef) -> None:
+        """Refuse to compute a product for each block along an axis that it does not have."""
+        for axis in self.output_axes:
+            if axis not in self.elements.dependencies[ref] and self.blocks(axis) > 1:
+                raise CannotFuse(
+                    f"{axis.name}: a matrix product would be recomputed for each block of "
+                    f"{self.lanes.get(axis, 1)}; give it a block of all {axis.size} elements"
+                )
 
     def _check_sum_orders(self) -> None:
         """Refuse to sum one tensor in two orders, which could round differently."""
@@ -191,16 +224,6 @@ class KernelSchedule:
         return Plan(elements, tuple(programs), nest, lanes, ends, blocks)
 
 
-def _check_products(elements: ElementGraph) -> None:
-    """Refuse a matrix product that each block of another one would recompute."""
-    inner: set[ElementRef] = set()
-    for ref, expr in reversed(elements.exprs.items()):
-        if ref in inner and isinstance(expr, Contraction):
-            raise CannotFuse("a matrix product would be recomputed within another one")
-        if ref in inner or isinstance(expr, Contraction):
-            inner.update(expr.refs)
-
-
 def axes_size(axes: Iterable[Axis]) -> int:
     return prod(axis.size for axis in axes)
 
@@ -226,7 +249,7 @@ def _read(
         axis = axes[name]
         if axis.size != schedule.size:
             raise CannotFuse(f"{name}: it has {axis.size} elements, not {schedule.size}")
-        if schedule.place is Place.LOOP:
+        if schedule.place is not Place.PROGRAMS:
             kept.append(axis)
         elif axis not in outer:
             raise CannotFuse(

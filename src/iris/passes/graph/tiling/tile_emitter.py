@@ -6,7 +6,7 @@ differ along that axis.  An element that differs along none becomes a scalar.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, reduce
 from typing import NamedTuple, TypeAlias
@@ -375,7 +375,7 @@ class Emitter:
         starts = [self._scan_start(r, expr) for r, expr in scans.items()]
         op = self.b.insert(For(*bounds, [*carried, *starts]))
         op.body.arguments[0].name = axis.name
-        with self.b.inside(op.body), self._scope():
+        with self.b.inside(op.body), self.scope():
             self.scalars[axis] = op.body.arguments[0]
             self.scan_totals.update(zip(scans, op.carried_arguments[count:], strict=True))
             results = self.emit_loop(rest, refs, op.carried_arguments[:count], body)
@@ -386,7 +386,7 @@ class Emitter:
         return tuple(op.results)[:count]
 
     @contextmanager
-    def _scope(self) -> Iterator[None]:
+    def scope(self) -> Iterator[None]:
         """Forget tiles and indices of the region at its end."""
         self.scopes.append({})
         self.indices.append({})
@@ -396,13 +396,16 @@ class Emitter:
         self.indices.pop()
         self.checked_lookups = checked
 
-    def emit_invariants(self, refs: Iterable[ElementRef], loops: set[Axis]) -> None:
-        """Emit the aggregates that no loop axis changes, ahead of the loops."""
+    def emit_invariants(
+        self, refs: Iterable[ElementRef], loops: set[Axis], apart: Collection[ElementRef] = ()
+    ) -> None:
+        """Emit the aggregates that no loop axis changes, ahead of the loops; not those `apart`."""
         for ref in self._pending(refs):
             expr = self.exprs[ref]
             axes = self.dependencies[ref]
             if (
                 isinstance(expr, Aggregate)
+                and ref not in apart
                 and not axes & loops
                 and all(a in self.scalars or a in self.plan.lanes for a in axes)
                 and self._find(ref) is None

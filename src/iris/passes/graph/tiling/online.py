@@ -1,0 +1,203 @@
+"""Reductions that depend on a maximum along the same axis, made in one loop over it.
+
+    m = max(x)                      m' = max(m, max of the block)
+    l = sum(exp(x - m))             l = l * exp(m - m') + sum(exp(block - m'))
+    y = sum(exp(x - m) / l * v)     y = y * exp(m - m') + sum(exp(block - m') * v); in the end / l
+
+While the loop runs, `m` is the maximum so far.  What was added before for a smaller one is
+multiplied by a factor that is never over 1, so that nothing overflows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from functools import cached_property
+from typing import TypeAlias
+
+from iris.ir import math
+from iris.ir.core import Facet, Op
+from iris.ir.kinds import ReduceKind
+from iris.passes.graph.tiling.element_exprs import (
+    Aggregate,
+    Alias,
+    ElementExpr,
+    Pointwise,
+    ReduceExpr,
+    Rescaling,
+)
+from iris.passes.graph.tiling.element_graph import ElementGraph
+from iris.passes.graph.tiling.element_ref import ElementRef, looked_up_refs
+from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
+
+
+class Grown(Enum):
+    """What becomes of an element when a maximum `m` of elements `x` becomes a larger one, `m'`."""
+
+    FIXED = auto()  # it stays
+    TERM = auto()  # it is one of the `x`, and stays
+    MAXIMUM = auto()  # it is `m`
+    LATE = auto()  # it is known when `m` is, and does not differ along the axis
+    SHIFTED = auto()  # it is `x - m`, so that `m - m'` is added
+    OTHER = auto()
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """It is multiplied by `function(m - m')`.
+
+    A sum of such elements is multiplied, or divided, in the `end` by elements known by then.
+    """
+
+    function: type[Op]
+    end: tuple[tuple[type[Op], ElementRef], ...] = ()
+
+
+Growth: TypeAlias = Grown | Scaled
+Operand: TypeAlias = tuple[Growth, ElementRef]
+
+#: What an op makes of the growth of its operands, where that is a law that holds for floats, too.
+growth_laws = Facet("growth with a maximum")
+
+
+@growth_laws(math.Sub)
+def _difference(op: type[Op], x: Operand, m: Operand) -> Growth:
+    return Grown.SHIFTED if (x[0], m[0]) == (Grown.TERM, Grown.MAXIMUM) else Grown.OTHER
+
+
+@growth_laws(math.Exp, math.Exp2)
+def _exponential(op: type[Op], x: Operand) -> Growth:
+    return Scaled(op) if x[0] is Grown.SHIFTED else Grown.OTHER
+
+
+@growth_laws(math.Neg, math.Cast)
+def _same(op: type[Op], x: Operand) -> Growth:
+    return x[0] if isinstance(x[0], Scaled) else Grown.OTHER
+
+
+@growth_laws(math.Div)
+def _quotient(op: type[Op], x: Operand, y: Operand) -> Growth:
+    return _times(x[0], op, y)
+
+
+@growth_laws(math.Mul)
+def _product(op: type[Op], x: Operand, y: Operand) -> Growth:
+    return _times(x[0], op, y) if isinstance(x[0], Scaled) else _times(y[0], op, x)
+
+
+def _times(scaled: Growth, op: type[Op], factor: Operand) -> Growth:
+    if isinstance(scaled, Scaled):
+        match factor[0]:
+            case Grown.FIXED | Grown.TERM:
+                return scaled
+            case Grown.LATE:
+                return replace(scaled, end=(*scaled.end, (op, factor[1])))
+    return Grown.OTHER
+
+
+def online_form(elements: ElementGraph) -> ElementGraph | None:
+    """The elements with all that a maximum allows in the loop of that; None if that is nothing."""
+    outer = {*elements.output_axes}
+    found = False
+    maxima = [r for r, e in elements.aggregates.items() if _is_maximum(e) and len(e.over) == 1]
+    for base in maxima:
+        (axis,) = elements.aggregates[base].over
+        if axis not in outer:
+            online = _Chain(_along_one_axis(elements, base, axis), base, axis).rescaled()
+            if online is not None:
+                elements, found = online, True
+    return elements if found else None
+
+
+def _is_maximum(expr: Aggregate) -> bool:
+    return (
+        isinstance(expr, ReduceExpr)
+        and expr.kind is ReduceKind.MAXIMUM
+        and expr.ref.element.is_float
+    )
+
+
+def _along_one_axis(elements: ElementGraph, base: ElementRef, axis: Axis) -> ElementGraph:
+    """Let a sum of what depends on a maximum go along the axis of that, not one of its own."""
+    needing, dependencies = {base}, elements.dependencies
+    for ref, expr in elements.exprs.items():
+        if not needing.isdisjoint(expr.refs):
+            needing.add(ref)
+    overs = {e.over for r, e in elements.aggregates.items() if r in needing and len(e.over) == 1}
+    own = [a for (a,) in overs if a.size == axis.size and a not in {axis, *elements.output_axes}]
+    # An element that differs along both has a place of its own for each pair of indices.
+    own = [a for a in own if not any({a, axis} <= along for along in dependencies.values())]
+    return elements.substituted({own[0]: IndexExpr.of(axis)}) if len(own) == 1 else elements
+
+
+class _Chain:
+    """What depends on a maximum along its axis."""
+
+    def __init__(self, elements: ElementGraph, base: ElementRef, axis: Axis):
+        self.elements = elements
+        self.base = base
+        self.axis = axis
+        self.growths: dict[ElementRef, Growth] = {}
+
+    def rescaled(self) -> ElementGraph | None:
+        """The elements with the chain in one loop; None where no law allows it."""
+        exprs = dict(self.elements.exprs)
+        for ref, expr in self.elements.exprs.items():
+            growth = self.growths[ref] = self._growth(ref, expr)
+            scaled = self._scaled(expr)
+            if isinstance(expr, Aggregate) and self.axis in expr.over:
+                if growth is Grown.LATE:
+                    rescaling = self._rescaling(expr)
+                    if rescaling is None:
+                        return None
+                    exprs[ref] = replace(expr, rescaling=rescaling)
+            elif isinstance(growth, Scaled) and scaled and growth != self.growths[scaled[0]]:
+                exprs[ref] = Alias(scaled[0])  # what else is done to it is done in the end
+        return self.elements.with_exprs(exprs) if exprs != self.elements.exprs else None
+
+    @cached_property
+    def term(self) -> ElementRef:
+        """The element whose maximum is looked for."""
+        return self._source(self.elements.aggregates[self.base].refs[0])
+
+    def _source(self, ref: ElementRef) -> ElementRef:
+        while isinstance(expr := self.elements.exprs[ref], Alias):
+            ref = expr.ref
+        return ref
+
+    def _growth(self, ref: ElementRef, expr: ElementExpr) -> Growth:
+        if ref in (self.base, self.term):
+            return Grown.MAXIMUM if ref == self.base else Grown.TERM
+        growths = [self.growths[r] for r in expr.refs]
+        if isinstance(expr, Alias):
+            return growths[0]
+        looked_up = looked_up_refs([*ref.index_exprs(), *expr.index_exprs()])
+        if {*growths, *(self.growths[r] for r in looked_up)} <= {Grown.FIXED, Grown.TERM}:
+            return Grown.FIXED
+        if self.axis not in self.elements.dependencies[ref]:
+            return Grown.LATE
+        if not isinstance(expr, Pointwise) or looked_up:
+            return Grown.OTHER
+        law = growth_laws.get(type(expr.op))
+        if law is None:
+            return Grown.OTHER
+        growth: Growth = law(type(expr.op), *zip(growths, expr.refs, strict=True))
+        return growth
+
+    def _scaled(self, expr: ElementExpr) -> list[ElementRef]:
+        return [r for r in expr.refs if isinstance(self.growths[r], Scaled)]
+
+    def _rescaling(self, expr: Aggregate) -> Rescaling | None:
+        """How a sum grows; None for what is no sum, or of elements that grow in other ways."""
+        scaled = self._scaled(expr)
+        others = {self.growths[r] for r in expr.refs if r not in scaled}
+        if (
+            expr.over != (self.axis,)
+            or not expr.is_sum
+            or len(scaled) != 1
+            or not others <= {Grown.FIXED, Grown.TERM}
+        ):
+            return None
+        growth = self.growths[scaled[0]]
+        assert isinstance(growth, Scaled), "this is how it was found"
+        return Rescaling(self.base, growth.function, growth.end)

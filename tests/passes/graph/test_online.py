@@ -1,0 +1,176 @@
+"""A sum that depends on a maximum along the same axis is made in one loop with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import iris
+from iris.errors import PipelineError
+from iris.passes import run
+from iris.testing import fuses
+from iris.tools.replay import Program
+
+Array = npt.NDArray[Any]
+DEVICES = ("interp", "interp:metal")
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return softmax(q @ k.swapaxes(-1, -2) / np.sqrt(np.float32(q.shape[-1]))) @ v
+
+
+def causal(q: Any, k: Any, v: Any) -> Any:
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(np.float32(q.shape[-1]))
+    rows, columns = np.arange(q.shape[-2]), np.arange(k.shape[-2])
+    return softmax(np.where(rows[:, None] >= columns[None, :], scores, -np.inf)) @ v
+
+
+def window(q: Any, k: Any, v: Any) -> Any:
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(np.float32(q.shape[-1]))
+    distance = np.arange(q.shape[-2])[:, None] - np.arange(k.shape[-2])[None, :]
+    return softmax(np.where((distance >= 0) & (distance < 40), scores, -np.inf)) @ v
+
+
+def linear_bias(q: Any, k: Any, v: Any) -> Any:
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(np.float32(q.shape[-1]))
+    distance = np.arange(q.shape[-2])[:, None] - np.arange(k.shape[-2])[None, :]
+    return softmax(scores - np.abs(distance) * np.float32(0.125)) @ v
+
+
+def grouped(q: Any, k: Any, v: Any) -> Any:
+    heads, length, width = k.shape
+    return attention(q.reshape(heads, -1, length, width), k[:, None], v[:, None])
+
+
+def log_sum_exp(x: Any) -> Any:
+    m = x.max(-1, keepdims=True)
+    return np.log(np.exp(x - m).sum(-1)) + m[..., 0]
+
+
+def numbers(*shape: int, dtype: Any = np.float32) -> Array:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
+
+
+def check(
+    function: Callable[..., Any], *arguments: Array, device: str, tolerance: float = 1e-5
+) -> str:
+    """The kernels of a function, which returns what NumPy does of float64."""
+    compiled = iris.jit(function)
+    found = np.asarray(compiled(*arguments, device=device))
+    with np.errstate(all="ignore"):
+        expected = function(*[a.astype(np.float64) for a in arguments])
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    return compiled.lower(*arguments).fused
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("function", [attention, causal, window, linear_bias])
+@pytest.mark.parametrize("shape", [(2, 128, 64), (1, 100, 40), (3, 70, 128), (2, 33, 16)])
+def test_attention_is_one_kernel(
+    function: Callable[..., Any], shape: tuple[int, ...], device: str
+) -> None:
+    text = check(function, *[numbers(*shape) for _ in range(3)], device=device)
+    assert text.count("graph.kernel") == 1
+    assert "online" in text
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("rows", [1, 4, 100])
+def test_few_rows_and_halves(rows: int, dtype: Any) -> None:
+    """As of a step of decoding, which has one row."""
+    q, k, v = numbers(2, rows, 64, dtype=dtype), *[numbers(2, 200, 64, dtype=dtype)] * 2
+    tolerance = 1e-5 if dtype is np.float32 else 4e-3
+    text = check(attention, q, k, v, device="interp:metal", tolerance=tolerance)
+    assert text.count("graph.kernel") == 1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_heads_in_groups(device: str) -> None:
+    q, k, v = numbers(6, 64, 32), numbers(2, 64, 32), numbers(2, 64, 32)
+    text = check(grouped, q, k, v, device=device)
+    assert text.count("graph.kernel") == 1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shape", [(4, 100), (3, 5000), (70, 20000), (2, 3, 4097)])
+def test_log_sum_exp_reads_its_input_once(shape: tuple[int, ...], device: str) -> None:
+    text = check(log_sum_exp, 9 * numbers(*shape), device=device)
+    assert ("online" in text) == (shape[-1] > 4096)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_special_rows(device: str) -> None:
+    """Of rows whose blocks are -inf, +inf or nan in part or all."""
+    x = numbers(8, 9000)
+    x[0, :8000] = x[1, 5000:] = x[2] = -np.inf
+    x[3, 100], x[4, 7000] = np.inf, np.nan
+    x[5, 3], x[5, 8000] = np.inf, -np.inf
+    x[6] = -3e38
+    x[7] *= 1e4
+    check(log_sum_exp, x, device=device)
+    check(softmax, x, device=device)
+
+
+CHAIN = """
+# argument %x: f32[60, 500] seed=1 range=[-9, 9]
+# argument %v: f32[60, 500] seed=2 range=[-9, 9]
+
+func graph @chain returns=[tensor<60xf32>](%x: tensor<60x500xf32>, %v: tensor<60x500xf32>) {
+  %y: tensor<60xf32> = graph.kernel @chain schedule=[i0: programs 4 of 60, r0: PLACE 32 of 500] {
+    %max: tensor<60xf32> = graph.reduce KIND [1] %x
+    %column: tensor<60x1xf32> = graph.reshape %max
+    %maxima: tensor<60x500xf32> = graph.broadcast %column
+    %difference: tensor<60x500xf32> = sub %x, %maxima
+    %e: tensor<60x500xf32> = FUNCTION %difference
+    %weighted: tensor<60x500xf32> = mul %e, %v
+    %y_1: tensor<60xf32> = graph.reduce sum [1] %weighted
+    yield %y_1
+  }
+  return %y
+}
+"""
+
+
+def chain(place: str, kind: str, function: str) -> str:
+    text = CHAIN.replace("PLACE", place).replace("KIND", kind)
+    return text.replace("FUNCTION", function)
+
+
+@pytest.mark.parametrize("place", ["loop", "online"])
+@pytest.mark.parametrize("function", ["exp", "exp2"])
+def test_both_ways_return_the_same(place: str, function: str) -> None:
+    fuses(Program.parse(chain(place, "maximum", function)))
+    fuses(Program.parse(chain(place, "maximum", function)), "interp:metal")
+
+
+@pytest.mark.parametrize(
+    ("kind", "function"),
+    [
+        ("minimum", "exp"),
+        ("maxnum", "exp"),
+        ("sum", "exp"),
+        ("maximum", "tanh"),
+        ("maximum", "neg"),
+    ],
+)
+def test_without_a_law_an_axis_is_not_online(kind: str, function: str) -> None:
+    fuses(Program.parse(chain("loop", kind, function)))
+    with pytest.raises(PipelineError, match="r0: no sum depends on a maximum along it"):
+        run(Program.parse(chain("online", kind, function)).module, "graph-to-tile")
+
+
+def test_columns_in_blocks_are_an_error() -> None:
+    q = numbers(1, 64, 64)
+    compilation = iris.jit(attention).lower(q, q, q)
+    text = compilation.fused.replace("i2: programs 64 of 64", "i2: programs 32 of 64")
+    with pytest.raises(PipelineError, match="i2: a matrix product would be recomputed"):
+        compilation.edited(text).kernels[0].stages  # noqa: B018 -- made when it is asked for
