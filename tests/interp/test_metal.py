@@ -707,6 +707,44 @@ def test_backward_and_unsigned_loops() -> None:
     assert set(map(tuple, found[0].tolist())) == {((2 - 6 - 4 - 2) % 2**64, 43210)}
 
 
+@pytest.mark.parametrize(
+    ("lower", "upper", "step", "wraps"),
+    [
+        (0, 120, 7, False),
+        (100, 120, 14, True),
+        (100, 120, 13, False),
+        (120, 100, 14, False),
+        (0, -120, -8, False),
+        (-100, -128, -15, True),
+        (-100, -128, -14, False),
+    ],
+)
+def test_a_last_step_that_wraps(lower: int, upper: int, step: int, wraps: bool) -> None:
+    constants = "".join(
+        f"%{name}: i8 = constant {number}\n"
+        for name, number in (("from", lower), ("to", upper), ("by", step))
+    )
+    loop = "for %from, %to, %by{} (%i: i8) {{\nyield\n}}"
+    go("", constants + loop.format(""), [])
+    marked = constants + loop.format(", nowrap=true")
+    if not wraps:
+        go("", marked, [])
+        return
+    error = fails("", marked, [])
+    assert error.message.startswith("a for loop with nowrap=true whose last step wraps")
+
+
+def test_marks_of_threads_that_are_elsewhere_do_not_matter() -> None:
+    body = """
+    %high: i32 = constant 2147483647
+    %sum: i32 = add %lane, %high, nowrap=fits
+    """
+    error = fails("", body, [])
+    assert error.thread == 1
+    assert error.message.startswith("add with nowrap=fits, of a result that does not fit i32")
+    go("", when("eq %lane, %c0", body), [])
+
+
 def test_a_step_of_zero() -> None:
     body = 'for %c0, %c4, %lane (%i: i32) {\nyield\n} at "f.py":4'
     error = fails("", body, [])

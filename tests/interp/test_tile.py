@@ -915,6 +915,14 @@ def test_every_access_is_checked(op: str, index: int) -> None:
             "for %x, %x, %p (%i: i32) {\n yield\n }",
             "a for loop with a step of zero, in program (0, 0, 0)",
         ),
+        (
+            "for %p, %high, %x, nowrap=true (%i: i32) {\n yield\n }",
+            "a for loop with nowrap=true whose last step wraps, in program (0, 0, 0)",
+        ),
+        (
+            "%y: i32 = add %p, %high, nowrap=fits",
+            "add with nowrap=fits, of a result that does not fit i32, in program (1, 0, 0)",
+        ),
         ('tile.assert "p > {0}" %some', "assertion failed: p > {0}, in program (0, 0, 0)"),
     ],
 )
@@ -924,6 +932,7 @@ def test_program_errors(op: str, message: str) -> None:
     %c0: i32 = constant 0
     %x: i32 = constant 64
     %c30: i32 = constant 30
+    %high: i32 = constant 2147483647
     %q: i32 = add %p, %c30
     %some: bool = compare gt %p, %c0
     %big: i32 = mul %p, %x

@@ -724,6 +724,64 @@ def test_division_by_zero_is_an_error(dtype: DType) -> None:
         scalar.evaluate(op, zero, rest)  # goes on with some value, and no warning
 
 
+EXACT: dict[type[Op], Callable[..., int]] = {
+    math.Neg: operator.neg,
+    math.Abs: abs,
+    math.Add: operator.add,
+    math.Sub: operator.sub,
+    math.Mul: operator.mul,
+    math.Shl: operator.lshift,
+}
+
+
+def errors(op: Op, rows: list[tuple[int, ...]]) -> tuple[list[bool], set[str]]:
+    """Which rows of operands, as bits, are an error, and what is said of them."""
+    columns = zip(*rows, strict=True)
+    operands = [values(v.type, c) for v, c in zip(op.operands, columns, strict=True)]
+    wrong, said = np.zeros(len(rows), np.bool_), set()
+    for where, message in scalar.program_errors(op, *operands):
+        wrong |= where
+        said |= {message} if where.any() else set()
+    return wrong.tolist(), said
+
+
+@integers
+@pytest.mark.parametrize("cls", EXACT, ids=lambda cls: cls.name)
+def test_what_wraps_though_it_says_that_it_does_not_is_an_error(
+    cls: type[Op], dtype: DType
+) -> None:
+    count = len(cls.spec.fixed)
+    rows = [pair[:count] for pair in integer_pairs(dtype)]
+    if cls is math.Shl:
+        rows = [(x, y) for x, y in rows if y < dtype.bits]
+    numbers = [[int(decode(bits, dtype)) for bits in row] for row in rows]
+    wraps = [not dtype.low <= EXACT[cls](*row) <= dtype.high for row in numbers]
+    negative = [min(row) < 0 for row in numbers]
+    op = make(cls, *[dtype] * count)
+    for mark in (math.Nowrap.NONE, math.Nowrap.ADDRESS):
+        op.set_attribute("nowrap", mark)
+        assert errors(op, rows) == ([False] * len(rows), set())
+    op.set_attribute("nowrap", math.Nowrap.FITS)
+    message = f"{op.name} with nowrap=fits, of a result that does not fit {dtype}"
+    assert errors(op, rows) == (wraps, {message} if any(wraps) else set())
+    op.set_attribute("nowrap", math.Nowrap.NATURAL)
+    wrong, said = errors(op, rows)
+    assert wrong == [w or n for w, n in zip(wraps, negative, strict=True)]
+    assert (f"{op.name} with nowrap=natural, of a negative number" in said) == any(negative)
+
+
+@integers
+@pytest.mark.parametrize("cls", [math.FloorDiv, math.Mod], ids=lambda cls: cls.name)
+def test_a_negative_operand_of_natural_division_is_an_error(cls: type[Op], dtype: DType) -> None:
+    rows = [(x, y) for x, y in integer_pairs(dtype) if y]
+    op = make(cls, dtype, dtype)
+    op.set_attribute("natural", True)
+    wrong, said = errors(op, rows)
+    assert wrong == [min(decode(x, dtype), decode(y, dtype)) < 0 for x, y in rows]
+    message = f"{op.name} with natural=true, of a negative number"
+    assert said == ({message} if dtype.is_signed else set())
+
+
 @integers
 def test_shifts_outside_the_width_are_an_error(dtype: DType) -> None:
     amounts = [0, 1, dtype.bits - 1, dtype.bits, (1 << (dtype.bits - 1)) - 1, (1 << dtype.bits) - 1]

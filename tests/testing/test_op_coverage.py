@@ -63,16 +63,16 @@ def listed(*levels: str) -> set[str]:
 
 
 def kinds_of(cls: type[Op]) -> set[str]:
-    """The op, as a word for each kind that it has: `tile.reduce sum`."""
+    """The op, as a word for each kind that it must be given: `tile.reduce sum`."""
     kinds = {cls.name}
-    for attribute in cls.spec.attributes:
+    for attribute in cls.spec.positional_attributes:
         if isinstance(attribute.kind, OneOf):
             kinds |= {f"{cls.name} {word}" for word in attribute.kind.members}
     return kinds
 
 
 def kinds_in(op: Op) -> set[str]:
-    fields = zip(type(op).spec.attributes, op.attributes, strict=True)
+    fields = zip(type(op).spec.positional_attributes, op.attributes, strict=False)
     words = {str(value.value) for field, value in fields if isinstance(field.kind, OneOf)}
     return {op.name, *[f"{op.name} {word}" for word in words]}
 

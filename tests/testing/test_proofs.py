@@ -18,7 +18,7 @@ import z3
 
 import iris.passes
 from iris.errors import ArgumentError
-from iris.ir import Level, Module, math, scalar
+from iris.ir import Level, Module, math, scalar, verify
 from iris.ir.control import Func
 from iris.ir.core import Op
 from iris.ir.literal import encode
@@ -110,6 +110,23 @@ def test_bit_vectors_are_what_the_interpreter_computes() -> None:
             check_bit_vectors(func, list(product(*[numbers[t] for t in form.operands])))
             seen.add(form.cls)
     assert len(seen) >= 20
+
+
+def test_marked_arithmetic_goes_wrong_as_in_the_interpreter() -> None:
+    for name in ("i8", "u8"):
+        dtype = DTYPES[name]
+        numbers = [encode(n, dtype) for n in special_numbers(dtype)]
+        for form in forms((dtype,)):
+            rows = list(product(numbers, repeat=len(form.operands)))
+            for mark in (math.Nowrap.FITS, math.Nowrap.NATURAL, True):
+                unknown = [Unknown(name, t) for name, t in zip("ab", form.operands, strict=False)]
+                (func,) = function([Call(form, tuple(unknown))], Level.TILE)
+                assert isinstance(func, Func)
+                op = next(iter(func.body))
+                if [f.kind.accepts(mark) for f in op.spec.named_attributes] == [True]:
+                    op.attributes = (mark,)
+                    verify(Module([func]))
+                    check_bit_vectors(func, rows)
 
 
 def check_bit_vectors(func: Func, rows: list[tuple[int, ...]]) -> None:

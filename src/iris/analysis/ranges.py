@@ -1,110 +1,58 @@
-"""Which integer arithmetic may be written as it stands.
-
-Integers wrap in the IR, but overflow of signed ones is undefined in C++, MSL included.  So signed
-arithmetic goes through unsigned, unless
-
-- the bounds of its operands show that it cannot overflow; or
-- all that is made of it is addresses.  There a result that does not fit is the program's error,
-  and an intermediate one does no harm: a compiler may compute it wider, which leaves the final
-  address what it is.  A sum that is cast must wrap before: that may be what makes it fit.
-"""
+"""Between which bounds the integers of a thread are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from iris.ir import math, metal
 from iris.ir.control import For
-from iris.ir.core import Facet, Op, Region, Value
+from iris.ir.core import Facet, Op, Value
 from iris.ir.literal import decode
-from iris.ir.types import DType, ElementType
 
 Bounds = tuple[int, int]
 Rule = Callable[["Ranges", "Op"], Bounds | None]
 
 bounds = Facet("bounds")
 
-# What addresses are made with.
-_ARITHMETIC: set[type[Op]] = {math.Add, math.Sub, math.Mul, math.Neg}
-_ACCESSES: set[type[Op]] = {
-    metal.Load,
-    metal.Store,
-    metal.AtomicLoad,
-    metal.Atomic,
-    metal.CompareExchange,
-}
-_OFFSET = 1  # the operand of an access that is an address
-
 
 class Ranges:
-    """The bounds of integer values, and which of them only make addresses."""
+    """The bounds of the integers of a function, from all its ops, as `walk` gives them."""
 
-    def __init__(self, body: Region, simdgroups: int):
+    def __init__(self, ops: Iterable[Op], simdgroups: int):
         self.simdgroups = simdgroups
         self._known: dict[Value, Bounds] = {}
-        self._addresses: set[Op] = set()
-        self._find_addresses(body)
+        for op in ops:
+            rule = bounds.get(type(op))
+            if rule is not None:
+                # A loop has a variable.
+                made = op.regions[0].arguments[0] if op.regions else op.results[0]
+                if made.type.element.is_integer:
+                    self._learn(made, rule(self, op))
 
     def of(self, value: Value) -> Bounds:
         known = self._known.get(value)
         if known is not None:
             return known
-        dtype = _dtype(value)
-        return (dtype.low, dtype.high)
-
-    def learn(self, op: Op) -> None:
-        """Take in an op, whose operands are known already."""
-        rule = bounds.get(type(op))
-        if rule is None:
-            return
-        dtype = _dtype(op.results[0])
-        if not dtype.is_integer:
-            return
-        found = rule(self, op)
-        if found is not None:
-            low, high = found
-            if dtype.low <= low and high <= dtype.high:
-                self._known[op.results[0]] = found
-
-    def set(self, value: Value, low: int, high: int) -> None:
-        self._known[value] = (low, high)
+        dtype = value.type.element
+        return dtype.low, dtype.high
 
     def fits(self, op: Op) -> bool:
-        """Whether the arithmetic of an op may be written as it stands."""
-        return self.known(op) or op in self._addresses
-
-    def known(self, op: Op) -> bool:
-        """Whether bounds show that the result of an op fits."""
+        """Whether bounds show that the result of an op fits its dtype."""
         return op.results[0] in self._known
 
     def is_natural(self, *values: Value) -> bool:
-        return all(self.of(v)[0] >= 0 for v in values)
+        return min([self.of(v)[0] for v in values]) >= 0
 
-    def _find_addresses(self, region: Region) -> None:
-        # Backwards: what uses a value comes after it.
-        for op in reversed(region):
-            for inner in op.regions:
-                self._find_addresses(inner)
-            if type(op) in _ARITHMETIC:
-                value = op.results[0]
-                if all(self._makes_address(user, value) for user in value.users):
-                    self._addresses.add(op)
-
-    def _makes_address(self, user: Op, value: Value) -> bool:
-        if type(user) in _ACCESSES:
-            return user.operands[_OFFSET] is value and user.operands.count(value) == 1
-        return user in self._addresses
+    def _learn(self, value: Value, found: Bounds | None) -> None:
+        if found is not None:
+            low, high = found
+            dtype = value.type.element
+            if dtype.low <= low and high <= dtype.high:
+                self._known[value] = found
 
 
-def _dtype(value: Value) -> DType:
-    type_ = value.type
-    assert isinstance(type_, ElementType)
-    return type_.element
-
-
-def _around(values: Iterable[int]) -> Bounds:
-    found = list(values)
-    return min(found), max(found)
+def _around(values: Sequence[int]) -> Bounds:
+    return min(values), max(values)
 
 
 @bounds(math.Constant)
@@ -140,20 +88,20 @@ def _natural(ranges: Ranges, op: Op) -> Bounds:
 
 @bounds(math.Add)
 def _add(ranges: Ranges, op: math.Add) -> Bounds | None:
-    (a, b), (c, d) = (ranges.of(v) for v in op.operands)
+    (a, b), (c, d) = map(ranges.of, op.operands)
     return a + c, b + d
 
 
 @bounds(math.Sub)
 def _sub(ranges: Ranges, op: math.Sub) -> Bounds | None:
-    (a, b), (c, d) = (ranges.of(v) for v in op.operands)
+    (a, b), (c, d) = map(ranges.of, op.operands)
     return a - d, b - c
 
 
 @bounds(math.Mul)
 def _mul(ranges: Ranges, op: math.Mul) -> Bounds | None:
-    one, other = (ranges.of(v) for v in op.operands)
-    return _around(x * y for x in one for y in other)
+    one, other = map(ranges.of, op.operands)
+    return _around([x * y for x in one for y in other])
 
 
 @bounds(math.Neg)
@@ -164,29 +112,29 @@ def _neg(ranges: Ranges, op: math.Neg) -> Bounds | None:
 
 @bounds(math.Shl)
 def _shl(ranges: Ranges, op: math.Shl) -> Bounds | None:
-    one, (low, high) = (ranges.of(v) for v in op.operands)
-    if low < 0 or high >= _dtype(op.results[0]).bits:
+    one, (low, high) = map(ranges.of, op.operands)
+    if low < 0 or high >= op.results[0].type.element.bits:
         return None
-    return _around(x << y for x in one for y in (low, high))
+    return _around([x << y for x in one for y in (low, high)])
 
 
 @bounds(math.Shr)
 def _shr(ranges: Ranges, op: math.Shr) -> Bounds | None:
-    one, (low, high) = (ranges.of(v) for v in op.operands)
-    if low < 0 or high >= _dtype(op.results[0]).bits:
+    one, (low, high) = map(ranges.of, op.operands)
+    if low < 0 or high >= op.results[0].type.element.bits:
         return None
-    return _around(x >> y for x in one for y in (low, high))
+    return _around([x >> y for x in one for y in (low, high)])
 
 
 @bounds(math.FloorDiv)
 def _floordiv(ranges: Ranges, op: math.FloorDiv) -> Bounds | None:
-    one, (low, high) = (ranges.of(v) for v in op.operands)
-    return _around(x // y for x in one for y in (low, high)) if low > 0 else None
+    one, (low, high) = map(ranges.of, op.operands)
+    return _around([x // y for x in one for y in (low, high)]) if low > 0 else None
 
 
 @bounds(math.Mod)
 def _mod(ranges: Ranges, op: math.Mod) -> Bounds | None:
-    (start, end), (low, high) = (ranges.of(v) for v in op.operands)
+    (start, end), (low, high) = map(ranges.of, op.operands)
     if low <= 0:
         return None
     return 0, min(end, high - 1) if start >= 0 else high - 1
@@ -200,13 +148,13 @@ def _and(ranges: Ranges, op: math.And) -> Bounds | None:
 
 @bounds(math.MinNum, math.Minimum)
 def _min(ranges: Ranges, op: Op) -> Bounds | None:
-    (a, b), (c, d) = (ranges.of(v) for v in op.operands)
+    (a, b), (c, d) = map(ranges.of, op.operands)
     return min(a, c), min(b, d)
 
 
 @bounds(math.MaxNum, math.Maximum)
 def _max(ranges: Ranges, op: Op) -> Bounds | None:
-    (a, b), (c, d) = (ranges.of(v) for v in op.operands)
+    (a, b), (c, d) = map(ranges.of, op.operands)
     return max(a, c), max(b, d)
 
 
@@ -229,23 +177,36 @@ def _moved(ranges: Ranges, op: Op) -> Bounds | None:
 
 @bounds(math.Cast)
 def _cast(ranges: Ranges, op: math.Cast) -> Bounds | None:
-    source = _dtype(op.operands[0])
+    source = op.operands[0].type.element
     if source.is_float:
         return None
     return ranges.of(op.operands[0]) if source.is_integer else (0, 1)
 
 
 def _union(ranges: Ranges, op: Op, values: Iterable[Value]) -> Bounds | None:
-    return _around(end for v in values for end in ranges.of(v))
+    return _around([end for v in values for end in ranges.of(v)])
 
 
-def loop_bounds(ranges: Ranges, op: For) -> tuple[Bounds, bool]:
-    """The bounds of a loop's variable, and whether one step past its end cannot overflow."""
-    (low, top), (bottom, high), (least, most) = (ranges.of(v) for v in op.operands[:3])
-    dtype = _dtype(op.lower)
+@bounds(metal.Foreach)
+def _foreach(ranges: Ranges, op: metal.Foreach) -> Bounds:
+    return 0, op.count - 1
+
+
+# A loop runs only where lower < upper, and ends at the first number not below upper.
+
+
+@bounds(For)
+def _for(ranges: Ranges, op: For) -> Bounds | None:
+    (low, top), (bottom, high), (least, most) = map(ranges.of, op.operands[:3])
     if least > 0:
-        # A loop runs only where lower < upper, and ends at the first number not below upper.
-        return (low, max(low, high - 1)), high - 1 + most <= dtype.high
-    if most < 0:
-        return (min(top, bottom + 1), top), bottom + 1 + least >= dtype.low
-    return (dtype.low, dtype.high), False
+        return low, max(low, high - 1)
+    return (min(top, bottom + 1), top) if most < 0 else None
+
+
+def ends_inside(ranges: Ranges, op: For) -> bool:
+    """Whether one step past the end of a loop cannot overflow."""
+    _, (bottom, high), (least, most) = map(ranges.of, op.operands[:3])
+    dtype = op.lower.type.element
+    if least > 0:
+        return high - 1 + most <= dtype.high
+    return most < 0 and bottom + 1 + least >= dtype.low

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from iris.analysis.ranges import loop_bounds
 from iris.codegen.expression import Expression, in_memory
 from iris.codegen.memory import pointer_type
 from iris.codegen.operators import dtype_of, logical_not, ternary
@@ -39,17 +38,15 @@ def _for(ctx: Writer, op: control.For) -> None:
     # The head is evaluated every time around.
     upper, step = _steady(ctx, op.upper), _steady(ctx, op.step)
     names = _start(ctx, op)
-    (low, high), ends_inside = loop_bounds(ctx.ranges, op)
-    ctx.ranges.set(variable, low, high)
     constant = op.step.op.value if isinstance(op.step.op, Constant) else None
-    advanced = step if ends_inside else ctx.typed(op.step)
+    advanced = step if op.nowrap else ctx.typed(op.step)
     with ctx.nest() as body:
         i = Name(ctx.names.new(variable.name) if variable.name else ctx.names.index())
         ctx.expressions[variable] = Expression(i, dtype)
         ctx.region(op.body)
         _assign(ctx, carried, names, op.body)
     test = _test(i, upper.tree, step.tree, constant)
-    advance = _advance(ctx, i, advanced.tree, constant, ends_inside)
+    advance = _advance(ctx, i, advanced.tree, constant, op.nowrap)
     pragma = ctx.language.unroll if _numbers_registers(op) else None
     ctx.put(For(body, ctx.language.types[dtype], i.word, lower, test, advance, pragma))
     for value, target in zip(op.results, names, strict=True):

@@ -21,7 +21,7 @@ from iris.codegen.writer import Writer, emit
 from iris.errors import DeclarationError
 from iris.ir import math
 from iris.ir.core import Op, Value
-from iris.ir.math import Predicate
+from iris.ir.math import Nowrap, Predicate
 from iris.ir.types import DType, bf16, bool_, f32, i32, u16, u32
 
 _COMPARE = {
@@ -58,7 +58,7 @@ def _assume_divisible(ctx: Writer, op: math.AssumeDivisible) -> None:
 @emit(math.Add)
 def _add(ctx: Writer, op: math.Add) -> Expression:
     value = _negative(op.rhs)
-    if value is not None and ctx.ranges.of(op.rhs) == (value, value):
+    if value is not None:
         return _sum(ctx, op, "-", -value)
     return _arithmetic(ctx, op, "+")
 
@@ -83,28 +83,34 @@ def _mul(ctx: Writer, op: math.Mul) -> Expression:
 
 @emit(math.Div)
 def _div(ctx: Writer, op: math.Div) -> Expression:
-    return _arithmetic(ctx, op, "/")
+    return _floats(ctx, op, "/")
 
 
-def _arithmetic(ctx: Writer, op: math.Binary, operator: str) -> Expression:
+def _arithmetic(ctx: Writer, op: math.Wrapping, operator: str) -> Expression:
     lhs, rhs = op.operands
-    if not dtype_of(lhs).is_float:
-        return _integer(ctx, op, operator, ctx.value(lhs), ctx.value(rhs))
-    a, b = ctx.typed(lhs), ctx.typed(rhs)
+    if dtype_of(lhs).is_float:
+        return _floats(ctx, op, operator)
+    return _integer(ctx, op, operator, ctx.value(lhs), ctx.value(rhs))
+
+
+def _floats(ctx: Writer, op: Op, operator: str) -> Expression:
+    a, b = map(ctx.typed, op.operands)
     return binary(a, operator, b, a.type)
 
 
-def _sum(ctx: Writer, op: math.Binary, operator: str, number: int) -> Expression:
+def _sum(ctx: Writer, op: math.Add, operator: str, number: int) -> Expression:
     """`x - 4` for `x + -4`."""
     return _integer(ctx, op, operator, ctx.value(op.lhs), constant(ctx, number, dtype_of(op.lhs)))
 
 
-def _integer(ctx: Writer, op: Op, operator: str, a: Expression, b: Expression) -> Expression:
+def _integer(
+    ctx: Writer, op: math.Wrapping, operator: str, a: Expression, b: Expression
+) -> Expression:
     found = _integer_arithmetic(ctx, op, operator, a, b)
     if (
         operator == "+"
         and found.tree.operands[1].precedence == Precedence.ADDITIVE
-        and (not ctx.ranges.known(op) or _is_natural_sum(ctx, op))
+        and (op.nowrap in (Nowrap.NONE, Nowrap.ADDRESS) or _is_natural_sum(op))
     ):
         # What wraps, what makes addresses and what is not negative may be added in any order.
         return found.replace(tree=regrouped(*found.tree.operands))
@@ -112,11 +118,10 @@ def _integer(ctx: Writer, op: Op, operator: str, a: Expression, b: Expression) -
 
 
 def _integer_arithmetic(
-    ctx: Writer, op: Op, operator: str, a: Expression, b: Expression
+    ctx: Writer, op: math.Wrapping, operator: str, a: Expression, b: Expression
 ) -> Expression:
     dtype = dtype_of(op.results[0])
-    fits = ctx.ranges.fits(op)
-    if dtype.is_signed and not fits and (dtype.bits >= 32 or max(a.lanes, b.lanes) > 1):
+    if dtype.is_signed and op.may_wrap and (dtype.bits >= 32 or max(a.lanes, b.lanes) > 1):
         return _modular(ctx, operator, a, b, dtype.unsigned)
     a, b = _plain(ctx, a, dtype), _plain(ctx, b, dtype)
     if a.lanes != b.lanes or a.lanes > 1:
@@ -125,15 +130,15 @@ def _integer_arithmetic(
         return binary(a, operator, b, dtype)
     if dtype.bits >= 32:
         return binary(a, operator, b, dtype)
-    if operator == "*" and dtype is u16 and not fits:
+    if operator == "*" and dtype is u16 and op.may_wrap:
         return binary(cast_to(ctx, a, u32), operator, b, u32, wraps=True)
-    return binary(a, operator, b, i32, wraps=not fits)
+    return binary(a, operator, b, i32, wraps=op.may_wrap)
 
 
-def _is_natural_sum(ctx: Writer, op: Op) -> bool:
+def _is_natural_sum(op: math.Wrapping) -> bool:
     """Whether it is a sum of sums of which no part is negative."""
-    inner = op.operands[1].op
-    return isinstance(inner, math.Add) and ctx.ranges.is_natural(*op.operands, *inner.operands)
+    sums = op, op.operands[1].op
+    return all(isinstance(x, math.Add) and x.nowrap is Nowrap.NATURAL for x in sums)
 
 
 def _modular(
@@ -165,7 +170,7 @@ def _neg(ctx: Writer, op: math.Neg) -> Expression:
     if dtype.is_float:
         return prefix("-", ctx.typed(op.x), dtype)
     x = ctx.value(op.x)
-    if ctx.ranges.fits(op):
+    if not op.may_wrap:
         return prefix("-", _plain(ctx, x, dtype), dtype if dtype.bits >= 32 else i32)
     if x.lanes > 1 or dtype.bits >= 32:
         return prefix("-", cast_to(ctx, x, dtype.unsigned), dtype.unsigned, wraps=dtype.is_signed)
@@ -180,7 +185,7 @@ def _abs(ctx: Writer, op: math.Abs) -> Expression:
         return _floating(ctx, ctx.language.absolute, dtype, x)
     if not dtype.is_signed:
         return x
-    if ctx.ranges.of(op.x)[0] > dtype.low:
+    if not op.may_wrap:
         return call(ctx.language.absolute, x, type_=dtype)
     # Of the least integer `abs` is undefined; the distance from 0 is unsigned.
     zero = integer(0)
@@ -228,9 +233,9 @@ def _power_of_two(value: Value) -> int | None:
     return number.bit_length() - 1 if number > 0 and number & (number - 1) == 0 else None
 
 
-def _divided(ctx: Writer, op: math.Binary, operator: str, function: str) -> Expression:
+def _divided(ctx: Writer, op: math.Division, operator: str, function: str) -> Expression:
     dtype = dtype_of(op.lhs)
-    if dtype.is_signed and not ctx.ranges.is_natural(op.lhs, op.rhs):
+    if dtype.is_signed and not op.natural:
         a, b = ctx.together(op.lhs, op.rhs)
         return helper(ctx, function, dtype, a, b)
     a, b = ctx.number(op.lhs), ctx.number(op.rhs)
@@ -376,8 +381,8 @@ def _not(ctx: Writer, op: math.Not) -> Expression:
 def _shl(ctx: Writer, op: math.Shl) -> Expression:
     dtype = dtype_of(op.lhs)
     x, amount = ctx.value(op.lhs), ctx.number(op.rhs)
-    if not dtype.is_signed or ctx.ranges.fits(op):
-        return _shifted(ctx, op, "<<", _plain(ctx, x, dtype), amount, wraps=not ctx.ranges.fits(op))
+    if not (dtype.is_signed and op.may_wrap):
+        return _shifted(ctx, op, "<<", _plain(ctx, x, dtype), amount, wraps=op.may_wrap)
     # A signed number must not lose bits.
     unsigned = dtype.unsigned
     if x.lanes > 1 or amount.lanes > 1:

@@ -267,7 +267,6 @@ def _lane(array: Expression, vector: Tree, lane: Tree) -> Expression:
 @emit(metal.Foreach)
 def _foreach(ctx: Writer, op: metal.Foreach) -> None:
     (variable,) = op.body.arguments
-    ctx.ranges.set(variable, 0, op.count - 1)
     ends = zip(op.results, op.body.end.operands, strict=True)
     wanted = [(result, value) for result, value in ends if ctx.is_used(result)]
     if op.count == 1:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from iris.analysis.liveness import dead_values, is_unused
 from iris.analysis.matrices import multiplied
-from iris.analysis.ranges import Ranges
 from iris.codegen.expression import Expression, Form, Touch, form_of
 from iris.codegen.language import Language
 from iris.codegen.names import Names
@@ -69,7 +68,6 @@ class Writer:
         self.fast = function.fast_math
         self.names = Names(language.reserved)
         self.fields = Names(language.keywords)  # of the constant struct
-        self.ranges = Ranges(function.body, function.simdgroups)
         ops = list(function.body.walk())
         self._dead = dead_values(ops)
         check_shapes(ops, self._dead)
@@ -108,7 +106,6 @@ class Writer:
             results = here.results
             if results and not here.regions and is_unused(here, self._dead):
                 continue
-            self.ranges.learn(here)
             self.location = here.location
             kind = type(here)
             rule = emit.get(kind) or emit[kind]  # which says what is missing

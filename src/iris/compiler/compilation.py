@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 TILE_PIPELINE = Pipeline.parse(
     "follow-masks,fold,canonicalize,recover-blocks,cse,licm,dce,check-target"
 )
+# What Metal IR still needs before it has a text.
+TEXT_PIPELINE = Pipeline.parse("choose-register-shapes,reuse-registers,mark-nowrap")
 # Each pass is there because kernels come out worse without it.
 METAL_PIPELINE = Pipeline.parse(
     f"{TILE_PIPELINE},expand-math,relax-nans,fast-math,split-interior,licm,dce,"
@@ -34,7 +36,7 @@ METAL_PIPELINE = Pipeline.parse(
     "lower-to-metal,fold,canonicalize,cse,licm,"
     "fuse-register-loops,fold,canonicalize,cse,licm,dce,simplify-extrema,"
     "share-barriers,allocate-threadgroup,insert-barriers,check-resources,"
-    "choose-register-shapes,reuse-registers"
+    f"{TEXT_PIPELINE}"
 )
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}

@@ -216,8 +216,9 @@ def branch(frame: Frame, op: If, condition: Any) -> Sequence[Any]:
 @interpretation(For)
 def count(frame: Frame, op: For, lower: Any, upper: Any, step: Any, *carried: Any) -> Sequence[Any]:
     lower, upper, step = bounds_of(lower, upper, step)
-    if (step == 0).any():
-        frame.fail(op, step == 0, "a for loop with a step of zero")
+    for where, message in scalar.program_errors(op, lower, upper, step):
+        if where.any():
+            frame.fail(op, where, message)
     trips = np.asarray(_trips(lower, upper, step), np.int64)
     done = 0
 

@@ -203,10 +203,11 @@ class For(Loop):
       yield %next
     }
 
-    A step of zero is a program error.
+    A step of zero is a program error.  `nowrap` says that the last step, past the end, fits.
     """
 
     name = "for"
+    nowrap: bool = attribute(Boolean(), False)
     lower: Value = operand(INTEGER)
     upper: Value = operand(INTEGER)
     step: Value = operand(INTEGER)
@@ -238,7 +239,7 @@ class For(Loop):
         return bool(self.trip_count())
 
     def may_speculate(self) -> bool:
-        return constant_bits(self.step) not in (None, 0)
+        return not self.nowrap and constant_bits(self.step) not in (None, 0)
 
 
 class While(Loop):

@@ -239,8 +239,8 @@ class Op(metaclass=OpMeta):
         """Derived from the fields: attributes, operands, then result types if not inferred."""
         spec = self.spec
         if len(arguments) == spec.plain_count and not named:
-            split = len(spec.attributes)
-            operands, attributes = arguments[split:], arguments[:split]
+            split = len(spec.positional_attributes)
+            operands, attributes = arguments[split:], arguments[:split] + spec.defaults
             types = None
         else:
             operands, attributes, types = spec.bind(arguments, named)

@@ -118,6 +118,7 @@ class OperandField(Field):
 
     constraint: Constraint
     access: Access | None
+    is_address: bool
 
     def reader(self, spec: Spec) -> Callable[[Parts], Any]:
         position = spec.operands.index(self)
@@ -203,19 +204,22 @@ class ResultsField(Field):
     default = ()
 
 
-def operand(constraint: Constraint = ANY, *, access: Access | None = None) -> Any:
-    """An operand; `access` says what the op does to the memory it names."""
-    return OperandField(constraint, access)
+def operand(
+    constraint: Constraint = ANY, *, access: Access | None = None, is_address: bool = False
+) -> Any:
+    """An operand; `access` says what the op does to the memory it names, `is_address` that it says
+    where in memory."""
+    return OperandField(constraint, access, is_address)
 
 
 def optional(constraint: Constraint = ANY) -> Any:
     """An operand that may be left out, printed as `name=%value`."""
-    return OptionalField(constraint, None)
+    return OptionalField(constraint, None, False)
 
 
 def variadic(constraint: Constraint = ANY, *, feeds: bool = False) -> Any:
     """Any number of operands.  `feeds`: they start the first region's last arguments."""
-    return VariadicField(constraint, None, feeds)
+    return VariadicField(constraint, None, False, feeds)
 
 
 def attribute(kind: AttributeKind[Any], default: Any = REQUIRED) -> Any:
@@ -246,7 +250,9 @@ class Spec:
     __slots__ = (
         "_calls",
         "_groups",
+        "address",
         "attributes",
+        "defaults",
         "feeds",
         "fields",
         "fixed",
@@ -285,6 +291,7 @@ class Spec:
         self.positional_attributes = [f for f in attributes if f.default is REQUIRED]
         self.named_attributes = [f for f in attributes if f.default is not REQUIRED]
         self.attributes = [*self.positional_attributes, *self.named_attributes]
+        self.defaults = tuple([f.default for f in self.named_attributes])
         # What the text gives as `name=value`.
         groups = self.variadics if len(self.variadics) > 1 else []
         self.named = [*self.optionals, *groups, *self.named_attributes]
@@ -292,10 +299,11 @@ class Spec:
         self.results_vary = any(isinstance(f, ResultsField) for f in fields)
         self.results = [f for f in fields if isinstance(f, ResultField)]
         self.touched = [(i, f.access) for i, f in enumerate(self.fixed) if f.access is not None]
+        self.address = next((i for i, f in enumerate(self.fixed) if f.is_address), None)
         self.made = [(i, f.access) for i, f in enumerate(self.results) if f.access is not None]
-        # Most ops are only fixed operands and required attributes: they skip `bind`.
-        is_plain = inferred and not (self.optionals or self.variadics or self.named_attributes)
-        self.plain_count = len(self.fixed) + len(attributes) if is_plain else -1
+        # Most ops are given only fixed operands and required attributes: they skip `bind`.
+        is_plain = inferred and not (self.optionals or self.variadics)
+        self.plain_count = len(self.fixed) + len(self.positional_attributes) if is_plain else -1
         if self.variadics and len(self.optionals) >= len(self.variadics):
             raise DeclarationError(
                 f"{op_name}: with variadic operands there must be fewer optional ones, "

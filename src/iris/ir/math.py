@@ -6,6 +6,7 @@ What each one means, per dtype, is in `scalar.py`; here is only what they are.
 from __future__ import annotations
 
 from enum import Enum
+from typing import ClassVar
 
 from iris.errors import VerifyError
 from iris.ir import literal
@@ -132,14 +133,64 @@ class Binary(Elementwise):
         return (lhs.type,)
 
 
-class Neg(Unary):
-    """`-x`; integers wrap."""
+class Nowrap(Enum):
+    """Why integer arithmetic need not wrap.  Where it does not hold, that is a program error."""
+
+    NONE = "none"  # it may have to
+    FITS = "fits"  # every result fits its dtype
+    NATURAL = "natural"  # so it does, and no operand is negative
+    ADDRESS = "address"  # only addresses are made of it, for which more bits do as well
+
+    __hash__ = object.__hash__  # by identity: passes look ops up by their attributes
+
+
+class Wrapping(Elementwise):
+    """The base of arithmetic that wraps where a result, of integers, does not fit."""
+
+    #: Whether the low bits of the result depend on those of the operands only.
+    modular: ClassVar[bool] = False
+    nowrap: Nowrap = attribute(OneOf(Nowrap), Nowrap.NONE)
+
+    @property
+    def may_wrap(self) -> bool:
+        return self.nowrap is Nowrap.NONE
+
+    def may_speculate(self) -> bool:
+        return self.may_wrap
+
+    def check(self) -> None:
+        if self.may_wrap:
+            return
+        if not _is_of_integers(self):
+            raise self.invalid("only integers wrap", at="nowrap")
+        if self.nowrap is Nowrap.ADDRESS and not (self.modular and makes_addresses(self)):
+            message = "more than addresses is made of it; mark-nowrap finds where that is not so"
+            raise self.invalid(message, at="nowrap")
+
+
+def makes_addresses(op: Op) -> bool:
+    """Whether all that is made of a result is addresses, by arithmetic that need not wrap."""
+    value = op.results[0]
+    return all(_makes_address(user, value) for user in value.users)
+
+
+def _makes_address(user: Op, value: Value) -> bool:
+    if isinstance(user, Wrapping):
+        is_address = user.nowrap is Nowrap.ADDRESS
+        return is_address or (user.modular and not user.may_wrap and makes_addresses(user))
+    operands = user.operands
+    return user.spec.address == operands.index(value) and operands.count(value) == 1
+
+
+class Neg(Wrapping, Unary):
+    """`-x`; integers wrap, and `nowrap` says why they need not."""
 
     name = "neg"
+    modular = True
 
 
-class Abs(Unary):
-    """The magnitude; the least signed integer stays itself."""
+class Abs(Wrapping, Unary):
+    """The magnitude; the least signed integer stays itself, if `nowrap` does not exclude it."""
 
     name = "abs"
 
@@ -235,24 +286,27 @@ class Sigmoid(Transcendental, FloatUnary):
     name = "sigmoid"
 
 
-class Add(Binary):
-    """`lhs + rhs`; integers wrap."""
+class Add(Wrapping, Binary):
+    """`lhs + rhs`; integers wrap, and `nowrap` says why they need not."""
 
     name = "add"
     commutative = True
+    modular = True
 
 
-class Sub(Binary):
-    """`lhs - rhs`; integers wrap."""
+class Sub(Wrapping, Binary):
+    """`lhs - rhs`; integers wrap, and `nowrap` says why they need not."""
 
     name = "sub"
+    modular = True
 
 
-class Mul(Binary):
-    """`lhs * rhs`; integers wrap."""
+class Mul(Wrapping, Binary):
+    """`lhs * rhs`; integers wrap, and `nowrap` says why they need not."""
 
     name = "mul"
     commutative = True
+    modular = True
 
 
 class Div(Binary):
@@ -263,22 +317,31 @@ class Div(Binary):
     rhs: Value = operand(FLOATS)
 
 
-class FloorDiv(Binary):
-    """The quotient rounded down.  An integer divided by zero is a program error."""
+class Division(Binary):
+    """The base of division that rounds down.  By zero it is a program error, of integers."""
+
+    natural: bool = attribute(Boolean(), False)
+
+    def may_speculate(self) -> bool:
+        return not self.natural and _divides_safely(self)
+
+    def check(self) -> None:
+        if self.natural and not _is_of_integers(self):
+            raise self.invalid("only integers are natural", at="natural")
+
+
+class FloorDiv(Division):
+    """The quotient rounded down.  An integer divided by zero is a program error.
+    With `natural`, no operand is negative."""
 
     name = "floordiv"
 
-    def may_speculate(self) -> bool:
-        return _divides_safely(self)
 
-
-class Mod(Binary):
-    """What `floordiv` leaves; it has the divisor's sign."""
+class Mod(Division):
+    """What `floordiv` leaves; it has the divisor's sign.
+    With `natural`, no operand is negative."""
 
     name = "mod"
-
-    def may_speculate(self) -> bool:
-        return _divides_safely(self)
 
 
 class Pow(Transcendental, Binary):
@@ -351,15 +414,16 @@ class Xor(Binary):
     rhs: Value = operand(BITS)
 
 
-class Shl(Binary):
-    """`lhs << rhs`; a shift outside the width is a program error."""
+class Shl(Wrapping, Binary):
+    """`lhs << rhs`; a shift outside the width is a program error.
+    With `nowrap`, no bits are lost."""
 
     name = "shl"
     lhs: Value = operand(INTEGERS)
     rhs: Value = operand(INTEGERS)
 
     def may_speculate(self) -> bool:
-        return _shifts_safely(self)
+        return self.may_wrap and _shifts_safely(self)
 
 
 class Shr(Binary):
@@ -531,6 +595,10 @@ def element_type(type_: Type) -> ElementType:
     if not isinstance(type_, ElementType):
         raise VerifyError(f"{type_} has no elements")
     return type_
+
+
+def _is_of_integers(op: Op) -> bool:
+    return element_type(op.results[0].type).element.is_integer
 
 
 def _divides_safely(op: Op) -> bool:

@@ -394,7 +394,7 @@ class Load(MetalOp):
     name = "metal.load"
     volatile: bool = attribute(Boolean(), False)
     base: Value = operand(MEMORY, access=Access.READ)
-    offset: Value = operand(INTEGER)
+    offset: Value = operand(INTEGER, is_address=True)
     mask: Value | None = optional(CONDITION)
     other: Value | None = optional(ELEMENTS)
     result: Value = result(ELEMENTS)
@@ -422,7 +422,7 @@ class Store(MetalOp):
 
     name = "metal.store"
     base: Value = operand(MEMORY, access=Access.WRITE)
-    offset: Value = operand(INTEGER)
+    offset: Value = operand(INTEGER, is_address=True)
     value: Value = operand(ELEMENTS)
     mask: Value | None = optional(CONDITION)
 
@@ -435,7 +435,7 @@ class _AtomicOp(MetalOp):
     """An access in one step.  The hardware has 32-bit ones."""
 
     base: Value = operand(MEMORY, access=Access.READ | Access.WRITE)
-    offset: Value = operand(INTEGER)
+    offset: Value = operand(INTEGER, is_address=True)
 
     def _element(self) -> DType:
         element = _memory(self.base.type).element

@@ -12,15 +12,17 @@ Nothing here warns: what NumPy would warn of has a value, or is a program error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from iris.ir import math
+from iris.ir.control import For
 from iris.ir.core import Facet, Op
 from iris.ir.facts import numpy_of
-from iris.ir.math import Predicate, element_type
+from iris.ir.math import Nowrap, Predicate, element_type
 from iris.ir.types import DTYPES, DType, Kind, bf16
 
 Array = npt.NDArray[Any]
@@ -222,17 +224,60 @@ def _bitcast(op: Op, x: Array) -> Array:
     return from_bits(target, to_bits(source, x))
 
 
-@trap(math.FloorDiv, math.Mod)
-def _divides_by_zero(op: Op, lhs: Array, rhs: Array) -> Iterator[tuple[Array, str]]:
+@trap(math.Wrapping)
+def _wraps(op: math.Wrapping, *operands: Array) -> Iterator[tuple[Array, str]]:
+    if op.nowrap in (Nowrap.FITS, Nowrap.NATURAL):
+        says = f"{op.name} with nowrap={op.nowrap.value}"
+        yield _does_not_fit(op, *operands), f"{says}, of a result that does not fit {_dtype(op)}"
+        if op.nowrap is Nowrap.NATURAL:
+            yield _is_negative(*operands), f"{says}, of a negative number"
+
+
+def _does_not_fit(op: Op, *operands: Array) -> Array:
+    """Where the result of integers is out of range, computed with more bits."""
+    dtype = _dtype(op)
+    wide = np.int64 if dtype.bits < 64 else object
+    exact = numpy_of(type(op))(*[x.astype(wide) for x in operands])
+    return np.asarray((exact < dtype.low) | (exact > dtype.high), np.bool_)
+
+
+def _is_negative(*operands: Array) -> Array:
+    return np.asarray(reduce(np.logical_or, [x < 0 for x in operands]))
+
+
+@trap(math.Division)
+def _divides_by_zero(op: math.Division, lhs: Array, rhs: Array) -> Iterator[tuple[Array, str]]:
     if _dtype(op).is_integer:
         yield rhs == 0, "integer division by zero"
+    if op.natural:
+        yield _is_negative(lhs, rhs), f"{op.name} with natural=true, of a negative number"
 
 
-@trap(math.Shl, math.Shr)
+@trap(For)
+def _steps_wrong(op: For, lower: Array, upper: Array, step: Array) -> Iterator[tuple[Array, str]]:
+    yield step == 0, "a for loop with a step of zero"
+    if op.nowrap:
+        end, dtype = _past_the_end(lower, upper, step), _dtype(op)
+        outside = np.asarray((end < dtype.low) | (end > dtype.high), np.bool_)
+        yield outside, "a for loop with nowrap=true whose last step wraps"
+
+
+_past_the_end = np.frompyfunc(
+    lambda lower, upper, step: lower + step * len(range(lower, upper, step or 1)), 3, 1
+)
+
+
+@trap(math.Shr)
 def _shifts_too_far(op: Op, value: Array, amount: Array) -> Iterator[tuple[Array, str]]:
     width = _dtype(op).bits
     outside = (amount < 0) | (amount >= width)
     yield outside, f"shift by an amount outside 0 to {width - 1}"
+
+
+@trap(math.Shl)
+def _loses_bits(op: math.Shl, value: Array, amount: Array) -> Iterator[tuple[Array, str]]:
+    yield from _shifts_too_far(op, value, amount)
+    yield from _wraps(op, value, np.clip(amount, 0, _dtype(op).bits - 1))
 
 
 @trap(math.AssumeDivisible)

@@ -14,7 +14,7 @@ from iris.errors import ArgumentError
 from iris.ir import Module, math, to_text
 from iris.ir.control import Func, Return
 from iris.ir.core import Facet, Op, Value
-from iris.ir.math import Constant, Predicate, element_type
+from iris.ir.math import Constant, Nowrap, Predicate, element_type
 from iris.ir.types import DType, bool_
 
 Term: TypeAlias = Any  # z3 has no types
@@ -187,12 +187,37 @@ def _same(op: Op, x: Term) -> Term:
     return x
 
 
-@mistake(math.FloorDiv, math.Mod)
-def _by_zero(op: Op, x: Term, y: Term) -> Term:
-    return y == 0
+@mistake(math.Wrapping)
+def _wraps(op: math.Wrapping, *operands: Term) -> Term:
+    if op.nowrap not in (Nowrap.FITS, Nowrap.NATURAL):
+        return z3.BoolVal(False)
+    rule: Rule = formula[type(op)]
+    exact = rule(op, *[_extended(op, x) for x in operands])
+    does_not_fit = exact != _extended(op, rule(op, *operands))
+    is_natural = op.nowrap is Nowrap.NATURAL
+    return z3.Or(does_not_fit, _is_negative(op, *operands)) if is_natural else does_not_fit
 
 
-@mistake(math.Shl, math.Shr)
+def _extended(op: Op, x: Term) -> Term:
+    """The same number, of bits enough for a product and its sign."""
+    return z3.SignExt(x.size() + 1, x) if _is_signed(op) else z3.ZeroExt(x.size() + 1, x)
+
+
+def _is_negative(op: Op, *operands: Term) -> Term:
+    return z3.Or([x < 0 for x in operands]) if _is_signed(op) else z3.BoolVal(False)
+
+
+@mistake(math.Division)
+def _by_zero(op: math.Division, x: Term, y: Term) -> Term:
+    return z3.Or(y == 0, _is_negative(op, x, y)) if op.natural else y == 0
+
+
+@mistake(math.Shl)
+def _loses_bits(op: math.Shl, x: Term, y: Term) -> Term:
+    return z3.Or(_too_far(op, x, y), _wraps(op, x, y))
+
+
+@mistake(math.Shr)
 def _too_far(op: Op, x: Term, y: Term) -> Term:
     return z3.UGE(y, z3.BitVecVal(dtype_of(op.operands[0]).bits, y.size()))
 

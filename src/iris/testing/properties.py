@@ -195,7 +195,7 @@ _OF_MEMORY = (metal.Alloc, metal.View, metal.Load, metal.Store, metal.Barrier, F
 # Whatever can be shared is, though there may be room for all of it.
 _SHARED = "allocate-threadgroup{budget=0},insert-barriers"
 _UNIFORM = "allocate-threadgroup{budget=0},uniform-conditions,insert-barriers"
-_OF_THREADS = (*_GENERIC, "fuse-register-loops")
+_OF_THREADS = (*_GENERIC, "fuse-register-loops", "mark-nowrap")
 _OF_GRAPHS = (*_GENERIC, "simplify", str(GRAPH_PIPELINE))
 
 #: Those of Iris itself, by their names; `of_text` has those of a device.

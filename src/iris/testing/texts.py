@@ -21,15 +21,13 @@ from iris.codegen.language import Language
 from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Source
 from iris.compiler.arguments import place
-from iris.compiler.compilation import METAL_PIPELINE, entry_of
+from iris.compiler.compilation import METAL_PIPELINE, TEXT_PIPELINE, entry_of
 from iris.errors import IrisError, OutOfResources, SettingError
 from iris.ir import Level
 from iris.ir.control import Func
 from iris.ir.core import Module
 from iris.passes import Pipeline
 from iris.passes import run as run_passes
-from iris.passes.metal.choose_register_shapes import ChooseRegisterShapes
-from iris.passes.metal.reuse_registers import ReuseRegisters
 from iris.runtime import device as runtime
 from iris.runtime.device import Device
 from iris.runtime.devices import select
@@ -40,9 +38,6 @@ from iris.testing.outcomes import Outcome
 from iris.testing.reduce import SECONDS
 from iris.testing.report import check
 from iris.tools.replay import Program
-
-#: What Metal IR still needs before it has a text.
-SHAPES = Pipeline((ChooseRegisterShapes(), ReuseRegisters()))
 
 
 def runs_alike(
@@ -72,7 +67,7 @@ def runs_alike(
         is_tile = program.function.function_level is Level.TILE
         pipeline = lower if is_tile else Pipeline()
         try:
-            module = run_passes(program.module, lower if is_tile else SHAPES)
+            module = run_passes(program.module, lower if is_tile else TEXT_PIPELINE)
         except OutOfResources:
             continue
         except Exception:  # noqa: BLE001 -- to be judged below, with all the others
@@ -94,8 +89,8 @@ def runs_alike(
 
 
 def shaped(function: Func) -> Func:
-    """A function at the level of Metal IR, with its register shapes chosen."""
-    return entry_of(run_passes(Module([function.clone({})]), SHAPES))
+    """A function at the level of Metal IR, as its text needs it."""
+    return entry_of(run_passes(Module([function.clone({})]), TEXT_PIPELINE))
 
 
 def language_of(device: Device) -> Language:
@@ -118,7 +113,7 @@ class OnDevice:
         if program.function.function_level is Level.TILE:
             return partial(self._judge, program, Expected.of(program, exact_math=False))
         exact = Outcome.of(program)
-        shaped = program.with_module(run_passes(program.module, SHAPES))
+        shaped = program.with_module(run_passes(program.module, TEXT_PIPELINE))
         self._compare(shaped, lambda ran: exact.compare(ran.outcome(program)))
         return lambda made, rest: None
 

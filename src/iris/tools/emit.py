@@ -22,6 +22,7 @@ from iris.codegen.languages.cuda import CUDA
 from iris.codegen.languages.msl import MSL
 from iris.compiler.compilation import (
     METAL_PIPELINE,
+    TEXT_PIPELINE,
     dumps,
 )
 from iris.compiler.graph_program import GraphProgram
@@ -32,8 +33,6 @@ from iris.ir.control import Func
 from iris.passes import Pipeline, run
 from iris.passes.graph.graph_to_tile import GraphToTile
 from iris.passes.graph.schedule import Schedule
-from iris.passes.metal.choose_register_shapes import ChooseRegisterShapes
-from iris.passes.metal.reuse_registers import ReuseRegisters
 from iris.targets import DEFAULT, Target
 from iris.tools.opt import add_target, asked_for, read, write
 
@@ -116,7 +115,7 @@ def lowered(function: Func, target: Target = DEFAULT) -> list[Func]:
 def lowering(function: Func) -> Pipeline:
     """The passes that lead from a function to Metal IR."""
     is_metal = function.function_level is Level.METAL
-    return Pipeline((ChooseRegisterShapes(), ReuseRegisters())) if is_metal else METAL_PIPELINE
+    return TEXT_PIPELINE if is_metal else METAL_PIPELINE
 
 
 def functions(module: Module) -> list[Func]:

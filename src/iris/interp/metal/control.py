@@ -13,7 +13,7 @@ from iris.interp.metal.frame import Flow, Frame, Part, join, lift, take
 from iris.interp.metal.memory import Memory
 from iris.interp.metal.rules import interpretation
 from iris.interp.watch import Turn
-from iris.ir import metal
+from iris.ir import metal, scalar
 from iris.ir.control import For, If, While
 from iris.ir.core import Value
 from iris.ir.declare import Access
@@ -49,7 +49,8 @@ def _rows(frame: Frame, active: Array) -> Array:
 
 @interpretation(For)
 def count(frame: Frame, op: For, lower: Array, upper: Array, step: Array, *carried: Any) -> Flow:
-    frame.check(op, step == 0, "a for loop with a step of zero")
+    for where, message in scalar.program_errors(op, lower, upper, step):
+        frame.check(op, where, message)
     # With wrapping all this is right for u64 too.
     stride = np.where(step == 0, step.dtype.type(1), step)  # of inactive threads
     trips = np.asarray(_trips(lower, upper, stride), np.int64)

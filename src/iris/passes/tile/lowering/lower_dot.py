@@ -54,7 +54,7 @@ def _dot_of_fragments(ctx: Lowering, op: tile.Dot, arrangement: Arrangement) -> 
     with ctx.b.inside(body):
         ctx.b.insert(Yield([step(k, acc)]))
     bounds = ctx.constant(0), ctx.constant(depth // FRAGMENT_SIZE), ctx.constant(1)
-    loop: Op = ctx.b.insert(For.create((*bounds, start), ((),), (start.type,), (body,)))
+    loop: Op = ctx.b.insert(For.create((*bounds, start), ((), False), (start.type,), (body,)))
     return [cast(ctx, loop.results[0], dtype)]
 
 
@@ -97,7 +97,7 @@ def _dot_of_scalars(ctx: Lowering, op: tile.Dot) -> Sequence[Value]:
 
         ctx.b.insert(Yield(ctx.each(count, 1, step)))
     bounds = ctx.constant(0), ctx.constant(depth), ctx.constant(1)
-    loop: Op = ctx.b.insert(For.create((*bounds, start), ((),), (type_,), (body,)))
+    loop: Op = ctx.b.insert(For.create((*bounds, start), ((), False), (type_,), (body,)))
     return [cast(ctx, loop.results[0], dtype)]
 
 
