@@ -59,7 +59,8 @@ class _Available:
         self.loads = loads
 
     def _nested(self, op: Op) -> None:
-        written = writes(effects_within(op))
+        # Only loads before it can be forgotten: those in it are not seen after it.
+        written = writes(effects_within(op)) if self.loads else []
         if op.loops:
             self._forget(written)  # an earlier round may have written it
         for inner in op.regions:
