@@ -94,7 +94,8 @@ def _visit(region: Region, *, in_loop: bool) -> int:
     for op in region:
         for inner in op.regions:
             found += _visit(inner, in_loop=in_loop or op.loops)
-    return found + sum(_Stretch(ops, in_loop=in_loop).split() for ops in _elementwise_runs(region))
+    runs = [ops for ops in _elementwise_runs(region) if any(map(_is_block, ops))]
+    return found + sum(_Stretch(ops, in_loop=in_loop).split() for ops in runs)
 
 
 def _elementwise_runs(region: Region) -> list[list[Op]]:
@@ -105,7 +106,7 @@ def _elementwise_runs(region: Region) -> list[list[Op]]:
             runs.append([])
         else:
             runs[-1].append(op)
-    return [ops for ops in runs if ops]
+    return runs
 
 
 class _Stretch:
@@ -115,7 +116,7 @@ class _Stretch:
         self.in_loop = in_loop
         self.sums, self.axes = Sums(), Axes()
         accesses = [op for op in run if isinstance(op, tile.LoadTile | tile.StoreTile)]
-        start = run.index(accesses[0]) if accesses else 0
+        start = run.index(accesses[0])
         self.early = _hoistable(run, start)  # what is computed between them, and can be before
         self.late = {op for op in run[start:] if op not in self.early}
         self.wanted = {op: found for op in accesses if (found := self._unchecked_axes(op))}
@@ -245,6 +246,10 @@ def _hoistable(run: Sequence[Op], start: int) -> dict[Op, None]:
         else:
             late.add(op)
     return early
+
+
+def _is_block(op: Op) -> bool:
+    return isinstance(op, tile.LoadTile | tile.StoreTile)
 
 
 def _blocks(region: Region) -> Iterator[tile.LoadTile | tile.StoreTile]:
