@@ -188,7 +188,7 @@ class _Stretch:
         start, end = self.sums.scalar(offset), self.sums.scalar(bound)
         type_ = offset.type.element
         assert start is not None and end is not None, "there is room where a sum is not known"
-        if not start.keys() - {()}:
+        if start.keys() <= {()}:
             behind, ends = plus(start, {(): size}), materialise(end, type_, b)
             yield b(math.Compare(Predicate.GE, ends, materialise(behind, type_, b)))
             return
@@ -280,7 +280,7 @@ def _slacks(region: Region, sums: Sums) -> Iterator[Slack]:
 def _is_implied(slack: Slack, facts: list[Slack]) -> bool:
     """Whether a sum is known not to be negative, given some that are not."""
     left = [plus(slack, fact, -1) for fact in ({}, *facts)]
-    return any(not rest.keys() - {()} and rest.get((), 0) >= 0 for rest in left)
+    return any(rest.keys() <= {()} and rest.get((), 0) >= 0 for rest in left)
 
 
 def _would_widen(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> bool:
