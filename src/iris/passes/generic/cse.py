@@ -74,9 +74,8 @@ class _Available:
             return
         table = self.loads if effects else self.values
         key = _key(op)
-        known = table.get(key)
-        if known is None:
-            table[key] = op
+        known = table.setdefault(key, op)
+        if known is op:
             if not effects:
                 added.append(key)
             return
