@@ -31,7 +31,7 @@ def plus(a: Sum, b: Sum, times: int = 1) -> Sum:
 
 def number_of(total: Sum) -> int | None:
     """The number that a sum is, if it has no scalars."""
-    return total.get((), 0) if not total.keys() - {()} else None
+    return total.get((), 0) if total.keys() <= {()} else None
 
 
 class Sums:
@@ -53,7 +53,7 @@ class Sums:
     def scalar(self, value: Value) -> Sum | None:
         """The sum that a value is everywhere."""
         sums = self.of(value)
-        return sums.get(None, {}) if sums is not None and not sums.keys() - {None} else None
+        return sums.get(None, {}) if sums is not None and sums.keys() <= {None} else None
 
     def times(self, a: Sum, b: Sum) -> Sum:
         total: Sum = {}

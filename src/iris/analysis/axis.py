@@ -21,7 +21,6 @@ no group wraps in the middle; in what becomes an address that is a program error
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import wraps
 from typing import NamedTuple
 
@@ -47,8 +46,7 @@ class AxisFacts(NamedTuple):
         return self.divisibility if step >= self.contiguity else min(self.divisibility, step)
 
 
-@dataclass(frozen=True)
-class AxisInfo:
+class AxisInfo(NamedTuple):
     """The facts of a tile along its axes.  A scalar is like a tile of one axis of size 1."""
 
     axes: tuple[AxisFacts, ...]
@@ -88,17 +86,19 @@ class Axes:
         known, waiting = self._known, [value]
         while waiting:
             last = waiting[-1]
-            missing = [v for v in _sources(last) if v not in known] if last not in known else []
+            if last in known:
+                waiting.pop()
+                continue
+            sources = _sources(last)
+            missing = [v for v in sources if v not in known]
             if missing:
                 waiting += missing
-                continue
-            if last not in known:
-                known[last] = self._find(last)
-            waiting.pop()
+            else:
+                known[last] = self._find(last, [known[v] for v in sources])
         return known[value]
 
-    def _find(self, value: Value) -> AxisInfo:
-        """What is known of a value whose sources are known."""
+    def _find(self, value: Value, found: Sequence[AxisInfo]) -> AxisInfo:
+        """What is known of a value, from what is known of its sources."""
         op = value.op
         if not _is_followed(value):
             return _nothing(value.type)
@@ -108,7 +108,6 @@ class Axes:
                 return _nothing(value.type)
             self._solve(loop)
             return self._known[value]
-        found = [self.of(v) for v in _sources(value)]
         if op.regions:
             return _either(found)
         rule: Callable[..., AxisInfo] = axis_rule[type(op)]
@@ -353,7 +352,7 @@ def compare(op: math.Compare, x: AxisFacts, y: AxisFacts) -> AxisFacts:
 def select(op: math.Select, condition: AxisInfo, x: AxisInfo, y: AxisInfo) -> AxisInfo:
     """All of a group for which the condition is the same is of one or of the other."""
     if op.condition.type is bool_:
-        return replace(_either((x, y)), constant=None)
+        return _either((x, y))._replace(constant=None)
     axes = []
     for c, a, b in zip(condition.axes, x.axes, y.axes, strict=True):
         contiguity = min(c.constancy, a.contiguity, b.contiguity)
@@ -368,7 +367,7 @@ def cast(op: math.Cast | math.Bitcast, x: AxisInfo) -> AxisInfo:
     source, target = op.x.type.element, op.result.type.element
     if Kind.BOOL in (source.kind, target.kind):
         return elementwise(op, x)
-    return replace(x, constant=None)
+    return x._replace(constant=None)
 
 
 # The same elements in another shape.

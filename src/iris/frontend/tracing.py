@@ -170,7 +170,11 @@ class at_line:
 
 def is_users(frame: FrameType) -> bool:
     """Whether a frame is not of Iris, of NumPy, or of Python's own library."""
-    file = frame.f_code.co_filename
+    return _is_file_of_users(frame.f_code.co_filename)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_file_of_users(file: str) -> bool:
     if file.startswith(_NOT_THE_USERS):
         return False
     return not file.startswith(_LIBRARY) or "-packages" in file

@@ -11,6 +11,7 @@ Every type that the shared math works on (scalars, tiles, tensors, register arra
 from __future__ import annotations
 
 from enum import Enum
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -30,14 +31,17 @@ MOST_LANES = 16  # elements that one variable holds: 16 bytes of the smallest
 class Type:
     """The base of all types, each of elements of a dtype.  Equal types are the same object."""
 
-    __slots__ = ("_arguments", "_text")
+    __slots__ = ("_arguments",)
     element: DType
     _arguments: tuple[Any, ...]
-    _text: str
     _known: ClassVar[dict[tuple[Any, ...], Type]] = {}
 
     def __repr__(self) -> str:
-        return self._text
+        return _text(self)
+
+    def _write(self) -> str:
+        """The text of the type."""
+        raise NotImplementedError
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._arguments
@@ -46,9 +50,16 @@ class Type:
         raise AttributeError(f"{type(self).__name__} is frozen")
 
 
-def _intern(cls: type[T], arguments: tuple[Any, ...], text: str, **slots: object) -> T:
+@cache
+def _text(type_: Type) -> str:
+    """The text of a type, written when it is first asked for: few are."""
+    return type_._write()
+
+
+def _intern(cls: type[T], arguments: tuple[Any, ...], **slots: object) -> T:
     new = object.__new__(cls)
-    for name, value in (("_arguments", arguments), ("_text", text), *slots.items()):
+    object.__setattr__(new, "_arguments", arguments)
+    for name, value in slots.items():
         object.__setattr__(new, name, value)
     key = (cls, *arguments)
     Type._known[key] = new
@@ -112,6 +123,9 @@ class DType(ElementType):
     def with_element(self, element: DType) -> DType:
         return element
 
+    def _write(self) -> str:
+        return self.name
+
 
 DTYPES: dict[str, DType] = {}
 
@@ -121,7 +135,6 @@ def _dtype(name: str, kind: Kind, bits: int) -> DType:
     new = _intern(
         DType,
         (name,),
-        name,
         name=name,
         kind=kind,
         bits=bits,
@@ -161,15 +174,12 @@ class Ptr(Type):
         known = Type._known.get((cls, element, noalias, aligned))
         if known is not None:
             return known  # type: ignore[return-value]
-        facts = ", noalias" * noalias + ", aligned" * aligned
-        return _intern(
-            cls,
-            (element, noalias, aligned),
-            f"ptr<{element}{facts}>",
-            element=element,
-            noalias=noalias,
-            aligned=aligned,
-        )
+        arguments = (element, noalias, aligned)
+        return _intern(cls, arguments, element=element, noalias=noalias, aligned=aligned)
+
+    def _write(self) -> str:
+        facts = ", noalias" * self.noalias + ", aligned" * self.aligned
+        return f"ptr<{self.element}{facts}>"
 
 
 def _shaped(shape: tuple[int, ...], element: DType) -> str:
@@ -213,14 +223,14 @@ class Tile(ElementType):
             raise TypeMistake(
                 f"a layout of {have} elements cannot lay out {_shaped(shape, element)}"
             )
-        suffix = f", {layout}" if layout is not None else ""
-        text = f"tile<{_shaped(shape, element)}{suffix}>"
-        return _intern(
-            cls, (shape, element, layout), text, element=element, shape=shape, layout=layout
-        )
+        return _intern(cls, (shape, element, layout), element=element, shape=shape, layout=layout)
 
     def with_element(self, element: DType) -> Tile:
         return Tile(self.shape, element, self.layout)
+
+    def _write(self) -> str:
+        suffix = f", {self.layout}" if self.layout is not None else ""
+        return f"tile<{_shaped(self.shape, self.element)}{suffix}>"
 
 
 class Tensor(ElementType):
@@ -233,11 +243,13 @@ class Tensor(ElementType):
         if known is not None:
             return known  # type: ignore[return-value]
         _check_sizes("tensor", shape, 0)
-        text = f"tensor<{_shaped(shape, element)}>"
-        return _intern(cls, (shape, element), text, element=element, shape=shape)
+        return _intern(cls, (shape, element), element=element, shape=shape)
 
     def with_element(self, element: DType) -> Tensor:
         return Tensor(self.shape, element)
+
+    def _write(self) -> str:
+        return f"tensor<{_shaped(self.shape, self.element)}>"
 
 
 class Registers(ElementType):
@@ -255,20 +267,20 @@ class Registers(ElementType):
         if known is not None:
             return known  # type: ignore[return-value]
         _check_sizes("register array", (count,), 1)
-        shape: tuple[int, ...] = (count,)
         if lanes is not None:
             if lanes not in (1, 2, 4, 8, MOST_LANES):
                 raise TypeMistake(f"a variable has 1, 2, 4, 8 or {MOST_LANES} lanes, not {lanes}")
             if count % lanes:
                 raise TypeMistake(f"variables of {lanes} lanes do not hold {count} elements")
-            shape = (count // lanes, lanes)
-        text = f"regs<{_shaped(shape, element)}>"
-        return _intern(
-            cls, (count, element, lanes), text, element=element, shape=(count,), lanes=lanes
-        )
+        return _intern(cls, (count, element, lanes), element=element, shape=(count,), lanes=lanes)
 
     def with_element(self, element: DType) -> Registers:
         return Registers(self.shape[0], element, self.lanes)
+
+    def _write(self) -> str:
+        (count,), lanes = self.shape, self.lanes
+        shape = (count,) if lanes is None else (count // lanes, lanes)
+        return f"regs<{_shaped(shape, self.element)}>"
 
 
 class Staged(Type):
@@ -289,10 +301,10 @@ class Staged(Type):
                 f"the memory layout {layout} is not one of {_shaped(shape, element)}: "
                 "it needs one mode per dimension, of the same size"
             )
-        text = f"staged<{_shaped(shape, element)}, {layout}>"
-        return _intern(
-            cls, (shape, element, layout), text, element=element, shape=shape, layout=layout
-        )
+        return _intern(cls, (shape, element, layout), element=element, shape=shape, layout=layout)
+
+    def _write(self) -> str:
+        return f"staged<{_shaped(self.shape, self.element)}, {self.layout}>"
 
 
 class Threadgroup(Type):
@@ -306,9 +318,11 @@ class Threadgroup(Type):
         if known is not None:
             return known  # type: ignore[return-value]
         _check_sizes("threadgroup array", (count,), 1)
-        text = f"threadgroup<{count}x{element}>"
-        return _intern(cls, (count, element), text, count=count, element=element)
+        return _intern(cls, (count, element), count=count, element=element)
 
     @property
     def bytes(self) -> int:
         return self.count * self.element.bytes
+
+    def _write(self) -> str:
+        return f"threadgroup<{self.count}x{self.element}>"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 from typing import Any, TypeAlias
 
@@ -26,6 +27,8 @@ REGISTER, LANE, SIMDGROUP = HARDWARE = ("register", "lane", "simdgroup")
 
 Coordinate: TypeAlias = tuple[int, ...]
 Bases: TypeAlias = tuple[tuple[str, tuple[Coordinate, ...]], ...]
+# The same with element numbers for coordinates.
+Inputs: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class Span:
@@ -84,11 +87,25 @@ def log2(size: int) -> int:
     return size.bit_length() - 1
 
 
-def _pack(coordinate: Coordinate, shape: Coordinate) -> int:
-    flat = 0
-    for c, size in zip(coordinate, shape, strict=True):
-        flat = flat * size + c
-    return flat
+def _strides(shape: Coordinate) -> list[int]:
+    """By how much a step along each axis raises the row-major element number."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return strides[::-1]
+
+
+def _column(dim: str, image: Coordinate, shape: Coordinate) -> int:
+    """The row-major element number of the coordinate that a bit contributes."""
+    if not isinstance(image, tuple) or len(image) != len(shape):
+        raise LayoutError(f"basis {image} of {dim!r} must be a tuple of {len(shape)} coordinates")
+    column = 0
+    for c, size in zip(image, shape, strict=True):
+        if not 0 <= c < size:
+            raise LayoutError(f"basis {image} of {dim!r} is outside the shape {shape}")
+        column = column * size + c
+    return column
 
 
 def _unpack(flat: Any, shape: Coordinate) -> tuple[Any, ...]:
@@ -96,48 +113,43 @@ def _unpack(flat: Any, shape: Coordinate) -> tuple[Any, ...]:
     coordinate = []
     for size in reversed(shape):
         coordinate.append(flat & (size - 1))
-        flat = flat >> log2(size)
+        flat = flat >> size.bit_length() - 1
     return tuple(reversed(coordinate))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, init=False)
 class LinearLayout:
     """A linear map over F2 from a named location to an index of a tensor of shape `shape`.
 
-    `bases` gives, per input dimension and input bit, the coordinate that bit contributes.
+    It is made of `bases`: per input dimension and input bit, the coordinate that bit contributes.
 
     >>> str(LinearLayout.of((4, 2), register=[(0, 1)], lane=[(1, 0), (2, 0)]))
     'linear<4x2, register=[(0,1)], lane=[(1,0), (2,0)]>'
     """
 
-    bases: Bases
+    inputs: Inputs
     shape: Coordinate
-    columns: tuple[int, ...] = field(init=False, compare=False)  # every input bit's element number
-    _hash: int = field(init=False, compare=False)
+    _hash: int = field(compare=False)
 
-    def __post_init__(self) -> None:
-        if not self.shape or not self.bases:
+    def __init__(self, bases: Bases, shape: Coordinate) -> None:
+        dims = tuple([dim for dim, _ in bases])
+        if len(set(dims)) != len(dims):
+            raise LayoutError(f"an input dimension is named twice in {dims}")
+        self._set(
+            tuple(
+                [(dim, tuple([_column(dim, i, shape) for i in images])) for dim, images in bases]
+            ),
+            shape,
+        )
+
+    def _set(self, inputs: Inputs, shape: Coordinate) -> None:
+        if not shape or not inputs:
             raise LayoutError("a layout needs at least one input and one output dimension")
-        for size in self.shape:
+        for size in shape:
             log2(size)
-        if len(set(self.dims)) != len(self.bases):
-            raise LayoutError(f"an input dimension is named twice in {self.dims}")
-        columns = []
-        shape, rank = self.shape, len(self.shape)
-        for dim, images in self.bases:
-            for image in images:
-                if not isinstance(image, tuple) or len(image) != rank:
-                    raise LayoutError(
-                        f"basis {image} of {dim!r} must be a tuple of {rank} coordinates"
-                    )
-                column = 0  # as `_pack` gives it
-                for c, size in zip(image, shape, strict=True):
-                    if not 0 <= c < size:
-                        raise LayoutError(f"basis {image} of {dim!r} is outside the shape {shape}")
-                    column = column * size + c
-                columns.append(column)
-        object.__setattr__(self, "columns", tuple(columns))
-        object.__setattr__(self, "_hash", hash((self.bases, self.shape)))
+        object.__setattr__(self, "inputs", inputs)
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "_hash", hash((inputs, shape)))
 
     def __hash__(self) -> int:
         return self._hash
@@ -168,10 +180,14 @@ class LinearLayout:
         )
 
     @classmethod
-    def _from_columns(
-        cls, dims: Iterable[tuple[str, Iterable[int]]], shape: Coordinate
+    def of_inputs(
+        cls, inputs: Iterable[tuple[str, Iterable[int]]], shape: Coordinate
     ) -> LinearLayout:
-        return cls(tuple((d, tuple(_unpack(c, shape) for c in cs)) for d, cs in dims), shape)
+        """From the element numbers that each input dimension's bits contribute, all of them below
+        the number of elements."""
+        made = object.__new__(cls)
+        made._set(tuple([(dim, tuple(columns)) for dim, columns in inputs]), shape)
+        return made
 
     @classmethod
     def identity(cls, dim: str, size: int, *, axis: int = 0, rank: int = 1) -> LinearLayout:
@@ -179,7 +195,7 @@ class LinearLayout:
         if not 0 <= axis < rank:
             raise LayoutError(f"axis {axis} is outside rank {rank}")
         shape = tuple(size if a == axis else 1 for a in range(rank))
-        return cls._from_columns([(dim, [1 << bit for bit in range(log2(size))])], shape)
+        return cls.of_inputs([(dim, [1 << bit for bit in range(log2(size))])], shape)
 
     @classmethod
     def blocked(
@@ -213,27 +229,38 @@ class LinearLayout:
                 f"a blocked layout of rank {rank} needs {rank} sizes per dimension and an order of "
                 f"all axes, got {per_thread}, {lanes}, {simdgroups} and order {order}"
             )
+        shape = tuple(shape)
+        strides = _strides(shape)
         used = [0] * rank  # bits of each axis that are placed already
 
-        def place(counts: Sequence[int]) -> list[Coordinate]:
-            images = []
+        def place(counts: Sequence[int]) -> list[int]:
+            columns = []
             for axis in axes:
                 for _ in range(log2(counts[axis])):
                     step = (1 << used[axis]) % shape[axis]  # 0 when the axis is full
-                    images.append(tuple(step if a == axis else 0 for a in range(rank)))
+                    columns.append(step * strides[axis])
                     used[axis] += 1
-            return images
+            return columns
 
         registers = place([min(p, size) for p, size in zip(per_thread, shape, strict=True)])
         lane, simdgroup = place(lanes), place(simdgroups)
         registers += place([max(size >> u, 1) for size, u in zip(shape, used, strict=True)])
-        return cls.of(shape, register=registers, lane=lane, simdgroup=simdgroup)
+        return cls.of_inputs(zip(HARDWARE, (registers, lane, simdgroup), strict=True), shape)
 
     # Queries
 
     @property
+    def bases(self) -> Bases:
+        return _bases(self)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The element numbers that all input bits contribute."""
+        return tuple([column for _, columns in self.inputs for column in columns])
+
+    @property
     def dims(self) -> tuple[str, ...]:
-        return tuple(dim for dim, _ in self.bases)
+        return tuple([dim for dim, _ in self.inputs])
 
     @property
     def rank(self) -> int:
@@ -242,7 +269,7 @@ class LinearLayout:
     @property
     def sizes(self) -> Coordinate:
         """The number of locations along each input dimension."""
-        return tuple(1 << len(images) for _, images in self.bases)
+        return tuple([1 << len(columns) for _, columns in self.inputs])
 
     @property
     def num_elements(self) -> int:
@@ -257,19 +284,16 @@ class LinearLayout:
 
     def bits(self, dim: str) -> int:
         """The number of input bits of a dimension; 0 if the layout does not mention it."""
-        return len(self.images(dim))
+        return len(self.columns_of(dim))
 
     def size(self, dim: str) -> int:
         return 1 << self.bits(dim)
 
     def columns_of(self, dim: str) -> tuple[int, ...]:
         """The element numbers that a dimension's bits contribute."""
-        start = 0
-        for name, images in self.bases:
-            end = start + len(images)
+        for name, columns in self.inputs:
             if name == dim:
-                return self.columns[start:end]
-            start = end
+                return columns
         return ()
 
     @property
@@ -324,7 +348,7 @@ class LinearLayout:
         if unknown := location.keys() - set(self.dims):
             raise LayoutError(f"no input dimension {sorted(unknown)} in {self}")
         flat: Any = 0
-        for (dim, images), size in zip(self.bases, self.sizes, strict=True):
+        for (dim, columns), size in zip(self.inputs, self.sizes, strict=True):
             if dim not in location and size > 1:
                 raise LayoutError(f"apply needs {dim}=, a number below {size}")
             x: Any = location.get(dim, 0)
@@ -336,8 +360,8 @@ class LinearLayout:
             if not np.all((x >= 0) & (x < size)):
                 raise LayoutError(f"{dim}={x} is outside 0..{size - 1}")
             flat = flat ^ (x & 0)  # an array of one location stays an array
-            for bit, image in enumerate(images):
-                flat = flat ^ ((x >> bit & 1) * _pack(image, self.shape))
+            for bit, column in enumerate(columns):
+                flat = flat ^ ((x >> bit & 1) * column)
         return _unpack(flat, self.shape)
 
     def table(self) -> npt.NDArray[np.int64]:
@@ -376,7 +400,7 @@ class LinearLayout:
 
         self.compose(inner)(x) == self(*inner(x)); raises if some inner(x) is no location of self.
         """
-        if inner.rank != len(self.bases):
+        if inner.rank != len(self.inputs):
             raise LayoutError(f"cannot compose: {inner} does not give the inputs of {self}")
 
         def image(location: Coordinate) -> int:
@@ -389,7 +413,7 @@ class LinearLayout:
             return flat
 
         dims = ((dim, [image(location) for location in images]) for dim, images in inner.bases)
-        return LinearLayout._from_columns(dims, self.shape)
+        return LinearLayout.of_inputs(dims, self.shape)
 
     def right_inverse(self) -> LinearLayout:
         """From an element (inputs dim0, dim1, ..) to the one location with the free bits 0.
@@ -418,14 +442,13 @@ class LinearLayout:
         """The same row-major element number at every location, read as an index of `shape`."""
         if prod(shape) != self.num_elements:
             raise LayoutError(f"cannot reshape {self.shape} to {tuple(shape)}: sizes differ")
-        columns = ((dim, self.columns_of(dim)) for dim in self.dims)
-        return LinearLayout._from_columns(columns, tuple(shape))
+        return LinearLayout.of_inputs(self.inputs, tuple(shape))
 
     def transpose(self, perm: Sequence[int]) -> LinearLayout:
         """result(x)[i] == self(x)[perm[i]], as in NumPy."""
         if sorted(perm) != list(range(self.rank)):
             raise LayoutError(f"{tuple(perm)} is no permutation of the {self.rank} axes")
-        return self._select(perm)
+        return self._select(perm, tuple([self.shape[a] for a in perm]))
 
     def slice(self, axis: int) -> LinearLayout:
         """Drop a coordinate: the layout of a value that is the same all along that axis.
@@ -435,7 +458,8 @@ class LinearLayout:
         self._check_axis(axis, self.rank)
         if self.rank == 1:
             raise LayoutError(f"cannot drop the only axis of {self}")
-        return self._select([a for a in range(self.rank) if a != axis])
+        axes = [a for a in range(self.rank) if a != axis]
+        return self._select(axes, tuple([self.shape[a] for a in axes]))
 
     def expand(self, axis: int) -> LinearLayout:
         """Insert an axis of size 1: result(x)[axis] == 0, the others as before."""
@@ -463,16 +487,37 @@ class LinearLayout:
         first = LinearLayout.of([1] * self.rank, register=[])
         return (self if REGISTER in self.dims else first * self) * copies
 
-    def _select(self, axes: Sequence[int]) -> LinearLayout:
-        bases = (
-            (dim, tuple(tuple(image[a] for a in axes) for image in images))
-            for dim, images in self.bases
-        )
-        return LinearLayout(tuple(bases), tuple(self.shape[a] for a in axes))
+    def restrict(self, shape: tuple[int, ...]) -> LinearLayout:
+        """Set to 0 the coordinates along the axes of size 1 of a shape, which has the other sizes
+        as they are.
+
+        >>> str(LinearLayout.of((2, 4), register=[(1, 1)], lane=[(0, 2)]).restrict((2, 1)))
+        'linear<2x1, register=[(1,0)], lane=[(0,0)]>'
+        """
+        return self._select(range(self.rank), shape)
+
+    def _select(self, axes: Sequence[int], shape: tuple[int, ...]) -> LinearLayout:
+        """Take as coordinates of a new index, modulo its sizes, those along some axes."""
+        steps = _strides(self.shape)
+        taken = [
+            (steps[axis], size - 1, step)
+            for axis, size, step in zip(axes, shape, _strides(shape), strict=True)
+        ]
+        inputs = [
+            (dim, [sum([(c // old & mask) * new for old, mask, new in taken]) for c in columns])
+            for dim, columns in self.inputs
+        ]
+        return LinearLayout.of_inputs(inputs, shape)
 
     def _check_axis(self, axis: int, rank: int) -> None:
         if not 0 <= axis < rank:
             raise LayoutError(f"axis {axis} is outside 0..{rank - 1} for {self}")
+
+
+@lru_cache(maxsize=4096)
+def _bases(layout: LinearLayout) -> Bases:
+    shape = layout.shape
+    return tuple([(dim, tuple([_unpack(c, shape) for c in cs])) for dim, cs in layout.inputs])
 
 
 def check_hardware(layout: LinearLayout) -> None:

@@ -69,15 +69,15 @@ def reduce_axis(layout: LinearLayout, axis: int) -> Reduction:
     kept = [bit for bit in range(layout.bits(REGISTER)) if bit not in repeats]
     folds = _sums(kernel.summands[REGISTER])
     registers = (tuple(sorted(base ^ f for f in folds)) for base in _sums(1 << k for k in kept))
-    images = dict(kernel.dropped.bases)
-    images[REGISTER] = tuple(images[REGISTER][bit] for bit in kept)
+    inputs = dict(kernel.dropped.inputs)
+    inputs[REGISTER] = tuple([inputs[REGISTER][bit] for bit in kept])
     return Reduction(
         operand=layout,
         registers=tuple(registers),
         lane_masks=kernel.summands[LANE],
         simdgroup_masks=kernel.summands[SIMDGROUP],
         partials=_partials(layout, kernel, kept),
-        result=LinearLayout(tuple(images.items()), kernel.dropped.shape),
+        result=LinearLayout.of_inputs(inputs.items(), kernel.dropped.shape),
     )
 
 

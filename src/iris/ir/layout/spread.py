@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from iris.errors import LayoutError
-from iris.ir.layout.linear import REGISTER, LinearLayout, Span, check_hardware, log2
+from iris.ir.layout.linear import REGISTER, LinearLayout, Span, check_hardware
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ def spread(result: LinearLayout, shape: tuple[int, ...]) -> Spreading:
         old not in (1, new) for old, new in zip(shape, result.shape, strict=True)
     ):
         raise LayoutError(f"{shape} cannot be broadcast to {result}")
-    small = _restrict(result, shape)
+    small = result.restrict(shape)
     span = Span()
     kept: list[int] = []
     combinations: list[int] = []
@@ -46,17 +45,6 @@ def spread(result: LinearLayout, shape: tuple[int, ...]) -> Spreading:
     sources = [0]
     for combination in combinations:
         sources += [s ^ combination for s in sources]
-    images = dict(small.bases)
-    images[REGISTER] = tuple(images[REGISTER][bit] for bit in kept)
-    return Spreading(LinearLayout(tuple(images.items()), shape), tuple(sources))
-
-
-def _restrict(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
-    """The layout with the coordinates along axes of size 1 set to 0."""
-    for size in shape:
-        log2(size)
-    bases = tuple(
-        (dim, tuple(tuple(c % n for c, n in zip(i, shape, strict=True)) for i in images))
-        for dim, images in layout.bases
-    )
-    return LinearLayout(bases, tuple(shape))
+    inputs = dict(small.inputs)
+    inputs[REGISTER] = tuple([inputs[REGISTER][bit] for bit in kept])
+    return Spreading(LinearLayout.of_inputs(inputs.items(), shape), tuple(sources))

@@ -59,7 +59,8 @@ class _Available:
         self.loads = loads
 
     def _nested(self, op: Op) -> None:
-        written = writes(effects_within(op))
+        # Only loads before it can be forgotten: those in it are not seen after it.
+        written = writes(effects_within(op)) if self.loads else []
         if op.loops:
             self._forget(written)  # an earlier round may have written it
         for inner in op.regions:
@@ -73,9 +74,8 @@ class _Available:
             return
         table = self.loads if effects else self.values
         key = _key(op)
-        known = table.get(key)
-        if known is None:
-            table[key] = op
+        known = table.setdefault(key, op)
+        if known is op:
             if not effects:
                 added.append(key)
             return

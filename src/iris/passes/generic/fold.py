@@ -149,8 +149,10 @@ def multiply_by_one(op: math.Mul, rewriter: Rewriter) -> None:
 @rules(math.Mul, math.And)
 def absorb_zero(op: math.Binary, rewriter: Rewriter) -> None:
     """`x * 0` of integers and `x & 0` are 0."""
-    if any(is_number(other, 0) and _is_integer(other) for _, other in _beside_constants(op)):
-        _constant(op, 0, rewriter)
+    for _, other in _beside_constants(op):
+        if _is_integer(other) and is_number(other, 0):
+            _constant(op, 0, rewriter)
+            return
 
 
 @rules(math.Div, math.FloorDiv, math.Pow)

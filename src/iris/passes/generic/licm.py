@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from iris.ir.core import Module, Op, Region, Resource, Value
 from iris.ir.declare import Access
@@ -45,45 +46,47 @@ def _visit(region: Region) -> int:
         for inner in op.regions:
             moved += _visit(inner)
         if op.loops:
-            moved += _empty(op)
+            moved += _Loop(op).empty()
     return moved
 
 
-def _empty(loop: Op) -> int:
-    written = writes(effects_within(loop))
-    inside = _regions(loop)
-    moved = 0
-    for region in loop.regions:
-        sure = loop.surely_runs(region)
-        for op in region:
-            if _is_invariant(op, inside, written) and (sure or may_speculate(op)):
-                op.detach()
-                loop.insert_before(op)
-                inside -= _regions(op)
-                moved += 1
-    return moved
+class _Loop:
+    """A loop that ops are moved out of."""
+
+    def __init__(self, op: Op):
+        self.op = op
+
+    @cached_property
+    def written(self) -> list[Value | Resource]:
+        """What the loop writes: no op that does is moved, so it stays the same."""
+        return writes(effects_within(self.op))
+
+    def empty(self) -> int:
+        moved = 0
+        for region in self.op.regions:
+            sure = self.op.surely_runs(region)
+            staying = set(region.arguments)
+            for op in region:
+                if self.is_invariant(op, staying) and (sure or may_speculate(op)):
+                    op.detach()
+                    self.op.insert_before(op)
+                    moved += 1
+                else:
+                    staying.update(op.results)
+        return moved
+
+    def is_invariant(self, op: Op, staying: set[Value]) -> bool:
+        """Whether an op may be moved, but not these values."""
+        if _uses(op, staying) or op.terminator or is_convergent(op):
+            return False
+        return all(
+            e.access is Access.READ and not any(may_alias(e.resource, w) for w in self.written)
+            for e in effects_within(op)
+        )
 
 
-def _regions(op: Op) -> set[Region]:
-    """The regions of an op and of what is in it."""
-    return {region for inner in op.walk() for region in inner.regions} if op.regions else set()
-
-
-def _is_invariant(op: Op, inside: set[Region], written: list[Value | Resource]) -> bool:
-    if op.terminator or not _is_from_outside(op, inside) or is_convergent(op):
-        return False
-    if op.touches_nothing and not op.regions:
-        return True
-    effects = effects_within(op)
-    return all(
-        e.access is Access.READ and not any(may_alias(e.resource, w) for w in written)
-        for e in effects
-    )
-
-
-def _is_from_outside(op: Op, inside: set[Region]) -> bool:
-    """Whether an op, with what is in it, uses only what is defined outside the loop or in it."""
+def _uses(op: Op, values: set[Value]) -> bool:
+    """Whether an op, or one in it, has some of these values as operands."""
     if not op.regions:
-        return inside.isdisjoint([v.home for v in op.operands])
-    others = inside - _regions(op)
-    return all(others.isdisjoint([v.home for v in inner.operands]) for inner in op.walk())
+        return not values.isdisjoint(op.operands)
+    return not all(values.isdisjoint(inner.operands) for inner in op.walk())

@@ -156,7 +156,7 @@ def _restrict(block: BlockAccess, mask: Value, axes: tuple[int, ...], sums: Sums
 def _add_comparison(bound: Bound, predicate: Predicate, limit: Sum) -> bool:
     """Add a comparison with a scalar to a bound; return False if a block cannot express it."""
     # One more than a scalar might overflow.
-    small = not limit.keys() - {()} and limit.get((), 0) < i32.high
+    small = limit.keys() <= {()} and limit.get((), 0) < i32.high
     if predicate is Predicate.LE and small:
         predicate, limit = Predicate.LT, plus(limit, {(): 1})
     if predicate is Predicate.LT:

@@ -94,7 +94,8 @@ def _visit(region: Region, *, in_loop: bool) -> int:
     for op in region:
         for inner in op.regions:
             found += _visit(inner, in_loop=in_loop or op.loops)
-    return found + sum(_Stretch(ops, in_loop=in_loop).split() for ops in _elementwise_runs(region))
+    runs = [ops for ops in _elementwise_runs(region) if any(map(_is_block, ops))]
+    return found + sum(_Stretch(ops, in_loop=in_loop).split() for ops in runs)
 
 
 def _elementwise_runs(region: Region) -> list[list[Op]]:
@@ -105,7 +106,7 @@ def _elementwise_runs(region: Region) -> list[list[Op]]:
             runs.append([])
         else:
             runs[-1].append(op)
-    return [ops for ops in runs if ops]
+    return runs
 
 
 class _Stretch:
@@ -115,7 +116,7 @@ class _Stretch:
         self.in_loop = in_loop
         self.sums, self.axes = Sums(), Axes()
         accesses = [op for op in run if isinstance(op, tile.LoadTile | tile.StoreTile)]
-        start = run.index(accesses[0]) if accesses else 0
+        start = run.index(accesses[0])
         self.early = _hoistable(run, start)  # what is computed between them, and can be before
         self.late = {op for op in run[start:] if op not in self.early}
         self.wanted = {op: found for op in accesses if (found := self._unchecked_axes(op))}
@@ -187,7 +188,7 @@ class _Stretch:
         start, end = self.sums.scalar(offset), self.sums.scalar(bound)
         type_ = offset.type.element
         assert start is not None and end is not None, "there is room where a sum is not known"
-        if not start.keys() - {()}:
+        if start.keys() <= {()}:
             behind, ends = plus(start, {(): size}), materialise(end, type_, b)
             yield b(math.Compare(Predicate.GE, ends, materialise(behind, type_, b)))
             return
@@ -247,6 +248,10 @@ def _hoistable(run: Sequence[Op], start: int) -> dict[Op, None]:
     return early
 
 
+def _is_block(op: Op) -> bool:
+    return isinstance(op, tile.LoadTile | tile.StoreTile)
+
+
 def _blocks(region: Region) -> Iterator[tile.LoadTile | tile.StoreTile]:
     for op in region.walk():
         if isinstance(op, tile.LoadTile | tile.StoreTile):
@@ -275,7 +280,7 @@ def _slacks(region: Region, sums: Sums) -> Iterator[Slack]:
 def _is_implied(slack: Slack, facts: list[Slack]) -> bool:
     """Whether a sum is known not to be negative, given some that are not."""
     left = [plus(slack, fact, -1) for fact in ({}, *facts)]
-    return any(not rest.keys() - {()} and rest.get((), 0) >= 0 for rest in left)
+    return any(rest.keys() <= {()} and rest.get((), 0) >= 0 for rest in left)
 
 
 def _would_widen(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> bool:

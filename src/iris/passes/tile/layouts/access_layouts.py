@@ -46,10 +46,10 @@ def run_along(layout: LinearLayout, axis: int) -> int:
     """
     size, step = layout.shape[axis], prod(layout.shape[axis + 1 :])
     seen = repeated = 0  # bits of the coordinate: those that several bits of a location change
-    for _, images in layout.bases:
-        for image in images:
-            repeated |= seen & image[axis]
-            seen |= image[axis]
+    for column in layout.columns:
+        image = column // step & (size - 1)
+        repeated |= seen & image
+        seen |= image
     count = 1
     for column in layout.columns_of(REGISTER):
         # With a repeated bit some threads would have the neighbours in another order.

@@ -238,7 +238,7 @@ class _LayoutAssignment:
     def _move(self, op: Op) -> None:
         """Put an op that has to do with no tile itself in place."""
         scalars = self.scalars
-        if any(v in scalars for v in op.operands):
+        if not scalars.keys().isdisjoint(op.operands):
             op.set_operands(tuple([scalars.get(v, v) for v in op.operands]))
         op.detach()
         self.builder.insert(op)

@@ -23,6 +23,8 @@ from iris.passes.tile.layouts.fragments import FRAGMENT_SIZE
 from iris.targets import Target
 
 PADDING_BYTES = 16
+# Where in a fragment the lanes of a simdgroup read.
+_ROWS, _COLUMNS = APPLE_FRAGMENT.apply(register=0, lane=np.arange(SIMDGROUP_WIDTH))
 
 
 def fastest_axis(value: Value, axes: Axes) -> int:
@@ -66,8 +68,8 @@ def _fastest_layout(
     """The layout that reads fragments in the fewest cycles: padded, or else swizzled.
 
     >>> from iris.targets.apple import M1
-    >>> str(_best((32, 64), 1, 1, 4, 0, M1)), str(_best((32, 64), 1, 1, 4, 4, M1))
-    ('swizzle<2,3,3> (32,64):(64,1)', '(32,64):(68,1)')
+    >>> [str(_fastest_layout((32, 64), 1, 1, 4, padding, M1)) for padding in (0, 4)]
+    ['swizzle<2,3,3> (32,64):(64,1)', '(32,64):(68,1)']
     """
     length = shape[fastest]
 
@@ -95,5 +97,4 @@ def _fastest_layout(
 
 def _read_offsets(layout: Layout | Swizzled, together: int) -> npt.NDArray[np.int64]:
     """The offsets that the lanes of a simdgroup read `together` fragments at."""
-    rows, columns = APPLE_FRAGMENT.apply(register=0, lane=np.arange(SIMDGROUP_WIDTH))
-    return np.asarray(layout(rows + layout.modes[0].size * together * columns))
+    return np.asarray(layout(_ROWS + layout.modes[0].size * together * _COLUMNS))
