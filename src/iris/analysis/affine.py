@@ -31,7 +31,7 @@ def plus(a: Sum, b: Sum, times: int = 1) -> Sum:
 
 def number_of(total: Sum) -> int | None:
     """The number that a sum is, if it has no scalars."""
-    return total.get((), 0) if not total.keys() - {()} else None
+    return total.get((), 0) if len(total) == (() in total) else None
 
 
 class Sums:

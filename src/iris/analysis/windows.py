@@ -109,8 +109,7 @@ class Windows:
         found = self._of(offset)
         if found is None:
             return None
-        first = Window(plus({}, ONE, start), plus({}, ONE, start + 1), strides=())
-        return found.times(size).plus(first).plus(_bounded(0, size * count))
+        return found.times(size).plus(_bounded(start, start + size * count))
 
     def of_earlier_turn(self, window: Window, loop: Op) -> Window | None:
         """A window as a later turn of a loop sees it, in terms of the later one."""
