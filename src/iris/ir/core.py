@@ -239,9 +239,9 @@ class Op(metaclass=OpMeta):
         """Derived from the fields: attributes, operands, then result types if not inferred."""
         spec = self.spec
         if len(arguments) == spec.plain_count and not named:
-            split = len(spec.attributes)
-            operands, attributes = arguments[split:], arguments[:split]
-            types = None
+            split, end = spec.plain_split
+            attributes, operands = arguments[:split], arguments[split:end]
+            types = None if spec.inferred else arguments[end:]
         else:
             operands, attributes, types = spec.bind(arguments, named)
         self._set_up(operands, attributes, (), location)

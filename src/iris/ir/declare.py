@@ -258,6 +258,7 @@ class Spec:
         "operands",
         "optionals",
         "plain_count",
+        "plain_split",
         "positional_attributes",
         "regions",
         "results",
@@ -293,9 +294,12 @@ class Spec:
         self.results = [f for f in fields if isinstance(f, ResultField)]
         self.touched = [(i, f.access) for i, f in enumerate(self.fixed) if f.access is not None]
         self.made = [(i, f.access) for i, f in enumerate(self.results) if f.access is not None]
-        # Most ops are only fixed operands and required attributes: they skip `bind`.
-        is_plain = inferred and not (self.optionals or self.variadics or self.named_attributes)
-        self.plain_count = len(self.fixed) + len(attributes) if is_plain else -1
+        # Most ops are only required attributes, fixed operands and single results: they skip `bind`.
+        is_plain = not (self.optionals or self.variadics or self.named_attributes)
+        end = len(attributes) + len(self.fixed)
+        self.plain_split = len(attributes), end
+        types = 0 if inferred else len(self.results)
+        self.plain_count = end + types if is_plain and not self.results_vary else -1
         if self.variadics and len(self.optionals) >= len(self.variadics):
             raise DeclarationError(
                 f"{op_name}: with variadic operands there must be fewer optional ones, "
