@@ -11,7 +11,7 @@ arithmetic goes through unsigned, unless
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from iris.ir import math, metal
 from iris.ir.control import For
@@ -51,6 +51,9 @@ class Ranges:
             return known
         dtype = _dtype(value)
         return (dtype.low, dtype.high)
+
+    def of_operands(self, op: Op) -> list[Bounds]:
+        return [self.of(v) for v in op.operands]
 
     def learn(self, op: Op) -> None:
         """Take in an op, whose operands are known already."""
@@ -102,9 +105,8 @@ def _dtype(value: Value) -> DType:
     return type_.element
 
 
-def _around(values: Iterable[int]) -> Bounds:
-    found = list(values)
-    return min(found), max(found)
+def _around(values: Sequence[int]) -> Bounds:
+    return min(values), max(values)
 
 
 @bounds(math.Constant)
@@ -140,20 +142,20 @@ def _natural(ranges: Ranges, op: Op) -> Bounds:
 
 @bounds(math.Add)
 def _add(ranges: Ranges, op: math.Add) -> Bounds | None:
-    (a, b), (c, d) = (ranges.of(v) for v in op.operands)
+    (a, b), (c, d) = ranges.of_operands(op)
     return a + c, b + d
 
 
 @bounds(math.Sub)
 def _sub(ranges: Ranges, op: math.Sub) -> Bounds | None:
-    (a, b), (c, d) = (ranges.of(v) for v in op.operands)
+    (a, b), (c, d) = ranges.of_operands(op)
     return a - d, b - c
 
 
 @bounds(math.Mul)
 def _mul(ranges: Ranges, op: math.Mul) -> Bounds | None:
-    one, other = (ranges.of(v) for v in op.operands)
-    return _around(x * y for x in one for y in other)
+    one, other = ranges.of_operands(op)
+    return _around([x * y for x in one for y in other])
 
 
 @bounds(math.Neg)
@@ -164,29 +166,29 @@ def _neg(ranges: Ranges, op: math.Neg) -> Bounds | None:
 
 @bounds(math.Shl)
 def _shl(ranges: Ranges, op: math.Shl) -> Bounds | None:
-    one, (low, high) = (ranges.of(v) for v in op.operands)
+    one, (low, high) = ranges.of_operands(op)
     if low < 0 or high >= _dtype(op.results[0]).bits:
         return None
-    return _around(x << y for x in one for y in (low, high))
+    return _around([x << y for x in one for y in (low, high)])
 
 
 @bounds(math.Shr)
 def _shr(ranges: Ranges, op: math.Shr) -> Bounds | None:
-    one, (low, high) = (ranges.of(v) for v in op.operands)
+    one, (low, high) = ranges.of_operands(op)
     if low < 0 or high >= _dtype(op.results[0]).bits:
         return None
-    return _around(x >> y for x in one for y in (low, high))
+    return _around([x >> y for x in one for y in (low, high)])
 
 
 @bounds(math.FloorDiv)
 def _floordiv(ranges: Ranges, op: math.FloorDiv) -> Bounds | None:
-    one, (low, high) = (ranges.of(v) for v in op.operands)
-    return _around(x // y for x in one for y in (low, high)) if low > 0 else None
+    one, (low, high) = ranges.of_operands(op)
+    return _around([x // y for x in one for y in (low, high)]) if low > 0 else None
 
 
 @bounds(math.Mod)
 def _mod(ranges: Ranges, op: math.Mod) -> Bounds | None:
-    (start, end), (low, high) = (ranges.of(v) for v in op.operands)
+    (start, end), (low, high) = ranges.of_operands(op)
     if low <= 0:
         return None
     return 0, min(end, high - 1) if start >= 0 else high - 1
@@ -194,19 +196,19 @@ def _mod(ranges: Ranges, op: math.Mod) -> Bounds | None:
 
 @bounds(math.And)
 def _and(ranges: Ranges, op: math.And) -> Bounds | None:
-    highs = [high for low, high in (ranges.of(v) for v in op.operands) if low >= 0]
+    highs = [high for low, high in ranges.of_operands(op) if low >= 0]
     return (0, min(highs)) if highs else None
 
 
 @bounds(math.MinNum, math.Minimum)
 def _min(ranges: Ranges, op: Op) -> Bounds | None:
-    (a, b), (c, d) = (ranges.of(v) for v in op.operands)
+    (a, b), (c, d) = ranges.of_operands(op)
     return min(a, c), min(b, d)
 
 
 @bounds(math.MaxNum, math.Maximum)
 def _max(ranges: Ranges, op: Op) -> Bounds | None:
-    (a, b), (c, d) = (ranges.of(v) for v in op.operands)
+    (a, b), (c, d) = ranges.of_operands(op)
     return max(a, c), max(b, d)
 
 
@@ -236,12 +238,12 @@ def _cast(ranges: Ranges, op: math.Cast) -> Bounds | None:
 
 
 def _union(ranges: Ranges, op: Op, values: Iterable[Value]) -> Bounds | None:
-    return _around(end for v in values for end in ranges.of(v))
+    return _around([end for v in values for end in ranges.of(v)])
 
 
 def loop_bounds(ranges: Ranges, op: For) -> tuple[Bounds, bool]:
     """The bounds of a loop's variable, and whether one step past its end cannot overflow."""
-    (low, top), (bottom, high), (least, most) = (ranges.of(v) for v in op.operands[:3])
+    (low, top), (bottom, high), (least, most) = [ranges.of(v) for v in op.operands[:3]]
     dtype = _dtype(op.lower)
     if least > 0:
         # A loop runs only where lower < upper, and ends at the first number not below upper.
