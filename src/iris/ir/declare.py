@@ -294,7 +294,7 @@ class Spec:
         self.results = [f for f in fields if isinstance(f, ResultField)]
         self.touched = [(i, f.access) for i, f in enumerate(self.fixed) if f.access is not None]
         self.made = [(i, f.access) for i, f in enumerate(self.results) if f.access is not None]
-        # Most ops are only required attributes, fixed operands and single results: they skip `bind`.
+        # Most ops are required attributes, fixed operands and single results: they skip `bind`.
         is_plain = not (self.optionals or self.variadics or self.named_attributes)
         end = len(attributes) + len(self.fixed)
         self.plain_split = len(attributes), end
