@@ -166,6 +166,8 @@ class _Planner:
         latest: Op | None = None  # before which the latest barrier was planned,
         behind: list[Touch] = []  # and the accesses before it that it does not order
         for op in region:
+            if op.touches_nothing and not op.regions:
+                continue
             if op not in self.flows:
                 self.flows[op] = self._find(op)
             here = self.flows[op]
@@ -261,8 +263,6 @@ class _Planner:
         if op.regions:
             flow: Flow = nested[type(op)](op, self)
             return flow
-        if op.touches_nothing:
-            return None
         touches = [*self._touches(op)]
         return Flow(touches, touches) if touches else None
 
