@@ -110,7 +110,7 @@ class _Levels(dict[Value, Uniformity]):
             is_raised = False
             for v in values:
                 level = self._find(v)
-                if level is not self[v]:
+                if level > self[v]:
                     self[v] = level
                     is_raised = True
         return self[value]
