@@ -32,7 +32,9 @@ def text(body: str, simdgroups: int) -> str:
 def level(body: str, simdgroups: int = 4) -> Uniformity:
     """How uniform the value called %r is."""
     (function,) = parse(text(body, simdgroups))
-    return next(u for v, u in uniformity(function).items() if v.name == "r")
+    values = [v for op in function.walk() for v in op.results]
+    values += [v for op in function.walk() for region in op.regions for v in region.arguments]
+    return uniformity(function)[next(v for v in values if v.name == "r")]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ CANNOT = {
     "codegen.languages.msl._both": WHEN_IMPORTED,
     "codegen.languages.msl._precise": WHEN_IMPORTED,
     "codegen.language.versions": "is said by devices",
+    "codegen.shapes._misfit_of_computed": "choose-register-shapes computes with no words",
     "codegen.shapes._refused": "choose-register-shapes finds shapes that fit",
     "codegen.writer.unsupported": "check-target refuses it before",
     "analysis.axis.along_each": WHEN_IMPORTED,
@@ -54,6 +55,7 @@ CANNOT = {
 RARE = {
     "codegen.control._computed",
     "analysis.ranges._literal",
+    "analysis.zero_signs._quotient",  # of a maximum
     "codegen.registers._literal",
     "codegen.shapes._needed_users",  # of constants that are held as words
     "analysis.axis.negate",

@@ -29,6 +29,10 @@ def plus(a: Sum, b: Sum, times: int = 1) -> Sum:
     return total
 
 
+def times(a: Sum, factor: int) -> Sum:
+    return {product: count * factor for product, count in a.items()} if factor else {}
+
+
 def number_of(total: Sum) -> int | None:
     """The number that a sum is, if it has no scalars."""
     return total.get((), 0) if total.keys() <= {()} else None

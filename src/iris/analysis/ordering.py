@@ -4,7 +4,7 @@ Two accesses conflict if all of this holds:
 
 1. they may touch one byte, so their `windows` overlap, and they are not to different memories that
    a loop carries in turns;
-2. one of them writes;
+2. one of them writes, so an array that nothing writes needs no order;
 3. they are not atomics that may come in any order;
 4. they may be of different threads.
 
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from iris.analysis.carried_memory import CarriedMemory, MemoryRange
 from iris.analysis.windows import Window, Windows
@@ -29,7 +30,7 @@ from iris.ir import metal
 from iris.ir.control import For, Func, If, While
 from iris.ir.core import Facet, Op, Region, Resource, Value
 from iris.ir.declare import Access
-from iris.ir.effects import effects_within, may_alias, writes
+from iris.ir.effects import may_alias, writes
 from iris.ir.kinds import AtomicKind
 from iris.ir.types import Ptr, Threadgroup
 from iris.ir.waiting import is_volatile
@@ -59,21 +60,20 @@ class AccessAddress:
     values: frozenset[Value]  # from what
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Touch:
-    """An access to memory."""
+    """An access to memory, never changed."""
 
     op: Op
-    memory: Value | Resource  # where it is first named, or a loop carries it
-    span: range | None  # of whose bytes, if it is a view of a part
+    part: MemoryRange  # of the memory as it is first named, or a loop carries it
     writes: bool
     atomic: bool
-    place: AccessAddress | None
+    is_still: bool = True  # the op would compute the same address now
     seen: tuple[tuple[Op, bool], ...] = ()  # from a later turn of which loops, or from outside
 
     @property
-    def part(self) -> MemoryRange:
-        return MemoryRange(self.memory, self.span)
+    def memory(self) -> Value | Resource:
+        return self.part.memory
 
     @property
     def strength(self) -> int:
@@ -89,17 +89,6 @@ class Flow:
     first: list[Touch] = field(default_factory=list)  # reached from its start without a barrier
     last: list[Touch] = field(default_factory=list)  # from which its end is reached without one
     strength: int = NOTHING  # what every way through it orders
-
-
-def _of_one_thread(access: Touch, store: Touch) -> bool:
-    """Whether what an access touches is written by no thread but its own in a store."""
-    if access.place is None or store.place is None or not store.writes or store.atomic:
-        return False
-    return (
-        access.place.address == store.place.address
-        and store.place.mask in (None, access.place.mask)
-        and _is_within(access.op, _stand(store.op))
-    )
 
 
 def _is_atomic(op: Op) -> bool:
@@ -159,11 +148,17 @@ class _Planner:
         self.numbers = _Numbers()
         self.windows = windows
         self.memories = CarriedMemory()
-        # The arrays that are written, and those that are touched by what is no atomic.
-        self.written = _arrays(writes(effects_within(function)))
-        plain = [op for op in function.walk() if not (op.touches_nothing or _is_atomic(op))]
-        self.plain = _arrays(effect.resource for op in plain for effect in op.effects())
+        self.touching = [op for op in function.walk() if not op.touches_nothing]
+        # The arrays that some op writes.
+        self.written = _arrays(writes([e for op in self.touching for e in op.effects()]))
         self.flows: dict[Op, Flow | None] = {}  # what ops mean; None: nothing
+        self._windows: dict[Touch, Window | None] = {}
+
+    @cached_property
+    def plain(self) -> list[Value]:
+        """The arrays that ops other than atomics touch."""
+        plain = [op for op in self.touching if not _is_atomic(op)]
+        return _arrays(effect.resource for op in plain for effect in op.effects())
 
     def region(self, region: Region, entry: Iterable[Touch] = ()) -> Flow:
         """Plan the barriers in a region, given the accesses that may come right before it."""
@@ -171,6 +166,8 @@ class _Planner:
         latest: Op | None = None  # before which the latest barrier was planned,
         behind: list[Touch] = []  # and the accesses before it that it does not order
         for op in region:
+            if op.touches_nothing and not op.regions:
+                continue
             if op not in self.flows:
                 self.flows[op] = self._find(op)
             here = self.flows[op]
@@ -203,10 +200,29 @@ class _Planner:
             return False
         if a.memory is not b.memory:
             return True
-        if _of_one_thread(a, b) or _of_one_thread(b, a):
+        if self._of_one_thread(a, b) or self._of_one_thread(b, a):
             return False
         one, other = self.window(a), self.window(b)
         return one is None or other is None or not one.is_apart(other)
+
+    def _of_one_thread(self, access: Touch, store: Touch) -> bool:
+        """Whether what an access touches is written by no thread but its own in a store."""
+        if not store.writes or store.atomic:
+            return False
+        one, other = self._address(access), self._address(store)
+        return (
+            one is not None
+            and other is not None
+            and one.address == other.address
+            and other.mask in (None, one.mask)
+            and _is_within(access.op, _stand(store.op))
+        )
+
+    def _address(self, touch: Touch) -> AccessAddress | None:
+        """The address of an access as its op would compute it now, if that is the same."""
+        if touch.is_still and isinstance(touch.op, metal.Load | metal.Store):
+            return self.numbers.address(touch.op)
+        return None
 
     def _is_shown(self, touch: Touch) -> bool:
         """Whether a fence, which is of one thread, is also for an access of another: one by which
@@ -214,14 +230,19 @@ class _Planner:
         if touch.memory is Resource.DEVICE:
             return False
         others = self.plain if touch.atomic else self.written
-        return any(may_alias(touch.memory, other) for other in others)
+        return _touches_one_of(touch.memory, others)
 
     def window(self, touch: Touch) -> Window | None:
         """The part of its memory that an access touches, if that is known."""
-        op = touch.op
-        if not isinstance(op, ELEMENTS) or not self.memories.is_one(touch.memory):
+        if touch not in self._windows:
+            self._windows[touch] = self._find_window(touch)
+        return self._windows[touch]
+
+    def _find_window(self, touch: Touch) -> Window | None:
+        op, (memory, span) = touch.op, touch.part
+        if not isinstance(op, ELEMENTS) or not self.memories.is_one(memory):
             return None
-        start = touch.span.start if touch.span is not None else 0
+        start = span.start if span is not None else 0
         size = op.base.type.element.bytes
         window = self.windows.of(op.offset, start, size, _count(op))
         for loop, outside in touch.seen:
@@ -242,8 +263,6 @@ class _Planner:
         if op.regions:
             flow: Flow = nested[type(op)](op, self)
             return flow
-        if op.touches_nothing:
-            return None
         touches = [*self._touches(op)]
         return Flow(touches, touches) if touches else None
 
@@ -260,64 +279,73 @@ class _Planner:
         if self.clash(back, flow.first):
             flow = turn(back)
             last = [t for t in flow.last if t not in back]
-        first = [u for t in flow.first for u in self._outside(t, loop, t.place)]
-        last = [u for t in last for u in self._outside(t, loop, _still(t, loop))]
+        first = [u for t in flow.first for u in self._outside(t, loop, t.is_still)]
+        last = [u for t in last for u in self._outside(t, loop, self._is_still(t, loop))]
         return Flow(first, last, flow.strength)
 
     def _later(self, touch: Touch, loop: Op) -> Iterable[Touch]:
         """An access as a later turn of a loop sees it."""
-        seen = (*touch.seen, (loop, False))
+        seen, is_still = (*touch.seen, (loop, False)), self._is_still(touch, loop)
         for memory in self.memories.later(touch.memory, loop):
-            yield replace(touch, memory=memory, place=_still(touch, loop), seen=seen)
+            part = MemoryRange(memory, touch.part.span)
+            yield replace(touch, part=part, is_still=is_still, seen=seen)
 
-    def _outside(self, touch: Touch, loop: Op, place: AccessAddress | None) -> Iterable[Touch]:
-        """An access as what comes before or after a loop sees it, at a place."""
+    def _outside(self, touch: Touch, loop: Op, is_still: bool) -> Iterable[Touch]:
+        """An access as what comes before or after a loop sees it."""
         seen = (*touch.seen, (loop, True))
         parts = self.memories.outside(touch.memory, loop)
         if parts is None:
-            yield replace(touch, place=place, seen=seen)
+            yield replace(touch, is_still=is_still, seen=seen)
             return
+        span = touch.part.span
         for memory, whole in parts:
-            assert touch.span is not None and whole is not None, f"{memory!r} rotates in part"
-            span = range(whole.start + touch.span.start, whole.start + touch.span.stop)
-            yield replace(touch, memory=memory, span=span, place=None, seen=seen)
+            assert span is not None and whole is not None, f"{memory!r} rotates in part"
+            moved = range(whole.start + span.start, whole.start + span.stop)
+            yield replace(touch, part=MemoryRange(memory, moved), is_still=False, seen=seen)
+
+    def _is_still(self, touch: Touch, loop: Op) -> bool:
+        """Whether the op would compute the address of an access again after a turn of a loop: what
+        it is computed from may have changed, and a branch may not be taken any more."""
+        if _stand(touch.op) not in loop.regions:
+            return False
+        address = self._address(touch)
+        return address is not None and not any(v.is_inside(loop) for v in address.values)
 
     def _touches(self, op: Op) -> Iterable[Touch]:
+        is_atomic = _is_atomic(op)
         for access, resource in op.effects():
             if resource in (Resource.REPORT, Resource.OTHERS):
                 continue
             if not access & (Access.READ | Access.WRITE):
                 continue
-            part, place = MemoryRange(resource, None), None
-            if isinstance(resource, Value):
-                if isinstance(resource.type, Threadgroup):
-                    part = MemoryRange.of(resource)
-                if isinstance(op, metal.Load | metal.Store):
-                    place = self.numbers.place(op, (*part, resource.type))
-            memory, span = part
-            if not self.memories.is_one(memory):
-                span = None
-            is_written = Access.WRITE in access
-            yield Touch(op, memory, span, is_written, _is_atomic(op), place)
+            is_read_only = not is_atomic and Access.WRITE not in access
+            if is_read_only and not self._is_written(resource):
+                continue
+            part = _first_named(resource)
+            if not self.memories.is_one(part.memory):
+                part = MemoryRange(part.memory, None)
+            yield Touch(op, part, Access.WRITE in access, is_atomic)
+
+    def _is_written(self, resource: Value | Resource) -> bool:
+        """Whether the function may write some memory; only of arrays it is known."""
+        is_array = isinstance(resource, Value) and isinstance(resource.type, Ptr)
+        return not is_array or _touches_one_of(resource, self.written)
+
+
+def _first_named(memory: Value | Resource) -> MemoryRange:
+    """Which part of memory something is, by the memory's first name."""
+    if isinstance(memory, Value) and isinstance(memory.type, Threadgroup):
+        return MemoryRange.of(memory)
+    return MemoryRange(memory, None)
+
+
+def _touches_one_of(memory: Value | Resource, others: Iterable[Value]) -> bool:
+    return any(may_alias(memory, other) for other in others)
 
 
 def passing(touches: Iterable[Touch], strength: int) -> list[Touch]:
     """The accesses that barriers of some strength do not order."""
     return [t for t in touches if t.strength > strength]
-
-
-def _still(touch: Touch, loop: Op) -> AccessAddress | None:
-    """The place of an access as what comes after a turn of a loop sees it: what it was computed
-    from may have changed since, and a branch may have been taken then and not be now."""
-    return None if _turns(touch, loop) else touch.place
-
-
-def _turns(touch: Touch, loop: Op) -> bool:
-    if touch.place is None:
-        return False
-    if _stand(touch.op) not in loop.regions:
-        return True
-    return any(v.is_inside(loop) for v in touch.place.values)
 
 
 # What ops with regions mean.
@@ -372,16 +400,25 @@ class _Numbers:
     def __init__(self) -> None:
         self._known: dict[Value, tuple[int, frozenset[Value]]] = {}
         self._numbers: dict[object, int] = {}
+        self._addresses: dict[Op, AccessAddress] = {}
 
-    def place(self, op: metal.Load | metal.Store, base: tuple[object, ...]) -> AccessAddress:
+    def address(self, op: metal.Load | metal.Store) -> AccessAddress:
+        known = self._addresses.get(op)
+        if known is None:
+            known = self._addresses[op] = self._find_address(op)
+        return known
+
+    def _find_address(self, op: metal.Load | metal.Store) -> AccessAddress:
         offset, values = self.of(op.offset)
         mask = None
         if op.mask is not None:
             mask, more = self.of(op.mask)
             values |= more
-        if isinstance(base[0], Value):
-            values |= {base[0]}
-        return AccessAddress((*base, offset, _count(op)), mask, values)
+        memory, span = _first_named(op.base)
+        if isinstance(memory, Value):
+            values |= {memory}
+        address = memory, span, op.base.type, offset, _count(op)
+        return AccessAddress(address, mask, values)
 
     def of(self, value: Value) -> tuple[int, frozenset[Value]]:
         known = self._known.get(value)

@@ -142,7 +142,7 @@ def _mod(ranges: Ranges, op: math.Mod) -> Bounds | None:
 
 @bounds(math.And)
 def _and(ranges: Ranges, op: math.And) -> Bounds | None:
-    highs = [high for low, high in (ranges.of(v) for v in op.operands) if low >= 0]
+    highs = [high for low, high in map(ranges.of, op.operands) if low >= 0]
     return (0, min(highs)) if highs else None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from iris.ir import metal
 from iris.ir.control import Func
@@ -32,6 +33,7 @@ class Pressure:
         self.sizes: dict[Value, int] = {}
         self.now = self.most = 0
         self.peak: Sequence[Value] = ()
+        self._from_outside = _used_from_outside(function)
         self._region(function.body)
 
     def _region(self, region: Region) -> None:
@@ -55,7 +57,7 @@ class Pressure:
         if not isinstance(op, metal.Foreach):
             self._drop(op.results)
         if op.loops:
-            self._add(_from_outside(op))
+            self._add(self._from_outside[op])
         after, now = self.live, self.now
         needed = set(after)
         for region in reversed(op.regions):
@@ -84,12 +86,14 @@ class Pressure:
                 self.now -= self.sizes[value]
 
 
-def _from_outside(op: Op) -> Iterable[Value]:
-    """What the regions of an op use that is defined outside of it."""
-    inside: set[Value] = set()
-    used: dict[Value, None] = {}
-    for inner in op.walk():
-        inside.update(inner.results, *[r.arguments for r in inner.regions])
-        if inner is not op:
-            used.update(dict.fromkeys(inner.operands))
-    return [v for v in used if v not in inside]
+def _used_from_outside(function: Func) -> Mapping[Op, set[Value]]:
+    """By op, the values that its regions use and that are defined outside of it."""
+    used: defaultdict[Op, set[Value]] = defaultdict(set)
+    for op in function.body.walk():
+        for value in op.operands:
+            around = op.parent
+            while around is not value.home:
+                assert around is not None and around.owner is not None
+                used[around.owner].add(value)
+                around = around.owner.parent
+    return used

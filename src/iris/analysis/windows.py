@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from iris.analysis.affine import Sum, number_of, plus
+from iris.analysis.affine import Sum, number_of, plus, times
 from iris.ir import math, metal
 from iris.ir.control import For, Func
 from iris.ir.core import Op, Value
@@ -55,7 +55,8 @@ class Window(NamedTuple):
         return Window(low, high, strides=strides)
 
     def times(self, factor: int) -> Window:
-        first, last = plus({}, self.low, factor), plus({}, plus(self.high, ONE, -1), factor)
+        first = times(self.low, factor)
+        last = plus(times(self.high, factor), ONE, -factor)
         low, high = (first, last) if factor >= 0 else (last, first)
         strides = self.strides and tuple([(abs(factor) * n, most) for n, most in self.strides])
         return Window(low, plus(high, ONE), strides=strides)
@@ -109,8 +110,7 @@ class Windows:
         found = self._of(offset)
         if found is None:
             return None
-        first = Window(plus({}, ONE, start), plus({}, ONE, start + 1), strides=())
-        return found.times(size).plus(first).plus(_bounded(0, size * count))
+        return found.times(size).plus(_bounded(start, start + size * count))
 
     def of_earlier_turn(self, window: Window, loop: Op) -> Window | None:
         """A window as a later turn of a loop sees it, in terms of the later one."""

@@ -5,17 +5,17 @@
     %e: f32 = exp %d           exp is 1 of both zeros: nothing shows the sign of %m or %d
     metal.store %Y, %i, %e     shows the sign of %e
 
-Backwards from what leaves the program: an op shows an operand's sign always, only where the sign of
-its result shows, or never.
+An op shows an operand's sign always, only where the sign of its result shows, or never.  So a float
+is followed to where it leaves the program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence, Set
 from enum import Enum
 
 from iris.ir import math, metal
-from iris.ir.control import For, Func, If, While, Yield, carried
+from iris.ir.control import For, If, Loop, While, Yield, names_of
 from iris.ir.core import Facet, Op, Value
 from iris.ir.math import Constant
 from iris.ir.types import ElementType
@@ -34,25 +34,45 @@ Rule = Callable[[Op, int], Sight]
 sight = Facet("sight of a zero's sign")
 
 
-def shown_zero_signs(function: Func) -> set[Value]:
-    """The floats of Metal IR whose sign the program may show when they are zero."""
+def shown_zero_signs(values: Sequence[Value]) -> set[Value]:
+    """Of floats of Metal IR, in program order, those whose sign may show when they are zero."""
     shown: set[Value] = set()
-    left: list[Value] = []
-
-    def show(value: Value) -> None:
-        is_float = isinstance(value.type, ElementType) and value.type.element.is_float
-        if is_float and value not in shown:
+    hidden: set[Value] = set()
+    for value in reversed(values):
+        if _shows(value, shown, hidden):
             shown.add(value)
-            left.append(value)
-
-    for op in function.walk():
-        for index, value in enumerate(op.operands):
-            if _sight(op, index) is Sight.ALWAYS:
-                show(value)
-    while left:
-        for value in _sources(left.pop()):
-            show(value)
     return shown
+
+
+def _shows(value: Value, shown: Set[Value], hidden: set[Value]) -> bool:
+    """Whether the sign of a float shows when it is zero.  Of some it is known already; all that one
+    is followed to in vain are hidden, too."""
+    met, left = {value}, [value]
+    while left:
+        here = left.pop()
+        if here in shown:
+            return True
+        for user, index in _uses(here):
+            sight = _sight(user, index)
+            if sight is Sight.ALWAYS:
+                return True
+            following = user.results if sight is Sight.IN_RESULT else _names_after(user, index)
+            new = {v for v in following if _is_float(v)} - met - hidden
+            met |= new
+            left += new
+    hidden |= met
+    return False
+
+
+def _uses(value: Value) -> Iterator[tuple[Op, int]]:
+    for user in value.users:
+        for index, operand in enumerate(user.operands):
+            if operand is value:
+                yield user, index
+
+
+def _is_float(value: Value) -> bool:
+    return isinstance(value.type, ElementType) and value.type.element.is_float
 
 
 def _sight(op: Op, index: int) -> Sight:
@@ -60,24 +80,16 @@ def _sight(op: Op, index: int) -> Sight:
     return Sight.ALWAYS if rule is None else rule(op, index)
 
 
-def _sources(value: Value) -> Iterator[Value]:
-    """The values whose sign of a zero is in this one's."""
-    slot = carried(value)
-    if slot is not None:
-        yield from (slot.initial, slot.yielded)
-    op = value.op
-    if op is None:
-        return
-    for index, operand in enumerate(op.operands):
-        if _sight(op, index) is Sight.IN_RESULT:
-            yield operand
-    if isinstance(op, If | metal.Foreach):
-        for region in op.regions:
-            yield region.end.operands[value.index]
-    elif isinstance(op, metal.Load) and _is_private(op.base):
-        for user in op.base.users:
-            if isinstance(user, metal.Store):
-                yield user.value
+def _names_after(user: Op, index: int) -> Sequence[Value]:
+    """What an operand is called where control flow carries it, or memory of this program."""
+    if isinstance(user, Loop):
+        return names_of(user, index - len(user.spec.fixed))
+    if isinstance(user, metal.Store):
+        return [load.result for load in user.base.users if isinstance(load, metal.Load)]
+    if not user.terminator:
+        return ()
+    owner = user.enclosing_op
+    return names_of(owner, index) if isinstance(owner, Loop) else [owner.results[index]]
 
 
 def _is_private(base: Value) -> bool:
@@ -129,5 +141,5 @@ def _store(op: metal.Store, index: int) -> Sight:
 
 @sight(For, While, If, Yield)
 def _carries(op: Op, index: int) -> Sight:
-    """What control flow carries shows where it goes: see `_sources`."""
+    """What control flow carries shows where it goes: see `_names_after`."""
     return Sight.NEVER

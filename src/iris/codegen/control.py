@@ -262,9 +262,10 @@ def _variable(ctx: Writer, move: _Move) -> Tree:
 
 def _needs_others(ctx: Writer, move: _Move, other: _Move) -> bool:
     """Whether a move reads elements of an array at other numbers than its own."""
-    if _parts(ctx, move.holds) != _parts(ctx, other.holds):
-        return move.content.tree.has(Name(other.name))
-    return move.content.tree.put(_variable(ctx, other), PART).has(Name(other.name))
+    content, name = move.content.tree, Name(other.name)
+    if not content.has(name) or _parts(ctx, move.holds) != _parts(ctx, other.holds):
+        return content.has(name)
+    return content.put(_variable(ctx, other), PART).has(name)
 
 
 def _copy(ctx: Writer, move: _Move, content: Tree) -> Name:

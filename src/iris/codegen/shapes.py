@@ -19,13 +19,19 @@ misfit = Facet("misfit of register shapes")
 
 def check_shapes(ops: Sequence[Op], dead: frozenset[Value]) -> None:
     """Refuse the first op whose arrays are held as no text can hold them."""
-    types = {value.type for op in ops for value in op.results}
-    usual = _misfit_of_computed if any(map(_is_words, types)) else None
+    near_words = _near_words(ops)
     for op in ops:
-        rule = misfit.get(type(op)) or usual
+        rule = misfit.get(type(op)) or (_misfit_of_computed if op in near_words else None)
         why = None if rule is None else rule(op)
         if why is not None and (op.regions or not op.results or not is_unused(op, dead)):
             raise _refused(op, why)
+
+
+def _near_words(ops: Sequence[Op]) -> set[Op | None]:
+    """The ops with an operand or a result that is held as words."""
+    values = [v for op in ops for v in op.results]
+    values += [v for op in ops for region in op.regions for v in region.arguments]
+    return {op for v in values if _is_words(v.type) for op in (v.op, *v.users)}
 
 
 def _refused(op: Op, why: str) -> VerifyError:

@@ -18,7 +18,7 @@ ALIGNMENT = 16  # of arrays in threadgroup memory, in bytes, and of those that s
 # this many times as many would do little else, if the Metal compiler took it.
 MOST_SPILLS = 4
 NAMED = 3  # values that an error lists, the largest first
-_REPORTS = (metal.Assert, metal.Print)
+_REPORTS: set[type[Op]] = {metal.Assert, metal.Print}
 
 
 def aligned(size: int) -> int:
@@ -85,7 +85,7 @@ def _check_threads(function: Func, target: Target) -> None:
 
 def _check_buffers(function: Func, ops: Sequence[Op], target: Target) -> None:
     arrays = sum(isinstance(v.type, Ptr) for v in function.body.arguments)
-    reports = any(isinstance(op, _REPORTS) for op in ops)
+    reports = any(type(op) in _REPORTS for op in ops)
     room = target.buffer_bindings - 1 - reports
     if arrays > room:
         others = "the scalars and the report" if reports else "the scalars"

@@ -239,9 +239,9 @@ class Op(metaclass=OpMeta):
         """Derived from the fields: attributes, operands, then result types if not inferred."""
         spec = self.spec
         if len(arguments) == spec.plain_count and not named:
-            split = len(spec.positional_attributes)
-            operands, attributes = arguments[split:], arguments[:split] + spec.defaults
-            types = None
+            split, end = spec.plain_split
+            attributes, operands = arguments[:split] + spec.defaults, arguments[split:end]
+            types = None if spec.inferred else arguments[end:]
         else:
             operands, attributes, types = spec.bind(arguments, named)
         self._set_up(operands, attributes, (), location)
@@ -305,10 +305,11 @@ class Op(metaclass=OpMeta):
             regions,
             self.location,
         )
-        copy.results = copy._made([v.type for v in self.results])
-        for old, new in zip(self.results, copy.results, strict=True):
-            new.name = old.name
-            mapping[old] = new
+        results = []
+        for old in self.results:
+            new = mapping[old] = Value(old.type, copy, None, old.index, old.name)
+            results.append(new)
+        copy.results = tuple(results)
         return copy
 
     # Reading and changing ops.
@@ -420,10 +421,9 @@ class Region:
     @staticmethod
     def like(region: Region, mapping: dict[Value, Value]) -> Region:
         """A copy of a region, without an owner."""
-        copy = Region(None, [a.type for a in region.arguments])
-        for old, new in zip(region.arguments, copy.arguments, strict=True):
-            new.name = old.name
-            mapping[old] = new
+        copy = Region()
+        copy.arguments = [Value(v.type, None, copy, v.index, v.name) for v in region.arguments]
+        mapping.update(zip(region.arguments, copy.arguments, strict=True))
         for op in region:
             copy.append(op.clone(mapping))
         return copy

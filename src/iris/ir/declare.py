@@ -264,6 +264,7 @@ class Spec:
         "operands",
         "optionals",
         "plain_count",
+        "plain_split",
         "positional_attributes",
         "regions",
         "results",
@@ -301,9 +302,12 @@ class Spec:
         self.touched = [(i, f.access) for i, f in enumerate(self.fixed) if f.access is not None]
         self.address = next((i for i, f in enumerate(self.fixed) if f.is_address), None)
         self.made = [(i, f.access) for i, f in enumerate(self.results) if f.access is not None]
-        # Most ops are given only fixed operands and required attributes: they skip `bind`.
-        is_plain = inferred and not (self.optionals or self.variadics)
-        self.plain_count = len(self.fixed) + len(self.positional_attributes) if is_plain else -1
+        # Most ops are given only required attributes, fixed operands and types of single results:
+        # they skip `bind`.
+        end = len(self.positional_attributes) + len(self.fixed)
+        self.plain_split = len(self.positional_attributes), end
+        is_plain = not (self.optionals or self.variadics or self.results_vary)
+        self.plain_count = end + (0 if inferred else len(self.results)) if is_plain else -1
         if self.variadics and len(self.optionals) >= len(self.variadics):
             raise DeclarationError(
                 f"{op_name}: with variadic operands there must be fewer optional ones, "

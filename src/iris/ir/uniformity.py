@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from typing import TypeGuard
 
 from iris.ir import metal
-from iris.ir.control import For, If, Loop, While
-from iris.ir.core import Facet, Op, Region, Resource, Value
-from iris.ir.declare import Access
-from iris.ir.effects import effects_within, may_alias
+from iris.ir.control import For, Func, If, While, carried
+from iris.ir.core import Facet, Op, Resource, Value
+from iris.ir.effects import effects_within, may_alias, writes
 from iris.ir.math import Constant, Elementwise
 from iris.ir.types import Ptr
 
@@ -43,10 +43,9 @@ THREADGROUP, SIMDGROUP, VARYING = Uniformity
 
 
 def uniformity(function: Op) -> Mapping[Value, Uniformity]:
-    """How uniform each value in a Metal function is."""
-    analysis = _Analysis(function)
-    analysis.region(function.regions[0])
-    return analysis.levels
+    """How uniform each value in a Metal function is; found when asked for, while the IR stays the
+    same."""
+    return _Levels(function)
 
 
 def needed(op: Op) -> Uniformity:
@@ -93,57 +92,68 @@ def diverging(
         around = around.parent_op
 
 
-class _Analysis:
+class _Levels(dict[Value, Uniformity]):
+    """The levels that were asked for, and those that they follow from."""
+
     def __init__(self, function: Op):
-        self.levels: dict[Value, Uniformity] = dict.fromkeys(
-            function.regions[0].arguments, THREADGROUP
-        )
+        super().__init__()
         # Of one simdgroup, what is the same over it is the same for all.
         alone = function.simdgroups == 1  # type: ignore[attr-defined]
         self.over_simdgroup = THREADGROUP if alone else SIMDGROUP
-        self.written: list[Value | Resource] = []  # by the `while` loops around
+
+    def __missing__(self, value: Value) -> Uniformity:
+        """Raise the values that this one is made of until each is as its sources say."""
+        values = self._made_of(value)
+        self.update(dict.fromkeys(values, THREADGROUP))
+        is_raised = True
+        while is_raised:
+            is_raised = False
+            for v in values:
+                level = self._find(v)
+                if level > self[v]:
+                    self[v] = level
+                    is_raised = True
+        return self[value]
+
+    def _made_of(self, value: Value) -> list[Value]:
+        """The value and its sources, theirs, and so on: sources first, but in a loop."""
+        entered: set[Value] = set()
+        found: dict[Value, None] = {}
+        waiting = [value]
+        while waiting:
+            last = waiting[-1]
+            if last in entered:
+                found[waiting.pop()] = None
+                continue
+            entered.add(last)
+            waiting += [v for v in _sources(last) if v not in entered and v not in self]
+        return list(found)
+
+    def _find(self, value: Value) -> Uniformity:
+        op = value.op
+        if op is None or op.regions:
+            level = self.worst(_sources(value))
+        else:
+            level = plain[type(op)](op, self)
+        return self.over_simdgroup if level is SIMDGROUP else level
 
     def worst(self, values: Iterable[Value]) -> Uniformity:
-        worst, levels = THREADGROUP, self.levels
+        worst = THREADGROUP
         for value in values:
-            level = levels[value]
+            level = self[value]
             if level > worst:
                 worst = level
         return worst
 
-    def set(self, value: Value, level: Uniformity) -> None:
-        self.levels[value] = self.over_simdgroup if level is SIMDGROUP else level
 
-    def region(self, region: Region) -> None:
-        for op in region:
-            if op.regions:
-                nested[type(op)](op, self)
-            elif op.results:
-                level = plain[type(op)](op, self)
-                if level is SIMDGROUP:
-                    level = self.over_simdgroup
-                for value in op.results:
-                    self.levels[value] = level
-
-    def loop(self, op: Loop) -> None:
-        """Raise the carried values until an iteration leaves them as they are."""
-        slots, previous = op.carried(), None
-        levels = [self.levels[c.initial] for c in slots]
-        while levels != previous:
-            for slot, level in zip(slots, levels, strict=True):
-                for argument in slot.arguments:
-                    self.set(argument, level)
-            for region in op.regions:
-                self.region(region)
-            previous = levels
-            levels = [max(a, self.levels[c.yielded]) for a, c in zip(levels, slots, strict=True)]
-        self.end(op, [c.arguments[0] for c in slots])
-
-    def end(self, op: Op, *sources: Sequence[Value]) -> None:
-        """Set the results of control flow: as uniform as its guards and what comes to them."""
-        guard = self.worst(guards[type(op)](op))
-        for result, *values in zip(op.results, *sources, strict=True):
-            self.set(result, max(guard, self.worst(values)))
+def _sources(value: Value) -> Sequence[Value]:
+    """The values that the level of a value follows from."""
+    op = value.owner
+    assert op is not None, f"{value!r} belongs to no op"
+    if not op.regions:
+        return op.operands
+    carried: Sequence[Value] = nested[type(op)](op, value)
+    return carried if value.op is None else [*guards[type(op)](op), *carried]
 
 
 # How uniform the results of an op without regions are.
@@ -155,85 +165,85 @@ plain = Facet("uniformity")
 @plain(metal.ThreadgroupId, metal.NumThreadgroups, metal.Extent)
 @plain(metal.Splat, metal.Literal, metal.Pattern, metal.Take, metal.Join, metal.Slice)
 @plain(metal.Alloc, metal.View)
-def _like_operands(op: Op, analysis: _Analysis) -> Uniformity:
+def _like_operands(op: Op, levels: _Levels) -> Uniformity:
     """Equal operands make equal results."""
-    return analysis.worst(op.operands)
+    return levels.worst(op.operands)
 
 
 @plain(metal.Lane, metal.Mma, metal.AtomicLoad, metal.Atomic, metal.CompareExchange)
-def _varying(op: Op, analysis: _Analysis) -> Uniformity:
+def _varying(op: Op, levels: _Levels) -> Uniformity:
     """Threads hold other parts of it, or take turns."""
     return VARYING
 
 
 @plain(metal.Simdgroup)
-def _simdgroup(op: Op, analysis: _Analysis) -> Uniformity:
+def _simdgroup(op: Op, levels: _Levels) -> Uniformity:
     return SIMDGROUP
 
 
 @plain(metal.Load)
-def _load(op: metal.Load, analysis: _Analysis) -> Uniformity:
-    if op.volatile or any(may_alias(op.base, w) for w in analysis.written):
+def _load(op: metal.Load, levels: _Levels) -> Uniformity:
+    if op.volatile or any(may_alias(op.base, w) for w in _written_around(op)):
         return VARYING
-    return analysis.worst(op.operands)
+    return levels.worst(op.operands)
 
 
 @plain(metal.Broadcast)
-def _broadcast(op: metal.Broadcast, analysis: _Analysis) -> Uniformity:
-    return min(SIMDGROUP, analysis.levels[op.x])
+def _broadcast(op: metal.Broadcast, levels: _Levels) -> Uniformity:
+    return min(SIMDGROUP, levels[op.x])
 
 
 @plain(metal.ShuffleXor)
-def _shuffle_xor(op: metal.ShuffleXor, analysis: _Analysis) -> Uniformity:
-    return analysis.levels[op.x]  # what is the same in all lanes stays so
+def _shuffle_xor(op: metal.ShuffleXor, levels: _Levels) -> Uniformity:
+    return levels[op.x]  # what is the same in all lanes stays so
 
 
 @plain(metal.Shuffle)
-def _shuffle(op: metal.Shuffle, analysis: _Analysis) -> Uniformity:
-    if analysis.levels[op.lane] <= SIMDGROUP:  # of one lane: a broadcast
-        return min(SIMDGROUP, analysis.levels[op.x])
-    return analysis.levels[op.x]
+def _shuffle(op: metal.Shuffle, levels: _Levels) -> Uniformity:
+    if levels[op.lane] <= SIMDGROUP:  # of one lane: a broadcast
+        return min(SIMDGROUP, levels[op.x])
+    return levels[op.x]
 
 
-# Ops with regions set the levels of what is in them, and of their results.
+def _written_around(op: Op) -> Iterator[Value]:
+    """The device memory that the `while` loops around an op write.
 
-nested = Facet("nested uniformity")
+    Barriers, which declare that they touch all memory, write none.
+    """
+    around = op.parent_op
+    while around is not None:
+        if isinstance(around, While):
+            yield from (v for v in writes(effects_within(around)) if _is_array(v))
+        around = around.parent_op
+
+
+def _is_array(memory: Value | Resource) -> TypeGuard[Value]:
+    return isinstance(memory, Value) and isinstance(memory.type, Ptr)
+
+
+# What an op with regions carries to one of its results, or to an argument of its regions.
+
+nested = Facet("carried sources")
+
+
+@nested(Func)
+def _of_function(op: Func, argument: Value) -> Sequence[Value]:
+    return ()
 
 
 @nested(If)
-def _if(op: If, analysis: _Analysis) -> None:
-    for region in op.regions:
-        analysis.region(region)
-    analysis.end(op, op.then.end.operands, op.otherwise.end.operands)
+def _of_if(op: If, result: Value) -> Sequence[Value]:
+    return [region.end.operands[result.index] for region in op.regions]
 
 
-@nested(For)
-def _for(op: For, analysis: _Analysis) -> None:
-    analysis.set(op.body.arguments[0], analysis.worst((op.lower, op.step)))
-    analysis.loop(op)
-
-
-@nested(While)
-def _while(op: While, analysis: _Analysis) -> None:
-    outer = analysis.written
-    analysis.written = [*outer, *_device_memory_written(op)]
-    analysis.loop(op)
-    analysis.written = outer
-
-
-def _device_memory_written(loop: While) -> list[Value | Resource]:
-    """Barriers, which declare that they touch all memory, write none."""
-    return [
-        e.resource
-        for e in effects_within(loop)
-        if Access.WRITE in e.access
-        and isinstance(e.resource, Value)
-        and isinstance(e.resource.type, Ptr)
-    ]
+@nested(For, While)
+def _of_loop(op: For | While, value: Value) -> Sequence[Value]:
+    slot = carried(value)
+    if slot is None:  # the variable of a `for`
+        return (op.operands[0], op.operands[2])
+    return slot.arguments[:1] if value is slot.result else (slot.initial, slot.yielded)
 
 
 @nested(metal.Foreach)
-def _foreach(op: metal.Foreach, analysis: _Analysis) -> None:
-    analysis.set(op.body.arguments[0], THREADGROUP)
-    analysis.region(op.body)
-    analysis.end(op, op.body.end.operands)
+def _of_foreach(op: metal.Foreach, value: Value) -> Sequence[Value]:
+    return () if value.op is None else (op.body.end.operands[value.index],)

@@ -33,8 +33,6 @@ def asked_by(loop: While) -> list[Op]:
 
 def waiting_loops(function: Func) -> list[While]:
     """The loops of a function that wait."""
-    if not any(isinstance(op, While) for op in function.walk()):
-        return []
     return [op for op in function.walk() if isinstance(op, While) and asked_by(op)]
 
 

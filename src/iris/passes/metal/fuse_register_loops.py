@@ -24,6 +24,9 @@ from iris.ir.types import ElementType, Registers, Type, i32
 from iris.passes.metal.index_arithmetic import IndexArithmetic
 from iris.passes.pipeline import Pass
 
+# What makes each element alone.
+_ELEMENT_BY_ELEMENT = (math.Elementwise, Constant, Splat, Pattern)
+
 
 @dataclass(frozen=True)
 class FuseRegisterLoops(Pass):
@@ -64,7 +67,8 @@ class FuseRegisterLoops(Pass):
     def run(self, module: Module) -> dict[str, int]:
         fusing = _Fusing()
         for function in module:
-            if not any(_is_shaped(v.type) for op in function.walk() for v in op.results):
+            types = {v.type for op in function.walk() for v in op.results}
+            if not any(map(_is_shaped, types)):
                 fusing.visit(function.regions[0])
         return {"loops": fusing.loops}
 
@@ -104,9 +108,9 @@ class _Fusing:
             return False
         known = self._cheap.get(op)
         if known is None:
-            known = self._cheap[op] = isinstance(op, Splat | Pattern | Constant) or (
+            known = self._cheap[op] = isinstance(op, (Splat, Pattern, Constant)) or (
                 isinstance(op, math.Elementwise)
-                and not isinstance(op, math.FloorDiv | math.Mod)
+                and not isinstance(op, (math.FloorDiv, math.Mod))
                 and not op.results[0].type.element.is_float
                 and all(not _is_array(v) or self.is_cheap(v.op) for v in op.operands)
             )
@@ -291,6 +295,6 @@ def _is_turn(op: Op, loop: Foreach) -> bool:
 
 def _size(op: Op) -> int:
     """Of how many elements an op makes as many others, each alone; 0 if it does not."""
-    if isinstance(op, math.Elementwise | Constant | Splat | Pattern):
+    if isinstance(op, _ELEMENT_BY_ELEMENT):
         return count_of(op.results[0].type)
     return 0

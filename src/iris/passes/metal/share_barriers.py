@@ -53,6 +53,9 @@ def _visit(region: Region) -> int:
     unordered: set[Value] = set()  # written since the last wait
     op = region.first
     while op is not None:
+        if op.touches_nothing and not op.regions:
+            op = op.next
+            continue
         effects = effects_within(op)
         touched.update(_memories(effects))
         waits = not unordered.isdisjoint(reads(effects))

@@ -54,7 +54,8 @@ class SimplifyExtrema(Pass):
             extrema = [op for op in extrema if not op.nsz and op.result.type.element.is_float]
             if not extrema:
                 continue
-            shown = set() if function.fast_math else shown_zero_signs(function)
+            results = [op.result for op in extrema]
+            shown = set() if function.fast_math else shown_zero_signs(results)
             for op in extrema:
                 if op.result not in shown or _is_nonzero(op.lhs) or _is_nonzero(op.rhs):
                     op.attributes = (True,)

@@ -86,7 +86,7 @@ class LowerToMetal(TargetPass):
                 "(iris.atomic_add counts those that are done), or launch another kernel",
                 _line_of(loops[0]),
             )
-        if shares_memory(function) and not self.target.fences:
+        if not self.target.fences and shares_memory(function):
             receiver = next(filter(asks_others, function.walk()))
             raise LanguageError(
                 "this tells a program what others have stored, for which Metal has fences from "
