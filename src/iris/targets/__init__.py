@@ -6,12 +6,21 @@ find("apple-m4").bandwidth      # 120
 from __future__ import annotations
 
 from iris.errors import SettingError
-from iris.targets import apple, nvidia
+from iris.targets import apple, imaginary, nvidia
 from iris.targets.target import Core, Target
 
 __all__ = ["DEFAULT", "TARGETS", "Core", "Target", "find"]
 
-TARGETS = {t.name: t for t in (*apple.GENERATIONS, apple.ON_CPU, nvidia.H200)}
+TARGETS = {
+    t.name: t
+    for t in (
+        *apple.GENERATIONS,
+        apple.ON_CPU,
+        nvidia.H200,
+        imaginary.ONE_CORE,
+        imaginary.SLOW_CORES,
+    )
+}
 #: What is compiled for where nothing else is said.
 DEFAULT = apple.M1
 

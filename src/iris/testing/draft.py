@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf, nan, prod
+from random import Random
 from typing import ClassVar
 
 from iris.ir import math
@@ -232,13 +233,13 @@ class Draft:
         """An array of some numbers or others."""
         self.seed += 1
         style = choices.of((0, 1, 2, 0, 1, 3, 4))
-        if style > 1:
-            data: list[Number] = odd_numbers(dtype)
-            if style == 3:  # all alike
-                data = [choices.of(data)]
-            elif style == 4:  # one among many
+        if style == 2:
+            return special_array(dtype, shape, self.seed, choices)
+        if style > 2:
+            data: list[Number] = [choices.of(odd_numbers(dtype))]  # all alike
+            if style == 4:  # one among many
                 least, most = default_range(dtype)
-                data = [*[*range(least, most + 1)] * 5, choices.of(data)]
+                data = [*[*range(least, most + 1)] * 5, *data]
             return Array(dtype, shape, data=tuple([encode(n, dtype) for n in data]))
         if dtype.is_float and (style == 1 or self.rounding):
             low = choices.of((0.0, -2.0))
@@ -313,6 +314,19 @@ def special_number(dtype: DType, choices: Choices) -> Number:
     """One of them, as often as not of the first few."""
     numbers = special_numbers(dtype)
     return choices.of(numbers[:4] if choices.flag() else numbers)
+
+
+PERIOD = 61  # elements, after which special numbers come again: a prime, which divides no block
+
+
+def special_array(dtype: DType, shape: tuple[int, ...], seed: int, choices: Choices) -> Array:
+    """An array of numbers at which things go wrong, at times of few of them.  They are in an order
+    of their own, so that equal ones are at all distances."""
+    numbers = odd_numbers(dtype) if choices.flag() else special_numbers(dtype)
+    if choices.flag():
+        numbers = [choices.of(numbers) for _ in range(1 + choices.below(3))]
+    order = Random(seed).choices(range(len(numbers)), k=min(PERIOD, max(1, prod(shape))))
+    return Array(dtype, shape, data=tuple([encode(numbers[n], dtype) for n in order]))
 
 
 _SAME_BOUND = (math.Neg, math.Abs, math.Floor, math.Ceil, math.Round)

@@ -80,6 +80,24 @@ def elementwise(cls: type[Op], draft: Draft, choices: Choices) -> None:
     draft.add(cls(*promised(cls, draft, choices, *operands)))
 
 
+@make(math.Extremum)
+def extremum(cls: type[math.Extremum], draft: Draft, choices: Choices) -> None:
+    """Of any two; as often as not of zeros of two signs, which at times are divided by."""
+    first = draft.some(NUMBERS, choices)
+    type_ = element_type(first.type)
+    if not type_.element.is_float or draft.func.fast_math or choices.flag():
+        draft.add(cls(first, draft.other(first, choices)))
+        return
+    zeros = [draft.put(math.Mul(first, draft.constant(0.0, type_)))]
+    if choices.flag():
+        zeros.append(draft.constant(choices.of((0.0, -0.0)), type_))
+    else:
+        zeros.append(draft.other(first, choices))
+    draft.add(cls(*zeros[:: choices.of((1, -1))]))
+    if choices.flag(3):
+        draft.add(math.Div(draft.constant(1.0, type_), draft.visible[-1]))
+
+
 @make(math.AssumeDivisible)
 def assume_divisible(cls: type[math.AssumeDivisible], draft: Draft, choices: Choices) -> None:
     """A multiple of a power of two, which it stays when it overflows."""

@@ -27,7 +27,7 @@ HALF = PLACE_BYTES // 2
 TERMS = (1, 1, 2, 1, 0)  # of an offset, that all threads have in common
 NO_TERM = TERMS.index(0)
 SHARED_BYTES = 32768  # that a threadgroup has on every GPU
-_DTYPES = (i32, i32, DTYPES["i16"], i32, u8, i32, i64, i32)
+ELEMENTS = (i32, i32, DTYPES["i16"], i32, u8, i32, i64, i32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ class Places:
         """New memory of the threadgroup, filled: an allocation, or views of one, apart or not."""
         choices = self.choices
         style = choices.below(8)
-        dtypes = [choices.of(_DTYPES) for _ in range(2)]
+        dtypes = [choices.of(ELEMENTS) for _ in range(2)]
         if choices.flag():
             dtypes[1] = dtypes[0]
         sizes = [self.threads * choices.of((4, 8, 4, 3, 8)) for _ in range(2)]
@@ -171,10 +171,14 @@ class Places:
         inner = self.b(metal.View(start - skipped, outer, Threadgroup(sizes[1], dtypes[1])))
         self.fill(Memory(inner, dtypes[1], sizes[1]))
 
+    def unfilled(self, dtype: DType) -> Memory:
+        """New memory of the threadgroup, an element for each thread."""
+        return Memory(self.b(metal.Alloc(Threadgroup(self.threads, dtype))), dtype, self.threads)
+
     def arrays(self) -> None:
         """An array, or two names of one; each program has a part."""
         choices = self.choices
-        dtype = choices.of(_DTYPES[:4])
+        dtype = choices.of(ELEMENTS[:4])
         size = 4 * self.threads
         start = self.times(self.program, size)
         recipe = Array(dtype, (size * self.programs,), 1 + choices.below(64))
@@ -311,7 +315,7 @@ class Places:
         value, first, left, threads = lanes.value, 0, room - count, self.threads
         for _ in range(sums.of(TERMS)):
             term = self.term(sums)
-            factor = sums.of((threads, threads, 32, threads, count, 1, count // 2 or 1, -threads))
+            factor = sums.of((threads, -threads, 32, threads, count, 1, count // 2 or 1, -threads))
             if term is None or (single and not term.alike and abs(factor) < count):
                 continue
             if single and not term.alike and not (first == 0 and value is lanes.value):

@@ -9,7 +9,7 @@ There is a barrier before each access, which the oracle takes out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import combinations
 
@@ -23,7 +23,7 @@ from iris.ir.math import Predicate, element_type
 from iris.ir.metal import count_of, registers
 from iris.ir.types import Type, i32, u8
 from iris.testing.choices import Choices
-from iris.testing.exchange_places import HALF, NO_TERM, Memory, Place, Places, Term
+from iris.testing.exchange_places import ELEMENTS, HALF, NO_TERM, Memory, Place, Places, Term
 from iris.tools.replay import Array, Program
 
 BYTES = 240
@@ -73,7 +73,7 @@ class _Draft(Places):
             self.beside()
         if choices.below(5):
             choices.of((self.count, self.count, self.count, self.repeat))(0)
-            if choices.flag():
+            if choices.below(4):
                 self.beside()
         while self.left > 0:
             self.item(0)
@@ -134,6 +134,8 @@ class _Draft(Places):
             self.atomic(asked=self.choices.flag())
         elif style in (14, 15) and depth < 3:
             self.together()
+        elif style in (16, 17) and depth < 2:
+            self.in_turns()
         elif style == 11 and self.left > 1:
             self.allocate()
             self.left -= 1
@@ -171,31 +173,60 @@ class _Draft(Places):
 
         def touch(access: Callable[[Place], None]) -> None:
             for memory in memories:
-                data = self.some(2) + bytes(HALF - 2) + bytes([shift, NO_TERM])
-                place = self.place(memory, data, single=True)
-                self.meet()
-                access(place)
+                self.touch(memory, shift, access)
 
         touch(self.write)
-        style = choices.below(3)
-        if style == 0:
+        with self.around(0, 1, 2):
             touch(self.read)
-            return
-        if style == 1:
-            branch = self.b.insert(If(self.compare(Predicate.LT, self.parameter(0), 1), [i32]))
-            total = self.total
-            with self.within(branch.then):
-                touch(self.read)
-            self.total = total
-            with self.within(branch.otherwise):
-                pass
-            self.total = branch.results[0]
-            return
+
+    def in_turns(self) -> None:
+        """A loop that goes through several memories in each turn, often in a loop or a branch of
+        their own: it reads what the turn before left there, and leaves something else."""
+        choices = self.choices
+        self.left -= 1
+        memories = [self.unfilled(choices.of(ELEMENTS)) for _ in range(choices.of((2, 3)))]
+        with self.turned() as turn:
+            for memory in memories:
+                with self.around(2, 0, 2, 1):
+                    with self.taken(self.compare(Predicate.GT, turn, 0)):
+                        self.touch(memory, 0, self.read)
+                    self.meet()
+                    own = self.place(memory, bytes([*bytes(HALF + 1), NO_TERM]), single=True)
+                    self.write(own)
+
+    def touch(self, memory: Memory, shift: int, access: Callable[[Place], None]) -> None:
+        data = self.some(2) + bytes(HALF - 2) + bytes([shift, NO_TERM])
+        place = self.place(memory, data, single=True)
+        self.meet()
+        access(place)
+
+    def around(self, *styles: int) -> AbstractContextManager[object]:
+        """Build in nothing, in a branch or in a loop."""
+        style = self.choices.of(styles)
+        return nullcontext() if style == 0 else self.taken() if style == 1 else self.turned()
+
+    @contextmanager
+    def taken(self, condition: Value | None = None) -> Iterator[None]:
+        """Build in a branch: if nothing else is said, it is taken."""
+        if condition is None:
+            condition = self.compare(Predicate.LT, self.parameter(0), 1)
+        branch = self.b.insert(If(condition, [i32]))
+        total = self.total
+        with self.within(branch.then):
+            yield
+        self.total = total
+        with self.within(branch.otherwise):
+            pass
+        self.total = branch.results[0]
+
+    @contextmanager
+    def turned(self) -> Iterator[Value]:
+        """Build in a loop of two turns, given the number of the turn."""
         loop = For(self.constant(0), self.bound(2), self.constant(1), [self.total])
         self.b.insert(loop)
         with self.within(loop.body):
-            self.total = loop.body.arguments[1]
-            touch(self.read)
+            number, self.total = loop.body.arguments
+            yield number
         self.total = loop.results[0]
 
     def hand_on(self) -> None:

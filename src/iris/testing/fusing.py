@@ -26,7 +26,13 @@ from iris.tools.replay import Program, Values
 EXPANDED = {name: Accuracy(ulps) for name, ulps in EXPANSION_ULPS.items()}
 
 
-def fuses(program: Program, device: Device | str = "interp", *, seconds: float = SECONDS) -> None:
+def fuses(
+    program: Program,
+    device: Device | str = "interp",
+    *,
+    pipeline: Pipeline = GRAPH_PIPELINE,
+    seconds: float = SECONDS,
+) -> None:
     """Asserts that the kernels of a graph, launched one after the other, return what it returns.
 
         @given(programs.graph())
@@ -35,13 +41,12 @@ def fuses(program: Program, device: Device | str = "interp", *, seconds: float =
 
     The kernels hand on memory as they do for users: what one writes, the next reads, and memory
     that nothing needs any more is used again.  They are compared with what NumPy returns, as in
-    `matches_numpy`.  Kernels that have schedules stay as they are.  The device must compute
-    functions such as `exp` as the interpreter does.
+    `matches_numpy`.  A pipeline makes the kernels; those that have schedules stay as they are.  The
+    device must compute functions such as `exp` as the interpreter does.
     """
     __tracebackhide__ = True
-    given = is_scheduled(program.function)
-    pipeline = Pipeline() if given else GRAPH_PIPELINE
-    check(program, [pipeline], partial(_fuses, select(device)), seconds=seconds)
+    passes = Pipeline() if is_scheduled(program.function) else pipeline
+    check(program, [passes], partial(_fuses, select(device)), seconds=seconds)
 
 
 def _fuses(device: Device, program: Program) -> Judge:

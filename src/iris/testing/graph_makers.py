@@ -304,7 +304,7 @@ def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None
         if shape_of(result):
             axes = some_axes(shape_of(result), kind, choices)
             draft.add(graph.Reduce(kind, axes, result))
-    if not again and dtype_of(x) in NUMBERS and choices.flag(4):
+    if not again and dtype_of(x) in NUMBERS and choices.flag():
         subtract_result(draft, x, axes, draft.visible[-1], choices)
 
 
@@ -474,7 +474,7 @@ def _number(draft: GraphDraft, choices: Choices) -> DType:
 
 @make_graph(graph.Conv2d)
 def conv2d(cls: type[graph.Conv2d], draft: GraphDraft, choices: Choices) -> None:
-    any_uniform, elsewhere = choices.flag(4), choices.flag(4)
+    any_uniform, elsewhere = choices.flag(4), choices.flag()
     x = draft.find(lambda t: len(t.shape) == 4 and t.element is not bool_, choices)
     if x is None or choices.flag(3):
         shape = (

@@ -118,9 +118,23 @@ def _padded(
     draft: GraphDraft, x: Value, axis: int, low: int, shape: Shape, choices: Choices
 ) -> Value:
     lows = tuple([low if i == axis else 0 for i in range(len(shape))])
-    number = choices.of((0, 0, 1, *odd_numbers(dtype_of(x))))
-    value = draft.constant(number, Tensor((), dtype_of(x)))
-    return draft.put(graph.Pad(lows, x, value, Tensor(shape, dtype_of(x))))
+    return draft.put(graph.Pad(lows, x, _padding(draft, x, choices), Tensor(shape, dtype_of(x))))
+
+
+def _padding(draft: GraphDraft, x: Value, choices: Choices) -> Value:
+    number = 0 if choices.flag() else choices.of((1, *odd_numbers(dtype_of(x))))
+    return draft.constant(number, Tensor((), dtype_of(x)))
+
+
+def _framed(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> Value:
+    """`pad(x[1:-1], 1)`, along one axis or several."""
+    shape = shape_of(x)
+    most = [min(n - 1, 2) if i == axis or choices.flag() else 0 for i, n in enumerate(shape)]
+    lows = tuple([choices.below(n + 1) for n in most])
+    highs = [choices.below(n - low + 1) for n, low in zip(most, lows, strict=True)]
+    kept = tuple([n - low - high for n, low, high in zip(shape, lows, highs, strict=True)])
+    inner = draft.put(graph.Slice(lows, (1,) * len(shape), x, Tensor(kept, dtype_of(x))))
+    return draft.put(graph.Pad(lows, inner, _padding(draft, x, choices), x.type))
 
 
 def _cut_off(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> Value:
@@ -203,8 +217,10 @@ _DISPLACED = (
     _turned,
     _rolled,
     _shifted,
+    _framed,
     _overwritten,
     _overwritten,
+    _framed,
     _cut_off,
     _scrambled,
     _repeated,

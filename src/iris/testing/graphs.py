@@ -10,11 +10,10 @@ from iris.ir import graph, math
 from iris.ir.control import Func, Return
 from iris.ir.core import Facet, Level, Module, Op, Region, Value
 from iris.ir.kinds import ReduceKind
-from iris.ir.literal import encode
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DTYPES, DType, ElementType, Tensor, Type, bf16, bool_, f16
 from iris.testing.choices import Choices
-from iris.testing.draft import Draft, Step, fitting, odd_numbers
+from iris.testing.draft import Draft, Step, fitting, odd_numbers, special_array
 from iris.tools.replay import ONE_PROGRAM, Array, Program
 
 MOST_ELEMENTS = 512  # of most tensors,
@@ -105,9 +104,8 @@ class GraphDraft(Draft):
         """An argument.  Some have special numbers; many of 16 bits have fractions, whose sums are
         rounded."""
         dtype, shape, style = type_.element, type_.shape, self.choices.below(6)
-        if style == 5:
-            special = tuple([encode(n, dtype) for n in odd_numbers(dtype)])
-            return self.argument(Array(dtype, shape, data=special))
+        if style > 3:
+            return self.argument(special_array(dtype, shape, self.next_seed(), self.choices))
         if dtype in HALVES and style in (1, 2, 3):
             low = self.choices.of((-2.0, 0.0))
             return self.argument(Array(dtype, shape, self.next_seed(), (low, 2.0)))

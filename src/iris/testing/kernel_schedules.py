@@ -9,7 +9,7 @@ from iris.compiler.compilation import GRAPH_PIPELINE, entry_of
 from iris.ir import graph
 from iris.ir.axis_schedule import AxisSchedule, Place
 from iris.ir.control import Func
-from iris.passes import run
+from iris.passes import Pipeline, run
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.kernel_axes import axis_choices
@@ -23,14 +23,15 @@ MOST_STEPS = 1024  # of all programs and their loops, so that a test takes no mi
 TRIES = 8
 
 
-def scheduled(program: Program, choices: Choices) -> Program:
-    """A graph in kernels, each with a random schedule that programs can follow.
+def scheduled(program: Program, choices: Choices, pipeline: Pipeline = GRAPH_PIPELINE) -> Program:
+    """A graph in kernels, as a pipeline makes them, each with a random schedule that programs can
+    follow.
 
     @given(programs.graph(), st.binary(min_size=32, max_size=32))
     def test_schedules(program, data):
         fuses(scheduled(program, Choices(data)))
     """
-    module = run(program.module, GRAPH_PIPELINE)
+    module = run(program.module, pipeline)
     function = entry_of(module)
     for op in function.body:
         if isinstance(op, graph.Kernel):
@@ -56,7 +57,8 @@ def _legal(kernel: graph.Kernel, function: Func, choices: Choices) -> tuple[Axis
 
 
 def random_schedule(elements: ElementGraph, choices: Choices) -> tuple[AxisSchedule, ...]:
-    """Any blocks for the axes of a kernel, those that are aggregated being loops."""
+    """Any blocks for the axes of a kernel; those that are aggregated are loops, but for some, which
+    programs cannot divide among them."""
     aggregated = {axis for e in elements.aggregates.values() for axis in e.over}
     left = MOST_LANES
     axes = []
@@ -64,7 +66,7 @@ def random_schedule(elements: ElementGraph, choices: Choices) -> tuple[AxisSched
         blocks = _blocks(axis.size, left)
         lanes = choices.of([blocks[-1], *blocks])
         left //= lanes
-        is_loop = axis in aggregated or choices.flag(3)
+        is_loop = not choices.flag(3) if axis in aggregated else choices.flag(3)
         place = Place.LOOP if is_loop else Place.PROGRAMS
         if axis in elements.online_axes:
             place = Place.ONLINE

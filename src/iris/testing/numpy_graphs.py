@@ -70,6 +70,8 @@ def _as_numpy(program: Program) -> Judge:
         expected.compare(program.run(program.make_arguments()))
 
     def judge(made: Program, rest: Pipeline) -> None:
+        if made.module == program.module:
+            return
         with doing("made a program that fails"):
             returned = made.run(made.make_arguments())
         with doing("changed what the program does"):

@@ -14,14 +14,16 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from iris.compiler.compilation import GRAPH_PIPELINE, TILE_PIPELINE
+from iris.compiler.compilation import TILE_PIPELINE
 from iris.ir import math, metal, tile
 from iris.ir.control import For, If, While
 from iris.ir.core import Level
 from iris.passes import Pipeline
 from iris.testing import exchanges, indices, launches, layouts, programs
 from iris.testing.array_functions import Function, functions
+from iris.testing.choices import Choices
 from iris.testing.fusing import fuses
+from iris.testing.kernel_schedules import scheduled
 from iris.testing.levels import agree
 from iris.testing.numpy_graphs import matches_numpy
 from iris.testing.oracles import all_preserve
@@ -30,11 +32,12 @@ from iris.testing.scripts import Script, conforms
 from iris.testing.simdgroups import interleaves, orders
 from iris.testing.sources import Kernel, kernels
 from iris.testing.texts import runs_alike
-from iris.testing.values import schedules
+from iris.testing.values import graph_schedules, schedules
 from iris.tools.replay import Program
 
 SIMDGROUPS = (1, 4, 2, 8)
 TOGETHER = 10  # programs in a text
+SCHEDULE_BYTES = 48  # that choose the schedules of a graph's kernels
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,21 @@ def _masked() -> st.SearchStrategy[Program]:
 
 def _rounding() -> st.SearchStrategy[Program]:
     return st.one_of(_graph(), _graph(rounding=True))
+
+
+def _transformed() -> st.SearchStrategy[tuple[Program, Pipeline]]:
+    """A graph, and how it is made kernels."""
+    return st.tuples(_graph(), graph_schedules())
+
+
+def _fused() -> st.SearchStrategy[tuple[Program, Pipeline]]:
+    return st.tuples(_fusible(), graph_schedules())
+
+
+def _handed() -> st.SearchStrategy[tuple[Program, Pipeline, bytes]]:
+    """A graph, how it is made kernels, and what chooses schedules for these."""
+    chosen = st.binary(min_size=SCHEDULE_BYTES, max_size=SCHEDULE_BYTES)
+    return st.tuples(_fusible(), graph_schedules(), chosen)
 
 
 def _fusible() -> st.SearchStrategy[Program]:
@@ -164,9 +182,19 @@ def _match(drawn: Sequence[Program], seconds: float) -> None:
         matches_numpy(program, seconds=seconds)
 
 
-def _fuse(drawn: Sequence[Program], seconds: float) -> None:
-    for program in drawn:
-        fuses(program, seconds=seconds)
+def _transform(drawn: Sequence[tuple[Program, Pipeline]], seconds: float) -> None:
+    for program, schedule in drawn:
+        all_preserve((*_OF_GRAPHS, schedule), program, seconds=seconds)
+
+
+def _fuse(drawn: Sequence[tuple[Program, Pipeline]], seconds: float) -> None:
+    for program, schedule in drawn:
+        fuses(program, pipeline=schedule, seconds=seconds)
+
+
+def _schedule(drawn: Sequence[tuple[Program, Pipeline, bytes]], seconds: float) -> None:
+    for program, schedule, chosen in drawn:
+        fuses(scheduled(program, Choices(chosen), schedule), seconds=seconds)
 
 
 def _interleave(drawn: Sequence[Program], seconds: float) -> None:
@@ -176,7 +204,7 @@ def _interleave(drawn: Sequence[Program], seconds: float) -> None:
 
 def _order(drawn: Sequence[tuple[Program, int]], seconds: float) -> None:
     for program, harder in drawn:
-        passes = _UNIFORM if harder == 0 else _SHARED
+        passes = (_UNIFORM, _SHARED, f"share-barriers,{_SHARED}", _SHARED)[harder]
         orders(passes, program, hidden=harder == 0, weakened=harder == 1, seconds=seconds)
 
 
@@ -195,8 +223,14 @@ _OF_MEMORY = (metal.Alloc, metal.View, metal.Load, metal.Store, metal.Barrier, F
 # Whatever can be shared is, though there may be room for all of it.
 _SHARED = "allocate-threadgroup{budget=0},insert-barriers"
 _UNIFORM = "allocate-threadgroup{budget=0},uniform-conditions,insert-barriers"
-_OF_THREADS = (*_GENERIC, "fuse-register-loops", "mark-nowrap")
-_OF_GRAPHS = (*_GENERIC, "simplify", str(GRAPH_PIPELINE))
+_OF_THREADS = (
+    *_GENERIC,
+    "fuse-register-loops",
+    "simplify-extrema",
+    "choose-register-shapes,reuse-registers",
+    "mark-nowrap",
+)
+_OF_GRAPHS = (*_GENERIC, "simplify")
 
 #: Those of Iris itself, by their names; `of_text` has those of a device.
 PROPERTIES = {
@@ -210,9 +244,10 @@ PROPERTIES = {
         Property("fits", "tile", _products, _fit),
         Property("sources", "python", kernels, _check, part="frontend"),
         Property("arrays", "python", functions, _return, part="frontend"),
-        Property("graph-passes", "graph", _graph, partial(_preserve, _OF_GRAPHS)),
+        Property("graph-passes", "graph", _transformed, _transform),
         Property("graph-numpy", "graph", _rounding, _match),
-        Property("graph-kernels", "graph", _fusible, _fuse),
+        Property("graph-kernels", "graph", _fused, _fuse),
+        Property("graph-schedules", "graph", _handed, _schedule),
         Property("thread-passes", "metal", programs.metal, partial(_preserve, _OF_THREADS)),
         Property("interleaves", "metal", programs.metal, _interleave),
         Property("orders", "metal", _orderly, _order),

@@ -6,19 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy.typing as npt
 from hypothesis import strategies as st
 
+from iris.compiler.compilation import GRAPH_PIPELINE
 from iris.ir.layout.cute import Layout
 from iris.ir.layout.linear import LinearLayout
 from iris.ir.types import DTYPES, DType, Ptr, Registers, Staged, Tensor, Threadgroup, Tile, Type
 from iris.passes import Pass, Pipeline
+from iris.passes.graph.split_reductions import SplitReductions
 from iris.passes.metal.allocate_threadgroup import AllocateThreadgroup
 from iris.passes.tile.layouts import ChooseSimdgroups
 from iris.passes.tile.pipeline_loads import PipelineLoads
+from iris.targets import DEFAULT, Target, imaginary
 from iris.testing import layouts
 from iris.testing.choices import Choices
 from iris.testing.levels import LOWERING
@@ -72,21 +76,45 @@ def _staged(shape: tuple[int, ...], dtype: DType) -> Type:
 
 def schedules() -> st.SearchStrategy[Pipeline]:
     """The lowering with what its passes let one choose: how many simdgroups, whether loads are
-    always pipelined, how much threadgroup memory is used more than once.
+    always pipelined, how much threadgroup memory is used more than once; and for what target.
 
     @given(programs.tile(), schedules())
     def test_lowering(program, schedule):
         agree(program, pipeline=schedule, simdgroups=(0,))
     """
     # One draw: of two of a kind hypothesis copies one over the other, and repeats the rest.
-    chosen = product((1, 2, 4, 8), (False, True), (30720, 8192, 1024, 16384))
+    chosen = product((1, 2, 4, 8), (False, True), (30720, 8192, 1024, 16384), _TARGETS)
     return st.sampled_from([*chosen]).map(lambda choice: _scheduled(*choice))
 
 
-def _scheduled(simdgroups: int, always: bool, budget: int) -> Pipeline:
+# Whatever depends on a target is decided one way for some of them, and otherwise for others.
+_TARGETS = (DEFAULT, DEFAULT, imaginary.SLOW_CORES, imaginary.ONE_CORE)
+
+
+def graph_schedules() -> st.SearchStrategy[Pipeline]:
+    """The passes that make kernels of a graph, for some target; reductions are split in long or
+    short parts.
+
+    @given(programs.graph(portable=True), graph_schedules())
+    def test_kernels(program, schedule):
+        fuses(program, pipeline=schedule)
+    """
+    chosen = product((256, 2, 5, 16), _TARGETS)
+    return st.sampled_from([*chosen]).map(lambda choice: _split(*choice))
+
+
+def _split(min_part: int, target: Target) -> Pipeline:
+    passes = [
+        replace(p, min_part=min_part) if isinstance(p, SplitReductions) else p
+        for p in GRAPH_PIPELINE
+    ]
+    return Pipeline(tuple(passes)).on(target)
+
+
+def _scheduled(simdgroups: int, always: bool, budget: int, target: Target) -> Pipeline:
     choices: dict[type[Pass], Pass] = {
         ChooseSimdgroups: ChooseSimdgroups(simdgroups),
         PipelineLoads: PipelineLoads(always=always),
         AllocateThreadgroup: AllocateThreadgroup(budget=budget),
     }
-    return Pipeline(tuple([choices.get(type(p), p) for p in LOWERING]))
+    return Pipeline(tuple([choices.get(type(p), p) for p in LOWERING])).on(target)
