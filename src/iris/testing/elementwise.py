@@ -80,9 +80,14 @@ def elementwise(cls: type[Op], draft: Draft, choices: Choices) -> None:
     draft.add(cls(*promised(cls, draft, choices, *operands)))
 
 
+# Some give a zero for a zero, some tell infinities apart, some neither.
+_OF_ZEROS = (math.Neg, math.Exp, math.Sqrt, math.Tanh, math.Abs, math.Sigmoid, math.Floor, math.Erf)
+
+
 @make(math.Extremum)
 def extremum(cls: type[math.Extremum], draft: Draft, choices: Choices) -> None:
-    """Of any two; as often as not of zeros of two signs, which at times are divided by."""
+    """Of any two; as often as not of zeros of two signs, of which at times only what another op
+    makes of them is there to be used."""
     first = draft.some(NUMBERS, choices)
     type_ = element_type(first.type)
     if not type_.element.is_float or draft.func.fast_math or choices.flag():
@@ -93,9 +98,14 @@ def extremum(cls: type[math.Extremum], draft: Draft, choices: Choices) -> None:
         zeros.append(draft.constant(choices.of((0.0, -0.0)), type_))
     else:
         zeros.append(draft.other(first, choices))
-    draft.add(cls(*zeros[:: choices.of((1, -1))]))
-    if choices.flag(3):
-        draft.add(math.Div(draft.constant(1.0, type_), draft.visible[-1]))
+    op = cls(*zeros[:: choices.of((1, -1))])
+    if choices.flag():
+        draft.add(op)
+        return
+    x = draft.put(op)
+    if choices.flag():
+        x = draft.put(math.Div(draft.constant(1.0, type_), x))
+    draft.add(choices.of(_OF_ZEROS)(x))
 
 
 @make(math.AssumeDivisible)

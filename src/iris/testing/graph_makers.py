@@ -21,6 +21,7 @@ from iris.testing.graph_views import (
     chained,
     displaced,
     dtype_of,
+    framed,
     pairwise,
     parts_together,
     shape_of,
@@ -504,7 +505,10 @@ def conv2d(cls: type[graph.Conv2d], draft: GraphDraft, choices: Choices) -> None
     if any_uniform:
         x, w = uniform_one(draft, choices, (x, w), (1, 1))
     elif elsewhere:
-        x, w = (displaced(draft, v, choices) if choices.flag() else v for v in (x, w))
+        if choices.flag() and 0 not in shape_of(x):
+            x = framed(draft, x, choices.below(4), choices)
+        else:
+            x, w = (displaced(draft, v, choices) if choices.flag() else v for v in (x, w))
     strides, dilation = (tuple([choices.of((1, 1, 2)) for _ in range(2)]) for _ in range(2))
     padding = tuple([choices.of((0, 1, 0, 2)) for _ in range(4)])
     x, w = (draft.exact(v, SUMMED, SUMMED) for v in (x, w))

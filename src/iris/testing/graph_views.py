@@ -126,7 +126,7 @@ def _padding(draft: GraphDraft, x: Value, choices: Choices) -> Value:
     return draft.constant(number, Tensor((), dtype_of(x)))
 
 
-def _framed(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> Value:
+def framed(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> Value:
     """`pad(x[1:-1], 1)`, along one axis or several."""
     shape = shape_of(x)
     most = [min(n - 1, 2) if i == axis or choices.flag() else 0 for i, n in enumerate(shape)]
@@ -217,10 +217,10 @@ _DISPLACED = (
     _turned,
     _rolled,
     _shifted,
-    _framed,
+    framed,
     _overwritten,
     _overwritten,
-    _framed,
+    framed,
     _cut_off,
     _scrambled,
     _repeated,
