@@ -32,7 +32,7 @@ from iris.testing.texts import runs_alike
 if TYPE_CHECKING:
     from iris.testing import exchanges, indices, launches, layouts, programs
     from iris.testing.programs import pipelines
-    from iris.testing.values import arrays, schedules, types
+    from iris.testing.values import arrays, graph_schedules, schedules, types
 
 __all__ = [
     "agree",
@@ -45,6 +45,7 @@ __all__ = [
     "exchanges",
     "fits",
     "fuses",
+    "graph_schedules",
     "idempotent",
     "indices",
     "interleaves",
@@ -70,7 +71,7 @@ def __getattr__(name: str) -> Any:
     # Opened when first used, for hypothesis may not be there.
     if name == "pipelines":
         return import_module("iris.testing.programs").pipelines
-    if name in ("arrays", "schedules", "types"):
+    if name in ("arrays", "graph_schedules", "schedules", "types"):
         return getattr(import_module("iris.testing.values"), name)
     if name in ("exchanges", "indices", "launches", "layouts", "programs"):
         return import_module(f"iris.testing.{name}")

@@ -56,11 +56,11 @@ class _Draft(Places):
 
     def part(self) -> None:
         """A few accesses, mostly in a loop, mostly of new memory: so several things can go wrong in
-        a program, each by itself."""
+        a program, each by itself.  Some memory is used from part to part."""
         choices = self.choices
         style = choices.below(8)
         if style:
-            self.memories, self.places = [], []
+            self.memories, self.places = self.memories[: choices.of((0, 1, 0))], []
             if style < 7:
                 self.allocate()
             if style > 5:
