@@ -9,7 +9,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 _MOST_NAMED = 4  # programs in an error
 
@@ -200,6 +200,14 @@ class VerifyError(IrisError):
         return f"{self.message}\n{self.context}" if self.context else self.message
 
 
+class RaceKind(NamedTuple):
+    """What makes races alike: who meets, in what memory, and how each uses it."""
+
+    between: str  # `programs`, `threads`, or `one op` that makes both accesses at once
+    memory: str  # `device` or `threadgroup`
+    uses: frozenset[str]  # such as `reads` and `writes`, whichever comes first
+
+
 class ProgramError(IrisError):
     """What a program does wrong when it runs, such as an index out of bounds or a race.
 
@@ -232,6 +240,10 @@ class ProgramError(IrisError):
 
 class RaceError(ProgramError):
     """Two programs or threads access one element in no order, and one of them writes it."""
+
+    def __init__(self, message: str, *, kind: RaceKind, **where: Any):
+        super().__init__(message, **where)
+        self.kind = kind
 
 
 class DeadlockError(ProgramError):

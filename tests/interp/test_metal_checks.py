@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iris.errors import ProgramError
+from iris.errors import ProgramError, RaceError
 from iris.interp.metal import run
 from iris.interp.metal.memory import memory_dtype
 from iris.ir.control import Func, If, While
@@ -237,6 +237,7 @@ HARMLESS = [
     {"atomically updates", "atomically reads"},
 ]
 BARRIERS = {"": 0, "simdgroup": 1, "threadgroup": 2, "device": 3}
+KIND = {"X": "device", "shared": "threadgroup"}
 
 
 def memory(name: str, body: str) -> str:
@@ -286,6 +287,8 @@ def test_races_between_threads(
     )
     assert (error.program, error.thread, error.array, error.index) == ((0, 0, 0), other, name, 0)
     assert error.locations == (("f.py", 2), ("f.py", 1))
+    assert isinstance(error, RaceError)
+    assert error.kind == ("threads", KIND[name], {first, second})
 
 
 def test_a_race_in_memory_without_a_name_names_no_other_memory() -> None:
@@ -313,7 +316,7 @@ def test_races_between_programs(first: str, second: str, chunk: int) -> None:
     if {first, second} in HARMLESS:
         run(f, (4, 1, 1), [zeros(1)], chunk_bytes=chunk)
         return
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(RaceError) as caught:
         run(f, (4, 1, 1), [zeros(1)], chunk_bytes=chunk)
     error = caught.value
     assert error.message == (
@@ -322,6 +325,7 @@ def test_races_between_programs(first: str, second: str, chunk: int) -> None:
     )
     assert (error.program, error.thread) == ((2, 0, 0), 2)
     assert error.locations == (("f.py", 2), ("f.py", 1))
+    assert error.kind == ("programs", "device", {first, second})
 
 
 def test_a_barrier_of_one_simdgroup_is_not_for_another() -> None:
@@ -355,6 +359,8 @@ def test_races_within_one_instruction(name: str) -> None:
     assert error.message.endswith(", both at once")
     assert f"writes element 0 of {name}, which thread " in error.message
     assert error.locations == (("f.py", 3),)
+    assert isinstance(error, RaceError)
+    assert error.kind == ("one op", KIND[name], {"writes"})
     body = (
         '%h: i32 = floordiv %lane, %c2\n%o: i32 = mul %h, %c4\nmetal.store %M, %o, %v at "f.py":3'
     )

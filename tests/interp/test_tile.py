@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iris.errors import ArgumentError, ParseError, ProgramError, VerifyError
+from iris.errors import ArgumentError, ParseError, ProgramError, RaceError, VerifyError
 from iris.interp.frame import interpretation
 from iris.interp.tile import run
 from iris.ir import parse, scalar
@@ -1078,6 +1078,8 @@ def test_races_between_programs(first: str, second: str) -> None:
     if not harmless:
         error = fails("%X: ptr<i32>", OWN + "".join(parts), [np.zeros(4, np.int32)], (4, 1, 1))
         assert error.locations == (("f.py", 2), ("f.py", 1))
+        assert isinstance(error, RaceError)
+        assert error.kind == ("programs", "device", {first, second})
 
 
 def test_a_race_within_one_instruction() -> None:
@@ -1091,8 +1093,12 @@ def test_different_values_for_one_element_in_one_store() -> None:
         "%two: tile<4xi32> = tile.broadcast %c2\n%at: tile<4xi32> = floordiv %i, %two\n"
     )
     values = [np.zeros(4, np.int32)]
-    message = races("%X: ptr<i32>", places + "tile.store %X, %at, %i", values, 1)
+    body = places + "tile.store %X, %at, %i"
+    message = races("%X: ptr<i32>", body, values, 1)
     assert message == "race: program (0, 0, 0) writes different values to element 0 of X at once"
+    error = fails("%X: ptr<i32>", body, values, (1, 1, 1))
+    assert isinstance(error, RaceError)
+    assert error.kind == ("one op", "device", {"writes"})
     go("%X: ptr<i32>", places + "tile.store %X, %at, %two", values, (1, 1, 1))
 
 

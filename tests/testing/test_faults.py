@@ -178,6 +178,33 @@ def test_any_failure_is_shown_in_few_ops(
     assert len(list(small.program.function.body.walk())) <= 7
 
 
+UNORDERED = """\
+# grid: 1
+# argument %Y: f32[32]
+
+func metal @f simdgroups=1(%Y: ptr<f32>) {
+  %lane: i32 = metal.lane
+  %x: f32 = constant 1.0
+  %c31: i32 = constant 31
+  %shared: threadgroup<32xf32> = metal.alloc
+  metal.store %shared, %lane, %x
+  %other: i32 = sub %c31, %lane
+  %y: f32 = metal.load %shared, %other
+  metal.store %Y, %lane, %y
+  return
+}
+"""
+
+
+def test_a_race_stays_the_same_race() -> None:
+    """The store alone, with a number as its index, is a race of another kind."""
+    fault = bisect(Program.parse(UNORDERED), Pipeline(), same_bits)
+    assert fault is not None
+    error = smallest(fault, same_bits).wrong.error
+    assert isinstance(error, RaceError)
+    assert error.kind == ("threads", "threadgroup", {"reads", "writes"})
+
+
 def never_end(op: Op) -> None:
     """Makes loops endless."""
     if isinstance(op, While):

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 import iris.interp.masked  # noqa: F401  registers what becomes of masked elements
-from iris.errors import RaceError
+from iris.errors import RaceError, RaceKind
 from iris.interp import atomics, reductions
 from iris.interp.address import is_beyond
 from iris.interp.frame import (
@@ -367,6 +367,7 @@ def _note(frame: Frame, op: Op, view: View, use: Use, index: Array, stamps: Arra
         f"race: program {program} {use.value} element {at} of {view.name}, "
         f"which program {other} {conflict.earlier.value}"
         + (f" as an element of {through}" if through != view.name else ""),
+        kind=RaceKind("programs", "device", frozenset((use.value, conflict.earlier.value))),
         program=program,
         array=view.name,
         index=at,
@@ -419,6 +420,7 @@ def _check_written(frame: Frame, op: Op, view: View, index: Array, x: Array, sta
     program = frame.launch.program(own)
     raise RaceError(
         f"race: program {program} writes different values to element {at} of {view.name} at once",
+        kind=RaceKind("one op", "device", frozenset((Use.WRITE.value,))),
         program=program,
         array=view.name,
         index=at,

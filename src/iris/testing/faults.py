@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from iris.errors import RaceError
 from iris.ir import Level, Module, verify
 from iris.ir.core import Region, Value
 from iris.passes import Pass, Pipeline
@@ -102,7 +103,9 @@ class Fault:
     @property
     def kind(self) -> tuple[object, ...]:
         """What stays the same as the program shrinks."""
-        return self.guilty, self.wrong.doing, type(self.wrong.error)
+        error = self.wrong.error
+        race = error.kind if isinstance(error, RaceError) else None
+        return self.guilty, self.wrong.doing, type(error), race
 
 
 def find_fault(

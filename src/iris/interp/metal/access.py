@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.errors import ProgramError, RaceError
+from iris.errors import ProgramError, RaceError, RaceKind
 from iris.interp.metal.describe import locations, thread_text
 from iris.interp.metal.frame import Frame, lift
 from iris.interp.metal.memory import ALIGNMENT, Device, Memory
@@ -193,17 +193,18 @@ def _report_race(
     through = earlier.operands[0].name
     program, other = numbering.program(number), numbering.program(other_number)
     by = f"program {other}, {thread_text(other_thread)}"
-    why = ""
+    between, why = "programs", ""
     if number == other_number:
         by = thread_text(other_thread)
-        why = ", and no barrier between them orders that"
+        between, why = "threads", ", and no barrier between them orders that"
         if earlier is op and conflict.stamp >> numbering.stamp_bits == len(numbering.log):
-            why = ", both at once"
+            between, why = "one op", ", both at once"
     raise RaceError(
         f"race: program {program}, {thread_text(thread)} {use.value} element {at} of "
         f"{memory.name}, which {by} {conflict.earlier.value}"
         + (f" as an element of {through}" if through not in (None, memory.name) else "")
         + why,
+        kind=RaceKind(between, memory.kind, frozenset((use.value, conflict.earlier.value))),
         program=program,
         thread=thread,
         array=memory.name,
