@@ -139,6 +139,50 @@ def test_elements_become_of_one_type_and_indices_simple() -> None:
     assert "bf16" not in str(small) and "-2.0" not in str(small)
 
 
+def test_numbers_are_drawn_that_the_new_type_has() -> None:
+    program = Program.parse(
+        """\
+# grid: 1, 1, 1
+# argument %X: i64[4] seed=1 range=[-9223372036854775808, 9223372036854775807]
+
+func tile @f(%X: ptr<i64>) {
+  %c0: i32 = constant 0
+  %x: i64 = tile.load %X, %c0
+  tile.store %X, %c0, %x
+  return
+}
+"""
+    )
+
+    def fails(candidate: Program) -> bool:
+        return has(candidate, "tile.load") and "seed" in str(candidate)
+
+    small = reduce(program, fails)
+    assert "i64" not in str(small)
+    assert Program.parse(str(small)).module == small.module
+
+
+def test_what_a_loop_used_stays_without_the_loop() -> None:
+    program = Program.parse(
+        """\
+# grid: 1, 1, 1
+
+func metal @f simdgroups=1() {
+  %lane: i32 = metal.lane
+  %shared: threadgroup<128xi32> = metal.alloc
+  metal.store %shared, %lane, %lane
+  %parts: regs<4xi32> = metal.foreach 4 (%i: i32) {
+    %x: i32 = metal.load %shared, %lane
+    yield %x
+  }
+  return
+}
+"""
+    )
+    small = reduce(program, lambda p: has(p, "metal.store") and has(p, "metal.load"))
+    assert not has(small, "metal.foreach")
+
+
 def test_what_an_op_must_be_given_stays() -> None:
     text = NESTED.replace(
         "%t: tile<64xf32> = add %s, %e",

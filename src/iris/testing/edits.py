@@ -95,21 +95,22 @@ def drop(positions: Sequence[int]) -> Edit:
 
 
 def inline(op: Op, position: int) -> Iterator[Edit]:
-    """Run a region of an op, which is at a position of `ops_of`, once and where the op is."""
+    """Run a region of an op, which is at a position of `ops_of`, once and where the op is.  What
+    only the op used stays: that it is there may be what matters."""
     for number in range(len(op.regions)):
-        yield _on_op(position, partial(_inline, number=number))
+        yield on_op(position, partial(inline_region, number=number), sweep=False)
 
 
 def of_op(op: Op, position: int) -> Iterator[Edit]:
     """The other edits of an op, which is at a position of `ops_of`."""
-    at = partial(_on_op, position)
+    at = partial(on_op, position)
     for result in op.results:
         if op.regions:
             yield at(partial(_without_carried, index=result.index))
         for number in range(min(ALIKE, len(_alike(op, result.type)))):
             yield at(partial(_use_alike, index=result.index, number=number))
         for bits in _numbers(op, result.type):
-            yield at(partial(_use_fresh, index=result.index, bits=bits))
+            yield at(partial(use_number, index=result.index, bits=bits))
         for number in range(len(_narrower(op, result.type))):
             yield at(partial(_use_broadcast, index=result.index, number=number))
     yield at(_broadcast_later)
@@ -127,12 +128,12 @@ def of_constant(op: Op, position: int) -> Iterator[Edit]:
     """The simpler numbers of an op that is a constant."""
     if isinstance(op, Constant):
         for bits in _simpler_bits(op.bits, op.dtype):
-            yield _on_op(position, partial(_set_attributes, attributes=(bits,)))
+            yield on_op(position, partial(_set_attributes, attributes=(bits,)))
 
 
 def of_uses(op: Op, position: int) -> Iterator[Edit]:
     """The edits of what an op is given, which is left as it is for others."""
-    at = partial(_on_op, position)
+    at = partial(on_op, position)
     for index, operand in enumerate(op.operands):
         if operand.op is not None and operand.op.operands:
             yield at(partial(_use_source, index=index))
@@ -146,10 +147,10 @@ def of_uses(op: Op, position: int) -> Iterator[Edit]:
 def of_threads(program: Program) -> Iterator[Edit]:
     """The edits of how many programs and simdgroups there are."""
     for axis, size in enumerate(program.grid):
-        for smaller in _smaller(size):
+        for smaller in smaller_sizes(size):
             grid = [smaller if i == axis else n for i, n in enumerate(program.grid)]
             yield partial(replace, grid=tuple(grid))
-    for smaller in _smaller(max(1, program.function.simdgroups)):  # 0: not decided
+    for smaller in smaller_sizes(max(1, program.function.simdgroups)):  # 0: not decided
         yield partial(_with_simdgroups, count=smaller)
 
 
@@ -159,8 +160,8 @@ def of_launch(program: Program) -> Iterator[Edit]:
     for index in range(len(program.function.returns)):
         yield partial(_without_return, index=index)
         yield partial(_return_operand, index=index)
-    for size in sorted({n for v in _values(program.function) for n in _shape(v.type)}):
-        for smaller in _smaller(size):
+    for size in sorted({n for v in values_of(program.function) for n in _shape(v.type)}):
+        for smaller in smaller_sizes(size):
             yield partial(_resized, old=size, new=smaller)
     for index in range(len(program.arguments)):
         yield partial(_without_parameter, index=index)
@@ -178,8 +179,13 @@ def of_arrays(program: Program) -> Iterator[Edit]:
             yield partial(_with_recipe, index=index, recipe=simpler)
 
 
-def _on_op(position: int, change: Callable[[Op], bool]) -> Edit:
-    return _on_function(lambda function: change(list(function.body.walk())[position]))
+def on_op(position: int, change: Callable[[Op], bool], *, sweep: bool = True) -> Edit:
+    """Change the op at a position of `ops_of`, and leave out what is then unused."""
+
+    def of_function(function: Func) -> bool:
+        return change(list(function.body.walk())[position])
+
+    return _on_function(of_function, sweep=sweep)
 
 
 def _on_function(change: Callable[[Func], bool], *, sweep: bool = True) -> Edit:
@@ -215,7 +221,7 @@ def _drop(op: Op) -> bool:
     used = [v for v in op.results if v.users]
     for value in used:
         alike = next((o for o in op.operands if o.type is value.type), None)
-        other = alike or _fresh(op, value.type)
+        other = alike or fresh_value(op, value.type)
         if other is None:
             return False
         value.replace_by(other)
@@ -249,10 +255,10 @@ def _roots(op: Op) -> Iterator[Value]:
 
 
 def _use_alike(op: Op, index: int, number: int) -> bool:
-    return _use(op, index, _alike(op, op.results[index].type)[number])
+    return use_value(op, index, _alike(op, op.results[index].type)[number])
 
 
-def _use(op: Op, index: int, other: Value) -> bool:
+def use_value(op: Op, index: int, other: Value) -> bool:
     value = op.results[index]
     used = bool(value.users)
     value.replace_by(other)
@@ -273,15 +279,15 @@ def _numbers(op: Op, type_: Type) -> list[int]:
     return list(dict.fromkeys([*first, *constants]))[: len(first) + ALIKE]
 
 
-def _use_fresh(op: Op, index: int, bits: int) -> bool:
-    other = _fresh(op, op.results[index].type, bits)
-    return other is not None and _use(op, index, other)
+def use_number(op: Op, index: int, bits: int) -> bool:
+    other = fresh_value(op, op.results[index].type, bits)
+    return other is not None and use_value(op, index, other)
 
 
 def _set_argument(op: Op, region: int, index: int, bits: int) -> bool:
     """A number in place of an argument of a region."""
     argument = op.regions[region].arguments[index]
-    other = _fresh(op, argument.type, bits) if argument.users else None
+    other = fresh_value(op, argument.type, bits) if argument.users else None
     if other is None:
         return False
     argument.replace_by(other)
@@ -310,7 +316,7 @@ def _use_broadcast(op: Op, index: int, number: int) -> bool:
     type_ = op.results[index].type
     broadcast = Broadcast(_narrower(op, type_)[number], type_)
     op.insert_before(broadcast)
-    return _use(op, index, broadcast.results[0])
+    return use_value(op, index, broadcast.results[0])
 
 
 def _broadcast_later(op: Op) -> bool:
@@ -344,7 +350,7 @@ def _broadcast_later(op: Op) -> bool:
     op.insert_before(first)
     last = Broadcast(first.results[0], op.results[0].type)
     op.insert_before(last)
-    return _use(op, 0, last.results[0])
+    return use_value(op, 0, last.results[0])
 
 
 def _evaluate(op: Op) -> bool:
@@ -366,10 +372,10 @@ def _evaluate(op: Op) -> bool:
         (found,) = program.run([])
     except IrisError:
         return False
-    return _use_fresh(op, 0, int(found.view(f"u{found.itemsize}")[0]))
+    return use_number(op, 0, int(found.view(f"u{found.itemsize}")[0]))
 
 
-def _fresh(op: Op, type_: Type, bits: int = 0) -> Value | None:
+def fresh_value(op: Op, type_: Type, bits: int = 0) -> Value | None:
     """A constant, or memory of a threadgroup, before an op that is not such a thing itself."""
     fresh: Op
     if isinstance(type_, ElementType):
@@ -384,7 +390,7 @@ def _fresh(op: Op, type_: Type, bits: int = 0) -> Value | None:
     return fresh.results[0]
 
 
-def _inline(op: Op, number: int) -> bool:
+def inline_region(op: Op, number: int) -> bool:
     """Runs a region once, where the op is: what a loop begins with goes in."""
     region = op.regions[number]
     given = _arguments(op, region)
@@ -407,7 +413,7 @@ def _arguments(op: Op, region: Region) -> list[Value] | None:
     for argument, operand in zip(region.arguments, last[len(last) - count :], strict=True):
         if operand is not None and operand.type is argument.type:
             given.append(operand)
-        elif (fresh := _fresh(op, argument.type)) is not None:
+        elif (fresh := fresh_value(op, argument.type)) is not None:
             given.append(fresh)
         else:
             return None
@@ -419,7 +425,10 @@ def _without_carried(op: Op, index: int) -> bool:
     if not any(map(op.forwards, op.regions)):
         return False
     result = op.results[index]
-    start = op.operands[len(op.spec.fixed) + index] if op.spec.feeds else _fresh(op, result.type)
+    if op.spec.feeds:
+        start: Value | None = op.operands[len(op.spec.fixed) + index]
+    else:
+        start = fresh_value(op, result.type)
     if start is None:
         return False
     for value in names_of(op, index):
@@ -436,7 +445,7 @@ def _use_source(op: Op, index: int) -> bool:
 
 def _use_number_here(op: Op, index: int, bits: int) -> bool:
     """A number in place of an operand that others use, too."""
-    number = _fresh(op, op.operands[index].type, bits)
+    number = fresh_value(op, op.operands[index].type, bits)
     return number is not None and _set_operand(op, index, number)
 
 
@@ -476,11 +485,11 @@ def _halves(value: literal.Number) -> Iterator[int]:
 # The launch.
 
 
-def _smaller(size: int) -> list[int]:
+def smaller_sizes(size: int) -> list[int]:
     return sorted({1, size // 2} - {size, 0})
 
 
-def _values(function: Func) -> Iterator[Value]:
+def values_of(function: Func) -> Iterator[Value]:
     yield from function.body.arguments
     for op in function.body.walk():
         yield from op.results
@@ -521,7 +530,7 @@ def _resized(program: Program, old: int, new: int) -> Program:
 
     edited = program.with_module(program.module.clone())
     function = edited.function
-    for value in _values(function):
+    for value in values_of(function):
         value.type = changed(value.type)
     function.set_returns(tuple(map(changed, function.returns)))
     recipes = [
@@ -548,11 +557,11 @@ def _retyped(program: Program, old: DType, new: DType) -> Program | None:
             return given
         if isinstance(given, Scalar):
             return Scalar(new, bits(given.bits))
-        return replace(given, dtype=new, data=tuple(map(bits, given.data)))
+        return replace(given, dtype=new, range=None, data=tuple(map(bits, given.data)))
 
     edited = program.with_module(program.module.clone())
     function = edited.function
-    if all(changed(v.type) is v.type for v in _values(function)):
+    if all(changed(v.type) is v.type for v in values_of(function)):
         return None
     try:
         for op in function.body.walk():
@@ -561,7 +570,7 @@ def _retyped(program: Program, old: DType, new: DType) -> Program | None:
         edited = replace(edited, arguments=tuple(map(recipe, program.arguments)))
     except OverflowError:  # an unsigned number that is too large
         return None
-    for value in _values(function):
+    for value in values_of(function):
         value.type = changed(value.type)
     function.set_returns(tuple(map(changed, function.returns)))
     for op in list(function.body.walk()):
@@ -683,7 +692,7 @@ def _simpler_recipes(recipe: Recipe) -> Iterator[Recipe]:
             if recipe.data != (one := (literal.encode(1, recipe.dtype),)):
                 yield replace(plain, data=one)
     size = prod(recipe.shape)
-    for smaller in _smaller(size):
+    for smaller in smaller_sizes(size):
         yield replace(recipe, shape=(smaller,))
     data = recipe.data[:size]
     for count in _halvings(len(data)):

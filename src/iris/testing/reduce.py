@@ -32,6 +32,7 @@ from iris.testing.edits import (
     of_uses,
     ops_of,
 )
+from iris.testing.memory_edits import of_allocations, of_memory
 from iris.tools.replay import Program
 
 SECONDS = 15.0
@@ -90,7 +91,9 @@ class _Search:
             partial(self._edit_launch, of_launch),
             partial(self._edit_ops, of_op),
             partial(self._edit_ops, of_uses),
+            partial(self._edit_ops, of_memory),
             partial(self._edit_ops, of_constant),
+            partial(self._edit_launch, of_allocations),
             partial(self._edit_launch, of_arrays),
         )
         return sum(step() for step in steps) > 0

@@ -1,0 +1,150 @@
+"""Edits of what programs load and store do what they say, and lead to small programs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+from hypothesis import given, settings
+
+from iris.errors import IrisError, ProgramError
+from iris.ir import verify
+from iris.ir.math import Constant
+from iris.testing import programs
+from iris.testing.edits import ops_of
+from iris.testing.memory_edits import of_allocations, of_memory
+from iris.testing.reduce import reduce
+from iris.tools.replay import Program
+from iris.tools.run import bits_of
+
+
+def written(program: Program) -> list[bytes]:
+    """The bits of the arguments after a run."""
+    arguments = program.make_arguments()
+    program.run(arguments, output=lambda line: None)
+    return [
+        bits_of(recipe.dtype, np.asarray(x)).tobytes()
+        for recipe, x in zip(program.arguments, arguments, strict=True)
+    ]
+
+
+def is_valid(program: Program) -> bool:
+    try:
+        verify(program.module)
+    except IrisError:
+        return False
+    return True
+
+
+@settings(max_examples=20)
+@given(programs.tile(max_ops=8))
+def test_what_is_computed_once_is_data(program: Program) -> None:
+    """A value outside loops and branches is what it was, wherever it is taken from."""
+    expected = written(program)
+    for position, op in enumerate(ops_of(program)):
+        if op.parent is not program.function.body or not op.results:
+            continue
+        for edit in of_memory(op, position):
+            made = edit(program)
+            if made is not None:
+                verify(made.module)
+                assert written(made)[: len(expected)] == expected
+
+
+def computing(program: Program) -> list[str]:
+    """The ops of a program but for constants."""
+    return [op.name for op in ops_of(program) if not isinstance(op, Constant)]
+
+
+MASKED = """\
+# grid: 1, 1, 1
+# argument %X: f32[16] seed=3 range=[2, 8]
+# argument %Y: i32[64] data=[1]
+
+func tile @f(%X: ptr<f32>, %Y: ptr<i32>) {
+  %i: tile<8xi32> = tile.arange 0
+  %column: tile<8x1xi32> = tile.expand_dims 1 %i
+  %columns: tile<8x8xi32> = tile.broadcast %column
+  %row: tile<1x8xi32> = tile.expand_dims 0 %i
+  %rows: tile<8x8xi32> = tile.broadcast %row
+  %below: tile<8x8xbool> = compare gt %columns, %rows
+  %at: tile<8x8xi32> = add %columns, %rows
+  %x: tile<8x8xf32> = tile.masked_load %X, %at, %below
+  %y: tile<8x8xi32> = cast %x
+  %c8: tile<8x8xi32> = constant 8
+  %start: tile<8x8xi32> = mul %columns, %c8
+  %place: tile<8x8xi32> = add %start, %rows
+  tile.store %Y, %place, %y
+  return
+}
+"""
+
+
+def test_a_mask_is_loaded_and_a_tile_is_stored_as_a_whole() -> None:
+    def fails(candidate: Program) -> bool:
+        """What is masked is not stored: 28 elements are."""
+        before, after = candidate.make_arguments(), candidate.make_arguments()
+        with suppress(ProgramError):
+            candidate.run(after)
+        return any((x != y).sum() == 28 for x, y in zip(before, after, strict=True))
+
+    small = reduce(Program.parse(MASKED), fails)
+    assert computing(small) == ["tile.load_tile", "tile.masked_load", "tile.store_tile", "return"]
+
+
+STORES = """\
+# grid: 1, 1, 1
+# argument %X: f32[1]
+# argument %Y: f32[32]
+
+func metal @f simdgroups=1(%X: ptr<f32>, %Y: ptr<f32>) {
+  %lane: i32 = metal.lane
+  %c0: i32 = constant 0
+  %one: f32 = constant 1.0
+  %shared: threadgroup<100xf32> = metal.alloc
+  metal.store %shared, %lane, %one
+  %x: f32 = metal.load %X, %c0
+  %y: f32 = metal.load %shared, %lane
+  %z: f32 = add %y, %y
+  metal.store %Y, %lane, %z
+  return
+}
+"""
+
+
+def edited(text: str, name: str, *, number: int = 0) -> list[Program]:
+    """What becomes of a program by the edits of one of the ops of a name."""
+    program = Program.parse(text)
+    found = [i for i, op in enumerate(ops_of(program)) if op.name == name]
+    op = ops_of(program)[found[number]]
+    made = [edit(program) for edit in of_memory(op, found[number])]
+    return [p for p in made if p is not None and is_valid(p)]
+
+
+def test_a_number_is_in_place_of_what_threads_compute_alike() -> None:
+    """What only that needed goes."""
+    (small,) = edited(STORES, "add")
+    assert written(small) == written(Program.parse(STORES))
+    assert "constant 2.0" in str(small)
+    assert [name for name in computing(small) if name != "metal.store"] == [
+        *("metal.lane", "metal.alloc", "metal.load", "return")
+    ]
+
+
+def test_one_store_stands_for_two() -> None:
+    smaller = [computing(p).count("metal.store") for p in edited(STORES, "metal.store", number=1)]
+    assert 1 in smaller
+
+
+def test_a_number_is_stored_where_a_value_was_loaded() -> None:
+    text = STORES.replace("metal.store %Y, %lane, %z", "metal.store %Y, %lane, %y")
+    stored = [p for p in edited(text, "metal.store", number=1) if "%Y, " not in str(p)]
+    assert any(computing(p).count("metal.store") == 2 for p in stored)
+
+
+def test_allocations_shrink() -> None:
+    program = Program.parse(STORES)
+    counts = [str(edit(program)).count("threadgroup<50xf32>") for edit in of_allocations(program)]
+    assert sorted(counts) == [0, 1]
+    small = reduce(program, lambda p: "metal.alloc" in computing(p))
+    assert "threadgroup<1xf32>" in str(small)
