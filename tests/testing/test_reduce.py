@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 
 from iris.errors import ProgramError
-from iris.ir import tile, verify
+from iris.ir import metal, tile, verify
 from iris.ir.control import For
 from iris.ir.core import OPS
-from iris.ir.math import Constant, constant_bits
+from iris.ir.math import Add, Constant, constant_bits
 from iris.passes import Pipeline
 from iris.testing import preserves, programs
 from iris.testing.edits import load, ops_of
@@ -160,6 +160,36 @@ func tile @f(%X: ptr<i64>) {
     small = reduce(program, fails)
     assert "i64" not in str(small)
     assert Program.parse(str(small)).module == small.module
+
+
+def test_an_edit_that_makes_nothing_lighter_may_lead_to_less() -> None:
+    program = Program.parse(
+        """\
+# grid: 1, 1, 1
+
+func metal @f simdgroups=1() {
+  %simdgroup: i32 = metal.simdgroup
+  %lane: i32 = metal.lane
+  %twice: i32 = add %lane, %lane
+  %shared: threadgroup<64xi32> = metal.alloc
+  metal.store %shared, %twice, %twice
+  metal.store %shared, %simdgroup, %twice
+  return
+}
+"""
+    )
+    wanted = [["add", "metal.simdgroup"], ["add", "metal.lane"], ["metal.lane"] * 2]
+
+    def fails(candidate: Program) -> bool:
+        """The first index becomes simple only once the second one is another."""
+        ops = ops_of(candidate)
+        offsets = [op.offset.op for op in ops if isinstance(op, metal.Store)]
+        doubled = [v.op for op in ops if isinstance(op, Add) for v in op.operands]
+        names = [op.name for op in offsets if op is not None]
+        return names in wanted and all(isinstance(op, metal.Lane) for op in doubled)
+
+    names = [op.name for op in ops_of(reduce(program, fails))]
+    assert "add" not in names and "metal.simdgroup" not in names
 
 
 def test_what_a_loop_used_stays_without_the_loop() -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from math import prod
+from operator import is_not
 from typing import TypeVar
 
 from iris.errors import IrisError
@@ -144,6 +145,14 @@ def of_uses(op: Op, position: int) -> Iterator[Edit]:
                 yield at(partial(_use_number_here, index=index, bits=bits))
 
 
+def sideways(op: Op, position: int) -> Iterator[Edit]:
+    """The edits that need make nothing simpler by themselves: another value for an operand."""
+    at = partial(on_op, position)
+    for index, operand in enumerate(op.operands):
+        for number in range(len(_there(op, operand.type))):
+            yield at(partial(_use_other, index=index, number=number))
+
+
 def of_threads(program: Program) -> Iterator[Edit]:
     """The edits of how many programs and simdgroups there are."""
     for axis, size in enumerate(program.grid):
@@ -238,6 +247,18 @@ def _alike(op: Op, type_: Type) -> list[Value]:
     before = [v for other in earlier for v in other.results]
     there = [*op.operands, *_roots(op), *region.arguments, *before]
     return [v for v in dict.fromkeys(there) if v.type is type_]
+
+
+def _there(op: Op, type_: Type) -> list[Value]:
+    """All values of a type that an op can use."""
+    found: list[Value] = []
+    while not isinstance(op, Func):
+        region = op.enclosing
+        earlier = takewhile(partial(is_not, op), region)
+        values = [*region.arguments, *[v for other in earlier for v in other.results]]
+        found += [v for v in values if v.type is type_]
+        op = op.enclosing_op
+    return found
 
 
 def _roots(op: Op) -> Iterator[Value]:
@@ -441,6 +462,11 @@ def _use_source(op: Op, index: int) -> bool:
     """In place of an operand what that was made of."""
     source = op.operands[index].op
     return source is not None and _set_operand(op, index, source.operands[0])
+
+
+def _use_other(op: Op, index: int, number: int) -> bool:
+    """In place of an operand another value of its type."""
+    return _set_operand(op, index, _there(op, op.operands[index].type)[number])
 
 
 def _use_number_here(op: Op, index: int, bits: int) -> bool:

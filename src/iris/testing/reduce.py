@@ -4,8 +4,9 @@
 
 The program is changed as IR: ops are left out or replaced by an operand or a number, regions are
 run once, and the grid, sizes, numbers and arrays shrink.  An edit of ops is kept only if it lowers
-the `load` of the program, so that no two edits undo each other for ever.  This takes seconds, and
-minutes if hypothesis shrinks the choices that the program was drawn from.
+the `load` of the program, so that no two edits undo each other for ever.  Where none does, an edit
+that lowers nothing is kept if others after it do.  This takes seconds, and minutes if hypothesis
+shrinks the choices that the program was drawn from.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from iris.testing.edits import (
     of_threads,
     of_uses,
     ops_of,
+    sideways,
 )
 from iris.testing.memory_edits import of_allocations, of_memory
 from iris.tools.replay import Program
@@ -54,7 +56,7 @@ def reduce(
     """
     search = _Search(program, fails, time.monotonic() + seconds, kept)
     with suppress(_TimeOver):
-        while search.round():
+        while search.round() or search.detour():
             pass
     return search.best
 
@@ -97,6 +99,27 @@ class _Search:
             partial(self._edit_launch, of_arrays),
         )
         return sum(step() for step in steps) > 0
+
+    def detour(self) -> bool:
+        """Tries edits that need not make the program lighter, each with one round after it."""
+        for position in reversed(range(len(ops_of(self.best)))):
+            for edit in sideways(ops_of(self.best)[position], position):
+                if self._leads_below(edit):
+                    return True
+        return False
+
+    def _leads_below(self, edit: Edit) -> bool:
+        """Whether an edit, and others after it, make a lighter program that fails."""
+        inner = _Search(self.best, self.fails, self.end, lambda program: None)
+        inner.tried = self.tried
+        if not inner._attempt(edit):
+            return False
+        inner.round()
+        if not load(inner.best) < load(self.best):
+            return False
+        self.best = inner.best
+        self.kept(self.best)
+        return True
 
     def _drop_windows(self, chosen: Callable[[Sequence[Op]], Sequence[int]]) -> bool:
         """Leaves out, of the ops at chosen positions, some that follow each other: first many, in
