@@ -143,7 +143,7 @@ class ElementGraph:
                 self.exprs[ref] = opened[ref]
             else:
                 expr = opened[ref] = self._define(ref)
-                pending += _refs_of(ref, expr)[::-1]
+                pending += refs_of(ref, expr)[::-1]
 
     def _define(self, ref: ElementRef) -> ElementExpr:
         op = ref.value.op
@@ -275,7 +275,7 @@ class ElementGraph:
         needed = {*new.roots()}
         for ref in reversed(exprs):
             if ref in needed:
-                needed.update(_refs_of(ref, exprs[ref]))
+                needed.update(refs_of(ref, exprs[ref]))
         new.exprs = {r: expr for r, expr in exprs.items() if r in needed}
         return new
 
@@ -286,7 +286,7 @@ class ElementGraph:
             yield output.ref
 
 
-def _refs_of(ref: ElementRef, expr: ElementExpr) -> list[ElementRef]:
+def refs_of(ref: ElementRef, expr: ElementExpr) -> list[ElementRef]:
     """The elements that an expression reads, and those that the indices look up."""
     return [*looked_up_refs(ref.index_exprs()), *expr.refs]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from iris.passes.graph.tiling.element_graph import ElementGraph
-from iris.passes.graph.tiling.element_ref import Within
+from iris.passes.graph.tiling.element_ref import ElementRef, Within
 from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
 
 
@@ -36,6 +37,11 @@ class Plan:
             sizes.append(last * outermost)
         x, y, z = (*sizes, 1, 1, 1)[:3]
         return x, y, z
+
+    def lanes_of(self, ref: ElementRef) -> int:
+        """How many elements a tile of an element has."""
+        lanes = self.lanes
+        return prod([lanes.get(axis, 1) for axis in self.elements.dependencies[ref]])
 
     def offset_along(self, axes: Sequence[Axis]) -> IndexExpr:
         """The offset along the original axis that was split into some axes."""

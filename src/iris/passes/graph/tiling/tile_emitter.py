@@ -38,6 +38,7 @@ from iris.passes.graph.tiling.element_ref import (
     Within,
     looked_up_refs,
 )
+from iris.passes.graph.tiling.emission_order import emission_order
 from iris.passes.graph.tiling.index_expr import Atom, Axis, IndexExpr, Quotient, Remainder
 from iris.passes.graph.tiling.plan import Plan
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_DIMENSIONS
@@ -61,6 +62,7 @@ class Emitter:
         self.elements = plan.elements
         self.exprs = plan.elements.exprs
         self.dependencies = plan.elements.dependencies
+        self.order = emission_order(plan.elements, plan.lanes_of)
         self.b = builder
         self.pointers = pointers
         self.scalars: dict[Axis, Value] = {}
@@ -74,7 +76,8 @@ class Emitter:
     def emit_program(self, targets: Sequence[tuple[OutputStore, Value]]) -> None:
         """Emit the computation and the stores of all outputs."""
         self._emit_program_ids()
-        self._emit_outputs(targets, self.plan.loops)
+        ordered = sorted(targets, key=lambda target: self.order[target[0].ref])
+        self._emit_outputs(ordered, self.plan.loops)
 
     def _emit_program_ids(self) -> None:
         """Compute the index of this program along each program axis."""
@@ -138,21 +141,28 @@ class Emitter:
 
     def tile_of(self, ref: ElementRef, frame: Frame) -> Value:
         """An element as a tile of a frame, or as a scalar if it differs along no lane axis."""
-        pending = [ref]
-        while pending:
-            expr = self.exprs[pending[-1]]
-            # Operands first: a long chain must not recurse.
-            operands = expr.refs if isinstance(expr, _SAME_FRAME) else ()
-            missing = [r for r in operands if self._find(r) is None]
-            if missing and self._find(pending[-1]) is None:
-                pending += missing
-                continue
-            current = pending.pop()
-            if self._find(current) is None:
-                self.remember(current, _EMIT_RULES[type(expr)](self, expr, current, frame))
+        for needed in self._missing(ref):
+            if self._find(needed) is None:  # a loop may have made several
+                expr = self.exprs[needed]
+                self.remember(needed, _EMIT_RULES[type(expr)](self, expr, needed, frame))
         placed = self._find(ref)
         assert placed is not None, f"{ref.value!r} is demanded, but not emitted"
         return self.align(placed, frame)
+
+    def _missing(self, ref: ElementRef) -> list[ElementRef]:
+        """What to emit for an element in its frame, operands first: a long chain must not
+        recurse."""
+        missing: set[ElementRef] = set()
+        waiting = [ref]
+        while waiting:
+            ref = waiting.pop()
+            if ref not in missing and self._find(ref) is None:
+                expr = self.exprs[ref]
+                if not isinstance(expr, Alias):
+                    missing.add(ref)
+                if isinstance(expr, _SAME_FRAME):
+                    waiting += expr.refs
+        return sorted(missing, key=self.order.__getitem__)
 
     def _find(self, ref: ElementRef) -> PlacedTile | None:
         while isinstance(expr := self.exprs[ref], Alias):
