@@ -33,7 +33,15 @@ ORDER = {
     "lowering": ("layouts", "indices", "agree", "fits", "text"),
     "metal": ("orders", "thread-passes", "agree", "text"),
     "text": ("text", "thread-text", "graph-text"),
-    "graph": ("graph-passes", "proofs", "arrays", "graph-numpy", "graph-kernels", "graph-text"),
+    "graph": (
+        "graph-passes",
+        "proofs",
+        "arrays",
+        "graph-numpy",
+        "graph-kernels",
+        "graph-schedules",
+        "graph-text",
+    ),
     "runtime": ("launches", "conformance"),
 }
 

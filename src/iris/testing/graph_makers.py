@@ -280,7 +280,7 @@ def concat(cls: type[graph.Concat], draft: GraphDraft, choices: Choices) -> None
 def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None:
     """Reduce some axes; at times reduce the result again, or subtract it from the operand."""
     x = some_row(draft, ALL, choices)
-    if choices.flag(4) and dtype_of(x).is_float and 0 not in shape_of(x):
+    if draft.rounding and choices.flag(3) and dtype_of(x).is_float and 0 not in shape_of(x):
         softmax_like(draft, x, some_axis(shape_of(x), choices), choices)
         return
     if choices.flag(8):

@@ -42,7 +42,7 @@ class Term(NamedTuple):
 
 
 class Terms:
-    """What is known of values of a graph as terms of sums."""
+    """The values of a graph that are terms of such sums."""
 
     def __init__(self) -> None:
         self.maxima: dict[Value, Value] = {}  # by values that repeat one: what it is the maximum of

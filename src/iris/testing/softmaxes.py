@@ -15,7 +15,7 @@ COLUMNS = (1, 3, 16, 40)  # of what a product with weights has
 
 
 def softmax_like(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> None:
-    """Sums along an axis of terms `exp(x - max(x))`, and what is made of these."""
+    """Sums along an axis of terms `exp(x - max(x))`, and their uses."""
     maximum = _along(
         draft, choices.of((ReduceKind.MAXIMUM, ReduceKind.MAXIMUM, ReduceKind.MAXNUM)), x, axis
     )

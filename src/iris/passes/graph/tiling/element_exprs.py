@@ -117,7 +117,7 @@ class Pointwise(ElementExpr):
 
 @dataclass(frozen=True)
 class Rescaling:
-    """What is done to a sum in the loop of a maximum `base` that its terms depend on.
+    """Rescales a sum in the loop of a maximum `base` that its terms depend on.
 
     When that grows from `m` to `m'`, the sum is multiplied by `function(m - m')`.  In the end it is
     multiplied, or divided, by elements that are known by then.
