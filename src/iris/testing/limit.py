@@ -84,13 +84,16 @@ class _Watcher:
     most of what is limited."""
 
     def __init__(self) -> None:
-        self.changed = threading.Condition(threading.Lock())
+        # Code that is interrupted takes the lock itself: a condition does so in Python, where the
+        # interrupt could come between.
+        self.lock = threading.Lock()
+        self.changed = threading.Condition(self.lock)
         self.active: set[limited] = set()
         self.thread = threading.Thread()
         self.wakes = 0.0  # when it looks again
 
     def add(self, limit: limited) -> None:
-        with self.changed:
+        with self.lock:
             self.active.add(limit)
             if not self.thread.is_alive():  # or it is not in this process, which was forked
                 self.thread = threading.Thread(target=self._watch, daemon=True)
@@ -100,12 +103,12 @@ class _Watcher:
                 self.changed.notify()
 
     def remove(self, limit: limited) -> None:
-        with self.changed:  # so that nothing is interrupted that comes later
+        with self.lock:  # so that nothing is interrupted that comes later
             self.active.discard(limit)
 
     def stop(self, thread: int) -> dict[limited, float]:
         """Lets the limits of a thread never end; by each, when it was to end."""
-        with self.changed:
+        with self.lock:
             left = {limit: limit.deadline for limit in self.active if limit.thread == thread}
             for limit in left:
                 limit.deadline = inf
@@ -113,7 +116,7 @@ class _Watcher:
 
     def go_on(self, left: dict[limited, float], later: float) -> None:
         """Lets them end some seconds later than they were to."""
-        with self.changed:
+        with self.lock:
             for limit, deadline in left.items():
                 limit.deadline = deadline + later
             self.changed.notify()
