@@ -241,7 +241,8 @@ class ProgramError(IrisError):
 class RaceError(ProgramError):
     """Two programs or threads access one element in no order, and one of them writes it."""
 
-    def __init__(self, message: str, *, kind: RaceKind, **where: Any):
+    # Without a kind it is made where one is copied, which gives it the rest.
+    def __init__(self, message: str, *, kind: RaceKind | None = None, **where: Any):
         super().__init__(message, **where)
         self.kind = kind
 

@@ -341,7 +341,7 @@ func tile @f(%X: ptr<f32>, %Y: ptr<f32>) {
 def test_an_oracle_blames_the_pass_that_forgets_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     program = Program.parse(MASKED)
     preserves("follow-masks", program)
-    with pytest.raises(AssertionError, match=r"%Y\[0\] was -\d.* and is 0.0"):
+    with pytest.raises(AssertionError, match=r"\[0\] was -?\d.* and is 0.0"):
         preserves(Forgetting(), program)
     monkeypatch.setattr("iris.passes.tile.follow_masks.identity", lambda kind, dtype: 0.0)
     with pytest.raises(Disagreement, match=r"^follow-masks changed .* Y\[0\] is 0.0 where it must"):

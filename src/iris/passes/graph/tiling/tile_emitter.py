@@ -377,6 +377,10 @@ class Emitter:
         if not axes:
             return body(carried)
         axis, *rest = axes
+        if axis in self.scalars:
+            raise CannotFuse(
+                f"{axis.name}: its elements are needed within a loop over it, all at once"
+            )
         scans = {r: expr for r, expr in self._scans(refs) if axis in expr.over}
         count = len(carried)
         block = self.plan.blocks.get(axis)
