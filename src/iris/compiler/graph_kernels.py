@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from iris.compiler.compilation import Options, entry_of, optimize, target_of
 from iris.errors import OutOfResources, PipelineError
-from iris.ir import graph
+from iris.ir import graph, to_text
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Value
 from iris.passes.graph.graph_to_tile import GraphToTile
@@ -22,7 +22,7 @@ from iris.targets import Target
 Lowered = TypeVar("Lowered")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GraphKernel:
     """One kernel of a fused graph: what it reads and writes, and its own graph."""
 
@@ -49,6 +49,20 @@ class GraphKernel:
     def arrays(self) -> list[Value]:
         """The arrays to launch the kernel with."""
         return [*self.inputs, *(v for v in self.outputs if v not in self.written_to)]
+
+    @property
+    def unnamed(self) -> str:
+        """The text of the kernel without a name in it, but with the lines that it comes from."""
+        copy = self.module.clone()
+        for op in copy.walk():
+            if isinstance(op, Func | graph.Kernel):
+                op.set_attribute("symbol", "kernel")
+            for region in op.regions:
+                for argument in region.arguments:
+                    argument.name = None
+            for result in op.results:
+                result.name = None
+        return to_text(copy, locations=True)
 
     def pipeline(self, level: Level, target: Target) -> Pipeline:
         """The pipeline from the graph to a level."""

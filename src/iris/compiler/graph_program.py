@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
 
@@ -54,6 +55,14 @@ class GraphProgram:
         self._compiled: dict[Device, _CompiledGraph] = {}
         self._compiling = threading.Lock()
 
+    @cached_property
+    def equal(self) -> list[GraphKernel]:
+        """For each kernel the first one that is equal to it: it is compiled for all of these."""
+        if len(self.kernels) < 2:
+            return self.kernels
+        first: dict[str, GraphKernel] = {}
+        return [first.setdefault(kernel.unnamed, kernel) for kernel in self.kernels]
+
     @staticmethod
     def of(module: Module, target: Target, constants: Sequence[Array] = ()) -> GraphProgram:
         """A graph in kernels, for a target; if it has kernels with schedules, those stay."""
@@ -92,7 +101,9 @@ class GraphProgram:
             return found
 
     def _compile(self, device: Device) -> _CompiledGraph:
-        steps = [_Step(*kernel.compile(device), kernel.arrays) for kernel in self.kernels]
+        compiled = {kernel: kernel.compile(device) for kernel in dict.fromkeys(self.equal)}
+        same = zip(self.equal, self.kernels, strict=True)
+        steps = [_Step(*compiled[first], kernel.arrays) for first, kernel in same]
         parameters = self.function.body.arguments
         own = parameters[len(parameters) - len(self.constants) :]
         kept = [to_argument(v, a, device) for v, a in zip(own, self.constants, strict=True)]

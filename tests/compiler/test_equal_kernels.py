@@ -1,0 +1,70 @@
+"""Equal kernels of one function are compiled once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iris
+from iris.compiler.graph_kernels import GraphKernel
+from iris.errors import ProgramError
+from iris.runtime.device import Device
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the kernels that are compiled."""
+    names: list[str] = []
+    compile_one = GraphKernel.compile
+
+    def noted(kernel: GraphKernel, device: Device) -> Any:
+        names.append(kernel.name)
+        return compile_one(kernel, device)
+
+    monkeypatch.setattr(GraphKernel, "compile", noted)
+    return names
+
+
+def layers(x: Any, weights: Any) -> Any:
+    for w in weights:
+        x = np.tanh(x @ w)
+    return x
+
+
+def test_layers_of_one_shape_are_compiled_once(compiled: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.random((32, 32), np.float32)
+    weights = [rng.random((32, 32), np.float32) - 0.5 for _ in range(12)]
+    function = iris.jit(layers)
+    found = np.asarray(function(x, weights, device="interp:metal"))
+    assert abs(found - layers(x, weights)).max() < 1e-5
+    kernels = function.lower(x, weights).kernels
+    assert len(kernels) == len(weights)
+    assert len(compiled) < len(kernels) / 2
+
+
+def test_kernels_with_other_numbers_are_others(compiled: list[str]) -> None:
+    def function(x: Any, w: Any) -> Any:
+        for number in (2, 3, 2):
+            x = np.tanh(x @ w * number)
+        return x
+
+    rng = np.random.default_rng(0)
+    x, w = rng.random((32, 32), np.float32), rng.random((32, 32), np.float32) - 0.5
+    found = np.asarray(iris.jit(function)(x, w, device="interp:metal"))
+    assert abs(found - function(x, w)).max() < 1e-5
+    assert len(compiled) > 1
+
+
+def test_an_index_that_is_outside_is_reported_at_its_own_line() -> None:
+    def function(x: Any, i: Any, j: Any) -> Any:
+        first = np.cumsum(x[i])
+        second = np.cumsum(x[j])
+        return first, second
+
+    x = np.arange(8, dtype=np.float32)
+    inside, outside = np.array([1, 2], np.int32), np.array([1, 9], np.int32)
+    with pytest.raises(ProgramError, match=r"second = np.cumsum\(x\[j\]\)"):
+        np.asarray(iris.jit(function)(x, inside, outside, device="interp:metal")[1])
