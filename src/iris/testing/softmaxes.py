@@ -5,21 +5,22 @@ from __future__ import annotations
 from iris.ir import graph, math
 from iris.ir.core import Value
 from iris.ir.kinds import ReduceKind
-from iris.ir.math import element_type
-from iris.ir.types import Tensor
+from iris.ir.math import Predicate, element_type
+from iris.ir.types import Tensor, i32
 from iris.testing.choices import Choices
 from iris.testing.graph_views import dtype_of, shape_of, spread
 from iris.testing.graphs import GraphDraft
 
+MAXIMA = (ReduceKind.MAXIMUM, ReduceKind.MAXIMUM, ReduceKind.MAXNUM)
 COLUMNS = (1, 3, 16, 40)  # of what a product with weights has
 
 
 def softmax_like(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> None:
     """Sums along an axis of terms `exp(x - max(x))`, and their uses."""
-    maximum = _along(
-        draft, choices.of((ReduceKind.MAXIMUM, ReduceKind.MAXIMUM, ReduceKind.MAXNUM)), x, axis
-    )
-    difference = draft.put(math.Sub(x, maximum))
+    x = _masked(draft, x, choices) if choices.flag(3) else x
+    maximum = _along(draft, choices.of(MAXIMA), x, axis)
+    other = draft.leaf(element_type(x.type)) if choices.flag(6) else x
+    difference = draft.put(math.Sub(other, maximum))
     terms = draft.put(choices.of((math.Exp, math.Exp, math.Exp2))(difference))
     if choices.flag(4):
         factor = draft.leaf(element_type(x.type))
@@ -30,6 +31,21 @@ def softmax_like(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> No
     draft.visible.append(choices.of(makers)(draft, x, axis, (maximum, total, weights), choices))
     if choices.flag(3):
         draft.visible.append(choices.of((weights, total, maximum)))
+
+
+def _masked(draft: GraphDraft, x: Value, choices: Choices) -> Value:
+    """-inf in place of some elements, or of all up to a place, as in causal attention."""
+    type_ = element_type(x.type)
+    lowest = draft.constant(float("-inf"), type_)
+    if choices.flag():
+        condition = draft.condition(type_, choices)
+    else:
+        indices = type_.with_element(i32)
+        axis = choices.below(len(type_.shape))
+        first = draft.constant(choices.below(type_.shape[axis] + 1), indices)
+        place = draft.put(graph.Iota(axis, Tensor(type_.shape, i32)))
+        condition = draft.put(math.Compare(Predicate.GE, place, first))
+    return draft.put(math.Select(condition, x, lowest))
 
 
 def _along(draft: GraphDraft, kind: ReduceKind, x: Value, axis: int) -> Value:

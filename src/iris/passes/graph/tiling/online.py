@@ -25,6 +25,7 @@ from iris.passes.graph.tiling.element_exprs import (
     Pointwise,
     ReduceExpr,
     Rescaling,
+    Substitution,
 )
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import ElementRef, looked_up_refs
@@ -97,15 +98,20 @@ def _times(scaled: Growth, op: type[Op], factor: Operand) -> Growth:
 
 def online_form(elements: ElementGraph) -> ElementGraph | None:
     """The elements with all that a maximum allows in the loop of that; None if that is nothing."""
-    outer = {*elements.output_axes}
     found = False
     maxima = [r for r, e in elements.aggregates.items() if _is_maximum(e) and len(e.over) == 1]
-    for base in maxima:
+    while maxima:
+        base = maxima.pop(0)
         (axis,) = elements.aggregates[base].over
-        if axis not in outer:
-            online = _Chain(_along_one_axis(elements, base, axis), base, axis).rescaled()
-            if online is not None:
-                elements, found = online, True
+        if axis in elements.output_axes:
+            continue
+        replacements = {a: IndexExpr.of(axis) for a in _own_axes(elements, base, axis)}
+        one = Substitution(replacements)
+        along = elements.substituted(replacements) if replacements else elements
+        online = _Chain(along, one.ref(base), axis).rescaled()
+        if online is not None:
+            elements, found = online, True
+            maxima = [one.ref(other) for other in maxima]
     return elements if found else None
 
 
@@ -117,8 +123,9 @@ def _is_maximum(expr: Aggregate) -> bool:
     )
 
 
-def _along_one_axis(elements: ElementGraph, base: ElementRef, axis: Axis) -> ElementGraph:
-    """Let a sum of what depends on a maximum go along the axis of that, not one of its own."""
+def _own_axes(elements: ElementGraph, base: ElementRef, axis: Axis) -> list[Axis]:
+    """The axis of its own that a sum goes along of what depends on a maximum, if it could as well
+    go along the axis of that; else nothing."""
     needing, dependencies = {base}, elements.dependencies
     for ref, expr in elements.exprs.items():
         if not needing.isdisjoint(expr.refs):
@@ -127,7 +134,7 @@ def _along_one_axis(elements: ElementGraph, base: ElementRef, axis: Axis) -> Ele
     own = [a for (a,) in overs if a.size == axis.size and a not in {axis, *elements.output_axes}]
     # An element that differs along both has a place of its own for each pair of indices.
     own = [a for a in own if not any({a, axis} <= along for along in dependencies.values())]
-    return elements.substituted({own[0]: IndexExpr.of(axis)}) if len(own) == 1 else elements
+    return own if len(own) == 1 else []
 
 
 class _Chain:
