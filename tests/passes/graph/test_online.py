@@ -174,3 +174,17 @@ def test_columns_in_blocks_are_an_error() -> None:
     text = compilation.fused.replace("i2: programs 64 of 64", "i2: programs 32 of 64")
     with pytest.raises(PipelineError, match="i2: a matrix product would be recomputed"):
         compilation.edited(text).kernels[0].stages  # noqa: B018 -- made when it is asked for
+
+
+def cross_entropy(x: Any, targets: Any) -> Any:
+    chosen = np.take_along_axis(x, targets[:, None], -1)[:, 0]
+    return (log_sum_exp(x) - chosen).mean()
+
+
+def test_the_mean_of_row_losses_leaves_the_rows_to_all_cores() -> None:
+    """What is looked up in a tensor costs what it reads, not all of that tensor."""
+    x, targets = 4 * numbers(64, 8000), np.arange(64, dtype=np.int32)
+    compilation = iris.jit(cross_entropy).lower(x, targets)
+    assert max(kernel.grid[0] for kernel in compilation.kernels) >= 64
+    found = float(np.asarray(compilation.run(x, targets)))
+    assert abs(found - cross_entropy(x.astype(np.float64), targets)) < 1e-4

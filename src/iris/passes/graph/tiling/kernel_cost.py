@@ -12,7 +12,7 @@ from iris.ir.facts import Facts, facts
 from iris.ir.math import element_type
 from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, LoadExpr, Pointwise
 from iris.passes.graph.tiling.element_ref import ElementRef
-from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
+from iris.passes.graph.tiling.kernel_schedule import KernelSchedule, axes_size
 from iris.targets import Core, Target
 
 # How many bytes must be on their way to or from a core at once to keep its share of the caches
@@ -27,7 +27,7 @@ class Cost:
     """What a kernel costs on a target."""
 
     target: Target
-    bytes: int  # through device memory, each tensor once
+    bytes: int  # through device memory, each element once
     traffic: int  # bytes that programs load and store
     flops: int  # results of arithmetic
     operations: float  # the same in terms of the time of fused multiply-adds
@@ -55,13 +55,13 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     """What a kernel with this schedule costs on a target."""
     elements = schedule.elements
     operations, flops, traffic, tile_bytes = 0.0, 0, 0, 0
-    inputs: set[Value] = set()
+    read: dict[Value, int] = {}  # bytes of what each input is read for
     loops = loops_of(schedule)
     for ref, expr in elements.exprs.items():
         axes = elements.dependencies[ref]
         times = loops.get(ref, 1)
         if isinstance(expr, LoadExpr):
-            inputs.add(expr.value)
+            read[expr.value] = read.get(expr.value, 0) + axes_size(axes) * _bytes(ref)
             traffic += times * schedule.evaluations(axes) * _bytes(ref)
             tile_bytes += schedule.lanes_along(axes) * _bytes(ref)
         elif isinstance(expr, Aggregate):
@@ -76,7 +76,7 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     stored = sum(map(_tensor_bytes, {output.ref.value for output in elements.outputs}))
     for output in elements.outputs:
         tile_bytes += schedule.lanes_along(elements.output_axes) * _bytes(output.ref)
-    whole = sum(map(_tensor_bytes, inputs)) + stored
+    whole = sum([min(_tensor_bytes(v), size) for v, size in read.items()]) + stored
     programs = schedule.programs
     return Cost(target, whole, traffic + stored, flops, operations, programs, tile_bytes)
 
