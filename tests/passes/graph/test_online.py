@@ -168,6 +168,29 @@ def test_without_a_law_an_axis_is_not_online(kind: str, function: str) -> None:
         run(Program.parse(chain("online", kind, function)).module, "graph-to-tile")
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda e, m: e.astype(np.int32).sum(-1),
+        lambda e, m: (e * np.exp(m)).sum(-1),
+        lambda e, m: (e / np.maximum(e.sum(-1, keepdims=True) - 2, 0)).sum(-1),
+    ],
+    ids=["whole numbers", "a factor that may be infinite", "a divisor that may be 0"],
+)
+def test_sums_that_no_law_holds_for(function: Callable[..., Any]) -> None:
+    def of_rows(x: Any) -> Any:
+        m = x.max(-1, keepdims=True)
+        return function(np.exp(x - m), m)
+
+    x = 20 * numbers(3, 9000)
+    x[1] = -np.inf
+    x[1, 0] = 0
+    with np.errstate(all="ignore"):
+        expected = of_rows(x)
+    found = np.asarray(iris.jit(of_rows)(x, device="interp:metal"))
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
 def test_columns_in_blocks_are_an_error() -> None:
     q = numbers(1, 64, 64)
     compilation = iris.jit(attention).lower(q, q, q)

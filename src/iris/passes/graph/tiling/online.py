@@ -38,6 +38,7 @@ class Grown(Enum):
     FIXED = auto()  # it stays
     TERM = auto()  # it is one of the `x`, and stays
     MAXIMUM = auto()  # it is `m`
+    TOTAL = auto()  # it is the sum of all `exp(x - m)`: at least 1, and at most their number
     LATE = auto()  # it is known when `m` is, and does not differ along the axis
     SHIFTED = auto()  # it is `x - m`, so that `m - m'` is added
     OTHER = auto()
@@ -47,7 +48,7 @@ class Grown(Enum):
 class Scaled:
     """It is multiplied by `function(m - m')`.
 
-    A sum of such elements is multiplied, or divided, in the `end` by elements known by then.
+    A sum of such elements is divided in the `end` by totals, which are known by then.
     """
 
     function: type[Op]
@@ -78,22 +79,20 @@ def _same(op: type[Op], x: Operand) -> Growth:
 
 @growth_laws(math.Div)
 def _quotient(op: type[Op], x: Operand, y: Operand) -> Growth:
-    return _times(x[0], op, y)
+    # Any other divisor could be 0 or infinite, and then a quotient of sums is no sum of quotients.
+    if isinstance(x[0], Scaled) and y[0] is Grown.TOTAL:
+        return replace(x[0], end=(*x[0].end, (op, y[1])))
+    return _times(x[0], y[0])
 
 
 @growth_laws(math.Mul)
 def _product(op: type[Op], x: Operand, y: Operand) -> Growth:
-    return _times(x[0], op, y) if isinstance(x[0], Scaled) else _times(y[0], op, x)
+    return _times(x[0], y[0]) if isinstance(x[0], Scaled) else _times(y[0], x[0])
 
 
-def _times(scaled: Growth, op: type[Op], factor: Operand) -> Growth:
-    if isinstance(scaled, Scaled):
-        match factor[0]:
-            case Grown.FIXED | Grown.TERM:
-                return scaled
-            case Grown.LATE:
-                return replace(scaled, end=(*scaled.end, (op, factor[1])))
-    return Grown.OTHER
+def _times(scaled: Growth, factor: Growth) -> Growth:
+    is_scaled = isinstance(scaled, Scaled) and factor in (Grown.FIXED, Grown.TERM)
+    return scaled if is_scaled else Grown.OTHER
 
 
 def online_form(elements: ElementGraph) -> ElementGraph | None:
@@ -158,6 +157,8 @@ class _Chain:
                     if rescaling is None:
                         return None
                     exprs[ref] = replace(expr, rescaling=rescaling)
+                    if self._is_total(expr):
+                        self.growths[ref] = Grown.TOTAL
             elif isinstance(growth, Scaled) and scaled and growth != self.growths[scaled[0]]:
                 exprs[ref] = Alias(scaled[0])  # what else is done to it is done in the end
         return self.elements.with_exprs(exprs) if exprs != self.elements.exprs else None
@@ -189,7 +190,14 @@ class _Chain:
         if law is None:
             return Grown.OTHER
         growth: Growth = law(type(expr.op), *zip(growths, expr.refs, strict=True))
-        return growth
+        return growth if ref.element.is_float else Grown.OTHER
+
+    def _is_total(self, expr: Aggregate) -> bool:
+        """Whether a sum is of the `exp(x - m)` themselves."""
+        if not isinstance(expr, ReduceExpr):
+            return False
+        term = self.elements.exprs[self._source(expr.ref)]
+        return isinstance(term, Pointwise) and type(term.op) in (math.Exp, math.Exp2)
 
     def _scaled(self, expr: ElementExpr) -> list[ElementRef]:
         return [r for r in expr.refs if isinstance(self.growths[r], Scaled)]
