@@ -8,7 +8,7 @@ does to a sum of floats without being asked, besides its order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,8 +45,8 @@ class Terms:
     """The values of a graph that are terms of such sums."""
 
     def __init__(self) -> None:
-        self.maxima: dict[Value, Value] = {}  # by values that repeat one: what it is the maximum of
-        self.differences: dict[Value, Value] = {}  # from a maximum
+        self.maxima: dict[Value, graph.Reduce] = {}
+        self.differences: dict[Value, graph.Reduce] = {}  # from which maximum
         self.found: dict[Value, Term] = {}
 
     def note(self, op: Op, values: Mapping[Value, Array]) -> None:
@@ -73,14 +73,14 @@ def _source(value: Value) -> Value:
 @term_rules(graph.Reduce)
 def _maximum(terms: Terms, op: graph.Reduce, values: Mapping[Value, Array]) -> None:
     if op.kind is ReduceKind.MAXIMUM:
-        terms.maxima[op.results[0]] = op.x
+        terms.maxima[op.results[0]] = op
 
 
 @term_rules(math.Sub)
 def _difference(terms: Terms, op: math.Sub, values: Mapping[Value, Array]) -> None:
     x, y = op.operands
     of = terms.maxima.get(_source(y))
-    if of is not None and _source(of) is _source(x):
+    if of is not None and _source(of.x) is _source(x):
         terms.differences[op.results[0]] = of
 
 
@@ -93,15 +93,23 @@ def _exponential(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
     dtype = element_type(difference.type).element
     size = np.abs(values[difference].astype(np.float64))
     size = np.where(np.isfinite(size), size, 0.0)
-    # The difference is rounded, and so are those of one maximum to the next, of which there are no
-    # more than elements.
-    changes = values[of].size
+    # The difference is rounded, and so are those of each maximum so far to the next.
+    changes = _changes(values[of.x], of.axes)
     ulps = DEFAULT.ulps["exp"] + 2
     relative = np.expm1(size * (SPACING[dtype] + SPACING[f32])) + 2 * SPACING[dtype]
     relative = relative + changes * ulps * SPACING[f32]
     terms.found[op.results[0]] = Term(
         relative, np.full(size.shape, 2 * LEAST[dtype]), np.ones(size.shape)
     )
+
+
+def _changes(x: Array, axes: Sequence[int]) -> int:
+    """How often the maximum so far changes in a row at most."""
+    inner = range(x.ndim - len(axes), x.ndim)
+    rows = np.moveaxis(x, axes, inner)
+    rows = rows.reshape(*rows.shape[: x.ndim - len(axes)], -1)
+    so_far = np.maximum.accumulate(rows, axis=-1)
+    return 1 + int((so_far[..., 1:] > so_far[..., :-1]).sum(-1).max(initial=0))
 
 
 @term_rules(math.Mul, math.Div)
