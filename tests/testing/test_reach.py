@@ -51,7 +51,7 @@ CANNOT = {
     "analysis.ordering._orders": "is of programs that have barriers already",
     "passes.metal.uniform_conditions.run": "lowering does what the pass does",
 }
-# What only some of thousands of programs get to, as `make campaign` draws them.
+# What only some of thousands of programs get to, as `IRIS_CAMPAIGN=1` draws them.
 RARE = {
     "codegen.control._computed",
     "analysis.ranges._literal",
