@@ -17,7 +17,7 @@ Cases = TypeVar("Cases")
 
 
 def counts(n_slice: Cases, n_full: Cases) -> Cases:
-    """How many cases to try, or which: `n_slice` in `make test`, `n_full` with `IRIS_CAMPAIGN=1`."""
+    """How many cases to try, or which: `n_full` with `IRIS_CAMPAIGN=1`, else `n_slice`."""
     return n_full if os.environ.get("IRIS_CAMPAIGN") == "1" else n_slice
 
 

@@ -14,13 +14,14 @@ from iris.ir.types import ElementType
 
 def half_registers(value: Value) -> int:
     """How many registers of 16 bits a value takes.  What is the same for all threads from the
-    start, and constants, are kept elsewhere."""
+    start, and constants, are kept elsewhere.  The elements of a splat share one register."""
     type_, region = value.type, value.region
     if not isinstance(type_, ElementType) or isinstance(value.op, Constant):
         return 0
     if region is not None and region.owner is not None and region.owner.isolated:
         return 0
-    return metal.count_of(type_) * max(1, type_.element.bits // 16)
+    count = 1 if isinstance(value.op, metal.Splat) else metal.count_of(type_)
+    return count * max(1, type_.element.bits // 16)
 
 
 class Pressure:

@@ -42,7 +42,8 @@ MOST_HALVINGS = 2
 def cheapest_schedule(
     elements: ElementGraph, max_tile_bytes: int, target: Target
 ) -> KernelSchedule:
-    """The cheapest schedule of a kernel, with tiles of at most `max_tile_bytes`."""
+    """The schedule of a kernel that spills least, and of these the cheapest, with tiles of at most
+    `max_tile_bytes`."""
     if not elements.outputs:
         return KernelSchedule(elements, {}, ())
     schedules = _schedules(elements, max_tile_bytes, target)
@@ -51,9 +52,9 @@ def cheapest_schedule(
     wanted = PROGRAMS_PER_CORE * target.cores
 
     # Of equal cost, that with more programs, if they are too few, or that which loads less.
-    def key(schedule: KernelSchedule) -> tuple[float, int, int]:
+    def key(schedule: KernelSchedule) -> tuple[int, float, int, int]:
         cost = cost_of(schedule, target)
-        return cost.microseconds, -min(cost.programs, wanted), cost.traffic
+        return cost.spilled, cost.microseconds, -min(cost.programs, wanted), cost.traffic
 
     return min(schedules, key=key)
 
@@ -108,14 +109,15 @@ def considered(
 def _by_tiles(
     elements: ElementGraph, max_tile_bytes: int, target: Target
 ) -> Iterator[KernelSchedule]:
-    """Yield a schedule, and ones with smaller tiles as long as programs are too few.
+    """Yield a schedule, and ones with smaller tiles as long as programs are too few or spill.
 
     Products keep their blocks: with smaller ones each element is loaded more often.
     """
     for halvings in range(1 if elements.products else MOST_HALVINGS + 1):
         schedule = _Choice(elements, max_tile_bytes, halvings).schedule
         yield schedule
-        if schedule.programs >= PROGRAMS_PER_CORE * target.cores:
+        cost = cost_of(schedule, target)
+        if cost.programs >= PROGRAMS_PER_CORE * target.cores and not cost.spilled:
             return
 
 

@@ -31,6 +31,8 @@ from iris.targets import Target
 
 # From how many values on they are inlined together.
 MANY = 32
+# The most ops of a kernel that is planned again for one value to be stored or not.
+MOST_OPS = 256
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,11 @@ class Fusion:
             )
         order = sorted(ops, key=self.position.__getitem__)
         schedule = cheapest_schedule(ElementGraph.of(outputs, read), MAX_TILE_BYTES, self.target)
+        cost = cost_of(schedule, self.target)
+        if cost.spilled:
+            raise CannotFuse(
+                f"a thread would hold {cost.spilled} values of 32 bits more than fit its registers"
+            )
         rounded_sums = [
             r.value for r, expr in schedule.elements.aggregates.items() if expr.is_rounded
         ]
@@ -157,8 +164,8 @@ class Fusion:
             read,
             tuple(order),
             schedule,
-            cost_of(schedule, self.target),
-            frozenset(rounded_sums),
+            cost,
+            tuple(dict.fromkeys(rounded_sums)),
         )
 
     def _ops_between(
@@ -243,6 +250,9 @@ class Fusion:
 
     def _try_inline(self, value: Value) -> bool:
         readers, own = self._readers(value), self.kernels[value]
+        if any(len(k.ops) + len(own.ops) > MOST_OPS for k in readers):
+            self.reasons[value] = f"with it a consumer would have over {MOST_OPS} ops"
+            return False
         before = own.cost.microseconds + sum(k.cost.microseconds for k in readers)
         try:
             new = [self._candidate(k.outputs, [value]) for k in readers]
@@ -266,7 +276,7 @@ class Fusion:
         changed = False
         for value in list(self.stored):
             readers = self._readers(value)
-            if value in self.results or not readers:
+            if value in self.results or not readers or any(len(k.ops) > MOST_OPS for k in readers):
                 continue
             first, *others = [_elementwise_chain(value, reader) for reader in readers]
             for later in reversed(first):

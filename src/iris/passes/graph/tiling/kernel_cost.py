@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from math import prod
 
 from iris.ir.core import Op, Value
@@ -12,6 +12,7 @@ from iris.ir.facts import Facts, facts
 from iris.ir.math import element_type
 from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, LoadExpr, Pointwise
 from iris.passes.graph.tiling.element_ref import ElementRef
+from iris.passes.graph.tiling.kernel_registers import spilled
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule, axes_size
 from iris.targets import Core, Target
 
@@ -33,6 +34,7 @@ class Cost:
     operations: float  # the same in terms of the time of fused multiply-adds
     programs: int
     tile_bytes: int  # that a program loads and stores at once
+    spilled: int  # values that a thread holds and its registers do not
 
     def among(self, programs: int) -> Cost:
         """The cost of the same work, divided among some programs."""
@@ -51,6 +53,7 @@ class Cost:
         return target.dispatch_microseconds + max(memory, caches) + arithmetic
 
 
+@lru_cache(maxsize=16)  # of the few schedules that are compared at a time
 def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     """What a kernel with this schedule costs on a target."""
     elements = schedule.elements
@@ -77,8 +80,16 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     for output in elements.outputs:
         tile_bytes += schedule.lanes_along(elements.output_axes) * _bytes(output.ref)
     whole = sum([min(_tensor_bytes(v), size) for v, size in read.items()]) + stored
-    programs = schedule.programs
-    return Cost(target, whole, traffic + stored, flops, operations, programs, tile_bytes)
+    return Cost(
+        target,
+        whole,
+        traffic + stored,
+        flops,
+        operations,
+        schedule.programs,
+        tile_bytes,
+        spilled(schedule, target),
+    )
 
 
 def loops_of(schedule: KernelSchedule) -> Mapping[ElementRef, int]:

@@ -23,7 +23,7 @@ class Candidate:
     ops: tuple[Op, ...]
     schedule: KernelSchedule
     cost: Cost
-    rounded_sums: frozenset[Value]  # whose value depends on the order
+    rounded_sums: tuple[Value, ...]  # whose value depends on the order
 
 
 def write_kernels(function: Func, kernels: Iterable[Candidate]) -> None:

@@ -98,7 +98,8 @@ def _times(scaled: Growth, factor: Growth) -> Growth:
 def online_form(elements: ElementGraph) -> ElementGraph | None:
     """The elements with all that a maximum allows in the loop of that; None if that is nothing."""
     found = False
-    maxima = [r for r, e in elements.aggregates.items() if _is_maximum(e) and len(e.over) == 1]
+    summed = _summed(elements)
+    maxima = [r for r in summed if (e := elements.aggregates.get(r)) is not None and _is_maximum(e)]
     while maxima:
         base = maxima.pop(0)
         (axis,) = elements.aggregates[base].over
@@ -107,6 +108,8 @@ def online_form(elements: ElementGraph) -> ElementGraph | None:
         replacements = {a: IndexExpr.of(axis) for a in _own_axes(elements, base, axis)}
         one = Substitution(replacements)
         along = elements.substituted(replacements) if replacements else elements
+        if one.ref(base) not in along.exprs:  # within a sum that is the same as another one now
+            continue
         online = _Chain(along, one.ref(base), axis).rescaled()
         if online is not None:
             elements, found = online, True
@@ -114,9 +117,19 @@ def online_form(elements: ElementGraph) -> ElementGraph | None:
     return elements if found else None
 
 
+def _summed(elements: ElementGraph) -> list[ElementRef]:
+    """The elements that a sum depends on, operands first."""
+    found: set[ElementRef] = set()
+    for ref, expr in reversed(elements.exprs.items()):
+        if ref in found or (isinstance(expr, Aggregate) and expr.is_sum):
+            found.update(expr.refs)
+    return [ref for ref in elements.exprs if ref in found]
+
+
 def _is_maximum(expr: Aggregate) -> bool:
     return (
         isinstance(expr, ReduceExpr)
+        and len(expr.over) == 1
         and expr.kind is ReduceKind.MAXIMUM
         and expr.ref.element.is_float
     )

@@ -51,11 +51,16 @@ class ChooseSimdgroups(Pass):
 def _simdgroups_for(function: Func) -> int:
     ops = list(function.walk())
     tiles = (v.type for op in ops for v in op.results if isinstance(v.type, Tile))
-    largest = max((prod(t.shape) * t.element.bytes for t in tiles), default=0)
-    count = 1
-    while count < MAX_SIMDGROUPS and count * SIMDGROUP_WIDTH * PER_THREAD_BYTES < largest:
-        count *= 2
+    count = simdgroups_for(max((prod(t.shape) * t.element.bytes for t in tiles), default=0))
     products = [op for op in ops if isinstance(op, Dot) and is_of_fragments(op)]
     while any(arrange(op, count).copies > 1 for op in products):
         count //= 2
+    return count
+
+
+def simdgroups_for(largest: int) -> int:
+    """How many simdgroups the largest tile of a program keeps busy, by its bytes."""
+    count = 1
+    while count < MAX_SIMDGROUPS and count * SIMDGROUP_WIDTH * PER_THREAD_BYTES < largest:
+        count *= 2
     return count
