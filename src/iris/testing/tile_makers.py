@@ -32,7 +32,7 @@ from iris.testing.places import Memory, Place
 from iris.testing.strips import go_along
 from iris.testing.tables import below, size
 from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, TileDraft, make_tile
-from iris.testing.uneven import divide_where, mask_unevenly, normalise
+from iris.testing.uneven import divide_where, mask_unevenly, multiply_itself, normalise
 from iris.testing.walks import walk_rows
 
 _DIVISIONS = (math.FloorDiv, math.Mod)
@@ -120,6 +120,8 @@ def count(cls: type[For], draft: TileDraft, choices: Choices) -> None:
         step = draft.put(math.Or(draft.wrapped(lower, 2), draft.constant(1, dtype)))
         if dtype.is_signed and choices.flag():
             step = draft.put(math.Add(draft.put(math.Neg(step)), draft.constant(3, dtype)))
+    if choices.flag(6):  # not 0 where it counts
+        step = draft.divisor(dtype, choices)
     if dtype.is_signed and choices.flag(4):
         lower, upper, step = upper, lower, draft.constant(-1, dtype)
     op = For(lower, upper, step, carried(draft, choices))
@@ -151,10 +153,15 @@ def repeat(cls: type[While], draft: TileDraft, choices: Choices) -> None:
     with draft.inside(op.condition):
         if choices.flag(4):
             draft.step()
+        if choices.flag(4):  # something that is done each time that is asked
+            found, value = place_to_write(draft, choices, ALL)
+            write(draft, found, value)
         limit = draft.constant(choices.of((MOST_TRIPS, 2, 3, 1)), i32)
         more = draft.put(math.Compare(Predicate.LT, op.condition.arguments[0], limit))
         if choices.flag():
             more = draft.put(math.And(more, draft.like(bool_, choices)))
+        if choices.flag(5):  # once
+            more = draft.constant(False, bool_)
         draft.builder.insert(Yield([more]))
     fill(draft, op.body, [v.type for v in op.results], choices)
     with draft.inside(op.body):
@@ -565,6 +572,9 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
     if style in (2, 3):
         multiply_twice(draft, choices)
         return
+    if style == 1 and draft.masked and draft.is_shallow and choices.flag():
+        finish(draft, multiply_itself(draft, choices))
+        return
     # What is multiplied element by element takes the interpreter long.
     a = draft.find(
         lambda t: len(t.shape) == 2 and t.element is not bool_ and max(t.shape) <= 64, choices
@@ -672,12 +682,22 @@ def check(cls: type[tile.Assert], draft: TileDraft, choices: Choices) -> None:
     draft.builder.insert(tile.Assert("one or the other", either))
 
 
+def changed(draft: TileDraft, x: Value) -> Value:
+    """One more, or the negation."""
+    type_ = element_type(x.type)
+    if type_.element is bool_:
+        return draft.put(math.Not(x))
+    return draft.put(math.Add(x, draft.constant(1, type_)))
+
+
 @make_tile(tile.Print)
 def report(cls: type[tile.Print], draft: TileDraft, choices: Choices) -> None:
     most = choices.of((8, 128))
     few = [
         draft.some(ALL, choices, lambda t: prod(t.shape) <= most) for _ in range(choices.below(3))
     ]
+    # What is masked is not 0 any more.
+    few = [changed(draft, x) if choices.flag(3) else x for x in few]
     if not choices.flag(3):
         draft.builder.insert(tile.Print("here", few))
         return

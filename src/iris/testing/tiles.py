@@ -210,7 +210,7 @@ class TileDraft(KernelDraft):
         x = self.some(integers, choices, lambda t: not (is_entered and t.shape))
         type_ = element_type(x.type)
         if not is_entered:
-            self.add(cls(x, self._divisor(type_, choices)))
+            self.add(cls(x, self.divisor(type_, choices)))
             return
         divisor = self.wrapped(self.other(x, choices), MOST_TRIPS)
         style = choices.below(4)
@@ -244,7 +244,7 @@ class TileDraft(KernelDraft):
         with self.inside(loop.body):
             self.builder.insert(Yield([self.constant(0, type_), self.put(cls(x, divisor))]))
 
-    def _divisor(self, type_: ElementType, choices: Choices) -> Value:
+    def divisor(self, type_: ElementType, choices: Choices) -> Value:
         """Elements of an array of numbers that are not zero."""
         known = self.divisors.get(type_.element)
         if known is None:

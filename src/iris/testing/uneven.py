@@ -3,16 +3,18 @@ reduced along each axis, or divided where the divisor is not zero."""
 
 from __future__ import annotations
 
+from itertools import permutations
 from math import prod
 
 from iris.ir import math, tile
+from iris.ir.control import For, Yield
 from iris.ir.core import Value
 from iris.ir.kinds import ReduceKind
 from iris.ir.literal import encode
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import DType, ElementType, Tile, bool_, i32
+from iris.ir.types import DType, ElementType, Tile, bool_, f32, i32
 from iris.testing.choices import Choices
-from iris.testing.elementwise import summable
+from iris.testing.elementwise import SUMMED, summable
 from iris.testing.tables import below
 from iris.testing.tiles import MOST_TRIPS, TileDraft
 from iris.tools.replay import Array
@@ -31,7 +33,8 @@ _KINDS = (
 def mask_unevenly(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
     """Which elements of a tile count: those below a limit along some axes, or in all; or those on
     one side of a diagonal, so that rows and columns have as many as they have, and some none."""
-    styles = (_across, _sheared, _within, _within, _flat) if len(shape) > 1 else (_within, _flat)
+    several = (_across, _sheared, _within, _within, _flat, _turned, _listed)
+    styles = several if len(shape) > 1 else (_within, _flat, _listed)
     return choices.of(styles)(draft, shape, choices)
 
 
@@ -54,6 +57,24 @@ def _within(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value
         mask = here if mask is None else draft.put(both(mask, here))
     assert mask is not None
     return mask
+
+
+def _turned(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
+    """Made with the axes in another order, and transposed."""
+    same, *others = permutations(range(len(shape)))
+    order = choices.of([*others[::-1], same])
+    inner = tuple([shape[order.index(axis)] for axis in range(len(shape))])
+    return draft.put(tile.Transpose(order, _within(draft, inner, choices)))
+
+
+def _listed(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
+    """Those rows, or columns, of which an array says so."""
+    memory = draft.input(choices.of((i32, *draft.dtypes)), choices)
+    index = draft.wrapped(_along(draft, choices.below(len(shape)), shape), memory.size)
+    number = draft.put(tile.Load(memory.pointer, index))
+    zero = draft.constant(0, element_type(number.type))
+    here = math.Compare(choices.of((Predicate.NE, Predicate.GT, Predicate.EQ)), number, zero)
+    return _over(draft, draft.put(here), shape)
 
 
 def _across(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
@@ -138,6 +159,25 @@ def _reduced(draft: TileDraft, x: Value, axis: int, choices: Choices) -> Value:
     x = summable(draft, x, kind.value, element_type(x.type).shape[axis])
     draft.add(tile.Reduce(kind, axis, x))
     return draft.visible[-1]
+
+
+def multiply_itself(draft: TileDraft, choices: Choices) -> For:
+    """A loop that adds to a matrix its product with one that has masked elements."""
+    size = choices.of((4, 8, 2))
+    dtype = f32 if choices.flag() else i32
+    type_ = Tile((size, size), dtype)
+    start = draft.exact(draft.like(type_, choices), SUMMED, SUMMED)
+    mask = mask_unevenly(draft, type_.shape, choices)
+    factor = draft.exact(_loaded(draft, type_, mask, choices), SUMMED, SUMMED)
+    zero, one = draft.constant(0, i32), draft.constant(1, i32)
+    loop = For(zero, draft.constant(choices.of((2, 1, 3)), i32), one, [start])
+    draft.builder.insert(loop)
+    with draft.inside(loop.body):
+        total = draft.exact(loop.body.arguments[1], SUMMED, SUMMED)
+        a, b = choices.of(((total, factor), (factor, total), (total, total), (factor, factor)))
+        new = draft.put(tile.Dot(a, b, total))
+        draft.builder.insert(Yield([draft.put(tile.Update(loop.body.arguments[1], new))]))
+    return loop
 
 
 def divide_where(draft: TileDraft, choices: Choices) -> None:
