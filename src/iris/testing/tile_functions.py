@@ -415,12 +415,14 @@ def _repeated(kernel: TileFunction) -> _Line:
         steps if start in kernel.values else [s for s in steps if ".dtype" not in s]
     )
     step = chosen % x if "%s" in chosen else chosen
-    loop = f"for k in range({bounds}):"
     body = [f"{{0}} = {step}"]
     style = choices.below(4)
+    if style == 2:
+        bounds = "n"
+    loop = f"for k in range({bounds}):"
     if style == 1 or bounds == "3":  # else that is a loop of Python
         loop = f"for k in iris.tile_range({bounds}):"
-    if style == 2 and bounds == "n":
+    if style == 2:
         loop, body = "while k < n:", [*body, "k = k + 1"]
     held = "held[0]" if style == 3 else "{0}"
     lines = ["k = 0", f"held = [{start}, 1]" if style == 3 else f"{{0}} = {start}", loop]

@@ -69,12 +69,24 @@ def _turned(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value
 
 def _listed(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
     """Those rows, or columns, of which an array says so."""
+    axis, rank = choices.below(len(shape)), 1 + choices.below(len(shape))
+    x = draft.lanes(shape[axis : axis + 1])
+    for other in [a for a in range(len(shape)) if a != axis]:
+        if len(element_type(x.type).shape) == rank:
+            x = _holds(draft, x, choices)
+        x = draft.put(tile.ExpandDims(other, x))
+    if element_type(x.type).element is not bool_:
+        x = _holds(draft, x, choices)
+    return _over(draft, x, shape)
+
+
+def _holds(draft: TileDraft, index: Value, choices: Choices) -> Value:
+    """What an array says at some places."""
     memory = draft.input(choices.of((i32, *draft.dtypes)), choices)
-    index = draft.wrapped(_along(draft, choices.below(len(shape)), shape), memory.size)
-    number = draft.put(tile.Load(memory.pointer, index))
+    number = draft.put(tile.Load(memory.pointer, draft.wrapped(index, memory.size)))
     zero = draft.constant(0, element_type(number.type))
-    here = math.Compare(choices.of((Predicate.NE, Predicate.GT, Predicate.EQ)), number, zero)
-    return _over(draft, draft.put(here), shape)
+    predicate = choices.of((Predicate.NE, Predicate.GT, Predicate.EQ))
+    return draft.put(math.Compare(predicate, number, zero))
 
 
 def _across(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
