@@ -345,6 +345,8 @@ def load_in_loop(draft: TileDraft, choices: Choices) -> None:
     """The element before the one at the end of the loop, if there is one."""
     memory = draft.input(choices.of(draft.dtypes), choices)
     upper = draft.small(choices, min(memory.size, MOST_TRIPS))
+    if choices.flag(6):
+        upper = draft.constant(0, i32)
     otherwise = draft.scalar(memory.dtype)
     is_asked = draft.like(bool_, choices) if choices.flag() else None
     with ExitStack() as stack:
@@ -359,7 +361,8 @@ def load_in_loop(draft: TileDraft, choices: Choices) -> None:
 def masked_load(cls: type[tile.MaskedLoad], draft: TileDraft, choices: Choices) -> None:
     style = choices.below(8)
     if style > 4:
-        choices.of((normalise, normalise, divide_where))(draft, choices)
+        several = (normalise, normalise, divide_where)
+        choices.of((*several, multiply_itself) if draft.is_shallow else several)(draft, choices)
         return
     found, type_ = place_to_read(draft, choices)
     mask = found.mask
@@ -571,9 +574,6 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
         return
     if style in (2, 3):
         multiply_twice(draft, choices)
-        return
-    if style == 1 and draft.masked and draft.is_shallow and choices.flag():
-        finish(draft, multiply_itself(draft, choices))
         return
     # What is multiplied element by element takes the interpreter long.
     a = draft.find(

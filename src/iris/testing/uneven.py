@@ -173,23 +173,25 @@ def _reduced(draft: TileDraft, x: Value, axis: int, choices: Choices) -> Value:
     return draft.visible[-1]
 
 
-def multiply_itself(draft: TileDraft, choices: Choices) -> For:
+def multiply_itself(draft: TileDraft, choices: Choices) -> None:
     """A loop that adds to a matrix its product with one that has masked elements."""
     size = choices.of((4, 8, 2))
     dtype = f32 if choices.flag() else i32
     type_ = Tile((size, size), dtype)
     start = draft.exact(draft.like(type_, choices), SUMMED, SUMMED)
-    mask = mask_unevenly(draft, type_.shape, choices)
-    factor = draft.exact(_loaded(draft, type_, mask, choices), SUMMED, SUMMED)
+    masked = choices.of((_listed, mask_unevenly, _listed))  # most often along one axis
+    mask = masked(draft, type_.shape, choices)
+    # What is masked is not 0 any more.
+    factor = draft.put(math.Add(_loaded(draft, type_, mask, choices), draft.constant(1, type_)))
+    factor = draft.exact(factor, SUMMED, SUMMED)
     zero, one = draft.constant(0, i32), draft.constant(1, i32)
-    loop = For(zero, draft.constant(choices.of((2, 1, 3)), i32), one, [start])
-    draft.builder.insert(loop)
+    loop = For(zero, draft.constant(choices.of((2, 3)), i32), one, [start])
+    draft.add(loop)
     with draft.inside(loop.body):
         total = draft.exact(loop.body.arguments[1], SUMMED, SUMMED)
-        a, b = choices.of(((total, factor), (factor, total), (total, total), (factor, factor)))
+        a, b = choices.of(((total, factor), (factor, total), (total, total)))
         new = draft.put(tile.Dot(a, b, total))
         draft.builder.insert(Yield([draft.put(tile.Update(loop.body.arguments[1], new))]))
-    return loop
 
 
 def divide_where(draft: TileDraft, choices: Choices) -> None:
