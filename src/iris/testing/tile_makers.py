@@ -17,7 +17,7 @@ from iris.ir.types import DType, ElementType, Tile, Type, bool_, f32, i32
 from iris.testing.access import block, other_name, place, read, revisit, write
 from iris.testing.choices import Choices
 from iris.testing.draft import special_number
-from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
+from iris.testing.elementwise import ALL, INTEGERS, NUMBERS, SUMMED, SUMS_AT_MOST, summable
 from iris.testing.idioms import (
     attend,
     go_over_rows,
@@ -32,7 +32,13 @@ from iris.testing.places import Memory, Place
 from iris.testing.strips import go_along
 from iris.testing.tables import below, size
 from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, TileDraft, make_tile
-from iris.testing.uneven import divide_where, mask_unevenly, multiply_itself, normalise
+from iris.testing.uneven import (
+    convert_where,
+    divide_where,
+    mask_unevenly,
+    multiply_itself,
+    normalise,
+)
 from iris.testing.walks import walk_rows
 
 _DIVISIONS = (math.FloorDiv, math.Mod)
@@ -361,7 +367,7 @@ def load_in_loop(draft: TileDraft, choices: Choices) -> None:
 def masked_load(cls: type[tile.MaskedLoad], draft: TileDraft, choices: Choices) -> None:
     style = choices.below(8)
     if style > 4:
-        several = (normalise, normalise, divide_where)
+        several = (normalise, normalise, divide_where, convert_where)
         choices.of((*several, multiply_itself) if draft.is_shallow else several)(draft, choices)
         return
     found, type_ = place_to_read(draft, choices)
@@ -676,7 +682,13 @@ def scan(cls: type[tile.Scan], draft: TileDraft, choices: Choices) -> None:
 
 @make_tile(tile.Assert)
 def check(cls: type[tile.Assert], draft: TileDraft, choices: Choices) -> None:
-    """Something that holds: a condition or its negation."""
+    """Something that holds, a condition or its negation; or that holds where it counts."""
+    if choices.flag():
+        type_ = choices.of(draft.types(choices.of(INTEGERS)))
+        divisor, zero = draft.divisor(type_, choices), draft.constant(0, type_)
+        counts = draft.put(math.Compare(Predicate.NE, divisor, zero))
+        draft.builder.insert(tile.Assert("not zero", counts))
+        return
     condition = draft.some((bool_,), choices)
     either = draft.put(math.Or(condition, draft.put(math.Not(condition))))
     draft.builder.insert(tile.Assert("one or the other", either))

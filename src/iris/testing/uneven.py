@@ -14,7 +14,7 @@ from iris.ir.literal import encode
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DType, ElementType, Tile, bool_, f32, i32
 from iris.testing.choices import Choices
-from iris.testing.elementwise import SUMMED, summable
+from iris.testing.elementwise import CONVERTED, INTEGERS, SUMMED, summable
 from iris.testing.tables import below
 from iris.testing.tiles import MOST_TRIPS, TileDraft
 from iris.tools.replay import Array
@@ -207,6 +207,21 @@ def divide_where(draft: TileDraft, choices: Choices) -> None:
         limit, predicate = 0, Predicate.NE
     mask = draft.put(math.Compare(predicate, by, draft.constant(limit, type_)))
     draft.add(cls(_loaded(draft, type_, mask, choices), by))
+
+
+def convert_where(draft: TileDraft, choices: Choices) -> None:
+    """Unsigned integers made of floats, which are loaded only where they are in range."""
+    dtype = choices.of([d for d in draft.dtypes if d.is_float] or [f32])
+    type_ = Tile(choices.of(draft.shapes), dtype)
+    memory = draft.input(dtype, choices)
+    lanes = draft.wrapped(draft.lanes(type_.shape), memory.size)
+    x = draft.put(tile.Load(memory.pointer, lanes))
+    one = draft.constant(1, type_)
+    sides = ((Predicate.GE, one), (Predicate.LE, draft.constant(CONVERTED, type_)))
+    low, high = (draft.put(math.Compare(predicate, x, y)) for predicate, y in sides)
+    loaded = draft.put(tile.MaskedLoad(memory.pointer, lanes, draft.put(math.And(low, high))))
+    target = choices.of([d for d in INTEGERS if not d.is_signed])
+    draft.add(math.Cast(draft.put(math.Sub(loaded, one)), type_.with_element(target)))
 
 
 def _integer(draft: TileDraft, choices: Choices) -> DType:
