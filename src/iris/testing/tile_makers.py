@@ -17,7 +17,7 @@ from iris.ir.types import DType, ElementType, Tile, Type, bool_, f32, i32
 from iris.testing.access import block, other_name, place, read, revisit, write
 from iris.testing.choices import Choices
 from iris.testing.draft import special_number
-from iris.testing.elementwise import ALL, INTEGERS, NUMBERS, SUMMED, SUMS_AT_MOST, summable
+from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
 from iris.testing.idioms import (
     attend,
     go_over_rows,
@@ -684,7 +684,8 @@ def scan(cls: type[tile.Scan], draft: TileDraft, choices: Choices) -> None:
 def check(cls: type[tile.Assert], draft: TileDraft, choices: Choices) -> None:
     """Something that holds, a condition or its negation; or that holds where it counts."""
     if choices.flag():
-        type_ = choices.of(draft.types(choices.of(INTEGERS)))
+        dtype = choices.of([d for d in (i32, *draft.all_dtypes) if d.is_integer])
+        type_ = choices.of(draft.types(dtype))
         divisor, zero = draft.divisor(type_, choices), draft.constant(0, type_)
         counts = draft.put(math.Compare(Predicate.NE, divisor, zero))
         draft.builder.insert(tile.Assert("not zero", counts))

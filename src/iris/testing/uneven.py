@@ -14,7 +14,7 @@ from iris.ir.literal import encode
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DType, ElementType, Tile, bool_, f32, i32
 from iris.testing.choices import Choices
-from iris.testing.elementwise import CONVERTED, INTEGERS, SUMMED, summable
+from iris.testing.elementwise import CONVERTED, SUMMED, summable
 from iris.testing.tables import below
 from iris.testing.tiles import MOST_TRIPS, TileDraft
 from iris.tools.replay import Array
@@ -176,7 +176,7 @@ def _reduced(draft: TileDraft, x: Value, axis: int, choices: Choices) -> Value:
 def multiply_itself(draft: TileDraft, choices: Choices) -> None:
     """A loop that adds to a matrix its product with one that has masked elements."""
     size = choices.of((4, 8, 2))
-    dtype = f32 if choices.flag() else i32
+    dtype = f32 if f32 in draft.all_dtypes and choices.flag() else i32
     type_ = Tile((size, size), dtype)
     start = draft.exact(draft.like(type_, choices), SUMMED, SUMMED)
     masked = choices.of((_listed, mask_unevenly, _listed))  # most often along one axis
@@ -211,7 +211,12 @@ def divide_where(draft: TileDraft, choices: Choices) -> None:
 
 def convert_where(draft: TileDraft, choices: Choices) -> None:
     """Unsigned integers made of floats, which are loaded only where they are in range."""
-    dtype = choices.of([d for d in draft.dtypes if d.is_float] or [f32])
+    floats = [d for d in draft.all_dtypes if d.is_float]
+    targets = [d for d in draft.all_dtypes if d.is_integer and not d.is_signed]
+    if not floats or not targets:
+        divide_where(draft, choices)
+        return
+    dtype = choices.of([d for d in draft.dtypes if d.is_float] or floats)
     type_ = Tile(choices.of(draft.shapes), dtype)
     memory = draft.input(dtype, choices)
     lanes = draft.wrapped(draft.lanes(type_.shape), memory.size)
@@ -220,8 +225,8 @@ def convert_where(draft: TileDraft, choices: Choices) -> None:
     sides = ((Predicate.GE, one), (Predicate.LE, draft.constant(CONVERTED, type_)))
     low, high = (draft.put(math.Compare(predicate, x, y)) for predicate, y in sides)
     loaded = draft.put(tile.MaskedLoad(memory.pointer, lanes, draft.put(math.And(low, high))))
-    target = choices.of([d for d in INTEGERS if not d.is_signed])
-    draft.add(math.Cast(draft.put(math.Sub(loaded, one)), type_.with_element(target)))
+    target = type_.with_element(choices.of(targets))
+    draft.add(math.Cast(draft.put(math.Sub(loaded, one)), target))
 
 
 def _integer(draft: TileDraft, choices: Choices) -> DType:
