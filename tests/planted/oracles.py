@@ -29,7 +29,7 @@ from iris.tools.replay import Program
 
 # What a level's own bugs are looked for with, what finds most of them first.
 ORDER = {
-    "tile": ("passes", "masks", "proofs", "graph-passes", "agree", "sources"),
+    "tile": ("passes", "masks", "proofs", "graph-passes", "agree", "sources", "words"),
     "lowering": ("layouts", "indices", "agree", "fits", "text"),
     "metal": ("orders", "thread-passes", "agree", "text"),
     "text": ("text", "thread-text", "graph-text"),

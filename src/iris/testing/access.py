@@ -8,7 +8,7 @@ from typing import NamedTuple
 from iris.ir import math, tile
 from iris.ir.core import Op, Value
 from iris.ir.literal import Number
-from iris.ir.math import Predicate
+from iris.ir.math import Predicate, element_type
 from iris.ir.types import Tile, bool_, i32, i64
 from iris.testing.choices import Choices
 from iris.testing.places import Memory, Place
@@ -133,18 +133,23 @@ def _lanes(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
     """The elements numbered row by row, by one arange or, as people write it, by several; or column
     by column."""
     style = choices.below(5)
-    if len(shape) != 2 or style < 2:
+    if len(shape) < 2 or style < 2:
         return draft.lanes(shape)
     if style == 4:
-        return draft.put(tile.Transpose((1, 0), draft.lanes((shape[1], shape[0]))))
-    rows, cols = shape
-    row = draft.put(tile.ExpandDims(1, draft.lanes((rows,))))
-    if cols > 1:
-        row = draft.put(math.Mul(row, draft.constant(cols, Tile((rows, 1), i32))))
-    col = draft.put(tile.ExpandDims(0, draft.lanes((cols,))))
-    whole = Tile(shape, i32)
-    wide = [draft.put(tile.Broadcast(x, whole)) for x in (row, col)]
-    return draft.put(math.Add(*wide))
+        axes = tuple(reversed(range(len(shape))))
+        return draft.put(tile.Transpose(axes, draft.lanes(shape[::-1])))
+    total: Value | None = None
+    for axis in range(len(shape)):
+        index = draft.lanes(shape[axis : axis + 1])
+        for other in range(len(shape)):
+            if other != axis:
+                index = draft.put(tile.ExpandDims(other, index))
+        if (stride := prod(shape[axis + 1 :])) > 1:
+            index = draft.put(math.Mul(index, draft.constant(stride, element_type(index.type))))
+        index = draft.put(tile.Broadcast(index, Tile(shape, i32)))
+        total = index if total is None else draft.put(math.Add(total, index))
+    assert total is not None
+    return total
 
 
 def _below(draft: TileDraft, offset: Value, count: int, shape: tuple[int, ...]) -> Value:

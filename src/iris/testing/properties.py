@@ -19,7 +19,7 @@ from iris.ir import math, metal, tile
 from iris.ir.control import For, If, While
 from iris.ir.core import Level
 from iris.passes import Pipeline
-from iris.testing import exchanges, indices, launches, layouts, programs
+from iris.testing import exchanges, indices, launches, layouts, programs, tile_functions
 from iris.testing.array_functions import Function, functions
 from iris.testing.choices import Choices
 from iris.testing.fusing import fuses
@@ -167,7 +167,7 @@ def _index(drawn: Sequence[Program], seconds: float) -> None:
         agree(program, pipeline=indices.INDEXED, simdgroups=[1], seconds=seconds)
 
 
-def _check(drawn: Sequence[Kernel], seconds: float) -> None:
+def _check(drawn: Sequence[Kernel | tile_functions.TileFunction], seconds: float) -> None:
     for kernel in drawn:
         kernel.check()
 
@@ -243,6 +243,7 @@ PROPERTIES = {
         Property("indices", "tile", indices.programs, _index),
         Property("fits", "tile", _products, _fit),
         Property("sources", "python", kernels, _check, part="frontend"),
+        Property("words", "python", tile_functions.functions, _check, part="frontend"),
         Property("arrays", "python", functions, _return, part="frontend"),
         Property("graph-passes", "graph", _transformed, _transform),
         Property("graph-numpy", "graph", _rounding, _match),

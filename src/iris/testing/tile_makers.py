@@ -32,7 +32,13 @@ from iris.testing.places import Memory, Place
 from iris.testing.strips import go_along
 from iris.testing.tables import below, size
 from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, TileDraft, make_tile
-from iris.testing.uneven import divide_where, mask_unevenly, normalise
+from iris.testing.uneven import (
+    convert_where,
+    divide_where,
+    mask_unevenly,
+    multiply_itself,
+    normalise,
+)
 from iris.testing.walks import walk_rows
 
 _DIVISIONS = (math.FloorDiv, math.Mod)
@@ -120,6 +126,8 @@ def count(cls: type[For], draft: TileDraft, choices: Choices) -> None:
         step = draft.put(math.Or(draft.wrapped(lower, 2), draft.constant(1, dtype)))
         if dtype.is_signed and choices.flag():
             step = draft.put(math.Add(draft.put(math.Neg(step)), draft.constant(3, dtype)))
+    if choices.flag(6):  # not 0 where it counts
+        step = draft.divisor(dtype, choices)
     if dtype.is_signed and choices.flag(4):
         lower, upper, step = upper, lower, draft.constant(-1, dtype)
     op = For(lower, upper, step, carried(draft, choices))
@@ -151,10 +159,15 @@ def repeat(cls: type[While], draft: TileDraft, choices: Choices) -> None:
     with draft.inside(op.condition):
         if choices.flag(4):
             draft.step()
+        if choices.flag(4):  # something that is done each time that is asked
+            found, value = place_to_write(draft, choices, ALL)
+            write(draft, found, value)
         limit = draft.constant(choices.of((MOST_TRIPS, 2, 3, 1)), i32)
         more = draft.put(math.Compare(Predicate.LT, op.condition.arguments[0], limit))
         if choices.flag():
             more = draft.put(math.And(more, draft.like(bool_, choices)))
+        if choices.flag(5):  # once
+            more = draft.constant(False, bool_)
         draft.builder.insert(Yield([more]))
     fill(draft, op.body, [v.type for v in op.results], choices)
     with draft.inside(op.body):
@@ -338,6 +351,8 @@ def load_in_loop(draft: TileDraft, choices: Choices) -> None:
     """The element before the one at the end of the loop, if there is one."""
     memory = draft.input(choices.of(draft.dtypes), choices)
     upper = draft.small(choices, min(memory.size, MOST_TRIPS))
+    if choices.flag(6):
+        upper = draft.constant(0, i32)
     otherwise = draft.scalar(memory.dtype)
     is_asked = draft.like(bool_, choices) if choices.flag() else None
     with ExitStack() as stack:
@@ -352,7 +367,8 @@ def load_in_loop(draft: TileDraft, choices: Choices) -> None:
 def masked_load(cls: type[tile.MaskedLoad], draft: TileDraft, choices: Choices) -> None:
     style = choices.below(8)
     if style > 4:
-        choices.of((normalise, normalise, divide_where))(draft, choices)
+        several = (normalise, normalise, divide_where, convert_where)
+        choices.of((*several, multiply_itself) if draft.is_shallow else several)(draft, choices)
         return
     found, type_ = place_to_read(draft, choices)
     mask = found.mask
@@ -666,10 +682,25 @@ def scan(cls: type[tile.Scan], draft: TileDraft, choices: Choices) -> None:
 
 @make_tile(tile.Assert)
 def check(cls: type[tile.Assert], draft: TileDraft, choices: Choices) -> None:
-    """Something that holds: a condition or its negation."""
+    """Something that holds, a condition or its negation; or that holds where it counts."""
+    if choices.flag():
+        dtype = choices.of([d for d in (i32, *draft.all_dtypes) if d.is_integer])
+        type_ = choices.of(draft.types(dtype))
+        divisor, zero = draft.divisor(type_, choices), draft.constant(0, type_)
+        counts = draft.put(math.Compare(Predicate.NE, divisor, zero))
+        draft.builder.insert(tile.Assert("not zero", counts))
+        return
     condition = draft.some((bool_,), choices)
     either = draft.put(math.Or(condition, draft.put(math.Not(condition))))
     draft.builder.insert(tile.Assert("one or the other", either))
+
+
+def changed(draft: TileDraft, x: Value) -> Value:
+    """One more, or the negation."""
+    type_ = element_type(x.type)
+    if type_.element is bool_:
+        return draft.put(math.Not(x))
+    return draft.put(math.Add(x, draft.constant(1, type_)))
 
 
 @make_tile(tile.Print)
@@ -678,6 +709,8 @@ def report(cls: type[tile.Print], draft: TileDraft, choices: Choices) -> None:
     few = [
         draft.some(ALL, choices, lambda t: prod(t.shape) <= most) for _ in range(choices.below(3))
     ]
+    # What is masked is not 0 any more.
+    few = [changed(draft, x) if choices.flag(3) else x for x in few]
     if not choices.flag(3):
         draft.builder.insert(tile.Print("here", few))
         return

@@ -210,9 +210,11 @@ class TileDraft(KernelDraft):
         x = self.some(integers, choices, lambda t: not (is_entered and t.shape))
         type_ = element_type(x.type)
         if not is_entered:
-            self.add(cls(x, self._divisor(type_, choices)))
+            self.add(cls(x, self.divisor(type_, choices)))
             return
-        divisor = self.wrapped(self.other(x, choices), MOST_TRIPS)
+        never = choices.flag(6)  # is it entered, as bounds or a condition that are known say
+        zero = self.constant(0, type_)
+        divisor = zero if never else self.wrapped(self.other(x, choices), MOST_TRIPS)
         style = choices.below(4)
         if style == 3:
             is_asked = self.like(bool_, choices)
@@ -221,7 +223,6 @@ class TileDraft(KernelDraft):
         elif style == 2:
             self._divide_once(cls, x, divisor)
         elif style == 1:
-            zero = self.constant(0, type_)
             guard = If(self.put(math.Compare(Predicate.NE, divisor, zero)), [type_])
             self.add(guard)
             with self.inside(guard.then):
@@ -244,7 +245,7 @@ class TileDraft(KernelDraft):
         with self.inside(loop.body):
             self.builder.insert(Yield([self.constant(0, type_), self.put(cls(x, divisor))]))
 
-    def _divisor(self, type_: ElementType, choices: Choices) -> Value:
+    def divisor(self, type_: ElementType, choices: Choices) -> Value:
         """Elements of an array of numbers that are not zero."""
         known = self.divisors.get(type_.element)
         if known is None:

@@ -3,16 +3,18 @@ reduced along each axis, or divided where the divisor is not zero."""
 
 from __future__ import annotations
 
+from itertools import permutations
 from math import prod
 
 from iris.ir import math, tile
+from iris.ir.control import For, Yield
 from iris.ir.core import Value
 from iris.ir.kinds import ReduceKind
 from iris.ir.literal import encode
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import DType, ElementType, Tile, bool_, i32
+from iris.ir.types import DType, ElementType, Tile, bool_, f32, i32
 from iris.testing.choices import Choices
-from iris.testing.elementwise import summable
+from iris.testing.elementwise import CONVERTED, SUMMED, summable
 from iris.testing.tables import below
 from iris.testing.tiles import MOST_TRIPS, TileDraft
 from iris.tools.replay import Array
@@ -31,7 +33,8 @@ _KINDS = (
 def mask_unevenly(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
     """Which elements of a tile count: those below a limit along some axes, or in all; or those on
     one side of a diagonal, so that rows and columns have as many as they have, and some none."""
-    styles = (_across, _sheared, _within, _within, _flat) if len(shape) > 1 else (_within, _flat)
+    several = (_across, _sheared, _within, _within, _flat, _turned, _listed)
+    styles = several if len(shape) > 1 else (_within, _flat, _listed)
     return choices.of(styles)(draft, shape, choices)
 
 
@@ -54,6 +57,36 @@ def _within(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value
         mask = here if mask is None else draft.put(both(mask, here))
     assert mask is not None
     return mask
+
+
+def _turned(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
+    """Made with the axes in another order, and transposed."""
+    same, *others = permutations(range(len(shape)))
+    order = choices.of([*others[::-1], same])
+    inner = tuple([shape[order.index(axis)] for axis in range(len(shape))])
+    return draft.put(tile.Transpose(order, _within(draft, inner, choices)))
+
+
+def _listed(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
+    """Those rows, or columns, of which an array says so."""
+    axis, rank = choices.below(len(shape)), 1 + choices.below(len(shape))
+    x = draft.lanes(shape[axis : axis + 1])
+    for other in [a for a in range(len(shape)) if a != axis]:
+        if len(element_type(x.type).shape) == rank:
+            x = _holds(draft, x, choices)
+        x = draft.put(tile.ExpandDims(other, x))
+    if element_type(x.type).element is not bool_:
+        x = _holds(draft, x, choices)
+    return _over(draft, x, shape)
+
+
+def _holds(draft: TileDraft, index: Value, choices: Choices) -> Value:
+    """What an array says at some places."""
+    memory = draft.input(choices.of((i32, *draft.dtypes)), choices)
+    number = draft.put(tile.Load(memory.pointer, draft.wrapped(index, memory.size)))
+    zero = draft.constant(0, element_type(number.type))
+    predicate = choices.of((Predicate.NE, Predicate.GT, Predicate.EQ))
+    return draft.put(math.Compare(predicate, number, zero))
 
 
 def _across(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
@@ -140,6 +173,27 @@ def _reduced(draft: TileDraft, x: Value, axis: int, choices: Choices) -> Value:
     return draft.visible[-1]
 
 
+def multiply_itself(draft: TileDraft, choices: Choices) -> None:
+    """A loop that adds to a matrix its product with one that has masked elements."""
+    size = choices.of((4, 8, 2))
+    dtype = f32 if f32 in draft.all_dtypes and choices.flag() else i32
+    type_ = Tile((size, size), dtype)
+    start = draft.exact(draft.like(type_, choices), SUMMED, SUMMED)
+    masked = choices.of((_listed, mask_unevenly, _listed))  # most often along one axis
+    mask = masked(draft, type_.shape, choices)
+    # What is masked is not 0 any more.
+    factor = draft.put(math.Add(_loaded(draft, type_, mask, choices), draft.constant(1, type_)))
+    factor = draft.exact(factor, SUMMED, SUMMED)
+    zero, one = draft.constant(0, i32), draft.constant(1, i32)
+    loop = For(zero, draft.constant(choices.of((2, 3)), i32), one, [start])
+    draft.add(loop)
+    with draft.inside(loop.body):
+        total = draft.exact(loop.body.arguments[1], SUMMED, SUMMED)
+        a, b = choices.of(((total, factor), (factor, total), (total, total)))
+        new = draft.put(tile.Dot(a, b, total))
+        draft.builder.insert(Yield([draft.put(tile.Update(loop.body.arguments[1], new))]))
+
+
 def divide_where(draft: TileDraft, choices: Choices) -> None:
     """A quotient or a shift; the operands are loaded only where the result is defined."""
     dtype = _integer(draft, choices)
@@ -153,6 +207,26 @@ def divide_where(draft: TileDraft, choices: Choices) -> None:
         limit, predicate = 0, Predicate.NE
     mask = draft.put(math.Compare(predicate, by, draft.constant(limit, type_)))
     draft.add(cls(_loaded(draft, type_, mask, choices), by))
+
+
+def convert_where(draft: TileDraft, choices: Choices) -> None:
+    """Unsigned integers made of floats, which are loaded only where they are in range."""
+    floats = [d for d in draft.all_dtypes if d.is_float]
+    targets = [d for d in draft.all_dtypes if d.is_integer and not d.is_signed]
+    if not floats or not targets:
+        divide_where(draft, choices)
+        return
+    dtype = choices.of([d for d in draft.dtypes if d.is_float] or floats)
+    type_ = Tile(choices.of(draft.shapes), dtype)
+    memory = draft.input(dtype, choices)
+    lanes = draft.wrapped(draft.lanes(type_.shape), memory.size)
+    x = draft.put(tile.Load(memory.pointer, lanes))
+    one = draft.constant(1, type_)
+    sides = ((Predicate.GE, one), (Predicate.LE, draft.constant(CONVERTED, type_)))
+    low, high = (draft.put(math.Compare(predicate, x, y)) for predicate, y in sides)
+    loaded = draft.put(tile.MaskedLoad(memory.pointer, lanes, draft.put(math.And(low, high))))
+    target = type_.with_element(choices.of(targets))
+    draft.add(math.Cast(draft.put(math.Sub(loaded, one)), target))
 
 
 def _integer(draft: TileDraft, choices: Choices) -> DType:

@@ -1,0 +1,571 @@
+"""The words of the tile language in NumPy: what the text of a kernel means when Python runs it.
+
+    exec(text, {"iris": plain_tiles})
+
+Every tile and scalar is a NumPy array with a dtype of Iris.  The dtypes follow the rules that the
+reference of the language states, not the code of the frontend.  What the language refuses, and what
+is an error of the program, is a `Refused` here.  There are no masks without `other=`, no bf16 and
+nothing that is rounded differently by different devices.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.ir.scalar import storage
+from iris.ir.types import DTYPES, DType, Kind, bool_, f16, f32, i8, i16, i32, i64, u8, u16, u32, u64
+
+Array = npt.NDArray[Any]
+MOST_AXES = 3
+MOST_ELEMENTS = 256
+
+_HELD = {t: storage(t) for t in DTYPES.values() if str(t) != "bf16"}
+
+
+class Refused(Exception):
+    """The language refuses this, or it is an error of the program."""
+
+
+class Plain:
+    """A tile, or a scalar."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, data: Any, dtype: DType):
+        self.data: Array = np.asarray(data).astype(_HELD[dtype])
+        self.dtype = dtype
+        if self.data.ndim > MOST_AXES or self.data.size > MOST_ELEMENTS:
+            raise Refused("a tile that is too large")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data.shape
+
+    def to(self, dtype: DType) -> Plain:
+        data = self.data
+        if self.dtype.is_float and dtype.is_integer:
+            data = np.trunc(data.astype(np.float64))
+            if not np.all((data >= dtype.low) & (data <= dtype.high) & (np.abs(data) < 2.0**53)):
+                raise Refused("a float that an integer does not hold")
+            data = data.astype(np.int64)
+        return Plain(data, dtype)
+
+    @property
+    def T(self) -> Plain:
+        if self.data.ndim < 2:
+            raise Refused("one axis, or none")
+        return Plain(np.swapaxes(self.data, -1, -2), self.dtype)
+
+    def __getitem__(self, key: Any) -> Plain:
+        return Plain(self.data[key], self.dtype)
+
+    def __bool__(self) -> bool:
+        if self.shape:
+            raise Refused("a condition with axes")
+        return bool(self.data)
+
+    def __index__(self) -> int:
+        if self.shape or not self.dtype.is_integer:
+            raise Refused("no integer")
+        return int(self.data)
+
+    def __neg__(self) -> Plain:
+        x = _number(self)
+        return Plain(-x.data, x.dtype)
+
+    def __abs__(self) -> Plain:
+        x = _number(self)
+        return Plain(np.abs(x.data), x.dtype)
+
+    def __invert__(self) -> Plain:
+        if self.dtype.is_float:
+            raise Refused("~ of floats")
+        return Plain(~self.data, self.dtype)
+
+
+def _number(x: Plain) -> Plain:
+    """Of a bool, 0 or 1."""
+    return x.to(i32) if x.dtype is bool_ else x
+
+
+def _rank(dtype: DType) -> tuple[int, int, bool]:
+    """The greater where two dtypes meet is what they become."""
+    kind = 0 if dtype is bool_ else 2 if dtype.is_float else 1
+    return kind, dtype.bits, dtype.kind is Kind.UNSIGNED
+
+
+def _own_dtype(x: Plain | float) -> DType:
+    """Of a number, the dtype that it has alone."""
+    if isinstance(x, Plain):
+        return x.dtype
+    return bool_ if isinstance(x, bool) else i32 if isinstance(x, int) else f32
+
+
+def _meeting(*operands: Any) -> DType:
+    """The dtype in which operands meet: a number gives way to what is no number, except where it is
+    of another kind that holds more."""
+    tiles = [x.dtype for x in operands if isinstance(x, Plain)]
+    numbers = [_own_dtype(x) for x in operands if not isinstance(x, Plain)]
+    if not tiles:
+        return max(numbers, key=_rank)
+    dtype = max(tiles, key=_rank)
+    stronger = [n for n in numbers if _rank(n)[0] > _rank(dtype)[0]]
+    return max([dtype, *stronger], key=_rank)
+
+
+def as_plain(x: Any, dtype: DType | None = None) -> Plain:
+    """A value in a dtype, or in its own."""
+    wanted = _own_dtype(x) if dtype is None else dtype
+    if isinstance(x, Plain):
+        return x if x.dtype is wanted else x.to(wanted)
+    if wanted.is_integer and not wanted.low <= x <= wanted.high:
+        raise Refused(f"{x} is no {wanted}")
+    return Plain(x, wanted)
+
+
+def _alike(*operands: Any) -> list[Plain]:
+    """Operands in one dtype and one shape."""
+    dtype = _meeting(*operands)
+    values = [as_plain(x, dtype) for x in operands]
+    shape = _common_shape(*values)
+    return [Plain(np.broadcast_to(x.data, shape), dtype) for x in values]
+
+
+def _common_shape(*values: Plain) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*[x.shape for x in values])
+    except ValueError as error:
+        raise Refused(str(error)) from None
+
+
+# Operators.
+
+
+def _arithmetic(function: Callable[[Array, Array], Array], a: Any, b: Any) -> Plain:
+    x, y = map(_number, _alike(a, b))
+    return Plain(function(x.data, y.data), x.dtype)
+
+
+def _divided(function: Callable[[Array, Array], Array], a: Any, b: Any) -> Plain:
+    x, y = map(_number, _alike(a, b))
+    if not y.data.all():
+        raise Refused("a division by zero")
+    if x.dtype.is_signed and np.any((x.data == x.dtype.low) & (y.data == -1)):
+        raise Refused("a quotient that overflows")
+    return Plain(function(x.data, y.data), x.dtype)
+
+
+def _quotient(a: Any, b: Any) -> Plain:
+    x, y = _alike(a, b)
+    dtype = x.dtype if x.dtype.is_float else f32
+    x, y = x.to(dtype), y.to(dtype)
+    if not y.data.all():
+        raise Refused("a division by zero")
+    return Plain(x.data / y.data, dtype)
+
+
+def _bits(function: Callable[[Array, Array], Array], a: Any, b: Any) -> Plain:
+    x, y = _alike(a, b)
+    if x.dtype.is_float:
+        raise Refused("bits of floats")
+    return Plain(function(x.data, y.data), x.dtype)
+
+
+def _shifted(function: Callable[[Array, Array], Array], a: Any, b: Any) -> Plain:
+    x, y = _alike(a, b)
+    if not x.dtype.is_integer or not np.all((y.data >= 0) & (y.data < x.dtype.bits)):
+        raise Refused("a shift by too much")
+    return Plain(function(x.data, y.data), x.dtype)
+
+
+def _power(a: Any, b: Any) -> Plain:
+    if not (isinstance(a, Plain) and type(b) is int and 0 <= b <= 16 and a.dtype is not bool_):
+        raise Refused("a power")
+    result = Plain(np.ones(a.shape), a.dtype)
+    for _ in range(b):
+        result = _arithmetic(operator.mul, result, a)
+    return result
+
+
+def _compared(function: Callable[[Array, Array], Array], a: Any, b: Any) -> Plain:
+    x, y = _alike(a, b)
+    return Plain(function(x.data, y.data), bool_)
+
+
+_OPERATORS: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (_arithmetic, ("add", "sub", "mul")),
+    (_divided, ("floordiv", "mod")),
+    (_bits, ("and_", "or_", "xor")),
+    (_shifted, ("lshift", "rshift")),
+    (_compared, ("lt", "le", "gt", "ge", "eq", "ne")),
+)
+
+
+def _define(name: str, make: Callable[[Any, Any], Plain]) -> None:
+    setattr(Plain, f"__{name}__", lambda self, other: make(self, other))
+    setattr(Plain, f"__r{name}__", lambda self, other: make(other, self))
+
+
+for _kind, _names in _OPERATORS:
+    for _name in _names:
+        _function = getattr(operator, _name)
+        _define(_name.strip("_"), lambda a, b, k=_kind, f=_function: k(f, a, b))  # type: ignore[misc]
+_define("truediv", _quotient)
+_define("pow", _power)
+
+
+# What words are made of.
+
+
+def _one_zero(x: Any) -> Any:
+    """A value without -0.0: of two zeros devices may take either."""
+    data = x.data if isinstance(x, Plain) else np.asarray(x)
+    if data.dtype.kind == "f" and np.any((data == 0) & np.signbit(data)):
+        raise Refused("-0.0")
+    return x
+
+
+def _rounding(function: Callable[[Array], Array]) -> Callable[[Any], Plain]:
+    def rounded(x: Any) -> Plain:
+        value = as_plain(x)
+        return Plain(function(value.data), value.dtype) if value.dtype.is_float else value
+
+    return staticmethod(rounded)
+
+
+def _added_in(dtype: DType, wanted: DType | None) -> DType:
+    if wanted is bool_:
+        raise Refused("a sum of bools")
+    if wanted is not None:
+        return wanted
+    if dtype.is_float or dtype.bits >= 32:
+        return dtype
+    return u32 if dtype.kind is Kind.UNSIGNED else i32
+
+
+def _axis(x: Plain, axis: int | None) -> None:
+    if axis is not None and not -x.data.ndim <= axis < x.data.ndim:
+        raise Refused("no such axis")
+
+
+def _added(function: np.ufunc, x: Any, axis: int | None, keepdims: bool, dtype: Any) -> Plain:
+    value = _one_zero(as_plain(x))
+    _axis(value, axis)
+    value = value.to(_added_in(value.dtype, dtype))
+    total = np.float32 if value.dtype.is_float else value.data.dtype
+    found = function.reduce(value.data, axis=axis, dtype=total, keepdims=keepdims)
+    return Plain(found, value.dtype)
+
+
+def _extreme(function: np.ufunc, x: Any, axis: Any, keepdims: bool) -> Plain:
+    value = _number(_one_zero(as_plain(x)))
+    _axis(value, axis)
+    return Plain(function.reduce(value.data, axis=axis, keepdims=keepdims), value.dtype)
+
+
+def _truth(function: np.ufunc, x: Any, axis: Any, keepdims: bool) -> Plain:
+    value = as_plain(x)
+    _axis(value, axis)
+    found = function.reduce(value.data != 0, axis=axis, keepdims=keepdims)
+    return Plain(found, bool_)
+
+
+def _place(function: Callable[..., Any], x: Any, axis: Any, keepdims: bool) -> Plain:
+    value = _number(as_plain(x))
+    _axis(value, axis)
+    return Plain(function(value.data, axis=axis, keepdims=keepdims), i32)
+
+
+class PlainPointer:
+    """An array, and maybe offsets."""
+
+    def __init__(self, array: Array, dtype: DType, offset: Plain | None = None):
+        self.array, self.dtype = array, dtype
+        self.offset = Plain(0, i32) if offset is None else offset
+
+    def __add__(self, offset: Any) -> PlainPointer:
+        added = as_plain(offset)
+        if not added.dtype.is_integer:
+            raise Refused("an offset that is no integer")
+        total = self.offset.data.astype(np.int64) + added.data.astype(np.int64)
+        return PlainPointer(self.array, self.dtype, Plain(total, i64))
+
+    def places(self, shape: tuple[int, ...], inside: Array) -> Array:
+        """The numbers of the elements where a mask holds; elsewhere 0."""
+        at = np.where(inside, np.broadcast_to(self.offset.data, shape), 0)
+        if np.any((at < 0) | (at >= self.array.size)):
+            raise Refused("an element that is not there")
+        return at
+
+
+def _masked(pointer: PlainPointer, mask: Any, *values: Plain) -> tuple[tuple[int, ...], Array]:
+    condition = as_plain(True if mask is None else mask)
+    if condition.dtype is not bool_:
+        raise Refused("a mask of numbers")
+    shape = _common_shape(pointer.offset, condition, *values)
+    return shape, np.broadcast_to(condition.data, shape)
+
+
+def _atomic(function: Callable[..., Any], pointer: PlainPointer, *operands: Any) -> Plain:
+    values = [as_plain(x, pointer.dtype) for x in operands]
+    shape, inside = _masked(pointer, None, *values)
+    at = pointer.places(shape, inside)
+    if len(np.unique(at)) != at.size:
+        raise Refused("an element that is changed twice")
+    flat = pointer.array.reshape(-1)
+    old = Plain(flat[at], pointer.dtype)
+    flat[at] = function(old.data, *[np.broadcast_to(x.data, shape) for x in values])
+    return old
+
+
+def _atomic_word(function: Callable[..., Any]) -> Callable[..., Plain]:
+    return staticmethod(lambda pointer, value: _atomic(function, pointer, value))
+
+
+# Words.
+
+
+class Words:
+    """The names that a kernel finds in `iris`."""
+
+    bool_, f16, f32 = bool_, f16, f32
+    i8, i16, i32, i64 = i8, i16, i32, i64
+    u8, u16, u32, u64 = u8, u16, u32, u64
+
+    @staticmethod
+    def cdiv(a: Any, b: Any) -> Any:
+        return (a + (b - 1)) // b
+
+    @staticmethod
+    def arange(start: int, stop: int) -> Plain:
+        return Plain(np.arange(start, stop), i32)
+
+    @staticmethod
+    def full(shape: Any, value: Any, dtype: DType = f32) -> Plain:
+        return Words.broadcast_to(as_plain(value, dtype), shape)
+
+    @staticmethod
+    def zeros(shape: Any, dtype: DType = f32) -> Plain:
+        return Words.full(shape, 0, dtype)
+
+    @staticmethod
+    def reshape(x: Plain, shape: tuple[int, ...]) -> Plain:
+        if x.data.size != np.prod(shape):
+            raise Refused("another number of elements")
+        return Plain(x.data.reshape(shape), x.dtype)
+
+    @staticmethod
+    def broadcast_to(x: Any, shape: tuple[int, ...]) -> Plain:
+        value = as_plain(x)
+        if (
+            len(value.shape) > len(shape)
+            or _common_shape(value, Plain(np.zeros(shape), f32)) != shape
+        ):
+            raise Refused("a shape that does not fit")
+        return Plain(np.broadcast_to(value.data, shape), value.dtype)
+
+    @staticmethod
+    def transpose(x: Plain, axes: Sequence[int]) -> Plain:
+        if len(axes) != x.data.ndim:
+            raise Refused("other axes")
+        return Plain(x.data.transpose(axes), x.dtype)
+
+    @staticmethod
+    def cast(x: Any, dtype: DType) -> Plain:
+        return as_plain(x).to(dtype)
+
+    @staticmethod
+    def bitcast(x: Plain, dtype: DType) -> Plain:
+        if x.dtype.bits != dtype.bits or bool_ in (x.dtype, dtype):
+            raise Refused("other bits")
+        return Plain(np.ascontiguousarray(x.data).view(_HELD[dtype]).reshape(x.shape), dtype)
+
+    @staticmethod
+    def where(condition: Any, on_true: Any, on_false: Any) -> Plain:
+        c = as_plain(condition)
+        x, y = _alike(on_true, on_false)
+        shape = _common_shape(c, x)
+        return Plain(np.broadcast_to(np.where(c.data != 0, x.data, y.data), shape), x.dtype)
+
+    @staticmethod
+    def maximum(a: Any, b: Any) -> Plain:
+        return _arithmetic(np.maximum, *map(_one_zero, (a, b)))
+
+    @staticmethod
+    def minimum(a: Any, b: Any) -> Plain:
+        return _arithmetic(np.minimum, *map(_one_zero, (a, b)))
+
+    @staticmethod
+    def fma(a: Any, b: Any, c: Any) -> Plain:
+        x, y, z = _alike(a, b, c)
+        if not x.dtype.is_float:
+            raise Refused("fma of integers")
+        return Plain(x.data.astype(np.float64) * y.data + z.data, x.dtype)
+
+    @staticmethod
+    def sqrt(x: Any) -> Plain:
+        value = as_plain(x)
+        value = value if value.dtype.is_float else value.to(f32)
+        if np.any(value.data < 0):
+            raise Refused("no square")
+        return Plain(np.sqrt(value.data.astype(np.float32)), value.dtype)
+
+    @staticmethod
+    def abs(x: Any) -> Plain:
+        return as_plain(x).__abs__()
+
+    @staticmethod
+    def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Plain:
+        return _added(np.add, x, axis, keepdims, dtype)
+
+    @staticmethod
+    def prod(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Plain:
+        return _added(np.multiply, x, axis, keepdims, dtype)
+
+    @staticmethod
+    def max(x: Any, axis: Any = None, keepdims: bool = False) -> Plain:
+        return _extreme(np.maximum, x, axis, keepdims)
+
+    @staticmethod
+    def min(x: Any, axis: Any = None, keepdims: bool = False) -> Plain:
+        return _extreme(np.minimum, x, axis, keepdims)
+
+    @staticmethod
+    def any(x: Any, axis: Any = None, keepdims: bool = False) -> Plain:
+        return _truth(np.logical_or, x, axis, keepdims)
+
+    @staticmethod
+    def all(x: Any, axis: Any = None, keepdims: bool = False) -> Plain:
+        return _truth(np.logical_and, x, axis, keepdims)
+
+    @staticmethod
+    def argmax(x: Any, axis: Any = None, keepdims: bool = False) -> Plain:
+        return _place(np.argmax, x, axis, keepdims)
+
+    @staticmethod
+    def argmin(x: Any, axis: Any = None, keepdims: bool = False) -> Plain:
+        return _place(np.argmin, x, axis, keepdims)
+
+    @staticmethod
+    def cumsum(x: Any, axis: int = 0, dtype: Any = None) -> Plain:
+        value = as_plain(x)
+        _axis(value, axis)
+        value = value.to(_added_in(value.dtype, dtype))
+        total = np.float32 if value.dtype.is_float else value.data.dtype
+        return Plain(np.cumsum(value.data, axis=axis, dtype=total), value.dtype)
+
+    @staticmethod
+    def dot(a: Plain, b: Plain, acc: Any = None) -> Plain:
+        if not (a.data.ndim == b.data.ndim == 2 and a.shape[1] == b.shape[0]):
+            raise Refused("no matrices that fit")
+        dtype = _meeting(a, b)
+        usual = f32 if dtype.is_float else i32
+        if acc is None:
+            acc = Plain(0, usual)
+        added = as_plain(
+            acc, acc.dtype if isinstance(acc, Plain) else _meeting(Plain(0, usual), acc)
+        )
+        if dtype is bool_ or added.dtype is not usual:
+            raise Refused("a product in another dtype")
+        x, y = (v.to(dtype).data.astype(_HELD[f32 if dtype.is_float else i64]) for v in (a, b))
+        product = Plain(x @ y, usual)
+        if _common_shape(product, added) != product.shape:
+            raise Refused("an accumulator that does not fit")
+        return _arithmetic(operator.add, product, added)
+
+    @staticmethod
+    def load(pointer: PlainPointer, mask: Any = None, other: Any = None) -> Plain:
+        shape, inside = _masked(pointer, mask)
+        data = pointer.array.reshape(-1)[pointer.places(shape, inside)]
+        if mask is not None:
+            otherwise = as_plain(other, pointer.dtype)
+            if _common_shape(Plain(data, pointer.dtype), otherwise) != shape:
+                raise Refused("another number that does not fit")
+            data = np.where(inside, data, otherwise.data)
+        return Plain(data, pointer.dtype)
+
+    @staticmethod
+    def store(pointer: PlainPointer, value: Any, mask: Any = None) -> None:
+        stored = as_plain(value, pointer.dtype)
+        shape, inside = _masked(pointer, mask, stored)
+        at = pointer.places(shape, inside)[inside]
+        if len(np.unique(at)) != at.size:
+            raise Refused("an element that is written twice")
+        pointer.array.reshape(-1)[at] = np.broadcast_to(stored.data, shape)[inside]
+
+    @staticmethod
+    def atomic_cas(pointer: PlainPointer, expected: Any, value: Any) -> Plain:
+        def exchanged(old: Array, was: Array, new: Array) -> Array:
+            return np.where(old == was, new, old)
+
+        return _atomic(exchanged, pointer, expected, value)
+
+    @staticmethod
+    def tile_load(
+        pointer: PlainPointer,
+        row: Any,
+        col: Any,
+        stride: int,
+        shape: tuple[int, int],
+        rows: int | None = None,
+        cols: int | None = None,
+    ) -> Plain:
+        """Of a matrix, elements outside which are 0."""
+        height, width = pointer.array.shape
+        rows, cols = height if rows is None else rows, width if cols is None else cols
+        r = int(row) + np.arange(shape[0])[:, None]
+        c = int(col) + np.arange(shape[1])[None]
+        inside = (r >= 0) & (r < rows) & (c >= 0) & (c < cols)
+        at = pointer + Plain(r * stride + c, i64)
+        data = pointer.array.reshape(-1)[at.places(inside.shape, inside)]
+        return Plain(np.where(inside, data, 0), pointer.dtype)
+
+    @staticmethod
+    def either(condition: Any, on_true: Any, on_false: Any) -> Plain:
+        """What a variable holds after a branch, of the dtype and shape that both sides can have."""
+        values = [on_true, on_false]
+        tiles = [x for x in values if isinstance(x, Plain)]
+        if len(tiles) == 2 and tiles[0].dtype is not tiles[1].dtype:
+            raise Refused("another dtype in the other branch")
+        shapes = {x.shape for x in tiles} - {()}
+        if len(shapes) > 1:
+            raise Refused("another shape in the other branch")
+        one, other = (as_plain(x, _meeting(*values)) for x in values)
+        chosen = one if condition else other
+        return Words.broadcast_to(chosen, shapes.pop()) if shapes else chosen
+
+    @staticmethod
+    def repeated(start: Any, numbers: Iterable[int], following: Callable[[Any, Any], Any]) -> Any:
+        """What a variable holds after a loop.
+
+        It keeps its dtype and shape, except that a number takes the dtype of its new value, of
+        floats at least f32, and that a scalar may become a tile.
+        """
+        new = following(start, Plain(0, i32))
+        if repr(new) == repr(start):
+            return start
+        dtype, shape = _own_dtype(start), start.shape if isinstance(start, Plain) else ()
+        if not isinstance(start, Plain):
+            wider = f32 if dtype.is_float or _own_dtype(new).is_float else None
+            wider = wider or (new.dtype if isinstance(new, Plain) else dtype)
+            dtype = max(_own_dtype(new), wider, key=_rank)
+        shape = shape or as_plain(new).shape
+        value = Words.broadcast_to(as_plain(start, dtype), shape)
+        # Its type is the same after one more iteration, though the loop may have none.
+        for k in [None, *numbers]:
+            new = as_plain(following(value, Plain(k or 0, i32)))
+            if new.dtype is not dtype or new.shape not in ((), shape):
+                raise Refused("a variable that changes its type")
+            value = value if k is None else Words.broadcast_to(new, shape)
+        return value
+
+    floor, ceil, round = map(_rounding, (np.floor, np.ceil, np.rint))
+    atomic_add, atomic_max, atomic_min = map(_atomic_word, (np.add, np.maximum, np.minimum))
+    atomic_and, atomic_or = map(_atomic_word, (np.bitwise_and, np.bitwise_or))
+    atomic_xor = _atomic_word(np.bitwise_xor)
+    atomic_exchange = _atomic_word(lambda old, new: new)

@@ -1,0 +1,462 @@
+"""Random kernels as Python source, which Python itself runs on NumPy as Iris does.
+
+    @given(tile_functions.functions())
+    def test_words(kernel):
+        kernel.check()
+
+A kernel is drawn line by line.  Each line assigns to a variable an expression of the tile language,
+or what a branch or a loop makes; `plain_tiles` says what it means.  A line is left out if the
+language refuses it or if its result is not exact.  In the end the kernel asserts the dtype and
+shape of each variable and stores it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+
+from iris.ir.scalar import storage
+from iris.ir.types import DTYPES, DType, bool_
+from iris.testing.choices import Choices
+from iris.testing.plain_tiles import Plain, PlainPointer, Refused, Words
+from iris.testing.sources import defined
+
+Array = npt.NDArray[Any]
+BYTES = 192
+LINES = 8
+_TRIES = 24
+_FINEST, _LARGEST = 16, 2048  # floats are multiples of 1 / 16 below 2048: sums of them are exact
+_DTYPES = ("i32", "f32", "u8", "u32", "i8", "f16", "bool", "i64", "i16", "u16", "u64")
+_SHAPES = ((8,), (4, 4), (2, 4), (4,), (4, 2), (2, 2, 4), (1, 4), (4, 1), (16,), ())
+_MATRICES = ((16, 5), (4, 16), (16, 16), (3, 8), (5, 7))
+_REFUSED = (Refused, IndexError, OverflowError, TypeError, ValueError)
+
+
+class _Line(NamedTuple):
+    """The text of a line, and the expression that gives what it assigns."""
+
+    text: str  # `{0}` is the variable
+    meaning: str
+
+
+class TileFunction:
+    """A kernel, and what it is called with."""
+
+    def __init__(self, choices: Choices):
+        self.choices = choices
+        self.arrays: dict[str, Array] = {}
+        self.sizes = {"n": choices.below(4), "m": choices.of((1, 2, 3, 5, -1, -2))}
+        self.values: dict[str, Plain] = {}
+        self.lines: list[str] = []
+        self.scope: dict[str, Any] = {"iris": Words}
+        for name, number in self.sizes.items():
+            self.values[name] = Plain(number, DTYPES["i32"])
+        for number in range(choices.of((3, 2))):
+            shape = choices.of(_SHAPES)
+            self.array(f"A{number}", (prod(shape),))
+            loaded = _assigned(f"iris.load(A{number}{self.lanes(shape)})")
+            self._try(lambda kernel, line=loaded: line)  # type: ignore[misc]
+        self.array("B", choices.of(_MATRICES))
+        self.array("W", (16,), choices.of(("i32", "u32")))
+        self.given = {name: array.copy() for name, array in self.arrays.items()}
+        for _ in range(_TRIES):
+            if len(self.lines) < LINES:
+                self._try(choices.of(_MAKERS))
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: str = "") -> None:
+        held = DTYPES[dtype or self.choices.of(_DTYPES)]
+        rng = np.random.default_rng(self.choices.below(256))
+        if held.is_integer and self.choices.flag():  # whose sums overflow
+            data = rng.integers(held.low, held.high, shape, storage(held), endpoint=True)
+        else:
+            low, high = (0, 9) if held.low == 0 else (-4, 5)
+            data = rng.integers(low, 2 if held is bool_ else high, shape)
+        self.arrays[name] = data.astype(storage(held))
+        self.scope[name] = PlainPointer(self.arrays[name], held)
+
+    def _try(self, maker: Callable[[TileFunction], _Line]) -> None:
+        """Add a line, if the language takes it and its result is exact."""
+        before = {name: array.copy() for name, array in self.arrays.items()}
+        try:
+            line = maker(self)
+            with np.errstate(all="ignore"):
+                value = eval(line.meaning, {**self.scope, **self.values})
+        except _REFUSED:
+            value = None
+        if not isinstance(value, Plain) or not _is_exact(value):
+            for name, array in before.items():
+                self.arrays[name][...] = array
+            return
+        name = f"v{len(self.lines)}"
+        self.lines.append(line.text.format(name))
+        self.values[name] = value
+
+    @property
+    def text(self) -> str:
+        """Its source."""
+        results = self.results
+        names = [*self.arrays, *[f"Out{n}" for n in range(len(results))], *self.sizes]
+        body = "\n".join(self.lines).splitlines()
+        for number, (name, value) in enumerate(results.items()):
+            of_type = f"{name}.dtype is iris.{_written(value.dtype)}"
+            body.append(
+                f'iris.static_assert({of_type} and {name}.shape == {value.shape}, "{name}")'
+            )
+            body.append(f"iris.store(Out{number}{self.lanes(value.shape)}, {name})")
+        return "\n".join([f"def drawn({', '.join(names)}):", *[f"    {x}" for x in body], ""])
+
+    @property
+    def results(self) -> dict[str, Plain]:
+        return {name: x for name, x in self.values.items() if name not in self.sizes}
+
+    def __repr__(self) -> str:
+        given = "".join(f"{k} = np.{v!r}\n" for k, v in self.given.items())
+        return f"{given}{self.sizes}\n\n{self.text}"
+
+    def check(self, *, device: str | None = None) -> None:
+        """Assert that the kernel stores what NumPy says."""
+        results = self.results
+        given = [array.copy() for array in self.given.values()]
+        outs = [np.zeros(max(1, x.data.size), _stored(x.dtype)) for x in results.values()]
+        drawn = defined(f"import iris\n\n\n@iris.kernel\n{self.text}")
+        try:
+            drawn[1](*given, *outs, *self.sizes.values(), device=device)
+        except Exception as error:
+            raise AssertionError(f"{error}\n\n{self!r}") from error
+        expected = [x.data.astype(_stored(x.dtype)) for x in results.values()]
+        names = [*results, *self.arrays]
+        found, wanted = [*outs, *given], [*expected, *self.arrays.values()]
+        for name, now, was in zip(names, found, wanted, strict=True):
+            if now.tobytes() != was.tobytes():
+                raise AssertionError(f"{name} is\n{now}\nnot\n{was}\n\n{self!r}")
+
+    # Parts of lines.
+
+    def some(self, fits: Callable[[Plain], bool] = lambda x: True) -> str:
+        """The name of a value, as often as not of a late one; or a number."""
+        names = [name for name, x in self.values.items() if fits(x)]
+        if not names:
+            raise Refused("nothing that fits")
+        return self.choices.of(names[-3:] if self.choices.flag() else names)
+
+    def shaped(self) -> str:
+        return self.some(lambda x: bool(x.shape))
+
+    def scalar(self) -> str:
+        return self.some(lambda x: not x.shape)
+
+    def integer(self) -> str:
+        return self.some(lambda x: x.dtype.is_integer)
+
+    def number(self) -> str:
+        return self.choices.of(
+            ("2", "1", "3", "0", "0.5", "-1", "-1.5", "True", "-0.0", "7", "200")
+        )
+
+    def operand(self) -> str:
+        """A value, a number, or a value in another shape or dtype."""
+        style = self.choices.below(8)
+        if style < 4:
+            return self.some()
+        if style == 4:
+            return self.number()
+        if style == 5:
+            return self.indexed(self.shaped())
+        return f"{self.some()}.to({self.dtype()})" if style == 6 else self.scalar()
+
+    def dtype(self) -> str:
+        return f"iris.{_written(DTYPES[self.choices.of(_DTYPES)])}"
+
+    def axis(self, x: str) -> int:
+        """One of its axes, at times counted from the last."""
+        rank = max(self.values[x].data.ndim, 1)
+        return self.choices.below(rank) - rank * self.choices.flag()
+
+    def indexed(self, x: str) -> str:
+        """A value with a new axis."""
+        keys = (
+            "None, :",
+            ":, None",
+            "None, ...",
+            "..., None",
+            "None",
+            ":, None, :",
+            ":, ..., None",
+        )
+        return f"{x}[{self.choices.of(keys)}]"
+
+    def condition(self) -> str:
+        """Whether two values compare, or are not 0."""
+        word = self.choices.of(("<", "<=", ">", ">=", "==", "!="))
+        return f"({self.operand()} {word} {self.operand()})"
+
+    def truth(self) -> str:
+        """A scalar condition."""
+        word = self.choices.of(("<", "<=", ">", ">=", "==", "!="))
+        x = self.scalar()
+        return f"({x} {word} {self.choices.of((self.scalar(), self.number()))})"
+
+    def lanes(self, shape: tuple[int, ...]) -> str:
+        """The offsets of a tile, to be added to a pointer."""
+        if not shape:
+            return ""
+        lanes = f"iris.arange(0, {prod(shape)})"
+        return f" + {lanes}" if len(shape) == 1 else f" + iris.reshape({lanes}, {shape})"
+
+
+def _is_exact(value: Plain) -> bool:
+    """Whether whatever is made of a value in any order is exact."""
+    if not value.dtype.is_float:
+        return True
+    with np.errstate(all="ignore"):
+        data = value.data.astype(np.float64) * _FINEST
+    return bool(np.all((np.abs(data) < _LARGEST * _FINEST) & (data == np.rint(data))))
+
+
+def _written(dtype: DType) -> str:
+    return "bool_" if dtype is bool_ else str(dtype)
+
+
+def _stored(dtype: DType) -> str:
+    """A dtype that shows each value, and whether it is signed."""
+    if dtype.is_float:
+        return "float32"
+    return "uint64" if str(dtype) == "u64" else "int64"
+
+
+# Lines.
+
+
+def _assigned(expression: str) -> _Line:
+    return _Line(f"{{0}} = {expression}", expression)
+
+
+def _binary(kernel: TileFunction) -> _Line:
+    words = ("+", "-", "*", "//", "%", "/", "&", "|", "^", "<<", ">>", "+", "*")
+    word = kernel.choices.of(words)
+    x = kernel.some()
+    pair = [x, kernel.operand()]
+    if kernel.choices.flag(3):
+        pair.reverse()
+    return _assigned(f"{pair[0]} {word} {pair[1]}")
+
+
+def _unary(kernel: TileFunction) -> _Line:
+    words = ("-{}", "~{}", "abs({})", "iris.floor({})", "iris.round({})", "iris.ceil({})")
+    word = kernel.choices.of(
+        (*words, "iris.sqrt({0} * {0})", "{} ** 2", "{} ** 3", "{} ** 0", "+{}")
+    )
+    return _assigned(word.format(kernel.some()) if word != "+{}" else kernel.some())
+
+
+def _compared(kernel: TileFunction) -> _Line:
+    return _assigned(kernel.condition())
+
+
+def _converted(kernel: TileFunction) -> _Line:
+    word = kernel.choices.of(("{}.to({})", "iris.cast({}, {})", "iris.bitcast({}, {})"))
+    return _assigned(word.format(kernel.some(), kernel.dtype()))
+
+
+def _chosen(kernel: TileFunction) -> _Line:
+    style = kernel.choices.below(4)
+    if style == 0:
+        condition = kernel.choices.of((kernel.condition(), kernel.operand()))
+        return _assigned(f"iris.where({condition}, {kernel.operand()}, {kernel.operand()})")
+    if style == 1:
+        operands = ", ".join(kernel.operand() for _ in range(3))
+        return _assigned(f"iris.fma({operands})")
+    word = ("iris.maximum", "iris.minimum")[style - 2]
+    return _assigned(f"{word}({kernel.some()}, {kernel.operand()})")
+
+
+def _shaped(kernel: TileFunction) -> _Line:
+    choices, x = kernel.choices, kernel.shaped()
+    shape = choices.of(_SHAPES)
+    style = choices.below(6)
+    if style == 0:
+        return _assigned(f"{x}.T")
+    if style == 1:
+        rank = kernel.values[x].data.ndim
+        orders = ((1, 0),) if rank == 2 else ((1, 2, 0), (2, 0, 1), (0, 2, 1), (2, 1, 0))
+        return _assigned(f"iris.transpose({x}, {choices.of(orders)})")
+    if style == 2:
+        return _assigned(kernel.indexed(x))
+    if style == 3:
+        return _assigned(f"iris.broadcast_to({kernel.some()}, {shape or (4,)})")
+    if style == 4:
+        return _assigned(f"iris.full({shape or (4,)}, {kernel.scalar()}, {kernel.dtype()})")
+    count = kernel.values[x].data.size
+    fitting = [s for s in _SHAPES if prod(s) == count and s] or [(count,)]
+    return _assigned(f"iris.reshape({x}, {choices.of(fitting)})")
+
+
+def _reduced(kernel: TileFunction) -> _Line:
+    choices, x = kernel.choices, kernel.some() if kernel.choices.flag(5) else kernel.shaped()
+    words = ("sum", "max", "min", "any", "all", "argmax", "argmin", "prod", "cumsum", "sum")
+    word = choices.of(words)
+    given = "" if choices.flag(3) else f", axis={kernel.axis(x)}"
+    if word in ("sum", "prod", "cumsum") and choices.flag(4):
+        given += f", dtype={kernel.dtype()}"
+    if word != "cumsum" and choices.flag(3):
+        given += ", keepdims=True"
+    if word == "prod":
+        x = f"{x}.to({choices.of(('iris.i32', 'iris.u8', 'iris.i64', 'iris.u16'))})"
+    return _assigned(f"iris.{word}({x}{given})")
+
+
+def _multiplied(kernel: TileFunction) -> _Line:
+    a, b = (kernel.some(lambda x: x.data.ndim == 2) for _ in range(2))
+    turned = ".T" if kernel.choices.flag() else ""
+    acc = kernel.choices.of(("", "", f", {kernel.number()}", f", {kernel.some()}"))
+    return _assigned(f"iris.dot({a}, {b}{turned}{acc})")
+
+
+def _counted(kernel: TileFunction) -> _Line:
+    style = kernel.choices.below(3)
+    if style == 0:
+        return _assigned(f"iris.cdiv({kernel.integer()}, {kernel.choices.of((2, 3, 4))})")
+    first = kernel.choices.of((0, 1, -2, 5))
+    count = kernel.choices.of((4, 8, 2))
+    return _assigned(f"iris.arange({first}, {first + count})")
+
+
+def _loaded(kernel: TileFunction) -> _Line:
+    """A gather with a mask; or a block of a matrix."""
+    choices = kernel.choices
+    if choices.flag(3):
+        height, width = kernel.arrays["B"].shape
+        row, column = (choices.of(("0", "n", "1", "-1", "2")) for _ in range(2))
+        shape = choices.of(((4, 4), (2, 4), (4, 8), (2, 2)))
+        rows = choices.of(("", "", f", rows={height - 1}"))
+        columns = choices.of(("", "", f", cols={width - 1}"))
+        given = f"{row}, {column}, {width}, {shape}{rows}{columns}"
+        return _assigned(f"iris.tile_load(B, {given})")
+    name = choices.of(("A0", "W", "A1"))
+    # A sum in an address must not overflow, so it is cut first.
+    at = f"{name} + {kernel.integer()}.to(iris.u8) % {kernel.arrays[name].size}"
+    if choices.flag():
+        return _assigned(f"iris.load({at})")
+    mask = choices.of((kernel.condition(), kernel.truth(), "True", "False"))
+    return _assigned(f"iris.load({at}, mask={mask}, other={kernel.operand()})")
+
+
+def _stored_and_read(kernel: TileFunction) -> _Line:
+    """What elements of an array are after some were written, or were before."""
+    choices, shape = kernel.choices, kernel.choices.of(((8,), (2, 4), (4,)))
+    at = f"W{kernel.lanes(shape)}{choices.of(('', ' + n', ' + 1'))}"
+    style = choices.below(3)
+    if style == 0:
+        mask = choices.of(("", f", mask={kernel.condition()}", f", mask={kernel.truth()}"))
+        stored = f"iris.store({at}, {kernel.operand()}{mask})"
+        loaded = f"iris.load(W{kernel.lanes(shape)})"
+        return _Line(f"{stored}\n{{0}} = {loaded}", f"[{stored}, {loaded}][1]")
+    if style == 1:
+        given = f"{kernel.operand()}, {kernel.operand()}"
+        return _assigned(f"iris.atomic_cas({at}, {given})")
+    word = choices.of(("add", "max", "min", "and", "or", "xor", "exchange"))
+    return _assigned(f"iris.atomic_{word}({at}, {kernel.operand()})")
+
+
+def _joined(kernel: TileFunction) -> _Line:
+    """`and`, `or`, `not`: the rest is asked only if it counts, for it may divide by zero."""
+    x, y = kernel.truth(), kernel.truth()
+    divisor = kernel.some(lambda v: not v.shape and v.dtype.is_integer)
+    divided = f"{kernel.some(lambda v: not v.shape)} // {divisor} > 0"
+    forms = (
+        f"{x} and {y}",
+        f"{x} or {y}",
+        f"{divisor} != 0 and {divided}",
+        f"{divisor} == 0 or {divided}",
+        f"not {x} and ({y} or {divisor} > 0)",
+        f"not ({x} or {divisor})",
+    )
+    form = kernel.choices.of(forms)
+    return _Line(f"{{0}} = {form}", f"iris.cast(bool({form}), iris.bool_)")
+
+
+def _branched(kernel: TileFunction) -> _Line:
+    """What one of two branches makes, or one alone."""
+    condition = kernel.choices.of((kernel.truth(), kernel.scalar()))
+    x = kernel.some()
+    one, other = x, kernel.choices.of((kernel.number(), f"{x} + {kernel.number()}", kernel.some()))
+    if kernel.choices.flag():
+        one, other = other, one
+    texts = (
+        f"{{0}} = {one} if {condition} else {other}",
+        f"if {condition}:\n    {{0}} = {one}\nelse:\n    {{0}} = {other}",
+        f"{{0}} = {other}\nif {condition}:\n    {{0}} = {one}",
+    )
+    return _Line(kernel.choices.of(texts), f"iris.either({condition}, {one}, {other})")
+
+
+def _repeated(kernel: TileFunction) -> _Line:
+    """What a loop makes of a value or of a number, some of them without any iteration."""
+    choices, x = kernel.choices, kernel.operand()
+    start = choices.of(("0", kernel.some(), "0.0", kernel.some(), "1", "-0.0"))
+    bounds = choices.of(("n", "1, n", "n, -1, -1", "0, 7, n + 1", "m, 3", "n, 0", "3"))
+    steps = (
+        "{0} + %s",
+        "%s - {0}",
+        "{0} + k",
+        "iris.maximum({0}, %s)",
+        "iris.where(k > 0, {0}, %s)",
+        "-{0}",
+        "({0} * 3 + %s).to({0}.dtype)",
+        "-0.0",
+        "%s",
+    )
+    chosen = choices.of(
+        steps if start in kernel.values else [s for s in steps if ".dtype" not in s]
+    )
+    step = chosen % x if "%s" in chosen else chosen
+    body = [f"{{0}} = {step}"]
+    style = choices.below(4)
+    if style == 2:
+        bounds = "n"
+    loop = f"for k in range({bounds}):"
+    if style == 1 or bounds == "3":  # else that is a loop of Python
+        loop = f"for k in iris.tile_range({bounds}):"
+    if style == 2:
+        loop, body = "while k < n:", [*body, "k = k + 1"]
+    held = "held[0]" if style == 3 else "{0}"
+    lines = ["k = 0", f"held = [{start}, 1]" if style == 3 else f"{{0}} = {start}", loop]
+    lines += [f"    {line.replace('{0}', held)}" for line in body]
+    if style == 3:
+        lines.append("{0} = held[0]")
+    following = step.replace("{0}", "held")
+    meaning = f"iris.repeated({start}, range({bounds}), lambda held, k: {following})"
+    return _Line("\n".join(lines), meaning)
+
+
+_MAKERS: tuple[Callable[[TileFunction], _Line], ...] = (
+    _binary,
+    _converted,
+    _chosen,
+    _binary,
+    _shaped,
+    _reduced,
+    _unary,
+    _compared,
+    _multiplied,
+    _counted,
+    _loaded,
+    _stored_and_read,
+    _joined,
+    _branched,
+    _repeated,
+    _reduced,
+    _binary,
+    _branched,
+    _repeated,
+)
+
+
+def functions() -> st.SearchStrategy[TileFunction]:
+    """Kernels of a few lines."""
+    return st.binary(min_size=BYTES, max_size=BYTES).map(lambda data: TileFunction(Choices(data)))
