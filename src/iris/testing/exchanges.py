@@ -489,20 +489,24 @@ class _Draft(Places):
         self.total = op.results[0]
 
     def each(self) -> None:
-        """What threads write or read of some parts, in any order, or both after each other."""
+        """What threads write or read of some parts, in any order, or both after each other: at
+        times of more or fewer parts, in the same places."""
         choices = self.choices
         self.left -= 1
         memory, reads = choices.of(self.memories[-2:]), choices.flag()
-        self.each_of(memory, reads)
+        data = self.some(HALF)
+        self.each_of(memory, reads, data)
         if choices.below(3):
-            self.each_of(memory, not reads)
+            self.each_of(memory, not reads, data if choices.flag() else self.some(HALF))
 
-    def each_of(self, memory: Memory, reads: bool) -> None:
-        choices = self.choices
-        number = choices.of((2, 4, 3) if memory.size >= 4 * self.threads else (2,))
+    def each_of(self, memory: Memory, reads: bool, data: bytes) -> None:
+        which = Choices(data)
+        number = self.choices.of((2, 4, 3) if memory.size >= 4 * self.threads else (2,))
         if memory.size < number * self.threads or number * memory.dtype.bytes > 16:
             number = 1
-        apart = choices.of((number, number, 1, 2)) if reads else number  # of neighbouring threads
+        apart = min(which.of((number, 1, 2, 4)), memory.size // self.threads)  # of neighbours
+        if not reads:
+            apart = max(apart, number)
         room = memory.size // self.threads - max(number, apart + 1)
         type_ = registers(number, memory.dtype)
         self.meet()
@@ -510,13 +514,13 @@ class _Draft(Places):
         with self.b.inside(op.body):
             part = op.body.arguments[0]
             at = self.thread
-            if choices.flag():
-                at = self.b(math.Xor(at, self.constant(choices.of((1, 16, self.threads // 2)))))
-            if choices.flag():
+            if which.flag():
+                at = self.b(math.Xor(at, self.constant(which.of((1, 16, self.threads // 2)))))
+            if which.flag():
                 at = self.b(math.Add(self.times(at, apart), part))
             else:
                 at = self.b(math.Add(at, self.times(part, self.threads)))
-            at = self.plus(at, choices.below(max(room, 0) + 1) * self.threads)
+            at = self.plus(at, min(which.of((0, 0, 1, 2, 4)), max(room, 0)) * self.threads)
             if memory.start is not None:
                 at = self.b(math.Add(memory.start, at))
             if reads:
