@@ -205,6 +205,8 @@ def _nested(
 #: What lowers a program whose tiles have layouts.
 LAID_OUT = "lower-to-metal,fold,canonicalize,cse,dce,allocate-threadgroup,insert-barriers"
 _DTYPES = (f32, i32, f16, DTYPES["i8"], DTYPES["bf16"], DTYPES["u64"])
+_OF_PLACES = (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
+_REDUCTIONS = tuple([k for k in ReduceKind if k not in (ReduceKind.ANY, ReduceKind.ALL)])
 _UPDATES = (AtomicKind.EXCHANGE, AtomicKind.ADD, AtomicKind.MAX, AtomicKind.MIN)
 
 
@@ -256,10 +258,11 @@ def _combined(b: Builder, value: Value, choices: Choices) -> Value:
     """A value as it is, scanned, or reduced to as many elements as are left."""
     layout = value.type.layout if isinstance(value.type, Tile) else None
     assert layout is not None
-    axis, style = choices.below(layout.rank), choices.of(("", "", "scan", "reduce"))
+    axis, style = choices.below(layout.rank), choices.of(("", "reduce", "scan"))
     if style == "scan":
         return b(tile.Scan(choices.of(list(ScanKind)), axis, value))
     if style == "reduce":
-        kind = choices.of([k for k in ReduceKind if k not in (ReduceKind.ANY, ReduceKind.ALL)])
-        return b(tile.Reduce(kind, axis, value))
+        kind = choices.of((*_REDUCTIONS, *_OF_PLACES))
+        is_given = kind in _OF_PLACES and choices.flag()
+        return b(tile.Reduce(kind, axis, value, _places(b, layout) if is_given else None))
     return value
