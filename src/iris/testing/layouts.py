@@ -44,7 +44,7 @@ def linear(
 
     Every element is somewhere.  A bit of a location is a bit of a coordinate, or several of them
     combined by xor.  Where there are more threads than elements, and at times elsewhere, elements
-    have replicas.  The simplest is row-major.
+    have replicas.  The simplest is row-major; as many are like those of coalesced access.
     """
 
     def build(choices: Choices) -> LinearLayout:
@@ -100,7 +100,7 @@ def _laid_out(
     if choices.flag():  # but for neighbours, which are accessed together
         kept = choices.below(4)
         columns[kept:] = _shuffled(choices, columns[kept:])
-    if choices.flag(3):
+    if choices.flag():
         _mix(choices, columns)
     nothing, threads = (0,) * len(shape), lane_bits + simdgroup_bits
     while len(columns) < threads or choices.flag(4):
@@ -108,6 +108,9 @@ def _laid_out(
         one, other = (choices.of((nothing, choices.of(columns or [nothing]))) for _ in range(2))
         last = max(0, len(columns) - threads)
         columns.insert(choices.of((last, choices.below(len(columns) + 1))), _xor(one, other))
+    if choices.flag():  # as for coalesced access: some registers are of what comes after all threads
+        run = choices.below(1 + len(columns) - threads)
+        columns = [*columns[:run], *columns[run + threads :], *columns[run : run + threads]]
     return _of_columns(shape, columns, lane_bits, simdgroup_bits)
 
 
