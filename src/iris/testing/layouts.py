@@ -104,11 +104,11 @@ def _laid_out(
         _mix(choices, columns)
     nothing, threads = (0,) * len(shape), lane_bits + simdgroup_bits
     while len(columns) < threads or choices.flag(4):
-        # Mostly a bit that changes nothing, or the same as another one; often the last of registers.
+        # Mostly a bit that changes nothing or the same as another; often the last register's.
         one, other = (choices.of((nothing, choices.of(columns or [nothing]))) for _ in range(2))
         last = max(0, len(columns) - threads)
         columns.insert(choices.of((last, choices.below(len(columns) + 1))), _xor(one, other))
-    if choices.flag():  # as for coalesced access: some registers are of what comes after all threads
+    if choices.flag():  # as for coalesced access: some registers come after all threads
         run = choices.below(1 + len(columns) - threads)
         columns = [*columns[:run], *columns[run + threads :], *columns[run : run + threads]]
     return _of_columns(shape, columns, lane_bits, simdgroup_bits)
