@@ -530,7 +530,7 @@ class _Draft(Places):
             at = self.thread
             if which.flag():
                 at = self.b(math.Xor(at, self.constant(which.of((1, 16, self.threads // 2)))))
-            if which.flag():
+            if which.below(4):
                 at = self.b(math.Add(self.times(at, apart), part))
             else:
                 at = self.b(math.Add(at, self.times(part, self.threads)))
