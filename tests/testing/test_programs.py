@@ -126,6 +126,7 @@ def test_ops_are_those_asked_for() -> None:
         assert names["sub"] + names["exp"] <= 6
         # What makes operands and stores results.
         helpers = {"func", "return", "sub", "exp", "constant", "mul", "add", "and"}
+        helpers |= {"div", "neg", "select"}
         assert {n for n in names if not n.startswith("tile.")} <= helpers
 
 

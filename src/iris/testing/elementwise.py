@@ -8,10 +8,12 @@ be made in any order.
 from __future__ import annotations
 
 from itertools import zip_longest
+from math import frexp
 
 from iris.ir import math
 from iris.ir.core import Op, Value
 from iris.ir.declare import Constraint
+from iris.ir.literal import decode
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DTYPES, DType, bool_
 from iris.testing.choices import Choices
@@ -74,10 +76,23 @@ def elementwise(cls: type[Op], draft: Draft, choices: Choices) -> None:
     """Operands of one type, whatever they are."""
     first = draft.some(accepted(cls.spec.fixed[0].constraint), choices)
     others = [draft.other(first, choices) for _ in cls.spec.fixed[1:]]
-    operands = [first, *others]
-    if choices.flag(3):
+    operands = [*others, within(draft, first, choices)]
+    if not choices.flag(3):
         operands = operands[::-1]
     draft.add(cls(*promised(cls, draft, choices, *operands)))
+
+
+@make(math.Div)
+def quotient(cls: type[math.Div], draft: Draft, choices: Choices) -> None:
+    """By anything, or by a power of two, whose reciprocal may be no such number."""
+    if draft.func.fast_math or choices.flag():
+        elementwise(cls, draft, choices)
+        return
+    x = draft.some([d for d in ALL if d.is_float], choices)
+    type_ = element_type(x.type)
+    least = frexp(float(decode(1, type_.element)))[1] - 1
+    power = 2.0 ** choices.of((1, -1, least, least + 5, 14, -14, least + 9, 15))
+    draft.add(cls(x, draft.constant(choices.of((power, -power)), type_)))
 
 
 # Some give a zero for a zero, some tell infinities apart, some neither.
@@ -138,19 +153,25 @@ def divide(cls: type[math.Binary], draft: Draft, choices: Choices) -> None:
 
 # What gives integers that do not fit, so that they wrap.
 _WRAPPING = (math.Add, math.Mul, math.Sub, math.Add, math.Neg, math.Abs, math.Shl, math.Not)
+_OF_FLOATS = (math.Sub, math.Div, math.Add, math.Neg, math.Select, math.Mul)
+_OF_BOOLS = (math.And, math.Select, math.Or, math.Not, math.Xor)
 
 
 def within(draft: Draft, x: Value, choices: Choices) -> Value:
     """An operand, or seldom something made of it for this one use: text has that in one line."""
-    if not element_type(x.type).element.is_integer or not choices.flag(3):
+    type_ = element_type(x.type)
+    if (type_.element.is_float and draft.func.fast_math) or not choices.flag(3):
         return x
-    cls: type[Op] = choices.of(_WRAPPING)
+    some = _OF_BOOLS if type_.element is bool_ else _OF_FLOATS
+    cls: type[Op] = choices.of(_WRAPPING if type_.element.is_integer else some)
     if issubclass(cls, math.Unary):
         return draft.put(cls(x))
     other = draft.other(x, choices)
+    if cls is math.Select:
+        return draft.put(cls(draft.condition(type_, choices), x, other))
     if cls is math.Shl:
-        other = draft.wrapped(other, element_type(x.type).element.bits)
-    return draft.put(cls(x, other))
+        return draft.put(cls(x, draft.wrapped(other, type_.element.bits)))
+    return draft.put(cls(*(x, other)[:: choices.of((1, -1))]))
 
 
 @make(math.Shl, math.Shr)
@@ -173,8 +194,8 @@ def compare(cls: type[math.Compare], draft: Draft, choices: Choices) -> None:
 def select(cls: type[math.Select], draft: Draft, choices: Choices) -> None:
     x = draft.some(ALL, choices)
     type_ = element_type(x.type)
-    condition = draft.condition(type_, choices)
-    draft.add(math.Select(condition, x, draft.other(x, choices)))
+    condition = within(draft, draft.condition(type_, choices), choices)
+    draft.add(math.Select(condition, within(draft, x, choices), draft.other(x, choices)))
 
 
 @make(math.Cast)

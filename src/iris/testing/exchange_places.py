@@ -151,8 +151,7 @@ class Places:
         if style < 6:
             spare = choices.of((0, 0, 1, 3))
             for _ in range((1, 1, 1, 2, 2, 3)[style]):
-                self.room -= spans[0] + 32
-                if self.room >= 0:
+                if self.has_room(spans[0]):
                     base = self.b(metal.Alloc(Threadgroup(sizes[0] + spare, dtypes[0])))
                     self.fill(Memory(base, dtypes[0], sizes[0]))
             return
@@ -170,6 +169,13 @@ class Places:
             outer = self.b(metal.View(skipped, root, Threadgroup(sum(spans) - skipped, u8)))
         inner = self.b(metal.View(start - skipped, outer, Threadgroup(sizes[1], dtypes[1])))
         self.fill(Memory(inner, dtypes[1], sizes[1]))
+
+    def has_room(self, size: int) -> bool:
+        """Whether some bytes are left of the memory of the threadgroup, which then are taken."""
+        if self.room < size + 32:
+            return False
+        self.room -= size + 32
+        return True
 
     def unfilled(self, dtype: DType) -> Memory:
         """New memory of the threadgroup, an element for each thread."""

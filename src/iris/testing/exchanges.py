@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from itertools import combinations
 
 from hypothesis import strategies as st
 
@@ -21,7 +20,7 @@ from iris.ir.core import Module, Region, Value
 from iris.ir.kinds import AtomicKind
 from iris.ir.math import Predicate, element_type
 from iris.ir.metal import count_of, registers
-from iris.ir.types import Type, i32, u8
+from iris.ir.types import Threadgroup, Type, i32, u8
 from iris.testing.choices import Choices
 from iris.testing.exchange_places import ELEMENTS, HALF, NO_TERM, Memory, Place, Places, Term
 from iris.tools.replay import Array, Program
@@ -120,7 +119,7 @@ class _Draft(Places):
             self.branch(depth)
         elif style in (4, 5):
             self.apart()
-        elif style in (6, 7):
+        elif style in (6, 7, 18):
             self.each()
         elif style in (8, 9):
             self.scalar()
@@ -405,20 +404,35 @@ class _Draft(Places):
             self.total = total
             self.rename(memories, names)
             self.terms.append(Term(number, min(first, last), max(first, last)))
-            self.some_items(depth)
+            if names and choices.flag():
+                self.pass_on(self.memories[-len(names) :])
+            else:
+                self.some_items(depth)
         self.total = op.results[0] if op.results else before
         self.rename(memories, op.results[1:])
 
+    def pass_on(self, memories: Sequence[Memory]) -> None:
+        """A read and a write, each of one of some memories that go by other names in each turn."""
+        self.left -= 1
+        for access in (self.read, self.write)[:: self.choices.of((1, -1))]:
+            self.touch(self.choices.of(memories), 0, access)
+
     def some_memories(self) -> list[Memory]:
-        """Two or three memories of one type, if there are."""
-        if self.choices.flag():
-            return []
+        """A few memories of one type, if there is room; seldom one of them twice."""
+        choices = self.choices
         shared = [m for m in self.memories if m.start is None]
-        several = self.choices.of((2, 2, 3))
-        alike = [
-            some for some in combinations(shared, several) if len({m.base.type for m in some}) == 1
-        ]
-        return list(self.choices.of(alike)) if alike else []
+        if not shared or choices.flag():
+            return []
+        several, one = choices.of((2, 3, 4)), choices.of(shared[-2:])
+        alike = [m for m in shared if m.base.type is one.base.type]
+        while len(alike) < several and self.has_room(one.base.type_as(Threadgroup).bytes):
+            base = self.b(metal.Alloc(one.base.type))
+            self.fill(replace(one, base=base))
+            alike.append(self.memories[-1])
+        if len(alike) < several:
+            return []
+        twice = [alike[-1]] if choices.flag(8) else []
+        return [*twice, *alike[-several + len(twice) :]]
 
     def rename(self, memories: Sequence[Memory], names: Sequence[Value]) -> None:
         """Memories go by other names, and may be by their old ones as well."""
@@ -489,20 +503,24 @@ class _Draft(Places):
         self.total = op.results[0]
 
     def each(self) -> None:
-        """What threads write or read of some parts, in any order, or both after each other."""
+        """What threads write or read of some parts, in any order, or both after each other: at
+        times of more or fewer parts, in the same places."""
         choices = self.choices
         self.left -= 1
         memory, reads = choices.of(self.memories[-2:]), choices.flag()
-        self.each_of(memory, reads)
+        data = self.some(HALF)
+        self.each_of(memory, reads, data)
         if choices.below(3):
-            self.each_of(memory, not reads)
+            self.each_of(memory, not reads, data if choices.below(3) else self.some(HALF))
 
-    def each_of(self, memory: Memory, reads: bool) -> None:
-        choices = self.choices
-        number = choices.of((2, 4, 3) if memory.size >= 4 * self.threads else (2,))
+    def each_of(self, memory: Memory, reads: bool, data: bytes) -> None:
+        which = Choices(data)
+        number = self.choices.of((2, 4, 3) if memory.size >= 4 * self.threads else (2,))
         if memory.size < number * self.threads or number * memory.dtype.bytes > 16:
             number = 1
-        apart = choices.of((number, number, 1, 2)) if reads else number  # of neighbouring threads
+        apart = min(which.of((2, 1, 4, 2)), memory.size // self.threads)  # of neighbours
+        if not reads:
+            apart = max(apart, number)
         room = memory.size // self.threads - max(number, apart + 1)
         type_ = registers(number, memory.dtype)
         self.meet()
@@ -510,13 +528,13 @@ class _Draft(Places):
         with self.b.inside(op.body):
             part = op.body.arguments[0]
             at = self.thread
-            if choices.flag():
-                at = self.b(math.Xor(at, self.constant(choices.of((1, 16, self.threads // 2)))))
-            if choices.flag():
+            if which.flag():
+                at = self.b(math.Xor(at, self.constant(which.of((1, 16, self.threads // 2)))))
+            if which.below(4):
                 at = self.b(math.Add(self.times(at, apart), part))
             else:
                 at = self.b(math.Add(at, self.times(part, self.threads)))
-            at = self.plus(at, choices.below(max(room, 0) + 1) * self.threads)
+            at = self.plus(at, min(which.of((0, 0, 1, 2, 4)), max(room, 0)) * self.threads)
             if memory.start is not None:
                 at = self.b(math.Add(memory.start, at))
             if reads:

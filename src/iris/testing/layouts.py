@@ -20,7 +20,7 @@ from iris.ir import math, tile
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Value
-from iris.ir.kinds import ReduceKind, ScanKind
+from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
 from iris.ir.layout.cute import IntTuple, Layout
 from iris.ir.layout.linear import SIMDGROUP, LinearLayout
 from iris.ir.math import element_type
@@ -44,7 +44,7 @@ def linear(
 
     Every element is somewhere.  A bit of a location is a bit of a coordinate, or several of them
     combined by xor.  Where there are more threads than elements, and at times elsewhere, elements
-    have replicas.  The simplest is row-major.
+    have replicas.  The simplest is row-major; as many are like those of coalesced access.
     """
 
     def build(choices: Choices) -> LinearLayout:
@@ -69,8 +69,8 @@ def cute(*, most_elements: int = 64) -> st.SearchStrategy[Layout]:
 
 
 def programs() -> st.SearchStrategy[Program]:
-    """Tile programs that convert a tile from one layout to another and may reduce or scan it
-    there, for `agree(program, pipeline=LAID_OUT)`."""
+    """Tile programs that convert a tile from one layout to another, may reduce or scan it there,
+    and store it or update an array with it, for `agree(program, pipeline=LAID_OUT)`."""
     return _drawn(_program)
 
 
@@ -97,13 +97,20 @@ def _laid_out(
         for axis, size in reversed(list(enumerate(shape)))
         for bit in range(size.bit_length() - 1)
     ]
+    if choices.flag():  # but for neighbours, which are accessed together
+        kept = choices.below(4)
+        columns[kept:] = _shuffled(choices, columns[kept:])
     if choices.flag():
-        columns = _shuffled(choices, columns)
-    if choices.flag(3):
         _mix(choices, columns)
-    while len(columns) < lane_bits + simdgroup_bits or choices.flag(6):
-        replica = _xor(choices.of(columns), choices.of(columns)) if columns else (0,) * len(shape)
-        columns.insert(choices.below(len(columns) + 1), replica)
+    nothing, threads = (0,) * len(shape), lane_bits + simdgroup_bits
+    while len(columns) < threads or choices.flag(4):
+        # Mostly a bit that changes nothing or the same as another; often the last register's.
+        one, other = (choices.of((nothing, choices.of(columns or [nothing]))) for _ in range(2))
+        last = max(0, len(columns) - threads)
+        columns.insert(choices.of((last, choices.below(len(columns) + 1))), _xor(one, other))
+    if choices.flag():  # as for coalesced access: some registers come after all threads
+        run = choices.below(1 + len(columns) - threads)
+        columns = [*columns[:run], *columns[run + threads :], *columns[run : run + threads]]
     return _of_columns(shape, columns, lane_bits, simdgroup_bits)
 
 
@@ -122,7 +129,7 @@ def _of_columns(
 
 
 def _pair(choices: Choices, lane_bits: int = LANE_BITS) -> Pair:
-    shape, simdgroup_bits = _shape(choices), choices.below(4)
+    shape, simdgroup_bits = _shape(choices), choices.of((0, 1, 0, 2, 3))
     source = _laid_out(choices, shape, lane_bits, simdgroup_bits)
     how_far = choices.below(5)
     if how_far == 3:
@@ -201,6 +208,9 @@ def _nested(
 #: What lowers a program whose tiles have layouts.
 LAID_OUT = "lower-to-metal,fold,canonicalize,cse,dce,allocate-threadgroup,insert-barriers"
 _DTYPES = (f32, i32, f16, DTYPES["i8"], DTYPES["bf16"], DTYPES["u64"])
+_OF_PLACES = (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
+_REDUCTIONS = tuple([k for k in ReduceKind if k not in (ReduceKind.ANY, ReduceKind.ALL)])
+_UPDATES = (AtomicKind.EXCHANGE, AtomicKind.ADD, AtomicKind.MAX, AtomicKind.MIN)
 
 
 def _program(choices: Choices) -> Program:
@@ -213,15 +223,31 @@ def _program(choices: Choices) -> Program:
     loaded = b(tile.Load(x, _places(b, source)))
     value = b(tile.ConvertLayout(loaded, Tile(target.shape, dtype, target)))
     value = _combined(b, value, choices)
+    arrays = [numbers, *_written(b, value, choices)]
+    b.insert(Return())
+    return Program(Module([function]), function.symbol, ONE_PROGRAM, tuple(arrays))
+
+
+def _written(b: Builder, value: Value, choices: Choices) -> list[Array]:
+    """Store a value, or update an array with it, and maybe store what was there; the arrays."""
     made = element_type(value.type)
-    y = function.body.add_argument(Ptr(made.element, noalias=True, aligned=True), "y")
+    dtype, shape = made.element, (prod(made.shape),)
     at = b(math.Constant(0, i32))
     if isinstance(value.type, Tile) and value.type.layout is not None:
         at = _places(b, value.type.layout)
-    b.insert(tile.Store(y, at, value))
-    b.insert(Return())
-    arrays = (numbers, Array(made.element, (prod(made.shape),)))
-    return Program(Module([function]), function.symbol, ONE_PROGRAM, arrays)
+
+    def argument() -> Value:
+        return b.region.add_argument(Ptr(dtype, noalias=True, aligned=True), "y")
+
+    if dtype.bits != 32 or choices.below(4):
+        b.insert(tile.Store(argument(), at, value))
+        return [Array(dtype, shape)]
+    old = b(tile.Atomic(choices.of(_UPDATES), argument(), at, value))
+    updated = recipe(dtype, shape, choices)
+    if choices.flag():
+        return [updated]
+    b.insert(tile.Store(argument(), at, old))
+    return [updated, Array(dtype, shape)]
 
 
 def _places(b: Builder, layout: LinearLayout) -> Value:
@@ -235,10 +261,11 @@ def _combined(b: Builder, value: Value, choices: Choices) -> Value:
     """A value as it is, scanned, or reduced to as many elements as are left."""
     layout = value.type.layout if isinstance(value.type, Tile) else None
     assert layout is not None
-    axis, style = choices.below(layout.rank), choices.of(("", "", "scan", "reduce"))
+    axis, style = choices.below(layout.rank), choices.of(("", "reduce", "scan"))
     if style == "scan":
         return b(tile.Scan(choices.of(list(ScanKind)), axis, value))
     if style == "reduce":
-        kind = choices.of([k for k in ReduceKind if k not in (ReduceKind.ANY, ReduceKind.ALL)])
-        return b(tile.Reduce(kind, axis, value))
+        kind = choices.of((*_REDUCTIONS, *_OF_PLACES))
+        is_given = kind in _OF_PLACES and choices.flag()
+        return b(tile.Reduce(kind, axis, value, _places(b, layout) if is_given else None))
     return value

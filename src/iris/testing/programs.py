@@ -64,6 +64,7 @@ _WEIGHTS: dict[type[Op], int] = {
     math.Cast: 8,
     math.Shr: 2,
     math.FloorDiv: 2,
+    math.Div: 3,
     math.Fma: 3,
     math.MaxNum: 2,
     control.For: 8,

@@ -640,7 +640,10 @@ def reduce(cls: type[tile.Reduce], draft: TileDraft, choices: Choices) -> None:
         assert isinstance(type_, Tile)
         x = draft.alike(type_, -0.0, choices.below(3))
         draft.bounds[x] = 0
-    draft.add(tile.Reduce(kind, axis, x))
+    numbers = None  # instead of the places along the axis
+    if kind in PLACES and choices.flag(3):
+        numbers = draft.like(element_type(x.type).with_element(i32), choices)
+    draft.add(tile.Reduce(kind, axis, x, numbers))
     if len(type_.shape) > 1 and choices.flag(4):  # along another axis, too
         draft.add(tile.Reduce(kind, (axis + 1) % len(type_.shape), x))
     elif choices.flag(3):
