@@ -20,25 +20,28 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
+from iris.errors import UserError
 from iris.frontend.arrays.array_function import ArrayFunction
 from iris.interp import graph as interpreter
 from iris.ir.control import Func
+from iris.testing import numpy_calls
 from iris.testing.choices import Choices
 from iris.testing.numpy_graphs import Expected
 from iris.testing.sources import defined
 
 Array = npt.NDArray[Any]
 BYTES = 96
-LINES = 7
+LINES = 12
 LARGE = 1e6  # a number that is left out
 ELEMENTS = 400
 DTYPES = ("float32", "int32", "float32", "int8", "uint8", "bool")
 SHAPES = ((3, 4), (4,), (2, 3, 4), (3, 3), (4, 1), (2, 3), (5,), (1, 4), (2, 1, 3), (4, 5))
-REFUSED = (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError)
+REFUSED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
-# What Iris has where NumPy has 64 bits for no need.
-_NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
+# What Iris has where NumPy has 64 bits for no need, or half of 32.
+_NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "float16": "float32"}
+_WIDE = {"i": np.int64, "u": np.int64, "f": np.float64}
 
 
 def set_at(x: Any, key: Any, value: Any) -> Any:
@@ -68,6 +71,7 @@ NAMES = {"np": np, "set_at": set_at, "add_at": add_at}
 class _Line(NamedTuple):
     text: str
     is_exact: bool = True
+    any_call: bool = False  # which Iris may refuse
 
 
 class Function:
@@ -95,22 +99,44 @@ class Function:
 
     def _try(self, line: _Line) -> None:
         """Add a line, if NumPy takes it."""
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            try:
-                value = np.asarray(eval(line.text, NAMES, self.values))
-            except REFUSED:
+        try:
+            made = _evaluated(line.text, self.values)
+        except REFUSED:
+            return
+        if isinstance(made, (tuple, list)):
+            if not made:
                 return
+            line, made = line._replace(text=f"{line.text}[-1]"), made[-1]
+        value = np.asarray(made)
         if value.size > ELEMENTS or value.ndim > 5 or value.dtype.kind not in "biuf":
             return
         if not np.all(np.abs(value.astype(np.float64)) < LARGE):
             return
+        if line.any_call and (self._depends_on_bits(line, value) or self._refuses(line)):
+            return
+        used = [known for known in self.values if known in line.text]
+        if not used:  # nothing is traced
+            return
         name = f"v{len(self.lines)}"
         self.lines.append(f"{name} = {line.text}")
-        used = [known for known in self.values if known in line.text]
-        self.values[name] = value.astype(_NARROW.get(value.dtype.name, value.dtype))
+        self.values[name] = value.astype(_narrow(value))
         if line.is_exact and all(known in self.exact for known in used):
             self.exact.append(name)
+
+    def _depends_on_bits(self, line: _Line, value: Array) -> bool:
+        """Whether it is otherwise in 64 bits: it overflows, or is rounded."""
+        wide = {k: x.astype(_WIDE.get(x.dtype.kind, x.dtype)) for k, x in self.values.items()}
+        return not np.array_equal(value, _evaluated(line.text, wide))
+
+    def _refuses(self, line: _Line) -> bool:
+        """Whether Iris says that it does not do what a line asks for."""
+        head = f"def drawn({', '.join(self.values)}):"
+        function = ArrayFunction(defined(f"{head}\n    return {line.text}\n", **NAMES))
+        try:
+            function.trace(function.bind([*self.values.values()], {}))
+        except UserError:
+            return True
+        return False
 
     @property
     def text(self) -> str:
@@ -137,9 +163,11 @@ class Function:
         for name, now, result in zip(names, found, bounded, strict=True):
             was = self.values[name]
             off = 2 * result.errors  # NumPy's and that of Iris
-            alike = now.shape == was.shape and _kind(now) == _kind(was)
+            alike = now.shape == was.shape and _narrow(now) == was.dtype
             if not alike or np.any(np.abs(np.subtract(now, was, dtype=np.float64)) > off):
-                raise AssertionError(f"{name} is\n{now}\nnot\n{was}\n\n{self!r}")
+                raise AssertionError(
+                    f"{name} is\n{now} {now.dtype}\nnot {was.dtype}\n{was}\n\n{self!r}"
+                )
 
     # Parts of lines.
 
@@ -218,9 +246,16 @@ class Function:
         return f"{start}:{stop}:{choices.of(('', '', '-1', '2', '-2'))}"
 
 
-def _kind(x: Array) -> str:
-    """Whether it is of bools, integers or floats; which, both have rules of their own."""
-    return x.dtype.kind.replace("u", "i")
+def _evaluated(text: str, values: dict[str, Array]) -> Any:
+    """What NumPy has for an expression."""
+    with warnings.catch_warnings(), np.errstate(all="ignore", divide="raise"):
+        warnings.simplefilter("ignore")
+        return eval(text, NAMES, values)
+
+
+def _narrow(x: Array) -> np.dtype[Any]:
+    """The dtype that Iris has in place of an array's."""
+    return np.dtype(_NARROW.get(x.dtype.name, x.dtype))
 
 
 # Lines.
@@ -381,6 +416,11 @@ def _product(f: Function) -> _Line:
     return _Line(f"np.einsum('{','.join(terms)}{to}', {', '.join(operands)})")
 
 
+def _call(f: Function) -> _Line:
+    text, moves = numpy_calls.call(f)
+    return _Line(text, moves, any_call=True)
+
+
 _MAKERS: tuple[Callable[[Function], _Line], ...] = (
     _index,
     _reduce,
@@ -397,6 +437,7 @@ _MAKERS: tuple[Callable[[Function], _Line], ...] = (
     _index,
     _move,
     _reduce,
+    *[_call] * 6,
 )
 
 
