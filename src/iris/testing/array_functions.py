@@ -124,9 +124,9 @@ class Function:
             self.exact.append(name)
 
     def _depends_on_bits(self, line: _Line, value: Array) -> bool:
-        """Whether it is otherwise in 64 bits: it overflows, or is rounded."""
+        """Whether 64 bits give another value: it overflows, or is rounded."""
         wide = {k: x.astype(_WIDE.get(x.dtype.kind, x.dtype)) for k, x in self.values.items()}
-        return not np.array_equal(value, _evaluated(line.text, wide))
+        return not np.array_equal(value.astype(_narrow(value)), _evaluated(line.text, wide))
 
     def _refuses(self, line: _Line) -> bool:
         """Whether Iris says that it does not do what a line asks for."""
