@@ -22,10 +22,13 @@ from iris.testing.graph_views import (
     displaced,
     dtype_of,
     framed,
+    order_of_matrices,
     pairwise,
     parts_together,
+    reordered,
     shape_of,
     spread,
+    transposed_from,
 )
 from iris.testing.graphs import HALVES, MOST_AXES, GraphDraft, make_graph
 from iris.testing.softmaxes import softmax_like
@@ -106,7 +109,7 @@ def reshape(cls: type[graph.Reshape], draft: GraphDraft, choices: Choices) -> No
 
 def views(draft: GraphDraft, choices: Choices) -> None:
     """Views of views; or something made of its own elements in other places.  Half the time it is
-    reduced."""
+    reduced, at times with its axes in another order."""
     x = small(draft, choices)
     style = choices.below(4)
     if style == 3:
@@ -116,7 +119,7 @@ def views(draft: GraphDraft, choices: Choices) -> None:
         x = displaced(draft, x, choices) if style == 2 else chained(draft, x, choices)
     draft.visible.append(x)
     if choices.flag() and shape_of(x):
-        reduce_some(draft, x, choices)
+        reduce_some(draft, reordered(draft, x, choices) if choices.flag() else x, choices)
 
 
 def small(draft: GraphDraft, choices: Choices, rank: int = 1) -> Value:
@@ -411,9 +414,10 @@ def scanned(draft: GraphDraft, kind: ScanKind, axis: int, x: Value) -> None:
 @make_graph(graph.Matmul)
 def matmul(cls: type[graph.Matmul], draft: GraphDraft, choices: Choices) -> None:
     any_uniform, elsewhere = choices.flag(4), choices.flag(4)
-    a = draft.find(lambda t: len(t.shape) > 1 and t.element is not bool_, choices)
+    turned = choices.flag(4)  # it, and its factors
+    a = draft.find(lambda t: len(t.shape) > 1 + turned and t.element is not bool_, choices)
     if a is None or choices.flag(3):
-        batch = choices.of([(), (), (draft.sizes[0],), (2, 1)])
+        batch = choices.of([(2, 3), (3,), (3, 2)] if turned else [(), (), draft.sizes[:1], (2, 1)])
         shape = (*batch, choices.of(draft.sizes), choices.of(draft.sizes))
         a = draft.leaf(Tensor(fitting(shape, draft.most), _number(draft, choices)))
     dtype, (*outer, rows, depth) = dtype_of(a), shape_of(a)
@@ -435,7 +439,14 @@ def matmul(cls: type[graph.Matmul], draft: GraphDraft, choices: Choices) -> None
         a, b = uniform_one(draft, choices, (a, b), (-1, -2))
     elif elsewhere:
         a, b = (displaced(draft, x, choices) if choices.flag() else x for x in (a, b))
-    keep(draft, graph.Matmul(*[draft.exact(x, SUMMED, SUMMED) for x in (a, b)]), choices)
+    elif turned:
+        a, b = (transposed_from(draft, element_type(x.type), choices) for x in (a, b))
+    product = graph.Matmul(*[draft.exact(x, SUMMED, SUMMED) for x in (a, b)])
+    if turned:
+        order = order_of_matrices(len(shape_of(a)), choices)
+        keep(draft, graph.Transpose(order, draft.put(product)), choices)
+    else:
+        keep(draft, product, choices)
 
 
 def keep(draft: GraphDraft, op: Op, choices: Choices) -> None:
