@@ -29,6 +29,7 @@ from iris.testing.graph_views import (
     shape_of,
     spread,
     transposed_from,
+    viewed,
 )
 from iris.testing.graphs import HALVES, MOST_AXES, GraphDraft, make_graph
 from iris.testing.softmaxes import softmax_like
@@ -96,7 +97,10 @@ def with_axis(draft: GraphDraft, choices: Choices) -> Value:
 
 @make_graph(graph.Reshape)
 def reshape(cls: type[graph.Reshape], draft: GraphDraft, choices: Choices) -> None:
-    style = choices.below(8)
+    style = choices.below(9)
+    if style == 8:
+        two_views(draft, choices)
+        return
     if style > 5:
         rows_of_flat(draft, choices)
         return
@@ -120,6 +124,14 @@ def views(draft: GraphDraft, choices: Choices) -> None:
     draft.visible.append(x)
     if choices.flag() and shape_of(x):
         reduce_some(draft, reordered(draft, x, choices) if choices.flag() else x, choices)
+
+
+def two_views(draft: GraphDraft, choices: Choices) -> None:
+    """Two views of one kind together, mostly of tensors that differ in shape or order."""
+    type_ = element_type(small(draft, choices).type)
+    style, is_bool = choices.below(4), type_.element is bool_
+    x, y = (viewed(draft, type_, style, choices) for _ in range(2))
+    draft.add((math.Xor if is_bool else choices.of((math.Add, math.Sub, math.Mul)))(x, y))
 
 
 def small(draft: GraphDraft, choices: Choices, rank: int = 1) -> Value:
@@ -318,9 +330,10 @@ def cancelling(draft: GraphDraft, x: Value, axes: Sequence[int]) -> Value:
 
 
 def some_axes(shape: Sequence[int], kind: ReduceKind, choices: Choices) -> tuple[int, ...]:
+    """One or two axes, all, or every other one: those cannot be merged."""
     axes = {some_axis(shape, choices) for _ in range(choices.of((1, 1, 2)))}
-    if choices.flag(4):
-        axes = set(range(len(shape)))
+    if choices.flag(3):
+        axes = set(range(0, len(shape), choices.of((1, 2))))
     return tuple(sorted(axes)[:1] if kind in _PLACES else sorted(axes))
 
 

@@ -89,6 +89,23 @@ def transposed_from(draft: GraphDraft, type_: ElementType, choices: Choices) -> 
     return draft.put(graph.Transpose(order, x))
 
 
+def viewed(draft: GraphDraft, type_: ElementType, style: int, choices: Choices) -> Value:
+    """A value of a type that is one view of another: a reshape, transpose, pad or broadcast."""
+    shape = type_.shape
+    if style == 0:
+        source = factored(prod(shape), choices)
+        return reshaped(draft, draft.leaf(Tensor(source, type_.element)), shape)
+    if style == 1:
+        return transposed_from(draft, type_, choices)
+    fewer = [n - choices.of((0, 1, 0, 2)) if n > 2 else n for n in shape]
+    if style == 2:
+        x = draft.leaf(Tensor(tuple(fewer), type_.element))
+        lows = [choices.below(n - m + 1) for n, m in zip(shape, fewer, strict=True)]
+        return draft.put(graph.Pad(tuple(lows), x, _padding(draft, x, choices), type_))
+    one = [1 if choices.flag() else n for n in shape]
+    return spread(draft, draft.leaf(Tensor(tuple(one), type_.element)), shape)
+
+
 # Of the type that there was.
 
 

@@ -62,7 +62,7 @@ _UNDEFINED = ("np.left_shift", "np.right_shift", "np.empty_like")
 
 
 def call(f: Function) -> tuple[str, bool]:
-    """A call, and whether its numbers are those of its arguments."""
+    """A call, and whether it only moves elements of its arguments."""
     choices, (functions, called, methods) = f.choices, callees()
     callee = choices.of(choices.of((functions, functions, functions, called, methods)))
     x = f.shaped()
@@ -132,11 +132,19 @@ def _axis_or_axes(f: Function, x: str) -> str:
     return f.choices.of((_axis, _axis, _axes))(f, x)
 
 
+def _order(f: Function, x: str) -> tuple[int, ...]:
+    """All axes in any order."""
+    return tuple(sorted(range(f.values[x].ndim), key=lambda _: f.choices.below(256)))
+
+
+def _axis_or_order(f: Function, x: str) -> str:
+    return _axis(f, x) if f.choices.flag() else str(_order(f, x))
+
+
 def _axes(f: Function, x: str) -> str:
     """Some axes, or all in any order."""
-    rank = f.values[x].ndim
-    order = sorted(range(rank), key=lambda _: f.choices.below(256))
-    return str(tuple(order[: f.choices.of((2, rank, 1))]))
+    order = _order(f, x)
+    return str(order[: f.choices.of((2, len(order), 1))])
 
 
 def _axes_of_two(f: Function, x: str) -> str:
@@ -165,7 +173,7 @@ _INTEGER = _one_of("1", "-1", "2", "-2", "0", "3")
 _OPTIONS: dict[str, Callable[[Function, str], str]] = {
     "axis": _axis_or_axes,
     **dict.fromkeys(("axis1", "axis2", "axisa", "axisb", "axisc"), _axis),
-    **dict.fromkeys(("source", "destination"), _axis_or_axes),
+    **dict.fromkeys(("source", "destination"), _axis_or_order),
     "axes": _axes_of_two,
     **dict.fromkeys(("keepdims", "include_initial", "invert", "returned"), _one_of("True")),
     **dict.fromkeys(("sparse", "equal_nan"), _one_of("True")),
