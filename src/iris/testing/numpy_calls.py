@@ -8,13 +8,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from iris.frontend.arrays import array_products, einsum, linalg, series, special
 from iris.frontend.arrays.protocol import FUNCTIONS, UFUNCS, VIEWS, Rule, name_of
-
-if TYPE_CHECKING:
-    from iris.testing.array_functions import Function
+from iris.testing.array_draft import ArrayDraft, Line
 
 
 class Callee(NamedTuple):
@@ -61,8 +59,8 @@ _OF_PRODUCTS = [room.__name__ for room in (array_products, einsum, linalg, serie
 _UNDEFINED = ("np.left_shift", "np.right_shift", "np.empty_like")
 
 
-def call(f: Function) -> tuple[str, bool]:
-    """A call, and whether it only moves elements of its arguments."""
+def call(f: ArrayDraft) -> Line:
+    """A call of one of them, which Iris may refuse."""
     choices, (functions, called, methods) = f.choices, callees()
     callee = choices.of(choices.of((functions, functions, functions, called, methods)))
     x = f.shaped()
@@ -72,10 +70,10 @@ def call(f: Function) -> tuple[str, bool]:
     for name in callee.options:
         if choices.flag(3):
             given.append(f"{name}={_OPTIONS[name](f, x)}")
-    return f"{callee.text}({', '.join(given)})", callee.moves
+    return Line(f"{callee.text}({', '.join(given)})", callee.moves, any_call=True)
 
 
-def _argument(f: Function, x: str, name: str, number: int) -> str:
+def _argument(f: ArrayDraft, x: str, name: str, number: int) -> str:
     maker = _ARRAYS.get(name)
     return _OPTIONS[name](f, x) if maker is None else maker(f, x, number)
 
@@ -83,33 +81,33 @@ def _argument(f: Function, x: str, name: str, number: int) -> str:
 # Arrays: the first is `x`, mostly.
 
 
-def _array(f: Function, x: str, number: int) -> str:
+def _array(f: ArrayDraft, x: str, number: int) -> str:
     """It, or what goes with it: something of its shape, of any, or a number."""
     made = x if number == 0 else _beside(f, x)
     return f"{made}.astype(np.float32)" if made in f.values and f.choices.flag(3) else made
 
 
-def _beside(f: Function, x: str) -> str:
+def _beside(f: ArrayDraft, x: str) -> str:
     style = f.choices.below(4)
     if style == 3:
         return f.number(f.values[x].dtype)
     return f.some(lambda y: style == 2 or y.shape == f.values[x].shape)
 
 
-def _several(f: Function, x: str, number: int) -> str:
+def _several(f: ArrayDraft, x: str, number: int) -> str:
     alike = f.some(lambda y: y.shape == f.values[x].shape)
     return ", ".join(f.choices.of(((x, alike), (alike, x, x), (x, f.some()))))
 
 
-def _listed(f: Function, x: str, number: int) -> str:
+def _listed(f: ArrayDraft, x: str, number: int) -> str:
     return f"[{_several(f, x, number)}]"
 
 
-def _mask(f: Function, x: str) -> str:
+def _mask(f: ArrayDraft, x: str) -> str:
     return f.mask(f.values[x].shape)
 
 
-_ARRAYS: dict[str, Callable[[Function, str, int], str]] = {
+_ARRAYS: dict[str, Callable[[ArrayDraft, str, int], str]] = {
     **dict.fromkeys(("a", "b", "x", "y", "x1", "x2", "a1", "a2", "array", "arr", "ary"), _array),
     **dict.fromkeys(("A", "f", "m", "p", "v", "val", "element"), _array),
     "values": lambda f, x, number: f.some(),
@@ -124,53 +122,53 @@ _ARRAYS: dict[str, Callable[[Function, str, int], str]] = {
 # Options.
 
 
-def _axis(f: Function, x: str) -> str:
+def _axis(f: ArrayDraft, x: str) -> str:
     return str(f.axis(x))
 
 
-def _axis_or_axes(f: Function, x: str) -> str:
+def _axis_or_axes(f: ArrayDraft, x: str) -> str:
     return f.choices.of((_axis, _axis, _axes))(f, x)
 
 
-def _order(f: Function, x: str) -> tuple[int, ...]:
+def _order(f: ArrayDraft, x: str) -> tuple[int, ...]:
     """All axes in any order."""
     return tuple(sorted(range(f.values[x].ndim), key=lambda _: f.choices.below(256)))
 
 
-def _axis_or_order(f: Function, x: str) -> str:
+def _axis_or_order(f: ArrayDraft, x: str) -> str:
     return _axis(f, x) if f.choices.flag() else str(_order(f, x))
 
 
-def _axes(f: Function, x: str) -> str:
+def _axes(f: ArrayDraft, x: str) -> str:
     """Some axes, or all in any order."""
     order = _order(f, x)
     return str(order[: f.choices.of((2, len(order), 1))])
 
 
-def _axes_of_two(f: Function, x: str) -> str:
+def _axes_of_two(f: ArrayDraft, x: str) -> str:
     """For the order of axes, or for what goes along axes of two arrays."""
     if f.choices.flag():
         return _axes(f, x)
     return f.choices.of((f"([{f.axis(x)}], [{f.axis(x)}])", "1", "0"))
 
 
-def _shape(f: Function, x: str) -> str:
+def _shape(f: ArrayDraft, x: str) -> str:
     shape = f.values[x].shape
     return f.choices.of(("-1", "(2, -1)", "(-1, 3)", str((2, *shape)), str(shape[::-1])))
 
 
-def _weights(f: Function, x: str) -> str:
+def _weights(f: ArrayDraft, x: str) -> str:
     size = f.choices.of(f.values[x].shape or (1,))
     return f.choices.of((f"np.arange(1, {size + 1})", _beside(f, x)))
 
 
-def _one_of(*texts: str) -> Callable[[Function, str], str]:
+def _one_of(*texts: str) -> Callable[[ArrayDraft, str], str]:
     return lambda f, x: f.choices.of(texts)
 
 
 _INTEGER = _one_of("1", "-1", "2", "-2", "0", "3")
 
-_OPTIONS: dict[str, Callable[[Function, str], str]] = {
+_OPTIONS: dict[str, Callable[[ArrayDraft, str], str]] = {
     "axis": _axis_or_axes,
     **dict.fromkeys(("axis1", "axis2", "axisa", "axisb", "axisc"), _axis),
     **dict.fromkeys(("source", "destination"), _axis_or_order),
