@@ -207,6 +207,8 @@ def test_products() -> None:
     assert list(errors == 0) == [True, True, False, True]
     assert errors[2] < 5 * np.spacing(out[2])
     assert list(reduced(np.full((1, 8), 1e30, "f"), "prod")[1]) == [INF]
+    # Infinite, and then times 0; or 0 from the start.
+    assert list(reduced(np.array([[1e30] * 15 + [0]], "f"), "prod")[1]) == [INF]
 
 
 def test_a_dot_is_exact_where_each_order_is() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from iris.compiler.compilation import METAL_PIPELINE
 from iris.errors import RaceError
-from iris.ir import Level, Module, Op, math, metal, tile
+from iris.ir import Level, Module, Op, graph, math, metal, tile
 from iris.ir.control import While
 from iris.passes import Pass, Pipeline
 from iris.testing import agree, preserves
@@ -124,6 +124,27 @@ def test_a_missing_barrier_is_a_race() -> None:
         Program.parse(SUM), among(LOWERING, "insert-barriers", drop_barrier), WithinBounds()
     )
     assert fault is not None and isinstance(fault.wrong.error, RaceError)
+
+
+CUT = """\
+# argument %x: f32[6] seed=1
+
+func graph @f returns=[tensor<3xf32>](%x: tensor<6xf32>) {
+  %y: tensor<3xf32> = graph.slice [0] [1] %x
+  %z: tensor<3xf32> = neg %y
+  return %z
+}
+"""
+
+
+def test_a_value_that_lost_elements_is_shown() -> None:
+    def move(op: Op) -> None:
+        if isinstance(op, graph.Slice):
+            op.attributes = ((5,), (1,))
+
+    differs = "first value that differs is %y.* 1 elements and not 3"
+    with pytest.raises(AssertionError, match=differs):
+        preserves(Guilty(move), Program.parse(CUT), seconds=0)
 
 
 def test_the_failure_of_a_pipeline_shows_one_pass() -> None:

@@ -18,7 +18,7 @@ from iris.runtime.devices import select
 from iris.runtime.interpreters import Interpreter
 from iris.runtime.metal import Metal
 from iris.testing import conforms, launched, launches, steps
-from iris.testing.in_order import InOrder, Outcome
+from iris.testing.in_order import InOrder, Outcome, Unsettled
 from iris.testing.scripts import Script, fault
 from iris.testing.steps import Buffer, Launch, Number, Read, Slice, Step
 from on_metal import METAL, library
@@ -64,7 +64,7 @@ def test_metal_conforms(script: Script) -> None:
 @pytest.mark.parametrize("name", sorted({*launched.TRIED} - {"refuse"}))
 def test_a_kernel_means_what_it_does(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     named = {"X": "a", "Y": "b", "Out": "c", "n": 100, "number": 2.5, "B": 256, "C": -0.0}
-    named |= {"ROWS": 2, "PLANES": 3, "a": -3.0, "b": True, "c": 2**63 + 5, "d": -7}
+    named |= {"ROWS": 2, "PLANES": 3, "a": -3.0, "b": True, "c": 2**63 + 5, "d": -7, "step": 1}
     tried = launched.TRIED[name]
     parameters = tried.kernel.function.names
     arrays = launched.arrays()
@@ -94,6 +94,16 @@ def test_a_launch_on_memory_that_has_failed_need_not_run(told: int, end: Step) -
     end.expect(order, Outcome([], told))
     with pytest.raises(AssertionError, match="the failure of another launch, 2"):
         Read(b).expect(order, Outcome([], 2))
+
+
+def test_what_a_launch_on_doubtful_memory_wrote_to_the_host_is_unknown() -> None:
+    order = InOrder()
+    silent = Outcome([], None)
+    refuse(a, 1).expect(order, silent)
+    steps.Prepare(shift(a, b)).expect(order, silent)
+    steps.Again(45).expect(order, Outcome([], 1))  # maybe after some of them
+    with pytest.raises(Unsettled):
+        shift(b, steps.Slice(0, 20)).expect(order, silent)
 
 
 # What is drawn.

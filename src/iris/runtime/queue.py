@@ -118,6 +118,7 @@ class Streams:
         self.numbers = itertools.count()
         self.has_failed = False  # a launch, ever
         self.tell: Callable[[Timing], None] | None = None
+        self.most_launches = MOST_LAUNCHES  # of a batch
         self._failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
 
     def failed(self, error: IrisError) -> Failure:
@@ -260,7 +261,7 @@ class Stream:
             )
         send.dispatch(encoder, launch.groups, launch.threads)
         if (
-            len(batch.launches) >= MOST_LAUNCHES
+            len(batch.launches) >= self._streams.most_launches
             or batch.size >= MOST_BYTES
             or self._streams.tell is not None
         ):

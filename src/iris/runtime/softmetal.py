@@ -17,6 +17,7 @@ from iris.runtime.device import ArrayArgument, stored
 from iris.runtime.memory import Memory
 from iris.runtime.metal import Metal, data_maker, device_maker
 from iris.runtime.objc import Pointer, Runtime, UInteger
+from iris.runtime.queue import MOST_LAUNCHES
 from iris.softmetal import build
 from iris.targets.apple import ON_CPU
 
@@ -69,11 +70,16 @@ class Softmetal(Metal):
 
     def shuffle(self, seed: int | None) -> None:
         self._set_seed(knobs.seed() if seed is None else seed)
+        self.streams.most_launches = _MOST_LAUNCHES[(seed or 0) % len(_MOST_LAUNCHES)]
 
     def toolchain(self) -> str:
         # The folder is named by all that the library is made of.
         checks = " sanitized" if knobs.sanitize() else ""
         return f"softmetal {build.library().parent.name}{checks}"
+
+
+# Where a batch ends is as free as the order within it.
+_MOST_LAUNCHES = (MOST_LAUNCHES, 1, MOST_LAUNCHES, 3)
 
 
 class Count(NamedTuple):

@@ -12,226 +12,27 @@ error bounds of another order, and no comparison or index depends on them.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from iris.frontend.arrays.array_function import ArrayFunction
-from iris.interp import graph as interpreter
-from iris.ir.control import Func
+from iris.testing.array_draft import ArrayDraft, Line
 from iris.testing.choices import Choices
-from iris.testing.numpy_graphs import Expected
-from iris.testing.sources import defined
+from iris.testing.numpy_calls import call
 
 Array = npt.NDArray[Any]
 BYTES = 96
-LINES = 7
-LARGE = 1e6  # a number that is left out
-ELEMENTS = 400
-DTYPES = ("float32", "int32", "float32", "int8", "uint8", "bool")
-SHAPES = ((3, 4), (4,), (2, 3, 4), (3, 3), (4, 1), (2, 3), (5,), (1, 4), (2, 1, 3), (4, 5))
-REFUSED = (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError)
 
 
-# What Iris has where NumPy has 64 bits for no need.
-_NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
-
-
-def set_at(x: Any, key: Any, value: Any) -> Any:
-    """`x.at[key].set(value)`, which NumPy does not have."""
-    if not isinstance(x, np.ndarray):
-        return x.at[key].set(value)
-    changed = x.copy()
-    changed[key] = value
-    return changed
-
-
-def add_at(x: Any, key: Any, value: Any) -> Any:
-    """`x.at[key].add(value)`."""
-    if not isinstance(x, np.ndarray):
-        return x.at[key].add(value)
-    # NumPy's own ufunc.at does not survive all indices.
-    places = np.arange(x.size).reshape(x.shape)[key]
-    changed = x.flatten()
-    added = np.broadcast_to(np.asarray(value, x.dtype), places.shape)
-    np.add.at(changed, places.ravel(), added.ravel())
-    return changed.reshape(x.shape)
-
-
-NAMES = {"np": np, "set_at": set_at, "add_at": add_at}
-
-
-class _Line(NamedTuple):
-    text: str
-    is_exact: bool = True
-
-
-class Function:
-    """A function, and what it is called with."""
-
-    def __init__(self, choices: Choices):
-        self.choices = choices
-        self.arguments: dict[str, Array] = {}
-        self.values: dict[str, Array] = {}
-        self.exact: list[str] = []
-        self.lines: list[str] = []
-        for number in range(choices.of((2, 3))):
-            self.values[f"a{number}"] = self.arguments[f"a{number}"] = self._argument()
-        self.exact = [*self.values]
-        for _ in range(2 * LINES):
-            if len(self.lines) < LINES:
-                self._try(choices.of(_MAKERS)(self))
-
-    def _argument(self) -> Array:
-        choices = self.choices
-        shape, dtype = choices.of(SHAPES), choices.of(DTYPES)
-        rng = np.random.default_rng(choices.below(256))
-        low, high = {"uint8": (0, 9), "bool": (0, 2)}.get(dtype, (-4, 5))
-        return rng.integers(low, high, shape).astype(dtype)
-
-    def _try(self, line: _Line) -> None:
-        """Add a line, if NumPy takes it."""
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            try:
-                value = np.asarray(eval(line.text, NAMES, self.values))
-            except REFUSED:
-                return
-        if value.size > ELEMENTS or value.ndim > 5 or value.dtype.kind not in "biuf":
-            return
-        if not np.all(np.abs(value.astype(np.float64)) < LARGE):
-            return
-        name = f"v{len(self.lines)}"
-        self.lines.append(f"{name} = {line.text}")
-        used = [known for known in self.values if known in line.text]
-        self.values[name] = value.astype(_NARROW.get(value.dtype.name, value.dtype))
-        if line.is_exact and all(known in self.exact for known in used):
-            self.exact.append(name)
-
-    @property
-    def text(self) -> str:
-        """Its source."""
-        names = [f"v{number}" for number in range(len(self.lines))]
-        body = [*self.lines, f"return ({''.join(f'{name}, ' for name in names)})"]
-        head = f"def drawn({', '.join(self.arguments)}):"
-        return "\n".join([head, *(f"    {line}" for line in body), ""])
-
-    def __repr__(self) -> str:
-        given = "".join(f"{k} = np.{v!r}\n" for k, v in self.arguments.items())
-        return f"{given}\n{self.text}"
-
-    def check(self) -> None:
-        """Assert that Iris traces a graph that returns what NumPy does."""
-        function = ArrayFunction(defined(self.text, **NAMES))
-        traced = function.trace(function.bind([*self.arguments.values()], {}))
-        (func,) = traced.module
-        assert isinstance(func, Func)
-        given = [*self.arguments.values(), *traced.captured]
-        found = interpreter.run(func, given)
-        bounded = Expected.of_function(func, given).results
-        names = [f"v{number}" for number in range(len(self.lines))]
-        for name, now, result in zip(names, found, bounded, strict=True):
-            was = self.values[name]
-            off = 2 * result.errors  # NumPy's and that of Iris
-            alike = now.shape == was.shape and _kind(now) == _kind(was)
-            if not alike or np.any(np.abs(np.subtract(now, was, dtype=np.float64)) > off):
-                raise AssertionError(f"{name} is\n{now}\nnot\n{was}\n\n{self!r}")
-
-    # Parts of lines.
-
-    def some(self, fits: Callable[[Array], bool] = lambda x: True, *, exact: bool = False) -> str:
-        """The name of a value, as often as not of a late one."""
-        names = [n for n, x in self.values.items() if fits(x) and (n in self.exact or not exact)]
-        if not names:
-            return "a0"
-        return self.choices.of(names[-3:] if self.choices.flag() else names)
-
-    def shaped(self, *, exact: bool = False) -> str:
-        return self.some(lambda x: x.ndim > 0, exact=exact)
-
-    def axis(self, x: str) -> int:
-        """One of its axes, at times counted from the last."""
-        rank = max(self.values[x].ndim, 1)
-        return self.choices.below(rank) - rank * self.choices.flag()
-
-    def number(self, dtype: np.dtype[Any]) -> str:
-        """A Python number, which gives way."""
-        numbers = ["2", "1", "0", "3"]
-        return self.choices.of(numbers + ["0.5", "-1.5"] * (dtype.kind == "f"))
-
-    def mask(self, shape: Sequence[int]) -> str:
-        """A mask of some shape, or of some of its axes."""
-        name = self.some(lambda x: x.ndim <= len(shape), exact=True)
-        if self.choices.flag():
-            kept = [n if self.choices.flag() else 1 for n in shape]
-            flags = (np.arange(int(np.prod(kept))) % self.choices.of((2, 3)) == 0).reshape(kept)
-            if self.choices.flag() and flags.ndim > 1 and len(flags):
-                flags = flags[0]
-            return f"np.array({flags.tolist()})"
-        return f"({name} > {self.choices.of((0, -1, 1))})"
-
-    def key(self, x: str) -> str:
-        """An index, of any of the forms that there are."""
-        choices, shape = self.choices, self.values[x].shape
-        length = choices.of((2, 3, 1))
-        front = choices.below(len(shape) + 1)
-        back = choices.below(len(shape) - front + 1) if choices.flag() else 0
-        is_dotted = bool(back) or choices.flag(3)
-        axes = [*range(front), *range(len(shape) - back, len(shape))]
-        any_new = choices.flag()
-        parts: list[str] = []
-        for count, axis in enumerate(axes):
-            if is_dotted and count == front:
-                parts.append("...")
-            if any_new and choices.flag(3):
-                parts.append("None")
-            parts.append(self._entry(shape[axis], length))
-        if is_dotted and len(axes) == front:
-            parts.append("...")
-        if any_new and choices.flag():
-            parts.append("None")
-        return ", ".join(parts) or "..."
-
-    def _entry(self, size: int, length: int) -> str:
-        choices = self.choices
-        style = choices.below(8)
-        if not size:
-            return ":"
-        if style < 2:
-            places = [choices.below(2 * size) - size for _ in range(length)]
-            if choices.flag(4):
-                return str([[place] for place in places])
-            return str(places) if choices.flag() else f"np.array({places})"
-        if style == 2:
-            place = self.some(lambda x: x.dtype.kind in "iu" and x.size <= 12, exact=True)
-            if self.values[place].dtype.kind in "iu":
-                return f"{place}.astype(np.int32) % {size} - {choices.below(2)}"
-        if style == 3:
-            return str(choices.below(2 * size) - size)
-        if style == 4:
-            return f"np.array({[choices.flag() for _ in range(size)]})"
-        start, stop = (choices.of(("", "", "1", "-1", "2", "-3")) for _ in range(2))
-        return f"{start}:{stop}:{choices.of(('', '', '-1', '2', '-2'))}"
-
-
-def _kind(x: Array) -> str:
-    """Whether it is of bools, integers or floats; which, both have rules of their own."""
-    return x.dtype.kind.replace("u", "i")
-
-
-# Lines.
-
-
-def _index(f: Function) -> _Line:
+def _index(f: ArrayDraft) -> Line:
     x = f.shaped()
-    return _Line(f"{x}[{f.key(x)}]")
+    return Line(f"{x}[{f.key(x)}]")
 
 
-def _change(f: Function) -> _Line:
+def _change(f: ArrayDraft) -> Line:
     """A part of it set, or added to."""
     x = f.shaped()
     key = f.key(x)
@@ -240,10 +41,10 @@ def _change(f: Function) -> _Line:
     number = "1" if f.values[x].dtype.kind == "b" else "2"
     value = f.choices.of(("1", number, f.some(lambda y: y.dtype == f.values[x].dtype)))
     name = "set_at" if f.values[x].dtype.kind == "b" or f.choices.flag() else "add_at"
-    return _Line(f"{name}({x}, np.s_[{key}], {value})")
+    return Line(f"{name}({x}, np.s_[{key}], {value})")
 
 
-def _reduce(f: Function) -> _Line:
+def _reduce(f: ArrayDraft) -> Line:
     choices = f.choices
     name = choices.of(("sum", "mean", "max", "var", "any", "argmax", "min", "all", "argmin", "std"))
     is_exact = name not in ("mean", "var", "std")
@@ -262,37 +63,37 @@ def _reduce(f: Function) -> _Line:
         if name in ("max", "min"):
             options.append(f"initial={choices.of((0, 1))}")
     call = f"{taken}.{name}(" if choices.flag() else f"np.{name}({taken}, "
-    return _Line(f"{call}{', '.join(options)})", is_exact)
+    return Line(f"{call}{', '.join(options)})", is_exact)
 
 
-def _scan(f: Function) -> _Line:
+def _scan(f: ArrayDraft) -> Line:
     name = f.choices.of(("cumsum", "diff", "cumsum", "maximum.accumulate", "trapezoid"))
     x = f.shaped()
-    return _Line(f"np.{name}({x}, axis={f.axis(x)})")
+    return Line(f"np.{name}({x}, axis={f.axis(x)})")
 
 
-def _join(f: Function) -> _Line:
+def _join(f: ArrayDraft) -> Line:
     x = f.shaped()
     alike = f.some(lambda y: y.shape == f.values[x].shape)
     name = f.choices.of(("concatenate", "stack", "concatenate", "hstack", "vstack"))
     axis = f", axis={f.axis(x)}" if name in ("concatenate", "stack") else ""
     parts = ", ".join(f.choices.of(((x, alike), (alike, x, x), (x, f"{x}[::-1]"))))
-    return _Line(f"np.{name}([{parts}]{axis})")
+    return Line(f"np.{name}([{parts}]{axis})")
 
 
-def _pad(f: Function) -> _Line:
+def _pad(f: ArrayDraft) -> Line:
     x = f.shaped()
     widths = [(f.choices.below(3), f.choices.of((0, 1, 3))) for _ in f.values[x].shape]
     mode = f.choices.of(("constant", "edge", "reflect", "wrap", "symmetric"))
-    return _Line(f"np.pad({x}, {widths}, mode={mode!r})")
+    return Line(f"np.pad({x}, {widths}, mode={mode!r})")
 
 
-def _move(f: Function) -> _Line:
+def _move(f: ArrayDraft) -> Line:
     choices, x = f.choices, f.shaped()
     shape, axis = f.values[x].shape, f.axis(x)
     by, other = choices.of((1, -1, 2, 5)), f.axis(x)
     order = tuple(sorted(range(len(shape)), key=lambda _: choices.below(256)))
-    return _Line(
+    return Line(
         choices.of(
             (
                 f"np.roll({x}, {by}, axis={axis})",
@@ -316,20 +117,20 @@ def _move(f: Function) -> _Line:
     )
 
 
-def _combine(f: Function) -> _Line:
+def _combine(f: ArrayDraft) -> Line:
     choices, x = f.choices, f.some()
     other = f.some() if choices.flag() else f.number(f.values[x].dtype)
     if choices.flag(3) and f.values[x].ndim:
         other = f"{x}{choices.of(('[:, None]', '[::-1]', '.T', '[0]', '[..., None]'))}"
     operator = choices.of(("+", "*", "-", "+", "*", "/"))
     both = (other, x) if choices.flag(3) else (x, other)
-    return _Line(f"{both[0]} {operator} {both[1]}", operator != "/")
+    return Line(f"{both[0]} {operator} {both[1]}", operator != "/")
 
 
-def _choose(f: Function) -> _Line:
+def _choose(f: ArrayDraft) -> Line:
     choices, x, y = f.choices, f.some(exact=True), f.some(exact=True)
     number = f.number(f.values[x].dtype)
-    return _Line(
+    return Line(
         choices.of(
             (
                 f"np.where({x} > {y}, {x}, {number})",
@@ -355,7 +156,7 @@ def _casts(value: Array) -> Sequence[str]:
     return ["float32", *[str(k.dtype) for k in fit]]
 
 
-def _product(f: Function) -> _Line:
+def _product(f: ArrayDraft) -> Line:
     """`einsum` of one or two values; axes of the same size often share a letter."""
     choices = f.choices
     letters: dict[str, int] = {}
@@ -377,27 +178,31 @@ def _product(f: Function) -> _Line:
     kept.sort(key=lambda _: choices.below(256))
     to = "" if choices.flag(3) else f"->{''.join(kept)}"
     if len(terms) == 2 and choices.flag(4):
-        return _Line(f"{operands[0]} @ {operands[1]}{choices.of(('', '.T'))}")
-    return _Line(f"np.einsum('{','.join(terms)}{to}', {', '.join(operands)})")
+        return Line(f"{operands[0]} @ {operands[1]}{choices.of(('', '.T'))}")
+    return Line(f"np.einsum('{','.join(terms)}{to}', {', '.join(operands)})")
 
 
-_MAKERS: tuple[Callable[[Function], _Line], ...] = (
-    _index,
-    _reduce,
-    _combine,
-    _index,
-    _reduce,
-    _change,
-    _join,
-    _choose,
-    _pad,
-    _move,
-    _scan,
-    _product,
-    _index,
-    _move,
-    _reduce,
-)
+class Function(ArrayDraft):
+    """A function of lines of all these kinds."""
+
+    makers = (
+        _index,
+        _reduce,
+        _combine,
+        _index,
+        _reduce,
+        _change,
+        _join,
+        _choose,
+        _pad,
+        _move,
+        _scan,
+        _product,
+        _index,
+        _move,
+        _reduce,
+        *[call] * 6,
+    )
 
 
 def functions() -> st.SearchStrategy[Function]:

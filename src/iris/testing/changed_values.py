@@ -40,10 +40,13 @@ def changed_value(fault: Fault) -> str | None:
     for (_, value), was, now in zip(pairs, olds, news, strict=True):
         dtype = element_type(value.type).element
         was, now = (bits_of(dtype, x) for x in (was, now))
-        different = np.flatnonzero(was != now)
-        if different.size:
-            shown = around(dtype, was, now, int(different[0]))
-            return f"the first value that differs is {_line(after, value)}: {shown}"
+        what = None
+        if was.size != now.size:  # the interpreter leaves out what a slice has beyond the end
+            what = f"it has {now.size} elements and not {was.size}"
+        elif (different := np.flatnonzero(was != now)).size:
+            what = around(dtype, was, now, int(different[0]))
+        if what is not None:
+            return f"the first value that differs is {_line(after, value)}: {what}"
     return None
 
 

@@ -252,12 +252,14 @@ def threads_can_share_it(device: Device) -> None:
 
 @_check
 def programs_print(device: Device) -> None:
-    output = io.StringIO()
-    with redirect_stdout(output):
-        kernels.say[3](40, device=device)
-        device.synchronize()
-    lines = [f"number[program ({n},0,0)] {40 + n}" for n in range(3)]
-    assert output.getvalue().splitlines() == lines, f"what is printed: {output.getvalue()!r}"
+    for grid in ((3, 1, 1), (2, 3, 2)):
+        output = io.StringIO()
+        with redirect_stdout(output):
+            kernels.say[grid](40, device=device)
+            device.synchronize()
+        places = [tuple(reversed(place)) for place in np.ndindex(*reversed(grid))]
+        lines = [f"number[program ({x},{y},{z})] {40 + x}" for x, y, z in places]
+        assert output.getvalue().splitlines() == lines, f"what is printed: {output.getvalue()!r}"
 
 
 @_check

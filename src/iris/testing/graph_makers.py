@@ -22,10 +22,14 @@ from iris.testing.graph_views import (
     displaced,
     dtype_of,
     framed,
+    order_of_matrices,
     pairwise,
     parts_together,
+    reordered,
     shape_of,
     spread,
+    transposed_from,
+    viewed,
 )
 from iris.testing.graphs import HALVES, MOST_AXES, GraphDraft, make_graph
 from iris.testing.softmaxes import softmax_like
@@ -93,7 +97,10 @@ def with_axis(draft: GraphDraft, choices: Choices) -> Value:
 
 @make_graph(graph.Reshape)
 def reshape(cls: type[graph.Reshape], draft: GraphDraft, choices: Choices) -> None:
-    style = choices.below(8)
+    style = choices.below(9)
+    if style == 8:
+        two_views(draft, choices)
+        return
     if style > 5:
         rows_of_flat(draft, choices)
         return
@@ -106,7 +113,7 @@ def reshape(cls: type[graph.Reshape], draft: GraphDraft, choices: Choices) -> No
 
 def views(draft: GraphDraft, choices: Choices) -> None:
     """Views of views; or something made of its own elements in other places.  Half the time it is
-    reduced."""
+    reduced, at times with its axes in another order."""
     x = small(draft, choices)
     style = choices.below(4)
     if style == 3:
@@ -116,7 +123,15 @@ def views(draft: GraphDraft, choices: Choices) -> None:
         x = displaced(draft, x, choices) if style == 2 else chained(draft, x, choices)
     draft.visible.append(x)
     if choices.flag() and shape_of(x):
-        reduce_some(draft, x, choices)
+        reduce_some(draft, reordered(draft, x, choices) if choices.flag() else x, choices)
+
+
+def two_views(draft: GraphDraft, choices: Choices) -> None:
+    """Two views of one kind together, mostly of tensors that differ in shape or order."""
+    type_ = element_type(small(draft, choices).type)
+    style, is_bool = choices.below(4), type_.element is bool_
+    x, y = (viewed(draft, type_, style, choices) for _ in range(2))
+    draft.add((math.Xor if is_bool else choices.of((math.Add, math.Sub, math.Mul)))(x, y))
 
 
 def small(draft: GraphDraft, choices: Choices, rank: int = 1) -> Value:
@@ -315,9 +330,10 @@ def cancelling(draft: GraphDraft, x: Value, axes: Sequence[int]) -> Value:
 
 
 def some_axes(shape: Sequence[int], kind: ReduceKind, choices: Choices) -> tuple[int, ...]:
+    """One or two axes, all, or every other one: those cannot be merged."""
     axes = {some_axis(shape, choices) for _ in range(choices.of((1, 1, 2)))}
-    if choices.flag(4):
-        axes = set(range(len(shape)))
+    if choices.flag(3):
+        axes = set(range(0, len(shape), choices.of((1, 2))))
     return tuple(sorted(axes)[:1] if kind in _PLACES else sorted(axes))
 
 
@@ -411,9 +427,10 @@ def scanned(draft: GraphDraft, kind: ScanKind, axis: int, x: Value) -> None:
 @make_graph(graph.Matmul)
 def matmul(cls: type[graph.Matmul], draft: GraphDraft, choices: Choices) -> None:
     any_uniform, elsewhere = choices.flag(4), choices.flag(4)
-    a = draft.find(lambda t: len(t.shape) > 1 and t.element is not bool_, choices)
+    turned = choices.flag(4)  # it, and its factors
+    a = draft.find(lambda t: len(t.shape) > 1 + turned and t.element is not bool_, choices)
     if a is None or choices.flag(3):
-        batch = choices.of([(), (), (draft.sizes[0],), (2, 1)])
+        batch = choices.of([(2, 3), (3,), (3, 2)] if turned else [(), (), draft.sizes[:1], (2, 1)])
         shape = (*batch, choices.of(draft.sizes), choices.of(draft.sizes))
         a = draft.leaf(Tensor(fitting(shape, draft.most), _number(draft, choices)))
     dtype, (*outer, rows, depth) = dtype_of(a), shape_of(a)
@@ -435,7 +452,14 @@ def matmul(cls: type[graph.Matmul], draft: GraphDraft, choices: Choices) -> None
         a, b = uniform_one(draft, choices, (a, b), (-1, -2))
     elif elsewhere:
         a, b = (displaced(draft, x, choices) if choices.flag() else x for x in (a, b))
-    keep(draft, graph.Matmul(*[draft.exact(x, SUMMED, SUMMED) for x in (a, b)]), choices)
+    elif turned:
+        a, b = (transposed_from(draft, element_type(x.type), choices) for x in (a, b))
+    product = graph.Matmul(*[draft.exact(x, SUMMED, SUMMED) for x in (a, b)])
+    if turned:
+        order = order_of_matrices(len(shape_of(a)), choices)
+        keep(draft, graph.Transpose(order, draft.put(product)), choices)
+    else:
+        keep(draft, product, choices)
 
 
 def keep(draft: GraphDraft, op: Op, choices: Choices) -> None:

@@ -59,7 +59,7 @@ def backwards(x: Value, axes: Sequence[int]) -> graph.Slice:
 
 def factored(count: int, choices: Choices) -> Shape:
     """A shape with a given number of elements."""
-    shape = [1] * (1 + choices.below(3))
+    shape = [1] * (1 + choices.below(5))
     for prime in (7, 5, 3, 2):
         while count % prime == 0:
             shape[choices.below(len(shape))] *= prime
@@ -70,6 +70,40 @@ def factored(count: int, choices: Choices) -> Shape:
 
 def any_order(rank: int, choices: Choices) -> Shape:
     return tuple(sorted(range(rank), key=lambda axis: choices.below(256)))
+
+
+def order_of_matrices(rank: int, choices: Choices) -> Shape:
+    """An order of axes in which the last two stay the last."""
+    rows, columns = rank - 2, rank - 1
+    last = (columns, rows) if choices.flag() else (rows, columns)
+    return (*any_order(rank - 2, choices), *last)
+
+
+def transposed_from(draft: GraphDraft, type_: ElementType, choices: Choices) -> Value:
+    """A value of a type that is the transpose of another."""
+    order = any_order(len(type_.shape), choices)
+    source = [0] * len(order)
+    for axis, n in zip(order, type_.shape, strict=True):
+        source[axis] = n
+    x = draft.leaf(Tensor(tuple(source), type_.element))
+    return draft.put(graph.Transpose(order, x))
+
+
+def viewed(draft: GraphDraft, type_: ElementType, style: int, choices: Choices) -> Value:
+    """A value of a type that is one view of another: a reshape, transpose, pad or broadcast."""
+    shape = type_.shape
+    if style == 0:
+        source = factored(prod(shape), choices)
+        return reshaped(draft, draft.leaf(Tensor(source, type_.element)), shape)
+    if style == 1:
+        return transposed_from(draft, type_, choices)
+    fewer = [n - choices.of((0, 1, 0, 2)) if n > 2 else n for n in shape]
+    if style == 2:
+        x = draft.leaf(Tensor(tuple(fewer), type_.element))
+        lows = [choices.below(n - m + 1) for n, m in zip(shape, fewer, strict=True)]
+        return draft.put(graph.Pad(tuple(lows), x, _padding(draft, x, choices), type_))
+    one = [1 if choices.flag() else n for n in shape]
+    return spread(draft, draft.leaf(Tensor(tuple(one), type_.element)), shape)
 
 
 # Of the type that there was.
@@ -175,7 +209,7 @@ def _repeated(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> Value
     """`tile(x.reshape(-1)[:n], m)`, or `repeat`, cut to size; or the same of `x.T`."""
     shape, count = shape_of(x), prod(shape_of(x))
     if choices.flag():
-        x = _reordered(draft, x, choices)
+        x = reordered(draft, x, choices)
     size = 1 + choices.below(min(count, 12))
     times = -(-count // size)
     start = choices.below(count - size + 1) if choices.flag() else 0
@@ -250,7 +284,8 @@ def _flat(draft: GraphDraft, x: Value, choices: Choices) -> Value:
     return reshaped(draft, x, (prod(shape_of(x)),))
 
 
-def _reordered(draft: GraphDraft, x: Value, choices: Choices) -> Value:
+def reordered(draft: GraphDraft, x: Value, choices: Choices) -> Value:
+    """Its axes in any order."""
     return draft.put(graph.Transpose(any_order(len(shape_of(x)), choices), x))
 
 
@@ -284,7 +319,7 @@ def _displaced(draft: GraphDraft, x: Value, choices: Choices) -> Value:
     return displaced(draft, x, choices)
 
 
-_VIEWS = (_factored, _less, _reordered, _factored, _more, _flat, _less, _displaced)
+_VIEWS = (_factored, _less, reordered, _factored, _more, _flat, _less, _displaced)
 
 
 # Together with others.

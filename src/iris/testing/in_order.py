@@ -18,6 +18,10 @@ Failures: TypeAlias = frozenset[int]
 NONE: Failures = frozenset()
 
 
+class Unsettled(Exception):
+    """From here on nobody can say what the array on the host holds."""
+
+
 @dataclass
 class Cell:
     """The memory of a Buffer: its elements, and which failed launches were to write it.
@@ -60,8 +64,15 @@ class Call(NamedTuple):
 
     @property
     def written(self) -> list[Cell]:
-        written = [self.arguments[index] for index in self.kernel.writes]
-        return [value for value in written if isinstance(value, Cell)]
+        return [value for value in self._written if isinstance(value, Cell)]
+
+    @property
+    def writes_to_host(self) -> bool:
+        return any(isinstance(value, np.ndarray) for value in self._written)
+
+    @property
+    def _written(self) -> list[Any]:
+        return [self.arguments[index] for index in self.kernel.writes]
 
     @property
     def waits(self) -> bool:
@@ -109,6 +120,8 @@ class InOrder:
         must_raise = call.waits or any(cell.surfaced for cell in call.cells)
         assert not failures or doubtful or not must_raise, "it raises no error, and had to"
         if failures:
+            if doubtful and call.writes_to_host:
+                raise Unsettled
             (self.unsure if given else self.untold).update(call.own)
             for cell in call.written:
                 cell.fail(failures, doubtful=doubtful)

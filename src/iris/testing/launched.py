@@ -103,6 +103,16 @@ def _blocks(x, out, n, number):
 
 
 @iris.kernel
+def spaced(X, Out, n, step, B: iris.constexpr):
+    at = iris.arange(0, B)
+    iris.store(Out + at * step, iris.load(X + at * step, mask=at < n) + 1, mask=at < n)
+
+
+def _spaced(x, out, n, step, B):
+    out[:n] = x[:n] + np.float32(1)
+
+
+@iris.kernel
 def convert(X, Out, n, B: iris.constexpr):
     at = iris.program_id(0) * B + iris.arange(0, B)
     iris.store(Out + at, iris.load(X + at, mask=at < n), mask=at < n)
@@ -158,9 +168,11 @@ def _show(x, stream, number):
 
 @iris.kernel
 def refuse(Out, number):
-    program = iris.program_id(0)
+    program, lane = iris.program_id(0), iris.arange(0, 32)
     iris.store(Out + program, -1.0)
-    iris.device_assert(program != number, REFUSED)
+    # Later programs fail, too, at earlier threads.
+    wrong = iris.where(program == number, lane == 31, (program > number) & (lane == 0))
+    iris.device_assert(~wrong, REFUSED)
 
 
 def _refuse(out, number):
@@ -207,6 +219,7 @@ TRIED = {
         Tried(scale, _scale, (1,)),
         Tried(window, _window, (2,)),
         Tried(blocks, _blocks, (1,)),
+        Tried(spaced, _spaced, (1,)),
         Tried(convert, _convert, (1,)),
         Tried(corners, _corners, (1,)),
         Tried(tally, _tally, (0,)),

@@ -28,7 +28,7 @@ SEEDS = 1 << 16
 # Kernels that steps launch on any arrays; and on one of their own.
 _KERNELS = (
     *("shift", "shift", "add", "add", "add", "reverse", "reload", "scale", "scale", "scale"),
-    *("window", "window", "corners", "blocks", "blocks", "convert"),
+    *("window", "window", "corners", "blocks", "blocks", "convert", "spaced", "spaced"),
 )
 _SIZES = (SIZE, 100, 128, 20)
 _WIDTHS = (64, 256)
@@ -236,6 +236,11 @@ class _Drawing:
                     for s in (x, out)
                 ]
                 return of("blocks", *in_rows, Number(columns), number, grid=1, constants=())
+            case "spaced" if isinstance(x, Slice) and isinstance(out, Slice):
+                step = choices.of((3, 2))
+                apart = [replace(s, size=-(-s.size // step), step=step) for s in (x, out)]
+                n = Number(min(s.size for s in apart))
+                return of("spaced", *apart, n, Number(step), grid=1, constants=(("B", 128),))
             case "convert" if not lengths:
                 both = (x, Buffer("halves"))
                 return of("convert", *(both if choices.flag() else both[::-1]), n)

@@ -50,19 +50,27 @@ class Buffer(Argument):
 
 @dataclass(frozen=True)
 class Slice(Argument):
-    """Elements of the array on the host, in rows if there are `columns`."""
+    """Elements of the array on the host, in rows if there are `columns`, with gaps between them if
+    there is a `step`."""
 
     start: int
     size: int
     columns: int = 0
+    step: int = 1
+
+    @property
+    def stop(self) -> int:
+        return self.start + (self.size - 1) * self.step + 1
 
     @property
     def text(self) -> str:
+        if self.step > 1:
+            return f"iris.strided(h[{self.start}:{self.stop}:{self.step}])"
         rows = f".reshape(-1, {self.columns})" if self.columns else ""
-        return f"h[{self.start}:{self.start + self.size}]{rows}"
+        return f"h[{self.start}:{self.stop}]{rows}"
 
     def value(self, order: InOrder) -> Any:
-        found = order.host[self.start : self.start + self.size]
+        found = order.host[self.start : self.stop : self.step]
         return found.reshape(-1, self.columns) if self.columns else found
 
 

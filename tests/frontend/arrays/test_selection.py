@@ -62,6 +62,11 @@ def test_clip_to_bounds_beyond_the_dtype() -> None:
             same(found, np.clip(x, low, high), dtype=np.uint8)
 
 
+def test_clip_of_bools_between_a_number_and_an_array() -> None:
+    mask, most = np.array([True, False, True]), np.array([0, 1, 9], np.uint8)
+    same(compute(lambda x, y: np.clip(x, 0, y), mask, most), np.clip(mask, 0, most), dtype=np.uint8)
+
+
 def test_clip_of_what_is_not_traced() -> None:
     x = numbers((3, 4))
     agrees(lambda x: np.ones((3, 4), np.float32).clip(x - 1, x), x)

@@ -22,6 +22,7 @@ def test_differences(shape: tuple[int, ...]) -> None:
                 agrees(lambda x, a=axis, n=n: np.diff(x, n, a), x, dtype=dtype)
     x = numbers(shape)
     agrees(lambda x: np.diff(x, prepend=0), x)
+    agrees(lambda x: np.diff(x, n=0, prepend=0), x)
     agrees(lambda x: np.diff(x, axis=0, append=x[:1], prepend=2.0), x)
 
 

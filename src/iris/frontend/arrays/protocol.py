@@ -65,17 +65,17 @@ def find(name: str) -> Any:
 
 def call_function(function: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """What NumPy's protocol for functions asks for."""
-    name = _name(function)
+    name = name_of(function)
     rule = FUNCTIONS.get(function)
     if rule is None:
         raise error_here(LanguageError, f"{name} {advice(name)}")
     found = _call(name, rule, arguments, named)
-    return found if function in _VIEWS else _copied(found)
+    return found if function in VIEWS else _copied(found)
 
 
 def call_ufunc(function: Any, method: str, operands: Sequence[Any], named: dict[str, Any]) -> Any:
     """What NumPy's protocol for ufuncs asks for."""
-    name = _name(function) if method == "__call__" else f"{_name(function)}.{method}"
+    name = name_of(function) if method == "__call__" else f"{name_of(function)}.{method}"
     rule = UFUNCS.get(method, {}).get(function)
     if rule is None:
         raise error_here(LanguageError, f"{name} {advice(name)}")
@@ -93,7 +93,7 @@ def call_ufunc(function: Any, method: str, operands: Sequence[Any], named: dict[
 
 
 # The functions whose results share memory with their operands; those of others have their own.
-_VIEWS = {
+VIEWS = {
     find(name)
     for name in (
         *("reshape", "ravel", "squeeze", "expand_dims", "atleast_1d", "atleast_2d", "atleast_3d"),
@@ -137,7 +137,7 @@ def _signature(rule: Rule) -> inspect.Signature:
     return inspect.signature(rule)
 
 
-def _name(function: Any) -> str:
+def name_of(function: Any) -> str:
     """`np.linalg.norm`, as the user writes it."""
     name: str = function.__name__
     module = getattr(function, "__module__", None) or "numpy"

@@ -80,8 +80,9 @@ def clip(
     min: Any = None,
     max: Any = None,
 ) -> TracedArray:
-    found = traced(a)
     low, high = a_min if min is None else min, a_max if max is None else max
+    given = [operand(x) for x in (a, low, high) if x is not None]
+    found = in_dtype(traced(a), common_dtype(given))
     if low is not None:
         found = binary(math.Maximum, found, _bound(math.Maximum, low, found.element))
     if high is not None:

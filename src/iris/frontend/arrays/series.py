@@ -46,12 +46,13 @@ def diff(
     x = traced(a)
     if not x.ndim:
         raise error_here(ShapeError, f"{x} has no neighbouring elements")
-    at = as_axis(axis, x.ndim)
-    ends = [None if end is None else _one_along(x, at, traced(end)) for end in (prepend, append)]
-    x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], at)
-    times = as_int(n, "n")
+    at, times = as_axis(axis, x.ndim), as_int(n, "n")
     if times < 0:
         raise error_here(ShapeError, f"np.diff is not taken {times} times")
+    if times == 0:  # nothing goes before or after it, either
+        return x
+    ends = [None if end is None else _one_along(x, at, traced(end)) for end in (prepend, append)]
+    x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], at)
     for _ in range(times):
         x = _step(x, at)
     return x

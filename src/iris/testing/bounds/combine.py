@@ -213,7 +213,8 @@ def _product(x: Array, error: Array, along: Along, count: Array) -> Between | No
     order_free |= (doubt == 0) & safe & along(np.logical_or, x == 0)
     if order_free.all():
         return None
-    total = along(np.multiply, x)
+    # What may overflow half way has no bound: it is nan where it then meets a 0.
+    total = np.where(safe, along(np.multiply, x), 0.0)
     grown = along(np.multiply, size + error)
     reach = grown - np.abs(total) + (slack(count - 1) + 2.0**-50) * grown
     # A partial product may lose bits below the least normal number, and then grow again.

@@ -1,0 +1,250 @@
+"""A function of arrays in the making: lines of Python that NumPy and Iris take."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from iris.errors import UserError
+from iris.frontend.arrays.array_function import ArrayFunction
+from iris.interp import graph as interpreter
+from iris.ir.control import Func
+from iris.testing.choices import Choices
+from iris.testing.numpy_graphs import Expected
+from iris.testing.sources import defined
+
+Array = npt.NDArray[Any]
+LINES = 12
+LARGE = 1e6  # a number that is left out
+ELEMENTS = 400
+DTYPES = ("float32", "int32", "float32", "int8", "uint8", "bool")
+SHAPES = ((3, 4), (4,), (2, 3, 4), (3, 3), (4, 1), (2, 3), (5,), (1, 4), (2, 1, 3), (4, 5))
+REFUSED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+# What Iris has where NumPy has 64 bits for no need, or half of 32.
+_NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "float16": "float32"}
+_WIDE = {"i": np.int64, "u": np.int64, "f": np.float64}
+
+
+def set_at(x: Any, key: Any, value: Any) -> Any:
+    """`x.at[key].set(value)`, which NumPy does not have."""
+    if not isinstance(x, np.ndarray):
+        return x.at[key].set(value)
+    changed = x.copy()
+    changed[key] = value
+    return changed
+
+
+def add_at(x: Any, key: Any, value: Any) -> Any:
+    """`x.at[key].add(value)`."""
+    if not isinstance(x, np.ndarray):
+        return x.at[key].add(value)
+    # NumPy's own ufunc.at does not survive all indices.
+    places = np.arange(x.size).reshape(x.shape)[key]
+    changed = x.flatten()
+    added = np.broadcast_to(np.asarray(value, x.dtype), places.shape)
+    np.add.at(changed, places.ravel(), added.ravel())
+    return changed.reshape(x.shape)
+
+
+NAMES = {"np": np, "set_at": set_at, "add_at": add_at}
+
+
+class Line(NamedTuple):
+    text: str
+    is_exact: bool = True
+    any_call: bool = False  # which Iris may refuse
+
+
+Maker: TypeAlias = "Callable[[ArrayDraft], Line]"
+
+
+class ArrayDraft:
+    """A function, and what it is called with."""
+
+    makers: ClassVar[Sequence[Maker]]  # of lines
+
+    def __init__(self, choices: Choices):
+        self.choices = choices
+        self.arguments: dict[str, Array] = {}
+        self.values: dict[str, Array] = {}
+        self.exact: list[str] = []
+        self.lines: list[str] = []
+        for number in range(choices.of((2, 3))):
+            self.values[f"a{number}"] = self.arguments[f"a{number}"] = self._argument()
+        self.exact = [*self.values]
+        for _ in range(2 * LINES):
+            if len(self.lines) < LINES:
+                self._try(choices.of(self.makers)(self))
+
+    def _argument(self) -> Array:
+        choices = self.choices
+        shape, dtype = choices.of(SHAPES), choices.of(DTYPES)
+        rng = np.random.default_rng(choices.below(256))
+        low, high = {"uint8": (0, 9), "bool": (0, 2)}.get(dtype, (-4, 5))
+        return rng.integers(low, high, shape).astype(dtype)
+
+    def _try(self, line: Line) -> None:
+        """Add a line, if NumPy takes it."""
+        try:
+            made = _evaluated(line.text, self.values)
+        except REFUSED:
+            return
+        if isinstance(made, (tuple, list)):
+            if not made:
+                return
+            line, made = line._replace(text=f"{line.text}[-1]"), made[-1]
+        value = np.asarray(made)
+        if value.size > ELEMENTS or value.ndim > 5 or value.dtype.kind not in "biuf":
+            return
+        if not np.all(np.abs(value.astype(np.float64)) < LARGE):
+            return
+        if line.any_call and (self._depends_on_bits(line, value) or self._refuses(line)):
+            return
+        used = [known for known in self.values if known in line.text]
+        if not used:  # nothing is traced
+            return
+        name = f"v{len(self.lines)}"
+        self.lines.append(f"{name} = {line.text}")
+        self.values[name] = value.astype(_narrow(value))
+        if line.is_exact and all(known in self.exact for known in used):
+            self.exact.append(name)
+
+    def _depends_on_bits(self, line: Line, value: Array) -> bool:
+        """Whether 64 bits give another value: it overflows, or is rounded."""
+        wide = {k: x.astype(_WIDE.get(x.dtype.kind, x.dtype)) for k, x in self.values.items()}
+        return not np.array_equal(value.astype(_narrow(value)), _evaluated(line.text, wide))
+
+    def _refuses(self, line: Line) -> bool:
+        """Whether Iris says that it does not do what a line asks for."""
+        head = f"def drawn({', '.join(self.values)}):"
+        function = ArrayFunction(defined(f"{head}\n    return {line.text}\n", **NAMES))
+        try:
+            function.trace(function.bind([*self.values.values()], {}))
+        except UserError:
+            return True
+        return False
+
+    @property
+    def text(self) -> str:
+        """Its source."""
+        names = [f"v{number}" for number in range(len(self.lines))]
+        body = [*self.lines, f"return ({''.join(f'{name}, ' for name in names)})"]
+        head = f"def drawn({', '.join(self.arguments)}):"
+        return "\n".join([head, *(f"    {line}" for line in body), ""])
+
+    def __repr__(self) -> str:
+        given = "".join(f"{k} = np.{v!r}\n" for k, v in self.arguments.items())
+        return f"{given}\n{self.text}"
+
+    def check(self) -> None:
+        """Assert that Iris traces a graph that returns what NumPy does."""
+        function = ArrayFunction(defined(self.text, **NAMES))
+        traced = function.trace(function.bind([*self.arguments.values()], {}))
+        (func,) = traced.module
+        assert isinstance(func, Func)
+        given = [*self.arguments.values(), *traced.captured]
+        found = interpreter.run(func, given)
+        bounded = Expected.of_function(func, given).results
+        names = [f"v{number}" for number in range(len(self.lines))]
+        for name, now, result in zip(names, found, bounded, strict=True):
+            was = self.values[name]
+            off = 2 * result.errors  # NumPy's and that of Iris
+            alike = now.shape == was.shape and _narrow(now) == was.dtype
+            if not alike or np.any(np.abs(np.subtract(now, was, dtype=np.float64)) > off):
+                raise AssertionError(
+                    f"{name} is\n{now} {now.dtype}\nnot {was.dtype}\n{was}\n\n{self!r}"
+                )
+
+    # Parts of lines.
+
+    def some(self, fits: Callable[[Array], bool] = lambda x: True, *, exact: bool = False) -> str:
+        """The name of a value, as often as not of a late one."""
+        names = [n for n, x in self.values.items() if fits(x) and (n in self.exact or not exact)]
+        if not names:
+            return "a0"
+        return self.choices.of(names[-3:] if self.choices.flag() else names)
+
+    def shaped(self, *, exact: bool = False) -> str:
+        return self.some(lambda x: x.ndim > 0, exact=exact)
+
+    def axis(self, x: str) -> int:
+        """One of its axes, at times counted from the last."""
+        rank = max(self.values[x].ndim, 1)
+        return self.choices.below(rank) - rank * self.choices.flag()
+
+    def number(self, dtype: np.dtype[Any]) -> str:
+        """A Python number, which gives way."""
+        numbers = ["2", "1", "0", "3"]
+        return self.choices.of(numbers + ["0.5", "-1.5"] * (dtype.kind == "f"))
+
+    def mask(self, shape: Sequence[int]) -> str:
+        """A mask of some shape, or of some of its axes."""
+        name = self.some(lambda x: x.ndim <= len(shape), exact=True)
+        if self.choices.flag():
+            kept = [n if self.choices.flag() else 1 for n in shape]
+            flags = (np.arange(int(np.prod(kept))) % self.choices.of((2, 3)) == 0).reshape(kept)
+            if self.choices.flag() and flags.ndim > 1 and len(flags):
+                flags = flags[0]
+            return f"np.array({flags.tolist()})"
+        return f"({name} > {self.choices.of((0, -1, 1))})"
+
+    def key(self, x: str) -> str:
+        """An index, of any of the forms that there are."""
+        choices, shape = self.choices, self.values[x].shape
+        length = choices.of((2, 3, 1))
+        front = choices.below(len(shape) + 1)
+        back = choices.below(len(shape) - front + 1) if choices.flag() else 0
+        is_dotted = bool(back) or choices.flag(3)
+        axes = [*range(front), *range(len(shape) - back, len(shape))]
+        any_new = choices.flag()
+        parts: list[str] = []
+        for count, axis in enumerate(axes):
+            if is_dotted and count == front:
+                parts.append("...")
+            if any_new and choices.flag(3):
+                parts.append("None")
+            parts.append(self._entry(shape[axis], length))
+        if is_dotted and len(axes) == front:
+            parts.append("...")
+        if any_new and choices.flag():
+            parts.append("None")
+        return ", ".join(parts) or "..."
+
+    def _entry(self, size: int, length: int) -> str:
+        choices = self.choices
+        style = choices.below(8)
+        if not size:
+            return ":"
+        if style < 2:
+            places = [choices.below(2 * size) - size for _ in range(length)]
+            if choices.flag(4):
+                return str([[place] for place in places])
+            return str(places) if choices.flag() else f"np.array({places})"
+        if style == 2:
+            place = self.some(lambda x: x.dtype.kind in "iu" and x.size <= 12, exact=True)
+            if self.values[place].dtype.kind in "iu":
+                return f"{place}.astype(np.int32) % {size} - {choices.below(2)}"
+        if style == 3:
+            return str(choices.below(2 * size) - size)
+        if style == 4:
+            return f"np.array({[choices.flag() for _ in range(size)]})"
+        start, stop = (choices.of(("", "", "1", "-1", "2", "-3")) for _ in range(2))
+        return f"{start}:{stop}:{choices.of(('', '', '-1', '2', '-2'))}"
+
+
+def _evaluated(text: str, values: dict[str, Array]) -> Any:
+    """What NumPy has for an expression."""
+    with warnings.catch_warnings(), np.errstate(all="ignore", divide="raise"):
+        warnings.simplefilter("ignore")
+        return eval(text, NAMES, values)
+
+
+def _narrow(x: Array) -> np.dtype[Any]:
+    """The dtype that Iris has in place of an array's."""
+    return np.dtype(_NARROW.get(x.dtype.name, x.dtype))

@@ -1,0 +1,201 @@
+"""Calls of whatever NumPy has that Iris implements, with any of the options that Iris takes.
+
+The parameters of the rules say what a call may be given: a function that is added is called, too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from iris.frontend.arrays import array_products, einsum, linalg, series, special
+from iris.frontend.arrays.protocol import FUNCTIONS, UFUNCS, VIEWS, Rule, name_of
+from iris.testing.array_draft import ArrayDraft, Line
+
+
+class Callee(NamedTuple):
+    """A function of NumPy, as Python has it, and what Iris takes for it."""
+
+    text: str
+    required: tuple[str, ...]
+    options: tuple[str, ...]
+    moves: bool  # elements, and computes none
+    multiplies: bool  # and adds up: in 32 bits, whatever the integers
+
+
+@cache
+def callees() -> Sequence[Sequence[Callee]]:
+    """The functions, and the ufuncs and their methods, all of whose arguments are known here."""
+    functions = [(name_of(f), rule, f in VIEWS) for f, rule in FUNCTIONS.items()]
+    called = [(name_of(f), rule, False) for f, rule in UFUNCS["__call__"].items()]
+    methods = [
+        (f"{name_of(f)}.{method}", rule, False)
+        for method, rules in UFUNCS.items()
+        for f, rule in rules.items()
+        if method != "__call__"
+    ]
+    made = [[_callee(*one) for one in some] for some in (functions, called, methods)]
+    return [[one for one in some if one is not None] for some in made]
+
+
+def _callee(text: str, rule: Rule, moves: bool) -> Callee | None:
+    signature = inspect.signature(rule)
+    returned = str(signature.return_annotation)
+    parameters = signature.parameters.values()
+    required = [p.name for p in parameters if p.default is p.empty and p.name != "named"]
+    options = [p.name for p in parameters if p.default is not p.empty and p.name in _OPTIONS]
+    is_known = bool(required) and {*required} <= _ARRAYS.keys() | _OPTIONS.keys()
+    is_array = "TracedArray" in returned or returned == "Any"
+    if not is_known or not is_array or text in _UNDEFINED or rule.__module__ == special.__name__:
+        return None  # formulas are not rounded as NumPy's are
+    multiplies = rule.__module__ in _OF_PRODUCTS
+    return Callee(text, tuple(required), tuple(options), moves, multiplies)
+
+
+_OF_PRODUCTS = [room.__name__ for room in (array_products, einsum, linalg, series)]
+# Shifts by negative numbers are what C makes of them, and new memory holds anything.
+_UNDEFINED = ("np.left_shift", "np.right_shift", "np.empty_like")
+
+
+def call(f: ArrayDraft) -> Line:
+    """A call of one of them, which Iris may refuse."""
+    choices, (functions, called, methods) = f.choices, callees()
+    callee = choices.of(choices.of((functions, functions, functions, called, methods)))
+    x = f.shaped()
+    given = [_argument(f, x, name, n) for n, name in enumerate(callee.required)]
+    if callee.multiplies:
+        given = [f"{v}.astype(np.float32)" if v in f.values else v for v in given]
+    for name in callee.options:
+        if choices.flag(3):
+            given.append(f"{name}={_OPTIONS[name](f, x)}")
+    return Line(f"{callee.text}({', '.join(given)})", callee.moves, any_call=True)
+
+
+def _argument(f: ArrayDraft, x: str, name: str, number: int) -> str:
+    maker = _ARRAYS.get(name)
+    return _OPTIONS[name](f, x) if maker is None else maker(f, x, number)
+
+
+# Arrays: the first is `x`, mostly.
+
+
+def _array(f: ArrayDraft, x: str, number: int) -> str:
+    """It, or what goes with it: something of its shape, of any, or a number."""
+    made = x if number == 0 else _beside(f, x)
+    return f"{made}.astype(np.float32)" if made in f.values and f.choices.flag(3) else made
+
+
+def _beside(f: ArrayDraft, x: str) -> str:
+    style = f.choices.below(4)
+    if style == 3:
+        return f.number(f.values[x].dtype)
+    return f.some(lambda y: style == 2 or y.shape == f.values[x].shape)
+
+
+def _several(f: ArrayDraft, x: str, number: int) -> str:
+    alike = f.some(lambda y: y.shape == f.values[x].shape)
+    return ", ".join(f.choices.of(((x, alike), (alike, x, x), (x, f.some()))))
+
+
+def _listed(f: ArrayDraft, x: str, number: int) -> str:
+    return f"[{_several(f, x, number)}]"
+
+
+def _mask(f: ArrayDraft, x: str) -> str:
+    return f.mask(f.values[x].shape)
+
+
+_ARRAYS: dict[str, Callable[[ArrayDraft, str, int], str]] = {
+    **dict.fromkeys(("a", "b", "x", "y", "x1", "x2", "a1", "a2", "array", "arr", "ary"), _array),
+    **dict.fromkeys(("A", "f", "m", "p", "v", "val", "element"), _array),
+    "values": lambda f, x, number: f.some(),
+    **dict.fromkeys(("test_elements", "fill_value"), _array),
+    **dict.fromkeys(("args", "arys", "xi"), _several),
+    **dict.fromkeys(("arrays", "tup", "choicelist"), _listed),
+    "condition": lambda f, x, number: _mask(f, x),
+    "condlist": lambda f, x, number: f"[{_mask(f, x)}, {_mask(f, x)}]",
+}
+
+
+# Options.
+
+
+def _axis(f: ArrayDraft, x: str) -> str:
+    return str(f.axis(x))
+
+
+def _axis_or_axes(f: ArrayDraft, x: str) -> str:
+    return f.choices.of((_axis, _axis, _axes))(f, x)
+
+
+def _order(f: ArrayDraft, x: str) -> tuple[int, ...]:
+    """All axes in any order."""
+    return tuple(sorted(range(f.values[x].ndim), key=lambda _: f.choices.below(256)))
+
+
+def _axis_or_order(f: ArrayDraft, x: str) -> str:
+    return _axis(f, x) if f.choices.flag() else str(_order(f, x))
+
+
+def _axes(f: ArrayDraft, x: str) -> str:
+    """Some axes, or all in any order."""
+    order = _order(f, x)
+    return str(order[: f.choices.of((2, len(order), 1))])
+
+
+def _axes_of_two(f: ArrayDraft, x: str) -> str:
+    """For the order of axes, or for what goes along axes of two arrays."""
+    if f.choices.flag():
+        return _axes(f, x)
+    return f.choices.of((f"([{f.axis(x)}], [{f.axis(x)}])", "1", "0"))
+
+
+def _shape(f: ArrayDraft, x: str) -> str:
+    shape = f.values[x].shape
+    return f.choices.of(("-1", "(2, -1)", "(-1, 3)", str((2, *shape)), str(shape[::-1])))
+
+
+def _weights(f: ArrayDraft, x: str) -> str:
+    size = f.choices.of(f.values[x].shape or (1,))
+    return f.choices.of((f"np.arange(1, {size + 1})", _beside(f, x)))
+
+
+def _one_of(*texts: str) -> Callable[[ArrayDraft, str], str]:
+    return lambda f, x: f.choices.of(texts)
+
+
+_INTEGER = _one_of("1", "-1", "2", "-2", "0", "3")
+
+_OPTIONS: dict[str, Callable[[ArrayDraft, str], str]] = {
+    "axis": _axis_or_axes,
+    **dict.fromkeys(("axis1", "axis2", "axisa", "axisb", "axisc"), _axis),
+    **dict.fromkeys(("source", "destination"), _axis_or_order),
+    "axes": _axes_of_two,
+    **dict.fromkeys(("keepdims", "include_initial", "invert", "returned"), _one_of("True")),
+    **dict.fromkeys(("sparse", "equal_nan"), _one_of("True")),
+    "endpoint": _one_of("False"),
+    "indexing": _one_of("'ij'"),
+    "dtype": _one_of("np.float32"),
+    "order": _one_of("'F'", "'C'"),
+    "mode": _one_of("'clip'", "'wrap'", "'same'", "'valid'", "'edge'", "'reflect'", "'symmetric'"),
+    "ord": _one_of("1", "2", "np.inf", "-np.inf", "0"),
+    "where": _mask,
+    "weights": _weights,
+    **dict.fromkeys(("initial", "nan"), lambda f, x: f.number(f.values[x].dtype)),
+    **dict.fromkeys(("default", "prepend", "append"), _beside),
+    **dict.fromkeys(("a_min", "a_max", "min", "max", "mean"), _beside),
+    **dict.fromkeys(("k", "offset", "shift", "start", "stop"), _INTEGER),
+    **dict.fromkeys(("n", "ddof", "correction", "edge_order"), _one_of("1", "2", "0")),
+    "decimals": _one_of("1", "0", "-1"),
+    "num": _one_of("5", "1", "2"),
+    "dx": _one_of("0.5", "2"),
+    "reps": _one_of("2", "(2, 1)", "(1, 3)", "(2, 1, 1)", "0"),
+    "repeats": _one_of("2", "[1, 2, 0]", "3", "[2, 0, 1, 1]", "0"),
+    "indices_or_sections": _one_of("2", "[1]", "3", "[1, -1]", "[2, 1]"),
+    "obj": _one_of("0", "-1", "[0, 1]", "slice(1, None, 2)"),
+    "indices": _one_of("[0, -1, 0]", "[[1, 0]]", "2"),
+    "pad_width": _one_of("1", "(1, 2)", "(0, 1)"),
+    "shape": _shape,
+}
