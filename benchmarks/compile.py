@@ -209,7 +209,7 @@ def compiled(case: Case, function: TileFunction) -> dict[str, float]:
     passed = time.perf_counter()
     emit(entry_of(lowered))
     end = time.perf_counter()
-    names = [name for name, _, _ in timing.rows]
+    names = [done.name for done, _, _ in timing.rows]
     lowering = names.index("lower-to-metal") + 1
     metal = sum(seconds for _, seconds, _ in timing.rows[lowering:])
     return {

@@ -200,7 +200,7 @@ def test_snapshots_and_timing() -> None:
     ]
     assert str(snapshots.stages[0].module) == TEXT
     assert "%b: f32 = mul" not in str(snapshots.stages[2].module)
-    assert [name for name, _, _ in timing.rows] == ["licm", "cse", "dce"]
+    assert [done.name for done, _, _ in timing.rows] == ["licm", "cse", "dce"]
     assert timing.rows[1][2] == {"merged": 1}
     assert "cse" in str(timing)
     assert str(timing).splitlines()[-1].startswith("total")

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from iris.analysis.carried_memory import CarriedMemory, MemoryRange
 from iris.analysis.windows import Window, Windows
@@ -189,7 +189,7 @@ class _Planner:
 
     def clash(self, earlier: Sequence[Touch], later: Sequence[Touch]) -> list[Touch]:
         """The earlier accesses that need a barrier before a later one."""
-        return [t for t in earlier if any(self.conflict(t, u) for u in later)]
+        return [t for t in earlier if any(map(partial(self.conflict, t), later))]
 
     def conflict(self, a: Touch, b: Touch) -> bool:
         if not (a.writes or b.writes) or (a.atomic and b.atomic and _in_any_order(a, b)):
@@ -316,15 +316,15 @@ class _Planner:
         for access, resource in op.effects():
             if resource in (Resource.REPORT, Resource.OTHERS):
                 continue
-            if not access & (Access.READ | Access.WRITE):
+            if access is Access.ALLOCATE:
                 continue
-            is_read_only = not is_atomic and Access.WRITE not in access
+            is_read_only = not is_atomic and not access.writes
             if is_read_only and not self._is_written(resource):
                 continue
             part = _first_named(resource)
             if not self.memories.is_one(part.memory):
                 part = MemoryRange(part.memory, None)
-            yield Touch(op, part, Access.WRITE in access, is_atomic)
+            yield Touch(op, part, access.writes, is_atomic)
 
     def _is_written(self, resource: Value | Resource) -> bool:
         """Whether the function may write some memory; only of arrays it is known."""

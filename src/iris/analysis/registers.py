@@ -16,7 +16,7 @@ def half_registers(value: Value) -> int:
     """How many registers of 16 bits a value takes.  What is the same for all threads from the
     start, and constants, are kept elsewhere.  The elements of a splat share one register."""
     type_, region = value.type, value.region
-    if not isinstance(type_, ElementType) or isinstance(value.op, Constant):
+    if not isinstance(type_, ElementType) or type(value.op) is Constant:
         return 0
     if region is not None and region.owner is not None and region.owner.isolated:
         return 0
@@ -92,8 +92,8 @@ def _used_from_outside(function: Func) -> Mapping[Op, set[Value]]:
     used: defaultdict[Op, set[Value]] = defaultdict(set)
     for op in function.body.walk():
         for value in op.operands:
-            around = op.parent
-            while around is not value.home:
+            around, home = op.parent, value.home
+            while around is not home:
                 assert around is not None and around.owner is not None
                 used[around.owner].add(value)
                 around = around.owner.parent

@@ -163,7 +163,7 @@ class Windows:
             return _bounded(int(op.value), int(op.value) + 1)
         if isinstance(op, metal.Simdgroup) and self.function.simdgroups:
             return _bounded(0, self.function.simdgroups)  # even where there is only one
-        if isinstance(op, math.Add | math.Sub | math.Mul | math.Shl):
+        if isinstance(op, (math.Add, math.Sub, math.Mul, math.Shl)):
             found = self._arithmetic(op)
             if found is not None:
                 return found

@@ -31,7 +31,8 @@ def _near_words(ops: Sequence[Op]) -> set[Op | None]:
     """The ops with an operand or a result that is held as words."""
     values = [v for op in ops for v in op.results]
     values += [v for op in ops for region in op.regions for v in region.arguments]
-    return {op for v in values if _is_words(v.type) for op in (v.op, *v.users)}
+    words = {type_ for type_ in {v.type for v in values} if _is_words(type_)}
+    return {op for v in values if v.type in words for op in (v.op, *v.users)}
 
 
 def _refused(op: Op, why: str) -> VerifyError:

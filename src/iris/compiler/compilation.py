@@ -31,8 +31,8 @@ TILE_PIPELINE = Pipeline.parse(
 TEXT_PIPELINE = Pipeline.parse("choose-register-shapes,reuse-registers,mark-nowrap")
 # Each pass is there because kernels come out worse without it.
 METAL_PIPELINE = Pipeline.parse(
-    f"{TILE_PIPELINE},expand-math,relax-nans,fast-math,split-interior,licm,dce,"
-    "choose-simdgroups,stage-dots,pipeline-loads,assign-layouts,licm,"
+    f"{TILE_PIPELINE},expand-math,relax-nans,fast-math,split-interior,licm,"
+    "choose-simdgroups,stage-dots,pipeline-loads,assign-layouts,"
     "lower-to-metal,fold,canonicalize,cse,licm,"
     "fuse-register-loops,fold,canonicalize,cse,licm,dce,simplify-extrema,"
     "share-barriers,allocate-threadgroup,insert-barriers,check-resources,"

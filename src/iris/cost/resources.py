@@ -71,7 +71,7 @@ def _in_order(values: Sequence[Value], function: Func) -> list[Value]:
 
 def allocated(ops: Iterable[Op]) -> dict[Value, int]:
     """The arrays in threadgroup memory that there are among some ops, with their bytes."""
-    return {op.result: _bytes(op) for op in ops if isinstance(op, metal.Alloc)}
+    return {op.result: _bytes(op) for op in ops if type(op) is metal.Alloc}
 
 
 def _check_threads(function: Func, target: Target) -> None:
@@ -98,7 +98,7 @@ def _check_buffers(function: Func, ops: Sequence[Op], target: Target) -> None:
 def _check_scalars(function: Func, ops: Sequence[Op], target: Target) -> None:
     """Numbers, and the sizes of arrays that are asked for, are the fields of one struct."""
     types = [v.type for v in function.body.arguments if isinstance(v.type, DType)]
-    types += [i32 for _ in {(op.base, op.axis) for op in ops if isinstance(op, metal.Extent)}]
+    types += [i32 for _ in {(op.base, op.axis) for op in ops if type(op) is metal.Extent}]
     end = 0
     for type_ in types:
         size = type_.bytes

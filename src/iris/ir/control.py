@@ -167,7 +167,8 @@ class Loop(Op):
         return self.body.arguments[leading(self, self.body) :]
 
     def carried(self) -> list[Carried]:
-        return [self.carried_at(index) for index in range(len(self.results))]
+        arguments = zip(*[r.arguments[leading(self, r) :] for r in self.regions], strict=True)
+        return list(map(Carried, self.initial, arguments, self.body.end.operands, self.results))
 
     def carried_at(self, index: int) -> Carried:
         arguments = tuple([r.arguments[leading(self, r) + index] for r in self.regions])

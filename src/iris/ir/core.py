@@ -217,9 +217,10 @@ class Op(metaclass=OpMeta):
         if self.touches_nothing:
             return ()
         spec = self.spec
-        found = [Effect(access, self.operands[i]) for i, access in spec.touched]
-        found += [Effect(access, self.results[i]) for i, access in spec.made]
-        return found
+        touched = [Effect(access, self.operands[i]) for i, access in spec.touched]
+        if not spec.made:
+            return touched
+        return [*touched, *[Effect(access, self.results[i]) for i, access in spec.made]]
 
     def ends(self) -> bool:
         """Whether the op is sure to end, apart from the ops inside it."""
@@ -372,7 +373,9 @@ class Op(metaclass=OpMeta):
         self._drop_uses()
 
     def _drop_uses(self) -> None:
-        self.set_operands(())
+        for value in self.operands:
+            value.users.pop(self, None)
+        self.operands = ()
         for region in self.regions:
             for op in region:
                 op._drop_uses()

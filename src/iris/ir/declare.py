@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import Flag, auto
+from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from iris.errors import DeclarationError, VerifyError
@@ -77,12 +77,16 @@ THREADGROUP = _of("memory of the threadgroup", Threadgroup)
 MEMORY = _of("a pointer or memory of the threadgroup", Ptr, Threadgroup)
 
 
-class Access(Flag):
+class Access(Enum):
     """How a resource is touched."""
 
-    READ = auto()
-    WRITE = auto()
-    ALLOCATE = auto()
+    READ = "reads"
+    WRITE = "writes"
+    UPDATE = "reads and writes"
+    ALLOCATE = "allocates"
+
+    def __init__(self, text: str):
+        self.reads, self.writes = "reads" in text, "writes" in text
 
 
 class Parts(Protocol):

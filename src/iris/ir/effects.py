@@ -13,7 +13,7 @@ from iris.ir.declare import Access
 from iris.ir.types import Ptr, Threadgroup
 
 #: An op that asks what other programs did shows them, and is shown, all of device memory.
-ACQUIRES = Effect(Access.READ | Access.WRITE, Resource.DEVICE)
+ACQUIRES = Effect(Access.UPDATE, Resource.DEVICE)
 #: An op that nobody asks for an answer only shows other programs what is in device memory.
 RELEASES = Effect(Access.READ, Resource.DEVICE)
 #: A volatile load may give something else each time.
@@ -48,9 +48,9 @@ def _resources_may_alias(a: Value | Resource, b: Value | Resource) -> bool:
 
 def _allocated(value: Value) -> bool:
     op = value.op
-    return op is not None and any(
-        e.resource is value and Access.ALLOCATE in e.access for e in op.effects()
-    )
+    if op is None or op.touches_nothing:
+        return False
+    return any(e.resource is value and e.access is Access.ALLOCATE for e in op.effects())
 
 
 def _is_root(value: Value) -> bool:
@@ -69,16 +69,16 @@ def _noalias(value: Value) -> bool:
 def effects_within(op: Op) -> list[Effect]:
     """The effects of an op and of everything in its regions."""
     if not op.regions:
-        return list(op.effects())
+        return [] if op.touches_nothing else list(op.effects())
     return [e for inner in op.walk() if not inner.touches_nothing for e in inner.effects()]
 
 
 def writes(effects: Iterable[Effect]) -> list[Value | Resource]:
-    return [e.resource for e in effects if Access.WRITE in e.access]
+    return [e.resource for e in effects if e.access.writes]
 
 
 def reads(effects: Iterable[Effect]) -> list[Value | Resource]:
-    return [e.resource for e in effects if Access.READ in e.access]
+    return [e.resource for e in effects if e.access.reads]
 
 
 def conflict(ours: Sequence[Effect], theirs: Sequence[Effect]) -> bool:
@@ -101,9 +101,9 @@ def must_run(op: Op) -> bool:
 
     The ops inside it do not count.
     """
-    if not op.ends():
-        return True
-    return not op.touches_nothing and any(Access.WRITE in e.access for e in op.effects())
+    if op.touches_nothing:
+        return not op.ends()
+    return not op.ends() or bool(writes(op.effects()))
 
 
 def asks_others(op: Op) -> bool:
@@ -114,7 +114,7 @@ def asks_others(op: Op) -> bool:
 
 def may_speculate(op: Op) -> bool:
     """Whether an op and the ops inside it may run where the program would not run them."""
-    return all(inner.may_speculate() for inner in op.walk())
+    return all(inner.may_speculate() for inner in op.walk()) if op.regions else op.may_speculate()
 
 
 def is_convergent(op: Op) -> bool:

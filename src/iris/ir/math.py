@@ -6,6 +6,7 @@ What each one means, per dtype, is in `scalar.py`; here is only what they are.
 from __future__ import annotations
 
 from enum import Enum
+from itertools import repeat
 from typing import ClassVar
 
 from iris.errors import VerifyError
@@ -171,7 +172,7 @@ class Wrapping(Elementwise):
 def makes_addresses(op: Op) -> bool:
     """Whether all that is made of a result is addresses, by arithmetic that need not wrap."""
     value = op.results[0]
-    return all(_makes_address(user, value) for user in value.users)
+    return all(map(_makes_address, value.users, repeat(value)))
 
 
 def _makes_address(user: Op, value: Value) -> bool:
@@ -587,7 +588,8 @@ class Bitcast(_Conversion):
 
 def constant_bits(value: Value) -> int | None:
     """The bits of a value that is a constant."""
-    return value.op.bits if isinstance(value.op, Constant) else None
+    op = value.op
+    return op.bits if type(op) is Constant else None
 
 
 def element_type(type_: Type) -> ElementType:

@@ -434,7 +434,7 @@ class Store(MetalOp):
 class _AtomicOp(MetalOp):
     """An access in one step.  The hardware has 32-bit ones."""
 
-    base: Value = operand(MEMORY, access=Access.READ | Access.WRITE)
+    base: Value = operand(MEMORY, access=Access.UPDATE)
     offset: Value = operand(INTEGER, is_address=True)
 
     def _element(self) -> DType:
@@ -527,7 +527,7 @@ class Barrier(MetalOp):
         return ()
 
     def effects(self) -> Sequence[Effect]:
-        return (Effect(Access.READ | Access.WRITE, Resource.MEMORY),)
+        return (Effect(Access.UPDATE, Resource.MEMORY),)
 
 
 class Fence(MetalOp):

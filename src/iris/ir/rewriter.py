@@ -187,7 +187,7 @@ class Rules:
         # What changes is looked at again, but a rule may look further than an op and its
         # operands: so all is swept until a sweep changes nothing.
         while ops:
-            worklist.update([(op, None) for op in reversed(ops) if rules_of[type(op)]])
+            worklist.update(dict.fromkeys([op for op in reversed(ops) if rules_of[type(op)]]))
             changed = False
             while worklist:
                 op, _ = worklist.popitem()

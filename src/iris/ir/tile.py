@@ -363,7 +363,7 @@ class Atomic(TileOp):
 
     name = "tile.atomic"
     kind: AtomicKind = attribute(OneOf(AtomicKind))
-    base: Value = operand(POINTER, access=Access.READ | Access.WRITE)
+    base: Value = operand(POINTER, access=Access.UPDATE)
     offset: Value = operand(INTEGERS)
     value: Value = operand(ELEMENTS)
     mask: Value | None = optional(BOOLEANS)
@@ -388,7 +388,7 @@ class AtomicCas(TileOp):
     """
 
     name = "tile.atomic_cas"
-    base: Value = operand(POINTER, access=Access.READ | Access.WRITE)
+    base: Value = operand(POINTER, access=Access.UPDATE)
     offset: Value = operand(INTEGERS)
     expected: Value = operand(ELEMENTS)
     value: Value = operand(ELEMENTS)

@@ -33,7 +33,7 @@ def asked_by(loop: While) -> list[Op]:
 
 def waiting_loops(function: Func) -> list[While]:
     """The loops of a function that wait."""
-    return [op for op in function.walk() if isinstance(op, While) and asked_by(op)]
+    return [op for op in function.walk() if type(op) is While and asked_by(op)]
 
 
 def gives_up(loop: While) -> bool:

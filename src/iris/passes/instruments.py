@@ -66,17 +66,18 @@ class Timing(Instrument):
     """Collects the time of each pass, and what it counted; `str` gives a table."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple[str, float, Mapping[str, int]]] = []
+        self.rows: list[tuple[Pass, float, Mapping[str, int]]] = []
 
     def after(
         self, position: int, done: Pass, module: Module, seconds: float, counts: Mapping[str, int]
     ) -> None:
-        self.rows.append((str(done), seconds, counts))
+        self.rows.append((done, seconds, counts))
 
     def __str__(self) -> str:
-        width = max([len(name) for name, _, _ in self.rows] + [5])
+        names = [str(done) for done, _, _ in self.rows]
+        width = max([len(name) for name in names] + [5])
         lines = []
-        for name, seconds, counts in self.rows:
+        for name, (_, seconds, counts) in zip(names, self.rows, strict=True):
             what = ", ".join(f"{key} {count}" for key, count in sorted(counts.items()))
             lines.append(f"{name:{width}}  {seconds * 1e3:8.3f} ms  {what}".rstrip())
         total = sum(seconds for _, seconds, _ in self.rows)

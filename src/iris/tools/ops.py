@@ -22,7 +22,7 @@ from typing import Any
 import iris
 from iris.errors import SettingError
 from iris.ir.core import FACETS, OPS, Level, Op
-from iris.ir.declare import REQUIRED, Access, Spec
+from iris.ir.declare import REQUIRED, Spec
 
 # What registers rules; the testing kit does so where hypothesis is installed.
 ROOMS = ("iris.compiler", "iris.interp.metal", "iris.codegen", "iris.testing.properties")
@@ -124,10 +124,7 @@ def _traits(op: type[Op]) -> str:
 def _accesses(spec: Spec) -> str:
     touched = [(spec.fixed[i].name, access) for i, access in spec.touched]
     made = [(spec.results[i].name, access) for i, access in spec.made]
-    return ", ".join(
-        f"{' and '.join(f'{a.name}s'.lower() for a in Access if a in access)} {name}"
-        for name, access in [*touched, *made]
-    )
+    return ", ".join(f"{access.value} {name}" for name, access in [*touched, *made])
 
 
 # What the rooms know of it.

@@ -195,10 +195,10 @@ def _together(op: metal.Foreach) -> bool:
     accesses = [
         (e.access, e.resource)
         for e in effects_within(op)
-        if isinstance(e.resource, Value) and Access.ALLOCATE not in e.access
+        if isinstance(e.resource, Value) and e.access is not Access.ALLOCATE
     ]
     return not any(
-        Access.WRITE in one | other and _overlap(a, b)
+        (one.writes or other.writes) and _overlap(a, b)
         for (one, a), (other, b) in combinations(accesses, 2)
     )
 

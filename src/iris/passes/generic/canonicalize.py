@@ -50,7 +50,7 @@ def _is_integer(value: Value) -> bool:
 def constant_to_the_right(op: math.Binary, rewriter: Rewriter) -> None:
     """`2 + x` becomes `x + 2`."""
     x, y = op.operands
-    if op.commutative and isinstance(x.op, Constant) and not isinstance(y.op, Constant):
+    if op.commutative and type(x.op) is Constant and type(y.op) is not Constant:
         rewriter.set_operands(op, (y, x))
 
 
@@ -77,9 +77,10 @@ def add_the_negative(op: math.Sub, rewriter: Rewriter) -> None:
 def gather_constants(op: math.Binary, rewriter: Rewriter) -> None:
     """`(x + 1) + 2` of integers becomes `x + 3`."""
     inner = op.lhs.op
-    if not isinstance(inner, math.Binary) or type(inner) is not type(op):
+    if type(inner) is not type(op) or constant_bits(op.rhs) is None:
         return
-    if constant_bits(op.rhs) is None or constant_bits(inner.rhs) is None:
+    assert isinstance(inner, math.Binary)
+    if constant_bits(inner.rhs) is None:
         return
     if not op.lhs.type.element.is_float:
         both = rewriter.insert(type(op)(inner.rhs, op.rhs), op)

@@ -69,7 +69,7 @@ class _Available:
 
     def _single(self, op: Op, added: list[Any]) -> None:
         effects = () if op.touches_nothing else op.effects()
-        if effects and any(e.access is not Access.READ for e in effects):
+        if effects and [e for e in effects if e.access is not Access.READ]:
             self._forget(writes(effects))
             return
         table = self.loads if effects else self.values

@@ -89,17 +89,15 @@ class _Marks:
                 self._values.append(region.end.operands[index])
 
     def settle(self) -> None:
-        values = self._values
-        seen: set[Value] = set()
+        ops, values = self.ops, self._values
         while values:
             value = values.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            if value.op is not None:
-                self.need_op(value.op)
-                if value.op.regions:
-                    self._need_carried(value.op, value.index)
+            op = value.op
+            if op is not None:
+                if op not in ops:
+                    self.need_op(op)
+                if op.regions:
+                    self._need_carried(op, value.index)
             elif value.region is not None and (owner := value.owner) is not None:
                 index = value.index - leading(owner, value.region)
                 if not owner.isolated and index >= 0:

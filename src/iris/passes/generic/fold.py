@@ -50,7 +50,7 @@ rules = Rules()
 def evaluate(op: Op, rewriter: Rewriter) -> None:
     """All operands are constants."""
     for value in op.operands:
-        if not isinstance(value.op, Constant):
+        if type(value.op) is not Constant:
             return
     operands = []
     for value in op.operands:
@@ -103,11 +103,11 @@ def _is_integer(value: Value) -> bool:
     return not value.type.element.is_float
 
 
-def _beside_constants(op: math.Binary) -> list[tuple[Value, Value]]:
-    """Each operand that stands beside a constant, with that."""
+def _beside_constant(op: math.Binary) -> tuple[Value, Value, int | None]:
+    """An operand, another that is a constant if one is, and its bits.  Two would be folded."""
     x, y = op.operands
-    pairs = [(x, y)] if isinstance(y.op, Constant) else []
-    return [*pairs, (y, x)] if isinstance(x.op, Constant) else pairs
+    bits = constant_bits(y)
+    return (x, y, bits) if bits is not None else (y, x, constant_bits(x))
 
 
 def _constant(op: Op, number: int, rewriter: Rewriter) -> None:
@@ -117,16 +117,15 @@ def _constant(op: Op, number: int, rewriter: Rewriter) -> None:
 @rules(math.Add)
 def add_nothing(op: math.Add, rewriter: Rewriter) -> None:
     """`x + 0` of integers, and `x + -0.0`, are `x`."""
-    for x, other in _beside_constants(op):
-        if is_number(other, 0 if _is_integer(other) else -0.0):
-            rewriter.replace(op, x)
-            return
+    x, constant, bits = _beside_constant(op)
+    if bits is not None and bits == encode(-0.0, constant.type.element):
+        rewriter.replace(op, x)
 
 
 @rules(math.Sub)
 def subtract_nothing(op: math.Sub, rewriter: Rewriter) -> None:
     """`x - 0` is `x`."""
-    if is_number(op.rhs, 0):
+    if constant_bits(op.rhs) == 0:
         rewriter.replace(op, op.lhs)
 
 
@@ -140,19 +139,17 @@ def cancel(op: math.Binary, rewriter: Rewriter) -> None:
 @rules(math.Mul)
 def multiply_by_one(op: math.Mul, rewriter: Rewriter) -> None:
     """`x * 1` is `x`."""
-    for x, other in _beside_constants(op):
-        if is_number(other, 1):
-            rewriter.replace(op, x)
-            return
+    x, constant, bits = _beside_constant(op)
+    if bits is not None and bits == encode(1, constant.type.element):
+        rewriter.replace(op, x)
 
 
 @rules(math.Mul, math.And)
 def absorb_zero(op: math.Binary, rewriter: Rewriter) -> None:
     """`x * 0` of integers and `x & 0` are 0."""
-    for _, other in _beside_constants(op):
-        if _is_integer(other) and is_number(other, 0):
-            _constant(op, 0, rewriter)
-            return
+    _, constant, bits = _beside_constant(op)
+    if bits == 0 and _is_integer(constant):
+        _constant(op, 0, rewriter)
 
 
 @rules(math.Div, math.FloorDiv, math.Pow)
@@ -172,19 +169,17 @@ def modulo_one(op: math.Mod, rewriter: Rewriter) -> None:
 @rules(math.Or, math.Xor)
 def or_nothing(op: math.Binary, rewriter: Rewriter) -> None:
     """`x | 0` and `x ^ 0` are `x`."""
-    for x, other in _beside_constants(op):
-        if is_number(other, 0):
-            rewriter.replace(op, x)
-            return
+    x, _, bits = _beside_constant(op)
+    if bits == 0:
+        rewriter.replace(op, x)
 
 
 @rules(math.And, math.Or)
 def all_ones(op: math.Binary, rewriter: Rewriter) -> None:
     """With every bit set, `x & m` is `x` and `x | m` is `m`."""
-    for x, other in _beside_constants(op):
-        if constant_bits(other) == (1 << other.type.element.bits) - 1:
-            rewriter.replace(op, x if isinstance(op, math.And) else other)
-            return
+    x, constant, bits = _beside_constant(op)
+    if bits == (1 << constant.type.element.bits) - 1:
+        rewriter.replace(op, x if isinstance(op, math.And) else constant)
 
 
 @rules(math.And, math.Or, math.Maximum, math.Minimum, math.MaxNum, math.MinNum)
@@ -197,7 +192,7 @@ def same_operands(op: math.Binary, rewriter: Rewriter) -> None:
 @rules(math.Shl, math.Shr)
 def shift_by_nothing(op: math.Binary, rewriter: Rewriter) -> None:
     """`x << 0` is `x`."""
-    if is_number(op.rhs, 0):
+    if constant_bits(op.rhs) == 0:
         rewriter.replace(op, op.lhs)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from iris.ir.core import Module, Op, Region, Resource, Value
+from iris.ir.core import Module, Op, Resource, Value
 from iris.ir.declare import Access
 from iris.ir.effects import effects_within, is_convergent, may_alias, may_speculate, writes
 from iris.passes.pipeline import Pass
@@ -36,18 +36,9 @@ class LoopInvariantCodeMotion(Pass):
     name = "licm"
 
     def run(self, module: Module) -> dict[str, int]:
-        return {"moved": sum(_visit(function.regions[0]) for function in module)}
-
-
-def _visit(region: Region) -> int:
-    """Inner loops first, so that what leaves one may leave the next."""
-    moved = 0
-    for op in region:
-        for inner in op.regions:
-            moved += _visit(inner)
-        if op.loops:
-            moved += _Loop(op).empty()
-    return moved
+        # Inner loops first, so that what leaves one may leave the next.
+        loops = reversed([op for op in module.walk() if op.loops])
+        return {"moved": sum([_Loop(op).empty() for op in loops])}
 
 
 class _Loop:
@@ -79,10 +70,10 @@ class _Loop:
         """Whether an op may be moved, but not these values."""
         if _uses(op, staying) or op.terminator or is_convergent(op):
             return False
-        return all(
-            e.access is Access.READ and not any(may_alias(e.resource, w) for w in self.written)
-            for e in effects_within(op)
-        )
+        for access, resource in effects_within(op):
+            if access is not Access.READ or any(may_alias(resource, w) for w in self.written):
+                return False
+        return True
 
 
 def _uses(op: Op, values: set[Value]) -> bool:

@@ -116,11 +116,13 @@ def _allocate(function: Func, budget: int, target: Target) -> int:
 
 
 def _blocks(function: Func) -> list[_Block]:
-    numbers = {op: n for n, op in enumerate(function.walk())}
+    ops = list(function.walk())
+    allocations = [op for op in ops if type(op) is metal.Alloc]
+    if not allocations:
+        return []
+    numbers = dict(zip(ops, range(len(ops)), strict=True))
     found = []
-    for op in numbers:
-        if not isinstance(op, metal.Alloc):
-            continue
+    for op in allocations:
         uses = [*accesses(op.result)]
         if not uses:
             continue

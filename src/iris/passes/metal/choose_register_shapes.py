@@ -61,7 +61,7 @@ def _choose(function: Func) -> int:
     ops = list(function.walk())
     results = [v for op in ops for v in op.results]
     arguments = [v for op in ops for region in op.regions for v in region.arguments]
-    arrays = [v for v in results + arguments if isinstance(v.type, Registers)]
+    arrays = [v for v in results + arguments if type(v.type) is Registers]
     if arrays:
         shapes = _Shapes(ops, arrays)
         lanes = shapes.chosen()
@@ -78,7 +78,7 @@ def _split_constants(body: Region) -> list[list[Constant]]:
     """Give each use of a constant array one of its own, for it has any shape."""
     copies = []
     for op in body.walk():
-        if type(op) is not Constant or not isinstance(op.result.type, Registers):
+        if type(op) is not Constant or type(op.results[0].type) is not Registers:
             continue
         uses = [(u, i) for u in op.result.users for i, v in enumerate(u.operands) if v is op.result]
         following, group = op.next, [op]
@@ -169,7 +169,7 @@ class _Shapes:
 
 
 def _arrays_of(op: Op) -> list[Value]:
-    return [v for v in (*op.operands, *op.results) if isinstance(v.type, Registers)]
+    return [v for v in (*op.operands, *op.results) if type(v.type) is Registers]
 
 
 # What is held alike.

@@ -83,7 +83,7 @@ class _Fusing:
     def visit(self, region: Region) -> None:
         cluster = _Cluster(self)
         for op in region:
-            if not isinstance(op, Foreach):
+            if type(op) is not Foreach:
                 for inner in op.regions:
                     self.visit(inner)
             starts = self.starts(op)
@@ -97,7 +97,7 @@ class _Fusing:
 
     def starts(self, op: Op) -> bool:
         """Whether an op may be part of a loop at all."""
-        if isinstance(op, Foreach):
+        if type(op) is Foreach:
             sizes = {count_of(v.type) for v in op.results}
             return len(sizes) <= 1 and not any(inner.regions for inner in op.body)
         return _size(op) > VECTOR and not self.is_cheap(op)
@@ -294,7 +294,8 @@ def _is_turn(op: Op, loop: Foreach) -> bool:
 
 
 def _size(op: Op) -> int:
-    """Of how many elements an op makes as many others, each alone; 0 if it does not."""
-    if isinstance(op, _ELEMENT_BY_ELEMENT):
-        return count_of(op.results[0].type)
+    """Of how many elements of an array an op makes as many others, each alone; 0 if it does not."""
+    type_ = op.results[0].type if op.results else None
+    if isinstance(type_, Registers) and isinstance(op, _ELEMENT_BY_ELEMENT):
+        return count_of(type_)
     return 0

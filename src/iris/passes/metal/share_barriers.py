@@ -65,7 +65,7 @@ def _visit(region: Region) -> int:
             moved += sum(map(_visit, op.regions))
         if waits or not _is_plain(op):
             unordered.clear()
-        unordered.update(_memories(e for e in effects if Access.WRITE in e.access))
+        unordered.update(_memories(e for e in effects if e.access.writes))
         op = op.next
     return moved
 
@@ -118,7 +118,7 @@ def _starts_exchange(op: Op, effects: Sequence[Effect], touched: set[Value]) -> 
     """Whether an op is the first to touch the memory that it writes, allocated beside it, and
     otherwise only reads."""
     written = writes(effects)
-    others = [e for e in effects if Access.WRITE not in e.access]
+    others = [e for e in effects if not e.access.writes]
     return (
         bool(written)
         and _only_reads(others)

@@ -61,7 +61,7 @@ def make_uniform(function: Func) -> int:
 
 def _make_uniform(function: Func) -> int:
     """Do so for the barriers that are needed so far."""
-    guarded = [op for op in function.walk() if guards.get(type(op)) is not None]
+    guarded = [op for op in function.walk() if op.regions and guards.get(type(op)) is not None]
     levels = uniformity(function) if guarded else {}
     # Most often all threads agree on everything, and what is required need not be found out.
     if not any(levels[v] for op in guarded for v in guards[type(op)](op)):

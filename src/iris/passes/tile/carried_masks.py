@@ -97,7 +97,7 @@ def follow_loop(op: Loop, masks: Masks) -> None:
     """
     has_masks = any(
         isinstance(inner, tile.MaskedLoad | tile.Update)
-        or any(v in masks.of for v in inner.operands)
+        or not masks.of.keys().isdisjoint(inner.operands)
         for inner in op.walk()
     )
     if not has_masks:

@@ -129,7 +129,7 @@ class Masks:
         for op in region:
             if op.terminator:  # what it carries is its parent's to follow
                 break
-            masked = any(v in self.of for v in op.operands)
+            masked = not self.of.keys().isdisjoint(op.operands)
             if masked or op.regions or isinstance(op, tile.MaskedLoad | tile.Update):
                 self.insert_before(op)
                 rule: Rule = follow[type(op)]
@@ -154,7 +154,7 @@ class Masks:
     def erase_unused(self) -> None:
         """Erase created ops without users."""
         for op in reversed(self._created):
-            if not any(v.users for v in op.results):
+            if not [v for v in op.results if v.users]:
                 op.erase()
 
     # Masks of values.

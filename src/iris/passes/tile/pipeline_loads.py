@@ -192,7 +192,7 @@ class _LoadsAhead:
         moved = {*self.ops, *self.stages}
         loaded: set[Op] = set()
         for op in self.body.definitions([stage.x]):
-            if effects_within(op) or any(v.op in loaded for v in operands_within(op)):
+            if effects_within(op) or not loaded.isdisjoint([v.op for v in operands_within(op)]):
                 loaded.add(op)
         return any(not moved.issuperset(v.users) for op in loaded for v in op.results)
 

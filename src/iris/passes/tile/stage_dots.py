@@ -13,7 +13,6 @@ from iris.errors import PipelineError
 from iris.ir import tile
 from iris.ir.control import Func
 from iris.ir.core import Module, Op, Region, Value
-from iris.ir.declare import Access
 from iris.ir.effects import effects_within, may_alias, writes
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import Staged, Tile
@@ -142,7 +141,7 @@ class _Staging:
     def _may_move(self, op: Op) -> bool:
         """Whether an op may move past products and writes."""
         return not any(isinstance(inner, tile.Dot) for inner in op.walk()) and not any(
-            Access.WRITE in e.access or any(may_alias(e.resource, w) for w in self.written)
+            e.access.writes or any(may_alias(e.resource, w) for w in self.written)
             for e in effects_within(op)
         )
 

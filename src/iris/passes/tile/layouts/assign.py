@@ -220,10 +220,11 @@ class _LayoutAssignment:
             self._move(op)
             return
         preferences = self.preferences
-        if any(isinstance(v.type, Tile) and preferences.of(v) is None for v in op.results):
-            return
-        regions = tuple([self.assign_region(region) for region in op.regions])
         results = [preferences.of(v) for v in op.results]
+        for value, layout in zip(op.results, results, strict=True):
+            if layout is None and isinstance(value.type, Tile):
+                return
+        regions = tuple([self.assign_region(region) for region in op.regions])
         made = self.emit(op, preferences.operands(op), results, regions)
         for old, new, layout in zip(op.results, made, results, strict=True):
             self._put(old, new, layout)

@@ -105,8 +105,7 @@ def _row_major(type_: Tile) -> tuple[int, ...]:
 @preferred(Elementwise, Constant, tile.Arange, tile.Update, tile.Unstage, tile.ConvertLayout)
 def operand_layout(layouts: LayoutPreferences, op: Op) -> LinearLayout | None:
     """The first preferred layout of an operand; None if no operand has one."""
-    known = (layouts.of(v) for v in op.operands if isinstance(v.type, Tile))
-    return next((layout for layout in known if layout is not None), None)
+    return next(filter(None, map(layouts.of, op.operands)), None)
 
 
 @preferred(tile.Broadcast)
@@ -200,7 +199,7 @@ def scan_layout(layouts: LayoutPreferences, op: tile.Scan) -> LinearLayout | Non
 @operand_layouts(tile.Load, tile.LoadTile, tile.Atomic, tile.AtomicCas)
 @operand_layouts(tile.Scan, tile.Update, tile.Unstage, Return)
 def result_layout(layouts: LayoutPreferences, op: Op) -> Sequence[LinearLayout | None]:
-    layout = next((layouts.of(v) for v in op.results if isinstance(v.type, Tile)), None)
+    layout = layouts.of(op.results[0]) if op.results else None
     return [layout] * len(op.operands)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from iris.analysis.affine import Sums
 from iris.analysis.axis import Axes
@@ -175,4 +176,5 @@ def tile_layout(value: Value) -> LinearLayout:
 
 def axis_images(layout: LinearLayout, dim: str, axis: int) -> list[int]:
     """The contribution of each bit of a dimension to the coordinate along an axis."""
-    return [image[axis] for image in layout.images(dim)]
+    below, mask = prod(layout.shape[axis + 1 :]), layout.shape[axis] - 1
+    return [column // below & mask for column in layout.columns_of(dim)]
