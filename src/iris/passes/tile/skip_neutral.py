@@ -72,6 +72,7 @@ class _Loop:
 
     def __init__(self, loop: For, function: Func):
         self.loop = loop
+        self.lower, self.upper = loop.lower, loop.upper  # before they are tightened
         self.index = loop.body.arguments[0]
         self.sums = Sums()
         self.ranges = SumRanges(function, self.sums)
@@ -128,21 +129,23 @@ class _Loop:
     def _skip(self, condition: _Condition, compare: math.Compare, neutral: Neutral) -> bool:
         """Skip the iterations that a condition rules out, if they are neutral."""
         lower, upper, *others = self.loop.operands
+        first = self._sum(self.lower)
         doubts = self._doubts(compare)
         skips = neutral.first if condition.slope > 0 else neutral.later
         if not skips or doubts is None or self._rules_out_nothing(condition):
             return False
-        small = [condition.rest, self._sum(lower)]
+        small = [condition.rest, first]
         is_wide = bool(doubts) or not all(map(self._is_small, small))
         if is_wide and not all(map(_is_exact_in_64_bits, [*small, *doubts])):
             return False
         bounds = _Bounds(self.loop, i64 if is_wide else lower.type.element)
         if condition.slope > 0:
-            lower = bounds.if_exact(
-                doubts, bounds.start(condition, self._sum(lower), self.step), lower
-            )
+            start = bounds.start(condition, first, self.step)
+            if lower is not self.lower:
+                start = bounds.b(math.Maximum(lower, start))
+            lower = bounds.if_exact(doubts, start, lower)
         else:
-            end = bounds.end(condition, once=not neutral.first)
+            end = bounds.end(condition, first, once=not neutral.first)
             upper = bounds.if_exact(doubts, end, upper)
         self.loop.set_operands((lower, upper, *others))
         return True
@@ -158,7 +161,7 @@ class _Loop:
 
     def _rules_out_nothing(self, condition: _Condition) -> bool:
         """Whether a condition is sure to be true in all iterations."""
-        ends = [self.ranges.of(self._sum(v)) for v in self.loop.operands[:2]]
+        ends = [self.ranges.of(self._sum(v)) for v in (self.lower, self.upper)]
         indices = (ends[0][0], ends[1][1] - 1)
         least = min([condition.slope * index for index in indices])
         return self.ranges.of(condition.rest)[0] + least >= 0
@@ -175,7 +178,7 @@ class _Loop:
             for total, sign in zip(found, (1, -1), strict=True):
                 rest = dict(total)
                 slope = rest.pop((self.index,), 0)
-                end = self.loop.lower if slope * sign > 0 else self.loop.upper
+                end = self.lower if slope * sign > 0 else self.upper
                 rest = plus(rest, self._sum(end), slope)
                 limit = type_.element.low if sign > 0 else type_.element.high
                 doubt = times(plus(rest, {(): limit}, -1), sign)
@@ -230,15 +233,12 @@ class _Bounds:
         self.is_wide = dtype is not loop.lower.type.element
         self.b = Builder.before_op(loop)
 
-    def end(self, condition: _Condition, *, once: bool) -> Value:
+    def end(self, condition: _Condition, lower: Sum, *, once: bool) -> Value:
         """The end of the iterations that matter; with `once`, after the first at least."""
         count = -condition.slope
         end = self._divided(self._made(plus(condition.rest, {(): count})), count)
-        lower = self._cast(self.loop.lower)
-        if once:
-            end = self.b(math.Maximum(end, self.b(math.Add(lower, self._number(1)))))
-        elif self.is_wide:
-            end = self.b(math.Maximum(end, lower))
+        if once or self.is_wide:
+            end = self.b(math.Maximum(end, self._made(plus(lower, {(): int(once)}))))
         return self._narrow(self.b(math.Minimum(self._cast(self.loop.upper), end)))
 
     def start(self, condition: _Condition, lower: Sum, step: int) -> Value:
@@ -252,8 +252,9 @@ class _Bounds:
             first_index = self._divided(self._made(first), count)
             distance = self.b(math.Add(first_index, self._made(room)))
         skipped = self.b(math.Maximum(self._divided(distance, step), self._number(0)))
-        ahead = self._made(lower)
-        start = self.b(math.Add(ahead, self.b(math.Mul(skipped, self._number(step)))))
+        start = self.b(math.Mul(skipped, self._number(step)))
+        if lower:
+            start = self.b(math.Add(self._made(lower), start))
         if self.is_wide:
             start = self.b(math.Minimum(start, self._cast(self.loop.upper)))
         return self._narrow(start)
