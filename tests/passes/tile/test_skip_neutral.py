@@ -1,4 +1,4 @@
-"""Loops over random masks return the same, to the bit, when their neutral iterations are skipped."""
+"""Loops over random masks return the same to the bit when neutral iterations are skipped."""
 
 from __future__ import annotations
 
