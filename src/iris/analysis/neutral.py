@@ -192,7 +192,12 @@ class _History:
         is_new = not facts[maximum.index].kinds & (INFINITE | NAN)
         some = kinds & ~maximum.dropped if after is Case.STRANGE and is_new else 0
         select = block.op
-        if isinstance(select, math.Select) and outer_fact(select.on_false).kinds == LOWEST:
+        is_row = block is not maximum.block
+        if (
+            is_row
+            and isinstance(select, math.Select)
+            and outer_fact(select.on_false).kinds == LOWEST
+        ):
             condition, x = select.condition, select.on_true
             if element_type(condition.type).shape == element_type(x.type).shape:
                 inside = {condition: Fact(TRUE, condition), x: Fact(may_be, x, rows, some)}

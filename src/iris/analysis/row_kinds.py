@@ -61,7 +61,7 @@ combined_kinds = Facet("kinds of combined numbers")
 
 
 class Impossible(Exception):
-    """A value could be no number at all."""
+    """A value is of no kind in any world, so that all this cannot be."""
 
 
 class BodyKinds:
@@ -100,12 +100,10 @@ class BodyKinds:
             facts = [rule(self, op, [union(own) for own in operands])] * len(self.worlds)
         else:
             facts = [unknown(result)] * len(self.worlds)
-        self._facts[result] = tuple(
-            [
-                _given(world.get(result), fact)
-                for world, fact in zip(self.worlds, facts, strict=True)
-            ]
-        )
+        found = [_given(w.get(result), fact) for w, fact in zip(self.worlds, facts, strict=True)]
+        if not any(fact.kinds for fact in found):
+            raise Impossible
+        self._facts[result] = tuple(found)
 
     def named(self, op: Op, operands: Sequence[Fact]) -> Value:
         """The name of what an op makes of operands."""
@@ -180,8 +178,8 @@ def unknown(value: Value) -> Fact:
 
 
 def union(facts: Sequence[Fact]) -> Fact:
-    """What holds of elements that are of any of some facts."""
-    first, *others = facts
+    """What holds of elements that are of any of some facts; no element is of no kind."""
+    first, *others = [fact for fact in facts if fact.kinds] or facts
     for fact in others:
         rows, apart = _common_rows([first, fact])
         kinds, some = first.kinds | fact.kinds, first.some or fact.some
@@ -195,8 +193,6 @@ def _given(given: Fact | None, fact: Fact) -> Fact:
     """A fact with what was known before."""
     if given is None:
         return fact
-    if not fact.kinds & given.kinds:
-        raise Impossible
     rows, apart = _common_rows([fact, given])
     if apart:
         return fact
