@@ -86,7 +86,7 @@ SUMS = """
     %x_1: tile<8x4xf32> = select %SEEN, %s, %OTHER
     %added: tile<8xf32> = tile.reduce sum 1 %x_1
     %l_2: tile<8xf32> = add %l_1, %added
-    %y_2: tile<8x4xf32> = add %y_1, %x_1
+    %y_2: tile<8x4xf32> = ADDED
     yield %m_2, %l_2, %y_2
   }
   return %m, %l, %y
@@ -126,13 +126,14 @@ def some_program(rng: random.Random) -> str:
         "STEP": rng.choice("444284"),
         "LOWER": rng.choice("000481"),
         "NONE": none,
-        "START_M": rng.choice(("-inf", "-inf", "-inf", "-1e30", "nan")),
+        "START_M": rng.choice(("-inf", "-inf", "-1e30", "nan")),
         "START_L": rng.choice(("0.0", "0.0", "-0.0", "1.0")),
         "REDUCED": rng.choice(("maximum", "maximum", "maxnum")),
         "MAXIMUM": rng.choice(("maximum", "maximum", "maxnum")),
         "GUARD": rng.choice(("finite", "finite", "m_2")),
         "WEIGHT": rng.choice(("e", "e", "s")),
         "SEEN": order[0][1:],
+        "ADDED": rng.choice(("add %y_1, %x_1", "tile.dot %x_1, %v, acc=%y_1")),
         "OTHER": rng.choice(("zeros", "none")),
     }
     text = text.replace("%infinities", "%low").replace(
@@ -169,10 +170,12 @@ def test_random_masks(seed: int) -> None:
         after = run(before, "cse,licm")
         tightened += SkipNeutral().run(after)["loops"]
         verify(after)
-        s, v = some_numbers(rng, 40, 40, special=0.3), some_numbers(rng, 40, 4, special=0)
+        # A product with what is gone may come out as a number; no other does.
+        special = 0.0 if "= exp" in text else 0.2
+        s, v = some_numbers(rng, 40, 40, special=0.3), some_numbers(rng, 40, 4, special=special)
         arguments = [s, v, rng.choice((40, 40, 37, 0)), rng.randint(-5, 45)]
         for one, other in zip(results(before, arguments), results(after, arguments), strict=True):
             np.testing.assert_array_equal(one, other, text)
             same = np.isnan(one) | (np.signbit(one) == np.signbit(other))
             assert same.all(), text
-    assert tightened >= 8
+    assert tightened >= 5
