@@ -55,9 +55,14 @@ class SkipNeutral(Pass):
         for function in module:
             assert isinstance(function, Func), "the verifier checks it"
             for op in list(function.walk()):
-                if isinstance(op, For) and op.results and shows_only_results(op):
+                if isinstance(op, For) and _has_sums(op) and shows_only_results(op):
                     loops += _Loop(op, function).tighten()
         return {"loops": loops}
+
+
+def _has_sums(loop: For) -> bool:
+    """Whether the bounds of a loop are sums; of other dtypes none is."""
+    return bool(loop.results) and loop.lower.type.element in (i32, i64)
 
 
 class _Condition(NamedTuple):
