@@ -44,7 +44,7 @@ Rows: TypeAlias = tuple[int, ...]
 
 
 class Fact(NamedTuple):
-    """What is known of the elements of a value in the rows of one case."""
+    """A fact about the elements of a value in the rows of one case."""
 
     kinds: int  # that they are of
     name: Value  # values of one name are equal
@@ -65,7 +65,7 @@ class Impossible(Exception):
 
 
 class BodyKinds:
-    """What is known of the values of a body, given facts of what it carries.
+    """The facts about the values of a body, given facts about the values that it carries.
 
     Elements of one position are told apart by `worlds`, as those where a condition holds.  A
     product with what is gone leaves out infinities and nan of values that are not `moving`, which
@@ -106,7 +106,7 @@ class BodyKinds:
         self._facts[result] = tuple(found)
 
     def named(self, op: Op, operands: Sequence[Fact]) -> Value:
-        """The name of what an op makes of operands."""
+        """The name of the result of an op with operands of these facts."""
         key = type(op), op.attributes, tuple([f.name for f in operands]), op.results[0].type
         return self._names.setdefault(key, op.results[0])
 
@@ -165,7 +165,7 @@ class BodyKinds:
 
 
 def outer_fact(value: Value) -> Fact:
-    """What is known of a value from outside of the loop."""
+    """The fact about a value from outside of the loop."""
     op = value.op
     if isinstance(op, Constant):
         return Fact(kind_of(op.value, op.dtype.element), value)
