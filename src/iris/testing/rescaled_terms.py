@@ -116,7 +116,9 @@ def _exponential(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
     # The difference is rounded, and so are those of each maximum so far to the next.
     changes = _changes(values[of.x], of.axes)
     ulps = DEFAULT.ulps["exp"] + 2
-    relative = np.expm1(size * (SPACING[dtype] + SPACING[f32])) + 2 * SPACING[dtype]
+    # A term so small that this would overflow is 0.
+    rounded = np.minimum(size * (SPACING[dtype] + SPACING[f32]), 80.0)
+    relative = np.expm1(rounded) + 2 * SPACING[dtype]
     relative = relative + changes * ulps * SPACING[f32]
     terms.found[op.results[0]] = Term(
         relative, np.full(size.shape, 2 * LEAST[dtype]), np.ones(size.shape)
