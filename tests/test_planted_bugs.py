@@ -18,6 +18,7 @@ ROOMS = (
     "cse",
     "licm",
     "split-interior",
+    "skip-neutral",
     "recover-blocks",
     "layouts",
     "reductions",

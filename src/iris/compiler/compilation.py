@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Masks are followed first: until then a masked element has no value.
 TILE_PIPELINE = Pipeline.parse(
-    "follow-masks,fold,canonicalize,recover-blocks,cse,licm,dce,check-target"
+    "follow-masks,fold,canonicalize,recover-blocks,cse,licm,dce,skip-neutral,check-target"
 )
 # What Metal IR still needs before it has a text.
 TEXT_PIPELINE = Pipeline.parse("choose-register-shapes,reuse-registers,mark-nowrap")

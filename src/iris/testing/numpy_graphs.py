@@ -159,6 +159,8 @@ class BoundedGraph:
                 wide = unrounded(op, *operands)[None].astype(np.float64)
                 dtype = element_type(value.type).element
                 error = np.maximum(error, rounded(dtype, found[None], (wide, wide)))
+            if isinstance(op, _PRODUCTS):
+                error = np.where(self.terms.skipped(op, self.values)[None], np.inf, error)
         self.errors[value] = error if error.any() else EXACT
         self.terms.note(op, self.values)
 
@@ -197,6 +199,8 @@ class BoundedGraph:
 
 # What float64 rounds before it is rounded to the dtype, or computes in another way than `scalar`.
 _TWICE_ROUNDED = (math.Fma, math.Sigmoid, math.Cast)
+# What may be skipped with an iteration whose terms are 0.
+_PRODUCTS = (math.Mul, math.Div, graph.Matmul)
 
 
 # What moves elements moves their errors.

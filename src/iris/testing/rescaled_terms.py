@@ -4,6 +4,9 @@ Of a sum of `exp(x - max(x))`, or of these times or divided by something, the te
 for the maximum so far, be rounded so, and be multiplied with `exp(m - m')` for each larger maximum.
 What they are multiplied with or divided by may be left to the end.  This is all that the compiler
 does to a sum of floats without being asked, besides its order.
+
+A term of an element that is -inf is 0.  Times an infinity or nan it is nan, but its iteration may
+be skipped: then it is 0.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ class Terms:
         self.maxima: dict[Value, graph.Reduce] = {}
         self.differences: dict[Value, graph.Reduce] = {}  # from which maximum
         self.found: dict[Value, Term] = {}
+        self.gone: dict[Value, Array] = {}  # which terms are 0 as their elements are -inf
 
     def note(self, op: Op, values: Mapping[Value, Array]) -> None:
         rule = term_rules.get(type(op))
@@ -61,6 +65,22 @@ class Terms:
             return error
         more = np.abs(np.where(np.isfinite(x), x, 0.0)) * term.relative + term.absolute
         return np.asarray(error + np.where(term.most * others > LARGEST, np.inf, more))
+
+    def skipped(self, op: Op, values: Mapping[Value, Array]) -> Array:
+        """Which elements of a product may be numbers although they are nan."""
+        found = np.zeros((), np.bool_)
+        for one, other in (op.operands, op.operands[::-1]):
+            if one not in self.gone or (isinstance(op, math.Div) and one is not op.operands[0]):
+                continue
+            gone, strange = self.gone[one], ~np.isfinite(values[other].astype(np.float64))
+            if isinstance(op, math.Div):
+                strange = strange | (values[other] == 0)
+            if isinstance(op, graph.Matmul):
+                pair = (gone, strange) if one is op.operands[0] else (strange, gone)
+                found = found | (np.matmul(*[x.astype(np.float32) for x in pair]) > 0)
+            else:
+                found = found | (gone & strange)
+        return found
 
 
 def _source(value: Value) -> Value:
@@ -96,11 +116,14 @@ def _exponential(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
     # The difference is rounded, and so are those of each maximum so far to the next.
     changes = _changes(values[of.x], of.axes)
     ulps = DEFAULT.ulps["exp"] + 2
-    relative = np.expm1(size * (SPACING[dtype] + SPACING[f32])) + 2 * SPACING[dtype]
+    # A term so small that this would overflow is 0.
+    rounded = np.minimum(size * (SPACING[dtype] + SPACING[f32]), 80.0)
+    relative = np.expm1(rounded) + 2 * SPACING[dtype]
     relative = relative + changes * ulps * SPACING[f32]
     terms.found[op.results[0]] = Term(
         relative, np.full(size.shape, 2 * LEAST[dtype]), np.ones(size.shape)
     )
+    terms.gone[op.results[0]] = np.isneginf(values[difference])
 
 
 def _changes(x: Array, axes: Sequence[int]) -> int:
@@ -130,6 +153,7 @@ def _times(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
         term.absolute * factor + 2 * LEAST[dtype],
         term.most * np.maximum(factor, 1),
     )
+    terms.gone[op.results[0]] = np.broadcast_to(terms.gone[x], factor.shape)
 
 
 @term_rules(math.Neg, math.Cast, graph.Reshape, graph.Broadcast, graph.Transpose)
@@ -139,6 +163,7 @@ def _same(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
     if term is None or not dtype.is_float:
         return
     relative, absolute, most = (_moved(op, part) for part in term)
+    terms.gone[op.results[0]] = _moved(op, terms.gone[op.operands[0]])
     rounded = isinstance(op, math.Cast)
     terms.found[op.results[0]] = Term(
         relative + rounded * SPACING[dtype], absolute + rounded * LEAST[dtype], most

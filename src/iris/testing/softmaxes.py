@@ -12,6 +12,7 @@ from iris.testing.graph_views import dtype_of, shape_of, spread
 from iris.testing.graphs import GraphDraft
 
 MAXIMA = (ReduceKind.MAXIMUM, ReduceKind.MAXIMUM, ReduceKind.MAXNUM)
+SIDES = (Predicate.GE, Predicate.LE, Predicate.LT, Predicate.EQ)
 COLUMNS = (1, 3, 16, 40)  # of what a product with weights has
 
 
@@ -34,17 +35,20 @@ def softmax_like(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> No
 
 
 def _masked(draft: GraphDraft, x: Value, choices: Choices) -> Value:
-    """-inf in place of some elements, or of all up to a place, as in causal attention."""
+    """-inf in place of some elements, or of all on one side of a place or a diagonal, as in causal
+    attention."""
     type_ = element_type(x.type)
     lowest = draft.constant(float("-inf"), type_)
     if choices.flag():
         condition = draft.condition(type_, choices)
     else:
-        indices = type_.with_element(i32)
-        axis = choices.below(len(type_.shape))
-        first = draft.constant(choices.below(type_.shape[axis] + 1), indices)
-        place = draft.put(graph.Iota(axis, Tensor(type_.shape, i32)))
-        condition = draft.put(math.Compare(Predicate.GE, place, first))
+        indices = Tensor(type_.shape, i32)
+        axis, other = choices.below(len(type_.shape)), choices.below(len(type_.shape))
+        first = draft.constant(choices.below(type_.shape[axis] + 1), type_.with_element(i32))
+        if other != axis:
+            first = draft.put(math.Sub(draft.put(graph.Iota(other, indices)), first))
+        place = draft.put(graph.Iota(axis, indices))
+        condition = draft.put(math.Compare(choices.of(SIDES), place, first))
     return draft.put(math.Select(condition, x, lowest))
 
 

@@ -46,6 +46,9 @@ def made(array: Any) -> tuple[list[str], list[Any]]:
         (np.broadcast_to(np.arange(3), (2, 3)), ["iota"]),
         (np.broadcast_to(np.arange(2)[:, None], (2, 3)), ["iota"]),
         (np.arange(6).reshape(2, 3), ["iota", "reshape"]),
+        (np.tri(3, dtype=bool), ["iota", "iota", "sub", "constant", "compare"]),
+        (np.arange(4) < 2, ["iota", "constant", "compare"]),
+        (np.eye(3, dtype=bool), ["iota", "iota", "sub", *["constant", "compare"] * 2, "and"]),
         (np.array([3, 7]), ["iota", "constant", "mul", "constant", "add"]),
     ],
     ids=str,
@@ -64,7 +67,9 @@ def test_what_is_even_becomes_ops(array: Any, ops: list[str]) -> None:
         np.linspace(0, 1, 7),
         np.array([1.5, np.nan]),
         np.array([0.0, np.inf]),
-        np.array([True, False]),
+        np.array([True, False, True]),
+        ~np.eye(3, dtype=bool),
+        np.tri(3, dtype=bool)[:, [0, 2, 1]],
         np.arange(3).astype(BF16),
         np.eye(2),
     ],
@@ -78,6 +83,26 @@ def test_anything_else_becomes_an_input(array: Any) -> None:
     found = compute(lambda x: array, X)
     np.testing.assert_array_equal(np.signbit(found), np.signbit(captured))
     same(found, array)
+
+
+@given(
+    st.integers(1, 7),
+    st.integers(1, 7),
+    st.integers(-8, 8),
+    st.integers(-8, 8),
+    st.sampled_from([(0,), (1,), (0, 1)]),
+)
+def test_a_band_of_a_mask_is_compared(
+    rows: int, columns: int, low: int, high: int, axes: tuple[int, ...]
+) -> None:
+    """Of rows, of columns, or of diagonals."""
+    signs = {(0,): (1, 0), (1,): (0, 1), (0, 1): (-1, 1)}[axes]
+    i, j = np.indices((rows, columns))
+    index = signs[0] * i + signs[1] * j
+    array = (low <= index) & (index <= high)
+    ops, captured = made(array)
+    assert captured == [] and ("constant" in ops or "compare" in ops)
+    same(compute(lambda x: array, X), array)
 
 
 def test_along_an_axis_on_which_nothing_changes_one_element_is_kept() -> None:

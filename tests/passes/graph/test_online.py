@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,11 @@ import pytest
 
 import iris
 from iris.errors import PipelineError
+from iris.interp import metal
+from iris.interp.metal import Counters
 from iris.passes import run
+from iris.runtime.device import ArrayArgument
+from iris.runtime.interpreters import MetalInterpreter
 from iris.testing import fuses
 from iris.tools.replay import Program
 
@@ -81,6 +85,51 @@ def test_attention_is_one_kernel(
     text = check(function, *[numbers(*shape) for _ in range(3)], device=device)
     assert text.count("graph.kernel") == 1
     assert "online" in text
+
+
+def counted(function: Callable[..., Any], *arguments: Array) -> Counters:
+    """What the kernels of a function do."""
+
+    class Counting(MetalInterpreter):
+        counters = Counters()
+
+        def launch(
+            self, program: Any, grid: Any, arguments: Sequence[Any], stream: Any = None
+        ) -> None:
+            views = [self._view(a) if isinstance(a, ArrayArgument) else a for a in arguments]
+            metal.run(program.entry, grid, views, counters=self.counters)
+
+    device = Counting()
+    iris.jit(function)(*arguments, device=device)
+    return device.counters
+
+
+def test_masks_leave_out_products() -> None:
+    """As many as a kernel computes that is written for causal attention, by blocks of 32."""
+    q = numbers(8, 128, 64)
+    all_pairs, causal_pairs = counted(attention, q, q, q), counted(causal, q, q, q)
+    assert (all_pairs.mmas, causal_pairs.mmas) == (32768, 20480)
+    assert causal_pairs.transcendentals["exp"] / q.size < 1.41
+    assert counted(window, q, q, q).mmas < 20480
+
+
+def hidden(x: Any, first: int) -> Any:
+    """Where the elements before and after some are -inf."""
+    places = np.arange(x.shape[-1])
+    return np.where((places >= first) & (places < first + 5000), x, -np.inf)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("first", [-5000, 0, 100, 4096, 8999, 9000])
+def test_what_is_hidden_of_rows(first: int, device: str) -> None:
+    """All of it, or the first or last blocks, which may have an infinity or nan."""
+    x = numbers(6, 9000)
+    x[0, 10] = x[1, 8990] = np.nan
+    x[2, 10] = x[3, 8990] = np.inf
+    x[4, 4100] = np.inf
+    x[5, 4100:] = -np.inf
+    check(lambda x: log_sum_exp(hidden(x, first)), x, device=device)
+    check(lambda x: softmax(hidden(x, first)), x, device=device)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])

@@ -1,5 +1,6 @@
 """Concrete arrays that meet traced ones: one number throughout becomes a constant, numbers that
-go up or down evenly an iota, and anything else an input of the function."""
+go up or down evenly an iota, a band of a mask a comparison of these, and anything else an input of
+the function."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from iris.frontend.arrays.trace import current
 from iris.frontend.tracing import error_here, rules_as
 from iris.ir import graph, literal, math
 from iris.ir.core import Value
-from iris.ir.math import Constant
+from iris.ir.math import Constant, Predicate
 from iris.ir.scalar import round_to, storage, to_bits
-from iris.ir.types import DType, Tensor, bf16, bool_
+from iris.ir.types import DType, Tensor, bf16, bool_, i32
 
 Array = npt.NDArray[Any]
 
@@ -54,6 +55,10 @@ def constant_array(array: Array, dtype: DType) -> Value:
     if few.size == array.size and _goes_evenly(few.ravel(), dtype):
         numbers = _evenly(few.ravel(), 0, Tensor((array.size,), dtype))
         return trace.emit(graph.Reshape(numbers, type_))
+    if dtype is bool_ and len(varying) <= 2:
+        ends = _band(few.reshape([array.shape[axis] for axis in varying]))
+        if ends is not None:
+            return _in_band(*ends, varying, type_)
     captured = trace.capture(few, dtype, array)
     return captured if captured.type is type_ else trace.emit(graph.Broadcast(captured, type_))
 
@@ -84,6 +89,42 @@ def _goes_evenly(line: Array, dtype: DType) -> bool:
         if made.tobytes() != line[:count].tobytes():
             return False
     return True
+
+
+Ends = tuple[int | None, int | None]
+
+
+def _band(mask: Array) -> Ends | None:
+    """The first and the last index at which a mask holds, where it holds between these and nowhere
+    else; None for an end of the mask.  The index into a matrix is that of its diagonals."""
+    first = mask.ndim - 1 and 1 - len(mask)  # the lowest index
+    line = np.concatenate([mask[:0:-1, 0], mask[0]]) if mask.ndim == 2 else mask
+    (places,) = np.nonzero(line)
+    if not len(places):
+        return None
+    low, high = int(places[0]) + first, int(places[-1]) + first
+    index: Array = np.arange(mask.shape[-1])
+    if mask.ndim == 2:
+        index = index - np.arange(len(mask))[:, None]
+    if not np.array_equal(mask, (low <= index) & (index <= high)):
+        return None
+    end = first + len(line) - 1
+    return low if low > first else None, high if high < end else None
+
+
+def _in_band(low: int | None, high: int | None, axes: list[int], type_: Tensor) -> Value:
+    """Whether an index along an axis, or of a diagonal along two, is in a band."""
+    trace, integers = current(), Tensor(type_.shape, i32)
+    index = trace.emit(graph.Iota(axes[-1], integers))
+    if len(axes) == 2:
+        index = trace.emit(math.Sub(index, trace.emit(graph.Iota(axes[0], integers))))
+    ends = ((Predicate.GE, low), (Predicate.LE, high))
+    first, *others = [
+        trace.emit(math.Compare(predicate, index, constant(end, i32, type_.shape)))
+        for predicate, end in ends
+        if end is not None
+    ]
+    return trace.emit(math.And(first, *others)) if others else first
 
 
 def _exact_up_to(dtype: DType) -> int:

@@ -10,6 +10,7 @@ from iris.passes.tile import (
     pipeline_loads,
     recover_blocks,
     relax_nans,
+    skip_neutral,
     split_interior,
     stage_dots,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "pipeline_loads",
     "recover_blocks",
     "relax_nans",
+    "skip_neutral",
     "split_interior",
     "stage_dots",
 ]

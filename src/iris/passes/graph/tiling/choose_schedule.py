@@ -111,9 +111,11 @@ def _by_tiles(
 ) -> Iterator[KernelSchedule]:
     """Yield a schedule, and ones with smaller tiles as long as programs are too few or spill.
 
-    Products keep their blocks: with smaller ones each element is loaded more often.
+    Products keep their blocks: with smaller ones each element is loaded more often.  Those that are
+    made with a maximum may have fewer rows, of which a mask hides more.
     """
-    for halvings in range(1 if elements.products else MOST_HALVINGS + 1):
+    keeps_blocks = any(expr.rescaling is None for _, expr, *_ in elements.products)
+    for halvings in range(1 if keeps_blocks else MOST_HALVINGS + 1):
         schedule = _Choice(elements, max_tile_bytes, halvings).schedule
         yield schedule
         cost = cost_of(schedule, target)
@@ -192,7 +194,7 @@ class _Choice:
             self._split_axis(axis, self.max_elements // MIN_ROWS)
         widest = max(reversed(rows), key=lambda axis: axis.size)
         beside = prod([self.lanes[axis] for axis in columns])
-        self._split_axis(widest, max(MIN_ROWS, min(DOT_BLOCK, self.max_elements // beside)))
+        self._split_axis(widest, max(MIN_ROWS, min(self.dot_block, self.max_elements // beside)))
 
     def _split_rows(self) -> None:
         """Give lanes to the axes that stay in a program, and to others that make accesses wide."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from iris.ir import math
 from iris.ir.core import Op, Value
-from iris.ir.kinds import accumulator, combined, identity
+from iris.ir.kinds import ReduceKind, accumulator, combined, identity
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import Tile, f32
 from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, ReduceExpr, Rescaling
@@ -38,7 +38,9 @@ class _RunningReduction(ValueReduction):
         kind, element = self.expr.kind, accumulator(self.expr.kind, self.element)
         shape = self.ctx.tile_shape(self.total_frame, self.total_frame)
         type_ = Tile(shape, element) if shape else element
-        return [self.ctx.typed_constant(identity(kind, element), type_)]
+        # No sum is -0.0 in the end: what is added then makes it 0.0, which a sum of weights stays.
+        start = 0 if kind is ReduceKind.SUM else identity(kind, element)
+        return [self.ctx.typed_constant(start, type_)]
 
     def step(self, carried: Sequence[Value]) -> Sequence[Value]:
         (total,) = carried

@@ -1,0 +1,288 @@
+"""Skip the iterations of loops that change nothing, by the bounds of the loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from iris.analysis.affine import Affine, Sum, Sums, materialise, number_of, plus, summed, times
+from iris.analysis.neutral import Neutral, NeutralIterations, shows_only_results
+from iris.analysis.sum_ranges import SumRanges
+from iris.ir import math, tile
+from iris.ir.builder import Builder
+from iris.ir.control import For, Func
+from iris.ir.core import Module, Value
+from iris.ir.math import Constant, Predicate, element_type
+from iris.ir.types import DType, i32, i64
+from iris.passes.pipeline import Pass
+
+# Sums this small leave room for what is added to them.
+SMALL = 2**30
+
+
+@dataclass(frozen=True)
+class SkipNeutral(Pass):
+    """Run a loop only over the iterations that change what it carries.
+
+        for %c0, %n, %c32 (%k: i32, %m: tile<64xf32> = %lowest, ...) {
+          %keys: tile<64x32xi32> = ...                    // %k + arange
+          %queries: tile<64x32xi32> = ...                 // %first + arange
+          %seen: tile<64x32xbool> = compare le %keys, %queries
+          %x: tile<64x32xf32> = select %seen, %scores, %lowest_1
+          ...
+        }
+
+    becomes
+
+        %end: i32 = add %first, %c64
+        %upper: i32 = minimum %n, %end
+        for %c0, %upper, %c32 (%k: i32, %m: tile<64xf32> = %lowest, ...) {
+          ...
+        }
+
+    if the analysis `neutral` finds that an iteration changes nothing where `%seen` fails for all
+    elements.  The bounds follow from comparisons of integers that are sums of loop indices,
+    program ids and other scalars.  Where it is not known that these sums do not overflow, they
+    are computed in 64 bits, and the bounds stay as they are if one does.
+    """
+
+    name = "skip-neutral"
+    level = tile.TileOp.level
+
+    def run(self, module: Module) -> dict[str, int]:
+        loops = 0
+        for function in module:
+            assert isinstance(function, Func), "the verifier checks it"
+            for op in list(function.walk()):
+                if isinstance(op, For) and _has_sums(op) and shows_only_results(op):
+                    loops += _Loop(op, function).tighten()
+        return {"loops": loops}
+
+
+def _has_sums(loop: For) -> bool:
+    """Whether the bounds of a loop are sums; of other dtypes none is."""
+    return bool(loop.results) and loop.lower.type.element in (i32, i64)
+
+
+class _Condition(NamedTuple):
+    """`rest + slope * index` is not negative in any iteration that matters."""
+
+    rest: Sum
+    slope: int
+
+
+class _Loop:
+    """A loop whose bounds may be tightened."""
+
+    def __init__(self, loop: For, function: Func):
+        self.loop = loop
+        self.lower, self.upper = loop.lower, loop.upper  # before they are tightened
+        self.index = loop.body.arguments[0]
+        self.sums = Sums()
+        self.ranges = SumRanges(function, self.sums)
+        self.inner = {*loop.body.arguments}.union(*(op.results for op in loop.body.walk()))
+        self.step = number_of(self._sum(loop.step)) or 0
+
+    def tighten(self) -> bool:
+        """Whether there was an iteration to skip."""
+        if self.step <= 0:
+            return False
+        iterations: NeutralIterations | None = None
+        tightened = False
+        for compare in list(self.loop.body):
+            if isinstance(compare, math.Compare) and compare.lhs.type.element.is_integer:
+                for holds in (False, True):
+                    conditions = list(self._conditions(compare, holds))
+                    if conditions:
+                        iterations = iterations or NeutralIterations(self.loop)
+                        neutral = iterations.where(compare.result, holds)
+                        for condition in conditions:
+                            tightened |= self._skip(condition, compare, neutral)
+        return tightened
+
+    def _conditions(self, compare: math.Compare, holds: bool) -> Iterator[_Condition]:
+        """What is true in all iterations but those in which a comparison is `holds` everywhere."""
+        lhs, rhs = self.sums.of(compare.lhs), self.sums.of(compare.rhs)
+        if lhs is None or rhs is None:
+            return
+        difference = {k: plus(lhs.get(k, {}), rhs.get(k, {}), -1) for k in lhs.keys() | rhs.keys()}
+        found = _extremes(difference, element_type(compare.lhs.type).shape)
+        if found is None:
+            return
+        below, above = times(found[0], -1), found[1]
+        predicate = compare.predicate.negated if holds else compare.predicate
+        strict: Sum = {(): int(predicate in (Predicate.LT, Predicate.GT))}
+        sides = {
+            Predicate.LT: [below],
+            Predicate.LE: [below],
+            Predicate.GT: [above],
+            Predicate.GE: [above],
+            Predicate.EQ: [below, above],
+            Predicate.NE: [],
+        }
+        for side in sides[predicate]:
+            rest = plus(side, strict, -1)
+            slope = rest.pop((self.index,), 0)
+            if slope and self._is_outer(rest):
+                yield _Condition(rest, slope)
+
+    def _is_outer(self, total: Sum) -> bool:
+        """Whether a sum is of multiples of values from outside of the loop."""
+        return all(len(product) < 2 and self.inner.isdisjoint(product) for product in total)
+
+    def _skip(self, condition: _Condition, compare: math.Compare, neutral: Neutral) -> bool:
+        """Skip the iterations that a condition rules out, if they are neutral."""
+        lower, upper, *others = self.loop.operands
+        first = self._sum(self.lower)
+        doubts = self._doubts(compare)
+        skips = neutral.first if condition.slope > 0 else neutral.later
+        if not skips or doubts is None or self._rules_out_nothing(condition):
+            return False
+        small = [condition.rest, first]
+        is_wide = bool(doubts) or not all(map(self._is_small, small))
+        if is_wide and not all(map(_is_exact_in_64_bits, [*small, *doubts])):
+            return False
+        bounds = _Bounds(self.loop, i64 if is_wide else lower.type.element)
+        if condition.slope > 0:
+            start = bounds.start(condition, first, self.step)
+            if lower is not self.lower:
+                start = bounds.b(math.Maximum(lower, start))
+            lower = bounds.if_exact(doubts, start, lower)
+        else:
+            end = bounds.end(condition, first, once=not neutral.first)
+            upper = bounds.if_exact(doubts, end, upper)
+        self.loop.set_operands((lower, upper, *others))
+        return True
+
+    def _sum(self, value: Value) -> Sum:
+        found = self.sums.scalar(value)
+        assert found is not None, "each scalar is a term"
+        return found
+
+    def _is_small(self, total: Sum) -> bool:
+        low, high = self.ranges.of(total)
+        return low >= -SMALL and high <= SMALL
+
+    def _rules_out_nothing(self, condition: _Condition) -> bool:
+        """Whether a condition is sure to be true in all iterations."""
+        ends = [self.ranges.of(self._sum(v)) for v in (self.lower, self.upper)]
+        indices = (ends[0][0], ends[1][1] - 1)
+        least = min([condition.slope * index for index in indices])
+        return self.ranges.of(condition.rest)[0] + least >= 0
+
+    def _doubts(self, compare: math.Compare) -> list[Sum] | None:
+        """Sums that are not negative if no number overflows that is compared; None if that cannot
+        be told before the loop."""
+        doubts: list[Sum] = []
+        for part in _parts(compare):
+            affine, type_ = self.sums.of(part), element_type(part.type)
+            found = None if affine is None else _extremes(affine, type_.shape)
+            if found is None:
+                return None
+            for total, sign in zip(found, (1, -1), strict=True):
+                rest = dict(total)
+                slope = rest.pop((self.index,), 0)
+                end = self.lower if slope * sign > 0 else self.upper
+                rest = plus(rest, self._sum(end), slope)
+                limit = type_.element.low if sign > 0 else type_.element.high
+                doubt = times(plus(rest, {(): limit}, -1), sign)
+                if self.ranges.of(doubt)[0] < 0:
+                    if not self._is_outer(doubt) or type_.element is not i32:
+                        return None
+                    doubts += [doubt] if doubt not in doubts else []
+        return doubts
+
+
+def _extremes(affine: Affine, shape: tuple[int, ...]) -> tuple[Sum, Sum] | None:
+    """The least and the greatest element, if the axes are multiplied by numbers."""
+    low = high = affine.get(None, {})
+    for axis, by_index in affine.items():
+        if axis is not None:
+            count = number_of(by_index)
+            if count is None:
+                return None
+            reach = count * (shape[axis] - 1)
+            low, high = plus(low, {(): min(0, reach)}), plus(high, {(): max(0, reach)})
+    return low, high
+
+
+def _parts(compare: math.Compare) -> Iterator[Value]:
+    """The numbers that must not overflow for a comparison to be of its sums: what is compared, and
+    what is cast to more bits before."""
+    yield from compare.operands
+    todo, seen = [*compare.operands], set[Value]()
+    while todo:
+        value = todo.pop()
+        op = value.op
+        if value in seen or op is None or summed.get(type(op)) is None:
+            continue
+        seen.add(value)
+        todo += op.operands
+        if isinstance(op, math.Cast):
+            yield op.x
+
+
+def _is_exact_in_64_bits(total: Sum) -> bool:
+    """Whether a sum cannot overflow if it is computed in 64 bits."""
+    narrow = all(v.type.element is i32 for product in total for v in product)
+    return narrow and all(abs(count) < 2**20 or not product for product, count in total.items())
+
+
+class _Bounds:
+    """Computes new bounds of a loop, in some dtype."""
+
+    def __init__(self, loop: For, dtype: DType):
+        self.loop = loop
+        self.dtype = dtype
+        self.is_wide = dtype is not loop.lower.type.element
+        self.b = Builder.before_op(loop)
+
+    def end(self, condition: _Condition, lower: Sum, *, once: bool) -> Value:
+        """The end of the iterations that matter; with `once`, after the first at least."""
+        count = -condition.slope
+        end = self._divided(self._made(plus(condition.rest, {(): count})), count)
+        if once or self.is_wide:
+            end = self.b(math.Maximum(end, self._made(plus(lower, {(): int(once)}))))
+        return self._narrow(self.b(math.Minimum(self._cast(self.loop.upper), end)))
+
+    def start(self, condition: _Condition, lower: Sum, step: int) -> Value:
+        """The first iteration that matters."""
+        count = condition.slope
+        first = plus(times(condition.rest, -1), {(): count - 1})  # times 1 / count
+        room = plus({(): step - 1}, lower, -1)  # to get from the lower bound past it
+        if count == 1:
+            distance = self._made(plus(first, room))
+        else:
+            first_index = self._divided(self._made(first), count)
+            distance = self.b(math.Add(first_index, self._made(room)))
+        skipped = self.b(math.Maximum(self._divided(distance, step), self._number(0)))
+        start = self.b(math.Mul(skipped, self._number(step)))
+        if lower:
+            start = self.b(math.Add(self._made(lower), start))
+        if self.is_wide:
+            start = self.b(math.Minimum(start, self._cast(self.loop.upper)))
+        return self._narrow(start)
+
+    def if_exact(self, doubts: Sequence[Sum], new: Value, old: Value) -> Value:
+        """A bound, unless one of some sums is negative."""
+        for doubt in doubts:
+            value = self._made(doubt)
+            is_exact = self.b(math.Compare(Predicate.GE, value, self._number(0)))
+            new = self.b(math.Select(is_exact, new, old))
+        return new
+
+    def _number(self, number: int) -> Value:
+        return self.b(Constant(number, self.dtype))
+
+    def _made(self, total: Sum) -> Value:
+        return materialise(total, self.dtype, self.b)
+
+    def _divided(self, value: Value, count: int) -> Value:
+        return value if count == 1 else self.b(math.FloorDiv(value, self._number(count)))
+
+    def _cast(self, value: Value) -> Value:
+        return self.b(math.Cast(value, self.dtype)) if self.is_wide else value
+
+    def _narrow(self, value: Value) -> Value:
+        return self.b(math.Cast(value, self.loop.lower.type.element)) if self.is_wide else value
