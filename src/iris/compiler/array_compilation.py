@@ -29,7 +29,7 @@ from iris.ir.text.printer import to_text
 from iris.ir.verify import verify
 from iris.passes.graph.fuse import Fuse
 from iris.passes.graph.tiling.explain_schedule import explanation
-from iris.passes.graph.tiling.fusion import Boundary, Fusion
+from iris.passes.graph.tiling.fusion import Apart, Boundary, Fusion
 from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
@@ -126,8 +126,9 @@ class ArrayCompilation:
 
     `print(compilation)` shows the fused graph; `.stages` has the graph after every pass, `.graph`
     as it was traced, `.fused` with its kernels, `.why` says what kept each tensor that goes through
-    memory from being fused away, `.kernels` has the kernels, and `.run(*arguments)` runs them.
-    `.edited(text)` is the same function with other kernels or schedules.
+    memory from being fused away and each two kernels from being one, `.kernels` has the kernels,
+    `.run(*arguments)` runs them, and `.edited(text)` is the function with other kernels or
+    schedules.
     """
 
     def __init__(
@@ -171,13 +172,13 @@ class ArrayCompilation:
         return [KernelCompilation(kernel, self._device) for kernel in self._program.kernels]
 
     @cached_property
-    def why(self) -> list[Boundary]:
-        """For each tensor that one kernel hands on to another, why; none of kernels that were
-        given as text."""
+    def why(self) -> list[Boundary | Apart]:
+        """For each tensor that one kernel hands on to another, why; and for each two kernels that
+        hand on nothing, why they are two.  None of kernels that were given as text."""
         if self._is_given:
             return []
         before = [stage.name for stage in self.stages].index(Fuse.name) - 1
-        return Fusion(entry_of(self.stages[before].module.clone()), self._target).boundaries
+        return Fusion(entry_of(self.stages[before].module.clone()), self._target).why
 
     @property
     def msl(self) -> str:
