@@ -49,7 +49,7 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Apart:
-    """Two kernels of which neither reads what the other writes, and why they are not one."""
+    """Two kernels that hand no tensor on to each other, and why they are not one."""
 
     one: Candidate
     other: Candidate
