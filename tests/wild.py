@@ -116,9 +116,9 @@ def _along(
 
 
 @otherwise(tile.Reduce)
-def reduce(frame: Any, op: tile.Reduce, x: Array) -> Sequence[Array]:
+def reduce(frame: Any, op: tile.Reduce, x: Array, *places: Array) -> Sequence[Array]:
     if op.kind not in (ReduceKind.SUM, ReduceKind.PROD):
-        return list(interpretation[tile.Reduce](frame, op, x))
+        return list(interpretation[tile.Reduce](frame, op, x, *places))
     chance = frame.launch.chance
     return [_along(op, x, lambda ufunc, rows: _shuffled(chance, rows, ufunc))]
 

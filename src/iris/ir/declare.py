@@ -80,13 +80,13 @@ MEMORY = _of("a pointer or memory of the threadgroup", Ptr, Threadgroup)
 class Access(Enum):
     """How a resource is touched."""
 
-    READ = "reads"
-    WRITE = "writes"
-    UPDATE = "reads and writes"
-    ALLOCATE = "allocates"
+    READ = "reads", True, False
+    WRITE = "writes", False, True
+    UPDATE = "reads and writes", True, True
+    ALLOCATE = "allocates", False, False
 
-    def __init__(self, text: str):
-        self.reads, self.writes = "reads" in text, "writes" in text
+    def __init__(self, text: str, reads: bool, writes: bool):
+        self.text, self.reads, self.writes = text, reads, writes
 
 
 class Parts(Protocol):

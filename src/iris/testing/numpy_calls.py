@@ -48,15 +48,16 @@ def _callee(text: str, rule: Rule, moves: bool) -> Callee | None:
     options = [p.name for p in parameters if p.default is not p.empty and p.name in _OPTIONS]
     is_known = bool(required) and {*required} <= _ARRAYS.keys() | _OPTIONS.keys()
     is_array = "TracedArray" in returned or returned == "Any"
-    if not is_known or not is_array or text in _UNDEFINED or rule.__module__ == special.__name__:
+    if not is_known or not is_array or text in _LEFT_OUT or rule.__module__ == special.__name__:
         return None  # formulas are not rounded as NumPy's are
     multiplies = rule.__module__ in _OF_PRODUCTS
     return Callee(text, tuple(required), tuple(options), moves, multiplies)
 
 
 _OF_PRODUCTS = [room.__name__ for room in (array_products, einsum, linalg, series)]
-# Shifts by negative numbers are what C makes of them, and new memory holds anything.
-_UNDEFINED = ("np.left_shift", "np.right_shift", "np.empty_like")
+# Shifts by negative numbers are what C makes of them, new memory holds anything, and NumPy warns of
+# its old name of `vstack`.
+_LEFT_OUT = ("np.left_shift", "np.right_shift", "np.empty_like", "np.row_stack")
 
 
 def call(f: ArrayDraft) -> Line:

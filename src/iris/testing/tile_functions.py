@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
+from iris.errors import IrisError
 from iris.ir.scalar import storage
 from iris.ir.types import DTYPES, DType, bool_
 from iris.testing.choices import Choices
@@ -126,7 +127,7 @@ class TileFunction:
         drawn = defined(f"import iris\n\n\n@iris.kernel\n{self.text}")
         try:
             drawn[1](*given, *outs, *self.sizes.values(), device=device)
-        except Exception as error:
+        except (IrisError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise AssertionError(f"{error}\n\n{self!r}") from error
         expected = [x.data.astype(_stored(x.dtype)) for x in results.values()]
         names = [*results, *self.arrays]

@@ -124,7 +124,7 @@ def _traits(op: type[Op]) -> str:
 def _accesses(spec: Spec) -> str:
     touched = [(spec.fixed[i].name, access) for i, access in spec.touched]
     made = [(spec.results[i].name, access) for i, access in spec.made]
-    return ", ".join(f"{access.value} {name}" for name, access in [*touched, *made])
+    return ", ".join(f"{access.text} {name}" for name, access in [*touched, *made])
 
 
 # What the rooms know of it.
