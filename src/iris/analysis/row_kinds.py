@@ -7,10 +7,11 @@ several rows is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+from iris.analysis.backward_slice import makers, operands_within
 from iris.analysis.number_kinds import (
     ALL_GONE,
     COMPARISONS,
@@ -35,6 +36,7 @@ from iris.analysis.number_kinds import (
     sum_of_some,
 )
 from iris.ir import math, tile
+from iris.ir.control import For
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.kinds import ReduceKind
 from iris.ir.math import Constant, element_type
@@ -43,11 +45,14 @@ from iris.ir.types import ElementType
 Rows: TypeAlias = tuple[int, ...]
 
 
+Name: TypeAlias = Value | int
+
+
 class Fact(NamedTuple):
     """A fact about the elements of a value in the rows of one case."""
 
     kinds: int  # that they are of
-    name: Value  # values of one name are equal
+    name: Name  # values of one name are equal
     rows: Rows | None = None  # the axes that rows go along; None: it holds for any row
     some: int = 0  # kinds that some element of each row is of; 0: nothing is known
 
@@ -64,51 +69,73 @@ class Impossible(Exception):
     """A value is of no kind in any world, so that all this cannot be."""
 
 
-class BodyKinds:
-    """The facts about the values of a body, given facts about the values that it carries.
+class _Step(NamedTuple):
+    """An op to run on facts, and what it gave for those of its operands so far."""
 
-    Elements of one position are told apart by `worlds`, as those where a condition holds.  A
-    product with what is gone leaves out infinities and nan of values that are not `moving`, which
-    depend on what the loop carries.
+    op: Op
+    result: Value
+    rule: Callable[[Sequence[Facts]], Facts]
+    known: dict[tuple[Facts, ...], Facts]
+
+
+class BodyKinds:
+    """Runs the body of a loop on facts about the values that it carries.
+
+    Worlds may say more of the `pinned` values.  What depends on neither is found once.  A product
+    with what is gone leaves out infinities and nan of values that do not depend on what the loop
+    carries.
     """
 
-    def __init__(
-        self, body: Region, moving: set[Value], carried: Sequence[Fact], worlds: Sequence[World]
-    ):
-        self.worlds = worlds
-        self._moving = moving
-        self._facts: dict[Value, Facts] = {}
-        self._names: dict[Any, Value] = {}
-        for value, fact in zip(body.arguments[-len(carried) :], carried, strict=True):
-            self._facts[value] = (fact,) * len(worlds)
-        for op in body:
-            self._visit(op)
-        self.yielded = [union(self.of(v)) for v in body.end.operands]
+    def __init__(self, loop: For, pinned: set[Value]):
+        self.carried = loop.carried_arguments
+        self._yielded = loop.body.end.operands
+        self._moving = _dependents(loop.body, self.carried)
+        self._names: dict[Any, int] = {}
+        self._fixed: dict[Value, Fact] = {}
+        self._steps: list[_Step] = []
+        varying = _dependents(loop.body, {*self.carried, *pinned})
+        needed = makers(self._yielded, loop.body)
+        for op in loop.body:
+            if op in needed and len(op.results) == 1:
+                step = _Step(op, op.results[0], self._rule_of(op), {})
+                if step.result in varying:
+                    self._steps.append(step)
+                else:
+                    operands = [(self._fact(v),) for v in op.operands]
+                    (self._fixed[step.result],) = step.rule(operands)
+        inner = {*self.carried, *[step.result for step in self._steps]}
+        used = {v for step in self._steps for v in step.op.operands} | {*self._yielded}
+        self._outer = {v: self._fact(v) for v in used - inner}
 
-    def of(self, value: Value) -> Facts:
-        return self._facts.get(value) or (outer_fact(value),) * len(self.worlds)
+    def run(self, carried: Sequence[Fact], worlds: Sequence[World]) -> list[Fact]:
+        """What the body yields.  Worlds tell elements of one position apart, as those where a
+        condition holds."""
+        count = len(worlds)
+        facts = {v: (fact,) * count for v, fact in self._outer.items()}
+        facts.update({v: (f,) * count for v, f in zip(self.carried, carried, strict=True)})
+        given = {v for world in worlds for v in world}
+        for op, result, rule, known in self._steps:
+            operands = tuple([facts[v] for v in op.operands])
+            found = known.get(operands)
+            if found is None:
+                found = known[operands] = rule(operands)
+            if len(found) < count:
+                found *= count
+            if result in given:
+                pairs = zip(worlds, found, strict=True)
+                found = tuple([_given(world.get(result), fact) for world, fact in pairs])
+            if not found[0].kinds and not any(fact.kinds for fact in found):
+                raise Impossible
+            facts[result] = found
+        return [union(v, facts[v]) for v in self._yielded]
 
-    def _visit(self, op: Op) -> None:
-        if len(op.results) != 1 or not isinstance(op.results[0].type, ElementType):
-            return
-        (result,) = op.results
-        operands = [self.of(v) for v in op.operands]
-        rule: Combination | None = combined_kinds.get(type(op))
-        if isinstance(op, math.Elementwise):
-            facts = [self._elementwise(op, own) for own in zip(*operands, strict=True)]
-        elif rule is not None:
-            facts = [rule(self, op, [union(own) for own in operands])] * len(self.worlds)
-        else:
-            facts = [unknown(result)] * len(self.worlds)
-        found = [_given(w.get(result), fact) for w, fact in zip(self.worlds, facts, strict=True)]
-        if not any(fact.kinds for fact in found):
-            raise Impossible
-        self._facts[result] = tuple(found)
+    def _fact(self, value: Value) -> Fact:
+        return self._fixed.get(value) or outer_fact(value)
 
-    def named(self, op: Op, operands: Sequence[Fact]) -> Value:
+    def named(self, op: Op, operands: Sequence[Fact]) -> Name:
         """The name of the result of an op with operands of these facts."""
         key = type(op), op.attributes, tuple([f.name for f in operands]), op.results[0].type
-        return self._names.setdefault(key, op.results[0])
+        return self._names.setdefault(key, len(self._names))
 
     def product(self, values: Sequence[Value], x: int, y: int) -> int:
         """The kinds of a product of two values."""
@@ -126,7 +153,22 @@ class BodyKinds:
             x &= ~ALL_GONE
         return found | (x if x in (0, NAN) else FLOATS)
 
-    def _elementwise(self, op: Op, operands: Sequence[Fact]) -> Fact:
+    def _rule_of(self, op: Op) -> Callable[[Sequence[Facts]], Facts]:
+        """What an op gives in each world, or in all, for what its operands are there."""
+        if not isinstance(op.results[0].type, ElementType):
+            combination: Combination | None = None
+        elif isinstance(op, math.Elementwise):
+            rule = self._kinds_of(op)
+            return lambda operands: tuple(
+                [self._elementwise(op, rule, own) for own in zip(*operands, strict=True)]
+            )
+        else:
+            combination = combined_kinds.get(type(op))
+        if combination is None:
+            return lambda operands: (unknown(op.results[0]),)
+        return lambda operands: ((combination(self, op, list(map(union, op.operands, operands))),))
+
+    def _elementwise(self, op: Op, rule: Callable[..., int], operands: Sequence[Fact]) -> Fact:
         rows, apart = _common_rows(operands)
         if apart:
             return unknown(op.results[0])
@@ -134,8 +176,7 @@ class BodyKinds:
         if same is not None:
             return same._replace(rows=rows)
         kinds = [f.kinds for f in operands]
-        rule = self._rule(op)
-        if isinstance(op, math.Sub) and operands[0].name is operands[1].name:
+        if isinstance(op, math.Sub) and operands[0].name == operands[1].name:
             rule = _difference_of_equals
         somes = [
             rule(*kinds[:n], fact.some, *kinds[n + 1 :])
@@ -145,7 +186,7 @@ class BodyKinds:
         some = min(somes, key=int.bit_count, default=0)
         return Fact(rule(*kinds), self.named(op, operands), rows, some)
 
-    def _rule(self, op: Op) -> Callable[..., int]:
+    def _kinds_of(self, op: Op) -> Callable[..., int]:
         """What gives the kinds of the result of an elementwise op."""
         element = op.results[0].type.element
         of = op.operands[-1].type.element
@@ -177,16 +218,28 @@ def unknown(value: Value) -> Fact:
     return Fact(0 if element is None else kinds_of_type(element), value)
 
 
-def union(facts: Sequence[Fact]) -> Fact:
+def union(value: Value, facts: Sequence[Fact]) -> Fact:
     """What holds of elements that are of any of some facts; no element is of no kind."""
-    first, *others = [fact for fact in facts if fact.kinds] or facts
-    for fact in others:
-        rows, apart = _common_rows([first, fact])
-        kinds, some = first.kinds | fact.kinds, first.some or fact.some
-        first = Fact(kinds, first.name, rows, some)
-        if apart:
-            return unknown(first.name)
-    return first
+    if len(facts) == 1:
+        return facts[0]
+    facts = [fact for fact in facts if fact.kinds] or facts
+    rows, apart = _common_rows(facts)
+    if apart:
+        return unknown(value)
+    kinds = some = 0
+    names = {fact.name for fact in facts}
+    for fact in facts:
+        kinds, some = kinds | fact.kinds, some or fact.some
+    return Fact(kinds, names.pop() if len(names) == 1 else value, rows, some)
+
+
+def _dependents(body: Region, values: Iterable[Value]) -> set[Value]:
+    """Values, and all in a body that depend on them."""
+    found = {*values}
+    for op in body:
+        if not found.isdisjoint(operands_within(op)):
+            found.update(op.results)
+    return found
 
 
 def _given(given: Fact | None, fact: Fact) -> Fact:
@@ -214,7 +267,7 @@ def _unchanged(op: Op, operands: Sequence[Fact]) -> Fact | None:
         condition, x, y = operands
         if condition.kinds in (TRUE, FALSE):
             return x if condition.kinds == TRUE else y
-        return x if x.name is y.name else None
+        return x if x.name == y.name else None
     if len(operands) != 2:
         return None
     for x, y in (operands, operands[::-1]) if op.commutative else (operands,):

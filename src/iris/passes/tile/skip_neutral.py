@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from iris.analysis.affine import Affine, Sum, Sums, materialise, number_of, plus, summed, times
-from iris.analysis.neutral import Neutral, NeutralIterations, shows_only_results
+from iris.analysis.neutral import NeutralIterations, shows_only_results
 from iris.analysis.sum_ranges import SumRanges
 from iris.ir import math, tile
 from iris.ir.builder import Builder
@@ -84,21 +85,20 @@ class _Loop:
         self.inner = {*loop.body.arguments}.union(*(op.results for op in loop.body.walk()))
         self.step = number_of(self._sum(loop.step)) or 0
 
+    @cached_property
+    def _neutral(self) -> NeutralIterations:
+        return NeutralIterations(self.loop)
+
     def tighten(self) -> bool:
         """Whether there was an iteration to skip."""
         if self.step <= 0:
             return False
-        iterations: NeutralIterations | None = None
         tightened = False
         for compare in list(self.loop.body):
             if isinstance(compare, math.Compare) and compare.lhs.type.element.is_integer:
                 for holds in (False, True):
-                    conditions = list(self._conditions(compare, holds))
-                    if conditions:
-                        iterations = iterations or NeutralIterations(self.loop)
-                        neutral = iterations.where(compare.result, holds)
-                        for condition in conditions:
-                            tightened |= self._skip(condition, compare, neutral)
+                    for condition in self._conditions(compare, holds):
+                        tightened |= self._skip(condition, compare, holds)
         return tightened
 
     def _conditions(self, compare: math.Compare, holds: bool) -> Iterator[_Condition]:
@@ -131,17 +131,19 @@ class _Loop:
         """Whether a sum is of multiples of values from outside of the loop."""
         return all(len(product) < 2 and self.inner.isdisjoint(product) for product in total)
 
-    def _skip(self, condition: _Condition, compare: math.Compare, neutral: Neutral) -> bool:
+    def _skip(self, condition: _Condition, compare: math.Compare, holds: bool) -> bool:
         """Skip the iterations that a condition rules out, if they are neutral."""
         lower, upper, *others = self.loop.operands
         first = self._sum(self.lower)
-        doubts = self._doubts(compare)
-        skips = neutral.first if condition.slope > 0 else neutral.later
-        if not skips or doubts is None or self._rules_out_nothing(condition):
+        doubts = None if self._rules_out_nothing(condition) else self._doubts(compare)
+        if doubts is None:
             return False
         small = [condition.rest, first]
         is_wide = bool(doubts) or not all(map(self._is_small, small))
         if is_wide and not all(map(_is_exact_in_64_bits, [*small, *doubts])):
+            return False
+        neutral = self._neutral.where(compare.result, holds)
+        if not (neutral.first if condition.slope > 0 else neutral.later):
             return False
         bounds = _Bounds(self.loop, i64 if is_wide else lower.type.element)
         if condition.slope > 0:
@@ -166,10 +168,10 @@ class _Loop:
 
     def _rules_out_nothing(self, condition: _Condition) -> bool:
         """Whether a condition is sure to be true in all iterations."""
-        ends = [self.ranges.of(self._sum(v)) for v in (self.lower, self.upper)]
-        indices = (ends[0][0], ends[1][1] - 1)
-        least = min([condition.slope * index for index in indices])
-        return self.ranges.of(condition.rest)[0] + least >= 0
+        end = self._sum(self.lower)
+        if condition.slope < 0:
+            end = plus(self._sum(self.upper), {(): 1}, -1)
+        return self.ranges.of(plus(condition.rest, end, condition.slope))[0] >= 0
 
     def _doubts(self, compare: math.Compare) -> list[Sum] | None:
         """Sums that are not negative if no number overflows that is compared; None if that cannot
