@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeAlias
+from functools import cached_property, partial
+from itertools import islice
 
 from iris.analysis.number_kinds import (
     FALSE,
@@ -48,8 +48,6 @@ from iris.ir.effects import must_run
 from iris.ir.kinds import ReduceKind
 from iris.ir.math import element_type
 
-Kept: TypeAlias = set[int]  # the numbers of carried values
-
 # What a running maximum may be.
 _CASES = (LOWEST, FINITE, INFINITE | NAN)
 
@@ -60,28 +58,26 @@ class NeutralIterations:
     def __init__(self, loop: For):
         self.loop = loop
         self.start = [outer_fact(c.initial)._replace(name=c.argument) for c in loop.carried()]
-        maxima = list(_maxima(loop))
-        pinned = {op.results[0] for op in loop.body if isinstance(op, math.Compare)}
-        pinned.update(*[world for maximum in maxima for world in maximum.worlds(0, 0)])
+        maxima = [*_maxima(loop)]
+        pinned = [op.results[0] for op in loop.body if isinstance(op, math.Compare)]
+        pinned += [v for maximum in maxima for world in maximum.worlds(0, 0) for v in world]
         self._body = BodyKinds(loop, pinned)
-        self._maxima = iter([*maxima, None])
-        self._histories: list[_History] = []
+        self._maxima: Sequence[_Maximum | None] = maxima or [None]
+
+    @cached_property
+    def histories(self) -> list[list[Sequence[Fact]]]:
+        """What the loop carries after any iteration, in each case of each running maximum."""
+        histories = [_History(self._body, self.start, m) for m in self._maxima]
+        return [[*history.facts.values()] for history in histories]
 
     def where(self, comparison: Value, holds: bool) -> Neutral:
         """Whether an iteration is neutral in which a comparison holds, or fails, everywhere."""
         return Neutral(self, {comparison: Fact(TRUE if holds else FALSE, comparison)})
 
-    def histories(self) -> Iterator[_History]:
-        """For each running maximum, and for none, what the loop carries after any iteration."""
-        yield from self._histories
-        for maximum in self._maxima:
-            self._histories.append(_History(self._body, self.start, maximum))
-            yield self._histories[-1]
-
-    def kept(self, some: Kept, facts: Sequence[Fact], assumed: World) -> Kept:
-        """Those of some carried values that stay as they are, of whatever kind they are."""
-        found = self._body.run(facts, [assumed])
-        return {n for n in some if self._keeps(n, facts, found[n], assumed)}
+    def keeps(self, facts: Sequence[Fact], assumed: World) -> Iterator[bool]:
+        """For each carried value, whether it stays as it is, of whatever kind that is."""
+        for index, found in enumerate(self._body.run(facts, [assumed])):
+            yield self._keeps(index, facts, found, assumed)
 
     def _keeps(self, index: int, facts: Sequence[Fact], found: Fact, assumed: World) -> bool:
         fact = facts[index]
@@ -90,7 +86,7 @@ class NeutralIterations:
         for kind in members(fact.kinds):
             if kind != fact.kinds:
                 one = [f._replace(kinds=kind) if f is fact else f for f in facts]
-                found = self._body.run(one, [assumed])[index]
+                found = next(islice(self._body.run(one, [assumed]), index, None))
             is_number = not kind & (NEGATIVE | POSITIVE)
             is_same = is_number and _plain(found.kinds) == _plain(kind)
             if found.name != fact.name and not is_same:
@@ -108,22 +104,14 @@ class Neutral:
     @cached_property
     def first(self) -> bool:
         """If it is the first."""
-        start = self._iterations.start
-        every = {*range(len(start))}
-        return self._iterations.kept(every, start, self._assumed) == every
+        return all(self._iterations.keeps(self._iterations.start, self._assumed))
 
     @cached_property
     def later(self) -> bool:
         """If it is a later one."""
-        left = {*range(len(self._iterations.start))}
-        for history in self._iterations.histories():
-            kept = left
-            for facts in history.facts.values():
-                kept = self._iterations.kept(kept, facts, self._assumed)
-            left = left - kept
-            if not left:
-                return True
-        return False
+        keeps = partial(self._iterations.keeps, assumed=self._assumed)
+        kept = [map(all, zip(*map(keeps, h), strict=True)) for h in self._iterations.histories]
+        return all(map(any, zip(*kept, strict=True)))
 
 
 def shows_only_results(loop: For) -> bool:
@@ -202,7 +190,7 @@ class _History:
                 if maximum is not None:
                     worlds = maximum.worlds(facts[maximum.index].kinds, case)
                 try:
-                    found = body.run(facts, worlds)
+                    found = [*body.run(facts, worlds)]
                 except Impossible:
                     continue
                 if self._learn(case, found, body.carried):

@@ -7,11 +7,11 @@ several rows is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from iris.analysis.backward_slice import makers, operands_within
+from iris.analysis.backward_slice import operands_within
 from iris.analysis.number_kinds import (
     ALL_GONE,
     COMPARISONS,
@@ -70,64 +70,81 @@ class Impossible(Exception):
 
 
 class _Step(NamedTuple):
-    """An op to run on facts, and what it gave for those of its operands so far."""
+    """An op to run on facts."""
 
-    op: Op
+    is_elementwise: bool
+    operands: Sequence[Value]  # on which its result depends
     result: Value
-    rule: Callable[[Sequence[Facts]], Facts]
-    known: dict[tuple[Facts, ...], Facts]
+    rule: Callable[[Sequence[Fact]], Fact]
+    known: dict[Sequence[Fact], Fact]  # what the rule gave so far
 
 
 class BodyKinds:
     """Runs the body of a loop on facts about the values that it carries.
 
-    Worlds may say more of the `pinned` values.  What depends on neither is found once.  A product
-    with what is gone leaves out infinities and nan of values that do not depend on what the loop
-    carries.
+    Worlds may say more of `pinned` values.  What depends on neither is the same in all runs.  A
+    product with what is gone leaves out infinities and nan of values that do not depend on what the
+    loop carries.
     """
 
-    def __init__(self, loop: For, pinned: set[Value]):
+    def __init__(self, loop: For, pinned: Collection[Value]):
         self.carried = loop.carried_arguments
-        self._yielded = loop.body.end.operands
+        self._body = loop.body
         self._moving = _dependents(loop.body, self.carried)
+        self._varying = _dependents(loop.body, [*self.carried, *pinned])
         self._names: dict[Any, int] = {}
+        self._steps: list[list[_Step]] = []  # for each yielded value, those for none before it
+        self._outer: list[dict[Value, Fact]] = []  # what else these need
         self._fixed: dict[Value, Fact] = {}
-        self._steps: list[_Step] = []
-        varying = _dependents(loop.body, {*self.carried, *pinned})
-        needed = makers(self._yielded, loop.body)
-        for op in loop.body:
-            if op in needed and len(op.results) == 1:
-                step = _Step(op, op.results[0], self._rule_of(op), {})
-                if step.result in varying:
-                    self._steps.append(step)
-                else:
-                    operands = [(self._fact(v),) for v in op.operands]
-                    (self._fixed[step.result],) = step.rule(operands)
-        inner = {*self.carried, *[step.result for step in self._steps]}
-        used = {v for step in self._steps for v in step.op.operands} | {*self._yielded}
-        self._outer = {v: self._fact(v) for v in used - inner}
+        self._prepared: set[Value] = set()
 
-    def run(self, carried: Sequence[Fact], worlds: Sequence[World]) -> list[Fact]:
-        """What the body yields.  Worlds tell elements of one position apart, as those where a
-        condition holds."""
+    def run(self, carried: Sequence[Fact], worlds: Sequence[World]) -> Iterator[Fact]:
+        """What the body yields, one value after the other.
+
+        Worlds tell elements of one position apart, as those where a condition holds.
+        """
         count = len(worlds)
-        facts = {v: (fact,) * count for v, fact in self._outer.items()}
-        facts.update({v: (f,) * count for v, f in zip(self.carried, carried, strict=True)})
+        facts = {v: (f,) * count for v, f in zip(self.carried, carried, strict=True)}
         given = {v for world in worlds for v in world}
-        for op, result, rule, known in self._steps:
-            operands = tuple([facts[v] for v in op.operands])
-            found = known.get(operands)
-            if found is None:
-                found = known[operands] = rule(operands)
-            if len(found) < count:
-                found *= count
-            if result in given:
-                pairs = zip(worlds, found, strict=True)
-                found = tuple([_given(world.get(result), fact) for world, fact in pairs])
-            if not found[0].kinds and not any(fact.kinds for fact in found):
-                raise Impossible
-            facts[result] = found
-        return [union(v, facts[v]) for v in self._yielded]
+        for number, value in enumerate(self._body.end.operands):
+            if number == len(self._steps):
+                self._prepare(value)
+            facts.update({v: (f,) * count for v, f in self._outer[number].items()})
+            for step in self._steps[number]:
+                result = step.result
+                operands = [facts[v] for v in step.operands]
+                if step.is_elementwise:
+                    found = tuple([_applied(step, own) for own in zip(*operands, strict=True)])
+                else:
+                    own = tuple(map(union, step.operands, operands))
+                    found = (_applied(step, own),) * count
+                if result in given:
+                    pairs = zip(worlds, found, strict=True)
+                    found = tuple([_given(world.get(result), fact) for world, fact in pairs])
+                if not found[0].kinds and not any(fact.kinds for fact in found):
+                    raise Impossible
+                facts[result] = found
+            yield union(value, facts[value])
+
+    def _prepare(self, yielded: Value) -> None:
+        """Find the steps to the next yielded value."""
+        needed: dict[Value, _Step] = {}
+        waiting = [yielded]
+        while waiting:
+            value = waiting.pop()
+            if value.op is not None and value.home is self._body and value not in self._prepared:
+                self._prepared.add(value)
+                step = needed[value] = self._step(value, value.op)
+                waiting += step.operands
+        steps: list[_Step] = []
+        for step in [needed[v] for op in self._body for v in op.results if v in needed]:
+            if step.result in self._varying:
+                steps.append(step)
+            else:
+                self._fixed[step.result] = step.rule([self._fact(v) for v in step.operands])
+        self._steps.append(steps)
+        used = {yielded, *[v for step in steps for v in step.operands]}
+        self._outer.append({v: self._fact(v) for v in used - self._varying})
 
     def _fact(self, value: Value) -> Fact:
         return self._fixed.get(value) or outer_fact(value)
@@ -153,20 +170,15 @@ class BodyKinds:
             x &= ~ALL_GONE
         return found | (x if x in (0, NAN) else FLOATS)
 
-    def _rule_of(self, op: Op) -> Callable[[Sequence[Facts]], Facts]:
-        """What an op gives in each world, or in all, for what its operands are there."""
-        if not isinstance(op.results[0].type, ElementType):
-            combination: Combination | None = None
-        elif isinstance(op, math.Elementwise):
-            rule = self._kinds_of(op)
-            return lambda operands: tuple(
-                [self._elementwise(op, rule, own) for own in zip(*operands, strict=True)]
-            )
-        else:
-            combination = combined_kinds.get(type(op))
-        if combination is None:
-            return lambda operands: (unknown(op.results[0]),)
-        return lambda operands: ((combination(self, op, list(map(union, op.operands, operands))),))
+    def _step(self, result: Value, op: Op) -> _Step:
+        if isinstance(result.type, ElementType):
+            if isinstance(op, math.Elementwise):
+                rule = partial(self._elementwise, op, self._kinds_rule(op))
+                return _Step(True, op.operands, result, rule, {})
+            combination: Combination | None = combined_kinds.get(type(op))
+            if combination is not None:
+                return _Step(False, op.operands, result, partial(combination, self, op), {})
+        return _Step(False, (), result, lambda _: unknown(result), {})
 
     def _elementwise(self, op: Op, rule: Callable[..., int], operands: Sequence[Fact]) -> Fact:
         rows, apart = _common_rows(operands)
@@ -186,7 +198,7 @@ class BodyKinds:
         some = min(somes, key=int.bit_count, default=0)
         return Fact(rule(*kinds), self.named(op, operands), rows, some)
 
-    def _kinds_of(self, op: Op) -> Callable[..., int]:
+    def _kinds_rule(self, op: Op) -> Callable[..., int]:
         """What gives the kinds of the result of an elementwise op."""
         element = op.results[0].type.element
         of = op.operands[-1].type.element
@@ -205,6 +217,13 @@ class BodyKinds:
         return partial(combine, rule)
 
 
+def _applied(step: _Step, operands: tuple[Fact, ...]) -> Fact:
+    found = step.known.get(operands)
+    if found is None:
+        found = step.known[operands] = step.rule(operands)
+    return found
+
+
 def outer_fact(value: Value) -> Fact:
     """The fact about a value from outside of the loop."""
     op = value.op
@@ -220,7 +239,7 @@ def unknown(value: Value) -> Fact:
 
 def union(value: Value, facts: Sequence[Fact]) -> Fact:
     """What holds of elements that are of any of some facts; no element is of no kind."""
-    if len(facts) == 1:
+    if facts.count(facts[0]) == len(facts):
         return facts[0]
     facts = [fact for fact in facts if fact.kinds] or facts
     rows, apart = _common_rows(facts)
@@ -254,8 +273,13 @@ def _given(given: Fact | None, fact: Fact) -> Fact:
 
 def _common_rows(facts: Sequence[Fact]) -> tuple[Rows | None, bool]:
     """The axes that the rows of facts go along; and whether these differ."""
-    found = {fact.rows for fact in facts} - {None}
-    return (next(iter(found), None), len(found) > 1)
+    rows: Rows | None = None
+    for fact in facts:
+        if fact.rows is not None and fact.rows != rows:
+            if rows is not None:
+                return rows, True
+            rows = fact.rows
+    return rows, False
 
 
 # Elementwise ops.
