@@ -82,9 +82,9 @@ class _Step(NamedTuple):
 class BodyKinds:
     """Runs the body of a loop on facts about the values that it carries.
 
-    Worlds may say more of `pinned` values.  What depends on neither is the same in all runs.  A
-    product with what is gone leaves out infinities and nan of values that do not depend on what the
-    loop carries.
+    Worlds may say more of `pinned` values.  Of what depends on neither nothing is known.  A product
+    with what is gone leaves out infinities and nan of values that do not depend on what the loop
+    carries.
     """
 
     def __init__(self, loop: For, pinned: Collection[Value]):
@@ -95,7 +95,6 @@ class BodyKinds:
         self._names: dict[Any, int] = {}
         self._steps: list[list[_Step]] = []  # for each yielded value, those for none before it
         self._outer: list[dict[Value, Fact]] = []  # what else these need
-        self._fixed: dict[Value, Fact] = {}
         self._prepared: set[Value] = set()
 
     def run(self, carried: Sequence[Fact], worlds: Sequence[World]) -> Iterator[Fact]:
@@ -129,25 +128,19 @@ class BodyKinds:
     def _prepare(self, yielded: Value) -> None:
         """Find the steps to the next yielded value."""
         needed: dict[Value, _Step] = {}
+        outer: dict[Value, Fact] = {}
         waiting = [yielded]
         while waiting:
             value = waiting.pop()
-            if value.op is not None and value.home is self._body and value not in self._prepared:
+            if value not in self._varying:
+                outer[value] = outer_fact(value)
+            elif value.op is not None and value not in self._prepared:
                 self._prepared.add(value)
                 step = needed[value] = self._step(value, value.op)
                 waiting += step.operands
-        steps: list[_Step] = []
-        for step in [needed[v] for op in self._body for v in op.results if v in needed]:
-            if step.result in self._varying:
-                steps.append(step)
-            else:
-                self._fixed[step.result] = step.rule([self._fact(v) for v in step.operands])
-        self._steps.append(steps)
-        used = {yielded, *[v for step in steps for v in step.operands]}
-        self._outer.append({v: self._fact(v) for v in used - self._varying})
-
-    def _fact(self, value: Value) -> Fact:
-        return self._fixed.get(value) or outer_fact(value)
+        values = [v for op in self._body for v in op.results]
+        self._steps.append([needed[v] for v in values if v in needed])
+        self._outer.append(outer)
 
     def named(self, op: Op, operands: Sequence[Fact]) -> Name:
         """The name of the result of an op with operands of these facts."""
@@ -225,7 +218,7 @@ def _applied(step: _Step, operands: tuple[Fact, ...]) -> Fact:
 
 
 def outer_fact(value: Value) -> Fact:
-    """The fact about a value from outside of the loop."""
+    """The fact about a value that is not run on facts, as one from outside of the loop."""
     op = value.op
     if isinstance(op, Constant):
         return Fact(kind_of(op.value, op.dtype.element), value)
