@@ -139,10 +139,10 @@ class _Maximum:
         return NAN if drops or isinstance(self.op, math.MaxNum) else 0
 
     def worlds(self, before: int, after: int) -> list[World]:
-        """What is known of an iteration after which the maximum is of some kinds.
+        """The facts of an iteration before and after which the maximum is of these kinds.
 
-        A block may be -inf where a condition fails, as at the end of an axis.  The elements
-        where it holds, and the others, then are worlds apart.
+        A block may be -inf where a condition fails, as at the end of an axis.  If more depends on
+        the condition, the elements where it holds, and the others, are worlds apart.
         """
         block, rows = self.block, self.rows
         given = {self.op.result: Fact(after, self.op.result, rows)}
@@ -160,6 +160,7 @@ class _Maximum:
             is_row
             and isinstance(select, math.Select)
             and outer_fact(select.on_false).kinds == LOWEST
+            and len(select.condition.users) > 1
         ):
             condition, x = select.condition, select.on_true
             if element_type(condition.type).shape == element_type(x.type).shape:
@@ -169,11 +170,12 @@ class _Maximum:
 
 
 def _maxima(loop: For) -> Iterator[_Maximum]:
-    """The running maxima."""
+    """The running maxima of floats."""
     for index, slot in enumerate(loop.carried()):
         op = slot.yielded.op
         if isinstance(op, math.Maximum | math.MaxNum) and slot.argument in op.operands:
-            yield _Maximum(index, op, op.rhs if op.lhs is slot.argument else op.lhs)
+            if op.result.type.element.is_float:
+                yield _Maximum(index, op, op.rhs if op.lhs is slot.argument else op.lhs)
 
 
 class _History:
