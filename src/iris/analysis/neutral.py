@@ -47,6 +47,7 @@ from iris.ir.core import Value
 from iris.ir.effects import must_run
 from iris.ir.kinds import ReduceKind
 from iris.ir.math import element_type
+from iris.ir.types import ElementType, bool_
 
 # What a running maximum may be.
 _CASES = (LOWEST, FINITE, INFINITE | NAN)
@@ -119,6 +120,28 @@ def shows_only_results(loop: For) -> bool:
     return not any(must_run(op) for op in loop.body.walk())
 
 
+def hides(comparison: Value, holds: bool) -> bool:
+    """Whether some select takes a value from before the iteration if a comparison holds, or fails,
+    everywhere.
+
+    If none does, the comparison hides nothing: such an iteration is neutral only if all are.
+    """
+    decided = [(comparison, holds)]
+    for value, is_true in decided:
+        for user in value.users:
+            if isinstance(user, math.Select) and user.condition is value:
+                chosen = user.on_true if is_true else user.on_false
+                if chosen.op is None or chosen.home is not user.parent:
+                    return True
+                continue
+            for result in user.results:
+                more = result, is_true is not isinstance(user, math.Not)
+                is_bool = isinstance(result.type, ElementType) and result.type.element is bool_
+                if is_bool and more not in decided:
+                    decided.append(more)
+    return False
+
+
 @dataclass(frozen=True)
 class _Maximum:
     """A carried value that is the maximum so far."""
@@ -173,9 +196,10 @@ def _maxima(loop: For) -> Iterator[_Maximum]:
     """The running maxima of floats."""
     for index, slot in enumerate(loop.carried()):
         op = slot.yielded.op
-        if isinstance(op, math.Maximum | math.MaxNum) and slot.argument in op.operands:
-            if op.result.type.element.is_float:
-                yield _Maximum(index, op, op.rhs if op.lhs is slot.argument else op.lhs)
+        if not isinstance(op, math.Maximum | math.MaxNum) or slot.argument not in op.operands:
+            continue
+        if op.result.type.element.is_float:
+            yield _Maximum(index, op, op.rhs if op.lhs is slot.argument else op.lhs)
 
 
 class _History:

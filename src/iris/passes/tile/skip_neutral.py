@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from iris.analysis.affine import Affine, Sum, Sums, materialise, number_of, plus, summed, times
-from iris.analysis.neutral import NeutralIterations, shows_only_results
+from iris.analysis.neutral import NeutralIterations, hides, shows_only_results
 from iris.analysis.sum_ranges import SumRanges
 from iris.ir import math, tile
 from iris.ir.builder import Builder
@@ -97,8 +97,9 @@ class _Loop:
         for compare in list(self.loop.body):
             if isinstance(compare, math.Compare) and compare.lhs.type.element.is_integer:
                 for holds in (False, True):
-                    for condition in self._conditions(compare, holds):
-                        tightened |= self._skip(condition, compare, holds)
+                    if hides(compare.result, holds):
+                        for condition in self._conditions(compare, holds):
+                            tightened |= self._skip(condition, compare, holds)
         return tightened
 
     def _conditions(self, compare: math.Compare, holds: bool) -> Iterator[_Condition]:
