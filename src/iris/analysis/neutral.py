@@ -92,7 +92,7 @@ class NeutralIterations:
             is_same = is_number and _plain(found.kinds) == _plain(kind)
             if found.name != fact.name and not is_same:
                 return False
-        return True
+        return bool(fact.kinds)  # of a pointer nothing is known
 
 
 class Neutral:
@@ -155,6 +155,16 @@ class _Maximum:
         return tuple(range(len(element_type(self.op.result.type).shape)))
 
     @property
+    def reductions(self) -> tuple[ReduceKind, ...]:
+        """The kinds of reduction of a block that say what all of its elements are.
+
+        The maximum of a block with nan is nan.  If that is left out, all of the block is.
+        """
+        if isinstance(self.op, math.MaxNum):
+            return (ReduceKind.MAXNUM,)
+        return ReduceKind.MAXIMUM, ReduceKind.MAXNUM
+
+    @property
     def dropped(self) -> int:
         """The kinds that it leaves out."""
         reduce = self.block.op
@@ -171,7 +181,7 @@ class _Maximum:
         given = {self.op.result: Fact(after, self.op.result, rows)}
         if isinstance(block.op, tile.Reduce):
             reduce = block.op
-            if reduce.kind not in (ReduceKind.MAXIMUM, ReduceKind.MAXNUM):
+            if reduce.kind not in self.reductions:
                 return [given]
             block, rows = reduce.x, tuple([a + (a >= reduce.axis) for a in rows])
         may_be = self.dropped | (FLOATS if after & NAN else LOWEST | after)

@@ -132,7 +132,7 @@ class BodyKinds:
         waiting = [yielded]
         while waiting:
             value = waiting.pop()
-            if value not in self._varying:
+            if value not in self._varying or not isinstance(value.type, ElementType):
                 outer[value] = outer_fact(value)
             elif value.op is not None and value not in self._prepared:
                 self._prepared.add(value)
@@ -164,13 +164,12 @@ class BodyKinds:
         return found | (x if x in (0, NAN) else FLOATS)
 
     def _step(self, result: Value, op: Op) -> _Step:
-        if isinstance(result.type, ElementType):
-            if isinstance(op, math.Elementwise):
-                rule = partial(self._elementwise, op, self._kinds_rule(op))
-                return _Step(True, op.operands, result, rule, {})
-            combination: Combination | None = combined_kinds.get(type(op))
-            if combination is not None:
-                return _Step(False, op.operands, result, partial(combination, self, op), {})
+        if isinstance(op, math.Elementwise):
+            rule = partial(self._elementwise, op, self._kinds_rule(op))
+            return _Step(True, op.operands, result, rule, {})
+        combination: Combination | None = combined_kinds.get(type(op))
+        if combination is not None:
+            return _Step(False, op.operands, result, partial(combination, self, op), {})
         return _Step(False, (), result, lambda _: unknown(result), {})
 
     def _elementwise(self, op: Op, rule: Callable[..., int], operands: Sequence[Fact]) -> Fact:
@@ -231,7 +230,8 @@ def unknown(value: Value) -> Fact:
 
 
 def union(value: Value, facts: Sequence[Fact]) -> Fact:
-    """What holds of elements that are of any of some facts; no element is of no kind."""
+    """What holds of the elements of a value that are of any of some facts; no element is of no
+    kind.  If only some of its elements equal another value, it keeps its own name."""
     if facts.count(facts[0]) == len(facts):
         return facts[0]
     facts = [fact for fact in facts if fact.kinds] or facts
