@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import iris
-from iris.compiler import autotune
+from iris.compiler import candidates
 from iris.compiler.autotune import Autotuned
 from iris.compiler.candidates import watched
 from iris.compiler.kernel import Kernel
@@ -176,13 +176,13 @@ def test_arrays_that_overlap_do_in_the_copies_as_well() -> None:
 
 def test_a_choice_is_made_once_for_a_key_and_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
-    compare = autotune.compare
+    compare = candidates.compare
 
     def counting(candidates: Any, device: Any, sizes: str, **options: Any) -> Any:
         compared.append(sizes)
         return compare(candidates, device, sizes, **options)
 
-    monkeypatch.setattr(autotune, "compare", counting)
+    monkeypatch.setattr(candidates, "compare", counting)
     configs = iris.Config(BLOCK=64), iris.Config(BLOCK=128)
     kernel = tuned(double, *configs, key=["N"])
     for n in (100, 100, 200, 100):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -217,9 +218,28 @@ def test_each_boundary_says_why() -> None:
     function, arguments, _ = CASES["block"]
     lowered = iris.jit(function).lower(*arguments)
     handed_on = len(tensors_written(iris.jit(function), arguments)) - 1
-    assert len(lowered.why) == handed_on
-    for boundary in lowered.why:
-        assert "is written to memory" in str(boundary)
+    assert sum("is written to memory" in str(line) for line in lowered.why) == handed_on
+
+
+def test_each_two_kernels_say_why_they_are_two() -> None:
+    function, arguments, _ = CASES["block"]
+    lowered = iris.jit(function).lower(*arguments)
+    pairs = [
+        (one, other)
+        for one, other in combinations([kernel.kernel for kernel in lowered.kernels], 2)
+        if {*one.outputs}.isdisjoint(other.inputs)
+    ]
+    assert sum("are made by two kernels: " in str(line) for line in lowered.why) == len(pairs) > 0
+
+
+def update(w: Any, b: Any, dw: Any, db: Any) -> Any:
+    return w - 0.1 * dw, b - 0.1 * db, np.tanh(b)
+
+
+def test_kernels_of_results_of_different_shapes_say_so() -> None:
+    w, b = np.ones((64, 32), np.float32), np.ones(64, np.float32)
+    (line,) = iris.jit(update).lower(w, b, w, b).why
+    assert str(line).endswith("results of a kernel have one shape, not (64, 32) and (64,)")
 
 
 def test_fusion_is_read_in_the_graph() -> None:

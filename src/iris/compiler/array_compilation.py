@@ -18,24 +18,24 @@ from iris.compiler.compilation import (
     target_of,
 )
 from iris.compiler.graph_kernels import GraphKernel
-from iris.compiler.graph_program import GraphProgram, argument_spec, to_argument
+from iris.compiler.graph_program import GraphProgram, argument_spec
+from iris.compiler.trial import KernelTrial
 from iris.cost.sample import Sizes
 from iris.errors import ArgumentError
 from iris.frontend.tracing import error_here
 from iris.ir.core import Level, Module, Value
-from iris.ir.math import element_type
 from iris.ir.text.parser import parse
 from iris.ir.text.printer import to_text
 from iris.ir.verify import verify
 from iris.passes.graph.fuse import Fuse
 from iris.passes.graph.tiling.explain_schedule import explanation
-from iris.passes.graph.tiling.fusion import Boundary, Fusion
+from iris.passes.graph.tiling.fusion import Apart, Boundary, Fusion
 from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.graph.tiling.tile_program import schedule_of
 from iris.passes.pipeline import Pipeline
-from iris.runtime.buffer import Buffer, empty
+from iris.runtime.buffer import Buffer
 from iris.runtime.device import Array, Device
 from iris.runtime.devices import select
 from iris.targets import Target
@@ -67,17 +67,10 @@ class KernelCompilation(Compilation):
     def _alone(self, *arrays: Any, device: str | Device | None) -> list[Array]:
         """What the kernel writes, given what it reads."""
         on = select(device)
-        program, grid = self.kernel.compile(on)
-        parameters = entry_of(self.traced).body.arguments
-        _check(self.name, parameters, arrays)
-        given = [to_argument(v, x, on) for v, x in zip(parameters, arrays, strict=True)]
-        known = dict(zip(self.kernel.inputs, given, strict=True))
-        for value in self.kernel.outputs:
-            into = self.kernel.written_to.get(value)
-            known[value] = _empty(value, on).argument if into is None else known[into]
-        on.launch(program, grid, [known[v] for v in self.kernel.arrays])
-        made = [known[v] for v in self.kernel.outputs]
-        return [Buffer(on, x.memory, x.dtype, x.shape).numpy() for x in made]
+        _check(self.name, entry_of(self.traced).body.arguments, arrays)
+        trial = KernelTrial(self.kernel, arrays, on)
+        trial.launch()
+        return [Buffer(on, x.memory, x.dtype, x.shape).numpy() for x in trial.written]
 
     @property
     def bytes(self) -> int:
@@ -116,18 +109,14 @@ def _check(kernel: str, parameters: Sequence[Value], arrays: Sequence[Any]) -> N
         )
 
 
-def _empty(value: Value, device: Device) -> Buffer:
-    type_ = element_type(value.type)
-    return empty(type_.shape, type_.element, device=device)
-
-
 class ArrayCompilation:
     """A function of arrays, lowered for some arguments.
 
     `print(compilation)` shows the fused graph; `.stages` has the graph after every pass, `.graph`
     as it was traced, `.fused` with its kernels, `.why` says what kept each tensor that goes through
-    memory from being fused away, `.kernels` has the kernels, and `.run(*arguments)` runs them.
-    `.edited(text)` is the same function with other kernels or schedules.
+    memory from being fused away and each two kernels from being one, `.kernels` has the kernels,
+    `.run(*arguments)` runs them, and `.edited(text)` is the function with other kernels or
+    schedules.
     """
 
     def __init__(
@@ -171,13 +160,13 @@ class ArrayCompilation:
         return [KernelCompilation(kernel, self._device) for kernel in self._program.kernels]
 
     @cached_property
-    def why(self) -> list[Boundary]:
-        """For each tensor that one kernel hands on to another, why; none of kernels that were
-        given as text."""
+    def why(self) -> list[Boundary | Apart]:
+        """For each tensor that one kernel hands on to another, why; and for each two kernels that
+        hand on nothing, why they are two.  None of kernels that were given as text."""
         if self._is_given:
             return []
         before = [stage.name for stage in self.stages].index(Fuse.name) - 1
-        return Fusion(entry_of(self.stages[before].module.clone()), self._target).boundaries
+        return Fusion(entry_of(self.stages[before].module.clone()), self._target).why
 
     @property
     def msl(self) -> str:

@@ -7,15 +7,15 @@ then on.  `heuristics` computes constexprs from the arguments.  A kernel may hav
 from __future__ import annotations
 
 import functools
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import asdict
+from importlib import import_module
 from typing import Any
 
 from iris.compiler.arguments import Call, call
-from iris.compiler.candidates import WATCHERS, Candidate, Config, Report, Row, compare
+from iris.compiler.candidates import Config, Report, Trial, report_of
 from iris.compiler.compilation import Compilation, target_of
 from iris.compiler.kernel import GridLike, Kernel, as_grid, device_of, split_options
 from iris.errors import ArgumentError
@@ -23,10 +23,8 @@ from iris.frontend.decorated import Decorated
 from iris.frontend.specs import exact_key
 from iris.frontend.tracing import error_here
 from iris.ir.text.printer import to_text
-from iris.runtime.cache import Cache
-from iris.runtime.device import Device
+from iris.runtime.device import Device, Grid
 from iris.runtime.recent import Recent
-from iris.version import __version__
 
 Prune = Callable[[list[Config], dict[str, Any]], Sequence[Config]]
 Rule = Callable[[dict[str, Any]], Any]
@@ -266,31 +264,58 @@ class Autotuned(Chooser):
             for name in ("device", "stream", *self.function.names[: len(arguments)]):
                 complete.pop(name, None)
             programs = as_grid(grid, given)
-            candidates.append(Candidate(self.base, str(config), programs, arguments, complete))
+            candidates.append(_Launch(self.base, str(config), programs, arguments, complete))
             texts.append(to_text(self.base.traced(given, options)))
         words = ", ".join([f"{name}={size}" for name, size in sizes.items()])
-        report = self._report(candidates, texts, device, words)
+        report = report_of(
+            candidates,
+            device,
+            words,
+            reorder=self._reorder,
+            executor=self.executor,
+            words=[str(candidates[0].grid), *texts],
+        )
         self.reports.append(report)
-        for watcher in WATCHERS:
-            watcher.append(report)
         return configs[report.chosen].named
 
-    def _report(
-        self, candidates: list[Candidate], texts: list[str], device: Device, sizes: str
-    ) -> Report:
-        """How the candidates compare: as it was kept, or else found out now."""
-        cache = Cache(f"{__version__} {device.name} {device.describe()}", "choices")
-        configs = [candidate.config for candidate in candidates]
-        words = [str(target_of(device)), sizes, str(self._reorder), str(candidates[0].grid)]
-        key = cache.key(*words, *configs, *texts)
-        kept = None if WATCHERS else cache.get(key)
-        if kept is not None:
-            fields = json.loads(kept)
-            fields["rows"] = tuple([Row(**row) for row in fields["rows"]])
-            return Report(**fields)
-        report = compare(candidates, device, sizes, reorder=self._reorder, executor=self.executor)
-        cache.put(key, json.dumps(asdict(report)).encode())
-        return report
+
+class _Launch:
+    """A launch of a kernel, as one configuration has it."""
+
+    __slots__ = ("arguments", "config", "grid", "kernel", "name", "named")
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        config: str,
+        grid: Grid,
+        arguments: tuple[Any, ...],
+        named: dict[str, Any],
+    ):
+        self.kernel = kernel
+        self.name = kernel.function.name
+        self.config = config
+        self.grid = grid
+        self.arguments = arguments
+        self.named = named
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process, which finds the kernel by its name."""
+        function = self.kernel.function.function
+        name = function.__module__, function.__qualname__
+        return _launch_of, (*name, self.config, self.grid, self.arguments, self.named)
+
+    def lower(self, device: Device) -> Compilation:
+        return self.kernel.lower(*self.arguments, grid=self.grid, device=device, **self.named)
+
+    def trial(self, device: Device) -> Trial:
+        return self.kernel.trial(self.grid, *self.arguments, **self.named, device=device)
+
+
+def _launch_of(module: str, name: str, *parts: Any) -> _Launch:
+    """The launch of the kernel that has a name, or that what chooses for it has."""
+    kernel = functools.reduce(getattr, name.split("."), import_module(module))
+    return _Launch(kernel.base, *parts)
 
 
 def _size(value: Any) -> Any:

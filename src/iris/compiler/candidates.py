@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial, reduce
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
 from iris.compiler.arguments import Array
 from iris.compiler.benchmark import do_bench
-from iris.compiler.compilation import target_of
-from iris.compiler.trial import Trial
+from iris.compiler.compilation import Compilation, target_of
 from iris.errors import IrisError
 from iris.ir.types import DType, bf16, f16, f32
-from iris.runtime.device import Device, Grid
+from iris.runtime.cache import Cache
+from iris.runtime.device import Device
 from iris.runtime.devices import select
-
-if TYPE_CHECKING:
-    from iris.compiler.kernel import Kernel
+from iris.version import __version__
 
 Results = list[tuple[DType, Array]]
 
@@ -65,39 +63,26 @@ class Config:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Candidate:
-    """A launch of a kernel, as one configuration has it."""
+class Trial(Protocol):
+    """A launch that can be repeated, and leaves its arguments as they are."""
 
-    __slots__ = ("arguments", "config", "grid", "kernel", "named")
+    launch: Callable[[], None]
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        config: str,
-        grid: Grid,
-        arguments: tuple[Any, ...],
-        named: dict[str, Any],
-    ):
-        self.kernel = kernel
-        self.config = config
-        self.grid = grid
-        self.arguments = arguments
-        self.named = named
+    def results(self) -> Results:
+        """What one launch writes, bf16 as f32."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """For another process, which finds the kernel by its name."""
-        function = self.kernel.function.function
-        name = function.__module__, function.__qualname__
-        return _candidate, (*name, self.config, self.grid, self.arguments, self.named)
+
+class Candidate(Protocol):
+    """A way to compute something; it can be sent to another process."""
+
+    name: str  # of what is computed
+    config: str  # which way it is
+
+    def lower(self, device: Device) -> Compilation:
+        """What it becomes for a device."""
 
     def trial(self, device: Device) -> Trial:
-        return self.kernel.trial(self.grid, *self.arguments, **self.named, device=device)
-
-
-def _candidate(module: str, name: str, *parts: Any) -> Candidate:
-    """The candidate whose kernel, or what chooses for it, has a name."""
-    kernel = reduce(getattr, name.split("."), import_module(module))
-    return Candidate(kernel.base, *parts)
+        """A launch on copies of its arrays."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +115,32 @@ class Report:
         return "\n".join(lines)
 
 
+def report_of(
+    candidates: Sequence[Candidate],
+    device: Device,
+    sizes: str,
+    *,
+    reorder: bool,
+    executor: Executor | None,
+    words: Sequence[str],
+) -> Report:
+    """How the candidates compare: as it was kept for some words, or else found out now."""
+    cache = Cache(f"{__version__} {device.name} {device.describe()}", "choices")
+    configs = [candidate.config for candidate in candidates]
+    key = cache.key(str(target_of(device)), sizes, str(reorder), *configs, *words)
+    kept = None if WATCHERS else cache.get(key)
+    if kept is None:
+        report = compare(candidates, device, sizes, reorder=reorder, executor=executor)
+        cache.put(key, json.dumps(asdict(report)).encode())
+    else:
+        fields = json.loads(kept)
+        fields["rows"] = tuple([Row(**row) for row in fields["rows"]])
+        report = Report(**fields)
+    for watcher in WATCHERS:
+        watcher.append(report)
+    return report
+
+
 def compare(
     candidates: Sequence[Candidate],
     device: Device,
@@ -144,7 +155,7 @@ def compare(
     `reorder` they may differ as sums in another order do, else in no bit.  Raises what is wrong
     with the first one if something is wrong with all.
     """
-    name = candidates[0].kernel.function.name
+    name = candidates[0].name
     rows = _measured(candidates, device, executor, name)
     ranked = sorted(
         [(row.milliseconds, i) for i, row in enumerate(rows) if row.milliseconds is not None]
@@ -217,11 +228,9 @@ def _estimate(device: Device | str, candidate: Candidate) -> Row:
     """The time of a candidate by the cost model."""
     on = select(device)
     try:
-        lowered = candidate.kernel.lower(
-            *candidate.arguments, grid=candidate.grid, device=on, **candidate.named
-        )
         target = target_of(on)
-        chip = next(chip for chip in lowered.estimate.chips if chip.chip == target)
+        estimate = candidate.lower(on).estimate
+        chip = next(chip for chip in estimate.chips if chip.chip == target)
     except IrisError as error:
         return _failed(candidate, error)
     return Row(candidate.config, chip.milliseconds)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -26,11 +27,15 @@ from iris.frontend.arrays import (
 from iris.frontend.decorated import Decorated
 from iris.frontend.tracing import error_here
 from iris.ir.core import Module
+from iris.ir.text.printer import to_text
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Device
 from iris.runtime.devices import select
 from iris.runtime.recent import Recent
 from iris.targets import Target
+
+if TYPE_CHECKING:
+    from iris.compiler.candidates import Report
 
 
 def jit(
@@ -39,6 +44,9 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     static_argnums: int | Sequence[int] = (),
     fast_math: bool = False,
+    tune: bool = False,
+    reorder: bool = False,
+    executor: Executor | None = None,
 ) -> Any:
     """Make few, fused kernels of a function written in NumPy.
 
@@ -51,14 +59,28 @@ def jit(
     Arguments and results are arrays and numbers, or tuples, lists and dicts of them; what is
     neither is named in `static_argnames`, and the function is traced anew for each value of it.
     The results are NumPy arrays, or Buffers if some argument is one.
+
+    With `tune=True` the first call for some shapes compares schedules of each kernel, and the
+    fastest is kept, in memory and on disk.  One by which other bits come out is not taken; with
+    `reorder=True` sums may be added in another order.  An `executor` compiles and measures them,
+    and `print(*function.reports)` shows how they compare.
     """
     if function is None:
         return functools.partial(
-            jit, static_argnames=static_argnames, static_argnums=static_argnums, fast_math=fast_math
+            jit,
+            static_argnames=static_argnames,
+            static_argnums=static_argnums,
+            fast_math=fast_math,
+            tune=tune,
+            reorder=reorder,
+            executor=executor,
         )
+    if not tune and (reorder or executor is not None):
+        raise error_here(ArgumentError, "reorder= and executor= are for tune=True")
     if not callable(function):
         raise error_here(ArgumentError, f"@iris.jit is for a function, not for {function!r}")
-    return Jit(ArrayFunction(function, static_argnames, static_argnums), fast_math)
+    made = ArrayFunction(function, static_argnames, static_argnums)
+    return Jit(made, fast_math, Tuning(reorder, executor) if tune else None)
 
 
 DEVICE = "device"  # the option of a call
@@ -73,12 +95,24 @@ class _Traced(NamedTuple):
     narrowed: list[WeakScalarCheck]
 
 
+class Tuning(NamedTuple):
+    """How the schedules of kernels are compared."""
+
+    reorder: bool
+    executor: Executor | None
+
+
 class Jit(Decorated):
     """A function of arrays; `function(*arguments)` runs it as kernels."""
 
-    def __init__(self, function: ArrayFunction, fast_math: bool = False):
+    def __init__(
+        self, function: ArrayFunction, fast_math: bool = False, tuning: Tuning | None = None
+    ):
         self.function = function
         self.fast_math = fast_math
+        self.reports: list[Report] = []  # of the comparisons so far
+        self._tuning = tuning
+        self._tuned: Recent[Any, GraphProgram] = Recent(MOST_SPECIALISATIONS)
         if DEVICE in function.signature.parameters:
             raise function.error(
                 ArgumentError,
@@ -113,15 +147,31 @@ class Jit(Decorated):
         traced = self._traced(call, target_of(on))
         for number in traced.narrowed:
             number.check(call.leaves)
+        values = [leaf.value for leaf in call.leaves]
         if program is None:
-            program = traced.program
+            program = self._program(traced, on, values)
         elif not is_called_as(program.function, traced.program.function):
             raise error_here(
                 ArgumentError,
                 f"{self.function.name} was lowered for arguments of other shapes or dtypes",
             )
-        results = program.run(on, [leaf.value for leaf in call.leaves])
+        results = program.run(on, values)
         return traced.results.unflatten(results if buffers else [b.numpy() for b in results])
+
+    def _program(self, traced: _Traced, device: Device, arguments: Sequence[Any]) -> GraphProgram:
+        """What runs the function: tuned for a device, if that is wanted."""
+        if self._tuning is None:
+            return traced.program
+        key = traced.program, device
+        with self._tracing:
+            found = self._tuned.get(key)
+            if found is None:
+                from iris.compiler.tuned_schedules import tuned  # opened when first used
+
+                found, reports = tuned(traced.program, device, arguments, **self._tuning._asdict())
+                self._tuned.put(key, found)
+                self.reports += reports
+            return found
 
     def __getitem__(self, grid: object) -> NoReturn:
         name = self.function.name
@@ -135,9 +185,12 @@ class Jit(Decorated):
         """What the function becomes for some arguments, without running it; `device=` says where
         that is to run."""
         device = named.pop(DEVICE, None)
-        target = target_of(None if device is None else select(device))
+        on = None if device is None else select(device)
+        target = target_of(on)
         traced = self._traced(self._bound(arguments, named), target)
-        return ArrayCompilation(traced.module, traced.program, self._launch, target, device)
+        made = ArrayCompilation(traced.module, traced.program, self._launch, target, device)
+        tuned = None if on is None else self._tuned.get((traced.program, on))
+        return made if tuned is None else made.edited(to_text(Module([tuned.function.clone({})])))
 
     def kernels(self, *arguments: Any, **named: Any) -> list[KernelCompilation]:
         """The kernels that the function becomes for some arguments."""

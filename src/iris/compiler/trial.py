@@ -1,17 +1,21 @@
-"""A launch on copies of its arrays, to time it or to read its results."""
+"""Launches on copies of their arrays, to time them or to read their results."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from iris.compiler.arguments import Array, Call, place
+from iris.compiler.graph_kernels import GraphKernel
+from iris.compiler.graph_program import to_argument
+from iris.ir.core import Value
+from iris.ir.math import element_type
 from iris.ir.scalar import from_bits
 from iris.ir.types import DType, bf16, u8
-from iris.runtime.buffer import Buffer
+from iris.runtime.buffer import Buffer, empty
 from iris.runtime.device import ArrayArgument, Device, Grid, Program, stored
 
 
@@ -35,12 +39,50 @@ class Trial:
         self.launch()
         self._device.synchronize()
         placed = [self._placed[name] for name in self._written]
-        return [(one.dtype, self._read(one)) for one in placed]
+        return [(one.dtype, _numbers(one, read(one, self._device))) for one in placed]
 
-    def _read(self, placed: ArrayArgument) -> Array:
-        array = np.empty(placed.shape, stored(placed.dtype))
-        self._device.copy_out(placed, array)
-        return array if placed.dtype is not bf16 else from_bits(bf16, array)
+
+class KernelTrial:
+    """A launch of a kernel on arrays of its own."""
+
+    def __init__(self, kernel: GraphKernel, arrays: Sequence[Array], device: Device):
+        program, grid = kernel.compile(device)
+        known = {
+            v: to_argument(v, array, device) for v, array in zip(kernel.inputs, arrays, strict=True)
+        }
+        for value in kernel.outputs:
+            into = kernel.written_to.get(value)
+            known[value] = empty_for(value, device) if into is None else known[into]
+        self._device = device
+        self.written = [known[v] for v in kernel.outputs]
+        self.launch = device.prepare(program, grid, [known[v] for v in kernel.arrays])
+
+    def arrays(self) -> list[Array]:
+        """What one launch writes, as it is stored."""
+        self.launch()
+        return [read(argument, self._device) for argument in self.written]
+
+    def results(self) -> list[tuple[DType, Array]]:
+        pairs = zip(self.written, self.arrays(), strict=True)
+        return [(argument.dtype, _numbers(argument, array)) for argument, array in pairs]
+
+
+def empty_for(value: Value, device: Device) -> ArrayArgument:
+    """Room for a tensor."""
+    type_ = element_type(value.type)
+    return empty(type_.shape, type_.element, device=device).argument
+
+
+def read(argument: ArrayArgument, device: Device) -> Array:
+    """The elements of an array as they are stored, once the launches that write it are done."""
+    array = np.empty(argument.shape, stored(argument.dtype))
+    device.copy_out(argument, array)
+    return array
+
+
+def _numbers(argument: ArrayArgument, array: Array) -> Array:
+    """What is stored as bits, as numbers."""
+    return array if argument.dtype is not bf16 else from_bits(bf16, array)
 
 
 def _copies(device: Device, buffers: Mapping[str, Buffer]) -> dict[str, ArrayArgument]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import combinations
 
 from iris.ir import graph
 from iris.ir.control import Func
@@ -43,10 +44,29 @@ class Boundary:
     reason: str
 
     def __str__(self) -> str:
-        value, op = self.value, self.value.op
-        what = f"%{value.name}" if value.name else "a value" if op is None else op.name
-        where = f" at {op.location}" if op is not None and op.location and not value.name else ""
-        return f"{what}{where}: {value.type} is written to memory: {self.reason}"
+        return f"{_name(self.value)}: {self.value.type} is written to memory: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Two kernels that hand no tensor on to each other, and why they are not one."""
+
+    one: Candidate
+    other: Candidate
+    reason: str
+
+    def __str__(self) -> str:
+        one, other = _name(self.one.outputs[0]), _name(self.other.outputs[0])
+        return f"{one} and {other} are made by two kernels: {self.reason}"
+
+
+def _name(value: Value) -> str:
+    """What an error or an explanation calls a value."""
+    if value.name:
+        return f"%{value.name}"
+    op = value.op
+    what = "a value" if op is None else op.name
+    return what if op is None or not op.location else f"{what} at {op.location}"
 
 
 class Fusion:
@@ -317,26 +337,29 @@ class Fusion:
         while kernels:
             one = kernels.pop(0)
             for other in kernels:
-                merged = self._merged(one, other)
-                if merged is not None:
+                with suppress(CannotFuse):
+                    merged = self._merged(one, other)
                     self._adopt([merged])
                     kernels[kernels.index(other)] = merged
                     break
 
-    def _merged(self, one: Candidate, other: Candidate) -> Candidate | None:
-        if _shape(one.outputs[0]) != _shape(other.outputs[0]):
-            return None
+    def _merged(self, one: Candidate, other: Candidate) -> Candidate:
+        """One kernel instead of two; raises `CannotFuse` if there is none, or it costs more."""
+        shapes = _shape(one.outputs[0]), _shape(other.outputs[0])
+        if shapes[0] != shapes[1]:
+            raise CannotFuse(f"results of a kernel have one shape, not {shapes[0]} and {shapes[1]}")
         shared = {*one.inputs} & {*other.inputs}
         follows = {*one.outputs} & {*other.inputs} or {*other.outputs} & {*one.inputs}
-        if not (shared or follows) or self._between(one, other) or self._between(other, one):
-            return None
+        if not (shared or follows):
+            raise CannotFuse("they read no tensor that both need")
+        if self._between(one, other) or self._between(other, one):
+            raise CannotFuse("one needs the result of a third kernel that needs the other's")
         outputs = sorted((*one.outputs, *other.outputs), key=self._position)
-        try:
-            merged = self._candidate(tuple(outputs))
-        except CannotFuse:
-            return None
-        apart = one.cost.microseconds + other.cost.microseconds
-        return merged if merged.cost.microseconds < apart else None
+        merged = self._candidate(tuple(outputs))
+        apart, together = one.cost.microseconds + other.cost.microseconds, merged.cost.microseconds
+        if together >= apart:
+            raise CannotFuse(f"together they would take {together:.1f} us, not {apart:.1f}")
+        return merged
 
     def _sum_once(self) -> None:
         """Store sums that several kernels would compute, as each could round differently."""
@@ -385,13 +408,28 @@ class Fusion:
             yield from visit(kernel)
 
     @property
-    def boundaries(self) -> list[Boundary]:
-        """The tensors that are written to memory though they are no results, with reasons."""
-        return [
+    def why(self) -> list[Boundary | Apart]:
+        """The tensors that one kernel writes and others read, with reasons; then, for each two
+        kernels between which there is none, why they are two."""
+        stored = [
             Boundary(v, self.reasons[v])
             for v in self.stored
             if v in self.reasons and self._readers(v)
         ]
+        pairs = combinations(self.in_order(), 2)
+        return [*stored, *[Apart(*p, self._why_apart(*p)) for p in pairs if not _hands_on(*p)]]
+
+    def _why_apart(self, one: Candidate, other: Candidate) -> str:
+        try:
+            self._merged(one, other)
+        except CannotFuse as error:
+            return str(error)
+        return "one of them was merged with a third kernel before"
+
+
+def _hands_on(one: Candidate, other: Candidate) -> bool:
+    """Whether the second of two kernels reads what the first writes."""
+    return not {*one.outputs}.isdisjoint(other.inputs)
 
 
 def _elementwise_chain(value: Value, reader: Candidate) -> list[Value]:
