@@ -114,6 +114,16 @@ class _Maximum:
         return tuple(range(len(element_type(self.op.result.type).shape)))
 
     @property
+    def reductions(self) -> tuple[ReduceKind, ...]:
+        """The kinds of reduction of a block that say what all of its elements are.
+
+        The maximum of a block with nan is nan.  If that is left out, all of the block is.
+        """
+        if isinstance(self.op, math.MaxNum):
+            return (ReduceKind.MAXNUM,)
+        return ReduceKind.MAXIMUM, ReduceKind.MAXNUM
+
+    @property
     def dropped(self) -> int:
         """The kinds that it leaves out."""
         reduce = self.block.op
@@ -166,7 +176,8 @@ class _History:
             new[index] = new[index]._replace(rows=self.maximum.rows)
         known = self.facts.get(case)
         if known is not None:
-            new = [union(both) for both in zip(known, new, strict=True)]
+            both = zip(known, new, strict=True)
+            new = [union(v, some) for v, some in zip(self.arguments, both, strict=True)]
         self.facts[case] = new
         return new != known
 
@@ -184,7 +195,7 @@ class _History:
         given = {result: Fact(kinds, result, rows)}
         if isinstance(block.op, tile.Reduce):
             reduce = block.op
-            if reduce.kind not in (ReduceKind.MAXIMUM, ReduceKind.MAXNUM):
+            if reduce.kind not in maximum.reductions:
                 return [given]
             block, rows = reduce.x, tuple([a + (a >= reduce.axis) for a in rows])
         below = {Case.LOW: LOWEST, Case.FINITE: LOWEST | FINITE}
@@ -228,7 +239,7 @@ class _History:
             is_same = is_number and _plain(found.kinds) == _plain(kind)
             if found.name is not self.arguments[index] and not is_same:
                 return False
-        return True
+        return bool(facts[index].kinds)  # of a pointer nothing is known
 
 
 def _plain(kinds: int) -> int:

@@ -83,7 +83,7 @@ class BodyKinds:
             self._facts[value] = (fact,) * len(worlds)
         for op in body:
             self._visit(op)
-        self.yielded = [union(self.of(v)) for v in body.end.operands]
+        self.yielded = [union(v, self.of(v)) for v in body.end.operands]
 
     def of(self, value: Value) -> Facts:
         return self._facts.get(value) or (outer_fact(value),) * len(self.worlds)
@@ -97,7 +97,8 @@ class BodyKinds:
         if isinstance(op, math.Elementwise):
             facts = [self._elementwise(op, own) for own in zip(*operands, strict=True)]
         elif rule is not None:
-            facts = [rule(self, op, [union(own) for own in operands])] * len(self.worlds)
+            both = [union(*own) for own in zip(op.operands, operands, strict=True)]
+            facts = [rule(self, op, both)] * len(self.worlds)
         else:
             facts = [unknown(result)] * len(self.worlds)
         found = [_given(w.get(result), fact) for w, fact in zip(self.worlds, facts, strict=True)]
@@ -177,15 +178,16 @@ def unknown(value: Value) -> Fact:
     return Fact(0 if element is None else kinds_of_type(element), value)
 
 
-def union(facts: Sequence[Fact]) -> Fact:
-    """What holds of elements that are of any of some facts; no element is of no kind."""
+def union(value: Value, facts: Sequence[Fact]) -> Fact:
+    """What holds of the elements of a value that are of any of some facts; no element is of no
+    kind.  If only some of its elements equal another value, it keeps its own name."""
     first, *others = [fact for fact in facts if fact.kinds] or facts
     for fact in others:
         rows, apart = _common_rows([first, fact])
-        kinds, some = first.kinds | fact.kinds, first.some or fact.some
-        first = Fact(kinds, first.name, rows, some)
         if apart:
-            return unknown(first.name)
+            return unknown(value)
+        name = first.name if first.name is fact.name else value
+        first = Fact(first.kinds | fact.kinds, name, rows, first.some or fact.some)
     return first
 
 
