@@ -239,7 +239,7 @@ class _History:
             is_same = is_number and _plain(found.kinds) == _plain(kind)
             if found.name is not self.arguments[index] and not is_same:
                 return False
-        return bool(facts[index].kinds)  # of a pointer nothing is known
+        return True
 
 
 def _plain(kinds: int) -> int:
