@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
-from typing import NamedTuple, TypeAlias
+from functools import cached_property, partial
+from itertools import islice
 
 from iris.analysis.number_kinds import (
     FALSE,
     FINITE,
+    FLOATS,
     INFINITE,
     LOWEST,
     MINUS_ZERO,
@@ -46,28 +47,10 @@ from iris.ir.core import Value
 from iris.ir.effects import must_run
 from iris.ir.kinds import ReduceKind
 from iris.ir.math import element_type
+from iris.ir.types import ElementType, bool_
 
-
-class Case(Enum):
-    """What a running maximum is."""
-
-    START = auto()  # its initial value: no iteration ran
-    LOW = auto()
-    FINITE = auto()
-    STRANGE = auto()
-    LATER = auto()  # an iteration ran; there is no maximum
-
-
-_MAXIMUM_KINDS = {Case.LOW: LOWEST, Case.FINITE: FINITE, Case.STRANGE: INFINITE | NAN}
-
-Kept: TypeAlias = set[int]  # the numbers of carried values
-
-
-class Neutral(NamedTuple):
-    """Whether an iteration changes nothing if it is the first, and if it is a later one."""
-
-    first: bool
-    later: bool
+# What a running maximum may be.
+_CASES = (LOWEST, FINITE, INFINITE | NAN)
 
 
 class NeutralIterations:
@@ -75,16 +58,61 @@ class NeutralIterations:
 
     def __init__(self, loop: For):
         self.loop = loop
-        moving = _dependents(loop)
-        self._histories = [_History(loop, moving, maximum) for maximum in _maxima(loop)]
+        self.start = [outer_fact(c.initial)._replace(name=c.argument) for c in loop.carried()]
+        maxima = [*_maxima(loop)]
+        pinned = [op.results[0] for op in loop.body if isinstance(op, math.Compare)]
+        pinned += [v for maximum in maxima for world in maximum.worlds(0, 0) for v in world]
+        self._body = BodyKinds(loop, pinned)
+        self._maxima: Sequence[_Maximum | None] = maxima or [None]
+
+    @cached_property
+    def histories(self) -> list[list[Sequence[Fact]]]:
+        """What the loop carries after any iteration, in each case of each running maximum."""
+        histories = [_History(self._body, self.start, m) for m in self._maxima]
+        return [[*history.facts.values()] for history in histories]
 
     def where(self, comparison: Value, holds: bool) -> Neutral:
         """Whether an iteration is neutral in which a comparison holds, or fails, everywhere."""
-        assumed = Fact(TRUE if holds else FALSE, comparison)
-        kept = [history.kept({comparison: assumed}) for history in self._histories]
-        every = {*range(len(self.loop.results))}
-        first, later = (every == set[int]().union(*some) for some in zip(*kept, strict=True))
-        return Neutral(first, later)
+        return Neutral(self, {comparison: Fact(TRUE if holds else FALSE, comparison)})
+
+    def keeps(self, facts: Sequence[Fact], assumed: World) -> Iterator[bool]:
+        """For each carried value, whether it stays as it is, of whatever kind that is."""
+        for index, found in enumerate(self._body.run(facts, [assumed])):
+            yield self._keeps(index, facts, found, assumed)
+
+    def _keeps(self, index: int, facts: Sequence[Fact], found: Fact, assumed: World) -> bool:
+        fact = facts[index]
+        if found.name == fact.name:
+            return True
+        for kind in members(fact.kinds):
+            if kind != fact.kinds:
+                one = [f._replace(kinds=kind) if f is fact else f for f in facts]
+                found = next(islice(self._body.run(one, [assumed]), index, None))
+            is_number = not kind & (NEGATIVE | POSITIVE)
+            is_same = is_number and _plain(found.kinds) == _plain(kind)
+            if found.name != fact.name and not is_same:
+                return False
+        return bool(fact.kinds)  # of a pointer nothing is known
+
+
+class Neutral:
+    """Whether an iteration changes nothing."""
+
+    def __init__(self, iterations: NeutralIterations, assumed: World):
+        self._iterations = iterations
+        self._assumed = assumed
+
+    @cached_property
+    def first(self) -> bool:
+        """If it is the first."""
+        return all(self._iterations.keeps(self._iterations.start, self._assumed))
+
+    @cached_property
+    def later(self) -> bool:
+        """If it is a later one."""
+        keeps = partial(self._iterations.keeps, assumed=self._assumed)
+        kept = [map(all, zip(*map(keeps, h), strict=True)) for h in self._iterations.histories]
+        return all(map(any, zip(*kept, strict=True)))
 
 
 def shows_only_results(loop: For) -> bool:
@@ -92,13 +120,26 @@ def shows_only_results(loop: For) -> bool:
     return not any(must_run(op) for op in loop.body.walk())
 
 
-def _dependents(loop: For) -> set[Value]:
-    """The values of a body that depend on what the loop carries."""
-    found = {*loop.carried_arguments}
-    for op in loop.body:
-        if any(not found.isdisjoint(inner.operands) for inner in [op, *op.walk()]):
-            found.update(op.results)
-    return found
+def hides(comparison: Value, holds: bool) -> bool:
+    """Whether some select takes a value from before the iteration if a comparison holds, or fails,
+    everywhere.
+
+    If none does, the comparison hides nothing: such an iteration is neutral only if all are.
+    """
+    decided = [(comparison, holds)]
+    for value, is_true in decided:
+        for user in value.users:
+            if isinstance(user, math.Select) and user.condition is value:
+                chosen = user.on_true if is_true else user.on_false
+                if chosen.op is None or chosen.home is not user.parent:
+                    return True
+                continue
+            for result in user.results:
+                more = result, is_true is not isinstance(user, math.Not)
+                is_bool = isinstance(result.type, ElementType) and result.type.element is bool_
+                if is_bool and more not in decided:
+                    decided.append(more)
+    return False
 
 
 @dataclass(frozen=True)
@@ -114,89 +155,45 @@ class _Maximum:
         return tuple(range(len(element_type(self.op.result.type).shape)))
 
     @property
+    def reductions(self) -> tuple[ReduceKind, ...]:
+        """The kinds of reduction of a block that say what all of its elements are.
+
+        The maximum of a block with nan is nan.  If that is left out, all of the block is.
+        """
+        if isinstance(self.op, math.MaxNum):
+            return (ReduceKind.MAXNUM,)
+        return ReduceKind.MAXIMUM, ReduceKind.MAXNUM
+
+    @property
     def dropped(self) -> int:
         """The kinds that it leaves out."""
         reduce = self.block.op
         drops = isinstance(reduce, tile.Reduce) and reduce.kind is ReduceKind.MAXNUM
         return NAN if drops or isinstance(self.op, math.MaxNum) else 0
 
+    def worlds(self, before: int, after: int) -> list[World]:
+        """The facts of an iteration before and after which the maximum is of these kinds.
 
-def _maxima(loop: For) -> Iterator[_Maximum | None]:
-    """The running maxima; and none, for values that need no cases."""
-    yield None
-    for index, slot in enumerate(loop.carried()):
-        op = slot.yielded.op
-        if isinstance(op, math.Maximum | math.MaxNum) and slot.argument in op.operands:
-            yield _Maximum(index, op, op.rhs if op.lhs is slot.argument else op.lhs)
-
-
-class _History:
-    """What a loop carries in each case that it comes to."""
-
-    def __init__(self, loop: For, moving: set[Value], maximum: _Maximum | None):
-        self.loop = loop
-        self.moving = moving
-        self.maximum = maximum
-        self.arguments = loop.carried_arguments
-        self.facts: dict[Case, list[Fact]] = {}
-        self._learn(Case.START, [outer_fact(slot.initial) for slot in loop.carried()])
-        while self._runs_on():
-            pass
-
-    def _runs_on(self) -> bool:
-        """Run the body from each case to each; whether that shows anything new."""
-        changed = False
-        for facts in list(self.facts.values()):
-            for case in _MAXIMUM_KINDS if self.maximum is not None else (Case.LATER,):
-                try:
-                    found = self._run(facts, self._worlds(facts, case))
-                except Impossible:
-                    continue
-                changed |= self._learn(case, found)
-        return changed
-
-    def _run(self, facts: Sequence[Fact], worlds: Sequence[World]) -> list[Fact]:
-        return BodyKinds(self.loop.body, self.moving, facts, worlds).yielded
-
-    def _learn(self, case: Case, found: Sequence[Fact]) -> bool:
-        """Add to what carried values may be in a case."""
-        new = [f._replace(name=v, some=0) for f, v in zip(found, self.arguments, strict=True)]
-        if self.maximum is not None:
-            index = self.maximum.index
-            new[index] = new[index]._replace(rows=self.maximum.rows)
-        known = self.facts.get(case)
-        if known is not None:
-            new = [union(both) for both in zip(known, new, strict=True)]
-        self.facts[case] = new
-        return new != known
-
-    def _worlds(self, facts: Sequence[Fact], after: Case) -> list[World]:
-        """What is known of an iteration that leads from some facts to a case.
-
-        A block may be -inf where a condition fails, as at the end of an axis.  The elements
-        where it holds, and the others, then are worlds apart.
+        A block may be -inf where a condition fails, as at the end of an axis.  If more depends on
+        the condition, the elements where it holds, and the others, are worlds apart.
         """
-        maximum = self.maximum
-        if maximum is None:
-            return [{}]
-        kinds = _MAXIMUM_KINDS[after]
-        result, block, rows = maximum.op.result, maximum.block, maximum.rows
-        given = {result: Fact(kinds, result, rows)}
+        block, rows = self.block, self.rows
+        given = {self.op.result: Fact(after, self.op.result, rows)}
         if isinstance(block.op, tile.Reduce):
             reduce = block.op
-            if reduce.kind not in (ReduceKind.MAXIMUM, ReduceKind.MAXNUM):
+            if reduce.kind not in self.reductions:
                 return [given]
             block, rows = reduce.x, tuple([a + (a >= reduce.axis) for a in rows])
-        below = {Case.LOW: LOWEST, Case.FINITE: LOWEST | FINITE}
-        may_be = below.get(after, LOWEST | FINITE | INFINITE | NAN) | maximum.dropped
-        is_new = not facts[maximum.index].kinds & (INFINITE | NAN)
-        some = kinds & ~maximum.dropped if after is Case.STRANGE and is_new else 0
+        may_be = self.dropped | (FLOATS if after & NAN else LOWEST | after)
+        is_new = after & NAN and not before & (INFINITE | NAN)
+        some = after & ~self.dropped if is_new else 0
         select = block.op
-        is_row = block is not maximum.block
+        is_row = block is not self.block
         if (
             is_row
             and isinstance(select, math.Select)
             and outer_fact(select.on_false).kinds == LOWEST
+            and len(select.condition.users) > 1
         ):
             condition, x = select.condition, select.on_true
             if element_type(condition.type).shape == element_type(x.type).shape:
@@ -204,31 +201,48 @@ class _History:
                 return [given | inside, given | {condition: Fact(FALSE, condition)}]
         return [given | {block: Fact(may_be, block, rows, some)}]
 
-    # What stays.
 
-    def kept(self, assumed: World) -> tuple[Kept, Kept]:
-        """The carried values that stay as they are: in a first iteration, and in a later one."""
-        first, later = set[int](), {*range(len(self.arguments))}
-        for case, facts in self.facts.items():
-            kept = {n for n in later if self._keeps(n, facts, assumed)}
-            if case is Case.START:
-                first = kept
-            else:
-                later = kept
-        return first, later
+def _maxima(loop: For) -> Iterator[_Maximum]:
+    """The running maxima of floats."""
+    for index, slot in enumerate(loop.carried()):
+        op = slot.yielded.op
+        if not isinstance(op, math.Maximum | math.MaxNum) or slot.argument not in op.operands:
+            continue
+        if op.result.type.element.is_float:
+            yield _Maximum(index, op, op.rhs if op.lhs is slot.argument else op.lhs)
 
-    def _keeps(self, index: int, facts: Sequence[Fact], assumed: World) -> bool:
-        """Whether a carried value stays, of whatever kind it is."""
-        if self._run(facts, [assumed])[index].name is self.arguments[index]:
-            return True
-        for kind in members(facts[index].kinds):
-            one = [f._replace(kinds=kind) if n == index else f for n, f in enumerate(facts)]
-            found = self._run(one, [assumed])[index]
-            is_number = not kind & (NEGATIVE | POSITIVE)
-            is_same = is_number and _plain(found.kinds) == _plain(kind)
-            if found.name is not self.arguments[index] and not is_same:
-                return False
-        return True
+
+class _History:
+    """What a loop carries after any iteration, in each case of a running maximum."""
+
+    def __init__(self, body: BodyKinds, start: Sequence[Fact], maximum: _Maximum | None):
+        self.maximum = maximum
+        self.facts: dict[int, Sequence[Fact]] = {}
+        waiting = {0: start}  # what the body must be run on
+        while waiting:
+            facts = waiting.pop(next(iter(waiting)))
+            for case in _CASES if maximum is not None else (FLOATS,):
+                worlds: list[World] = [{}]
+                if maximum is not None:
+                    worlds = maximum.worlds(facts[maximum.index].kinds, case)
+                try:
+                    found = [*body.run(facts, worlds)]
+                except Impossible:
+                    continue
+                if self._learn(case, found, body.carried):
+                    waiting[case] = self.facts[case]
+
+    def _learn(self, case: int, found: Sequence[Fact], arguments: Sequence[Value]) -> bool:
+        """Add to what carried values may be in a case; whether that is anything new."""
+        new = [f._replace(name=v, some=0) for f, v in zip(found, arguments, strict=True)]
+        if self.maximum is not None:
+            index = self.maximum.index
+            new[index] = new[index]._replace(rows=self.maximum.rows)
+        known = self.facts.get(case)
+        if known is not None:
+            new = list(map(union, arguments, zip(known, new, strict=True)))
+        self.facts[case] = new
+        return new != known
 
 
 def _plain(kinds: int) -> int:

@@ -7,10 +7,11 @@ several rows is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+from iris.analysis.backward_slice import operands_within
 from iris.analysis.number_kinds import (
     ALL_GONE,
     COMPARISONS,
@@ -35,6 +36,7 @@ from iris.analysis.number_kinds import (
     sum_of_some,
 )
 from iris.ir import math, tile
+from iris.ir.control import For
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.kinds import ReduceKind
 from iris.ir.math import Constant, element_type
@@ -43,11 +45,14 @@ from iris.ir.types import ElementType
 Rows: TypeAlias = tuple[int, ...]
 
 
+Name: TypeAlias = Value | int
+
+
 class Fact(NamedTuple):
     """A fact about the elements of a value in the rows of one case."""
 
     kinds: int  # that they are of
-    name: Value  # values of one name are equal
+    name: Name  # values of one name are equal
     rows: Rows | None = None  # the axes that rows go along; None: it holds for any row
     some: int = 0  # kinds that some element of each row is of; 0: nothing is known
 
@@ -64,51 +69,83 @@ class Impossible(Exception):
     """A value is of no kind in any world, so that all this cannot be."""
 
 
-class BodyKinds:
-    """The facts about the values of a body, given facts about the values that it carries.
+class _Step(NamedTuple):
+    """An op to run on facts."""
 
-    Elements of one position are told apart by `worlds`, as those where a condition holds.  A
-    product with what is gone leaves out infinities and nan of values that are not `moving`, which
-    depend on what the loop carries.
+    is_elementwise: bool
+    operands: Sequence[Value]  # on which its result depends
+    result: Value
+    rule: Callable[[Sequence[Fact]], Fact]
+    known: dict[Sequence[Fact], Fact]  # what the rule gave so far
+
+
+class BodyKinds:
+    """Runs the body of a loop on facts about the values that it carries.
+
+    Worlds may say more of `pinned` values.  Of what depends on neither nothing is known.  A product
+    with what is gone leaves out infinities and nan of values that do not depend on what the loop
+    carries.
     """
 
-    def __init__(
-        self, body: Region, moving: set[Value], carried: Sequence[Fact], worlds: Sequence[World]
-    ):
-        self.worlds = worlds
-        self._moving = moving
-        self._facts: dict[Value, Facts] = {}
-        self._names: dict[Any, Value] = {}
-        for value, fact in zip(body.arguments[-len(carried) :], carried, strict=True):
-            self._facts[value] = (fact,) * len(worlds)
-        for op in body:
-            self._visit(op)
-        self.yielded = [union(self.of(v)) for v in body.end.operands]
+    def __init__(self, loop: For, pinned: Collection[Value]):
+        self.carried = loop.carried_arguments
+        self._body = loop.body
+        self._moving = _dependents(loop.body, self.carried)
+        self._varying = _dependents(loop.body, [*self.carried, *pinned])
+        self._names: dict[Any, int] = {}
+        self._steps: list[list[_Step]] = []  # for each yielded value, those for none before it
+        self._outer: list[dict[Value, Fact]] = []  # what else these need
+        self._prepared: set[Value] = set()
 
-    def of(self, value: Value) -> Facts:
-        return self._facts.get(value) or (outer_fact(value),) * len(self.worlds)
+    def run(self, carried: Sequence[Fact], worlds: Sequence[World]) -> Iterator[Fact]:
+        """What the body yields, one value after the other.
 
-    def _visit(self, op: Op) -> None:
-        if len(op.results) != 1 or not isinstance(op.results[0].type, ElementType):
-            return
-        (result,) = op.results
-        operands = [self.of(v) for v in op.operands]
-        rule: Combination | None = combined_kinds.get(type(op))
-        if isinstance(op, math.Elementwise):
-            facts = [self._elementwise(op, own) for own in zip(*operands, strict=True)]
-        elif rule is not None:
-            facts = [rule(self, op, [union(own) for own in operands])] * len(self.worlds)
-        else:
-            facts = [unknown(result)] * len(self.worlds)
-        found = [_given(w.get(result), fact) for w, fact in zip(self.worlds, facts, strict=True)]
-        if not any(fact.kinds for fact in found):
-            raise Impossible
-        self._facts[result] = tuple(found)
+        Worlds tell elements of one position apart, as those where a condition holds.
+        """
+        count = len(worlds)
+        facts = {v: (f,) * count for v, f in zip(self.carried, carried, strict=True)}
+        given = {v for world in worlds for v in world}
+        for number, value in enumerate(self._body.end.operands):
+            if number == len(self._steps):
+                self._prepare(value)
+            facts.update({v: (f,) * count for v, f in self._outer[number].items()})
+            for step in self._steps[number]:
+                result = step.result
+                operands = [facts[v] for v in step.operands]
+                if step.is_elementwise:
+                    found = tuple([_applied(step, own) for own in zip(*operands, strict=True)])
+                else:
+                    own = tuple(map(union, step.operands, operands))
+                    found = (_applied(step, own),) * count
+                if result in given:
+                    pairs = zip(worlds, found, strict=True)
+                    found = tuple([_given(world.get(result), fact) for world, fact in pairs])
+                if not found[0].kinds and not any(fact.kinds for fact in found):
+                    raise Impossible
+                facts[result] = found
+            yield union(value, facts[value])
 
-    def named(self, op: Op, operands: Sequence[Fact]) -> Value:
+    def _prepare(self, yielded: Value) -> None:
+        """Find the steps to the next yielded value."""
+        needed: dict[Value, _Step] = {}
+        outer: dict[Value, Fact] = {}
+        waiting = [yielded]
+        while waiting:
+            value = waiting.pop()
+            if value not in self._varying or not isinstance(value.type, ElementType):
+                outer[value] = outer_fact(value)
+            elif value.op is not None and value not in self._prepared:
+                self._prepared.add(value)
+                step = needed[value] = self._step(value, value.op)
+                waiting += step.operands
+        values = [v for op in self._body for v in op.results]
+        self._steps.append([needed[v] for v in values if v in needed])
+        self._outer.append(outer)
+
+    def named(self, op: Op, operands: Sequence[Fact]) -> Name:
         """The name of the result of an op with operands of these facts."""
         key = type(op), op.attributes, tuple([f.name for f in operands]), op.results[0].type
-        return self._names.setdefault(key, op.results[0])
+        return self._names.setdefault(key, len(self._names))
 
     def product(self, values: Sequence[Value], x: int, y: int) -> int:
         """The kinds of a product of two values."""
@@ -126,7 +163,16 @@ class BodyKinds:
             x &= ~ALL_GONE
         return found | (x if x in (0, NAN) else FLOATS)
 
-    def _elementwise(self, op: Op, operands: Sequence[Fact]) -> Fact:
+    def _step(self, result: Value, op: Op) -> _Step:
+        if isinstance(op, math.Elementwise):
+            rule = partial(self._elementwise, op, self._kinds_rule(op))
+            return _Step(True, op.operands, result, rule, {})
+        combination: Combination | None = combined_kinds.get(type(op))
+        if combination is not None:
+            return _Step(False, op.operands, result, partial(combination, self, op), {})
+        return _Step(False, (), result, lambda _: unknown(result), {})
+
+    def _elementwise(self, op: Op, rule: Callable[..., int], operands: Sequence[Fact]) -> Fact:
         rows, apart = _common_rows(operands)
         if apart:
             return unknown(op.results[0])
@@ -134,8 +180,7 @@ class BodyKinds:
         if same is not None:
             return same._replace(rows=rows)
         kinds = [f.kinds for f in operands]
-        rule = self._rule(op)
-        if isinstance(op, math.Sub) and operands[0].name is operands[1].name:
+        if isinstance(op, math.Sub) and operands[0].name == operands[1].name:
             rule = _difference_of_equals
         somes = [
             rule(*kinds[:n], fact.some, *kinds[n + 1 :])
@@ -145,7 +190,7 @@ class BodyKinds:
         some = min(somes, key=int.bit_count, default=0)
         return Fact(rule(*kinds), self.named(op, operands), rows, some)
 
-    def _rule(self, op: Op) -> Callable[..., int]:
+    def _kinds_rule(self, op: Op) -> Callable[..., int]:
         """What gives the kinds of the result of an elementwise op."""
         element = op.results[0].type.element
         of = op.operands[-1].type.element
@@ -164,8 +209,15 @@ class BodyKinds:
         return partial(combine, rule)
 
 
+def _applied(step: _Step, operands: tuple[Fact, ...]) -> Fact:
+    found = step.known.get(operands)
+    if found is None:
+        found = step.known[operands] = step.rule(operands)
+    return found
+
+
 def outer_fact(value: Value) -> Fact:
-    """The fact about a value from outside of the loop."""
+    """The fact about a value that is not run on facts, as one from outside of the loop."""
     op = value.op
     if isinstance(op, Constant):
         return Fact(kind_of(op.value, op.dtype.element), value)
@@ -177,16 +229,29 @@ def unknown(value: Value) -> Fact:
     return Fact(0 if element is None else kinds_of_type(element), value)
 
 
-def union(facts: Sequence[Fact]) -> Fact:
-    """What holds of elements that are of any of some facts; no element is of no kind."""
-    first, *others = [fact for fact in facts if fact.kinds] or facts
-    for fact in others:
-        rows, apart = _common_rows([first, fact])
-        kinds, some = first.kinds | fact.kinds, first.some or fact.some
-        first = Fact(kinds, first.name, rows, some)
-        if apart:
-            return unknown(first.name)
-    return first
+def union(value: Value, facts: Sequence[Fact]) -> Fact:
+    """What holds of the elements of a value that are of any of some facts; no element is of no
+    kind.  If only some of its elements equal another value, it keeps its own name."""
+    if facts.count(facts[0]) == len(facts):
+        return facts[0]
+    facts = [fact for fact in facts if fact.kinds] or facts
+    rows, apart = _common_rows(facts)
+    if apart:
+        return unknown(value)
+    kinds = some = 0
+    names = {fact.name for fact in facts}
+    for fact in facts:
+        kinds, some = kinds | fact.kinds, some or fact.some
+    return Fact(kinds, names.pop() if len(names) == 1 else value, rows, some)
+
+
+def _dependents(body: Region, values: Iterable[Value]) -> set[Value]:
+    """Values, and all in a body that depend on them."""
+    found = {*values}
+    for op in body:
+        if not found.isdisjoint(operands_within(op)):
+            found.update(op.results)
+    return found
 
 
 def _given(given: Fact | None, fact: Fact) -> Fact:
@@ -201,8 +266,13 @@ def _given(given: Fact | None, fact: Fact) -> Fact:
 
 def _common_rows(facts: Sequence[Fact]) -> tuple[Rows | None, bool]:
     """The axes that the rows of facts go along; and whether these differ."""
-    found = {fact.rows for fact in facts} - {None}
-    return (next(iter(found), None), len(found) > 1)
+    rows: Rows | None = None
+    for fact in facts:
+        if fact.rows is not None and fact.rows != rows:
+            if rows is not None:
+                return rows, True
+            rows = fact.rows
+    return rows, False
 
 
 # Elementwise ops.
@@ -214,7 +284,7 @@ def _unchanged(op: Op, operands: Sequence[Fact]) -> Fact | None:
         condition, x, y = operands
         if condition.kinds in (TRUE, FALSE):
             return x if condition.kinds == TRUE else y
-        return x if x.name is y.name else None
+        return x if x.name == y.name else None
     if len(operands) != 2:
         return None
     for x, y in (operands, operands[::-1]) if op.commutative else (operands,):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
-from iris.analysis.affine import Affine, Sum, Sums, materialise, number_of, plus, summed, times
-from iris.analysis.neutral import Neutral, NeutralIterations, shows_only_results
-from iris.analysis.sum_ranges import SumRanges
+from iris.analysis.affine import Affine, Sum, Sums, materialise, number_of, plus, times
+from iris.analysis.neutral import NeutralIterations, hides, shows_only_results
+from iris.analysis.sum_ranges import SumRanges, cast_from
 from iris.ir import math, tile
 from iris.ir.builder import Builder
 from iris.ir.control import For, Func
@@ -17,8 +18,8 @@ from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.types import DType, i32, i64
 from iris.passes.pipeline import Pass
 
-# Sums this small leave room for what is added to them.
-SMALL = 2**30
+# Four sums this small do not overflow when they are added.
+SMALL = 2**28
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,13 @@ class _Condition(NamedTuple):
     rest: Sum
     slope: int
 
+    @property
+    def dividend(self) -> Sum:
+        """The bound of the index that the condition gives, times `abs(slope)` and rounded up."""
+        if self.slope < 0:
+            return plus(self.rest, {(): -self.slope})
+        return plus(times(self.rest, -1), {(): self.slope - 1})
+
 
 class _Loop:
     """A loop whose bounds may be tightened."""
@@ -82,23 +90,23 @@ class _Loop:
         self.sums = Sums()
         self.ranges = SumRanges(function, self.sums)
         self.inner = {*loop.body.arguments}.union(*(op.results for op in loop.body.walk()))
-        self.step = number_of(self._sum(loop.step)) or 0
+        self.step = number_of(self.ranges.exact(loop.step)) or 0
+
+    @cached_property
+    def _neutral(self) -> NeutralIterations:
+        return NeutralIterations(self.loop)
 
     def tighten(self) -> bool:
         """Whether there was an iteration to skip."""
         if self.step <= 0:
             return False
-        iterations: NeutralIterations | None = None
         tightened = False
         for compare in list(self.loop.body):
             if isinstance(compare, math.Compare) and compare.lhs.type.element.is_integer:
                 for holds in (False, True):
-                    conditions = list(self._conditions(compare, holds))
-                    if conditions:
-                        iterations = iterations or NeutralIterations(self.loop)
-                        neutral = iterations.where(compare.result, holds)
-                        for condition in conditions:
-                            tightened |= self._skip(condition, compare, neutral)
+                    if hides(compare.result, holds):
+                        for condition in self._conditions(compare, holds):
+                            tightened |= self._skip(condition, compare, holds)
         return tightened
 
     def _conditions(self, compare: math.Compare, holds: bool) -> Iterator[_Condition]:
@@ -131,17 +139,20 @@ class _Loop:
         """Whether a sum is of multiples of values from outside of the loop."""
         return all(len(product) < 2 and self.inner.isdisjoint(product) for product in total)
 
-    def _skip(self, condition: _Condition, compare: math.Compare, neutral: Neutral) -> bool:
+    def _skip(self, condition: _Condition, compare: math.Compare, holds: bool) -> bool:
         """Skip the iterations that a condition rules out, if they are neutral."""
         lower, upper, *others = self.loop.operands
-        first = self._sum(self.lower)
-        doubts = self._doubts(compare)
-        skips = neutral.first if condition.slope > 0 else neutral.later
-        if not skips or doubts is None or self._rules_out_nothing(condition):
+        first = self.ranges.exact(self.lower)
+        doubts = None if self._rules_out_nothing(condition) else self._doubts(compare)
+        bound = lower if condition.slope > 0 else upper
+        if doubts is None or self._comes_of(bound, condition.dividend):
             return False
-        small = [condition.rest, first]
+        small: list[Sum] = [condition.rest, first, {(): condition.slope}, {(): self.step}]
         is_wide = bool(doubts) or not all(map(self._is_small, small))
         if is_wide and not all(map(_is_exact_in_64_bits, [*small, *doubts])):
+            return False
+        neutral = self._neutral.where(compare.result, holds)
+        if not (neutral.first if condition.slope > 0 else neutral.later):
             return False
         bounds = _Bounds(self.loop, i64 if is_wide else lower.type.element)
         if condition.slope > 0:
@@ -155,27 +166,34 @@ class _Loop:
         self.loop.set_operands((lower, upper, *others))
         return True
 
-    def _sum(self, value: Value) -> Sum:
-        found = self.sums.scalar(value)
-        assert found is not None, "each scalar is a term"
-        return found
-
     def _is_small(self, total: Sum) -> bool:
         low, high = self.ranges.of(total)
         return low >= -SMALL and high <= SMALL
 
     def _rules_out_nothing(self, condition: _Condition) -> bool:
         """Whether a condition is sure to be true in all iterations."""
-        ends = [self.ranges.of(self._sum(v)) for v in (self.lower, self.upper)]
-        indices = (ends[0][0], ends[1][1] - 1)
-        least = min([condition.slope * index for index in indices])
-        return self.ranges.of(condition.rest)[0] + least >= 0
+        end = self.ranges.exact(self.lower)
+        if condition.slope < 0:
+            end = plus(self.ranges.exact(self.upper), {(): 1}, -1)
+        return self.ranges.of(plus(condition.rest, end, condition.slope))[0] >= 0
+
+    def _comes_of(self, bound: Value, dividend: Sum) -> bool:
+        """Whether a bound is computed from a sum by `_Bounds`, in an earlier run or this one."""
+        todo, seen = [bound], set[Value]()
+        while todo:
+            value = todo.pop()
+            if self.sums.scalar(value) == dividend:
+                return True
+            if isinstance(value.op, _OPS_OF_BOUNDS) and value not in seen:
+                todo += value.op.operands
+            seen.add(value)
+        return False
 
     def _doubts(self, compare: math.Compare) -> list[Sum] | None:
         """Sums that are not negative if no number overflows that is compared; None if that cannot
         be told before the loop."""
         doubts: list[Sum] = []
-        for part in _parts(compare):
+        for part in [*compare.operands, *cast_from(*compare.operands)]:
             affine, type_ = self.sums.of(part), element_type(part.type)
             found = None if affine is None else _extremes(affine, type_.shape)
             if found is None:
@@ -184,7 +202,7 @@ class _Loop:
                 rest = dict(total)
                 slope = rest.pop((self.index,), 0)
                 end = self.lower if slope * sign > 0 else self.upper
-                rest = plus(rest, self._sum(end), slope)
+                rest = plus(rest, self.ranges.exact(end), slope)
                 limit = type_.element.low if sign > 0 else type_.element.high
                 doubt = times(plus(rest, {(): limit}, -1), sign)
                 if self.ranges.of(doubt)[0] < 0:
@@ -207,26 +225,21 @@ def _extremes(affine: Affine, shape: tuple[int, ...]) -> tuple[Sum, Sum] | None:
     return low, high
 
 
-def _parts(compare: math.Compare) -> Iterator[Value]:
-    """The numbers that must not overflow for a comparison to be of its sums: what is compared, and
-    what is cast to more bits before."""
-    yield from compare.operands
-    todo, seen = [*compare.operands], set[Value]()
-    while todo:
-        value = todo.pop()
-        op = value.op
-        if value in seen or op is None or summed.get(type(op)) is None:
-            continue
-        seen.add(value)
-        todo += op.operands
-        if isinstance(op, math.Cast):
-            yield op.x
-
-
 def _is_exact_in_64_bits(total: Sum) -> bool:
     """Whether a sum cannot overflow if it is computed in 64 bits."""
     narrow = all(v.type.element is i32 for product in total for v in product)
-    return narrow and all(abs(count) < 2**20 or not product for product, count in total.items())
+    return narrow and all(abs(n) < (2**20 if product else 2**60) for product, n in total.items())
+
+
+_OPS_OF_BOUNDS = (
+    math.Add,
+    math.Cast,
+    math.FloorDiv,
+    math.Maximum,
+    math.Minimum,
+    math.Mul,
+    math.Select,
+)
 
 
 class _Bounds:
@@ -241,21 +254,16 @@ class _Bounds:
     def end(self, condition: _Condition, lower: Sum, *, once: bool) -> Value:
         """The end of the iterations that matter; with `once`, after the first at least."""
         count = -condition.slope
-        end = self._divided(self._made(plus(condition.rest, {(): count})), count)
+        end = self._divided(self._made(condition.dividend), count)
         if once or self.is_wide:
             end = self.b(math.Maximum(end, self._made(plus(lower, {(): int(once)}))))
         return self._narrow(self.b(math.Minimum(self._cast(self.loop.upper), end)))
 
     def start(self, condition: _Condition, lower: Sum, step: int) -> Value:
         """The first iteration that matters."""
-        count = condition.slope
-        first = plus(times(condition.rest, -1), {(): count - 1})  # times 1 / count
-        room = plus({(): step - 1}, lower, -1)  # to get from the lower bound past it
-        if count == 1:
-            distance = self._made(plus(first, room))
-        else:
-            first_index = self._divided(self._made(first), count)
-            distance = self.b(math.Add(first_index, self._made(room)))
+        first = self._divided(self._made(condition.dividend), condition.slope)
+        room = plus(times({(): 1}, step - 1), lower, -1)  # to get from the lower bound past it
+        distance = self.b(math.Add(first, self._made(room))) if room else first
         skipped = self.b(math.Maximum(self._divided(distance, step), self._number(0)))
         start = self.b(math.Mul(skipped, self._number(step)))
         if lower:
