@@ -151,15 +151,15 @@ class BodyKinds:
         """The kinds of a product of two values."""
         mul = partial(combine, result_kinds[math.Mul])
         if x & ALL_GONE and values[1] not in self._moving:
-            return mul(x & ~ALL_GONE, y) | mul(x & ALL_GONE, y & FINITE)
+            return mul(x & ~ALL_GONE, y) | mul(x & ALL_GONE, _finite(y))
         if y & ALL_GONE and values[0] not in self._moving:
-            return mul(x, y & ~ALL_GONE) | mul(x & FINITE, y & ALL_GONE)
+            return mul(x, y & ~ALL_GONE) | mul(_finite(x), y & ALL_GONE)
         return mul(x, y)
 
     def _quotient(self, values: Sequence[Value], x: int, y: int) -> int:
         found = 0
         if x & ALL_GONE and values[1] not in self._moving:
-            found = combine(result_kinds[math.Mul], x & ALL_GONE, y & FINITE)
+            found = combine(result_kinds[math.Mul], x & ALL_GONE, _finite(y))
             x &= ~ALL_GONE
         return found | (x if x in (0, NAN) else FLOATS)
 
@@ -214,6 +214,11 @@ def _applied(step: _Step, operands: tuple[Fact, ...]) -> Fact:
     if found is None:
         found = step.known[operands] = step.rule(operands)
     return found
+
+
+def _finite(kinds: int) -> int:
+    """Kinds without infinities and nan, unless it is sure that a number is one of these."""
+    return kinds & FINITE or kinds
 
 
 def outer_fact(value: Value) -> Fact:

@@ -340,6 +340,18 @@ def test_nan_that_hides_an_infinity() -> None:
     assert_same(CARRIED.replace("BODY", body), [s, 40, 4])
 
 
+def test_weight_times_what_is_surely_infinite() -> None:
+    body = """
+    %m_2: tile<8xf32> = maximum %m_1, %block
+    %e: tile<8x4xf32> = exp %x
+    %terms: tile<8x4xf32> = mul %e, %x
+    %added: tile<8xf32> = tile.reduce sum 1 %terms
+    %l_2: tile<8xf32> = add %l_1, %added
+"""
+    s = some_numbers(random.Random(0), 40, 40, special=0.0)
+    assert_same(CARRIED.replace("BODY", body), [s, 40, 4])
+
+
 def assert_same(text: str, arguments: list[Any]) -> None:
     before = parse(text)
     after = run(before, "cse,licm,skip-neutral")
