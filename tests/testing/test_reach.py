@@ -43,6 +43,7 @@ CANNOT = {
     "codegen.shapes._refused": "choose-register-shapes finds shapes that fit",
     "codegen.writer.unsupported": "check-target refuses it before",
     "analysis.axis.along_each": WHEN_IMPORTED,
+    "analysis.number_kinds._comparison": WHEN_IMPORTED,
     "analysis.axis.divisibility": "shows what is known; passes ask axis by axis",
     "passes.generic.fold.reduce": "is of graphs",
     "passes.tile.lowering.lower_reduce._combine_extremes": WHEN_IMPORTED,

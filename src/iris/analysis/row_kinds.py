@@ -331,11 +331,6 @@ def _kept(x: int) -> int:
 # Ops that move elements.
 
 
-@combined_kinds(Constant)
-def constant(run: BodyKinds, op: Constant, facts: Sequence[Fact]) -> Fact:
-    return outer_fact(op.result)
-
-
 @combined_kinds(tile.Broadcast)
 def broadcast(run: BodyKinds, op: tile.Broadcast, facts: Sequence[Fact]) -> Fact:
     (x,) = facts
