@@ -106,9 +106,8 @@ def test_the_simplest_graph() -> None:
 def test_ops_are_those_asked_for() -> None:
     for program in drawn(50, ops=[math.Sub, graph.Transpose], dtypes=["f32"], max_ops=6):
         names = Counter(op.name for op in program.module.walk())
-        assert names["graph.transpose"] <= 6
+        assert names["sub"] + names["graph.transpose"] <= 6
         operands = {"constant", "graph.iota", "graph.broadcast", "graph.reshape"}
-        operands |= {"add", "mul", "div", "neg", "select", "compare"}
         assert set(names) <= {"func", "return", "sub", "graph.transpose", *operands}
 
 

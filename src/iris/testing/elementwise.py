@@ -160,7 +160,8 @@ _OF_BOOLS = (math.And, math.Select, math.Or, math.Not, math.Xor)
 def within(draft: Draft, x: Value, choices: Choices) -> Value:
     """An operand, or seldom something made of it for this one use: text has that in one line."""
     type_ = element_type(x.type)
-    if (type_.element.is_float and draft.func.fast_math) or not choices.flag(3):
+    is_rounded_otherwise = type_.element.is_float and draft.func.fast_math
+    if not draft.nests or is_rounded_otherwise or not choices.flag(3):
         return x
     some = _OF_BOOLS if type_.element is bool_ else _OF_FLOATS
     cls: type[Op] = choices.of(_WRAPPING if type_.element.is_integer else some)

@@ -215,7 +215,9 @@ def _programs(
         for data in steps:
             cls = alternatives[int.from_bytes(data[:2], "big") % len(alternatives)]
             made.append((cls and stand_ins[cls], data[2:]))
-        return draft(made, Choices(config[:CONFIG_BYTES]), wanted).finish()
+        drafted = draft(made, Choices(config[:CONFIG_BYTES]), wanted)
+        drafted.nests = ops is None
+        return drafted.finish()
 
     # One draw for a step: several take longer than building the program.  Each step is unique,
     # whatever it is: so hypothesis does not try five variants of a program, with a step copied over
