@@ -75,7 +75,7 @@ class Trial(Protocol):
 class Candidate(Protocol):
     """A way to compute something; it can be sent to another process."""
 
-    name: str  # of what is computed
+    name: str  # of the kernel
     config: str  # which way it is
 
     def lower(self, device: Device) -> Compilation:

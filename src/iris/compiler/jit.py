@@ -61,9 +61,9 @@ def jit(
     The results are NumPy arrays, or Buffers if some argument is one.
 
     With `tune=True` the first call for some shapes compares schedules of each kernel, and the
-    fastest is kept, in memory and on disk.  One by which other bits come out is not taken; with
-    `reorder=True` sums may be added in another order.  An `executor` compiles and measures them,
-    and `print(*function.reports)` shows how they compare.
+    fastest is kept, in memory and on disk.  A schedule that computes other bits is not taken;
+    with `reorder=True` sums may be added in another order.  An `executor` compiles and measures
+    them, and `print(*function.reports)` shows how they compare.
     """
     if function is None:
         return functools.partial(

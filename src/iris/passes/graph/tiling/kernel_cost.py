@@ -58,7 +58,7 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     """What a kernel with this schedule costs on a target."""
     elements = schedule.elements
     operations, flops, traffic, tile_bytes = 0.0, 0, 0, 0
-    read: dict[Value, int] = {}  # bytes of what each input is read for
+    read: dict[Value, int] = {}  # bytes that are read of each input
     loops = loops_of(schedule)
     for ref, expr in elements.exprs.items():
         axes = elements.dependencies[ref]

@@ -136,8 +136,8 @@ def _is_maximum(expr: Aggregate) -> bool:
 
 
 def _own_axes(elements: ElementGraph, base: ElementRef, axis: Axis) -> list[Axis]:
-    """The axis of its own that a sum goes along of what depends on a maximum, if it could as well
-    go along the axis of that; else nothing."""
+    """The axis of a sum that depends on a maximum, if the sum could run along the axis of the
+    maximum instead; else nothing."""
     needing, dependencies = {base}, elements.dependencies
     for ref, expr in elements.exprs.items():
         if not needing.isdisjoint(expr.refs):
