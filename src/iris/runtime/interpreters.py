@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from iris.errors import DeviceError, IrisError
 from iris.ir.control import Func
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from iris.codegen.source import Source
 
 
-class Memory(npt.NDArray[np.uint8]):
+class Memory(np.ndarray[Any, np.dtype[np.uint8]]):
     """Bytes, and the failure of a launch that was to write them."""
 
     failure: Failure | None = None
