@@ -59,7 +59,7 @@ def resend(device: Metal, launch: Callable[[], object]) -> Callable[[], list[flo
         with device.runtime.pool():
             buffer = send.command_buffer(stream._queue)
             encoder = send.encoder(buffer, CONCURRENT)
-            index, size = what.pipeline.constants_index, len(what.constants)
+            index, size = what.pipeline.source.constants_buffer or 0, len(what.constants)
             seconds = [
                 per_call(lambda: send.set_pipeline(encoder, what.pipeline.state)),
                 per_call(lambda: send.set_buffers(encoder, what.buffers, what.offsets, what.range)),

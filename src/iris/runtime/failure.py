@@ -6,6 +6,7 @@ the memory is written anew as a whole.  Nobody else is told.
 
 from __future__ import annotations
 
+from collections import deque
 from copy import copy
 
 from iris.errors import IrisError
@@ -24,3 +25,29 @@ class Failure:
         """The error, to be raised: a copy, as each raise adds its own traceback."""
         self.is_told = True
         return copy(self._error)
+
+
+# As many failures, the last ones, are remembered for those who wait for everything.
+_MOST_FAILURES = 64
+
+
+class Failures:
+    """What went wrong on a device, until somebody is told of it."""
+
+    def __init__(self) -> None:
+        self.has_failed = False  # a launch, ever
+        self._failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
+
+    def failed(self, error: IrisError) -> Failure:
+        """Remember an error, until somebody is told of it."""
+        failure = Failure(error)
+        self.has_failed = True
+        self._failures.append(failure)
+        return failure
+
+    def raise_untold(self) -> None:
+        """Raise the first error that nobody was told of; forget them all."""
+        untold = [failure for failure in tuple(self._failures) if not failure.is_told]
+        self._failures.clear()
+        if untold:
+            raise untold[0].error()

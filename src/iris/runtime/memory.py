@@ -1,11 +1,11 @@
-"""Memory of a Metal device: buffers, what uses them, and a pool of those that nothing does."""
+"""Memory of a device: buffers, what uses them, and a pool of those that nothing does."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ import numpy.typing as npt
 from iris.ir.types import u32
 from iris.runtime.device import Array, ArrayArgument, stored
 from iris.runtime.failure import Failure
-from iris.runtime.objc import Object
 
 # As many blocks are kept at most for those who want memory of the same size.
 MOST_BLOCKS = 256
@@ -24,21 +23,24 @@ MOST_USES = 8
 class Use(Protocol):
     """Work of the GPU that reads or writes a block until it is done."""
 
-    is_done: bool
+    @property
+    def is_done(self) -> bool:
+        """Whether nobody has to wait for it."""
 
     def wait(self) -> None:
         """Until it is done."""
 
 
 class Block:
-    """One of Metal's buffers, and which launches still use it."""
+    """A buffer of a device, and which launches still use it."""
 
-    __slots__ = ("buffer", "contents", "failure", "size", "used", "written")
+    __slots__ = ("buffer", "contents", "failure", "home", "size", "used", "written")
 
-    def __init__(self, buffer: Object, contents: int, size: int):
-        self.buffer = buffer
-        self.contents = contents
+    def __init__(self, buffer: Any, contents: int | None, size: int):
+        self.buffer = buffer  # as the device knows it
+        self.contents = contents  # where the host sees it, if it does
         self.size = size
+        self.home: Any = None  # the stream on which another library uses it
         # The last batch of each stream, by its number, that reads or writes it, and that writes it.
         self.used: dict[int, Use] = {}
         self.written: dict[int, Use] = {}

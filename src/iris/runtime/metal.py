@@ -22,6 +22,7 @@ from iris.ir.control import Func
 from iris.ir.types import u32
 from iris.runtime import reports
 from iris.runtime.cache import Cache
+from iris.runtime.compiled_kernel import CompiledKernel, compiled_kernel, locations_in
 from iris.runtime.device import (
     MOST_BYTES,
     Array,
@@ -42,9 +43,8 @@ from iris.runtime.messages import (
     Size,
     made,
 )
-from iris.runtime.metal_pipeline import Pipeline, locations_in, make_pipeline
 from iris.runtime.objc import Object, ObjectiveCError, Pointer, Runtime, UInteger
-from iris.runtime.queue import Launch, Stream, Streams
+from iris.runtime.queue import LINE, Launch, Stream, Streams
 from iris.runtime.recent import Recent
 
 # As many libraries are kept for texts that come again.
@@ -112,7 +112,7 @@ class Metal(Device):
             except ObjectiveCError as error:
                 raise DeviceError(f"the kernel {name} makes no pipeline: {error}") from None
             self._check_limits(source, state)
-        return Program(entry, make_pipeline(entry, source, state))
+        return Program(entry, compiled_kernel(entry, source, state))
 
     def _check_limits(self, source: Source, state: Object) -> None:
         most = self.messages.most_threads(state)
@@ -154,7 +154,7 @@ class Metal(Device):
             message = str(error).rstrip()
             raise DeviceError(
                 f"the kernel {source.entry} does not compile on {self.name}: {message}",
-                locations=locations_in(source, message),
+                locations=locations_in(source, message, LINE),
             ) from None
 
     def compile_options(self, mode: MathMode, version: tuple[int, int] = (3, 1)) -> Object:
@@ -286,12 +286,12 @@ class Metal(Device):
 
         return again
 
-    def _launch(self, pipeline: Pipeline, grid: Grid, arguments: Sequence[Any]) -> Launch:
+    def _launch(self, pipeline: CompiledKernel, grid: Grid, arguments: Sequence[Any]) -> Launch:
         source = pipeline.source
-        threads = grid[0] * pipeline.threads.width
+        threads = grid[0] * source.threads
         if threads > u32.high:
             raise DeviceError(
-                f"{grid[0]} programs of {pipeline.threads.width} threads are more than {self.name} "
+                f"{grid[0]} programs of {source.threads} threads are more than {self.name} "
                 "numbers along an axis; use another axis of the grid, too"
             )
         arrays: list[ArrayArgument] = [arguments[i] for i in pipeline.arrays]
@@ -300,11 +300,6 @@ class Metal(Device):
         written = [blocks[i] for i in pipeline.written]
         pointers = [block.buffer.pointer for block in blocks]
         offsets = [array.offset for array in arrays]
-        constants = b""
-        if source.constants_buffer is not None:
-            values = [arguments[i] for i in pipeline.scalars]
-            sizes = [arguments[i].shape[axis] for i, axis in pipeline.extents]
-            constants = pipeline.pack(*values, *sizes)
         report = None
         if source.report_buffer is not None:
             report = self.allocate(reports.BYTES)
@@ -321,11 +316,11 @@ class Metal(Device):
             grid,
             tuple(arguments),
             Size(*grid),
-            pipeline.threads,
+            Size(source.threads, 1, 1),
             (Pointer * len(pointers))(*pointers),
             (UInteger * len(offsets))(*offsets),
             Range(0, len(pointers)),
-            constants,
+            pipeline.constants(arguments),
             tuple(memories),
             frozenset(blocks),
             frozenset(written),

@@ -12,19 +12,20 @@ note too many does no harm; and what the encoder was told, after it was told.
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from iris.errors import DeviceError, IrisError
+from iris.errors import DeviceError
 from iris.runtime import reports
+from iris.runtime.compiled_kernel import CompiledKernel, locations_in
 from iris.runtime.device import Grid, Timing
-from iris.runtime.failure import Failure
+from iris.runtime.failure import Failure, Failures
 from iris.runtime.interrupts import HoldBack
 from iris.runtime.memory import MOST_USES, Block, Memory, Use, words
 from iris.runtime.messages import BUFFERS, COMPLETED, CONCURRENT, Messages, Range, Size, made
-from iris.runtime.metal_pipeline import Pipeline
 from iris.runtime.objc import Object, Runtime
 
 # A batch is sent off when it has as many launches, or they touch as many bytes.
@@ -35,14 +36,14 @@ MOST_BATCHES = 8
 # As many streams may have launches that are not done before another one waits for the first of
 # them; that many live on at most after their users have dropped them.
 MOST_STREAMS = 64
-# As many failures, the last ones, are remembered for `synchronize` to tell.
-_MOST_FAILURES = 64
+# How compilers and softmetal say a line of a text.
+LINE = re.compile(r"(?:program_source:|\bline )(\d+)")
 
 
 class Launch(NamedTuple):
     """All that is told to Metal of a launch."""
 
-    pipeline: Pipeline
+    pipeline: CompiledKernel
     grid: Grid
     arguments: tuple[Any, ...]
     groups: Size
@@ -86,7 +87,7 @@ class Batch:
         self.encoder = encoder
         self.launches: list[Launch] = []  # which keep alive what they use
         self.size = 0
-        self.pipeline: Pipeline | None = None  # the one that is set, if that is known
+        self.pipeline: CompiledKernel | None = None  # the one that is set, if that is known
         # How far it has come.
         self.is_encoded = False
         self.is_committed = False
@@ -106,27 +107,19 @@ class Batch:
             stream.finish(self)
 
 
-class Streams:
+class Streams(Failures):
     """What the streams of a device share: how it is told what to do, one lock, and what failed."""
 
     def __init__(self, device: str, runtime: Runtime, messages: Messages):
+        super().__init__()
         self.device = device  # its name
         self.runtime = runtime
         self.messages = messages
         self.lock = threading.RLock()
         self.busy: dict[Stream, None] = {}  # which have launches that are not done, in order
         self.numbers = itertools.count()
-        self.has_failed = False  # a launch, ever
         self.tell: Callable[[Timing], None] | None = None
         self.most_launches = MOST_LAUNCHES  # of a batch
-        self._failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
-
-    def failed(self, error: IrisError) -> Failure:
-        """Remember an error, until somebody is told of it."""
-        failure = Failure(error)
-        self.has_failed = True
-        self._failures.append(failure)
-        return failure
 
     def synchronize(self) -> None:
         """Wait for all launches; raise the first error that nobody was told of."""
@@ -134,11 +127,7 @@ class Streams:
             busy = list(self.busy)
         for stream in busy:
             stream.synchronize()
-        with self.lock:
-            failures = [failure for failure in self._failures if not failure.is_told]
-            self._failures.clear()
-        if failures:
-            raise failures[0].error()
+        self.raise_untold()
 
 
 class Stream:
@@ -256,9 +245,8 @@ class Stream:
             batch.pipeline = launch.pipeline
         send.set_buffers(encoder, launch.buffers, launch.offsets, launch.range)
         if launch.constants:
-            send.set_bytes(
-                encoder, launch.constants, len(launch.constants), launch.pipeline.constants_index
-            )
+            index = launch.pipeline.source.constants_buffer
+            send.set_bytes(encoder, launch.constants, len(launch.constants), index)
         send.dispatch(encoder, launch.groups, launch.threads)
         if (
             len(batch.launches) >= self._streams.most_launches
@@ -353,5 +341,5 @@ class Stream:
         what = f"the kernel {names} failed" if len(pipelines) == 1 else f"one of {names} failed"
         # Where the text says which one, its line can be told, too.
         named = [pipeline for name, pipeline in pipelines.items() if name in text]
-        places = named[0].locations(text) if len(named) == 1 else []
+        places = locations_in(named[0].source, text, LINE) if len(named) == 1 else []
         return DeviceError(f"{what}: {text}", locations=places)

@@ -21,7 +21,8 @@ Words = npt.NDArray[np.uint32]
 
 #: How many records there is room for.
 RECORDS = 1 << 16
-BYTES = 4 * (REPORT_HEADER_WORDS + RECORDS * RECORD_WORDS)
+ROOM = RECORDS * RECORD_WORDS  # in words
+BYTES = 4 * (REPORT_HEADER_WORDS + ROOM)
 
 
 class Outcome(NamedTuple):
@@ -33,7 +34,7 @@ class Outcome(NamedTuple):
 
 def clear(words: Words) -> None:
     """Make a report buffer ready for a launch."""
-    words[0], words[1] = 0, RECORDS * RECORD_WORDS
+    words[0], words[1] = 0, ROOM
 
 
 def read(source: Source, grid: Grid, words: Words) -> Outcome:

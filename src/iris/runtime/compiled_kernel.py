@@ -1,4 +1,4 @@
-"""A compiled kernel of Metal, and how it takes its arguments."""
+"""A kernel that a device has compiled from text, and how it takes its arguments."""
 
 from __future__ import annotations
 
@@ -13,34 +13,31 @@ from iris.ir.control import Func
 from iris.ir.core import Location
 from iris.ir.literal import encode
 from iris.ir.types import DType, i32
-from iris.runtime.messages import Size
-from iris.runtime.objc import Object
-
-# As compilers and softmetal say it.
-_LINE = re.compile(r"(?:program_source:|\bline )(\d+)")
 
 
-class Pipeline(NamedTuple):
+class CompiledKernel(NamedTuple):
     """A kernel that is ready to run, and how it is given its arguments."""
 
     name: str
     entry: Func
-    state: Object
+    state: Any  # what the device knows it by
     source: Source
-    threads: Size
     arrays: tuple[int, ...]  # which arguments are arrays, in the order of their buffers
     written: tuple[int, ...]  # which of those
     scalars: tuple[int, ...]  # which are in the struct of constants, in the order of their fields
     extents: tuple[tuple[int, int], ...]  # sizes after them: (argument, axis)
     pack: Callable[..., bytes]
-    constants_index: int
 
-    def locations(self, text: str) -> list[Location]:
-        """The user's lines that a text about lines of the source is about."""
-        return locations_in(self.source, text)
+    def constants(self, arguments: Sequence[Any]) -> bytes:
+        """The struct of constants of a launch; nothing, if the kernel has none."""
+        if self.source.constants_buffer is None:
+            return b""
+        values = [arguments[i] for i in self.scalars]
+        sizes = [arguments[i].shape[axis] for i, axis in self.extents]
+        return self.pack(*values, *sizes)
 
 
-def make_pipeline(entry: Func, source: Source, state: Object) -> Pipeline:
+def compiled_kernel(entry: Func, source: Source, state: Any) -> CompiledKernel:
     """How a kernel takes its arguments, worked out once."""
     places = list(enumerate(source.arguments))
     arrays = [(i, place) for i, place in places if isinstance(place, ArrayPlace)]
@@ -50,24 +47,22 @@ def make_pipeline(entry: Func, source: Source, state: Object) -> Pipeline:
     assert buffers == [*range(len(arrays))], f"the arrays of {source.entry} are bound to {buffers}"
     fields = [(place.offset, place.dtype) for _, place in scalars]
     fields += [(extent.offset, i32) for extent in source.extents]
-    return Pipeline(
+    return CompiledKernel(
         name=source.entry,
         entry=entry,
         state=state,
         source=source,
-        threads=Size(source.threads, 1, 1),
         arrays=tuple([i for i, _ in arrays]),
         written=tuple([n for n, (_, place) in enumerate(arrays) if place.written]),
         scalars=tuple([i for i, _ in scalars]),
         extents=tuple([(extent.argument, extent.axis) for extent in source.extents]),
         pack=_packer(fields, source.constants_bytes),
-        constants_index=source.constants_buffer or 0,
     )
 
 
-def locations_in(source: Source, text: str) -> list[Location]:
-    """The user's lines that a text about lines of the source is about."""
-    found = [source.location(int(line)) for line in _LINE.findall(text)]
+def locations_in(source: Source, text: str, line: re.Pattern[str]) -> list[Location]:
+    """The user's lines that a text about lines of the source is about; `line` finds these."""
+    found = [source.location(int(number)) for number in line.findall(text)]
     return list(dict.fromkeys([place for place in found if place is not None]))
 
 
