@@ -7,39 +7,93 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from iris.codegen import emit
 from iris.codegen.languages.cuda import CUDA
+from iris.codegen.source import Source
+from iris.compiler.compilation import METAL_PIPELINE, entry_of
+from iris.errors import OutOfResources
 from iris.ir import parse
 from iris.ir.control import Func
-from iris.testing.texts import shaped
-from nvrtc import complaints
+from iris.passes import run
+from iris.testing import programs
+from iris.testing.levels import with_simdgroups
+from iris.testing.texts import shaped, together
+from iris.tools.replay import Program
+from support import counts
 
 KERNELS = sorted((Path(__file__).parent / "golden").glob("*.iris"))
-ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="NVIDIA's compiler is not for it")
 MSL_WORDS = ("threadgroup", "device ", "thread ", "simdgroup_", "metal", "[[", "uchar", "float4")
+LOWER = with_simdgroups(METAL_PIPELINE, 4)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NVIDIA's compiler is not for it")
 
 
-def text_of(path: Path) -> str:
-    (function,) = parse(path.read_text())
+def compile_it(source: Source) -> bytes:
+    from iris.runtime.cuda import nvrtc
+
+    return nvrtc.compiled(source.text, source.entry, "sm_90", fast=False)[1]
+
+
+def source_of(text: str) -> Source:
+    (function,) = parse(text)
     assert isinstance(function, Func)
-    return emit(shaped(function), CUDA).text
+    return emit(shaped(function), CUDA)
 
 
-@ON_LINUX
 @pytest.mark.parametrize("path", KERNELS, ids=lambda p: p.stem)
 def test_the_compiler_takes_a_kernel(path: Path) -> None:
-    assert complaints(text_of(path), "--fmad=false") == ""
+    assert compile_it(source_of(path.read_text())).startswith(b"\x7fELF")
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda p: p.stem)
 def test_no_word_of_metal_is_left(path: Path) -> None:
-    text = text_of(path)
-    kernel = re.sub(r"//.*", "", text[text.index('extern "C"') :])
+    text = source_of(path.read_text()).text
+    kernel = re.sub(r"//.*", "", text[text.index("\n__global__") :])
     assert [word for word in MSL_WORDS if word in kernel] == []
 
 
-@ON_LINUX
+@settings(
+    max_examples=counts(5, 40),
+    phases=[Phase.generate],
+    suppress_health_check=[*HealthCheck],
+)
+@given(drawn=st.lists(programs.tile(), min_size=12, max_size=12))
+def test_the_compiler_takes_random_programs(drawn: list[Program]) -> None:
+    sources = []
+    for program in drawn:
+        try:
+            sources.append(emit(entry_of(run(program.module, LOWER)), CUDA))
+        except OutOfResources:
+            continue
+    compile_it(together(sources, CUDA)[0])
+
+
 def test_the_compiler_refuses_what_is_wrong() -> None:
-    text = text_of(KERNELS[0])
-    assert "undefined" in complaints(text.replace("blockIdx", "blockIndex"))
+    from dataclasses import replace
+
+    from iris.runtime.cuda import nvrtc
+
+    source = source_of(KERNELS[0].read_text())
+    wrong = replace(source, text=source.text.replace("blockIdx", "blockIndex"))
+    with pytest.raises(nvrtc.Refused, match="blockIndex"):
+        compile_it(wrong)
+
+
+def test_only_what_is_read_is_said_to_be_alone() -> None:
+    """Of what is written, the compiler would take other threads to change nothing, also where
+    there is a barrier between."""
+    source = source_of(
+        """
+        func metal @shift simdgroups=2(%x: ptr<i32, noalias>, %y: ptr<i32, noalias>) {
+          %lane: i32 = metal.lane
+          %read: i32 = metal.load %x, %lane
+          metal.store %y, %lane, %read
+          return
+        }
+        """
+    )
+    assert "const i32* __restrict__ x" in source.text
+    assert "i32* y" in source.text

@@ -95,10 +95,13 @@ class _Kernel:
             written = argument in ctx.written
             element = language.types[in_memory(argument.type.element)]
             type_ = element if written else f"const {element}"
+            # Of what is written, a compiler would take other threads to change nothing.
+            is_alone = argument.type.noalias and not written
             parameters.append(
                 language.array.format(
                     device=ctx.qualifier(argument),
                     type=type_,
+                    alone=language.alone if is_alone else "",
                     name=arrays[argument],
                     index=buffer,
                 )
@@ -112,6 +115,8 @@ class _Kernel:
         if ctx.report is not None:
             report_buffer, buffer = buffer, buffer + 1
             parameters.append(language.report.format(name=ctx.report, index=report_buffer))
+        if language.grid is not None:
+            parameters.append(language.grid)
         positions = [
             position.declaration.format(name=ctx.positions[usual])
             for usual, position in language.positions.items()

@@ -58,9 +58,11 @@ class Language:
     bitcast: str  # has {type}
     # Memory.
     device: str
+    volatile: str  # the type of what is loaded anew each time; has {type}
     coherent: str  # the same, of what other threadgroups are to see before the kernel ends
     shared: str  # what stands before an array in the threadgroup's memory
     shared_pointer: str  # and before a pointer to it
+    arena: str | None  # the one array of bytes that all of it is in, where it has to be
     # Matrices.
     matrix: str  # the type of a fragment, an 8x8 matrix; has {type}
     filled: str  # the function that makes such a matrix of one number; has {type}
@@ -68,10 +70,12 @@ class Language:
     multiply: str  # the function that adds a product to a matrix: of where to, factors, and what
     # How a kernel starts.
     kernel: str  # what stands before the name of a kernel; has {threads}
-    array: str  # the parameter of an array; has {device}, {type}, {name} and {index}
+    array: str  # the parameter of an array; has {device}, {type}, {alone}, {name} and {index}
+    alone: str  # what says of an array that is only read that no other pointer reaches it
     constants: str  # the parameter that has the scalar arguments; has {index}
     constants_name: str
     report: str  # the parameter of the report; has {name} and {index}
+    grid: str | None  # the last parameter, of how many programs there are, if it takes one
     positions_are_parameters: bool  # else statements, the first of the kernel
     positions: Mapping[str, Position]
     # Functions.

@@ -14,6 +14,7 @@ from iris.codegen.tree import (
     Tree,
     Unary,
     element,
+    number,
 )
 from iris.codegen.words import from_vector, from_words, makes_words, to_words
 from iris.codegen.writer import ASSIGNS, Writer, emit
@@ -32,12 +33,18 @@ def _alloc(ctx: Writer, op: metal.Alloc) -> None:
     type_ = op.result.type
     assert isinstance(type_, Threadgroup)
     name = ctx.names.new(op.result.name or "shared", everywhere=True)
-    # Whoever reads vectors from it, or other elements, needs it aligned for these.
-    aligned = ctx.language.aligned if any(_is_wide(user) for user in op.result.users) else ""
-    held = in_memory(type_.element)
-    qualified = _joined(aligned, ctx.language.shared, ctx.language.types[held])
-    ctx.shared.append(Declare(qualified, name, count=type_.count))
-    ctx.shared_bytes += -ctx.shared_bytes % 16 + type_.bytes
+    held, arena = in_memory(type_.element), ctx.language.arena
+    start = ctx.shared_bytes + -ctx.shared_bytes % 16
+    if arena is None:
+        # Whoever reads vectors from it, or other elements, needs it aligned for these.
+        aligned = ctx.language.aligned if any(_is_wide(user) for user in op.result.users) else ""
+        qualified = _joined(aligned, ctx.language.shared, ctx.language.types[held])
+        ctx.shared.append(Declare(qualified, name, count=type_.count))
+    else:
+        part = Unary("&", element(Name(arena), number(start)))
+        pointer = pointer_type(ctx, type_)
+        ctx.shared.append(Declare(pointer, name, PointerCast(pointer, part)))
+    ctx.shared_bytes = start + type_.bytes
     ctx.expressions[op.result] = Expression(Name(name), held)
 
 
@@ -99,13 +106,17 @@ def _place(
     lanes, parts = form
     qualifier = _joined("volatile" * volatile, ctx.qualifier(base), "const" * const)
     if lanes == 1:
+        tree = pointer.tree
         if volatile:
-            pointer = _as_pointer(ctx, qualifier, pointer, held)
-        return Expression(element(pointer.tree, offset.tree), held)
+            seen = ctx.language.volatile.format(type=ctx.language.types[held])
+            tree = PointerCast(_pointer(qualifier, seen), tree)
+        return Expression(element(tree, offset.tree), held)
     is_packed = isinstance(base.type, Ptr) and not base.type.aligned
     vector = ctx.type_name(held, lanes)
     if is_packed and lanes <= VECTOR:
         vector = ctx.language.packed.format(type=ctx.language.types[held], lanes=lanes)
+    if volatile:
+        vector = ctx.language.volatile.format(type=vector)
     start = pointer.tree
     if not _is_zero(offset.tree):
         start = Unary("&", element(start, offset.tree))

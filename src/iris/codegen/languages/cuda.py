@@ -71,6 +71,16 @@ template <class To, class From> INLINE To as_type(From x) {
     return made;
 }
 
+// All memory of a block; each kernel divides its own.
+extern __shared__ __align__(16) u8 shared_bytes[];
+
+// Along y and z a grid has at most 65535 blocks: where there are more programs, all are along x.
+INLINE uint3 program_among(uint3 programs) {
+    if (gridDim.y == programs.y && gridDim.z == programs.z) return blockIdx;
+    u32 row = blockIdx.x / programs.x;
+    return {blockIdx.x % programs.x, row % programs.y, row / programs.y};
+}
+
 // Vectors: in registers, and in memory with the alignment of an element.
 
 template <class T, int N> struct packed;
@@ -116,14 +126,18 @@ template <class To, int N, class F, class... From> INLINE vec<To, N> each(F f, v
     return made;
 }
 
+// A type that the other operand alone decides: this one is converted to it.
+template <class T> struct just_of { using type = T; };
+template <class T> using just = typename just_of<T>::type;
+
 #define BINARY(OP, TO)                                                                  \
     template <class T, int N> INLINE vec<TO, N> operator OP(vec<T, N> x, vec<T, N> y) { \
         return each<TO>([](T a, T b) { return a OP b; }, x, y);                         \
     }                                                                                   \
-    template <class T, int N> INLINE vec<TO, N> operator OP(vec<T, N> x, T y) {         \
+    template <class T, int N> INLINE vec<TO, N> operator OP(vec<T, N> x, just<T> y) {   \
         return x OP vec<T, N>(y);                                                       \
     }                                                                                   \
-    template <class T, int N> INLINE vec<TO, N> operator OP(T x, vec<T, N> y) {         \
+    template <class T, int N> INLINE vec<TO, N> operator OP(just<T> x, vec<T, N> y) {   \
         return vec<T, N>(x) OP y;                                                       \
     }
 #define ARITHMETIC(OP)                                                                  \
@@ -145,6 +159,24 @@ template <int N> INLINE vec<bool, N> operator!(vec<bool, N> x) {
     return each<bool>([](bool a) { return !a; }, x);
 }
 
+// What is loaded anew each time: classes have no volatile copies.
+template <int Bytes> struct unit { using type = u32; };
+template <> struct unit<1> { using type = u8; };
+template <> struct unit<2> { using type = u16; };
+template <> struct unit<8> { using type = u64; };
+template <class T> struct alignas(T) seen {
+    using U = typename unit<sizeof(T)>::type;
+    U units[sizeof(T) / sizeof(U)];
+
+    INLINE operator T() const volatile {
+        seen found;
+        for (int i = 0; i < sizeof(T) / sizeof(U); ++i) found.units[i] = units[i];
+        T made;
+        memcpy(&made, &found, sizeof(T));
+        return made;
+    }
+};
+
 // Functions.
 
 #define FLOATS(NAME, F)                                                       \
@@ -161,7 +193,7 @@ template <int N> INLINE vec<bool, N> operator!(vec<bool, N> x) {
         return each<T>([](T a, T b) { return NAME(a, b); }, x, y);            \
     }
 FLOATS(exactly_exp, expf) FLOATS(exactly_exp2, exp2f) FLOATS(exactly_sqrt, sqrtf)
-FLOATS(exactly_rsqrt, rsqrtf) FLOATS(exactly_sin, sinf) FLOATS(exactly_cos, cosf)
+FLOATS(exactly_rsqrt, __frsqrt_rn) FLOATS(exactly_sin, sinf) FLOATS(exactly_cos, cosf)
 FLOATS(exactly_log, logf) FLOATS(exactly_log2, log2f) FLOATS(exactly_tanh, tanhf)
 FLOATS(nearly_exp, __expf) FLOATS(nearly_exp2, exp2f) FLOATS(nearly_sqrt, __fsqrt_rn)
 FLOATS(nearly_rsqrt, rsqrtf) FLOATS(nearly_sin, __sinf) FLOATS(nearly_cos, __cosf)
@@ -344,14 +376,15 @@ i8 i16 i32 i64 u8 u16 u32 u64 half half2 bfloat uint3 dim3 threadIdx blockIdx bl
 warpSize
 """
 _FUNCTIONS = """
-as_type vec packed lanes each magnitude to_floor to_ceil to_even greater lesser greater_number
-lesser_number multiply_add unsigned_of difference add_saturated choose exchange_with from_lane
-atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_exchange atomic_load
-atomic_compare_exchange fragment pair filled holder multiply_accumulate exactly_exp exactly_exp2
-exactly_sqrt exactly_rsqrt exactly_sin exactly_cos exactly_log exactly_log2 exactly_tanh
-exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt nearly_sin nearly_cos memcpy fmaf fmodf
-abs floor fma isinf copysign error_function fma_bfloat floor_divide floor_modulo maxnum minnum
-maximum minimum maximum_nsz minimum_nsz add_record Params p
+as_type vec packed lanes each just just_of seen unit magnitude to_floor to_ceil to_even greater
+lesser greater_number lesser_number multiply_add unsigned_of difference add_saturated choose
+exchange_with from_lane atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor
+atomic_exchange atomic_load atomic_compare_exchange fragment pair filled holder
+multiply_accumulate exactly_exp exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin exactly_cos
+exactly_log exactly_log2 exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt
+nearly_sin nearly_cos memcpy fmaf fmodf abs floor fma isinf copysign error_function fma_bfloat
+floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz add_record Params
+p programs program_among shared_bytes
 """
 
 CUDA = Language(
@@ -370,22 +403,26 @@ CUDA = Language(
     lanes=_lanes,
     bitcast="as_type<{type}>",
     device="",
+    volatile="seen<{type}>",
     coherent="",
     shared="__shared__",
     shared_pointer="",
+    arena="shared_bytes",
     matrix="fragment<{type}>",
     filled="filled<{type}>",
     pair="pair",
     multiply="multiply_accumulate",
-    kernel='extern "C" __global__ void __launch_bounds__({threads}) {name}(',
-    array="{type}* {name}",
+    kernel="__global__ void __launch_bounds__({threads}) {name}(",
+    array="{type}* {alone}{name}",
+    alone="__restrict__ ",
     constants="const Params p",
     constants_name="p",
     report="u32* {name}",
+    grid="const uint3 programs",
     positions_are_parameters=False,
     positions={
-        "tid": Position("const uint3 {name} = blockIdx", u32),
-        "grid": Position("const dim3 {name} = gridDim", u32),
+        "tid": Position("const uint3 {name} = program_among(programs)", u32),
+        "grid": Position("const uint3 {name} = programs", u32),
         "lane": Position("const u16 {name} = threadIdx.x & 31", u16),
         "simdgroup": Position("const u16 {name} = threadIdx.x >> 5", u16),
         "thread_index": Position("const u16 {name} = threadIdx.x", u16),

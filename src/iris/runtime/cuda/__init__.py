@@ -1,0 +1,1 @@
+"""NVIDIA's GPUs, by NVIDIA's own package of bindings."""
