@@ -1,10 +1,11 @@
-"""A device that runs kernels as text on Metal, and holds each against the interpreter: on a Mac on
-its GPU, elsewhere on softmetal, in several orders of threads."""
+"""A device that runs kernels as text, and holds each against the interpreter: on a Mac on its GPU,
+elsewhere on softmetal, in several orders of threads; or on the device of IRIS_TEST_TEXTS."""
 
 from __future__ import annotations
 
 import ctypes
 import io
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -19,12 +20,12 @@ from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program
 from iris.runtime.devices import select
 from iris.softmetal import build
 from iris.testing.levels import Disagreement, Expected
-from iris.testing.texts import together
+from iris.testing.texts import language_of, together
 from support import counts
 
 SIMDGROUPS = (4,) if counts(0, 1) == 0 else (1, 4)
-# What runs Metal here.
-METAL = "metal" if sys.platform == "darwin" else "softmetal"
+# What runs texts here.
+METAL = os.environ.get("IRIS_TEST_TEXTS") or ("metal" if sys.platform == "darwin" else "softmetal")
 SEEDS = (0, 1, 2, 3, 4) if METAL == "softmetal" else (0,)
 
 
@@ -48,14 +49,17 @@ class OnMetal(EveryLevel):
 
     def compile(self, entry: Func, source: Any = None) -> Program:
         metal = select(METAL)
-        made = [metal.compile(f, emit(f)) for f in each_lowered(entry, SIMDGROUPS)]
+        language = language_of(metal)
+        made = [metal.compile(f, emit(f, language)) for f in each_lowered(entry, SIMDGROUPS)]
         return Program(entry, made)
 
     def compile_together(self, entries: Sequence[Func]) -> list[Program]:
         """What `compile` gives for each, from one text: a compiler takes long to start."""
         metal = select(METAL)
+        language = language_of(metal)
         lowered = [each_lowered(entry, SIMDGROUPS) for entry in entries]
-        texts = iter(together([emit(f) for functions in lowered for f in functions]))
+        sources = [emit(f, language) for functions in lowered for f in functions]
+        texts = iter(together(sources, language))
         return [
             Program(entry, [metal.compile(f, next(texts)) for f in functions])
             for entry, functions in zip(entries, lowered, strict=True)

@@ -23,7 +23,7 @@ from iris.frontend.tracing import error_here
 from iris.ir.literal import encode
 from iris.ir.types import DType, bool_, f32, i32, i64, u64
 from iris.runtime import foreign
-from iris.runtime.buffer import NUMPY_NAMES, Buffer, dtype_of
+from iris.runtime.buffer import NUMPY_NAMES, Buffer, dtype_of, shared
 from iris.runtime.device import ArrayArgument, Device
 
 if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
@@ -222,6 +222,10 @@ def call(function: TileFunction, positional: Sequence[Any], named: Mapping[str, 
         if isinstance(value, Buffer):
             buffers[name] = passed[name] = value
             continue
+        there = shared_buffer(name, value)
+        if there is not None:
+            buffers[name] = passed[name] = there
+            continue
         array = value.array if isinstance(value, Strided) else as_array(name, value)
         if array is None:
             specs[name] = scalar_spec(name, value, dividing)
@@ -242,10 +246,27 @@ def call(function: TileFunction, positional: Sequence[Any], named: Mapping[str, 
         _check_apart(arrays, buffers)
     if buffers:
         memories = [id(buffer.argument.memory) for buffer in buffers.values()]
+        is_lent = any(buffer.lent is not None for buffer in buffers.values())
         for (name, buffer), memory in zip(buffers.items(), memories, strict=True):
             apart = memories.count(memory) == 1
-            specs[name] = _array_spec(buffer.dtype, buffer.shape, apart, aligned=True)
+            aligned = buffer.lent is None or buffer.lent.is_aligned
+            if apart and is_lent:
+                apart = not any(_overlap(buffer, other) for other in buffers.values())
+            specs[name] = _array_spec(buffer.dtype, buffer.shape, apart, aligned)
     return Call(constants, specs, passed, arrays, buffers)
+
+
+def shared_buffer(name: str, value: object) -> Buffer | None:
+    """Another library's array in the memory of a device, as a Buffer."""
+    try:
+        return shared(name, value)
+    except UserError as error:
+        raise error_here(type(error), error.message) from None
+
+
+def _overlap(buffer: Buffer, other: Buffer) -> bool:
+    is_another = other is not buffer and other.device is buffer.device
+    return is_another and buffer.device.overlap(buffer.argument, other.argument)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -286,10 +307,13 @@ def _wrong_strides(array: Array) -> str | None:
     return "no whole number of elements" if any(s % array.itemsize for s in strides) else None
 
 
-def check_written(name: str, array: Array) -> None:
+def check_written(name: str, array: Array | Buffer) -> None:
     """Refuse an array that a kernel cannot write to."""
-    if not array.flags.writeable:
+    is_lent = isinstance(array, Buffer) and array.lent is not None and array.lent.is_read_only
+    if is_lent or (isinstance(array, np.ndarray) and not array.flags.writeable):
         raise error_here(ArgumentError, f"{name} is written to, but its array is read-only")
+    if isinstance(array, Buffer):
+        return
     if not array.flags.c_contiguous and overlaps_itself(array):
         raise error_here(
             ArgumentError,

@@ -88,8 +88,9 @@ class GraphProgram:
                 memory, offset = memories[self.buffers.of[base]], 0
             return ArrayArgument(memory, offset, type_.element, type_.shape)
 
+        stream = device.stream_of(list(argument_of.values()))
         for program, grid, arrays in steps:
-            device.launch(program, grid, [argument(v) for v in arrays])
+            device.launch(program, grid, [argument(v) for v in arrays], stream)
         results = [argument(v) for v in self.function.body.end.operands]
         return [Buffer(device, x.memory, x.dtype, x.shape) for x in results]
 

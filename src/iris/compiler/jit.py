@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from iris.compiler.arguments import as_array
+from iris.compiler.arguments import as_array, shared_buffer
 from iris.compiler.array_compilation import ArrayCompilation, KernelCompilation
 from iris.compiler.compilation import is_called_as, target_of
 from iris.compiler.graph_program import GraphProgram, argument_spec
@@ -221,7 +221,15 @@ _OWN = (np.ndarray, np.generic, bool, int, float, Buffer)
 
 
 def _shared(leaf: Leaf) -> Leaf:
-    """An array of another library as NumPy's; what is no array stays what it is."""
+    """An array of another library as NumPy's, or as a Buffer where it is in the memory of a device;
+    what is no array stays what it is."""
+    buffer = shared_buffer(leaf.name, leaf.value)
+    if buffer is not None:
+        if buffer.lent is not None and not buffer.lent.is_aligned:
+            raise error_here(
+                ArgumentError, f"{leaf.name} does not start at a multiple of 16 bytes; pass a copy"
+            )
+        return Leaf(leaf.name, buffer)
     array = as_array(leaf.name, leaf.value)
     return leaf if array is None else Leaf(leaf.name, array)
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from iris.errors import ArgumentError, DTypeError
 from iris.ir.scalar import storage
 from iris.ir.types import DTYPES, DType, bf16
-from iris.runtime.device import MOST_BYTES, Array, ArrayArgument, Device, stored
+from iris.runtime.device import MOST_BYTES, Array, ArrayArgument, Device, Lent, stored
 from iris.runtime.devices import select
-from iris.runtime.foreign import as_array, ml_dtypes
+from iris.runtime.foreign import as_array, home_of, ml_dtypes
 
 _BY_NAME: dict[str, DType] = {
     "bfloat16" if dtype is bf16 else storage(dtype).name: dtype for dtype in DTYPES.values()
@@ -42,12 +42,20 @@ class Buffer:
     that it takes part in.
     """
 
-    __slots__ = ("__weakref__", "_argument", "device", "dtype", "shape")
+    __slots__ = ("__weakref__", "_argument", "device", "dtype", "lent", "shape")
     dtype: DType
     shape: tuple[int, ...]
 
-    def __init__(self, device: Device, memory: Any, dtype: DType, shape: tuple[int, ...]):
+    def __init__(
+        self,
+        device: Device,
+        memory: Any,
+        dtype: DType,
+        shape: tuple[int, ...],
+        lent: Lent | None = None,
+    ):
         self.device = device
+        self.lent = lent  # of another library's array
         self.dtype = dtype
         self.shape = shape
         self._argument: ArrayArgument | None = ArrayArgument(memory, 0, dtype, shape)
@@ -109,10 +117,12 @@ class Buffer:
         return view.copy() if copy else view
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.numpy().__dlpack__(**options)
+        if self.device.home is None:
+            return self.numpy().__dlpack__(**options)
+        return self.device.export(self.argument, options.get("stream"))
 
     def __dlpack_device__(self) -> tuple[Any, Any]:
-        return 1, 0  # the host's memory
+        return self.device.home or (1, 0)  # the host's memory
 
     def __len__(self) -> int:
         if not self.shape:
@@ -123,12 +133,28 @@ class Buffer:
         return f"Buffer({self.shape}, {self.dtype}, device={self.device.name!r})"
 
 
+def shared(name: str, value: object) -> Buffer | None:
+    """A Buffer over another library's array in the memory of a device; None if it is not one."""
+    home = home_of(value)
+    if home is None:
+        return None
+    on = select(home)
+    argument, lent = on.share(name, value)
+    return Buffer(on, argument.memory, argument.dtype, argument.shape, lent)
+
+
 def asarray(
     array: npt.ArrayLike, *, persistent: bool = False, device: str | Device | None = None
 ) -> Buffer:
     """A Buffer with the elements of an array, which shares its memory where that can be."""
     if isinstance(array, Buffer):
         return array
+    there = shared("the array", array)
+    if there is not None:
+        if device is not None and select(device) is not there.device:
+            name = there.device.name
+            raise ArgumentError(f"the array is in the memory of {name!r}; pass device={name!r}")
+        return there
     found = as_array("the array", array)
     try:
         source = np.asarray(array) if found is None else np.asarray(found)
@@ -136,9 +162,9 @@ def asarray(
         raise ArgumentError(f"there is no Buffer of this: {error}") from None
     on = select(device)
     dtype = _known(source.dtype)
-    shared = None if persistent else _adopted(on, source)
-    if shared is not None:
-        return Buffer(on, shared, dtype, source.shape)
+    adopted = None if persistent else _adopted(on, source)
+    if adopted is not None:
+        return Buffer(on, adopted, dtype, source.shape)
     buffer = Buffer(on, on.allocate(source.nbytes, persistent=persistent), dtype, source.shape)
     on.copy_in(buffer.argument, source)
     return buffer

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from iris.errors import ArgumentError
 from iris.ir.control import Func
 from iris.ir.core import Level
 from iris.ir.scalar import storage
@@ -60,6 +61,13 @@ class ArrayArgument:
         return None if self.strides is None else tuple([size * n for n in self.strides])
 
 
+class Lent(NamedTuple):
+    """What is known of another library's array."""
+
+    is_aligned: bool  # to 16 bytes
+    is_read_only: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """A launch, and when it ran, in seconds of the device's clock."""
@@ -87,6 +95,8 @@ class Device:
     accepts: ClassVar[Level | Language]
     #: What it promises to kernels, and has for them.
     target: ClassVar[Target] = DEFAULT
+    #: Where its memory is, as DLPack says it, if that is not the host's: a kind, and a number.
+    home: tuple[int, int] | None = None
     #: Whether its times tell how fast kernels are; else the cost model ranks them.
     is_timed: ClassVar[bool] = True
 
@@ -114,6 +124,23 @@ class Device:
         """Memory that is that of a contiguous array of whole pages, which stays as long; None if
         that cannot be."""
         return None
+
+    def share(self, name: str, value: Any) -> tuple[ArrayArgument, Lent]:
+        """An argument of a name, which is another library's array in this device's memory."""
+        raise ArgumentError(f"{name} is an array that {self.name} cannot use")
+
+    def overlap(self, one: ArrayArgument, other: ArrayArgument) -> bool:
+        """Whether two whole memories have bytes in common."""
+        return one.memory is other.memory
+
+    def stream_of(self, arguments: Sequence[ArrayArgument]) -> Any:
+        """The stream on which another library uses some of the arguments, if one does."""
+        return None
+
+    def export(self, of: ArrayArgument, stream: int | None) -> Any:
+        """A capsule of DLPack for other libraries, once the launches that write to it are done; for
+        one that works on a stream, not before that gets there."""
+        raise NotImplementedError
 
     def bound(self, memory: Any, elements: Sequence[ArrayArgument]) -> None:
         """Restrict memory to the bytes of some arrays.

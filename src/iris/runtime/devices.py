@@ -20,6 +20,7 @@ DEVICES: dict[str, type[Device] | str] = {
     "interp": "iris.runtime.interpreters:Interpreter",
     "interp:metal": "iris.runtime.interpreters:MetalInterpreter",
     "softmetal": "iris.runtime.softmetal:Softmetal",
+    "cuda": "iris.runtime.cuda.cuda_device:Cuda",
 }
 GROUP = "iris.devices"  # of the entry points of others
 _opened: dict[str, Device] = {}

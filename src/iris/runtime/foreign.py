@@ -1,4 +1,4 @@
-"""Arrays of other libraries, as NumPy's over the same memory."""
+"""Arrays of other libraries: on the host, as NumPy's over the same memory; elsewhere, whose."""
 
 from __future__ import annotations
 
@@ -8,6 +8,17 @@ import numpy as np
 
 from iris.errors import ArgumentError, DTypeError
 from iris.runtime.device import Array
+
+#: The devices whose memory other libraries have arrays in, by what DLPack calls it.
+HOMES = {2: "cuda"}
+
+
+def home_of(value: object) -> str | None:
+    """The device in whose memory an array of another library is; None if that is the host's."""
+    ask = getattr(value, "__dlpack_device__", None)
+    if ask is None or isinstance(value, (np.ndarray, np.generic, type)):
+        return None
+    return HOMES.get(int(ask()[0]))
 
 
 def as_array(name: str, value: object) -> Array | None:

@@ -1,0 +1,394 @@
+"""The device `cuda`: kernels as text in CUDA C++, on an NVIDIA GPU.
+
+PYTHON        runtime/cuda/           NVIDIA's driver
+kernel   ->   Cuda.compile       ->   CUmodule, CUfunction
+Buffer   ->   Memory, Block      ->   memory of the GPU, which the host does not see
+launch   ->   Launch, Stream     ->   CUstream
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import struct
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from iris.codegen.languages.cuda import CUDA
+from iris.codegen.source import Source
+from iris.errors import DeviceError, OutOfResources
+from iris.ir.control import Func
+from iris.ir.types import i32
+from iris.runtime import dlpack, reports
+from iris.runtime.cache import Cache
+from iris.runtime.compiled_kernel import CompiledKernel, compiled_kernel, locations_in
+from iris.runtime.device import (
+    MOST_BYTES,
+    Array,
+    ArrayArgument,
+    Device,
+    Grid,
+    Lent,
+    Program,
+    Timing,
+    as_stored,
+    stored,
+)
+from iris.runtime.memory import Block, Memory, Pool, Use
+from iris.runtime.recent import Recent
+from iris.targets import nvidia
+
+if TYPE_CHECKING:
+    from iris.runtime.cuda.cuda_streams import Launch, Stream
+
+#: How the compiler says a line of a text.
+_LINE = re.compile(r"kernel\((\d+)\)")
+# As many modules are kept for texts that come again.
+_MOST_MODULES = 256
+# What a block may have of a core's memory unless it is asked for. [CUDA C++ Programming Guide]
+_PLAIN_SHARED_BYTES = 48 * 1024
+# Programs that the hardware numbers along y and z. [CUDA C++ Programming Guide]
+_MOST_ALONG = 65535
+
+
+class _Foreign(NamedTuple):
+    """Memory that another library allocated."""
+
+    pointer: int
+
+
+class Cuda(Device):
+    """An NVIDIA GPU."""
+
+    name = "cuda"
+    accepts = CUDA
+    target = nvidia.H200
+    home: tuple[int, int]
+
+    @classmethod
+    def missing(cls) -> str | None:
+        if find_spec("cuda") is None or find_spec("cuda.bindings") is None:
+            return "install NVIDIA's bindings: pip install 'iris-metal[cuda]'"
+        try:
+            driver = ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            return "NVIDIA's driver is not on this machine"
+        count = ctypes.c_int()
+        found = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+        return None if found and count.value else "this machine has no NVIDIA GPU"
+
+    def __init__(self, number: int = 0) -> None:
+        # Opened when the device is, for they take long.
+        from cuda.bindings import driver
+
+        from iris.runtime.cuda import cuda_streams, nvrtc, sharing
+        from iris.runtime.cuda.driver import Allocation, call
+
+        self._driver, self._call = driver, call
+        self._streams, self._nvrtc, self._allocation = cuda_streams, nvrtc, Allocation
+        self._sharing, self.home = sharing, (dlpack.GPU, number)
+        self._foreign: dict[int, Stream] = {}  # streams of others, by their handles
+        call(driver.cuInit, 0)
+        device = call(driver.cuDeviceGet, number)
+        self._context = call(driver.cuDevicePrimaryCtxRetain, device)
+        self._enter()
+        self._label = call(driver.cuDeviceGetName, 256, device).split(b"\0")[0].decode()
+        ask = driver.CUdevice_attribute
+        major, minor, self._most_shared = (
+            int(call(driver.cuDeviceGetAttribute, attribute, device))
+            for attribute in (
+                ask.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                ask.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                ask.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            )
+        )
+        self._architecture = f"sm_{major}{minor}"
+        self._cache = Cache(f"{nvrtc.version()} {self._architecture}")
+        self._modules: Recent[tuple[str, str, bool], Any] = Recent(_MOST_MODULES)
+        self._pool = Pool(int(call(driver.cuDeviceTotalMem, device)) // 8)
+        self.streams = cuda_streams.Streams(self._context)
+        self._queue = self.new_stream()
+        # Copies wait for nothing but what they copy.
+        self._copying = call(driver.cuStreamCreate, driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+
+    def _enter(self) -> None:
+        """Make this GPU the one that this thread's calls are about."""
+        self._call(self._driver.cuCtxSetCurrent, self._context)
+
+    def describe(self) -> str:
+        return f"{self._label}, {self._architecture}, {self._nvrtc.version()}"
+
+    # Kernels.
+
+    def compile(self, entry: Func, source: Source | None = None) -> Program:
+        if source is None:
+            raise DeviceError(f"{self.name} compiles text, and @{entry.symbol} came without any")
+        self._enter()
+        function = self._function(source, entry.fast_math)
+        self._check_limits(source, function)
+        return Program(entry, compiled_kernel(entry, source, function))
+
+    def _function(self, source: Source, fast: bool) -> Any:
+        driver, key = self._driver, (source.text, source.entry, fast)
+        found = self._modules.get(key)
+        if found is None:
+            kept = self._cache.key(source.text, source.entry, str(fast))
+            data = self._cache.get(kept)
+            if data is None:
+                data = self._compiled(source, fast)
+                self._cache.put(kept, data)
+            name, _, code = data.partition(b"\0")
+            module = self._call(driver.cuModuleLoadData, code)
+            found = self._call(driver.cuModuleGetFunction, module, name)
+            self._modules.put(key, found)
+        return found
+
+    def _compiled(self, source: Source, fast: bool) -> bytes:
+        """A kernel's name in what the compiler made, and that."""
+        try:
+            name, code = self._nvrtc.compiled(
+                source.text, source.entry, self._architecture, fast=fast
+            )
+        except self._nvrtc.Refused as error:
+            raise DeviceError(
+                f"the kernel {source.entry} does not compile on {self.name}: {error.message}",
+                locations=locations_in(source, error.message, _LINE),
+            ) from None
+        return name.encode() + b"\0" + code
+
+    def _check_limits(self, source: Source, function: Any) -> None:
+        ask = self._driver.CUfunction_attribute
+        used = source.threadgroup_bytes
+        if used > self._most_shared:
+            raise OutOfResources(
+                f"the kernel {source.entry} needs {used} bytes of threadgroup memory, and this GPU "
+                f"has {self._most_shared}; use smaller tiles"
+            )
+        if used > _PLAIN_SHARED_BYTES:
+            attribute = ask.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._call(self._driver.cuFuncSetAttribute, function, attribute, used)
+
+    # Memory.
+
+    def allocate(self, size: int, *, persistent: bool = False) -> Memory:
+        size = max(size, 1)
+        if size > MOST_BYTES:  # of which C would see some bits
+            raise DeviceError(f"{self.name} could not make a buffer of {size} bytes")
+        block = None if persistent else self._pool.take(size)
+        if block is None:
+            self._enter()
+            try:
+                block = Block(self._allocation(size), None, size)
+            except DeviceError:
+                # What is kept for others may be what is missing.
+                self._pool.clear()
+                block = self._last_try(size)
+        return Memory(block, None) if persistent else self._pool.lend(block)
+
+    def _last_try(self, size: int) -> Block:
+        try:
+            return Block(self._allocation(size), None, size)
+        except DeviceError as error:
+            raise DeviceError(
+                f"{self.name} could not make a buffer of {size} bytes beside {self._pool.lent} "
+                f"that are in use; free some ({error.message})"
+            ) from None
+
+    def copy_in(self, to: ArrayArgument, array: Array) -> None:
+        block = to.memory.block
+        _wait(block.used)
+        self._enter()
+        driver, at = self._driver, block.buffer.pointer + to.offset
+        host = np.empty(_span(to), np.uint8)
+        view = _within(host, to)
+        if view.nbytes != host.nbytes:
+            self._copy(driver.cuMemcpyDtoHAsync, host.ctypes.data, at, host.nbytes)
+        view[...] = as_stored(array)
+        self._copy(driver.cuMemcpyHtoDAsync, at, host.ctypes.data, host.nbytes)
+        if host.nbytes == view.nbytes == block.size:
+            block.failure = None
+
+    def copy_out(self, source: ArrayArgument, array: Array) -> None:
+        block = source.memory.block
+        _wait(block.written)
+        if block.failure is not None:
+            raise block.failure.error()
+        self._enter()
+        host = np.empty(_span(source), np.uint8)
+        at = block.buffer.pointer + source.offset
+        self._copy(self._driver.cuMemcpyDtoHAsync, host.ctypes.data, at, host.nbytes)
+        as_stored(array)[...] = _within(host, source)
+
+    def _copy(self, copy: Any, to: int, source: int, size: int) -> None:
+        """Copy, and wait until that is done."""
+        if size:
+            self._call(copy, to, source, size, self._copying)
+            self._call(self._driver.cuStreamSynchronize, self._copying)
+
+    # Other libraries' arrays.
+
+    def share(self, name: str, value: Any) -> tuple[ArrayArgument, Lent]:
+        sharing = self._sharing
+        library = sharing.library_of(value)
+        stream = sharing.current_stream(library)
+        found, dtype = sharing.taken(name, value, self.home, stream)
+        size = prod(found.shape) * stored(dtype).itemsize
+        memory = Memory(Block(_Foreign(found.pointer), None, size), None, keeps=found)
+        memory.block.home = self._foreign_stream(stream)
+        lent = Lent(
+            is_aligned=found.pointer % 16 == 0,
+            is_read_only=found.read_only or library in sharing.UNCHANGING,
+        )
+        return ArrayArgument(memory, 0, dtype, found.shape), lent
+
+    def _foreign_stream(self, handle: int) -> Stream:
+        known = self._foreign.get(handle)
+        if known is None:
+            made = self._driver.CUstream(handle)
+            known = self._streams.Stream(self.streams, made, owned=False)
+            self._foreign[handle] = known
+        return known
+
+    def stream_of(self, arguments: Sequence[ArrayArgument]) -> Stream | None:
+        homes = [argument.memory.block.home for argument in arguments]
+        return next((home for home in homes if home is not None), None)
+
+    def overlap(self, one: ArrayArgument, other: ArrayArgument) -> bool:
+        first, second = one.memory.block, other.memory.block
+        start, end = first.buffer.pointer, second.buffer.pointer
+        return bool(start < end + second.size and end < start + first.size)
+
+    def export(self, of: ArrayArgument, stream: int | None) -> Any:
+        block = of.memory.block
+        if stream is None or stream < 0:
+            _wait(block.written)
+        else:
+            # 1 is how DLPack calls the default stream.
+            self._foreign_stream(0 if stream == 1 else stream).follow(block.written)
+        element = self._sharing.ELEMENTS[of.dtype]
+        pointer = block.buffer.pointer + of.offset
+        return dlpack.capsule_of(pointer, self.home, element, of.shape, of.memory)
+
+    # Launches.
+
+    def new_stream(self) -> Stream:
+        """A stream that the default one of CUDA, on which other libraries work, does not pass."""
+        self._enter()
+        return self._streams.Stream(self.streams, self._call(self._driver.cuStreamCreate, 0))
+
+    def launch(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
+    ) -> None:
+        if prod(grid):
+            launch = self._launch(program.code, grid, arguments)
+            (stream or launch.home or self._queue).run(launch)
+
+    def run(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
+    ) -> None:
+        if prod(grid):
+            launch = self._launch(program.code, grid, arguments)
+            on = stream or launch.home or self._queue
+            on.run(launch)
+            on.synchronize()
+            for block in launch.written:
+                if block.failure is not None:
+                    raise block.failure.error()
+
+    def prepare(
+        self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
+    ) -> Callable[[], None]:
+        kernel = program.code
+        if not prod(grid):
+            return lambda: None
+        launch = self._launch(kernel, grid, arguments)
+        run = (stream or launch.home or self._queue).run
+        if launch.report is not None:
+            # What one launch reports is not that of another.
+            return lambda: run(self._launch(kernel, grid, arguments))
+        return lambda: run(launch)
+
+    def _launch(self, kernel: CompiledKernel, grid: Grid, arguments: Sequence[Any]) -> Launch:
+        source = kernel.source
+        along = grid
+        if max(grid[1:]) > _MOST_ALONG:
+            along = (prod(grid), 1, 1)
+            if along[0] > i32.high:
+                raise DeviceError(
+                    f"{along[0]} programs are more than {self.name} numbers; {_MOST_ALONG} along "
+                    "the second and third axis of a grid need no more"
+                )
+        arrays: list[ArrayArgument] = [arguments[i] for i in kernel.arrays]
+        memories = [array.memory for array in arrays]
+        blocks = [memory.block for memory in memories]
+        written = [blocks[i] for i in kernel.written]
+        values = [
+            _POINTER(block.buffer.pointer + array.offset)
+            for block, array in zip(blocks, arrays, strict=True)
+        ]
+        if source.constants_buffer is not None:
+            values.append(kernel.constants(arguments))
+        report = None
+        if source.report_buffer is not None:
+            report = self.allocate(reports.BYTES)
+            memories.append(report)
+            blocks.append(report.block)
+            written.append(report.block)
+            values.append(_POINTER(report.block.buffer.pointer))
+        values.append(_GRID(*grid))
+        held, parameters = self._streams.parameters_of(values)
+        return self._streams.Launch(
+            kernel,
+            grid,
+            along,
+            tuple(arguments),
+            held,
+            ctypes.addressof(parameters),
+            parameters,
+            tuple(memories),
+            frozenset(blocks),
+            frozenset(written),
+            self.stream_of(arrays),
+            report,
+        )
+
+    def synchronize(self, memory: Memory | None = None) -> None:
+        if memory is None:
+            self.streams.synchronize()
+            return
+        _wait(memory.block.used)
+        if memory.block.failure is not None:
+            raise memory.block.failure.error()
+
+    def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
+        try:
+            self.synchronize()
+        finally:
+            self.streams.tell = tell
+
+
+_POINTER = struct.Struct("<Q").pack
+_GRID = struct.Struct("<III").pack
+
+
+def _wait(uses: dict[int, Use]) -> None:
+    for use in list(uses.values()):
+        use.wait()
+
+
+def _span(of: ArrayArgument) -> int:
+    """How many bytes there are from the first element of an array to the end of the last."""
+    size = stored(of.dtype).itemsize
+    if of.byte_strides is None or not prod(of.shape):
+        return prod(of.shape) * size
+    return size + sum((n - 1) * s for n, s in zip(of.shape, of.byte_strides, strict=True))
+
+
+def _within(memory: Array, of: ArrayArgument) -> Array:
+    """An array in a copy of the memory that it spans."""
+    made: Array = np.ndarray(of.shape, stored(of.dtype), memory, 0, of.byte_strides)
+    return made

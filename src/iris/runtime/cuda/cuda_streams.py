@@ -1,0 +1,281 @@
+"""Streams of an NVIDIA GPU: which launch waits for which.
+
+The GPU runs the launches of a stream in order.  A launch that meets one of another stream in
+memory makes its stream wait for all that the other one was given so far; no launch makes the host
+wait.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable
+from ctypes import addressof, c_void_p, create_string_buffer
+from typing import Any, NamedTuple
+
+import numpy as np
+from cuda.bindings import driver as cuda
+
+from iris.codegen.source import REPORT_HEADER_WORDS
+from iris.errors import DeviceError
+from iris.runtime import reports
+from iris.runtime.compiled_kernel import CompiledKernel
+from iris.runtime.cuda.driver import Event, call, error_text
+from iris.runtime.device import Grid, Timing
+from iris.runtime.failure import Failures
+from iris.runtime.memory import MOST_USES, Block, Memory, Use
+
+# As many launches may be unsettled before a launch waits for the first of them.
+MOST_UNSETTLED = 256
+# As many kernels of a stream are named when something goes wrong in one that nobody can tell.
+_MOST_NAMES = 16
+
+
+class Launch(NamedTuple):
+    """All that is told to the driver of a launch."""
+
+    kernel: CompiledKernel
+    grid: Grid
+    blocks_along: Grid  # the same programs, as the hardware can number them
+    arguments: tuple[Any, ...]
+    values: Any  # what the parameters are, one after the other
+    table: int  # the address of where each of them is
+    addresses: Any  # that table
+    memories: tuple[Memory, ...]  # kept alive
+    blocks: frozenset[Block]
+    written: frozenset[Block]
+    home: Stream | None  # where another library uses what it is given
+    report: Memory | None
+
+
+class Place:
+    """A launch as one of its stream."""
+
+    __slots__ = ("launch", "number", "stream")
+
+    def __init__(self, stream: Stream, number: int, launch: Launch | None):
+        self.stream = stream
+        self.number = number
+        self.launch = launch  # of those that are unsettled
+
+    @property
+    def is_done(self) -> bool:
+        return self.stream.done >= self.number
+
+    def wait(self) -> None:
+        if not self.is_done:
+            self.stream.synchronize()
+
+
+class Streams(Failures):
+    """What the streams of a GPU share: one lock, and what is to be looked at once it is done."""
+
+    def __init__(self, context: Any):
+        super().__init__()
+        self.context = context
+        self.lock = threading.RLock()
+        self.numbers = itertools.count()
+        self.busy: dict[Stream, None] = {}  # which have launches that may not be done, in order
+        self.tell: Callable[[Timing], None] | None = None
+        self.start: Event | None = None  # of the clock, once anybody asks for times
+        # From the first launch on that leaves a report, or is given what failed.
+        self.unsettled: deque[Place] = deque()
+
+    def synchronize(self) -> None:
+        """Wait for all launches; raise the first error that nobody was told of."""
+        with self.lock:
+            busy = list(self.busy)
+        for stream in busy:
+            stream.synchronize()
+        with self.lock:
+            self.raise_untold()
+
+    def settle(self) -> None:
+        """Take down what launches that are done have to say; with the lock."""
+        # What one was given is of launches before it, which are done, too.
+        places, self.unsettled = self.unsettled, deque()
+        self.unsettled.extend([place for place in places if not place.is_done])
+        for place in places:
+            if place.is_done and place.launch is not None:
+                for line in self._conclude(place.launch):
+                    print(line)
+                place.launch = None
+
+    def _conclude(self, launch: Launch) -> list[str]:
+        """Mark what a launch was to write, if that or what it was given is wrong; the lines that it
+        prints."""
+        lines: list[str] = []
+        failure = next((b.failure for b in launch.blocks if b.failure is not None), None)
+        if launch.report is not None:
+            words = _report(launch.report.block.buffer.pointer)
+            lines, error = reports.read(launch.kernel.source, launch.grid, words)
+            if error is not None and failure is None:
+                failure = self.failed(error)
+        if failure is not None:
+            for block in launch.written:
+                block.failure = failure
+        return lines
+
+
+class Stream:
+    """Launches that run in order, concurrently with other streams."""
+
+    def __init__(self, streams: Streams, handle: Any, *, owned: bool = True):
+        self.number = next(streams.numbers)
+        self.handle = handle
+        self.given = self.done = 0  # launches
+        self._streams = streams
+        self._names: deque[str] = deque(maxlen=_MOST_NAMES)
+        # Which launch waits for which of another stream.
+        self._awaited: deque[tuple[int, Stream, int]] = deque()
+        self._destroy = cuda.cuStreamDestroy if owned else None
+
+    def __del__(self) -> None:
+        if self._destroy is not None:
+            self._destroy(self.handle)
+
+    def run(self, launch: Launch) -> None:
+        """Give a launch to the GPU; raise what went wrong in one that was to write its memory."""
+        streams = self._streams
+        with streams.lock:
+            call(cuda.cuCtxSetCurrent, streams.context)
+            for other in self._others(launch):
+                self._wait_for(other)
+            self.given += 1
+            is_kept = launch.report is not None or bool(streams.unsettled) or streams.has_failed
+            place = Place(self, self.given, launch if is_kept else None)
+            for block in launch.blocks:
+                block.used[self.number] = place
+            for block in launch.written:
+                block.written[self.number] = place
+            if is_kept:
+                streams.unsettled.append(place)
+            streams.busy[self] = None
+            self._names.append(launch.kernel.name)
+            if streams.tell is None:
+                self._start(launch)
+            else:
+                self._time(launch, streams.tell)
+            first = streams.unsettled[0] if len(streams.unsettled) > MOST_UNSETTLED else None
+        if first is not None:
+            first.wait()
+
+    def follow(self, uses: dict[int, Use]) -> None:
+        """Let what the stream is given from now on wait for some launches."""
+        with self._streams.lock:
+            call(cuda.cuCtxSetCurrent, self._streams.context)
+            for other in self._streams_of(uses):
+                self._wait_for(other)
+
+    def synchronize(self) -> None:
+        """Wait for all launches; what went wrong is left to what they were to write."""
+        streams = self._streams
+        with streams.lock:
+            given = self.given
+        call(cuda.cuCtxSetCurrent, streams.context)
+        (status,) = cuda.cuStreamSynchronize(self.handle)
+        if status:
+            names = ", ".join(dict.fromkeys(self._names))
+            raise DeviceError(
+                f"one of the kernels {names} failed: {error_text(status)}; nothing more runs on "
+                "this GPU in this process"
+            )
+        with streams.lock:
+            self._finished(given)
+            streams.settle()
+
+    # With the lock of all streams.
+
+    def _finished(self, number: int) -> None:
+        """Take down that the launches up to a number are done, and so those they waited for."""
+        if number <= self.done:
+            return
+        self.done = number
+        while self._awaited and self._awaited[0][0] <= number:
+            _, other, others = self._awaited.popleft()
+            other._finished(others)
+        if number == self.given:
+            self._names.clear()
+            self._streams.busy.pop(self, None)
+
+    def _others(self, launch: Launch) -> dict[Stream, None]:
+        """The streams with launches that must be done before one starts."""
+        found: dict[Stream, None] = {}
+        for block in launch.blocks:
+            if block.failure is not None:
+                raise block.failure.error()
+            if len(block.used) > MOST_USES:
+                block.forget_done()
+            found.update(self._streams_of(block.used if block in launch.written else block.written))
+        return found
+
+    def _streams_of(self, uses: dict[int, Use]) -> dict[Stream, None]:
+        """The other streams that launches are of which are not done."""
+        found: dict[Stream, None] = {}
+        for place in uses.values():
+            assert isinstance(place, Place)
+            if place.stream is not self and not place.is_done:
+                found[place.stream] = None
+        return found
+
+    def _wait_for(self, other: Stream) -> None:
+        """Let the next launch wait for all that another stream was given."""
+        event = Event()
+        event.record(other.handle)
+        call(cuda.cuStreamWaitEvent, self.handle, event.handle, 0)
+        self._awaited.append((self.given + 1, other, other.given))
+
+    def _start(self, launch: Launch) -> None:
+        source = launch.kernel.source
+        function = launch.kernel.state
+        if launch.report is not None:
+            at = launch.report.block.buffer.pointer
+            call(cuda.cuMemsetD32Async, at, 0, 1, self.handle)
+            call(cuda.cuMemsetD32Async, at + 4, reports.ROOM, 1, self.handle)
+        x, y, z = launch.blocks_along
+        status = cuda.cuLaunchKernel(
+            function,
+            x,
+            y,
+            z,
+            source.threads,
+            1,
+            1,
+            source.threadgroup_bytes,
+            self.handle,
+            launch.table,
+            0,
+        )[0]
+        if status:
+            raise DeviceError(f"the kernel {source.entry} does not start: {error_text(status)}")
+
+    def _time(self, launch: Launch, tell: Callable[[Timing], None]) -> None:
+        """Run a launch alone, and tell when it ran."""
+        streams = self._streams
+        if streams.start is None:
+            streams.start = Event(timed=True)
+            streams.start.record(self.handle)
+        before, after = Event(timed=True), Event(timed=True)
+        before.record(self.handle)
+        self._start(launch)
+        after.record(self.handle)
+        after.wait()
+        start, end = before.seconds_since(streams.start), after.seconds_since(streams.start)
+        tell(Timing(launch.kernel.entry, launch.grid, launch.arguments, start, end))
+
+
+def _report(pointer: int) -> reports.Words:
+    """The part of a report that was written."""
+    head = np.empty(REPORT_HEADER_WORDS, np.uint32)
+    call(cuda.cuMemcpyDtoH, head.ctypes.data, pointer, head.nbytes)
+    words = np.empty(len(head) + min(int(head[0]), reports.ROOM), np.uint32)
+    call(cuda.cuMemcpyDtoH, words.ctypes.data, pointer, words.nbytes)
+    return words
+
+
+def parameters_of(values: list[bytes]) -> tuple[Any, Any]:
+    """Values of parameters in memory, and where each of them is."""
+    held = create_string_buffer(b"".join(values))
+    ends = itertools.accumulate(map(len, values), initial=addressof(held))
+    return held, (c_void_p * len(values))(*itertools.islice(ends, len(values)))

@@ -1,0 +1,65 @@
+"""Calls of NVIDIA's driver, each of which raises what it says went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cuda.bindings import driver as cuda
+
+from iris.errors import DeviceError
+
+
+def call(function: Callable[..., tuple[Any, ...]], *arguments: Any) -> Any:
+    """What a function of the driver gives: nothing, a value, or a list of several."""
+    status, *values = function(*arguments)
+    if status:
+        raise DeviceError(f"{function.__name__}: {error_text(status)}")
+    return values[0] if len(values) == 1 else values
+
+
+def error_text(status: Any) -> str:
+    """What the driver says of a status."""
+    unknown, text = cuda.cuGetErrorString(status)
+    return str(status) if unknown else text.decode()
+
+
+class Allocation:
+    """Memory of the GPU, for as long as somebody refers to this."""
+
+    __slots__ = ("_free", "pointer")
+
+    def __init__(self, size: int):
+        self._free = cuda.cuMemFree  # the module may go before this
+        self.pointer = int(call(cuda.cuMemAlloc, size))
+
+    def __del__(self) -> None:
+        if hasattr(self, "pointer"):
+            self._free(self.pointer)
+
+
+class Event:
+    """A point in a stream; a moment, once the GPU has passed it."""
+
+    __slots__ = ("_destroy", "handle")
+
+    def __init__(self, *, timed: bool = False):
+        self._destroy = cuda.cuEventDestroy
+        flags = cuda.CUevent_flags
+        flag = flags.CU_EVENT_DEFAULT if timed else flags.CU_EVENT_DISABLE_TIMING
+        self.handle = call(cuda.cuEventCreate, flag)
+
+    def record(self, stream: Any) -> None:
+        """Put it behind all that a stream was given."""
+        call(cuda.cuEventRecord, self.handle, stream)
+
+    def wait(self) -> None:
+        """Until the GPU has passed it."""
+        call(cuda.cuEventSynchronize, self.handle)
+
+    def seconds_since(self, other: Event) -> float:
+        return float(call(cuda.cuEventElapsedTime, other.handle, self.handle)) / 1000
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            self._destroy(self.handle)

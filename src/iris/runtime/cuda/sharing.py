@@ -1,0 +1,69 @@
+"""Arrays in the memory of an NVIDIA GPU that other libraries have, and that they are given."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from iris.errors import ArgumentError, DTypeError
+from iris.ir.types import DTYPES, DType, bf16, bool_
+from iris.runtime import dlpack
+
+#: The stream on which a library works now, by the name of the library; others work on the default
+#: stream of CUDA.
+CURRENT_STREAM: Mapping[str, Callable[[Any], int]] = {
+    "torch": lambda torch: int(torch.cuda.current_stream().cuda_stream),
+    "cupy": lambda cupy: int(cupy.cuda.get_current_stream().ptr),
+}
+#: Libraries whose arrays never change.
+UNCHANGING = frozenset({"jax", "jaxlib"})
+_DEFAULT_STREAM = 1  # how DLPack calls it
+
+
+def _element(dtype: DType) -> tuple[int, int, int]:
+    """A dtype, as DLPack says it."""
+    if dtype is bool_:
+        return dlpack.BOOL, 8, 1
+    if dtype is bf16:
+        return dlpack.BFLOAT, 16, 1
+    if dtype.is_float:
+        return dlpack.FLOAT, dtype.bits, 1
+    return (dlpack.INT if dtype.is_signed else dlpack.UNSIGNED), dtype.bits, 1
+
+
+ELEMENTS = {dtype: _element(dtype) for dtype in DTYPES.values()}
+_DTYPES = {element: dtype for dtype, element in ELEMENTS.items()}
+
+
+def library_of(value: object) -> str:
+    """The library that an array is of."""
+    return type(value).__module__.partition(".")[0]
+
+
+def current_stream(library: str) -> int:
+    """The handle of the stream on which a library works now; 0 is the default one."""
+    ask = CURRENT_STREAM.get(library)
+    return 0 if ask is None else ask(sys.modules[library])
+
+
+def taken(name: str, value: Any, home: tuple[int, int], stream: int) -> tuple[dlpack.Given, DType]:
+    """An array of another library, which is complete where the stream is now."""
+    try:
+        found = dlpack.given(value, stream=stream or _DEFAULT_STREAM)
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise ArgumentError(f"{name} does not share its memory: {error}") from None
+    if found is None:
+        raise ArgumentError(f"{name} does not share its memory in a way that is known here")
+    if found.device != home:
+        raise ArgumentError(f"{name} is on GPU {found.device[1]}, and the launch on GPU {home[1]}")
+    dtype = _DTYPES.get(found.element)
+    if dtype is None:
+        kind = getattr(value, "dtype", found.element)
+        raise DTypeError(f"{name} has the dtype {kind}; arrays are of {', '.join(DTYPES)}")
+    if not found.is_row_major:
+        raise ArgumentError(
+            f"{name} is not contiguous: its shape is {found.shape}, and its strides, in elements, "
+            f"are {found.strides}; pass a contiguous copy, and copy back what is written"
+        )
+    return found, dtype
