@@ -1,0 +1,338 @@
+"""Functions of arrays on an NVIDIA GPU beside torch, torch.compile and Triton: the time that each
+takes, and the bytes per second that it moves, or the operations that it does.
+
+All are run in turns, in one process, on the same arrays, by the events of CUDA, with the caches
+flushed before each; results are held against each other first.  What is compiled for, and how, the
+compiler chooses alone.  It needs a GPU, `iris-metal[cuda]` and torch; with `--short` it needs
+neither: the functions run on an interpreter, on small arrays, beside NumPy.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import iris
+import report
+
+Function = Callable[..., Any]
+FLUSHED_BYTES = 256 << 20
+REPEAT = 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """One function: its arguments for a size, and what is counted of it."""
+
+    function: Function  # of NumPy's arrays, for iris.jit and NumPy itself
+    torch: str  # the same in torch: an expression of its arguments, a, b, c, d
+    make: Callable[..., Sequence[Any]]
+    sizes: Sequence[tuple[int, ...]]
+    small: tuple[int, ...]
+    #: Bytes that have to be moved, or operations that have to be done.
+    work: Callable[[Sequence[Any], Any], float]
+    unit: str = "TB/s"
+    tolerance: float = 2e-3
+
+
+def moved(given: Sequence[Any], result: Any) -> float:
+    """Each argument read once, and each result written once."""
+    results = result if isinstance(result, tuple) else (result,)
+    return float(sum(x.nbytes for x in (*given, *results)))
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def floats(*shape: int, dtype: Any = np.float32) -> Any:
+    return _rng().standard_normal(shape, np.float32).astype(dtype)
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def gelu(x: Any) -> Any:
+    return 0.5 * x * (1 + np.tanh(0.79788456 * (x + 0.044715 * x * x * x)))
+
+
+def layer_norm(x: Any, gain: Any, shift: Any) -> Any:
+    mean = x.mean(-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+    return (x - mean) / np.sqrt(variance + 1e-5) * gain + shift
+
+
+def rms_norm(x: Any, added: Any, gain: Any) -> Any:
+    total = x.astype(np.float32) + added
+    scale = 1 / np.sqrt((total * total).mean(-1, keepdims=True) + 1e-6)
+    return total.astype(np.float16), (total * scale * gain).astype(np.float16)
+
+
+def normalise_gelu(x: Any, gain: Any, shift: Any, residual: Any) -> Any:
+    return gelu(layer_norm(x, gain, shift)) + residual
+
+
+def cross_entropy(x: Any, labels: Any) -> Any:
+    top = x.max(-1)
+    total = np.log(np.exp(x - top[:, None]).sum(-1))
+    return top + total - x[np.arange(x.shape[0]), labels]
+
+
+def rope(x: Any, cos: Any, sin: Any) -> Any:
+    half = x.shape[-1] // 2
+    a, b = x[..., :half].astype(np.float32), x[..., half:].astype(np.float32)
+    parts = a * cos - b * sin, b * cos + a * sin
+    return np.concatenate(parts, -1).astype(np.float16)
+
+
+def batch_norm(x: Any, gain: Any, shift: Any) -> Any:
+    mean = x.mean((0, 2, 3), keepdims=True)
+    variance = ((x - mean) ** 2).mean((0, 2, 3), keepdims=True)
+    return (x - mean) / np.sqrt(variance + 1e-5) * gain + shift
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return softmax(q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5) @ v
+
+
+def _with_rows(*shape: int) -> Sequence[Any]:
+    return floats(*shape), floats(shape[-1]), floats(shape[-1])
+
+
+def _labels(rows: int, classes: int) -> Any:
+    return _rng().integers(0, classes, rows).astype(np.int32)
+
+
+def _angles(rows: int, width: int) -> Any:
+    return floats(rows, width)
+
+
+BIG = (16384, 4096)
+ROWS: dict[str, Row] = {
+    "add": Row(
+        lambda x, y: x + y, "a + b", lambda n: (floats(n), floats(n)), [(1 << 26,)], (1000,), moved
+    ),
+    "gelu": Row(
+        gelu, "F.gelu(a, approximate='tanh')", lambda n: (floats(n),), [(1 << 26,)], (1000,), moved
+    ),
+    "softmax": Row(
+        softmax,
+        "a.softmax(-1)",
+        lambda *s: (floats(*s),),
+        [BIG, (4096, 1003), (1024, 32768)],
+        (5, 67),
+        moved,
+    ),
+    "layernorm": Row(
+        layer_norm, "F.layer_norm(a, a.shape[-1:], b, c)", _with_rows, [BIG], (5, 67), moved
+    ),
+    "rmsnorm f16": Row(
+        rms_norm,
+        "(t := a.float() + b, (t.half(), (t * (t * t).mean(-1, True).add(1e-6).rsqrt() * c)"
+        ".half()))[1]",
+        lambda *s: (
+            floats(*s, dtype=np.float16),
+            floats(*s, dtype=np.float16),
+            floats(s[-1], dtype=np.float16),
+        ),
+        [BIG],
+        (5, 67),
+        moved,
+        tolerance=1e-2,
+    ),
+    "row sum": Row(lambda x: x.sum(1), "a.sum(1)", lambda *s: (floats(*s),), [BIG], (5, 67), moved),
+    "column sum": Row(
+        lambda x: x.sum(0), "a.sum(0)", lambda *s: (floats(*s),), [BIG], (5, 67), moved
+    ),
+    "argmax": Row(
+        lambda x: x.argmax(1).astype(np.int32),
+        "a.argmax(1).int()",
+        lambda *s: (floats(*s),),
+        [BIG],
+        (5, 67),
+        moved,
+    ),
+    "cumsum": Row(
+        lambda x: x.cumsum(1), "a.cumsum(1)", lambda *s: (floats(*s),), [BIG], (5, 67), moved
+    ),
+    "transpose": Row(
+        lambda x: x.T + 0,
+        "a.T.contiguous()",
+        lambda *s: (floats(*s),),
+        [(8192, 8192)],
+        (5, 67),
+        moved,
+    ),
+    "cross-entropy": Row(
+        cross_entropy,
+        "F.cross_entropy(a, b.long(), reduction='none')",
+        lambda *s: (floats(*s), _labels(*s)),
+        [(8192, 32768)],
+        (5, 67),
+        moved,
+    ),
+    "rope f16": Row(
+        rope,
+        "(h := a.shape[-1] // 2, x := a[..., :h].float(), y := a[..., h:].float(), "
+        "torch.cat((x * b - y * c, y * b + x * c), -1).half())[3]",
+        lambda *s: (
+            floats(*s, dtype=np.float16),
+            _angles(s[-2], s[-1] // 2),
+            _angles(s[-2], s[-1] // 2),
+        ),
+        [(64, 4096, 128)],
+        (2, 5, 16),
+        moved,
+        tolerance=1e-2,
+    ),
+    "batch norm": Row(
+        batch_norm,
+        "F.batch_norm(a, None, None, b.flatten(), c.flatten(), True)",
+        lambda *s: (floats(*s), floats(1, s[1], 1, 1), floats(1, s[1], 1, 1)),
+        [(64, 128, 56, 56)],
+        (2, 3, 4, 5),
+        moved,
+    ),
+    "normalise, gelu, residual": Row(
+        normalise_gelu,
+        "F.gelu(F.layer_norm(a, a.shape[-1:], b, c), approximate='tanh') + d",
+        lambda *s: (*_with_rows(*s), floats(*s)),
+        [BIG],
+        (5, 67),
+        moved,
+    ),
+    "matmul f16": Row(
+        lambda x, y: x @ y,
+        "a @ b",
+        lambda n: (floats(n, n, dtype=np.float16), floats(n, n, dtype=np.float16)),
+        [(4096,)],
+        (16,),
+        lambda given, _: 2.0 * given[0].shape[0] ** 3,
+        "TFLOP/s",
+        tolerance=2e-2,
+    ),
+    "matmul f32": Row(
+        lambda x, y: x @ y,
+        "a @ b",
+        lambda n: (floats(n, n), floats(n, n)),
+        [(4096,)],
+        (16,),
+        lambda given, _: 2.0 * given[0].shape[0] ** 3,
+        "TFLOP/s",
+    ),
+    "attention f16": Row(
+        attention,
+        "F.scaled_dot_product_attention(a, b, c)",
+        lambda *s: tuple(floats(*s, dtype=np.float16) for _ in range(3)),
+        [(32, 4096, 64)],
+        (2, 32, 16),
+        lambda given, _: 4.0 * given[0].size * given[0].shape[-2],
+        "TFLOP/s",
+        tolerance=2e-2,
+    ),
+}
+
+
+def close(found: Any, expected: Any, tolerance: float) -> bool:
+    """Whether results are the same but for rounding: by the largest that there is."""
+    both = zip(*[x if isinstance(x, tuple) else (x,) for x in (found, expected)], strict=True)
+    for ours, theirs in both:
+        a, b = (np.asarray(x, np.float64) for x in (ours, theirs))
+        if a.shape != b.shape or not np.all(np.abs(a - b) <= tolerance * max(1, np.abs(b).max())):
+            return False
+    return True
+
+
+def short() -> None:
+    """That the functions are right: on an interpreter, beside NumPy."""
+    wrong = []
+    for name, row in ROWS.items():
+        given = row.make(*row.small)
+        found = iris.jit(row.function)(*given)
+        if not close(found, row.function(*given), row.tolerance):
+            wrong.append(name)
+    print(f"{len(ROWS) - len(wrong)} of {len(ROWS)} functions are what NumPy says")
+    if wrong:
+        sys.exit(f"wrong: {', '.join(wrong)}")
+
+
+def main() -> None:
+    if report.SHORT:
+        short()
+        return
+    try:
+        import torch
+    except ImportError:
+        sys.exit("install torch to measure beside it; or run with --short")
+    missing = dict(iris.devices())["cuda"]
+    if missing is not None:
+        sys.exit(f"the device cuda is not here: {missing}")
+    only = [word for word in sys.argv[1:] if not word.startswith("-")]
+    rows: dict[str, dict[str, float]] = {}
+    for name, row in ROWS.items():
+        if only and name not in only:
+            continue
+        for size in row.sizes:
+            label = f"{name} {'x'.join(map(str, size))}, {row.unit}"
+            rows[label] = measured(torch, row, row.make(*size))
+            print(label, {k: round(v, 3) for k, v in rows[label].items()}, flush=True)
+    print(torch.cuda.get_device_name(), "torch", torch.__version__)
+    report.write("gpu", rows)
+
+
+def measured(torch: Any, row: Row, arrays: Sequence[Any]) -> dict[str, float]:
+    """How much of the work each does in a second: the median, and Iris's least and most."""
+    import torch.nn.functional as F
+
+    given = [torch.from_numpy(array).cuda() for array in arrays]
+    names = ", ".join("abcd"[: len(given)])
+    plain = eval(f"lambda {names}: {row.torch}", {"torch": torch, "F": F})
+    ours = iris.jit(row.function)
+    ways = {"iris": ours, "torch": plain, "compiled": torch.compile(plain, dynamic=False)}
+    results = {}
+    for way, function in list(ways.items()):
+        try:
+            results[way] = on_host(torch, function(*given))
+        except Exception as error:  # noqa: BLE001 -- of a peer, or of a row that is not there yet
+            print(f"{way}: {type(error).__name__}: {str(error)[:300]}")
+            del ways[way]
+    if "iris" in results and not close(results["iris"], results["torch"], row.tolerance):
+        print("iris is WRONG")
+        del ways["iris"]
+    work = row.work(arrays, results["torch"])
+    flushed = torch.empty(FLUSHED_BYTES, dtype=torch.int8, device="cuda")
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(REPEAT):
+        for way, function in ways.items():
+            flushed.zero_()
+            # The GPU is kept waiting until all of it has been launched.
+            torch.cuda._sleep(1_000_000)
+            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            before.record()
+            kept = function(*given)
+            after.record()
+            after.synchronize()
+            del kept
+            seconds[way].append(before.elapsed_time(after) / 1000)
+    rates = {way: work / statistics.median(taken) / 1e12 for way, taken in seconds.items()}
+    if "iris" in seconds:
+        rates["iris least"] = work / max(seconds["iris"]) / 1e12
+        rates["iris most"] = work / min(seconds["iris"]) / 1e12
+    return rates
+
+
+def on_host(torch: Any, result: Any) -> Any:
+    if isinstance(result, tuple):
+        return tuple(on_host(torch, part) for part in result)
+    return result.cpu().numpy() if isinstance(result, torch.Tensor) else result.numpy()
+
+
+if __name__ == "__main__":
+    main()
