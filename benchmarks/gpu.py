@@ -229,7 +229,7 @@ ROWS: dict[str, Row] = {
     ),
     "attention f16": Row(
         attention,
-        "F.scaled_dot_product_attention(a, b, c)",
+        "F.scaled_dot_product_attention(a[None], b[None], c[None])[0]",
         lambda *s: tuple(floats(*s, dtype=np.float16) for _ in range(3)),
         [(32, 4096, 64)],
         (2, 32, 16),
@@ -294,6 +294,7 @@ def measured(torch: Any, row: Row, arrays: Sequence[Any]) -> dict[str, float]:
     given = [torch.from_numpy(array).cuda() for array in arrays]
     names = ", ".join("abcd"[: len(given)])
     plain = eval(f"lambda {names}: {row.torch}", {"torch": torch, "F": F})
+    torch._dynamo.reset()  # each is compiled, however many were before it
     ours = iris.jit(row.function)
     ways = {"iris": ours, "torch": plain, "compiled": torch.compile(plain, dynamic=False)}
     results = {}

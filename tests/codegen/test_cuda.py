@@ -82,6 +82,13 @@ def test_the_compiler_refuses_what_is_wrong() -> None:
         compile_it(wrong)
 
 
+def test_no_variable_hides_what_the_prologue_defines() -> None:
+    head = r"INLINE (?:constexpr )?[\w:<>, ]+?|struct(?: alignas\(T\))?|using|#define"
+    defined = {*re.findall(rf"(?:{head}) [&*]?(\w+)(?= ?[({{;=])", CUDA.prologue)}
+    assert {"program_among", "multiply_all", "vec", "seen", "from_lane", "lane_of"} <= defined
+    assert defined - {"type", "U"} <= CUDA.reserved
+
+
 def test_only_what_is_read_is_said_to_be_alone() -> None:
     """Of what is written, the compiler would take other threads to change nothing, also where
     there is a barrier between."""

@@ -68,6 +68,9 @@ class Language:
     filled: str  # the function that makes such a matrix of one number; has {type}
     pair: str  # the function of the two elements that a lane holds of a matrix
     multiply: str  # the function that adds a product to a matrix: of where to, factors, and what
+    multiplies_arrays: bool  # whether it does so for arrays of them: then it has {rows}, {columns}
+    #: How kernels with matrices are written, where that is otherwise.
+    of_matrices: Callable[[Language], Language]
     # How a kernel starts.
     kernel: str  # what stands before the name of a kernel; has {threads}
     array: str  # the parameter of an array; has {device}, {type}, {alone}, {name} and {index}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iris.codegen.helpers import define
 from iris.codegen.operators import dtype_of
 from iris.codegen.statements import Run
-from iris.codegen.tree import PART, Call, Tree, binary, number
+from iris.codegen.tree import PART, Call, Tree, Unary, binary, number
 from iris.codegen.writer import Writer, emit
 from iris.ir import metal
 from iris.ir.core import Value
@@ -20,6 +20,10 @@ def _mma(ctx: Writer, op: metal.Mma) -> None:
     left, right = _matrices(ctx, op.a), _matrices(ctx, op.b)
     acc, product = _sum(ctx, op)
     rows, columns = count_of(op.a.type) // 2, count_of(op.b.type) // 2
+    if ctx.language.multiplies_arrays:
+        name = ctx.language.multiply.format(rows=rows, columns=columns)
+        ctx.put(Run(Call(name, *[_address(x) for x in (product, left, right, acc)])))
+        return
     # Each matrix is known by the number of the product; the one of a single one is that.
     row = PART if columns == 1 else binary("/", PART, number(columns))
     column = PART if rows == 1 else binary("%", PART, number(columns))
@@ -29,6 +33,11 @@ def _mma(ctx: Writer, op: metal.Mma) -> None:
         return
     with ctx.loop(rows * columns) as i:
         ctx.put(Run(multiply.at(i)))
+
+
+def _address(matrices: Tree) -> Tree:
+    """Where matrices start."""
+    return Unary("&", matrices.at(number(0)))
 
 
 def _matrices(ctx: Writer, value: Value) -> Tree:

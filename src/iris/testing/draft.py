@@ -65,6 +65,7 @@ class Draft:
         self.choices = choices
         self.all_dtypes = tuple(dtypes)
         self.seed = 0
+        self.avoided: tuple[type[Op], ...] = ()  # ops that nothing is made by
         self.nests = True  # whether operands may be made by ops that nobody asked for
 
     def types(self, element: DType) -> list[ElementType]:

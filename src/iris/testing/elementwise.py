@@ -120,7 +120,7 @@ def extremum(cls: type[math.Extremum], draft: Draft, choices: Choices) -> None:
     x = draft.put(op)
     if choices.flag():
         x = draft.put(math.Div(draft.constant(1.0, type_), x))
-    draft.add(choices.of(_OF_ZEROS)(x))
+    draft.add(choices.of([op for op in _OF_ZEROS if not issubclass(op, draft.avoided)])(x))
 
 
 @make(math.AssumeDivisible)

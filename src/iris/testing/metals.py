@@ -137,6 +137,7 @@ class MetalDraft(KernelDraft):
         super().__init__(steps, choices, dtypes)
         # What lanes give each other.
         self.exchanged_dtypes = PORTABLE if portable else ALL
+        self.avoided = (math.Transcendental,) if portable else ()
         self.short = len(steps) < 4  # whether little but how threads use memory is of interest
         self.divergent = divergent  # whether threads that parted ways use what is written
         self.simdgroups = choices.of((2, 1, 4, 2, 8))

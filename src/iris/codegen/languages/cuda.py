@@ -8,6 +8,7 @@ these among lanes.  Compile without contraction (`--fmad=false`) unless near is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from iris.codegen.language import Helper, Intrinsic, Language, Position
@@ -282,28 +283,85 @@ template <class T> INLINE bool atomic_compare_exchange(volatile T* at, T* expect
     return old == wanted;
 }
 
-// Fragments of 8x8 matrices: two elements a lane.
+// Fragments of 8x8 matrices: two elements a lane.  In kernels that have them, lanes are numbered
+// so that each thread holds what the hardware's products want there.
 
 template <class T> struct fragment { vec<T, 2> elements; };
 template <class T> INLINE vec<T, 2>& pair(fragment<T>& x) { return x.elements; }
 template <class T> INLINE fragment<T> filled(T x) { return {vec<T, 2>(x)}; }
-INLINE int holder(int row, int column) {
-    return (row & 4) << 2 | (column & 4) << 1 | (row & 3) << 1 | (column & 2) >> 1;
+INLINE constexpr int lane_of(int thread) {
+    return (thread & 17) | (thread & 2) << 2 | (thread & 12) >> 1;
 }
-template <class T, class A, class B>
-INLINE void multiply_accumulate(fragment<T>& to, fragment<A> a, fragment<B> b, fragment<T> sum) {
-    int lane = threadIdx.x & 31;
-    int row = (lane >> 2 & 4) | (lane >> 1 & 3), column = (lane >> 1 & 4) | (lane & 1) << 1;
-    for (int k = 0; k < 8; ++k) {
-        A x0 = from_lane(a.elements.v[0], holder(row, k));
-        A x1 = from_lane(a.elements.v[1], holder(row, k));
-        A x = k & 1 ? x1 : x0;
-        B y0 = from_lane(b.elements.v[0], holder(k, column));
-        B y1 = from_lane(b.elements.v[1], holder(k, column));
-        sum.elements.v[0] = T(fmaf(float(x), float(y0), float(sum.elements.v[0])));
-        sum.elements.v[1] = T(fmaf(float(x), float(y1), float(sum.elements.v[1])));
+INLINE constexpr int thread_of(int lane) {
+    return (lane & 17) | (lane & 8) >> 2 | (lane & 6) << 1;
+}
+template <class T> INLINE T exchange_with_lane(T x, int mask) {
+    return exchange_with(x, thread_of(mask));
+}
+template <class T> INLINE T from_lane_of(T x, int lane) { return from_lane(x, thread_of(lane)); }
+
+// The product of pairs of rows of fragments, one after the other.
+INLINE u32 bits_of(vec<half, 2> x) { return as_type<u32>(x); }
+INLINE u32 bits_of(vec<bfloat, 2> x) { return as_type<u32>(x); }
+INLINE u32 transposed(u32 x) {
+    u32 made;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(made) : "r"(x));
+    return made;
+}
+#define MULTIPLY(T, NAME)                                                                     \
+    INLINE void multiply(vec<float, 4>& sum, u32 a0, u32 a1, u32 b, T) {                      \
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32." NAME "." NAME ".f32 "            \
+            "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"                             \
+            : "+f"(sum.v[0]), "+f"(sum.v[1]), "+f"(sum.v[2]), "+f"(sum.v[3])                  \
+            : "r"(a0), "r"(a1), "r"(b));                                                      \
     }
-    to = sum;
+MULTIPLY(half, "f16") MULTIPLY(bfloat, "bf16")
+template <int Rows, int Columns, class T>
+INLINE void multiply_all(fragment<float>* to, fragment<T>* a, fragment<T>* b,
+                         fragment<float>* sum) {
+    #pragma unroll
+    for (int column = 0; column < Columns; ++column) {
+        u32 right = transposed(bits_of(b[column].elements));
+        #pragma unroll
+        for (int row = 0; row < Rows; row += 2) {
+            int first = row * Columns + column, second = first + Columns;
+            bool both = row + 1 < Rows;
+            vec<float, 2> none(0.0f);
+            vec<float, 4> made(sum[first].elements, both ? sum[second].elements : none);
+            u32 below = both ? bits_of(a[row + 1].elements) : 0;
+            multiply(made, bits_of(a[row].elements), below, right, T());
+            to[first].elements = lanes<0, 1>(made);
+            if (both) to[second].elements = lanes<2, 3>(made);
+        }
+    }
+}
+
+// Of floats no product is to be less than exact: what a thread needs, others give it.
+template <int Rows, int Columns>
+INLINE void multiply_all(fragment<float>* to, fragment<float>* a, fragment<float>* b,
+                         fragment<float>* sum) {
+    int row = threadIdx.x >> 2 & 7, column = (threadIdx.x & 3) << 1;
+    #pragma unroll
+    for (int i = 0; i < Rows * Columns; ++i) to[i] = sum[i];
+    #pragma unroll
+    for (int k = 0; k < 8; ++k) {
+        float left[Rows];
+        #pragma unroll
+        for (int i = 0; i < Rows; ++i) {
+            left[i] = from_lane(a[i].elements.v[k & 1], row << 2 | k >> 1);
+        }
+        #pragma unroll
+        for (int j = 0; j < Columns; ++j) {
+            float x = from_lane(b[j].elements.v[0], k << 2 | column >> 1);
+            float y = from_lane(b[j].elements.v[1], k << 2 | column >> 1);
+            #pragma unroll
+            for (int i = 0; i < Rows; ++i) {
+                vec<float, 2>& made = to[i * Columns + j].elements;
+                made.v[0] = fmaf(left[i], x, made.v[0]);
+                made.v[1] = fmaf(left[i], y, made.v[1]);
+            }
+        }
+    }
 }
 """
 
@@ -371,7 +429,7 @@ def _exactly(name: str) -> Intrinsic:
 
 
 _KEYWORDS = """
-NULL INFINITY NAN INLINE BINARY ARITHMETIC FLOATS LANES1 LANES2 ATOMIC
+NULL INFINITY NAN INLINE BINARY ARITHMETIC FLOATS LANES1 LANES2 ATOMIC MULTIPLY
 i8 i16 i32 i64 u8 u16 u32 u64 half half2 bfloat uint3 dim3 threadIdx blockIdx blockDim gridDim
 warpSize
 """
@@ -379,13 +437,33 @@ _FUNCTIONS = """
 as_type vec packed lanes each just just_of seen unit magnitude to_floor to_ceil to_even greater
 lesser greater_number lesser_number multiply_add unsigned_of difference add_saturated choose
 exchange_with from_lane atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor
-atomic_exchange atomic_load atomic_compare_exchange fragment pair filled holder
-multiply_accumulate exactly_exp exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin exactly_cos
-exactly_log exactly_log2 exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt
-nearly_sin nearly_cos memcpy fmaf fmodf abs floor fma isinf copysign error_function fma_bfloat
-floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz add_record Params
-p programs program_among shared_bytes
+atomic_exchange atomic_load atomic_compare_exchange fragment pair filled lane_of thread_of
+exchange_with_lane from_lane_of bits_of transposed multiply multiply_all exactly_exp exactly_exp2
+exactly_sqrt exactly_rsqrt exactly_sin exactly_cos exactly_log exactly_log2 exactly_tanh
+exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt nearly_sin nearly_cos memcpy fmaf
+fmodf abs floor fma isinf copysign error_function fma_bfloat floor_divide floor_modulo maxnum
+minnum maximum minimum maximum_nsz minimum_nsz add_record Params p programs program_among
+shared_bytes
 """
+
+
+def _of_matrices(language: Language) -> Language:
+    """Lanes are numbered as the hardware's products want it."""
+    lane = "const u16 {name} = lane_of(threadIdx.x & 31)"
+    index = "const u16 {name} = (threadIdx.x & ~31) | lane_of(threadIdx.x & 31)"
+    return replace(
+        language,
+        positions={
+            **language.positions,
+            "lane": Position(lane, u16),
+            "thread_index": Position(index, u16),
+        },
+        shuffle="from_lane_of",
+        shuffle_xor="exchange_with_lane",
+        broadcast="from_lane_of",
+        of_matrices=lambda language: language,
+    )
+
 
 CUDA = Language(
     name="CUDA C++",
@@ -411,7 +489,9 @@ CUDA = Language(
     matrix="fragment<{type}>",
     filled="filled<{type}>",
     pair="pair",
-    multiply="multiply_accumulate",
+    multiply="multiply_all<{rows}, {columns}>",
+    multiplies_arrays=True,
+    of_matrices=_of_matrices,
     kernel="__global__ void __launch_bounds__({threads}) {name}(",
     array="{type}* {alone}{name}",
     alone="__restrict__ ",
