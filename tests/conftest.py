@@ -51,8 +51,16 @@ def missing() -> dict[str, str]:
     return {marker: why for marker, why in found.items() if why is not None}
 
 
+_WITHOUT_GPU: list[str] = []  # what would run with a GPU
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    on_gpu = [item for item in items if item.get_closest_marker("cuda")]
+    if on_gpu and next(d for d in devices() if d.name == "cuda").missing is not None:
+        items[:] = [item for item in items if item not in on_gpu]
+        config.hook.pytest_deselected(items=on_gpu)
+        _WITHOUT_GPU[:] = sorted({item.path.name for item in on_gpu})
     for item in items:
         for marker, why in missing().items():
             if item.get_closest_marker(marker):
@@ -60,6 +68,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _WITHOUT_GPU:
+        terminalreporter.write_line(f"needs an NVIDIA GPU, and was left out: {_WITHOUT_GPU}")
     skipped = len(terminalreporter.stats.get("skipped", ()))
     if skipped:
         whys = "; ".join(dict.fromkeys(missing().values())) or "see -rs"

@@ -24,8 +24,9 @@ from iris.testing.texts import language_of, together
 from support import counts
 
 SIMDGROUPS = (4,) if counts(0, 1) == 0 else (1, 4)
-# What runs texts here.
-METAL = os.environ.get("IRIS_TEST_TEXTS") or ("metal" if sys.platform == "darwin" else "softmetal")
+# What runs Metal here, in memory that the host shares; and what runs texts.
+SHARING = "metal" if sys.platform == "darwin" else "softmetal"
+METAL = os.environ.get("IRIS_TEST_TEXTS") or SHARING
 SEEDS = (0, 1, 2, 3, 4) if METAL == "softmetal" else (0,)
 
 

@@ -17,10 +17,10 @@ from iris.errors import ArgumentError, DeviceError, DTypeError, ProgramError
 from iris.ir.types import DTYPES
 from iris.runtime.device import Device
 from iris.runtime.devices import select
-from on_metal import METAL
+from on_metal import SHARING
 
 
-@pytest.fixture(params=["interp", "interp:metal", pytest.param(METAL, marks=pytest.mark.metal)])
+@pytest.fixture(params=["interp", "interp:metal", pytest.param(SHARING, marks=pytest.mark.metal)])
 def device(request: pytest.FixtureRequest) -> Device:
     return select(request.param)
 

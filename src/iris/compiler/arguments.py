@@ -200,6 +200,7 @@ class Call:
     passed: dict[str, Any]  # the others as the kernel gets them: arrays, Buffers and numbers
     arrays: dict[str, Array]
     buffers: dict[str, Buffer]
+    is_lent: bool = False  # whether some of these are of other libraries
 
 
 def call(function: TileFunction, positional: Sequence[Any], named: Mapping[str, Any]) -> Call:
@@ -234,6 +235,7 @@ def call(function: TileFunction, positional: Sequence[Any], named: Mapping[str, 
             if not array.flags.c_contiguous:
                 _check_strides(name, array, asked=isinstance(value, Strided))
             arrays[name] = passed[name] = array
+    is_lent = False
     if arrays:
         for block in _blocks(arrays):
             apart = len(block.offsets) == 1
@@ -253,7 +255,7 @@ def call(function: TileFunction, positional: Sequence[Any], named: Mapping[str, 
             if apart and is_lent:
                 apart = not any(_overlap(buffer, other) for other in buffers.values())
             specs[name] = _array_spec(buffer.dtype, buffer.shape, apart, aligned)
-    return Call(constants, specs, passed, arrays, buffers)
+    return Call(constants, specs, passed, arrays, buffers, is_lent)
 
 
 def shared_buffer(name: str, value: object) -> Buffer | None:

@@ -193,8 +193,8 @@ class Kernel(Decorated):
         _check_extents(compiled, given)
         if knobs.check():
             check_stages(compiled.traced, sizes, given.passed, compiled.written)
-        for name in compiled.written & given.buffers.keys():
-            if given.buffers[name].lent is not None:
+        if given.is_lent:
+            for name in compiled.written & given.buffers.keys():
                 check_written(name, given.buffers[name])
         if given.arrays:
             _run_on_copies(on, compiled, sizes, given, stream)

@@ -62,7 +62,7 @@ class ArrayArgument:
 
 
 class Lent(NamedTuple):
-    """What is known of another library's array."""
+    """Facts about another library's array."""
 
     is_aligned: bool  # to 16 bytes
     is_read_only: bool

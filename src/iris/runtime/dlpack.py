@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -128,28 +129,36 @@ class Bfloat16:
         return Bfloat16(held) if is_it and held is not None else None
 
 
-# Tensors that other libraries have, with what they need, until these say that they are done.
-_LENT: dict[int, tuple[object, ...]] = {}
+class _Loan(NamedTuple):
+    """A tensor, and what must live as long as another library has it."""
+
+    tensor: _Managed
+    kept: tuple[object, ...]
+    capsule: object
 
 
-def _delete(address: int) -> None:
-    _LENT.pop(address, None)
+# By the addresses of the tensors.
+_LOANS: dict[int, _Loan] = {}
 
 
-def _drop(capsule: int) -> None:
-    """The capsule goes; where nobody took the tensor out of it, that goes with it."""
-    if _is_valid_address(capsule, _NAME):
-        _delete(_pointer_address(capsule, _NAME))
+def _give_back(address: int) -> None:
+    """What a library calls that does not need a tensor any more."""
+    _LOANS.pop(address, None)
 
 
-_DELETE, _DROP = (ctypes.CFUNCTYPE(None, ctypes.c_void_p)(f) for f in (_delete, _drop))
-_NAME = b"dltensor"
-_is_valid_address = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi)
-)
-_pointer_address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
+_GIVE_BACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_give_back)
+_NAME = b"dltensor"  # of a capsule, until a library takes the tensor out of it
+
+
+def _forget_untaken() -> None:
+    """Forget tensors whose capsules went without that anybody took them.
+
+    A capsule could say so itself; but it may go while an error is on its way, when no Python runs.
+    """
+    for address, loan in list(_LOANS.items()):
+        # The loan, and the one that asks.
+        if _is_valid(loan.capsule, _NAME) and sys.getrefcount(loan.capsule) <= 2:
+            _LOANS.pop(address, None)
 
 
 def capsule_of(
@@ -160,6 +169,7 @@ def capsule_of(
     keep: object,
 ) -> Any:
     """A capsule of an array in row-major order, which keeps something alive."""
+    _forget_untaken()
     sizes = (ctypes.c_int64 * len(shape))(*shape)
     steps, size = [], 1
     for n in reversed(shape):
@@ -171,7 +181,8 @@ def capsule_of(
     tensor.data, (tensor.device_type, tensor.device_id) = pointer, device
     tensor.code, tensor.bits, tensor.lanes = element
     tensor.ndim, tensor.shape, tensor.strides = len(shape), sizes, strides
-    managed.deleter = ctypes.cast(_DELETE, ctypes.c_void_p)
+    managed.deleter = ctypes.cast(_GIVE_BACK, ctypes.c_void_p)
     address = ctypes.addressof(managed)
-    _LENT[address] = managed, sizes, strides, keep
-    return _new_capsule(address, _NAME, ctypes.cast(_DROP, ctypes.c_void_p))
+    capsule = _new_capsule(address, _NAME, None)
+    _LOANS[address] = _Loan(managed, (sizes, strides, keep), capsule)
+    return capsule

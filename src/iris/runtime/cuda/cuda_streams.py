@@ -69,7 +69,7 @@ class Place:
 
 
 class Streams(Failures):
-    """What the streams of a GPU share: one lock, and what is to be looked at once it is done."""
+    """Shared by the streams of a GPU: one lock, and launches to look at once they are done."""
 
     def __init__(self, context: Any):
         super().__init__()
@@ -130,6 +130,8 @@ class Stream:
         # Which launch waits for which of another stream.
         self._awaited: deque[tuple[int, Stream, int]] = deque()
         self._destroy = cuda.cuStreamDestroy if owned else None
+        # Of another library's stream, which that may end at any time: behind all launches.
+        self._last = None if owned else Event()
 
     def __del__(self) -> None:
         if self._destroy is not None:
@@ -157,6 +159,8 @@ class Stream:
                 self._start(launch)
             else:
                 self._time(launch, streams.tell)
+            if self._last is not None:
+                self._last.record(self.handle)
             first = streams.unsettled[0] if len(streams.unsettled) > MOST_UNSETTLED else None
         if first is not None:
             first.wait()
@@ -174,7 +178,10 @@ class Stream:
         with streams.lock:
             given = self.given
         call(cuda.cuCtxSetCurrent, streams.context)
-        (status,) = cuda.cuStreamSynchronize(self.handle)
+        if self._last is None:
+            (status,) = cuda.cuStreamSynchronize(self.handle)
+        else:
+            (status,) = cuda.cuEventSynchronize(self._last.handle)
         if status:
             names = ", ".join(dict.fromkeys(self._names))
             raise DeviceError(
@@ -221,8 +228,10 @@ class Stream:
 
     def _wait_for(self, other: Stream) -> None:
         """Let the next launch wait for all that another stream was given."""
-        event = Event()
-        event.record(other.handle)
+        event = other._last
+        if event is None:
+            event = Event()
+            event.record(other.handle)
         call(cuda.cuStreamWaitEvent, self.handle, event.handle, 0)
         self._awaited.append((self.given + 1, other, other.given))
 

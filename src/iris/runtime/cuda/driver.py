@@ -1,4 +1,4 @@
-"""Calls of NVIDIA's driver, each of which raises what it says went wrong."""
+"""Calls of NVIDIA's driver; each raises the error that the driver reports."""
 
 from __future__ import annotations
 

@@ -64,6 +64,6 @@ def taken(name: str, value: Any, home: tuple[int, int], stream: int) -> tuple[dl
     if not found.is_row_major:
         raise ArgumentError(
             f"{name} is not contiguous: its shape is {found.shape}, and its strides, in elements, "
-            f"are {found.strides}; pass a contiguous copy, and copy back what is written"
+            f"are {found.strides}; pass a contiguous copy, and copy it back if it is written to"
         )
     return found, dtype

@@ -1,0 +1,184 @@
+"""The device `cuda`, and arrays of other libraries in the memory of a GPU."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iris
+from iris.errors import ArgumentError, DTypeError
+from iris.runtime.device import Device
+from iris.runtime.devices import select
+from iris.testing.conformance import CHECKS, Check
+
+pytestmark = pytest.mark.cuda
+
+
+@pytest.fixture
+def device() -> Device:
+    return select("cuda")
+
+
+@iris.kernel
+def double(X, Out, n, B: iris.constexpr = 64):
+    at = iris.program_id(0) * B + iris.arange(0, B)
+    iris.store(Out + at, 2 * iris.load(X + at, mask=at < n), mask=at < n)
+
+
+@iris.kernel
+def shift(X, n, B: iris.constexpr = 64):
+    at = iris.arange(0, B)
+    x = iris.load(X + at, mask=at < n, other=0)
+    iris.store(X + at + 1, x, mask=at < n - 1)
+
+
+@iris.kernel
+def number(Out):
+    n = iris.program_id(1) + iris.program_id(0) * iris.num_programs(1)
+    iris.store(Out + n, n)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_it_does_what_a_device_must(check: Check, device: Device) -> None:
+    check(device)
+
+
+def test_there_may_be_more_programs_than_the_hardware_numbers(device: Device) -> None:
+    out = iris.empty(2 * 70_000, np.int32, device=device)
+    number[2, 70_000](out)
+    np.testing.assert_array_equal(out.numpy(), np.arange(140_000))
+
+
+def test_what_other_threads_write_is_read_anew(device: Device) -> None:
+    x = iris.asarray(np.arange(64, dtype=np.float32), device=device)
+    for _ in range(3):
+        shift[1](x, 64)
+    expected = np.arange(64, dtype=np.float32)
+    for _ in range(3):
+        expected[1:] = expected[:-1].copy()
+    np.testing.assert_array_equal(x.numpy(), expected)
+
+
+def test_a_kernel_takes_and_fills_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.randn(1000, device="cuda")
+    out = torch.empty_like(x)
+    double[16](x, out, 1000)
+    assert torch.equal(out, 2 * x)
+
+
+def test_launches_are_in_order_with_the_stream_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        x = torch.randn(1 << 20, device="cuda")
+        torch.cuda._sleep(50_000_000)
+        x += 1
+        out = torch.empty_like(x)
+        double[1 << 14](x, out, 1 << 20)
+        then = out + 1
+    stream.synchronize()
+    assert torch.equal(then, 2 * x + 1)
+
+
+def test_functions_of_tensors_give_buffers_that_torch_takes() -> None:
+    torch = pytest.importorskip("torch")
+
+    @iris.jit
+    def both(x: Any, y: Any) -> Any:
+        return x * y + 1, x.sum(1)
+
+    x, y = (torch.randn(100, 300, device="cuda") for _ in range(2))
+    first, second = (torch.from_dlpack(found) for found in both(x, y))
+    torch.testing.assert_close(first, x * y + 1)
+    torch.testing.assert_close(second, x.sum(1), atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float16", "bfloat16", "float32", "int8", "uint8", "int32", "int64", "bool"]
+)
+def test_tensors_keep_their_dtype(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.ones(100, device="cuda").to(getattr(torch, dtype))
+    back = torch.from_dlpack(iris.asarray(x))
+    assert back.dtype is x.dtype
+    assert torch.equal(back, x)
+
+
+def test_tensors_that_overlap_are_known_to() -> None:
+    torch = pytest.importorskip("torch")
+
+    @iris.kernel
+    def halve_and_double(X, Y, B: iris.constexpr = 32):
+        at = iris.arange(0, B)
+        iris.store(X + at, iris.load(X + at) / 2)
+        iris.store(Y + at, iris.load(Y + at) * 2)
+
+    x = torch.arange(48, device="cuda", dtype=torch.float32)
+    halve_and_double[1](x, x[16:])
+    expected = np.arange(48, dtype=np.float32)
+    expected[:32] /= 2
+    expected[16:] *= 2
+    np.testing.assert_array_equal(x.cpu().numpy(), expected)
+
+
+def test_tensors_may_start_anywhere() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.arange(1000.0, device="cuda")[1:]
+    out = torch.zeros_like(x)
+    double[16](x, out, 999)
+    assert torch.equal(out, 2 * x)
+
+
+def test_what_tensors_are_refused() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.zeros(4, 4, device="cuda")
+    with pytest.raises(ArgumentError, match="is not contiguous"):
+        double[1](x.T, x, 16)
+    with pytest.raises(DTypeError, match="complex64"):
+        double[1](x.to(torch.complex64), x, 16)
+
+
+def test_arrays_of_cupy_are_used_on_their_stream() -> None:
+    cupy = pytest.importorskip("cupy")
+    for stream in (cupy.cuda.Stream.null, cupy.cuda.Stream(non_blocking=True)):
+        with stream:
+            x = cupy.arange(1000, dtype=cupy.float32)
+            out = cupy.zeros_like(x)
+            double[16](x, out, 1000)
+            same = (out == 2 * x).all()
+        stream.synchronize()
+        assert same
+
+
+def test_arrays_of_jax_are_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    numpy = pytest.importorskip("jax.numpy")
+    x = numpy.arange(1000, dtype=numpy.float32)
+    out = iris.empty(1000, device="cuda")
+    double[16](x, out, 1000)
+    np.testing.assert_array_equal(np.asarray(numpy.from_dlpack(out)), 2 * np.arange(1000))
+    with pytest.raises(ArgumentError, match="Out is written to"):
+        double[16](x, x, 1000)
+
+
+def test_memory_lives_as_long_as_another_library_has_it() -> None:
+    torch = pytest.importorskip("torch")
+    buffer = iris.asarray(np.arange(1000, dtype=np.float32), device="cuda")
+    tensor = torch.from_dlpack(buffer)
+    del buffer
+    gc.collect()
+    for _ in range(4):  # which would take the memory, were it free
+        iris.asarray(np.zeros(1000, np.float32), device="cuda")
+    assert torch.equal(tensor, torch.arange(1000.0, device="cuda"))
+
+
+def test_the_host_does_not_see_the_memory(device: Device) -> None:
+    buffer = iris.asarray(np.arange(4, dtype=np.float32), device=device)
+    assert not buffer.numpy().flags.writeable
+    with pytest.raises((BufferError, RuntimeError)):
+        np.from_dlpack(buffer)
+    assert buffer.__dlpack_device__() == (2, 0)
