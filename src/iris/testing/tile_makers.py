@@ -35,6 +35,7 @@ from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, TileDraft, make_tile
 from iris.testing.uneven import (
     convert_where,
     divide_where,
+    meet,
     mask_unevenly,
     multiply_itself,
     normalise,
@@ -367,7 +368,7 @@ def load_in_loop(draft: TileDraft, choices: Choices) -> None:
 def masked_load(cls: type[tile.MaskedLoad], draft: TileDraft, choices: Choices) -> None:
     style = choices.below(8)
     if style > 4:
-        several = (normalise, normalise, divide_where, convert_where)
+        several = (normalise, meet, divide_where, meet, convert_where, normalise)
         choices.of((*several, multiply_itself) if draft.is_shallow else several)(draft, choices)
         return
     found, type_ = place_to_read(draft, choices)

@@ -8,7 +8,7 @@ from math import prod
 
 from iris.ir import math, tile
 from iris.ir.control import For, Yield
-from iris.ir.core import Value
+from iris.ir.core import Op, Value
 from iris.ir.kinds import ReduceKind
 from iris.ir.literal import encode
 from iris.ir.math import Predicate, element_type
@@ -33,7 +33,7 @@ _KINDS = (
 def mask_unevenly(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
     """Which elements of a tile count: those below a limit along some axes, or in all; or those on
     one side of a diagonal, so that rows and columns have as many as they have, and some none."""
-    several = (_across, _sheared, _within, _within, _flat, _turned, _listed)
+    several = (_across, _sheared, _within, _within, _flat, _turned, _listed, _single)
     styles = several if len(shape) > 1 else (_within, _flat, _listed)
     return choices.of(styles)(draft, shape, choices)
 
@@ -80,13 +80,29 @@ def _listed(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value
     return _over(draft, x, shape)
 
 
+def _single(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
+    """All or none, as one element says that is spread axis by axis."""
+    x = _holds(draft, draft.lanes((1,)), choices)
+    for axis in range(1, len(shape)):
+        x = draft.put(tile.ExpandDims(choices.of((axis, 0)), x))
+    for axis in choices.of(tuple(permutations(range(len(shape))))):
+        sizes = list(element_type(x.type).shape)
+        sizes[axis] = shape[axis]
+        x = _over(draft, x, tuple(sizes))
+    return x
+
+
 def _holds(draft: TileDraft, index: Value, choices: Choices) -> Value:
-    """What an array says at some places."""
+    """What an array says at some places: which numbers are 0, say, or more than the first."""
     memory = draft.input(choices.of((i32, *draft.dtypes)), choices)
     number = draft.put(tile.Load(memory.pointer, draft.wrapped(index, memory.size)))
-    zero = draft.constant(0, element_type(number.type))
-    predicate = choices.of((Predicate.NE, Predicate.GT, Predicate.EQ))
-    return draft.put(math.Compare(predicate, number, zero))
+    type_ = element_type(number.type)
+    limit = draft.constant(0, type_)
+    if choices.flag():
+        first = draft.put(tile.Load(memory.pointer, draft.constant(0, i32)))
+        limit = draft.spread(first, type_.shape)
+    predicate = choices.of((Predicate.NE, Predicate.GT, Predicate.EQ, Predicate.LE))
+    return draft.put(math.Compare(predicate, number, limit))
 
 
 def _across(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
@@ -171,6 +187,39 @@ def _reduced(draft: TileDraft, x: Value, axis: int, choices: Choices) -> Value:
     x = summable(draft, x, kind.value, element_type(x.type).shape[axis])
     draft.add(tile.Reduce(kind, axis, x))
     return draft.visible[-1]
+
+
+def meet(draft: TileDraft, choices: Choices) -> None:
+    """Two tiles of which other elements are masked, one in place of the other, or both combined."""
+    type_ = Tile(choices.of(draft.shapes), choices.of(draft.dtypes))
+    x, y = (
+        _loaded(draft, type_, mask_unevenly(draft, type_.shape, choices), choices) for _ in range(2)
+    )
+    draft.visible += [x, y]
+    if not draft.is_shallow or choices.flag():
+        draft.add(_met(draft, x, y, choices))
+        return
+    # What a loop starts with is masked otherwise than what it goes on with.
+    bounds = [draft.constant(n, i32) for n in (0, choices.of((2, 1, 3, 0)), 1)]
+    loop = For(bounds[0], bounds[1], bounds[2], [x])
+    draft.builder.insert(loop)
+    with draft.inside(loop.body):
+        old = loop.body.arguments[1]
+        other = y if choices.below(3) else draft.other(old, choices)
+        draft.builder.insert(Yield([draft.put(_met(draft, old, other, choices))]))
+    draft.visible += loop.results
+
+
+def _met(draft: TileDraft, x: Value, y: Value, choices: Choices) -> Op:
+    style = choices.below(6)
+    if style == 0:
+        return tile.Update(x, y)
+    if style == 1:
+        return math.Select(draft.condition(element_type(x.type), choices), x, y)
+    both: Op = math.Xor(x, y) if x.type.element is bool_ else math.Maximum(x, y)
+    if style < 4:
+        return both
+    return tile.Update(choices.of((x, y)), draft.put(both))
 
 
 def multiply_itself(draft: TileDraft, choices: Choices) -> None:
