@@ -35,8 +35,8 @@ from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, TileDraft, make_tile
 from iris.testing.uneven import (
     convert_where,
     divide_where,
-    meet,
     mask_unevenly,
+    meet,
     multiply_itself,
     normalise,
 )
