@@ -369,7 +369,8 @@ def masked_load(cls: type[tile.MaskedLoad], draft: TileDraft, choices: Choices) 
     style = choices.below(8)
     if style > 4:
         several = (normalise, meet, divide_where, meet, convert_where, normalise)
-        choices.of((*several, multiply_itself) if draft.is_shallow else several)(draft, choices)
+        both = (*several, multiply_itself, multiply_itself)
+        choices.of(both if draft.is_shallow else several)(draft, choices)
         return
     found, type_ = place_to_read(draft, choices)
     mask = found.mask

@@ -4,7 +4,7 @@ reduced along each axis, or divided where the divisor is not zero."""
 from __future__ import annotations
 
 from itertools import permutations
-from math import prod
+from math import inf, nan, prod
 
 from iris.ir import math, tile
 from iris.ir.control import For, Yield
@@ -196,7 +196,7 @@ def meet(draft: TileDraft, choices: Choices) -> None:
         _loaded(draft, type_, mask_unevenly(draft, type_.shape, choices), choices) for _ in range(2)
     )
     draft.visible += [x, y]
-    if not draft.is_shallow or choices.flag():
+    if not draft.is_shallow or choices.flag(3):
         draft.add(_met(draft, x, y, choices))
         return
     # What a loop starts with is masked otherwise than what it goes on with.
@@ -205,19 +205,19 @@ def meet(draft: TileDraft, choices: Choices) -> None:
     draft.builder.insert(loop)
     with draft.inside(loop.body):
         old = loop.body.arguments[1]
-        other = y if choices.below(3) else draft.other(old, choices)
+        other = y if choices.flag(3) else draft.other(old, choices)
         draft.builder.insert(Yield([draft.put(_met(draft, old, other, choices))]))
     draft.visible += loop.results
 
 
 def _met(draft: TileDraft, x: Value, y: Value, choices: Choices) -> Op:
-    style = choices.below(6)
+    style = choices.of((0, 1, 2, 0, 3))
     if style == 0:
         return tile.Update(x, y)
     if style == 1:
         return math.Select(draft.condition(element_type(x.type), choices), x, y)
     both: Op = math.Xor(x, y) if x.type.element is bool_ else math.Maximum(x, y)
-    if style < 4:
+    if style == 2:
         return both
     return tile.Update(choices.of((x, y)), draft.put(both))
 
@@ -225,22 +225,41 @@ def _met(draft: TileDraft, x: Value, y: Value, choices: Choices) -> Op:
 def multiply_itself(draft: TileDraft, choices: Choices) -> None:
     """A loop that adds to a matrix its product with one that has masked elements."""
     size = choices.of((4, 8, 2))
-    dtype = f32 if f32 in draft.all_dtypes and choices.flag() else i32
+    dtype = f32 if f32 in draft.all_dtypes and choices.below(3) else i32
     type_ = Tile((size, size), dtype)
-    start = draft.exact(draft.like(type_, choices), SUMMED, SUMMED)
-    masked = choices.of((_listed, mask_unevenly, _listed))  # most often along one axis
+    # Infinities stay what they are only where nothing that is masked meets them.
+    is_odd = dtype.is_float and bool(choices.below(3))
+    start = _odd(draft, type_, choices) if is_odd else _bounded(draft.like(type_, choices), draft)
+    masked = choices.of((_listed, mask_unevenly))  # as often as not along one axis
     mask = masked(draft, type_.shape, choices)
     # What is masked is not 0 any more.
     factor = draft.put(math.Add(_loaded(draft, type_, mask, choices), draft.constant(1, type_)))
-    factor = draft.exact(factor, SUMMED, SUMMED)
+    factor = _bounded(factor, draft)
     zero, one = draft.constant(0, i32), draft.constant(1, i32)
     loop = For(zero, draft.constant(choices.of((2, 3)), i32), one, [start])
     draft.add(loop)
     with draft.inside(loop.body):
-        total = draft.exact(loop.body.arguments[1], SUMMED, SUMMED)
-        a, b = choices.of(((total, factor), (factor, total), (total, total)))
+        old = loop.body.arguments[1]
+        total = old if is_odd else _bounded(old, draft)
+        pairs = ((total, factor), (factor, total), (total, total))
+        a, b = choices.of(pairs[:2] if is_odd else pairs)
         new = draft.put(tile.Dot(a, b, total))
-        draft.builder.insert(Yield([draft.put(tile.Update(loop.body.arguments[1], new))]))
+        draft.builder.insert(Yield([draft.put(tile.Update(old, new))]))
+
+
+def _bounded(x: Value, draft: TileDraft) -> Value:
+    return draft.exact(x, SUMMED, SUMMED)
+
+
+def _odd(draft: TileDraft, type_: Tile, choices: Choices) -> Value:
+    """Small whole numbers, and one that is none."""
+    count = prod(type_.shape)
+    numbers = [draft.seed % 4 + 1 - n % 4 for n in range(count)]
+    data = [encode(n, type_.element) for n in numbers]
+    data[choices.below(count)] = encode(choices.of((inf, nan, -inf)), type_.element)
+    recipe = Array(type_.element, (count,), data=tuple(data))
+    pointer = draft.argument("odd", recipe, noalias=True)
+    return draft.put(tile.Load(pointer, draft.lanes(type_.shape)))
 
 
 def divide_where(draft: TileDraft, choices: Choices) -> None:
