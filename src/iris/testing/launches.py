@@ -20,7 +20,7 @@ from iris.testing import steps
 from iris.testing.choices import Choices
 from iris.testing.launched import ROWS, SIZE
 from iris.testing.scripts import Script
-from iris.testing.steps import Argument, Buffer, Launch, Number, Returned, Slice, Step
+from iris.testing.steps import Argument, Buffer, Launch, Number, Refused, Returned, Slice, Step
 
 STEP_BYTES = 24
 SEEDS = 1 << 16
@@ -267,7 +267,7 @@ class _Drawing:
         numbers = Number(-1 if stream is None else stream), Number(self.number)
         return Launch("show", (Buffer("counts"), *numbers), 1, stream=stream)
 
-    def wrong(self) -> steps.Refused:
+    def wrong(self) -> Refused:
         """A launch on what lies in memory otherwise than the kernel takes it, or is too wide."""
         choices = self.choices
         rows, columns = choices.of((2, 12, 5)), choices.of((8, 5, 10))
@@ -277,7 +277,7 @@ class _Drawing:
         several = (f"iris.strided({turned})", turned, f"iris.strided({turned})", f"{x}[::-1]")
         x = choices.of((*several, f"iris.strided({x}[::-1])", f"{x}.astype(np.float64)"))
         out = self.buffer().text
-        return steps.Refused(f"blocks[1]({x}, {out}, {columns}, 0.5, device=device)")
+        return Refused(f"blocks[1]({x}, {out}, {columns}, 0.5, device=device)")
 
     def refuse(self, out: Argument | None = None) -> Launch:
         """A launch that fails, on an array of the host now and then."""

@@ -190,7 +190,7 @@ def _reduced(draft: TileDraft, x: Value, axis: int, choices: Choices) -> Value:
 
 
 def meet(draft: TileDraft, choices: Choices) -> None:
-    """Two tiles of which other elements are masked, one in place of the other, or both combined."""
+    """Put a tile in place of one that has other masked elements, or combine both."""
     type_ = Tile(choices.of(draft.shapes), choices.of(draft.dtypes))
     x, y = (
         _loaded(draft, type_, mask_unevenly(draft, type_.shape, choices), choices) for _ in range(2)
@@ -256,7 +256,9 @@ def _odd(draft: TileDraft, type_: Tile, choices: Choices) -> Value:
     count = prod(type_.shape)
     numbers = [draft.seed % 4 + 1 - n % 4 for n in range(count)]
     data = [encode(n, type_.element) for n in numbers]
-    data[choices.below(count)] = encode(choices.of((inf, nan, -inf)), type_.element)
+    data[choices.of((0, count - 1, choices.below(count)))] = encode(
+        choices.of((inf, nan, -inf)), type_.element
+    )
     recipe = Array(type_.element, (count,), data=tuple(data))
     pointer = draft.argument("odd", recipe, noalias=True)
     return draft.put(tile.Load(pointer, draft.lanes(type_.shape)))
