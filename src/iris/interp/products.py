@@ -19,8 +19,10 @@ def product(dtype: DType, a: Array, b: Array) -> Array:
     float32, of integers in the storage of a dtype, wrapping."""
     if not dtype.is_float:
         return _integers(scalar.storage(dtype), a, b)
+    # NumPy multiplies a matrix by its own transpose in another order than by a copy of that.
+    one, other = (np.ascontiguousarray(x, np.float32) for x in (a, b))
     with np.errstate(all="ignore"):
-        single = np.matmul(a.astype(np.float32, copy=False), b.astype(np.float32, copy=False))
+        single = np.matmul(one, other)
     return np.asarray(single)
 
 

@@ -31,6 +31,16 @@ _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "float16"
 _WIDE = {"i": np.int64, "u": np.int64, "f": np.float64}
 
 
+_ROUNDED = 4  # units in the last place by which NumPy's own functions may be off
+
+
+def _unit(value: Array) -> Array | float:
+    """The unit in the last place of what is no whole number."""
+    if value.dtype.kind != "f":
+        return 0.0
+    return np.where(value == np.rint(value), 0.0, np.spacing(np.abs(value)))
+
+
 def set_at(x: Any, key: Any, value: Any) -> Any:
     """`x.at[key].set(value)`, which NumPy does not have."""
     if not isinstance(x, np.ndarray):
@@ -154,7 +164,7 @@ class ArrayDraft:
         names = [f"v{number}" for number in range(len(self.lines))]
         for name, now, result in zip(names, found, bounded, strict=True):
             was = self.values[name]
-            off = 2 * result.errors  # NumPy's and that of Iris
+            off = 2 * result.errors + _ROUNDED * _unit(was)  # NumPy's and that of Iris
             alike = now.shape == was.shape and _narrow(now) == was.dtype
             if not alike or np.any(np.abs(np.subtract(now, was, dtype=np.float64)) > off):
                 raise AssertionError(
@@ -177,6 +187,13 @@ class ArrayDraft:
         """One of its axes, at times counted from the last."""
         rank = max(self.values[x].ndim, 1)
         return self.choices.below(rank) - rank * self.choices.flag()
+
+    def axes(self, x: str) -> tuple[int, ...]:
+        """Some of its axes in some order, mostly all."""
+        rank = self.values[x].ndim
+        order = sorted(range(rank), key=lambda _: self.choices.below(256))
+        some = order[: max(1, rank - self.choices.of((0, 0, 1)))]
+        return tuple([axis - rank * self.choices.flag(4) for axis in some])
 
     def number(self, dtype: np.dtype[Any]) -> str:
         """A Python number, which gives way."""

@@ -55,7 +55,7 @@ def _reduce(f: ArrayDraft) -> Line:
     if choices.flag():
         options.append(f"axis={f.axis(x)}")
     elif choices.flag() and not name.startswith("arg"):
-        options.append(f"axis={tuple({f.axis(x) for _ in range(2)})}")
+        options.append(f"axis={f.axes(x)}")
     if choices.flag():
         options.append("keepdims=True")
     if choices.flag() and not name.startswith("arg"):
@@ -92,15 +92,19 @@ def _move(f: ArrayDraft) -> Line:
     choices, x = f.choices, f.shaped()
     shape, axis = f.values[x].shape, f.axis(x)
     by, other = choices.of((1, -1, 2, 5)), f.axis(x)
-    order = tuple(sorted(range(len(shape)), key=lambda _: choices.below(256)))
+    # As many axes, in another order.
+    axes = f.axes(x)
+    others = tuple(sorted(axes, key=lambda _: choices.below(256)))
+    order = f.axes(x)
     return Line(
         choices.of(
             (
                 f"np.roll({x}, {by}, axis={axis})",
                 f"np.roll({x}, {by})",
-                f"np.flip({x}, axis={axis})",
-                f"{x}.transpose{order}" if len(order) > 1 else f"{x}.T",
+                f"np.flip({x}, axis={choices.of((axis, axes))})",
+                f"{x}.transpose{order}" if len(order) == len(shape) > 1 else f"{x}.T",
                 f"np.moveaxis({x}, {axis}, {other})",
+                f"np.moveaxis({x}, {axes}, {others})",
                 f"np.swapaxes({x}, {axis}, {other})",
                 f"{x}.reshape({choices.of(('-1', '2, -1', '-1, 3', '-1, 2, 2'))})",
                 f"np.repeat({x}, {choices.of((2, 3))}, axis={axis})",

@@ -381,8 +381,11 @@ class _Draft(Places):
     def count(self, depth: int) -> None:
         """A loop of few turns, which may carry memories in turns."""
         choices = self.choices
+        memories = self.some_memories()
         step = choices.of((1, 1, 2, 3, -1, 1, -2))
         turns = choices.of((2, 3, 2, 1, 3, 0))
+        if choices.below(4):  # mostly until each memory has gone by each name
+            turns = max(turns, len(memories))
         first = choices.of((0, 0, 1, 2)) if step > 0 else choices.of((3, 2)) * -step
         end = first + turns * step
         short = choices.below(abs(step)) if turns else 0  # of a whole last step
@@ -390,7 +393,6 @@ class _Draft(Places):
         lower, upper = self.bound(first), self.bound(end)
         if choices.flag(4):  # as long as another is
             upper = self.plus(lower, end - first)
-        memories = self.some_memories()
         initial = [self.total, *[m.base for m in memories]]
         op = self.b.insert(For(lower, upper, self.constant(step), initial))
         number, total, *names = op.body.arguments
@@ -404,7 +406,7 @@ class _Draft(Places):
             self.total = total
             self.rename(memories, names)
             self.terms.append(Term(number, min(first, last), max(first, last)))
-            if names and choices.flag():
+            if names and choices.below(3):
                 self.pass_on(self.memories[-len(names) :])
             else:
                 self.some_items(depth)
@@ -423,7 +425,8 @@ class _Draft(Places):
         shared = [m for m in self.memories if m.start is None]
         if not shared or choices.flag():
             return []
-        several, one = choices.of((2, 3, 4)), choices.of(shared[-2:])
+        # Of four, one may be written and read two turns apart, and nothing be touched in between.
+        several, one = choices.of((2, 4, 3, 4)), choices.of(shared[-2:])
         alike = [m for m in shared if m.base.type is one.base.type]
         while len(alike) < several and self.has_room(one.base.type_as(Threadgroup).bytes):
             base = self.b(metal.Alloc(one.base.type))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 import iris
 from iris.compiler.kernel import MOST_SPECIALISATIONS, Kernel
+from iris.errors import IrisError, ProgramError
 from iris.runtime.device import ArrayArgument, Device
 from iris.runtime.recent import Recent
 
@@ -275,6 +276,17 @@ def fill(x: iris.Buffer, start: int, stop: int, number: float) -> None:
         view[start:stop] = number
     else:
         x.device.copy_in(part(x, start, stop), np.full(stop - start, number, np.float32))
+
+
+def refused(launch: Callable[[], object]) -> None:
+    """Launch what is wrong, and not as a program is that fails."""
+    try:
+        launch()
+    except ProgramError:
+        raise
+    except IrisError:
+        return
+    raise AssertionError("nothing is said against it")
 
 
 def wait(stream: Any) -> None:

@@ -20,7 +20,7 @@ from iris.testing import steps
 from iris.testing.choices import Choices
 from iris.testing.launched import ROWS, SIZE
 from iris.testing.scripts import Script
-from iris.testing.steps import Argument, Buffer, Launch, Number, Returned, Slice, Step
+from iris.testing.steps import Argument, Buffer, Launch, Number, Refused, Returned, Slice, Step
 
 STEP_BYTES = 24
 SEEDS = 1 << 16
@@ -113,7 +113,7 @@ class _Drawing:
     few: _Few
 
     def steps(self) -> Sequence[Step]:
-        kind = self.choices.below(39)
+        kind = self.choices.below(40)
         if kind < 15:
             return [self.launch([self.buffer() for _ in "123"])]
         if kind < 18:
@@ -137,6 +137,8 @@ class _Drawing:
             case 37 | 38:
                 start, stop = choices.of(((0, SIZE), (4, 24)))
                 return steps.Fill(buffer, self.number, start, stop)
+            case 39:
+                return self.wrong()
             case 22:
                 return steps.Again(choices.of((1, 45)))
             case 23:
@@ -264,6 +266,18 @@ class _Drawing:
         stream = self.stream()
         numbers = Number(-1 if stream is None else stream), Number(self.number)
         return Launch("show", (Buffer("counts"), *numbers), 1, stream=stream)
+
+    def wrong(self) -> Refused:
+        """A launch on what lies in memory otherwise than the kernel takes it, or is too wide."""
+        choices = self.choices
+        rows, columns = choices.of((2, 12, 5)), choices.of((8, 5, 10))
+        start = choices.of((0, 4))
+        x = f"h[{start}:{start + rows * columns}]"
+        turned = f"{x}.reshape({rows}, {columns}).T"
+        several = (f"iris.strided({turned})", turned, f"iris.strided({turned})", f"{x}[::-1]")
+        x = choices.of((*several, f"iris.strided({x}[::-1])", f"{x}.astype(np.float64)"))
+        out = self.buffer().text
+        return Refused(f"blocks[1]({x}, {out}, {columns}, 0.5, device=device)")
 
     def refuse(self, out: Argument | None = None) -> Launch:
         """A launch that fails, on an array of the host now and then."""

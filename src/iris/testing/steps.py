@@ -193,6 +193,17 @@ class Launch(Step):
 
 
 @dataclass(frozen=True)
+class Refused(Quiet):
+    """A launch on arrays that no kernel takes, or not this one: it says so, and does nothing."""
+
+    launch: str
+
+    @property
+    def line(self) -> str:
+        return f"refused(lambda: {self.launch})"
+
+
+@dataclass(frozen=True)
 class Prepare(Quiet):
     launch: Launch
 

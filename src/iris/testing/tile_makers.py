@@ -36,6 +36,7 @@ from iris.testing.uneven import (
     convert_where,
     divide_where,
     mask_unevenly,
+    meet,
     multiply_itself,
     normalise,
 )
@@ -367,8 +368,9 @@ def load_in_loop(draft: TileDraft, choices: Choices) -> None:
 def masked_load(cls: type[tile.MaskedLoad], draft: TileDraft, choices: Choices) -> None:
     style = choices.below(8)
     if style > 4:
-        several = (normalise, normalise, divide_where, convert_where)
-        choices.of((*several, multiply_itself) if draft.is_shallow else several)(draft, choices)
+        several = (normalise, meet, divide_where, meet, convert_where, normalise)
+        both = (*several, multiply_itself, multiply_itself)
+        choices.of(both if draft.is_shallow else several)(draft, choices)
         return
     found, type_ = place_to_read(draft, choices)
     mask = found.mask

@@ -4,11 +4,11 @@ reduced along each axis, or divided where the divisor is not zero."""
 from __future__ import annotations
 
 from itertools import permutations
-from math import prod
+from math import inf, nan, prod
 
 from iris.ir import math, tile
 from iris.ir.control import For, Yield
-from iris.ir.core import Value
+from iris.ir.core import Op, Value
 from iris.ir.kinds import ReduceKind
 from iris.ir.literal import encode
 from iris.ir.math import Predicate, element_type
@@ -33,7 +33,7 @@ _KINDS = (
 def mask_unevenly(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
     """Which elements of a tile count: those below a limit along some axes, or in all; or those on
     one side of a diagonal, so that rows and columns have as many as they have, and some none."""
-    several = (_across, _sheared, _within, _within, _flat, _turned, _listed)
+    several = (_across, _sheared, _within, _within, _flat, _turned, _listed, _single)
     styles = several if len(shape) > 1 else (_within, _flat, _listed)
     return choices.of(styles)(draft, shape, choices)
 
@@ -80,13 +80,29 @@ def _listed(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value
     return _over(draft, x, shape)
 
 
+def _single(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
+    """All or none, as one element says that is spread axis by axis."""
+    x = _holds(draft, draft.lanes((1,)), choices)
+    for axis in range(1, len(shape)):
+        x = draft.put(tile.ExpandDims(choices.of((axis, 0)), x))
+    for axis in choices.of(tuple(permutations(range(len(shape))))):
+        sizes = list(element_type(x.type).shape)
+        sizes[axis] = shape[axis]
+        x = _over(draft, x, tuple(sizes))
+    return x
+
+
 def _holds(draft: TileDraft, index: Value, choices: Choices) -> Value:
-    """What an array says at some places."""
+    """What an array says at some places: which numbers are 0, say, or more than the first."""
     memory = draft.input(choices.of((i32, *draft.dtypes)), choices)
     number = draft.put(tile.Load(memory.pointer, draft.wrapped(index, memory.size)))
-    zero = draft.constant(0, element_type(number.type))
-    predicate = choices.of((Predicate.NE, Predicate.GT, Predicate.EQ))
-    return draft.put(math.Compare(predicate, number, zero))
+    type_ = element_type(number.type)
+    limit = draft.constant(0, type_)
+    if choices.flag():
+        first = draft.put(tile.Load(memory.pointer, draft.constant(0, i32)))
+        limit = draft.spread(first, type_.shape)
+    predicate = choices.of((Predicate.NE, Predicate.GT, Predicate.EQ, Predicate.LE))
+    return draft.put(math.Compare(predicate, number, limit))
 
 
 def _across(draft: TileDraft, shape: tuple[int, ...], choices: Choices) -> Value:
@@ -173,25 +189,79 @@ def _reduced(draft: TileDraft, x: Value, axis: int, choices: Choices) -> Value:
     return draft.visible[-1]
 
 
+def meet(draft: TileDraft, choices: Choices) -> None:
+    """Put a tile in place of one that has other masked elements, or combine both."""
+    type_ = Tile(choices.of(draft.shapes), choices.of(draft.dtypes))
+    x, y = (
+        _loaded(draft, type_, mask_unevenly(draft, type_.shape, choices), choices) for _ in range(2)
+    )
+    draft.visible += [x, y]
+    if not draft.is_shallow or choices.flag(3):
+        draft.add(_met(draft, x, y, choices))
+        return
+    # What a loop starts with is masked otherwise than what it goes on with.
+    bounds = [draft.constant(n, i32) for n in (0, choices.of((2, 1, 3, 0)), 1)]
+    loop = For(bounds[0], bounds[1], bounds[2], [x])
+    draft.builder.insert(loop)
+    with draft.inside(loop.body):
+        old = loop.body.arguments[1]
+        other = y if choices.flag(3) else draft.other(old, choices)
+        draft.builder.insert(Yield([draft.put(_met(draft, old, other, choices))]))
+    draft.visible += loop.results
+
+
+def _met(draft: TileDraft, x: Value, y: Value, choices: Choices) -> Op:
+    style = choices.of((0, 1, 2, 0, 3))
+    if style == 0:
+        return tile.Update(x, y)
+    if style == 1:
+        return math.Select(draft.condition(element_type(x.type), choices), x, y)
+    both: Op = math.Xor(x, y) if x.type.element is bool_ else math.Maximum(x, y)
+    if style == 2:
+        return both
+    return tile.Update(choices.of((x, y)), draft.put(both))
+
+
 def multiply_itself(draft: TileDraft, choices: Choices) -> None:
     """A loop that adds to a matrix its product with one that has masked elements."""
     size = choices.of((4, 8, 2))
-    dtype = f32 if f32 in draft.all_dtypes and choices.flag() else i32
+    dtype = f32 if f32 in draft.all_dtypes and choices.below(3) else i32
     type_ = Tile((size, size), dtype)
-    start = draft.exact(draft.like(type_, choices), SUMMED, SUMMED)
-    masked = choices.of((_listed, mask_unevenly, _listed))  # most often along one axis
+    # Infinities stay what they are only where nothing that is masked meets them.
+    is_odd = dtype.is_float and bool(choices.below(3))
+    start = _odd(draft, type_, choices) if is_odd else _bounded(draft.like(type_, choices), draft)
+    masked = choices.of((_listed, mask_unevenly))  # as often as not along one axis
     mask = masked(draft, type_.shape, choices)
     # What is masked is not 0 any more.
     factor = draft.put(math.Add(_loaded(draft, type_, mask, choices), draft.constant(1, type_)))
-    factor = draft.exact(factor, SUMMED, SUMMED)
+    factor = _bounded(factor, draft)
     zero, one = draft.constant(0, i32), draft.constant(1, i32)
     loop = For(zero, draft.constant(choices.of((2, 3)), i32), one, [start])
     draft.add(loop)
     with draft.inside(loop.body):
-        total = draft.exact(loop.body.arguments[1], SUMMED, SUMMED)
-        a, b = choices.of(((total, factor), (factor, total), (total, total)))
+        old = loop.body.arguments[1]
+        total = old if is_odd else _bounded(old, draft)
+        pairs = ((total, factor), (factor, total), (total, total))
+        a, b = choices.of(pairs[:2] if is_odd else pairs)
         new = draft.put(tile.Dot(a, b, total))
-        draft.builder.insert(Yield([draft.put(tile.Update(loop.body.arguments[1], new))]))
+        draft.builder.insert(Yield([draft.put(tile.Update(old, new))]))
+
+
+def _bounded(x: Value, draft: TileDraft) -> Value:
+    return draft.exact(x, SUMMED, SUMMED)
+
+
+def _odd(draft: TileDraft, type_: Tile, choices: Choices) -> Value:
+    """Small whole numbers, and one that is none."""
+    count = prod(type_.shape)
+    numbers = [draft.seed % 4 + 1 - n % 4 for n in range(count)]
+    data = [encode(n, type_.element) for n in numbers]
+    data[choices.of((0, count - 1, choices.below(count)))] = encode(
+        choices.of((inf, nan, -inf)), type_.element
+    )
+    recipe = Array(type_.element, (count,), data=tuple(data))
+    pointer = draft.argument("odd", recipe, noalias=True)
+    return draft.put(tile.Load(pointer, draft.lanes(type_.shape)))
 
 
 def divide_where(draft: TileDraft, choices: Choices) -> None:

@@ -104,13 +104,17 @@ def follow_loop(op: Loop, masks: Masks) -> None:
         return
     assumptions = _Assumptions(op, masks)
     keeps, starts = assumptions.keeps, assumptions.starts
-    slots = _mask_slots([() if keep else mask for keep, mask in zip(keeps, starts, strict=True)])
+
+    def slots_of(carried: Sequence[Mask]) -> MaskSlots:
+        return _mask_slots([() if keep else m for keep, m in zip(keeps, carried, strict=True)])
+
+    slots = slots_of(starts)
     while True:
         masks.insert_before(op)
         copy = _with_masks(op, assumptions, slots, masks)
         news = [masks[v] for v in copy.body.end.operands[: len(keeps)]]
         right = assumptions.check(news, masks)
-        more = _mask_slots([() if keep else mask for keep, mask in zip(keeps, news, strict=True)])
+        more = slots_of(starts) | slots_of(news)
         if right and more.keys() <= slots.keys():
             break
         slots = slots | more
