@@ -62,7 +62,7 @@ class Builder:
         return value
 
     def ahead(self, op: Op) -> Builder:
-        """A builder before an op that this one is behind, and so sees what is made there `once`."""
+        """A builder before an earlier op; this one sees everything that it makes `once`."""
         other = Builder(op.enclosing, op, self.location)
         self._made.insert(0, other._made[0])
         return other

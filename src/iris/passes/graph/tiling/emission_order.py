@@ -12,8 +12,10 @@ from iris.passes.graph.tiling.element_graph import ElementGraph
 
 
 def emission_order(elements: ElementGraph, lanes: Sequence[int]) -> tuple[int, ...]:
-    """The numbers of the elements, and after these those of the stores of the outputs, in an order
-    that keeps few of the elements' `lanes` alive; the last comes first.
+    """Order the elements and the stores of the outputs so that few of the elements' `lanes` are
+    alive; the last comes first.
+
+    An element is given by its number.  The stores have the numbers after the last element's.
 
     The order is made from its end.  Of the elements that all users of come after, the one is taken
     that leaves the fewest lanes alive before it: it dies there itself, and its operands are born.
