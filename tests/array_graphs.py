@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from iris.compiler.compilation import GRAPH_PIPELINE, entry_of
-from iris.compiler.graph_kernels import GraphKernel
+from iris.compiler.graph_kernels import GraphKernel, compile_all
 from iris.compiler.graph_program import GraphProgram, storage_root
 from iris.interp import graph as graph_interpreter
 from iris.interp.memory import memory_dtype
@@ -61,7 +61,7 @@ def check_kernels(
     may be compiled already."""
     known: dict[Value, Array] = dict(zip(program.function.body.arguments, arguments, strict=True))
     if compiled is None:
-        compiled = (kernel.compile(device) for kernel in program.kernels)
+        compiled = compile_all(program.kernels, device)
     for kernel, (code, grid) in zip(program.kernels, compiled, strict=True):
         given = [known[storage_root(v)].reshape(element_type(v.type).shape) for v in kernel.inputs]
         expected = meaning(entry_of(kernel.module), given)
@@ -74,7 +74,7 @@ def check_kernels(
 
 def run_kernel(kernel: GraphKernel, device: Device, given: Sequence[Array]) -> list[Array]:
     """What a kernel writes on a device."""
-    return _run(kernel, device, given, *kernel.compile(device))
+    return _run(kernel, device, given, *compile_all([kernel], device)[0])
 
 
 def _run(

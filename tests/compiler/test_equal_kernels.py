@@ -1,29 +1,34 @@
-"""Equal kernels of one function are compiled once."""
+"""Equal kernels of one function are compiled once, and different ones side by side."""
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
 import iris
+from iris.codegen.languages.msl import MSL
+from iris.codegen.source import Source
 from iris.compiler.graph_kernels import GraphKernel
 from iris.errors import ProgramError
-from iris.runtime.device import Device
+from iris.ir.control import Func
+from iris.runtime.device import Device, Program
+from iris.runtime.interpreters import MetalInterpreter
 
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the kernels that are compiled."""
     names: list[str] = []
-    compile_one = GraphKernel.compile
+    emit_one = GraphKernel.emitted
 
     def noted(kernel: GraphKernel, device: Device) -> Any:
         names.append(kernel.name)
-        return compile_one(kernel, device)
+        return emit_one(kernel, device)
 
-    monkeypatch.setattr(GraphKernel, "compile", noted)
+    monkeypatch.setattr(GraphKernel, "emitted", noted)
     return names
 
 
@@ -56,6 +61,34 @@ def test_kernels_with_other_numbers_are_others(compiled: list[str]) -> None:
     found = np.asarray(iris.jit(function)(x, w, device="interp:metal"))
     assert abs(found - function(x, w)).max() < 1e-5
     assert len(compiled) > 1
+
+
+class Meeting(MetalInterpreter):
+    """Takes texts; no kernel is compiled before another one is, too."""
+
+    name = "meeting"
+    accepts = MSL  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meeting = threading.Barrier(2)
+
+    def compile(self, entry: Func, source: Source | None = None) -> Program:
+        assert source is not None
+        self.meeting.wait(timeout=60)
+        return super().compile(entry)
+
+
+def test_a_device_compiles_kernels_side_by_side() -> None:
+    def function(x: Any, w: Any) -> Any:
+        return np.tanh(np.tanh(x @ w) @ w * 2)
+
+    rng = np.random.default_rng(0)
+    x, w = rng.random((32, 32), np.float32), rng.random((32, 32), np.float32) - 0.5
+    jitted = iris.jit(function)
+    assert len(jitted.lower(x, w).kernels) == 2
+    found = np.asarray(jitted(x, w, device=Meeting()))
+    assert abs(found - function(x, w)).max() < 1e-5
 
 
 def test_an_index_that_is_outside_is_reported_at_its_own_line() -> None:

@@ -11,6 +11,7 @@ from hypothesis.strategies import one_of
 from array_graphs import check_kernels, fused
 from every_level import EveryLevel
 from iris.compiler.compilation import GRAPH_PIPELINE
+from iris.compiler.graph_kernels import compile_all
 from iris.compiler.graph_program import BufferAssignment
 from iris.runtime.interpreters import Interpreter
 from iris.testing import fuses, preserves, programs
@@ -81,7 +82,7 @@ def test_metal_does_what_graphs_say(fast_math: bool) -> None:
 def check_on_metal(chosen: Sequence[Program]) -> None:
     """Run the kernels of some graphs, made from one text."""
     made = [fused(program.module) for program in chosen]
-    tiles = [[kernel.compile(Interpreter()) for kernel in one.kernels] for one in made]
+    tiles = [compile_all(one.kernels, Interpreter()) for one in made]
     device = OnMetal()
     entries = [program.entry for kernels in tiles for program, _ in kernels]
     compiled = iter(device.compile_together(entries))

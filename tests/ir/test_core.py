@@ -206,6 +206,32 @@ def test_what_an_op_or_value_does_not_have_is_an_error() -> None:
         Builder.before_op(op)
 
 
+def test_a_builder_makes_an_op_once_where_it_is_visible() -> None:
+    func, b = function(("x", f32), ("c", bool_))
+    x, c = func.body.arguments
+    mark = b.insert(Neg(x))
+    ahead = b.ahead(mark)
+    branch = If(c, [])
+
+    def double(b: Builder) -> Value:
+        return b.once(Add, (x, x), Add.spec.defaults, f32)
+
+    with b.inside(branch.then):
+        inner = double(b)
+        assert double(b) is inner
+    with b.inside(branch.otherwise):
+        assert double(b) is not inner  # which the other branch does not see
+    outer = double(b)
+    assert outer.home is func.body
+    with b.inside(branch.then):
+        assert double(b) is outer
+    before = ahead.once(Mul, (x, x), Mul.spec.defaults, f32)
+    assert before.producer.next is mark
+    assert b.once(Mul, (x, x), Mul.spec.defaults, f32) is before
+    assert b.once(Mul, (x, outer), Mul.spec.defaults, f32) is not before
+    assert ahead.once(Add, (x, x), Add.spec.defaults, f32) is not outer  # which comes later
+
+
 # Changing.
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from iris.compiler.compilation import Options, entry_of, optimize, target_of
 from iris.errors import OutOfResources, PipelineError
@@ -18,6 +19,9 @@ from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.pipeline import Pipeline
 from iris.runtime.device import Device, Grid, Program
 from iris.targets import Target
+
+if TYPE_CHECKING:
+    from iris.codegen.source import Source
 
 Lowered = TypeVar("Lowered")
 
@@ -80,17 +84,30 @@ class GraphKernel:
             return lower(self.module)
         return with_smaller_tiles(self.module, target, lower)
 
-    def compile(self, device: Device) -> tuple[Program, Grid]:
-        """Compile for a device: the program and its grid."""
+    def emitted(self, device: Device) -> tuple[Func, Source | None]:
+        """What a device compiles: the kernel, and its text where the device accepts that."""
         level = device.accepts if isinstance(device.accepts, Level) else Level.METAL
         entry = self.lowered(level, target_of(device))
-        source = None
-        if not isinstance(device.accepts, Level):
-            from iris.codegen.emitter import emit  # opened when first used
+        if isinstance(device.accepts, Level):
+            return entry, None
+        from iris.codegen.emitter import emit  # opened when first used
 
-            source = emit(entry, device.accepts)
-        x, y, z = entry.grid
-        return device.compile(entry, source), (x, y, z)
+        return entry, emit(entry, device.accepts)
+
+
+def compile_all(kernels: Sequence[GraphKernel], device: Device) -> list[tuple[Program, Grid]]:
+    """Compile kernels for a device: the program of each and its grid."""
+    emitted = [kernel.emitted(device) for kernel in kernels]
+    if len(kernels) < 2 or isinstance(device.accepts, Level):
+        programs = [device.compile(entry, source) for entry, source in emitted]
+    else:
+        from concurrent.futures import ThreadPoolExecutor  # opened when first used
+
+        # A compiler of texts takes long, and does not hold Python up meanwhile.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            programs = list(pool.map(device.compile, *zip(*emitted, strict=True)))
+    grids = [entry.grid for entry, _ in emitted]
+    return [(program, (x, y, z)) for program, (x, y, z) in zip(programs, grids, strict=True)]
 
 
 def with_smaller_tiles(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from iris.compiler.compilation import GRAPH_PIPELINE, entry_of, optimize
-from iris.compiler.graph_kernels import GraphKernel, kernels_of
+from iris.compiler.graph_kernels import GraphKernel, compile_all, kernels_of
 from iris.frontend.arrays import TensorSpec, spec_of
 from iris.ir import graph
 from iris.ir.control import Func
@@ -102,7 +102,8 @@ class GraphProgram:
             return found
 
     def _compile(self, device: Device) -> _CompiledGraph:
-        compiled = {kernel: kernel.compile(device) for kernel in dict.fromkeys(self.equal)}
+        kernels = list(dict.fromkeys(self.equal))
+        compiled = dict(zip(kernels, compile_all(kernels, device), strict=True))
         same = zip(self.equal, self.kernels, strict=True)
         steps = [_Step(*compiled[first], kernel.arrays) for first, kernel in same]
         parameters = self.function.body.arguments

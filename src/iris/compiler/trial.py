@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from iris.compiler.arguments import Array, Call, place
-from iris.compiler.graph_kernels import GraphKernel
+from iris.compiler.graph_kernels import GraphKernel, compile_all
 from iris.compiler.graph_program import to_argument
 from iris.ir.core import Value
 from iris.ir.math import element_type
@@ -46,7 +46,7 @@ class KernelTrial:
     """A launch of a kernel on arrays of its own."""
 
     def __init__(self, kernel: GraphKernel, arrays: Sequence[Array], device: Device):
-        program, grid = kernel.compile(device)
+        ((program, grid),) = compile_all([kernel], device)
         known = {
             v: to_argument(v, array, device) for v, array in zip(kernel.inputs, arrays, strict=True)
         }

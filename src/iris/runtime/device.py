@@ -110,7 +110,10 @@ class Device:
         return type(self).__doc__ or self.name
 
     def compile(self, entry: Func, source: Source | None = None) -> Program:
-        """What `launch` runs: of a kernel, and of its text, where the device accepts that."""
+        """What `launch` runs: of a kernel, and of its text, where the device accepts that.
+
+        Several threads may call it at a time.
+        """
         raise NotImplementedError
 
     def allocate(self, size: int, *, persistent: bool = False) -> Any:

@@ -24,6 +24,7 @@ from iris.ir.layout.reduce import reduce_axis
 from iris.ir.layout.spread import spread
 from iris.ir.types import DTYPES, DType, Kind
 from iris.passes import Pipeline, run
+from iris.passes.generic.cse import CommonSubexpressionElimination
 from iris.passes.metal.index_arithmetic import IndexArithmetic
 from iris.passes.tile.layouts.access_layouts import coalesced
 from iris.passes.tile.lowering import LowerToMetal
@@ -57,6 +58,25 @@ def near(rnd: random.Random, layout: LinearLayout) -> LinearLayout:
         count = len(images[dim])
         images[dim], own = tuple(own[:count]), own[count:]
     return LinearLayout(tuple(images.items()), layout.shape)
+
+
+def test_an_index_is_computed_once() -> None:
+    block = "offsets=[%zero, %zero], strides=[%n, %one], bounds=[%n, %n]"
+    module = parse(
+        "func tile @f(%A: ptr<f16>, %B: ptr<f16>, %C: ptr<f32>, %n: i32) {\n"
+        "  %zero: i32 = constant 0\n  %one: i32 = constant 1\n  %none: f32 = constant 0.0\n"
+        "  %acc: tile<64x64xf32> = tile.broadcast %none\n"
+        f"  %a: tile<64x32xf16> = tile.load_tile %A, {block}\n"
+        f"  %b: tile<32x64xf16> = tile.load_tile %B, {block}\n"
+        "  %c: tile<64x64xf32> = tile.dot %a, %b, acc=%acc\n"
+        f"  tile.store_tile %C, %c, {block}\n  return\n}}"
+    )
+    whole = list(Options().pipeline(Level.METAL))
+    end = [pass_.name for pass_ in whole].index(LowerToMetal.name) + 1
+    lowered = run(module, Pipeline(tuple(whole[:end])))
+    computed = [op for op in lowered.walk() if not isinstance(op, math.Constant)]
+    CommonSubexpressionElimination().run(lowered)
+    assert computed == [op for op in lowered.walk() if not isinstance(op, math.Constant)]
 
 
 # Conversions.

@@ -11,7 +11,7 @@ from iris.ir import math
 from iris.ir.builder import Builder
 from iris.ir.core import Value
 from iris.ir.math import Constant
-from iris.ir.types import DType, ElementType, i32
+from iris.ir.types import DType, ElementType, bool_, i32
 
 # An integer known while compiling, or a scalar of the program.
 Number: TypeAlias = "int | Value"
@@ -25,20 +25,23 @@ class IndexArithmetic:
 
     def constant(self, number: int, type_: ElementType = i32) -> Value:
         bits = number & ((1 << type_.element.bits) - 1)
-        return self.b.insert(Constant.of_bits(bits, type_)).result
+        return self.b.once(Constant, (), (bits,), type_)
+
+    def binary(self, kind: type[math.Binary], a: Value, b: Value) -> Value:
+        return self.b.once(kind, (a, b), kind.spec.defaults, a.type)
 
     def value(self, number: Number, type_: DType = i32) -> Value:
         """A number as a value of a dtype."""
         if isinstance(number, int):
             return self.constant(number, type_)
-        return number if number.type is type_ else self.b(math.Cast(number, type_))
+        return number if number.type is type_ else self.b.once(math.Cast, (number,), (), type_)
 
     def add(self, a: Number, b: Number, type_: DType = i32) -> Number:
         if isinstance(a, int) and isinstance(b, int):
             return a + b
         if a == 0 or b == 0:
             return b if a == 0 else a
-        return self.b(math.Add(self.value(a, type_), self.value(b, type_)))
+        return self.binary(math.Add, self.value(a, type_), self.value(b, type_))
 
     def times(self, a: Number, b: Number, type_: DType = i32) -> Number:
         if isinstance(a, int) and isinstance(b, int):
@@ -47,22 +50,23 @@ class IndexArithmetic:
             return 0
         if a == 1 or b == 1:
             return b if a == 1 else a
-        return self.b(math.Mul(self.value(a, type_), self.value(b, type_)))
+        return self.binary(math.Mul, self.value(a, type_), self.value(b, type_))
 
     def xor(self, a: Number, b: Number) -> Number:
         if isinstance(a, int) and isinstance(b, int):
             return a ^ b
         if a == 0 or b == 0:
             return b if a == 0 else a
-        return self.b(math.Xor(self.value(a), self.value(b)))
+        return self.binary(math.Xor, self.value(a), self.value(b))
 
     def mask(self, a: Number, bits: int) -> Number:
         """Some of the bits of a number."""
-        return a & bits if isinstance(a, int) else self.b(math.And(a, self.constant(bits)))
+        return a & bits if isinstance(a, int) else self.binary(math.And, a, self.constant(bits))
 
     def compare(self, predicate: math.Predicate, a: Number, b: Number) -> Value:
         type_ = next((v.type.element for v in (a, b) if isinstance(v, Value)), i32)
-        return self.b(math.Compare(predicate, self.value(a, type_), self.value(b, type_)))
+        operands = self.value(a, type_), self.value(b, type_)
+        return self.b.once(math.Compare, operands, (predicate,), bool_)
 
     # Offsets: linear maps over F2, from the bits of a number.
 
@@ -88,9 +92,9 @@ class IndexArithmetic:
             if image:
                 part: Number = x
                 if start:
-                    part = self.b(math.Shr(x, self.constant(start)))
+                    part = self.binary(math.Shr, x, self.constant(start))
                 if end < len(images):
-                    part = self.b(math.And(self.value(part), self.constant((1 << end - start) - 1)))
+                    part = self.mask(part, (1 << end - start) - 1)
                 combine = self.xor if used & bits else self.add
                 total = combine(total, self.times(part, image))
                 used |= bits

@@ -23,6 +23,7 @@ from iris.ir.math import element_type
 from iris.ir.types import i32
 from iris.passes.graph.tiling.element_exprs import (
     Aggregate,
+    Alias,
     Contraction,
     ElementExpr,
     LoadExpr,
@@ -184,17 +185,33 @@ class ElementGraph:
         """The axes along which each element differs."""
         found: dict[ElementRef, frozenset[Axis]] = {}
         for ref, expr in self.exprs.items():
-            axes: set[Axis] = set()
+            axes = set[Axis]().union(*[found[operand] for operand in expr.refs])
             for index in expr.index_exprs():
                 axes |= _axes_in(index, found)
-            for operand in expr.refs:
-                axes |= found[operand]
             if isinstance(expr, ScanExpr):
                 axes.update(expr.over)
             elif isinstance(expr, Aggregate):
                 axes.difference_update(expr.over)
             found[ref] = frozenset(axes)
         return found
+
+    @cached_property
+    def numbers(self) -> dict[ElementRef, int]:
+        """The number of each element; the same as another one has the number of that."""
+        numbers: dict[ElementRef, int] = {}
+        for n, (ref, expr) in enumerate(self.exprs.items()):
+            numbers[ref] = numbers[expr.ref] if isinstance(expr, Alias) else n
+        return numbers
+
+    @cached_property
+    def operands(self) -> list[list[int]]:
+        """By the place of each element among the expressions the numbers of those that it reads,
+        each once."""
+        numbers = self.numbers
+        return [
+            list(dict.fromkeys([numbers[r] for r in refs_of(ref, expr)]))
+            for ref, expr in self.exprs.items()
+        ]
 
     @cached_property
     def aggregates(self) -> dict[ElementRef, Aggregate]:

@@ -112,10 +112,10 @@ class ElementRef:
         """An element of another tensor under the same guard."""
         return ElementRef(value, self.indices if indices is None else indices, self.guard)
 
-    def index_exprs(self) -> Iterator[IndexExpr]:
-        yield from self.indices
-        for condition in self.guard:
-            yield condition.index
+    def index_exprs(self) -> tuple[IndexExpr, ...]:
+        if self.guard is ALWAYS:
+            return self.indices
+        return (*self.indices, *[condition.index for condition in self.guard])
 
 
 @dataclass(frozen=True)

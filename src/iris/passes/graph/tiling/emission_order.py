@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from heapq import heappop, heappush
+from math import gcd
 
-from iris.passes.graph.tiling.element_exprs import Alias, SplatExpr
-from iris.passes.graph.tiling.element_graph import ElementGraph, refs_of
-from iris.passes.graph.tiling.element_ref import ElementRef
+from iris.passes.graph.tiling.element_exprs import SplatExpr
+from iris.passes.graph.tiling.element_graph import ElementGraph
 
 
-def emission_order(
-    elements: ElementGraph, lanes_of: Callable[[ElementRef], int]
-) -> dict[ElementRef, int]:
-    """Number the elements, and so the stores of the outputs, in an order that keeps few alive.
+def emission_order(elements: ElementGraph, lanes: Sequence[int]) -> tuple[int, ...]:
+    """Order the elements and the stores of the outputs so that few of the elements' `lanes` are
+    alive; the last comes first.
+
+    An element is given by its number.  The stores have the numbers after the last element's.
 
     The order is made from its end.  Of the elements that all users of come after, the one is taken
     that leaves the fewest lanes alive before it: it dies there itself, and its operands are born.
     Of equal ones it is the last that the outputs reach.
     """
-    exprs = elements.exprs
-    number = {ref: n for n, ref in enumerate(exprs)}
-    for ref, expr in exprs.items():
-        if isinstance(expr, Alias):
-            number[ref] = number[expr.ref]
-    operands = [_distinct([number[r] for r in refs_of(ref, e)]) for ref, e in exprs.items()]
-    lanes = [0 if isinstance(e, SplatExpr) else lanes_of(ref) for ref, e in exprs.items()]
-    for output in elements.outputs:  # a store, of which nothing stays alive
-        operands.append([number[output.ref]])
-        lanes.append(0)
-    order = _Backwards(operands, lanes).order()
-    place = {n: -later for later, n in enumerate(order)}
-    return {ref: place[n] for ref, n in number.items() if n in place}
+    exprs = elements.exprs.values()
+    held = [0 if isinstance(e, SplatExpr) else n for e, n in zip(exprs, lanes, strict=True)]
+    unit = gcd(*held) or 1
+    return _order(elements, tuple([n // unit for n in held]))
 
 
-def _distinct(numbers: Sequence[int]) -> list[int]:
-    return list(dict.fromkeys(numbers))
+@lru_cache(maxsize=16)  # schedules that are compared often have lanes in the same proportions
+def _order(elements: ElementGraph, lanes: tuple[int, ...]) -> tuple[int, ...]:
+    stores = [[elements.numbers[output.ref]] for output in elements.outputs]
+    # Nothing stays alive of a store.
+    return tuple(_Backwards([*elements.operands, *stores], [*lanes, *[0 for _ in stores]]).order())
 
 
 class _Backwards:

@@ -69,6 +69,31 @@ def _name(value: Value) -> str:
     return what if op is None or not op.location else f"{what} at {op.location}"
 
 
+class _Kernels(dict[Value, Candidate]):
+    """The kernel that writes each stored value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._readers: dict[Value, list[Candidate]] | None = None  # until a kernel changes
+
+    def __setitem__(self, value: Value, kernel: Candidate) -> None:
+        super().__setitem__(value, kernel)
+        self._readers = None
+
+    def __delitem__(self, value: Value) -> None:
+        super().__delitem__(value)
+        self._readers = None
+
+    def readers(self, value: Value) -> Sequence[Candidate]:
+        """The kernels that read a value."""
+        if self._readers is None:
+            self._readers = {}
+            for kernel in dict.fromkeys(self.values()):
+                for read in kernel.inputs:
+                    self._readers.setdefault(read, []).append(kernel)
+        return self._readers.get(value, ())
+
+
 class Fusion:
     """Divides a function into kernels."""
 
@@ -95,7 +120,7 @@ class Fusion:
         """Choose the tensors to write to memory, and the kernels that write them."""
         self.reasons: dict[Value, str] = {}
         self.stored = dict.fromkeys(self.storable)
-        self.kernels: dict[Value, Candidate] = {}
+        self.kernels = _Kernels()
         for value in list(self.stored):
             self._add_kernel(value)
         self._inline()
@@ -205,9 +230,6 @@ class Fusion:
                 waiting += op.operands[::-1]
         return ops, tuple(read)
 
-    def _readers(self, value: Value) -> list[Candidate]:
-        return [k for k in dict.fromkeys(self.kernels.values()) if value in k.inputs]
-
     # Decisions.
 
     def _inline(self) -> None:
@@ -253,15 +275,11 @@ class Fusion:
     def _needed_by_one(self, kernel: Candidate) -> list[Value]:
         """The stored values that only one kernel needs, directly or for others of them; each comes
         after those that need it."""
-        readers: dict[Value, set[Candidate]] = {}
-        for reader in dict.fromkeys(self.kernels.values()):
-            for value in reader.inputs:
-                readers.setdefault(value, set()).add(reader)
         inside = {kernel}
         own: list[Value] = []
         for value in reversed(list(self.stored)):
-            known = readers.get(value)
-            if known and value not in self.results and known <= inside:
+            readers = self.kernels.readers(value)
+            if readers and value not in self.results and inside.issuperset(readers):
                 maker = self.kernels[value]
                 if maker.outputs == (value,):
                     inside.add(maker)
@@ -269,7 +287,7 @@ class Fusion:
         return own
 
     def _try_inline(self, value: Value) -> bool:
-        readers, own = self._readers(value), self.kernels[value]
+        readers, own = self.kernels.readers(value), self.kernels[value]
         if any(len(k.ops) + len(own.ops) > MOST_OPS for k in readers):
             self.reasons[value] = f"with it a consumer would have over {MOST_OPS} ops"
             return False
@@ -295,7 +313,7 @@ class Fusion:
         that, so that the function is not recomputed for each block of the readers."""
         changed = False
         for value in list(self.stored):
-            readers = self._readers(value)
+            readers = self.kernels.readers(value)
             if value in self.results or not readers or any(len(k.ops) > MOST_OPS for k in readers):
                 continue
             first, *others = [_elementwise_chain(value, reader) for reader in readers]
@@ -306,7 +324,7 @@ class Fusion:
         return changed
 
     def _try_store_later(self, value: Value, later: Value) -> bool:
-        readers, own, stored = self._readers(value), self.kernels[value], self.stored
+        readers, own, stored = self.kernels.readers(value), self.kernels[value], self.stored
         if later in stored:
             return False
         moved = sorted((*(v for v in stored if v is not value), later), key=self._position)
@@ -378,14 +396,14 @@ class Fusion:
     def _between(self, first: Candidate, last: Candidate) -> bool:
         """Whether a third kernel reads from `first` and writes for `last`."""
         seen: set[Candidate] = set()
-        open_ = [k for v in first.outputs for k in self._readers(v) if k is not last]
+        open_ = [k for v in first.outputs for k in self.kernels.readers(v) if k is not last]
         while open_:
             kernel = open_.pop()
             if kernel is last:
                 return True
             if kernel not in seen:
                 seen.add(kernel)
-                open_ += [k for v in kernel.outputs for k in self._readers(v)]
+                open_ += [k for v in kernel.outputs for k in self.kernels.readers(v)]
         return False
 
     def _position(self, value: Value) -> int:
@@ -414,7 +432,7 @@ class Fusion:
         stored = [
             Boundary(v, self.reasons[v])
             for v in self.stored
-            if v in self.reasons and self._readers(v)
+            if v in self.reasons and self.kernels.readers(v)
         ]
         pairs = combinations(self.in_order(), 2)
         return [*stored, *[Apart(*p, self._why_apart(*p)) for p in pairs if not _hands_on(*p)]]

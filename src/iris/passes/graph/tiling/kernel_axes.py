@@ -50,6 +50,8 @@ def reuse_output_axes(elements: ElementGraph) -> ElementGraph:
         needed: set[Axis] = set().union(*(elements.dependencies[r] for r in read_beside))
         taken = needed.union(*(index.atoms() for index in replacements.values()))
         free = {axis for axis in elements.output_axes if axis not in taken}
+        if not {axis.size for axis in new} <= {axis.size for axis in free}:
+            continue  # one of them has no partner
         over_new = [r for r in computed if not elements.dependencies[r].isdisjoint(new)]
         for ref, other in product(over_new, computed):
             pairs = _match_axes_by_stride(ref, other, new, free) if ref.value is other.value else {}

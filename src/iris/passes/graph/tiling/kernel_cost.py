@@ -60,21 +60,25 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     operations, flops, traffic, tile_bytes = 0.0, 0, 0, 0
     read: dict[Value, int] = {}  # bytes that are read of each input
     loops = loops_of(schedule)
-    for ref, expr in elements.exprs.items():
-        axes = elements.dependencies[ref]
-        times = loops.get(ref, 1)
+    weights = _weights(target.core)
+    # Most elements differ along the same few sets of axes.
+    evaluations, lanes_along = cache(schedule.evaluations), cache(schedule.lanes_along)
+    for (ref, expr), axes in zip(
+        elements.exprs.items(), elements.dependencies.values(), strict=True
+    ):
+        times = loops.get(ref, 1) if loops else 1
         if isinstance(expr, LoadExpr):
             read[expr.value] = read.get(expr.value, 0) + axes_size(axes) * _bytes(ref)
-            traffic += times * schedule.evaluations(axes) * _bytes(ref)
-            tile_bytes += schedule.lanes_along(axes) * _bytes(ref)
+            traffic += times * evaluations(axes) * _bytes(ref)
+            tile_bytes += lanes_along(axes) * _bytes(ref)
         elif isinstance(expr, Aggregate):
-            inner = {*expr.over}.union(*(elements.dependencies[r] for r in expr.operands))
-            count = times * schedule.evaluations(inner)
+            inner = frozenset(expr.over).union(*(elements.dependencies[r] for r in expr.operands))
+            count = times * evaluations(inner)
             operations += count
             flops += count * (2 if isinstance(expr, Contraction) else 1)
         elif isinstance(expr, Pointwise):
-            count = times * schedule.evaluations(axes)
-            operations += count * _weight(type(expr.op), target.core)
+            count = times * evaluations(axes)
+            operations += count * weights[type(expr.op)]
             flops += count
     stored = sum(map(_tensor_bytes, {output.ref.value for output in elements.outputs}))
     for output in elements.outputs:
@@ -118,12 +122,22 @@ def loops_of(schedule: KernelSchedule) -> Mapping[ElementRef, int]:
     return {r: len(n) for r, n in users.items() if len(n) > 1 and not looped.isdisjoint(along[r])}
 
 
-@cache
-def _weight(op: type[Op], core: Core) -> float:
-    """How many multiply-adds take as long as an op."""
-    op_facts: Facts = facts[op]
-    rates = core.rates
-    return sum(count * rates["alu"] / rates[unit] for unit, count in op_facts.work.items())
+class _Weights(dict[type[Op], float]):
+    """How many multiply-adds take as long as an op; found when first asked for."""
+
+    def __init__(self, core: Core):
+        super().__init__()
+        self._rates = core.rates
+
+    def __missing__(self, op: type[Op]) -> float:
+        op_facts: Facts = facts[op]
+        rates = self._rates
+        work = op_facts.work.items()
+        weight = self[op] = sum(count * rates["alu"] / rates[unit] for unit, count in work)
+        return weight
+
+
+_weights = cache(_Weights)
 
 
 def _bytes(ref: ElementRef) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from operator import mul
 
 from iris.ir.metal import SIMDGROUP_WIDTH, VECTOR
 from iris.passes.graph.tiling.element_exprs import Alias, SplatExpr
-from iris.passes.graph.tiling.element_graph import ElementGraph, refs_of
-from iris.passes.graph.tiling.element_ref import ElementRef
+from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.emission_order import emission_order
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.tile.layouts.choose_simdgroups import PER_THREAD_BYTES, simdgroups_for
@@ -29,33 +29,34 @@ def spilled(schedule: KernelSchedule, target: Target) -> int:
     most = PER_THREAD_BYTES // 4 if elements.aggregates else VECTOR
     if most * len(elements.exprs) <= room:
         return 0
-    lanes = {r: schedule.lanes_along(axes) for r, axes in elements.dependencies.items()}
-    largest = max([count * ref.element.bytes for ref, count in lanes.items()])
+    along = {axes: schedule.lanes_along(axes) for axes in {*elements.dependencies.values()}}
+    lanes = [along[axes] for axes in elements.dependencies.values()]
+    sizes = [ref.element.bytes for ref in elements.exprs]
+    largest = max(map(mul, lanes, sizes))
     threads = SIMDGROUP_WIDTH * simdgroups_for(largest)
-    own = min(most, -(-max(lanes.values()) // threads))
-    words = {
-        ref: 0 if isinstance(expr, SplatExpr) else min(own, lanes[ref]) * -(-ref.element.bytes // 4)
-        for ref, expr in elements.exprs.items()
-    }
-    order = emission_order(elements, lanes.__getitem__)
-    return max(0, most_alive(elements, order, words) - room)
+    own = min(most, -(-max(lanes) // threads))
+    words = [
+        0 if isinstance(expr, SplatExpr) else min(own, count) * -(-size // 4)
+        for expr, count, size in zip(elements.exprs.values(), lanes, sizes, strict=True)
+    ]
+    if sum(words) <= room:
+        return 0
+    return max(0, most_alive(elements, emission_order(elements, lanes), words) - room)
 
 
-def most_alive(
-    elements: ElementGraph, order: Mapping[ElementRef, int], sizes: Mapping[ElementRef, int]
-) -> int:
+def most_alive(elements: ElementGraph, order: Sequence[int], sizes: Sequence[int]) -> int:
     """The greatest sum of the sizes of elements that are alive at once: computed, and still to be
-    used."""
-    exprs = elements.exprs
-    computed = {time: ref for ref, time in order.items() if not isinstance(exprs[ref], Alias)}
-    used: set[int] = set()  # later: when what is used there is computed
+    used; the `order` has the last first."""
+    operands, exprs = elements.operands, list(elements.exprs.values())
+    used: set[int] = set()  # later
     alive = most = 0
-    for time in sorted(computed, reverse=True):
-        ref = computed[time]
-        for operand in refs_of(ref, exprs[ref]):
-            if order[operand] not in used:
-                used.add(order[operand])
+    for n in order:
+        if n >= len(exprs) or isinstance(exprs[n], Alias):
+            continue
+        for operand in operands[n]:
+            if operand not in used:
+                used.add(operand)
                 alive += sizes[operand]
         most = max(most, alive)
-        alive -= sizes[ref] if time in used else 0
+        alive -= sizes[n] if n in used else 0
     return most

@@ -62,7 +62,9 @@ class Emitter:
         self.elements = plan.elements
         self.exprs = plan.elements.exprs
         self.dependencies = plan.elements.dependencies
-        self.order = emission_order(plan.elements, plan.lanes_of)
+        order = emission_order(self.elements, [plan.lanes_of(ref) for ref in self.exprs])
+        times = {n: -later for later, n in enumerate(order)}
+        self.order = {ref: times[n] for ref, n in self.elements.numbers.items()}
         self.b = builder
         self.pointers = pointers
         self.scalars: dict[Axis, Value] = {}

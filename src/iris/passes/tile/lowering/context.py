@@ -53,7 +53,7 @@ class Lowering(IndexArithmetic):
         self.simdgroup = self.b(metal.Simdgroup(), "simdgroup")
         # Offsets of a thread are computed once, before this op.
         self._mark = self.b.insert(metal.Lane())
-        self._entry = Builder(lowered.body, self._mark)
+        self._entry = self.b.ahead(self._mark)
         self._forms: dict[object, Number] = {}
 
     def run(self) -> None:
@@ -86,7 +86,7 @@ class Lowering(IndexArithmetic):
         """The conjunction of two conditions; None is true."""
         if a is None or b is None:
             return b if a is None else a
-        return self.b(math.And(a, b))
+        return self.binary(math.And, a, b)
 
     def thread_part(self, lane: Sequence[int], simdgroup: Sequence[int]) -> Number:
         """What the lane and the simdgroup contribute to an offset."""
@@ -115,7 +115,7 @@ class Lowering(IndexArithmetic):
             size = SIMDGROUP_WIDTH if dim == LANE else self.simdgroups
             part: Value = number
             if mask != size - 1:
-                part = self.b(math.And(number, self.constant(mask)))
+                part = self.binary(math.And, number, self.constant(mask))
             found = self.both(found, self.compare(math.Predicate.EQ, part, 0))
         return found
 

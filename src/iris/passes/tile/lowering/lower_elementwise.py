@@ -14,9 +14,9 @@ from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile
 
 @lower(math.Elementwise, math.Constant)
 def lower_elementwise(ctx: Lowering, op: Op) -> Sequence[Value]:
+    (result,) = op.results
     operands = tuple([ctx[v] for v in op.operands])
-    types = [ctx.type(v.type) for v in op.results]
-    return ctx.b.insert(type(op).create(operands, op.attributes, types)).results
+    return [ctx.b.once(type(op), operands, op.attributes, ctx.type(result.type))]
 
 
 # The index of a program.
