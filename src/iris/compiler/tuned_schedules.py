@@ -13,7 +13,7 @@ from iris.compiler.compilation import entry_of, target_of
 from iris.compiler.graph_kernels import GraphKernel, kernels_of
 from iris.compiler.graph_program import GraphProgram, storage_root, to_argument
 from iris.compiler.trial import KernelTrial, read
-from iris.ir.axis_schedule import AxisSchedule
+from iris.ir.axis_schedule import WrittenSchedule
 from iris.ir.core import Module, Value
 from iris.ir.math import element_type
 from iris.ir.text.parser import parse
@@ -70,10 +70,10 @@ def _texts(kernel: GraphKernel, target: Target) -> Iterator[tuple[str, str]]:
         copy = kernel.module.clone()
         (own,) = kernels_of(entry_of(copy))
         own.op.attributes = (own.op.symbol, schedule)
-        yield ", ".join(map(str, schedule)), to_text(copy, locations=True)
+        yield str(schedule), to_text(copy, locations=True)
 
 
-def _schedules(kernel: GraphKernel, target: Target) -> Iterator[tuple[AxisSchedule, ...]]:
+def _schedules(kernel: GraphKernel, target: Target) -> Iterator[WrittenSchedule]:
     """The schedule of a kernel, those with half or twice as many lanes along one axis, and those
     that were considered before."""
     own = schedule_of(kernel.op)

@@ -36,8 +36,7 @@ def _lines(kernel: Kernel, max_tile_bytes: int, target: Target) -> Iterator[str]
             schedules.setdefault(found.written, found)
     costs = {schedule: cost_of(schedule, target) for schedule in schedules.values()}
     for schedule, cost in sorted(costs.items(), key=lambda item: item[1].microseconds):
-        axes = ", ".join(map(str, schedule.written))
         arrow = "->" if schedule is own else "  "
-        yield f"{arrow} {cost.microseconds:.1f} us, {cost.programs} programs: [{axes}]"
+        yield f"{arrow} {cost.microseconds:.1f} us, {cost.programs} programs: [{schedule.written}]"
     for error in refused:
         yield f"   not with other axes: {error}"

@@ -52,13 +52,15 @@ def elements_of(kernel: Kernel) -> ElementGraph:
 
 def lower_kernel(kernel: Kernel, function: Func) -> Func:
     """Lower a function that is one kernel to a tile program."""
-    plan, written = schedule_of(kernel).plan(), kernel.body.end.operands
+    schedule, written = schedule_of(kernel), kernel.body.end.operands
     for value, result in zip(written, kernel.results, strict=True):
         value.name = result.name
     try:
-        return build_tile_func(plan, function.body.arguments, written, function)
+        func = build_tile_func(schedule.plan(), function.body.arguments, written, function)
     except CannotFuse as error:
         raise PipelineError(f"@{kernel.symbol} cannot run by its schedule: {error}") from None
+    func.set_simdgroups(schedule.simdgroups)
+    return func
 
 
 def build_tile_func(
