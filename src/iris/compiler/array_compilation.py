@@ -53,8 +53,8 @@ class KernelCompilation(Compilation):
         schedule = schedule_of(kernel.op)
         options = Options(fast_math=function.fast_math)
         alone = partial(self._alone, device=device)
-        shapes = {n: element_type(v.type).shape for n, v in enumerate(kernel.arrays)}
-        sizes = Sizes(schedule.plan().grid, shapes)
+        shapes = [element_type(v.type).shape for v in kernel.arrays]
+        sizes = Sizes(schedule.plan().grid, dict(enumerate(shapes)))
         super().__init__(kernel.module, options, alone, sizes, target)
         self.kernel = kernel
         self.name = kernel.name

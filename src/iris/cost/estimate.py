@@ -452,7 +452,7 @@ def estimate(
         registers = None if chip.dynamic_registers else needs.registers
         held = simdgroups_per_core(needs.memory, simdgroups, chip, registers)
         if held:
-            chips.append(_on_chip(chip, counts, sizes, simdgroups, held, moved))
+            chips.append(on_chip(chip, counts, sizes, simdgroups, held, moved))
     return Estimate(
         function.symbol, sizes, simdgroups, needs.registers, needs.memory, counts, tuple(chips)
     )
@@ -471,9 +471,11 @@ def _moved(function: Func, counts: Counts, sizes: Sizes, target: Target) -> int:
     return total
 
 
-def _on_chip(
+def on_chip(
     chip: Target, counts: Counts, sizes: Sizes, simdgroups: int, held: int, moved: int
 ) -> OnChip:
+    """What a launch costs of which each program does what is counted, if a core holds `held`
+    simdgroups at once, and `moved` bytes go through memory."""
     core, line = chip.core, chip.line_bytes
     each = ceil(sizes.programs / chip.cores)  # programs that a core runs, one after the other
     # Simdgroups; a launch of no programs takes no time, but each would be on a core.

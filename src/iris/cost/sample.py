@@ -48,17 +48,18 @@ class Sizes:
     @classmethod
     def of(cls, grid: tuple[int, int, int], arguments: Mapping[str, object]) -> Sizes:
         """The sizes of a launch with some shapes and scalars; floats are ignored."""
-        shapes: dict[str | int, Size] = {
-            n: v for n, v in arguments.items() if isinstance(v, tuple)
-        }
-        integral = (int, np.integer, np.bool_)
-        numbers = {n: int(v) for n, v in arguments.items() if isinstance(v, integral)}
-        return cls(grid, shapes | numbers)
+        known: dict[str | int, Size] = {}
+        for name, value in arguments.items():
+            if isinstance(value, tuple):
+                known[name] = value
+            elif isinstance(value, (int, np.integer, np.bool_)):
+                known[name] = int(value)
+        return cls(grid, known)
 
     def of_argument(self, argument: Value) -> Size | None:
         """The number that an argument is, or the shape of the array; None if it is not known."""
-        name = argument.name if argument.name in self.arguments else argument.index
-        return self.arguments.get(name)
+        named = self.arguments.get(argument.name or "")
+        return self.arguments.get(argument.index) if named is None else named
 
     @property
     def programs(self) -> int:

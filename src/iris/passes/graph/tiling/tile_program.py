@@ -17,6 +17,7 @@ from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.plan import Plan
+from iris.passes.graph.tiling.refine_schedule import refined
 from iris.passes.graph.tiling.tile_emitter import Emitter
 from iris.targets import Target
 
@@ -34,7 +35,7 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
 def chosen_schedule(kernel: Kernel, max_tile_bytes: int, target: Target) -> KernelSchedule:
     """The cheapest schedule for a kernel."""
     try:
-        return cheapest_schedule(elements_of(kernel), max_tile_bytes, target)
+        return refined(cheapest_schedule(elements_of(kernel), max_tile_bytes, target), target)
     except CannotFuse as error:
         raise PipelineError(f"@{kernel.symbol} is not one kernel: {error}") from None
 
