@@ -65,7 +65,7 @@ def neighbours(schedule: KernelSchedule) -> Iterator[KernelSchedule]:
     ]
     for axes, least, most in groups:
         for halve in (False, True):
-            lanes = {axis: _step(schedule.lanes[axis], halve) for axis in axes}
+            lanes = {axis: _step(schedule.lanes.get(axis, 1), halve) for axis in axes}
             if _is_within(lanes, least, most):
                 try:
                     yield schedule.with_blocks(lanes, schedule.simdgroups)
