@@ -57,7 +57,7 @@ def _lines_of_blocks(own: KernelSchedule, target: Target) -> Iterator[str]:
     another number of simdgroups."""
     tried = [own, *neighbours(own)]
     tried += [own.with_blocks({}, n) for n in SIMDGROUPS if n != own.simdgroups]
-    costs = {schedule: predicted(schedule, target) for schedule in tried}
+    costs = {schedule: predicted(schedule, schedule.simdgroups, target) for schedule in tried}
     for schedule, cost in sorted(costs.items(), key=lambda item: item[1]):
         arrow = "->" if schedule is own else "  "
         spent = f"{cost.microseconds:.1f} us" if cost.fits else "no room"

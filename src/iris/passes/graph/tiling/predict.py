@@ -112,9 +112,9 @@ def _is_dot(schedule: KernelSchedule, product: Product) -> bool:
     )
 
 
-def predicted(schedule: KernelSchedule, target: Target) -> Prediction:
-    """What a kernel costs whose products are of matrices."""
-    program, simdgroups = _program(schedule, target), schedule.simdgroups
+def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Prediction:
+    """What a kernel costs whose products are of matrices, if some simdgroups run a program."""
+    program = _program(schedule, target)
     threads = simdgroups * SIMDGROUP_WIDTH
     counts = Counts(work=Counter(program.counts.work), device=program.counts.device)
     counts.barriers["threadgroup"] = 1
