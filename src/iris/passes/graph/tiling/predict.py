@@ -154,6 +154,7 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
 def _program(schedule: KernelSchedule, target: Target) -> _Program:
     elements, along = schedule.elements, schedule.elements.dependencies
     counts, repeated = Counts(), loops_of(schedule)
+    products = {product.ref for product in elements.products}
     for ref, expr in elements.exprs.items():
         times = repeated.get(ref, 1)
         if isinstance(expr, LoadExpr):
@@ -161,6 +162,9 @@ def _program(schedule: KernelSchedule, target: Target) -> _Program:
         elif isinstance(expr, Pointwise):
             for unit, amount in facts[type(expr.op)].work.items():
                 counts.work[unit] += int(amount * times * _computed(schedule, along[ref]))
+        elif isinstance(expr, Aggregate) and ref not in products:
+            inner = {*expr.over}.union(*(along[operand] for operand in expr.operands))
+            counts.work["alu"] += times * _computed(schedule, inner)
     for output in elements.outputs:
         axes = elements.output_axes
         _access(counts, schedule, output.ref, output.offset, axes, 1, target)
