@@ -474,8 +474,8 @@ def _moved(function: Func, counts: Counts, sizes: Sizes, target: Target) -> int:
 def on_chip(
     chip: Target, counts: Counts, sizes: Sizes, simdgroups: int, held: int, moved: int
 ) -> OnChip:
-    """What a launch costs of which each program does what is counted, if a core holds `held`
-    simdgroups at once, and `moved` bytes go through memory."""
+    """The cost of a launch: each program does the counted work, a core holds `held` simdgroups at
+    once, and `moved` bytes go through memory."""
     core, line = chip.core, chip.line_bytes
     each = ceil(sizes.programs / chip.cores)  # programs that a core runs, one after the other
     # Simdgroups; a launch of no programs takes no time, but each would be on a core.

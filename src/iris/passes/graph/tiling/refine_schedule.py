@@ -31,17 +31,12 @@ def refined(schedule: KernelSchedule, target: Target) -> KernelSchedule:
     """The schedule, or a cheaper one with other blocks; it says how many simdgroups there are."""
     if not has_dots(schedule):
         return schedule.with_blocks({}, usual_simdgroups(schedule))
-    best, cost = _by_best_simdgroups(schedule, SIMDGROUPS, target)
+    best, cost = _by_best_simdgroups(schedule, target)
     seen = {best.written.axes}
     while True:
         steps = [s for s in neighbours(best) if s.written.axes not in seen]
         seen.update([s.written.axes for s in steps])
-        counts = [
-            n
-            for n in SIMDGROUPS
-            if n in (best.simdgroups // 2, best.simdgroups, best.simdgroups * 2)
-        ]
-        found = [_by_best_simdgroups(s, counts, target) for s in steps]
+        found = [_by_best_simdgroups(s, target) for s in steps]
         step, step_cost = min(found, key=itemgetter(1), default=(best, cost))
         if step_cost >= cost:
             return best if cost.fits else schedule.with_blocks({}, usual_simdgroups(schedule))
@@ -49,10 +44,10 @@ def refined(schedule: KernelSchedule, target: Target) -> KernelSchedule:
 
 
 def _by_best_simdgroups(
-    schedule: KernelSchedule, counts: Collection[int], target: Target
+    schedule: KernelSchedule, target: Target
 ) -> tuple[KernelSchedule, Prediction]:
     """The number of simdgroups that is cheapest for some blocks, and what that costs."""
-    costs = [(n, predicted(schedule, n, target)) for n in counts]
+    costs = [(n, predicted(schedule, n, target)) for n in SIMDGROUPS]
     count, cost = min(costs, key=itemgetter(1))
     return schedule.with_blocks({}, count), cost
 
