@@ -88,7 +88,7 @@ def _schedules(kernel: GraphKernel, target: Target) -> Iterator[WrittenSchedule]
             yield own.with_blocks({}, simdgroups).written
     for found in considered(elements_of(kernel.op), MAX_TILE_BYTES, target):
         if not isinstance(found, CannotFuse):
-            yield refined(found, target).written
+            yield refined(found, MAX_TILE_BYTES, target).written
 
 
 class ScheduledKernel:

@@ -14,6 +14,7 @@ from iris.compiler.graph_kernels import kernels_of
 from iris.ir.text.parser import parse
 from iris.passes.graph.tiling.predict import has_dots, predicted
 from iris.passes.graph.tiling.refine_schedule import neighbours, refined
+from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.graph.tiling.tile_program import schedule_of
 from iris.targets import find
 
@@ -148,5 +149,15 @@ def test_a_schedule_that_has_no_room_is_not_taken(monkeypatch: pytest.MonkeyPatc
     target = find("apple-m1")
     assert "registers" in predicted(large, 1, target).reason
     assert not predicted(large, 1, target).fits
-    found = refined(large, target)
+    found = refined(large, MAX_TILE_BYTES, target)
     assert predicted(found, found.simdgroups, target).fits
+
+
+def test_blocks_do_not_outgrow_the_tiles_that_there_is_room_for() -> None:
+    (kernel,) = kernels(product, zeros(512, 512), zeros(512, 512))
+    own = schedule_of(kernel.kernel.op)
+    rows, columns, _ = own.elements.axes
+    small = own.with_blocks({rows: 16, columns: 16}, 1)
+    found = refined(small, MAX_TILE_BYTES // 16, find("apple-m1"))
+    assert own.lanes[rows] * own.lanes[columns] == 64 * 64
+    assert 16 * 16 < found.lanes[rows] * found.lanes[columns] <= 32 * 32

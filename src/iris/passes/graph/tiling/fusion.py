@@ -109,7 +109,7 @@ class Fusion:
         """Whether every kernel can be lowered; remember the reasons for those that cannot."""
         lowered = True
         for kernel in dict.fromkeys(self.kernels.values()):
-            kernel.schedule = refined(kernel.schedule, self.target)
+            kernel.schedule = refined(kernel.schedule, MAX_TILE_BYTES, self.target)
             try:
                 build_tile_func(
                     kernel.schedule.plan(), kernel.inputs, kernel.outputs, self.function

@@ -25,16 +25,19 @@ from iris.targets import Target
 LEAST_SIDE, MOST_SIDE = 16, 128
 LEAST_DEPTH, MOST_DEPTH = 16, 64
 SIMDGROUPS = (1, 2, 4, 8, 16)
+# How many times as large as other tiles a block of results may be: it stays in registers.
+BLOCK_TILES = 4
 
 
-def refined(schedule: KernelSchedule, target: Target) -> KernelSchedule:
+def refined(schedule: KernelSchedule, max_tile_bytes: int, target: Target) -> KernelSchedule:
     """The schedule, or a cheaper one with other blocks; it says how many simdgroups there are."""
     if not has_dots(schedule):
         return schedule.with_blocks({}, usual_simdgroups(schedule))
     best, cost = _by_best_simdgroups(schedule, target)
-    seen = {best.written.axes}
+    seen, most = {best.written.axes}, BLOCK_TILES * max_tile_bytes
     while True:
         steps = [s for s in neighbours(best) if s.written.axes not in seen]
+        steps = [s for s in steps if _largest(s) <= max(_largest(best), most)]
         seen.update([s.written.axes for s in steps])
         found = [_by_best_simdgroups(s, target) for s in steps]
         step, step_cost = min(found, key=itemgetter(1), default=(best, cost))
@@ -50,6 +53,12 @@ def _by_best_simdgroups(
     costs = [(n, predicted(schedule, n, target)) for n in SIMDGROUPS]
     count, cost = min(costs, key=itemgetter(1))
     return schedule.with_blocks({}, count), cost
+
+
+def _largest(schedule: KernelSchedule) -> int:
+    """The bytes of the largest block of results of a product."""
+    along = schedule.elements.dependencies
+    return max([4 * schedule.lanes_along(along[p.ref]) for p in schedule.elements.products])
 
 
 def neighbours(schedule: KernelSchedule) -> Iterator[KernelSchedule]:

@@ -35,9 +35,10 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
 def chosen_schedule(kernel: Kernel, max_tile_bytes: int, target: Target) -> KernelSchedule:
     """The cheapest schedule for a kernel."""
     try:
-        return refined(cheapest_schedule(elements_of(kernel), max_tile_bytes, target), target)
+        schedule = cheapest_schedule(elements_of(kernel), max_tile_bytes, target)
     except CannotFuse as error:
         raise PipelineError(f"@{kernel.symbol} is not one kernel: {error}") from None
+    return refined(schedule, max_tile_bytes, target)
 
 
 def elements_of(kernel: Kernel) -> ElementGraph:
