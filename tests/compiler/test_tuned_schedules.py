@@ -28,6 +28,12 @@ def shares(x: Any, w: Any) -> Any:
     return hidden / hidden.sum(axis=1, keepdims=True)
 
 
+def weighs(q: Any, k: Any) -> Any:
+    scores = q @ k.T
+    e = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True) @ k
+
+
 def layers(x: Any, w: Any) -> Any:
     for _ in range(3):
         x = np.tanh(x @ w)
@@ -86,19 +92,28 @@ def test_buffers_and_halves() -> None:
 
 
 def test_schedules_are_compared_and_the_fastest_is_in_the_graph() -> None:
-    tuned = iris.jit(shares, tune=True)
-    x, w = numbers(256, 128), numbers(128, 512)
-    before = tuned.lower(x, w, device="interp").fused
-    tuned(x, w, device="interp")
-    product, quotient = tuned.reports
-    assert "by the cost model of apple-m1: interp is no GPU" in str(product)
-    times = [row.milliseconds for row in product.rows if row.milliseconds is not None]
-    chosen = product.rows[product.chosen]
-    assert chosen.milliseconds == min(times) < product.rows[0].milliseconds
-    after = tuned.lower(x, w, device="interp").fused
-    assert f"schedule=[{product.rows[0].config}]" in before
+    tuned = iris.jit(weighs, tune=True)
+    q = numbers(256, 64)
+    before = tuned.lower(q, q, device="interp").fused
+    tuned(q, q, device="interp")
+    (report,) = tuned.reports
+    assert "by the cost model of apple-m1: interp is no GPU" in str(report)
+    times = [row.milliseconds for row in report.rows if row.milliseconds is not None]
+    chosen = report.rows[report.chosen]
+    assert chosen.milliseconds == min(times) < report.rows[0].milliseconds
+    assert f"schedule=[{report.rows[0].config}]" in before
+    after = tuned.lower(q, q, device="interp").fused
     assert f"schedule=[{chosen.config}]" in after
-    assert f"schedule=[{quotient.rows[quotient.chosen].config}]" in after
+
+
+def test_numbers_of_simdgroups_are_compared() -> None:
+    tuned = iris.jit(shares, tune=True)
+    tuned(X, W, device="interp")
+    for report in tuned.reports:
+        own = report.rows[0].config
+        axes, count = own.split(", simdgroups: ")
+        configs = [row.config for row in report.rows]
+        assert f"{axes}, simdgroups: {2 * int(count)}" in configs
 
 
 def test_equal_kernels_are_compared_once_and_choices_are_kept_on_disk(

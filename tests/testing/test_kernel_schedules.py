@@ -97,11 +97,28 @@ AXES = "i0 of 64, i1 of 1000, or i0 of 64, i1 of 1000, r0 of 1000"
         ),
         ("i0: programs 128 of 64, i1: loop 8 of 1000", "i0: a block of 128 is too large for 64"),
         ("i0: loop 4 of 64, i0: loop 8 of 1000", "i0 is listed twice"),
+        (
+            "i0: programs 4 of 64, i1: loop 8 of 1000, simdgroups: 3",
+            "simdgroups: 3 is no power of two",
+        ),
+        ("i0: programs 4 of 64, i1: loop 8 of 1000, simdgroups: 64", "1 to 32"),
+        (
+            "simdgroups: 2, i0: programs 4 of 64, i1: loop 8 of 1000",
+            "the number of simdgroups ends a schedule",
+        ),
     ],
 )
 def test_an_illegal_schedule_is_an_error_that_names_the_axis(schedule: str, message: str) -> None:
     with pytest.raises((PipelineError, VerifyError, ParseError), match=re.escape(message)):
         run(parse(KERNEL.replace("SCHEDULE", schedule)), "graph-to-tile")
+
+
+def test_a_schedule_says_how_many_simdgroups_run_a_program() -> None:
+    schedule = "i0: programs 4 of 64, i1: loop 64 of 1000, simdgroups: 2"
+    text = KERNEL.replace("SCHEDULE", schedule)
+    for pipeline in ("graph-to-tile", "graph-to-tile,choose-simdgroups"):
+        assert "simdgroups=2" in str(run(parse(text), pipeline))
+    fuses(Program.parse(f"# argument %x: f32[64, 1000] seed=1\n{text}"), "interp:metal")
 
 
 SCANS = """

@@ -24,6 +24,7 @@ from iris.cost.sample import Sizes
 from iris.errors import ArgumentError
 from iris.frontend.tracing import error_here
 from iris.ir.core import Level, Module, Value
+from iris.ir.math import element_type
 from iris.ir.text.parser import parse
 from iris.ir.text.printer import to_text
 from iris.ir.verify import verify
@@ -52,7 +53,9 @@ class KernelCompilation(Compilation):
         schedule = schedule_of(kernel.op)
         options = Options(fast_math=function.fast_math)
         alone = partial(self._alone, device=device)
-        super().__init__(kernel.module, options, alone, Sizes(schedule.plan().grid, {}), target)
+        shapes = [element_type(v.type).shape for v in kernel.arrays]
+        sizes = Sizes(schedule.plan().grid, dict(enumerate(shapes)))
+        super().__init__(kernel.module, options, alone, sizes, target)
         self.kernel = kernel
         self.name = kernel.name
         self.grid = self._sizes.grid

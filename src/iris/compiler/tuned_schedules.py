@@ -13,14 +13,14 @@ from iris.compiler.compilation import entry_of, target_of
 from iris.compiler.graph_kernels import GraphKernel, kernels_of
 from iris.compiler.graph_program import GraphProgram, storage_root, to_argument
 from iris.compiler.trial import KernelTrial, read
-from iris.ir.axis_schedule import AxisSchedule
+from iris.ir.axis_schedule import MAX_SIMDGROUPS, WrittenSchedule
 from iris.ir.core import Module, Value
 from iris.ir.math import element_type
 from iris.ir.text.parser import parse
 from iris.ir.text.printer import to_text
 from iris.passes.graph.tiling.choose_schedule import considered
 from iris.passes.graph.tiling.element_ref import CannotFuse
-from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
+from iris.passes.graph.tiling.refine_schedule import refined
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.graph.tiling.tile_program import elements_of, schedule_of
 from iris.runtime.device import Array, Device
@@ -70,22 +70,25 @@ def _texts(kernel: GraphKernel, target: Target) -> Iterator[tuple[str, str]]:
         copy = kernel.module.clone()
         (own,) = kernels_of(entry_of(copy))
         own.op.attributes = (own.op.symbol, schedule)
-        yield ", ".join(map(str, schedule)), to_text(copy, locations=True)
+        yield str(schedule), to_text(copy, locations=True)
 
 
-def _schedules(kernel: GraphKernel, target: Target) -> Iterator[tuple[AxisSchedule, ...]]:
-    """The schedule of a kernel, those with half or twice as many lanes along one axis, and those
-    that were considered before."""
+def _schedules(kernel: GraphKernel, target: Target) -> Iterator[WrittenSchedule]:
+    """The schedule of a kernel, those with half or twice as many lanes along one axis or half or
+    twice as many simdgroups, and those that were considered before."""
     own = schedule_of(kernel.op)
     yield own.written
     for axis, count in own.lanes.items():
         for other in (count * 2, count // 2):
             if 1 <= other < 2 * axis.size:
                 with suppress(CannotFuse):
-                    yield KernelSchedule(own.elements, {**own.lanes, axis: other}, own.kept).written
+                    yield own.with_blocks({axis: other}, own.simdgroups).written
+    for simdgroups in (own.simdgroups * 2, own.simdgroups // 2):
+        if 1 <= simdgroups <= MAX_SIMDGROUPS:
+            yield own.with_blocks({}, simdgroups).written
     for found in considered(elements_of(kernel.op), MAX_TILE_BYTES, target):
         if not isinstance(found, CannotFuse):
-            yield found.written
+            yield refined(found, MAX_TILE_BYTES, target).written
 
 
 class ScheduledKernel:

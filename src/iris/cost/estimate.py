@@ -83,7 +83,7 @@ class Counts:
     device: Memory = field(default_factory=Memory)
     shared: Memory = field(default_factory=Memory)
     work: Counter[str] = field(default_factory=Counter)
-    touched: Counter[str] = field(default_factory=Counter)
+    touched: Counter[Value] = field(default_factory=Counter)
     guesses: int = 0  # loops and offsets of which nothing is known
 
 
@@ -152,7 +152,7 @@ class _Walk:
             counted.cycles += amount
         else:
             counted.lines += amount
-            self.counts.touched[op.base.name or ""] += amount
+            self.counts.touched[op.base] += amount
         return counted, moved_bytes
 
     def _addresses(self, offset: Value, size: int) -> Iterator[Array] | None:
@@ -441,20 +441,20 @@ def estimate(
     target: Target = DEFAULT,
 ) -> Estimate:
     """What a launch of a kernel in Metal IR, lowered for a target, costs there and on each
-    generation of Apple's GPUs."""
+    generation of Apple's GPUs that has room for it."""
     needs = needs_of(function, target)
     simdgroups = max(1, function.simdgroups)
     counts = count(function, sizes, target)
     moved = _moved(function, counts, sizes, target)
 
-    def on(chip: Target) -> OnChip:
+    chips = []
+    for chip in dict.fromkeys((*GENERATIONS, target)):
         registers = None if chip.dynamic_registers else needs.registers
         held = simdgroups_per_core(needs.memory, simdgroups, chip, registers)
-        return _on_chip(chip, counts, sizes, simdgroups, held, moved)
-
-    chips = tuple(map(on, dict.fromkeys((*GENERATIONS, target))))
+        if held:
+            chips.append(on_chip(chip, counts, sizes, simdgroups, held, moved))
     return Estimate(
-        function.symbol, sizes, simdgroups, needs.registers, needs.memory, counts, chips
+        function.symbol, sizes, simdgroups, needs.registers, needs.memory, counts, tuple(chips)
     )
 
 
@@ -463,17 +463,19 @@ def _moved(function: Func, counts: Counts, sizes: Sizes, target: Target) -> int:
     of each array no more than it has."""
     total = 0
     for value in function.body.arguments:
-        touched = counts.touched[value.name or ""] * target.line_bytes * sizes.programs
-        shape = sizes.arguments.get(value.name or "")
+        touched = counts.touched[value] * target.line_bytes * sizes.programs
+        shape = sizes.of_argument(value)
         if isinstance(value.type, Ptr) and isinstance(shape, tuple):
             touched = min(touched, prod(shape) * value.type.element.bytes)
         total += touched
     return total
 
 
-def _on_chip(
+def on_chip(
     chip: Target, counts: Counts, sizes: Sizes, simdgroups: int, held: int, moved: int
 ) -> OnChip:
+    """The cost of a launch: each program does the counted work, a core holds `held` simdgroups at
+    once, and `moved` bytes go through memory."""
     core, line = chip.core, chip.line_bytes
     each = ceil(sizes.programs / chip.cores)  # programs that a core runs, one after the other
     # Simdgroups; a launch of no programs takes no time, but each would be on a core.

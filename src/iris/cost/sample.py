@@ -39,18 +39,27 @@ sampling = Facet("sample")
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of a launch: its grid, and the known integer arguments and shapes, by name."""
+    """The sizes of a launch: its grid, and the known integer arguments and shapes, by name or
+    position."""
 
     grid: tuple[int, int, int] = (1, 1, 1)
-    arguments: Mapping[str, Size] = field(default_factory=dict)
+    arguments: Mapping[str | int, Size] = field(default_factory=dict)
 
     @classmethod
     def of(cls, grid: tuple[int, int, int], arguments: Mapping[str, object]) -> Sizes:
         """The sizes of a launch with some shapes and scalars; floats are ignored."""
-        shapes: dict[str, Size] = {n: v for n, v in arguments.items() if isinstance(v, tuple)}
-        integral = (int, np.integer, np.bool_)
-        numbers = {n: int(v) for n, v in arguments.items() if isinstance(v, integral)}
-        return cls(grid, shapes | numbers)
+        known: dict[str | int, Size] = {}
+        for name, value in arguments.items():
+            if isinstance(value, tuple):
+                known[name] = value
+            elif isinstance(value, (int, np.integer, np.bool_)):
+                known[name] = int(value)
+        return cls(grid, known)
+
+    def of_argument(self, argument: Value) -> Size | None:
+        """The number that an argument is, or the shape of the array; None if it is not known."""
+        named = self.arguments.get(argument.name or "")
+        return self.arguments.get(argument.index) if named is None else named
 
     @property
     def programs(self) -> int:
@@ -66,7 +75,7 @@ class Sample:
         self._known: dict[Value, Array] = {}
         for value in function.body.arguments:
             if _is_integral(value):
-                size = sizes.arguments.get(value.name or "")
+                size = sizes.of_argument(value)
                 if size is None and value.type is not bool_:
                     size = usual_size(value)
                 self.set(value, None if size is None else np.array([size]))
@@ -146,7 +155,7 @@ def num_threadgroups(sample: Sample, op: metal.NumThreadgroups) -> Array:
 
 @sampling(metal.Extent)
 def extent(sample: Sample, op: metal.Extent) -> Array:
-    shape = sample.sizes.arguments.get(op.base.name or "")
+    shape = sample.sizes.of_argument(op.base)
     return np.array([shape[op.axis] if isinstance(shape, tuple) else usual_size(op.result)])
 
 

@@ -3,18 +3,21 @@
     [i0: programs 4 of 64, r0: loop 32 of 1000]
 
 Each program takes 4 of the 64 elements along `i0`, and goes over the 1000 along `r0` in steps of
-32.
+32.  With `simdgroups: 2` at the end of the list, two simdgroups run a program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from iris.ir.attributes import AttributeKind
 from iris.ir.text.cursor import Cursor
 from iris.ir.types import MAX_SIZE, Type
+
+#: What the number of simdgroups is called in a list of axes.
+SIMDGROUPS = "simdgroups"
+MAX_SIMDGROUPS = 32
 
 
 class Place(Enum):
@@ -50,26 +53,68 @@ class AxisSchedule:
         return None
 
 
-class AxisSchedules(AttributeKind["tuple[AxisSchedule, ...] | None"]):
-    """How a kernel goes over its axes, in brackets; None if that is not chosen yet."""
+@dataclass(frozen=True)
+class WrittenSchedule:
+    """How a kernel goes over its axes, and how many simdgroups run a program.
 
-    what = "a list of axes, such as [i0: programs 4 of 64, r0: loop 32 of 1000]"
+    Without a number, as many run it as its largest tile keeps busy.
+    """
+
+    axes: tuple[AxisSchedule, ...]
+    simdgroups: int = 0
+
+    def __str__(self) -> str:
+        count = [f"{SIMDGROUPS}: {self.simdgroups}"] if self.simdgroups else []
+        return ", ".join([*map(str, self.axes), *count])
+
+    @property
+    def mistake(self) -> str | None:
+        """A rule that it breaks, for any kernel; None if it breaks none."""
+        if self.simdgroups & (self.simdgroups - 1):
+            return f"{SIMDGROUPS}: {self.simdgroups} is no power of two"
+        names: set[str] = set()
+        for axis in self.axes:
+            if axis.axis in names:
+                return f"{axis.axis} is listed twice"
+            if axis.mistake is not None:
+                return axis.mistake
+            names.add(axis.axis)
+        return None
+
+
+class WrittenSchedules(AttributeKind["WrittenSchedule | None"]):
+    """A schedule, in brackets; None if that is not chosen yet."""
+
+    what = (
+        "a list of axes, such as [i0: programs 4 of 64, r0: loop 32 of 1000], with the number of "
+        f"simdgroups, such as {SIMDGROUPS}: 2, at its end"
+    )
 
     def accepts(self, value: object) -> bool:
-        return value is None or (
-            type(value) is tuple and all(isinstance(axis, AxisSchedule) for axis in value)
-        )
+        return value is None or type(value) is WrittenSchedule
 
-    def text(self, value: Sequence[AxisSchedule] | None, of: Type | None) -> str:
-        return f"[{', '.join(map(str, value or ()))}]"
+    def text(self, value: WrittenSchedule | None, of: Type | None) -> str:
+        return f"[{'' if value is None else value}]"
 
-    def parse(self, cursor: Cursor, of: Type | None) -> tuple[AxisSchedule, ...]:
-        return tuple(cursor.listed("[", "]", lambda: _read(cursor)))
+    def parse(self, cursor: Cursor, of: Type | None) -> WrittenSchedule:
+        axes: list[AxisSchedule] = []
+        counts: list[int] = []
+
+        def item() -> None:
+            if counts:
+                raise cursor.error(f"the number of {SIMDGROUPS} ends a schedule")
+            name = cursor.take("word", f"an axis, such as i0, or {SIMDGROUPS}")
+            cursor.expect(":")
+            if name == SIMDGROUPS:
+                counts.append(cursor.integer(1, MAX_SIMDGROUPS))
+            else:
+                axes.append(_read(name, cursor))
+
+        cursor.listed("[", "]", item)
+        return WrittenSchedule(tuple(axes), *counts)
 
 
-def _read(cursor: Cursor) -> AxisSchedule:
-    axis = cursor.take("word", "an axis, such as i0")
-    cursor.expect(":")
+def _read(axis: str, cursor: Cursor) -> AxisSchedule:
     place = cursor.one_of(PLACES, "programs, loop or online")
     lanes = cursor.integer(1, MAX_SIZE)
     cursor.expect("of")

@@ -8,7 +8,7 @@ from enum import Enum
 from math import prod
 
 from iris.ir.attributes import Integer, Integers, OneOf, Symbol
-from iris.ir.axis_schedule import AxisSchedule, AxisSchedules
+from iris.ir.axis_schedule import WrittenSchedule, WrittenSchedules
 from iris.ir.core import Level, Op, Region, Value
 from iris.ir.declare import (
     INTEGERS,
@@ -374,12 +374,12 @@ class Kernel(GraphOp):
     }
 
     Its schedule says how it goes over each axis of its results, `i0`, `i1` and so on, and over
-    each axis that it reduces (docs/graphs.md).
+    each axis that it reduces, and how many simdgroups run a program (docs/graphs.md).
     """
 
     name = "graph.kernel"
     symbol: str = attribute(Symbol())
-    schedule: tuple[AxisSchedule, ...] | None = attribute(AxisSchedules(), None)
+    schedule: WrittenSchedule | None = attribute(WrittenSchedules(), None)
     body: Region = region()
     results = results()
 
@@ -391,12 +391,9 @@ class Kernel(GraphOp):
         return [v for v in used if v not in inside]
 
     def check(self) -> None:
-        axes: set[str] = set()
-        for axis in self.schedule or ():
-            mistake = f"{axis.axis} is listed twice" if axis.axis in axes else axis.mistake
-            if mistake is not None:
-                raise self.invalid(mistake, at="schedule")
-            axes.add(axis.axis)
+        mistake = None if self.schedule is None else self.schedule.mistake
+        if mistake is not None:
+            raise self.invalid(mistake, at="schedule")
 
     def expects(self, region: Region) -> Sequence[Type]:
         return [v.type for v in self.results]

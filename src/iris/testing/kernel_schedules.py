@@ -7,7 +7,7 @@ from math import prod
 
 from iris.compiler.compilation import GRAPH_PIPELINE, entry_of
 from iris.ir import graph
-from iris.ir.axis_schedule import AxisSchedule, Place
+from iris.ir.axis_schedule import AxisSchedule, Place, WrittenSchedule
 from iris.ir.control import Func
 from iris.passes import Pipeline, run
 from iris.passes.graph.tiling.element_graph import ElementGraph
@@ -39,26 +39,26 @@ def scheduled(program: Program, choices: Choices, pipeline: Pipeline = GRAPH_PIP
     return program.with_module(module)
 
 
-def _legal(kernel: graph.Kernel, function: Func, choices: Choices) -> tuple[AxisSchedule, ...]:
+def _legal(kernel: graph.Kernel, function: Func, choices: Choices) -> WrittenSchedule:
     """Another schedule for a kernel, or its own if some tries were none that can be followed."""
     elements = ElementGraph.of(kernel.body.end.operands, kernel.inputs)
     alternatives = list(axis_choices(elements))
     for _ in range(TRIES):
-        axes = random_schedule(choices.of(alternatives), choices)
+        written = random_schedule(choices.of(alternatives), choices)
         try:
-            schedule = KernelSchedule.read(elements, axes)
+            schedule = KernelSchedule.read(elements, written)
             if prod(map(schedule.blocks, schedule.elements.axes)) <= MOST_STEPS:
                 build_tile_func(schedule.plan(), kernel.inputs, kernel.body.end.operands, function)
-                return axes
+                return written
         except CannotFuse:
             continue
     assert kernel.schedule is not None, "the pipeline gives each kernel a schedule"
     return kernel.schedule
 
 
-def random_schedule(elements: ElementGraph, choices: Choices) -> tuple[AxisSchedule, ...]:
-    """Any blocks for the axes of a kernel; those that are aggregated are loops, but for some, which
-    programs cannot divide among them."""
+def random_schedule(elements: ElementGraph, choices: Choices) -> WrittenSchedule:
+    """Any blocks for the axes of a kernel, and any simdgroups; axes that are aggregated are loops,
+    but for some, which programs cannot divide among them."""
     aggregated = {axis for e in elements.aggregates.values() for axis in e.over}
     left = MOST_LANES
     axes = []
@@ -71,7 +71,7 @@ def random_schedule(elements: ElementGraph, choices: Choices) -> tuple[AxisSched
         if axis in elements.online_axes:
             place = Place.ONLINE
         axes.append(AxisSchedule(axis.name, place, lanes, axis.size))
-    return tuple(axes)
+    return WrittenSchedule(tuple(axes), choices.of((0, 1, 4)))
 
 
 def _blocks(size: int, most: int) -> Sequence[int]:

@@ -136,6 +136,7 @@ class _Choice:
 
     def __init__(self, elements: ElementGraph, max_tile_bytes: int, halvings: int):
         self.elements = elements
+        self.halvings = halvings
         self.products = elements.products
         self.aggregates = elements.aggregates
         self.output_axes = elements.long_output_axes
@@ -205,7 +206,7 @@ class _Choice:
         across = [axis for axis in others if axis in free] if not reduced else []
         if fastest is not None and fastest in free:
             most = (
-                2 * LINE_ELEMENTS
+                max(LINE_ELEMENTS, 2 * LINE_ELEMENTS >> self.halvings)
                 if reduced or self.kept
                 else LINE_ELEMENTS
                 if across

@@ -26,6 +26,7 @@ from iris.passes.graph.tiling.materialization import (
     results_of,
     split_concats,
 )
+from iris.passes.graph.tiling.refine_schedule import refined
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.graph.tiling.tile_program import build_tile_func
 from iris.targets import Target
@@ -133,6 +134,7 @@ class Fusion:
         """Whether every kernel can be lowered; remember the reasons for those that cannot."""
         lowered = True
         for kernel in dict.fromkeys(self.kernels.values()):
+            kernel.schedule = refined(kernel.schedule, MAX_TILE_BYTES, self.target)
             try:
                 build_tile_func(
                     kernel.schedule.plan(), kernel.inputs, kernel.outputs, self.function

@@ -11,6 +11,7 @@ from iris.ir.core import Op, Value
 from iris.ir.facts import Facts, facts
 from iris.ir.math import element_type
 from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, LoadExpr, Pointwise
+from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import ElementRef
 from iris.passes.graph.tiling.kernel_registers import spilled
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule, axes_size
@@ -58,7 +59,6 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     """What a kernel with this schedule costs on a target."""
     elements = schedule.elements
     operations, flops, traffic, tile_bytes = 0.0, 0, 0, 0
-    read: dict[Value, int] = {}  # bytes that are read of each input
     loops = loops_of(schedule)
     weights = _weights(target.core)
     # Most elements differ along the same few sets of axes.
@@ -68,7 +68,6 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     ):
         times = loops.get(ref, 1) if loops else 1
         if isinstance(expr, LoadExpr):
-            read[expr.value] = read.get(expr.value, 0) + axes_size(axes) * _bytes(ref)
             traffic += times * evaluations(axes) * _bytes(ref)
             tile_bytes += lanes_along(axes) * _bytes(ref)
         elif isinstance(expr, Aggregate):
@@ -80,20 +79,33 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
             count = times * evaluations(axes)
             operations += count * weights[type(expr.op)]
             flops += count
-    stored = sum(map(_tensor_bytes, {output.ref.value for output in elements.outputs}))
     for output in elements.outputs:
         tile_bytes += schedule.lanes_along(elements.output_axes) * _bytes(output.ref)
-    whole = sum([min(_tensor_bytes(v), size) for v, size in read.items()]) + stored
     return Cost(
         target,
-        whole,
-        traffic + stored,
+        moved_bytes(elements),
+        traffic + _stored(elements),
         flops,
         operations,
         schedule.programs,
         tile_bytes,
         spilled(schedule, target),
     )
+
+
+@lru_cache(maxsize=16)  # of the few kernels whose schedules are compared at a time
+def moved_bytes(elements: ElementGraph) -> int:
+    """The bytes that a kernel moves through memory, if it loads each element once."""
+    read: dict[Value, int] = {}
+    for ref, expr in elements.exprs.items():
+        if isinstance(expr, LoadExpr):
+            size = axes_size(elements.dependencies[ref]) * _bytes(ref)
+            read[expr.value] = read.get(expr.value, 0) + size
+    return sum([min(_tensor_bytes(v), size) for v, size in read.items()]) + _stored(elements)
+
+
+def _stored(elements: ElementGraph) -> int:
+    return sum(map(_tensor_bytes, {output.ref.value for output in elements.outputs}))
 
 
 def loops_of(schedule: KernelSchedule) -> Mapping[ElementRef, int]:

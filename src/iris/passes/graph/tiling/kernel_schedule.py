@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 
-from iris.ir.axis_schedule import AxisSchedule, Place
+from iris.ir.axis_schedule import AxisSchedule, Place, WrittenSchedule
 from iris.ir.core import Value
 from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, ScanExpr
 from iris.passes.graph.tiling.element_graph import ElementGraph
@@ -23,25 +23,33 @@ SUM_ORDERS_DIFFER = "two consumers would sum it in different orders, and could r
 
 
 class KernelSchedule:
-    """How many lanes each axis has, and which output axes stay within a program."""
+    """How many lanes each axis has, which output axes stay within a program, and how many
+    simdgroups run one: as many as its largest tile keeps busy, if that is 0."""
 
-    def __init__(self, elements: ElementGraph, lanes: Mapping[Axis, int], kept: Collection[Axis]):
+    def __init__(
+        self,
+        elements: ElementGraph,
+        lanes: Mapping[Axis, int],
+        kept: Collection[Axis],
+        simdgroups: int = 0,
+    ):
         self.elements = elements
         self.output_axes = elements.long_output_axes
         self.lanes = lanes
         self.kept = kept
+        self.simdgroups = simdgroups
         self._check()
 
     @staticmethod
-    def read(elements: ElementGraph, axes: Sequence[AxisSchedule]) -> KernelSchedule:
+    def read(elements: ElementGraph, schedule: WrittenSchedule) -> KernelSchedule:
         """The schedule that is written of a kernel's axes."""
-        written = {axis.axis: axis for axis in axes}
+        written = {axis.axis: axis for axis in schedule.axes}
         choices = []
-        online = {axis.axis for axis in axes if axis.place is Place.ONLINE}
+        online = {axis.axis for axis in schedule.axes if axis.place is Place.ONLINE}
         for choice in axis_choices(elements):
             named = {axis.name: axis for axis in choice.axes}
             if named.keys() == written.keys() and online == {a.name for a in choice.online_axes}:
-                return _read(choice, named, written)
+                return _read(choice, named, written, schedule.simdgroups)
             choices.append(named)
         for name in online:
             if any(named.keys() == written.keys() for named in choices):
@@ -49,12 +57,15 @@ class KernelSchedule:
         raise CannotFuse(_other_axes(choices, written.keys()))
 
     @property
-    def written(self) -> tuple[AxisSchedule, ...]:
+    def written(self) -> WrittenSchedule:
         """The schedule as `graph.kernel` has it."""
         axes = (*self.output_axes, *self.reduced_axes)
-        return tuple(
-            [AxisSchedule(a.name, self._place(a), self.lanes.get(a, 1), a.size) for a in axes]
-        )
+        lines = [AxisSchedule(a.name, self._place(a), self.lanes.get(a, 1), a.size) for a in axes]
+        return WrittenSchedule(tuple(lines), self.simdgroups)
+
+    def with_blocks(self, lanes: Mapping[Axis, int], simdgroups: int) -> KernelSchedule:
+        """The same with other blocks along some axes, for some simdgroups."""
+        return KernelSchedule(self.elements, {**self.lanes, **lanes}, self.kept, simdgroups)
 
     def _place(self, axis: Axis) -> Place:
         if axis in self.elements.online_axes:
@@ -240,7 +251,10 @@ def tile_axes(
 
 
 def _read(
-    elements: ElementGraph, axes: Mapping[str, Axis], written: Mapping[str, AxisSchedule]
+    elements: ElementGraph,
+    axes: Mapping[str, Axis],
+    written: Mapping[str, AxisSchedule],
+    simdgroups: int,
 ) -> KernelSchedule:
     outer = {*elements.output_axes}
     lanes: dict[Axis, int] = {}
@@ -256,7 +270,7 @@ def _read(
                 f"{name}: no output has this axis, so every program loops over all of it"
             )
         lanes[axis] = schedule.lanes
-    return KernelSchedule(elements, lanes, [axis for axis in kept if axis in outer])
+    return KernelSchedule(elements, lanes, [axis for axis in kept if axis in outer], simdgroups)
 
 
 def _other_axes(choices: Sequence[Mapping[str, Axis]], written: Collection[str]) -> str:

@@ -17,6 +17,7 @@ from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.plan import Plan
+from iris.passes.graph.tiling.refine_schedule import refined
 from iris.passes.graph.tiling.tile_emitter import Emitter
 from iris.targets import Target
 
@@ -34,9 +35,10 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
 def chosen_schedule(kernel: Kernel, max_tile_bytes: int, target: Target) -> KernelSchedule:
     """The cheapest schedule for a kernel."""
     try:
-        return cheapest_schedule(elements_of(kernel), max_tile_bytes, target)
+        schedule = cheapest_schedule(elements_of(kernel), max_tile_bytes, target)
     except CannotFuse as error:
         raise PipelineError(f"@{kernel.symbol} is not one kernel: {error}") from None
+    return refined(schedule, max_tile_bytes, target)
 
 
 def elements_of(kernel: Kernel) -> ElementGraph:
@@ -52,13 +54,15 @@ def elements_of(kernel: Kernel) -> ElementGraph:
 
 def lower_kernel(kernel: Kernel, function: Func) -> Func:
     """Lower a function that is one kernel to a tile program."""
-    plan, written = schedule_of(kernel).plan(), kernel.body.end.operands
+    schedule, written = schedule_of(kernel), kernel.body.end.operands
     for value, result in zip(written, kernel.results, strict=True):
         value.name = result.name
     try:
-        return build_tile_func(plan, function.body.arguments, written, function)
+        func = build_tile_func(schedule.plan(), function.body.arguments, written, function)
     except CannotFuse as error:
         raise PipelineError(f"@{kernel.symbol} cannot run by its schedule: {error}") from None
+    func.set_simdgroups(schedule.simdgroups)
+    return func
 
 
 def build_tile_func(

@@ -129,15 +129,21 @@ def arrange(op: tile.Dot, simdgroups: int) -> Arrangement:
     rows, columns = element_type(op.result.type).shape
     is_left, is_reduced = _uses_of_rows(op.result)
     in_rows = is_left or is_reduced or comes_from_product(op.a)
+    best = divide(rows, columns, simdgroups, in_rows=in_rows)
+    reach = VECTOR_BYTES // (2 * tile.matrix_type(op.b).element.bytes)
+    together = 1 if is_left else min(reach, columns // best.columns // FRAGMENT_SIZE)
+    return replace(best, together=together)
+
+
+def divide(rows: int, columns: int, simdgroups: int, *, in_rows: bool) -> Arrangement:
+    """Divide a result among simdgroups; `in_rows` gives each of them all columns of its rows."""
     best = Arrangement(1, 1, simdgroups)
     for down in _powers(min(simdgroups, rows // FRAGMENT_SIZE)):
         across = 1 if in_rows else min(simdgroups // down, columns // FRAGMENT_SIZE)
         candidate = Arrangement(down, across, simdgroups // (down * across))
         if _work_and_reads(candidate, rows, columns) < _work_and_reads(best, rows, columns):
             best = candidate
-    reach = VECTOR_BYTES // (2 * tile.matrix_type(op.b).element.bytes)
-    together = 1 if is_left else min(reach, columns // best.columns // FRAGMENT_SIZE)
-    return replace(best, together=together)
+    return best
 
 
 def _work_and_reads(candidate: Arrangement, rows: int, columns: int) -> tuple[int, int]:

@@ -1,0 +1,227 @@
+"""Predict what a kernel of matrix products costs, before it is lowered.
+
+What a program does is counted from the schedule.  From there on the cost model is that of lowered
+kernels (`cost/estimate`), so both know of the same limits: registers and threadgroup memory, which
+decide how many programs a core holds, and what each part of a core can do in a cycle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import inf, prod
+
+from iris.cost.estimate import Counts, on_chip
+from iris.cost.occupancy import second_buffer_pays, simdgroups_per_core
+from iris.cost.sample import Sizes
+from iris.ir.facts import facts
+from iris.ir.metal import SIMDGROUP_WIDTH
+from iris.passes.graph.tiling.element_exprs import Aggregate, LoadExpr, Pointwise, SplatExpr
+from iris.passes.graph.tiling.element_graph import Product
+from iris.passes.graph.tiling.element_ref import ElementRef
+from iris.passes.graph.tiling.emission_order import emission_order
+from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
+from iris.passes.graph.tiling.kernel_cost import loops_of, moved_bytes
+from iris.passes.graph.tiling.kernel_registers import most_alive
+from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
+from iris.passes.tile.layouts.fragments import FRAGMENT_SIZE, Arrangement, divide
+from iris.passes.tile.layouts.staged_layouts import PADDING_BYTES
+from iris.targets import Target
+
+# What a thread does beside products, counted in lowered kernels: operations of each iteration, and
+# of each fragment that it loads; registers that hold no elements.
+ITERATION_OPERATIONS = 12
+FRAGMENT_OPERATIONS = 1.75
+OTHER_REGISTERS = 16
+
+
+@dataclass(frozen=True, order=True)
+class Prediction:
+    """What a launch takes, and what limits it; or what it lacks, if it takes forever.
+
+    Of two that take as long, such as what memory needs, the one that keeps cores busy for less time
+    is better.
+    """
+
+    microseconds: float
+    busy: float  # cycles of a core
+    reason: str = field(compare=False)
+
+    @property
+    def fits(self) -> bool:
+        return self.microseconds < inf
+
+
+def _without_room(reason: str) -> Prediction:
+    return Prediction(inf, inf, reason)
+
+
+@dataclass(frozen=True)
+class _Dot:
+    """A matrix product: the block that an iteration adds to, and how many iterations there are."""
+
+    rows: int
+    columns: int
+    depth: int
+    iterations: int
+    widths: tuple[int, int]  # bytes of an element of each operand
+
+    @property
+    def staged(self) -> int:
+        """Bytes of threadgroup memory for both operands."""
+        left, right = self.widths
+        return self.rows * (self.depth * left + PADDING_BYTES) + self.depth * (
+            self.columns * right + PADDING_BYTES
+        )
+
+    def shared(self, among: Arrangement) -> int:
+        """Bytes to and from threadgroup memory in an iteration."""
+        left, right = (
+            n * size for n, size in zip((self.rows, self.columns), self.widths, strict=True)
+        )
+        return self.depth * (left * (1 + among.columns) + right * (1 + among.rows))
+
+    def fragments(self, among: Arrangement) -> int:
+        """Fragments of the operands that a simdgroup multiplies in a step of 8 terms."""
+        return (self.rows // among.rows + self.columns // among.columns) // FRAGMENT_SIZE
+
+
+@dataclass
+class _Program:
+    """What a program does, for any number of simdgroups, but for its products."""
+
+    counts: Counts
+    dots: list[_Dot]
+    accumulators: int  # elements that are alive at once
+
+
+def has_dots(schedule: KernelSchedule) -> bool:
+    """Whether the matrix hardware computes the products of a kernel, each in a loop of its own."""
+    products = schedule.elements.products
+    return bool(products) and all(_is_dot(schedule, product) for product in products)
+
+
+def _is_dot(schedule: KernelSchedule, product: Product) -> bool:
+    sides = product.rows, product.columns, product.expr.over
+    return (
+        product.expr.rescaling is None
+        and all(ref.element.is_float for ref in product.expr.operands)
+        and min([schedule.lanes_along(axes) for axes in sides]) >= FRAGMENT_SIZE
+    )
+
+
+def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Prediction:
+    """What a kernel costs whose products are of matrices, if some simdgroups run a program."""
+    program = _program(schedule, target)
+    threads = simdgroups * SIMDGROUP_WIDTH
+    counts = Counts(work=Counter(program.counts.work), device=program.counts.device)
+    counts.barriers["threadgroup"] = 1
+    held_fragments = 0
+    for dot in program.dots:
+        among = divide(dot.rows, dot.columns, simdgroups, in_rows=False)
+        if among.copies > 1:
+            return _without_room("simdgroups would compute a part of a product twice")
+        fragments = dot.fragments(among)
+        shared = dot.iterations * dot.shared(among)
+        operations = FRAGMENT_OPERATIONS * fragments * dot.depth // FRAGMENT_SIZE
+        counts.mmas += dot.iterations * dot.rows * dot.columns * dot.depth // FRAGMENT_SIZE**3
+        counts.shared.cycles += shared // (target.banks * target.bank_bytes)
+        counts.work["alu"] += int(dot.iterations * threads * (ITERATION_OPERATIONS + operations))
+        held_fragments = max(held_fragments, fragments * max(dot.widths) // 2)
+    registers = -(-program.accumulators // threads) + held_fragments + OTHER_REGISTERS
+    memory = max([dot.staged for dot in program.dots])
+    if second_buffer_pays(memory, 2 * memory, simdgroups, target):
+        memory *= 2
+    limiting = None if target.dynamic_registers else registers
+    held = simdgroups_per_core(memory, simdgroups, target, limiting)
+    if registers > target.thread_registers:
+        return _without_room(f"a thread would need {registers} registers")
+    if not held:
+        return _without_room(f"a program would need {memory} bytes of threadgroup memory")
+    sizes = Sizes((schedule.programs, 1, 1))
+    cost = on_chip(target, counts, sizes, simdgroups, held, moved_bytes(schedule.elements))
+    return Prediction(
+        target.dispatch_microseconds + 1e3 * cost.milliseconds,
+        cost.cycles * -(-schedule.programs // target.cores),
+        f"limited by {cost.bottleneck}, with {registers} registers a thread, {memory} bytes of "
+        f"threadgroup memory, {held} simdgroups on a core",
+    )
+
+
+@lru_cache(maxsize=16)  # one schedule for several numbers of simdgroups
+def _program(schedule: KernelSchedule, target: Target) -> _Program:
+    elements, along = schedule.elements, schedule.elements.dependencies
+    counts, repeated = Counts(), loops_of(schedule)
+    products = {product.ref for product in elements.products}
+    for ref, expr in elements.exprs.items():
+        times = repeated.get(ref, 1)
+        if isinstance(expr, LoadExpr):
+            _access(counts, schedule, ref, expr.offset, along[ref], times, target)
+        elif isinstance(expr, Pointwise):
+            for unit, amount in facts[type(expr.op)].work.items():
+                counts.work[unit] += int(amount * times * _computed(schedule, along[ref]))
+        elif isinstance(expr, Aggregate) and ref not in products:
+            inner = {*expr.over}.union(*(along[operand] for operand in expr.operands))
+            counts.work["alu"] += times * _computed(schedule, inner)
+    for output in elements.outputs:
+        axes = elements.output_axes
+        _access(counts, schedule, output.ref, output.offset, axes, 1, target)
+    dots = [_dot(schedule, product) for product in elements.products]
+    return _Program(counts, dots, _accumulators(schedule))
+
+
+def _dot(schedule: KernelSchedule, product: Product) -> _Dot:
+    expr, along = product.expr, schedule.elements.dependencies
+    sides = product.rows, product.columns, expr.over
+    rows, columns, depth = [schedule.lanes_along(axes) for axes in sides]
+    every = {*expr.over}.union(*(along[ref] for ref in expr.operands))
+    iterations = _computed(schedule, every) // (rows * columns * depth)
+    left, right = [ref.element.bytes for ref in expr.operands]
+    return _Dot(rows, columns, depth, iterations, (left, right))
+
+
+def _computed(schedule: KernelSchedule, axes: Collection[Axis]) -> int:
+    """How many elements a program computes along some axes, with those past their ends."""
+    divided = [a for a in schedule.output_axes if a not in schedule.kept]
+    loops = [schedule.blocks(axis) for axis in axes if axis not in divided]
+    return schedule.lanes_along(axes) * prod(loops)
+
+
+def _access(
+    counts: Counts,
+    schedule: KernelSchedule,
+    ref: ElementRef,
+    offset: IndexExpr,
+    axes: Collection[Axis],
+    times: int,
+    target: Target,
+) -> None:
+    """Count bytes and lines of a load or store."""
+    size, tile = ref.element.bytes, schedule.lanes_along(axes)
+    neighbours = [
+        schedule.lanes.get(atom, 1) for atom, n in offset.terms if n == 1 and isinstance(atom, Axis)
+    ]
+    together = max(neighbours, default=1)
+    elements = times * _computed(schedule, axes)
+    counts.device.loaded += elements * size
+    lines = tile // together * -(-together * size // target.line_bytes)
+    counts.device.lines += elements // tile * lines
+
+
+def _accumulators(schedule: KernelSchedule) -> int:
+    """How many words hold results of products, and what is computed from these, at once."""
+    elements = schedule.elements
+    lanes = [schedule.lanes_along(axes) for axes in elements.dependencies.values()]
+    after: set[ElementRef] = set()
+    for ref, expr in elements.exprs.items():
+        if isinstance(expr, Aggregate) or not after.isdisjoint(expr.refs):
+            after.add(ref)
+    words = [
+        count if ref in after and not isinstance(expr, SplatExpr) else 0
+        for (ref, expr), count in zip(elements.exprs.items(), lanes, strict=True)
+    ]
+    of = dict(zip(elements.exprs, words, strict=True))
+    results = sum({of[output.ref] for output in elements.outputs})
+    return max(results, most_alive(elements, emission_order(elements, lanes), words))

@@ -1,0 +1,107 @@
+"""Refine the schedule of a kernel: the blocks of its matrix products, and how many simdgroups run a
+program.
+
+`fuse` compares many possible kernels, each with blocks that suit most products.  Of the kernels
+that are taken, the schedule is then improved step by step: while half or twice as many rows,
+columns or terms in a block cost less, with the number of simdgroups that suits them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from operator import itemgetter
+
+from iris.passes.graph.tiling.element_exprs import Contraction
+from iris.passes.graph.tiling.element_ref import CannotFuse
+from iris.passes.graph.tiling.index_expr import Axis
+from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
+from iris.passes.graph.tiling.predict import Prediction, has_dots, predicted
+from iris.passes.tile.layouts.choose_simdgroups import simdgroups_for
+from iris.passes.tile.layouts.fragments import FRAGMENT_SIZE
+from iris.targets import Target
+
+# The bounds of a block of a product: rows and columns; terms of an iteration, which fewer make
+# more barriers of than the model knows a price for.
+LEAST_SIDE, MOST_SIDE = 16, 128
+LEAST_DEPTH, MOST_DEPTH = 16, 64
+SIMDGROUPS = (1, 2, 4, 8, 16)
+# How many times as large as other tiles a block of results may be: it stays in registers.
+BLOCK_TILES = 4
+
+
+def refined(schedule: KernelSchedule, max_tile_bytes: int, target: Target) -> KernelSchedule:
+    """The schedule, or a cheaper one with other blocks; it says how many simdgroups there are."""
+    if not has_dots(schedule):
+        return schedule.with_blocks({}, usual_simdgroups(schedule))
+    best, cost = _by_best_simdgroups(schedule, target)
+    seen, most = {best.written.axes}, BLOCK_TILES * max_tile_bytes
+    while True:
+        steps = [s for s in neighbours(best) if s.written.axes not in seen]
+        steps = [s for s in steps if _largest(s) <= max(_largest(best), most)]
+        seen.update([s.written.axes for s in steps])
+        found = [_by_best_simdgroups(s, target) for s in steps]
+        step, step_cost = min(found, key=itemgetter(1), default=(best, cost))
+        if step_cost >= cost:
+            return best if cost.fits else schedule.with_blocks({}, usual_simdgroups(schedule))
+        best, cost = step, step_cost
+
+
+def _by_best_simdgroups(
+    schedule: KernelSchedule, target: Target
+) -> tuple[KernelSchedule, Prediction]:
+    """The number of simdgroups that is cheapest for some blocks, and what that costs."""
+    costs = [(n, predicted(schedule, n, target)) for n in SIMDGROUPS]
+    count, cost = min(costs, key=itemgetter(1))
+    return schedule.with_blocks({}, count), cost
+
+
+def _largest(schedule: KernelSchedule) -> int:
+    """The bytes of the largest block of results of a product."""
+    along = schedule.elements.dependencies
+    return max([4 * schedule.lanes_along(along[p.ref]) for p in schedule.elements.products])
+
+
+def neighbours(schedule: KernelSchedule) -> Iterator[KernelSchedule]:
+    """The schedules whose products have half or twice as many rows, columns or terms in a block."""
+    products = schedule.elements.products
+    sides = [axis for p in products for axis in (*p.rows, *p.columns)]
+    terms = [axis for p in products for axis in p.expr.over]
+    groups: list[tuple[Collection[Axis], int, int]] = [
+        *[((axis,), LEAST_SIDE, MOST_SIDE) for axis in dict.fromkeys(sides)],
+        (dict.fromkeys(terms), LEAST_DEPTH, MOST_DEPTH),
+    ]
+    for axes, least, most in groups:
+        for halve in (False, True):
+            lanes = {axis: _step(schedule.lanes.get(axis, 1), halve) for axis in axes}
+            if _is_within(lanes, least, most):
+                try:
+                    yield schedule.with_blocks(lanes, schedule.simdgroups)
+                except CannotFuse:
+                    continue
+
+
+def _step(lanes: int, halve: bool) -> int:
+    return lanes if lanes == 1 else lanes // 2 if halve else lanes * 2
+
+
+def _is_within(lanes: Mapping[Axis, int], least: int, most: int) -> bool:
+    """Whether blocks are of a length that is tried, and no longer than their axes need."""
+    return any(n > 1 for n in lanes.values()) and all(
+        n == 1 or (least <= n <= most and n < 2 * axis.size) for axis, n in lanes.items()
+    )
+
+
+def usual_simdgroups(schedule: KernelSchedule) -> int:
+    """As many simdgroups as the largest tile of a program keeps busy, as long as none of them
+    computes a part of a product that another one has."""
+    elements, along = schedule.elements, schedule.elements.dependencies
+    # Indices have four bytes.
+    tiles = [schedule.lanes_along(axes) * max(4, r.element.bytes) for r, axes in along.items()]
+    count = simdgroups_for(max(tiles, default=0))
+    for _, expr, rows, columns in elements.products:
+        parts = schedule.lanes_along(rows) // FRAGMENT_SIZE
+        if expr.rescaling is None:
+            parts *= schedule.lanes_along(columns) // FRAGMENT_SIZE
+        if isinstance(expr, Contraction) and parts:
+            count = min(count, parts)
+    return count

@@ -1,0 +1,163 @@
+"""Blocks of products and numbers of simdgroups are those that cost least on the target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iris
+from iris.compiler.array_compilation import KernelCompilation
+from iris.compiler.compilation import entry_of
+from iris.compiler.graph_kernels import kernels_of
+from iris.ir.text.parser import parse
+from iris.passes.graph.tiling.predict import has_dots, predicted
+from iris.passes.graph.tiling.refine_schedule import neighbours, refined
+from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
+from iris.passes.graph.tiling.tile_program import schedule_of
+from iris.targets import find
+
+TARGETS = ["apple-m1", "apple-m4", "nvidia-h200"]
+
+
+def zeros(*shape: int, dtype: Any = np.float32) -> Any:
+    return np.zeros(shape, dtype)
+
+
+def product(x: Any, w: Any) -> Any:
+    return x @ w
+
+
+def hidden(x: Any, w: Any) -> Any:
+    return np.tanh(x @ w + 1)
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    scores = np.exp(q @ k.T - (q @ k.T).max(1, keepdims=True))
+    return scores / scores.sum(1, keepdims=True) @ v
+
+
+def kernels(function: Any, *arguments: Any) -> list[KernelCompilation]:
+    return iris.jit(function).kernels(*arguments)
+
+
+def with_schedule(kernel: KernelCompilation, schedule: Any) -> KernelCompilation:
+    """The kernel by another schedule."""
+    module = parse(str(kernel.traced))
+    (own,) = kernels_of(entry_of(module), keep_schedules=True)
+    own.op.attributes = (own.op.symbol, schedule.written)
+    (again,) = kernels_of(entry_of(module), keep_schedules=True)
+    return KernelCompilation(again)
+
+
+def milliseconds(kernel: KernelCompilation, target: str) -> float:
+    """What the lowered kernel costs."""
+    (chip,) = [c for c in kernel.estimate.chips if c.chip.name == target]
+    return chip.milliseconds
+
+
+PRODUCTS = [
+    (product, zeros(4096, 4096), zeros(4096, 4096)),
+    (product, zeros(4096, 4096, dtype=np.float16), zeros(4096, 4096, dtype=np.float16)),
+    (product, zeros(128, 4096), zeros(4096, 4096)),
+    (hidden, zeros(1024, 100), zeros(100, 1024)),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", PRODUCTS)
+def test_what_is_predicted_is_what_lowered_kernels_cost(
+    case: Any, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IRIS_TARGET", target)
+    (kernel,) = kernels(*case)
+    own = schedule_of(kernel.kernel.op)
+    assert has_dots(own)
+    for schedule in (own, *neighbours(own)):
+        known = predicted(schedule, schedule.simdgroups, find(target))
+        if known.fits:
+            cost = 1e3 * milliseconds(with_schedule(kernel, schedule), target)
+            assert 0.6 * cost < known.microseconds - 1.3 < 1.5 * cost, schedule.written
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", PRODUCTS)
+def test_lowered_kernels_with_other_blocks_cost_no_less(
+    case: Any, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IRIS_TARGET", target)
+    (kernel,) = kernels(*case)
+    own = schedule_of(kernel.kernel.op)
+    least = milliseconds(kernel, target)
+    for schedule in neighbours(own):
+        if predicted(schedule, schedule.simdgroups, find(target)).fits:
+            assert milliseconds(with_schedule(kernel, schedule), target) > 0.9 * least
+
+
+def test_two_targets_have_other_blocks_and_the_reason_is_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arguments = [zeros(4096, 4096, dtype=np.float16)] * 2
+    reasons = {}
+    for target in ("apple-m1", "nvidia-h200"):
+        monkeypatch.setenv("IRIS_TARGET", target)
+        (kernel,) = kernels(product, *arguments)
+        head, own, reason, *others = kernel.why.splitlines()
+        assert target in head
+        assert own.startswith("-> ")
+        assert others
+        reasons[target] = own.split(": ", 1)[1], reason.strip().split(",")[0]
+    assert reasons == {
+        "apple-m1": (
+            "[i0: programs 64 of 4096, i1: programs 64 of 4096, k0: loop 32 of 4096, "
+            "simdgroups: 4]",
+            "limited by arithmetic",
+        ),
+        "nvidia-h200": (
+            "[i0: programs 128 of 4096, i1: programs 128 of 4096, k0: loop 64 of 4096, "
+            "simdgroups: 4]",
+            "limited by arithmetic",
+        ),
+    }
+
+
+def test_two_targets_make_attention_in_other_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An H200 has too many cores for one program to take 64 queries."""
+    reasons = {}
+    for target in ("apple-m1", "nvidia-h200"):
+        monkeypatch.setenv("IRIS_TARGET", target)
+        compilation = iris.jit(attention).lower(*[zeros(2048, 64)] * 3)
+        reasons[target] = " ".join(map(str, compilation.why))
+    assert not reasons["apple-m1"]
+    assert "tensor<2048x2048xf32> is written to memory" in reasons["nvidia-h200"]
+
+
+@pytest.mark.parametrize(("terms", "padded"), [(40, 48), (80, 80), (100, 112)])
+def test_the_last_terms_are_padded_to_sixteen(terms: int, padded: int) -> None:
+    (kernel,) = kernels(product, zeros(1024, terms), zeros(terms, 1024))
+    counts = kernel.estimate.counts
+    assert counts.mmas * kernel.estimate.sizes.programs == (1024 // 8) ** 2 * padded // 8
+
+
+def test_a_schedule_that_has_no_room_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However large the blocks are that `refined` starts from."""
+    (kernel,) = kernels(product, zeros(512, 512), zeros(512, 512))
+    own = schedule_of(kernel.kernel.op)
+    rows, columns, _ = own.elements.axes
+    large = own.with_blocks({rows: 128, columns: 128}, 1)
+    target = find("apple-m1")
+    assert "registers" in predicted(large, 1, target).reason
+    assert not predicted(large, 1, target).fits
+    found = refined(large, MAX_TILE_BYTES, target)
+    assert predicted(found, found.simdgroups, target).fits
+
+
+def test_blocks_do_not_outgrow_the_tiles_that_there_is_room_for() -> None:
+    (kernel,) = kernels(product, zeros(512, 512), zeros(512, 512))
+    own = schedule_of(kernel.kernel.op)
+    rows, columns, _ = own.elements.axes
+    small = own.with_blocks({rows: 16, columns: 16}, 1)
+    found = refined(small, MAX_TILE_BYTES // 16, find("apple-m1"))
+    assert own.lanes[rows] * own.lanes[columns] == 64 * 64
+    assert 16 * 16 < found.lanes[rows] * found.lanes[columns] <= 32 * 32
