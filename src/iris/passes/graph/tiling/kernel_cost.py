@@ -30,6 +30,7 @@ class Cost:
     target: Target
     bytes: int  # through device memory, each element once
     traffic: int  # bytes that programs load and store
+    reloaded: int  # of these, what programs load again in a later loop
     flops: int  # results of arithmetic
     operations: float  # the same in terms of the time of fused multiply-adds
     programs: int
@@ -48,16 +49,18 @@ class Cost:
         share = min(1, self.tile_bytes / BYTES_ON_THE_WAY)  # of a core
         loading = min(target.cores, max(1, self.programs) * share) or 1
         memory = self.bytes / (target.bandwidth * 1e3)
-        caches = self.traffic / (core.l2_bytes * rate * loading)
+        caches = core.l2_bytes * rate * loading
+        # Programs that start together wait for memory together, and load again after that.
+        loads = max(memory, (self.traffic - self.reloaded) / caches) + self.reloaded / caches
         arithmetic = self.operations / (core.rates["alu"] * rate * busy)
-        return target.dispatch_microseconds + max(memory, caches) + arithmetic
+        return target.dispatch_microseconds + loads + arithmetic
 
 
 @lru_cache(maxsize=16)  # of the few schedules that are compared at a time
 def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     """What a kernel with this schedule costs on a target."""
     elements = schedule.elements
-    operations, flops, traffic, tile_bytes = 0.0, 0, 0, 0
+    operations, flops, traffic, reloaded, tile_bytes = 0.0, 0, 0, 0, 0
     read: dict[Value, int] = {}  # bytes that are read of each input
     loops = loops_of(schedule)
     for ref, expr in elements.exprs.items():
@@ -65,7 +68,9 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
         times = loops.get(ref, 1)
         if isinstance(expr, LoadExpr):
             read[expr.value] = read.get(expr.value, 0) + axes_size(axes) * _bytes(ref)
-            traffic += times * schedule.evaluations(axes) * _bytes(ref)
+            size = schedule.evaluations(axes) * _bytes(ref)
+            traffic += times * size
+            reloaded += (times - 1) * size
             tile_bytes += schedule.lanes_along(axes) * _bytes(ref)
         elif isinstance(expr, Aggregate):
             inner = {*expr.over}.union(*(elements.dependencies[r] for r in expr.operands))
@@ -84,6 +89,7 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
         target,
         whole,
         traffic + stored,
+        reloaded,
         flops,
         operations,
         schedule.programs,
