@@ -44,7 +44,7 @@ def _legal(kernel: graph.Kernel, function: Func, choices: Choices) -> tuple[Axis
     elements = ElementGraph.of(kernel.body.end.operands, kernel.inputs)
     alternatives = list(axis_choices(elements))
     for _ in range(TRIES):
-        axes = random_schedule(choices.of(alternatives), choices)
+        axes = random_schedule(choices.of([*alternatives, alternatives[-1]]), choices)
         try:
             schedule = KernelSchedule.read(elements, axes)
             if prod(map(schedule.blocks, schedule.elements.axes)) <= MOST_STEPS:

@@ -75,8 +75,8 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
         elif isinstance(expr, Aggregate):
             inner = {*expr.over}.union(*(elements.dependencies[r] for r in expr.operands))
             count = times * schedule.evaluations(inner)
-            operations += count
-            flops += count * (2 if isinstance(expr, Contraction) else 1)
+            operations += count * expr.operations
+            flops += count * (2 if isinstance(expr, Contraction) else expr.operations)
         elif isinstance(expr, Pointwise):
             count = times * schedule.evaluations(axes)
             operations += count * _weight(type(expr.op), target.core)
