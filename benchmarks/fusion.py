@@ -127,10 +127,10 @@ def cases() -> dict[str, Case]:
             mlp,
             (x, numbers(WIDTH, HIDDEN), numbers(HIDDEN), numbers(HIDDEN, WIDTH), row),
             hidden + out,
-            1.15,
+            1.1,
         ),
-        "attention": Case(attention, (heads, heads, heads), 4 * heads.size, 1.15),
-        "block": Case(block, (numbers(BATCH, LENGTH, MODEL), weights), sum(layers), 1.15),
+        "attention": Case(attention, (heads, heads, heads), 4 * heads.size, 1.1),
+        "block": Case(block, (numbers(BATCH, LENGTH, MODEL), weights), sum(layers), 1.1),
     }
 
 

@@ -25,7 +25,7 @@ class Place(Enum):
 
     PROGRAMS = "programs"  # each program takes a block of it
     LOOP = "loop"  # every program goes over all of it, block by block
-    ONLINE = "online"  # the same, once for a maximum and for the sums that depend on it
+    ONLINE = "online"  # the same, once for a maximum or a mean and the sums that depend on it
 
 
 PLACES = {place.value: place for place in Place}

@@ -33,6 +33,7 @@ from iris.testing.graph_views import (
 )
 from iris.testing.graphs import HALVES, MOST_AXES, GraphDraft, make_graph
 from iris.testing.softmaxes import softmax_like
+from iris.testing.variances import variance_like
 
 PLACES = (i32, i64)
 LONG = (5000, 9001, 4097, 20000)
@@ -296,7 +297,11 @@ def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None
     """Reduce some axes; at times reduce the result again, or subtract it from the operand."""
     x = some_row(draft, ALL, choices)
     if draft.rounding and choices.flag(3) and dtype_of(x).is_float and 0 not in shape_of(x):
-        softmax_like(draft, x, some_axis(shape_of(x), choices), choices)
+        if choices.flag():
+            softmax_like(draft, x, some_axis(shape_of(x), choices), choices)
+        else:
+            axes = some_axes(shape_of(x), ReduceKind.SUM, choices)
+            variance_like(draft, x, axes, choices)
         return
     if choices.flag(8):
         type_ = element_type(x.type)

@@ -44,7 +44,8 @@ def _legal(kernel: graph.Kernel, function: Func, choices: Choices) -> WrittenSch
     elements = ElementGraph.of(kernel.body.end.operands, kernel.inputs)
     alternatives = list(axis_choices(elements))
     for _ in range(TRIES):
-        written = random_schedule(choices.of(alternatives), choices)
+        axes = choices.of([*alternatives, alternatives[-1]])
+        written = random_schedule(axes, choices)
         try:
             schedule = KernelSchedule.read(elements, written)
             if prod(map(schedule.blocks, schedule.elements.axes)) <= MOST_STEPS:

@@ -1,9 +1,12 @@
-"""How far the terms of a sum may be off that is made in the loop of a maximum.
+"""How far the terms of a sum may be off that is made in one loop with what they depend on.
 
 Of a sum of `exp(x - max(x))`, or of these times or divided by something, the terms may be computed
 for the maximum so far, be rounded so, and be multiplied with `exp(m - m')` for each larger maximum.
-What they are multiplied with or divided by may be left to the end.  This is all that the compiler
-does to a sum of floats without being asked, besides its order.
+What they are multiplied with or divided by may be left to the end.
+
+Of a sum of `(x - mean(x))**2` in f32, the mean may be that so far, of `x` minus the first element.
+
+This is all that the compiler does to a sum of floats without being asked, besides its order.
 
 A term of an element that is -inf is 0.  Times an infinity or nan it is nan, but its iteration may
 be skipped: then it is 0.
@@ -12,6 +15,7 @@ be skipped: then it is 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +54,10 @@ class Terms:
     def __init__(self) -> None:
         self.maxima: dict[Value, graph.Reduce] = {}
         self.differences: dict[Value, graph.Reduce] = {}  # from which maximum
+        self.sums: dict[Value, graph.Reduce] = {}
+        self.means: dict[Value, graph.Reduce] = {}  # of the terms of which sum
+        self.deviations: dict[Value, graph.Reduce] = {}  # from the mean of the terms of which sum
+        self.squares: dict[Value, Term] = {}
         self.found: dict[Value, Term] = {}
         self.gone: dict[Value, Array] = {}  # which terms are 0 as their elements are -inf
 
@@ -60,7 +68,7 @@ class Terms:
 
     def error(self, value: Value, error: Array, x: Array, others: float) -> Array:
         """The error of a value as terms of a sum, of as many, times others of at most a size."""
-        term = self.found.get(value)
+        term = self.found.get(value) or self.squares.get(value)
         if term is None:
             return error
         more = np.abs(np.where(np.isfinite(x), x, 0.0)) * term.relative + term.absolute
@@ -94,6 +102,8 @@ def _source(value: Value) -> Value:
 def _maximum(terms: Terms, op: graph.Reduce, values: Mapping[Value, Array]) -> None:
     if op.kind is ReduceKind.MAXIMUM:
         terms.maxima[op.results[0]] = op
+    if op.kind is ReduceKind.SUM and element_type(op.x.type).element is f32:
+        terms.sums[op.results[0]] = op
 
 
 @term_rules(math.Sub)
@@ -102,6 +112,10 @@ def _difference(terms: Terms, op: math.Sub, values: Mapping[Value, Array]) -> No
     of = terms.maxima.get(_source(y))
     if of is not None and _source(of.x) is _source(x):
         terms.differences[op.results[0]] = of
+    for one, other in ((x, y), (y, x)):
+        of = terms.means.get(_source(other))
+        if of is not None and _source(of.x) is _source(one):
+            terms.deviations[op.results[0]] = of
 
 
 @term_rules(math.Exp, math.Exp2)
@@ -138,8 +152,14 @@ def _changes(x: Array, axes: Sequence[int]) -> int:
 @term_rules(math.Mul, math.Div)
 def _times(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
     x, y = op.operands
-    if isinstance(op, math.Mul) and x not in terms.found:
+    if isinstance(op, math.Mul) and x is y and x in terms.deviations and values[x].size:
+        of = terms.deviations[x]
+        terms.squares[op.results[0]] = _square(values[of.x], of.axes, values[x].shape)
+        return
+    if isinstance(op, math.Mul) and x not in terms.found and x not in terms.sums:
         x, y = y, x
+    if x in terms.sums:
+        terms.means[op.results[0]] = terms.sums[x]
     term = terms.found.get(x)
     if term is None or y in terms.found:
         return
@@ -156,14 +176,35 @@ def _times(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
     terms.gone[op.results[0]] = np.broadcast_to(terms.gone[x], factor.shape)
 
 
+def _square(x: Array, axes: Sequence[int], shape: tuple[int, ...]) -> Term:
+    """The terms of a sum of squared deviations along some axes, which may be a view of such.
+
+    A mean so far is rounded with each element: by units of how far elements are from the first.
+    """
+    wide = np.where(np.isfinite(x), x, 0.0).astype(np.float64)
+    first = wide[tuple([slice(1) if axis in axes else slice(None) for axis in range(x.ndim)])]
+    shifted = wide - np.where(np.abs(first) <= 2.0**100, first, 0.0)
+    most, apart = np.abs(shifted).max(axes, keepdims=True), np.ptp(wide, axes, keepdims=True)
+    if shape != x.shape:
+        most, apart = most.max(), apart.max()
+    count = prod([x.shape[axis] for axis in axes])
+    absolute = 4 * (count + 8) * SPACING[f32] * most * apart + LEAST[f32]
+    parts = 8 * SPACING[f32], absolute, np.maximum(apart, 1) ** 2
+    return Term(*[np.broadcast_to(part, shape) for part in parts])
+
+
 @term_rules(math.Neg, math.Cast, graph.Reshape, graph.Broadcast, graph.Transpose)
 def _same(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
-    term = terms.found.get(op.operands[0])
+    (value,) = op.operands
+    if value in terms.squares and isinstance(op, graph.Reshape | graph.Transpose):
+        moved = [_moved(op, part) for part in terms.squares[value]]
+        terms.squares[op.results[0]] = Term(*moved)
+    term = terms.found.get(value)
     dtype = element_type(op.results[0].type).element
     if term is None or not dtype.is_float:
         return
     relative, absolute, most = (_moved(op, part) for part in term)
-    terms.gone[op.results[0]] = _moved(op, terms.gone[op.operands[0]])
+    terms.gone[op.results[0]] = _moved(op, terms.gone[value])
     rounded = isinstance(op, math.Cast)
     terms.found[op.results[0]] = Term(
         relative + rounded * SPACING[dtype], absolute + rounded * LEAST[dtype], most

@@ -156,6 +156,35 @@ def test_log_sum_exp_reads_its_input_once(shape: tuple[int, ...], device: str) -
     assert ("online" in text) == (shape[-1] > 4096)
 
 
+def layer_norm(x: Any) -> Any:
+    return (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+
+
+def rms_norm(x: Any) -> Any:
+    return x / np.sqrt((x * x).mean(-1, keepdims=True))
+
+
+@pytest.mark.parametrize(
+    ("function", "length", "times"),
+    [
+        (log_sum_exp, 1000, 1),
+        (log_sum_exp, 9000, 1),
+        (lambda x: cross_entropy(x, np.arange(64, dtype=np.int32)), 1000, 1),
+        (lambda x: cross_entropy(x, np.arange(64, dtype=np.int32)), 9000, 1),
+        (lambda x: x.var(-1), 1000, 1),
+        (lambda x: x.var(-1), 9000, 1),
+        (lambda x: x.std(0), 9000, 1),
+        *[(f, n, 1) for f in (softmax, layer_norm, rms_norm) for n in (1000, 4096)],
+        *[(f, n, 2) for f in (softmax, layer_norm, rms_norm) for n in (4097, 9000)],
+    ],
+)
+def test_how_often_rows_are_read(function: Callable[..., Any], length: int, times: int) -> None:
+    """Once if one fits in a program, or if its elements are not needed again; and at times a few
+    of them, by all threads of a program."""
+    x = numbers(64, length)
+    assert times <= counted(function, x).device_loads.bytes / x.nbytes < times + 0.2
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_special_rows(device: str) -> None:
     """Of rows whose blocks are -inf, +inf or nan in part or all."""
@@ -213,7 +242,7 @@ def test_both_ways_return_the_same(place: str, function: str) -> None:
 )
 def test_without_a_law_an_axis_is_not_online(kind: str, function: str) -> None:
     fuses(Program.parse(chain("loop", kind, function)))
-    with pytest.raises(PipelineError, match="r0: no sum depends on a maximum along it"):
+    with pytest.raises(PipelineError, match="r0: no sum depends on a maximum or a mean along it"):
         run(Program.parse(chain("online", kind, function)).module, "graph-to-tile")
 
 

@@ -128,7 +128,7 @@ def _choices(elements: ElementGraph) -> Iterator[ElementGraph]:
     yield first
     # Reusing the columns of a product would keep all of them within a program.
     has_products = any(isinstance(e, Contraction) for e in elements.exprs.values())
-    yield from (other for other in others if has_products or other.rescaled)
+    yield from (other for other in others if has_products or other.online_axes)
 
 
 class _Choice:

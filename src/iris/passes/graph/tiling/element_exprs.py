@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from iris.ir.core import Op, Value
 from iris.ir.kinds import ReduceKind, ScanKind, is_rounded
@@ -142,6 +143,7 @@ class Aggregate(ElementExpr):
 
     over: tuple[Axis, ...]
     rescaling: Rescaling | None = field(default=None, kw_only=True)
+    operations: ClassVar[int] = 1  # that each element takes
 
     @property
     def operands(self) -> tuple[ElementRef, ...]:
@@ -194,6 +196,26 @@ class ReduceExpr(_TensorAggregate):
     """One value for all elements along some axes."""
 
     kind: ReduceKind
+
+
+@dataclass(frozen=True)
+class DeviationsExpr(ReduceExpr):
+    """The sum of `(x - mean(x))**2` along some axes, of elements `x` and the first of them."""
+
+    first: ElementRef
+    operations: ClassVar[int] = 6
+
+    @property
+    def is_sum(self) -> bool:
+        return False  # of these elements
+
+    @property
+    def refs(self) -> tuple[ElementRef, ...]:
+        return (self.ref, self.first)
+
+    def substituted(self, new: Substitution) -> DeviationsExpr:
+        over, ref, first = new.axes(self.over), new.ref(self.ref), new.ref(self.first)
+        return DeviationsExpr(over, self.kind, ref, first)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from iris.passes.graph.tiling.element_exprs import (
     Aggregate,
     Alias,
     Contraction,
+    DeviationsExpr,
     ElementExpr,
     LoadExpr,
     Piecewise,
@@ -180,6 +181,16 @@ class ElementGraph:
         self.axis_counts[letter] += 1
         return Axis(f"{letter}{self.axis_counts[letter] - 1}", size)
 
+    def source(self, ref: ElementRef) -> ElementRef:
+        """The element that one is only another name of."""
+        while isinstance(expr := self.exprs[ref], Alias):
+            ref = expr.ref
+        return ref
+
+    def defined(self, ref: ElementRef) -> ElementExpr:
+        """How an element is computed, whatever its name."""
+        return self.exprs[self.source(ref)]
+
     @cached_property
     def dependencies(self) -> dict[ElementRef, frozenset[Axis]]:
         """The axes along which each element differs."""
@@ -233,8 +244,10 @@ class ElementGraph:
 
     @cached_property
     def online_axes(self) -> set[Axis]:
-        """The axes of the maxima that sums are made in one loop with."""
-        return {axis for base in self.rescaled for axis in self.aggregates[base].over}
+        """The axes that a loop goes along once, for sums that depend on others along them."""
+        deviations = [r for r, e in self.aggregates.items() if isinstance(e, DeviationsExpr)]
+        bases = (*self.rescaled, *deviations)
+        return {axis for base in bases for axis in self.aggregates[base].over}
 
     @cached_property
     def long_output_axes(self) -> list[Axis]:

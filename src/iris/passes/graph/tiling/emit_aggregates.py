@@ -9,12 +9,18 @@ from iris.ir import tile
 from iris.ir.core import Value
 from iris.ir.kinds import ReduceKind, combined, identity
 from iris.ir.math import element_type
-from iris.passes.graph.tiling.element_exprs import Contraction, ReduceExpr, ScanExpr
+from iris.passes.graph.tiling.element_exprs import (
+    Contraction,
+    DeviationsExpr,
+    ReduceExpr,
+    ScanExpr,
+)
 from iris.passes.graph.tiling.element_ref import CannotFuse, ElementRef
 from iris.passes.graph.tiling.emit_online import emit_online
 from iris.passes.graph.tiling.loop_members import (
     ArgReduction,
     ContractionLoop,
+    DeviationLoop,
     Expr,
     LoopMember,
     ValueReduction,
@@ -25,37 +31,43 @@ ARG_KINDS = (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
 
 
 def _reduction_member(ctx: Emitter, expr: ReduceExpr, ref: ElementRef) -> LoopMember[ReduceExpr]:
+    if isinstance(expr, DeviationsExpr):
+        return DeviationLoop(ctx, expr, ref)
     return (ArgReduction if expr.kind in ARG_KINDS else ValueReduction)(ctx, expr, ref)
 
 
 @emits(ReduceExpr)
+@emits(DeviationsExpr)
 def emit_reduction(ctx: Emitter, expr: ReduceExpr, ref: ElementRef, frame: Frame) -> PlacedTile:
     if ctx.elements.is_online(ref):
         return emit_online(ctx, ref)
-    if all(axis in ctx.plan.lanes for axis in expr.over):
+    is_plain = not isinstance(expr, DeviationsExpr)
+    if is_plain and all(axis in ctx.plan.lanes for axis in expr.over):
         return ValueReduction(ctx, expr, ref).reduce_at_once()
-    return _emit_members(ctx, expr, ref, _reduction_member)
+    return _emit_members(ctx, ReduceExpr, expr, ref, _reduction_member)
 
 
 @emits(Contraction)
 def emit_contraction(ctx: Emitter, expr: Contraction, ref: ElementRef, frame: Frame) -> PlacedTile:
     if ctx.elements.is_online(ref):
         return emit_online(ctx, ref)
-    return _emit_members(ctx, expr, ref, ContractionLoop)
+    return _emit_members(ctx, Contraction, expr, ref, ContractionLoop)
 
 
 def _emit_members(
     ctx: Emitter,
+    type_: type[Expr],
     expr: Expr,
     ref: ElementRef,
     member_of: Callable[[Emitter, Expr, ElementRef], LoopMember[Expr]],
 ) -> PlacedTile:
-    """Emit a loop for an aggregate, and for all others that are ready and share its axes."""
+    """Emit a loop for an aggregate, and for all others of a type that are ready and share its
+    axes."""
     loops = [axis for axis in expr.over if axis not in ctx.plan.lanes]
     ctx.emit_invariants(expr.refs, set(loops))
     members = [member_of(ctx, expr, ref)]
     for other_ref, other_expr in ctx.exprs.items():
-        if not isinstance(other_expr, type(expr)) or other_expr.over != expr.over:
+        if not isinstance(other_expr, type_) or other_expr.over != expr.over:
             continue
         if other_ref == ref or ctx.elements.is_online(other_ref):
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import pairwise, product
 
+from iris.passes.graph.tiling.deviations import deviations_form
 from iris.passes.graph.tiling.element_exprs import (
     Aggregate,
     LoadExpr,
@@ -14,14 +15,17 @@ from iris.passes.graph.tiling.element_exprs import (
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import ElementRef, row_major_offset
 from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
-from iris.passes.graph.tiling.online import online_form
+from iris.passes.graph.tiling.online import rescaled_form
+
+# What makes sums that depend on others along the same axes in one loop with these.
+ONLINE_RULES = (deviations_form, rescaled_form)
 
 
 def axis_choices(elements: ElementGraph) -> Iterator[ElementGraph]:
     """Yield a kernel's elements in terms of the axes that it may have.
 
     First a reduction reuses the axes of the outputs where it can, then it has axes of its own, and
-    last it shares one with a maximum that it depends on.
+    last it is made in one loop with others that it depends on.
     """
     if not elements.outputs:  # which have no elements
         yield elements
@@ -30,8 +34,10 @@ def axis_choices(elements: ElementGraph) -> Iterator[ElementGraph]:
     yield merge_axes(reused)
     if reused is not elements:
         yield merge_axes(elements)
-    online = online_form(elements)
-    if online is not None:
+    online = elements
+    for rule in ONLINE_RULES:
+        online = rule(online) or online
+    if online is not elements:
         yield merge_axes(online)
 
 

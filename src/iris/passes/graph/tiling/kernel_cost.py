@@ -31,6 +31,7 @@ class Cost:
     target: Target
     bytes: int  # through device memory, each element once
     traffic: int  # bytes that programs load and store
+    reloaded: int  # of these, what programs load again in a later loop
     flops: int  # results of arithmetic
     operations: float  # the same in terms of the time of fused multiply-adds
     programs: int
@@ -49,16 +50,18 @@ class Cost:
         share = min(1, self.tile_bytes / BYTES_ON_THE_WAY)  # of a core
         loading = min(target.cores, max(1, self.programs) * share) or 1
         memory = self.bytes / (target.bandwidth * 1e3)
-        caches = self.traffic / (core.l2_bytes * rate * loading)
+        caches = core.l2_bytes * rate * loading
+        # Programs that start together wait for memory together, and load again after that.
+        loads = max(memory, (self.traffic - self.reloaded) / caches) + self.reloaded / caches
         arithmetic = self.operations / (core.rates["alu"] * rate * busy)
-        return target.dispatch_microseconds + max(memory, caches) + arithmetic
+        return target.dispatch_microseconds + loads + arithmetic
 
 
 @lru_cache(maxsize=16)  # of the few schedules that are compared at a time
 def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     """What a kernel with this schedule costs on a target."""
     elements = schedule.elements
-    operations, flops, traffic, tile_bytes = 0.0, 0, 0, 0
+    operations, flops, traffic, reloaded, tile_bytes = 0.0, 0, 0, 0, 0
     loops = loops_of(schedule)
     weights = _weights(target.core)
     # Most elements differ along the same few sets of axes.
@@ -68,13 +71,15 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     ):
         times = loops.get(ref, 1) if loops else 1
         if isinstance(expr, LoadExpr):
-            traffic += times * evaluations(axes) * _bytes(ref)
+            size = evaluations(axes) * _bytes(ref)
+            traffic += times * size
+            reloaded += (times - 1) * size
             tile_bytes += lanes_along(axes) * _bytes(ref)
         elif isinstance(expr, Aggregate):
             inner = frozenset(expr.over).union(*(elements.dependencies[r] for r in expr.operands))
             count = times * evaluations(inner)
-            operations += count
-            flops += count * (2 if isinstance(expr, Contraction) else 1)
+            operations += count * expr.operations
+            flops += count * (2 if isinstance(expr, Contraction) else expr.operations)
         elif isinstance(expr, Pointwise):
             count = times * evaluations(axes)
             operations += count * weights[type(expr.op)]
@@ -85,6 +90,7 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
         target,
         moved_bytes(elements),
         traffic + _stored(elements),
+        reloaded,
         flops,
         operations,
         schedule.programs,

@@ -53,7 +53,9 @@ class KernelSchedule:
             choices.append(named)
         for name in online:
             if any(named.keys() == written.keys() for named in choices):
-                raise CannotFuse(f"{name}: no sum depends on a maximum along it; make it a loop")
+                raise CannotFuse(
+                    f"{name}: no sum depends on a maximum or a mean along it; make it a loop"
+                )
         raise CannotFuse(_other_axes(choices, written.keys()))
 
     @property

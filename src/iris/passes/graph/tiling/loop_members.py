@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from math import prod
 from typing import Generic, TypeVar
 
 from iris.ir import math, tile
 from iris.ir.core import Value
 from iris.ir.kinds import ReduceKind, accumulator, combined, identity
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import DType, ElementType, Tile
+from iris.ir.types import DType, ElementType, Tile, f32
 from iris.passes.graph.tiling.element_exprs import (
     Aggregate,
-    Alias,
     Contraction,
+    DeviationsExpr,
     LoadExpr,
     ReduceExpr,
+    Substitution,
 )
 from iris.passes.graph.tiling.element_ref import ElementRef, Within
 from iris.passes.graph.tiling.index_expr import IndexExpr
@@ -150,6 +152,79 @@ class ArgReduction(ValueReduction):
         return ctx.name_tile(place, self.ref, rest)
 
 
+class DeviationLoop(ValueReduction):
+    """A sum of squared deviations from the mean: each lane has a mean and a sum of its own.
+
+    The mean is an average of two in each iteration.  So it is finite where all elements are, and
+    where the squares are too great the sum is infinite, not nan.
+    """
+
+    def __init__(self, ctx: Emitter, expr: DeviationsExpr, ref: ElementRef):
+        super().__init__(ctx, expr, ref)
+        self.first = expr.first
+
+    def initial(self) -> Sequence[Value]:
+        ctx = self.ctx
+        self.shift = self._near(ctx.tile_of(self.first, self.frame))
+        zero = self._constant(0)
+        return [ctx.typed_constant(0, f32), zero, zero]
+
+    def _constant(self, n: float) -> Value:
+        return self.ctx.typed_constant(n, Tile(self.shape, f32) if self.shape else f32)
+
+    def _near(self, first: Value) -> Value:
+        """The first element, or 0 where to subtract that could overflow, or it is no number."""
+        ctx, type_ = self.ctx, element_type(first.type)
+        most = ctx.typed_constant(2.0**100, type_)
+        is_small = ctx.b(math.Compare(Predicate.LE, ctx.b(math.Abs(first)), most))
+        return ctx.select(is_small, first, ctx.typed_constant(0, type_))
+
+    def step(self, carried: Sequence[Value]) -> Sequence[Value]:
+        ctx, (count, mean, total) = self.ctx, carried
+        x = ctx.broadcast(ctx.tile_of(self.expr.ref, self.frame), self.shape)
+        x = ctx.binary(math.Sub, x, self.shift)
+        mask = ctx.mask(self.expr.over, (), self.frame)
+        if mask is not None:  # which changes nothing
+            x = ctx.select(mask, x, mean)
+        one = ctx.typed_constant(1, f32)
+        more = ctx.b(math.Add(count, one))
+        weight = ctx.b(math.Div(one, more))
+        rest = ctx.b(math.Sub(one, weight))
+        part = ctx.binary(math.Mul, mean, rest)
+        new = ctx.b(math.Fma(x, ctx.broadcast(weight, self.shape), part))
+        difference, left = ctx.b(math.Sub(x, mean)), ctx.b(math.Sub(x, new))
+        return [more, new, ctx.b(math.Fma(difference, left, total))]
+
+    def finish(self, carried: Sequence[Value]) -> PlacedTile:
+        """Add what the means of lanes deviate from the mean of all."""
+        ctx, (_, mean, total) = self.ctx, carried
+        if not any(axis in self.expr.over for axis in self.frame):
+            return ctx.name_tile(total, self.ref, self.frame)
+        counts, whole = self._counts()
+        share = ctx.binary(math.Mul, counts, ctx.typed_constant(1 / whole, f32))
+        middle = self.reduce_lanes(ctx.binary(math.Mul, mean, share))
+        difference = ctx.binary(math.Sub, mean, ctx.align(middle, self.frame))
+        weighted = ctx.binary(math.Mul, difference, counts)
+        return self.reduce_lanes(ctx.b(math.Fma(weighted, difference, total)))
+
+    def _counts(self) -> tuple[Value, int]:
+        """How many elements each lane has, and how many there are in all."""
+        ctx, over = self.ctx, self.expr.over
+        ends = [end for axis, end in ctx.plan.ends.items() if axis in over]
+        ending = ctx.elements.axes_in([end.index for end in ends])
+        even = [axis for axis in over if axis not in ending]
+        counts = ctx.typed_constant(prod([a.size for a in even if a not in ctx.plan.lanes]), f32)
+        looped = [axis for axis in over if axis not in ctx.plan.lanes]
+        last = Substitution({axis: IndexExpr((), axis.high) for axis in looped})
+        for end in ends:
+            blocks = prod([a.size for a in ctx.elements.axes_in([end.index]) if a in looped])
+            in_last = ctx.all_of([last.within(end)], self.frame)
+            assert in_last is not None, "the last block has lanes past the end"
+            own = ctx.binary(math.Add, ctx.typed_constant(blocks - 1, f32), ctx.cast(in_last, f32))
+            counts = ctx.binary(math.Mul, counts, own)
+        return counts, prod([a.size for a in even] + [end.high for end in ends])
+
+
 class ContractionLoop(LoopMember[Contraction]):
     """A sum of products: `tile.dot` where rows, columns and depth have lanes, else elementwise."""
 
@@ -200,9 +275,7 @@ class ContractionLoop(LoopMember[Contraction]):
 
     def _is_zero_elsewhere(self, ref: ElementRef, inside: Sequence[Within]) -> bool:
         """Whether a factor is loaded with 0 in masked lanes."""
-        expr = self.ctx.exprs[ref]
-        while isinstance(expr, Alias):
-            expr = self.ctx.exprs[expr.ref]
+        expr = self.ctx.elements.defined(ref)
         return (
             isinstance(expr, LoadExpr)
             and {*inside} <= expr.guard

@@ -95,7 +95,7 @@ def _times(scaled: Growth, factor: Growth) -> Growth:
     return scaled if is_scaled else Grown.OTHER
 
 
-def online_form(elements: ElementGraph) -> ElementGraph | None:
+def rescaled_form(elements: ElementGraph) -> ElementGraph | None:
     """The elements with all that a maximum allows in the loop of that; None if that is nothing."""
     found = False
     summed = _summed(elements)
@@ -179,12 +179,7 @@ class _Chain:
     @cached_property
     def term(self) -> ElementRef:
         """The element whose maximum is looked for."""
-        return self._source(self.elements.aggregates[self.base].refs[0])
-
-    def _source(self, ref: ElementRef) -> ElementRef:
-        while isinstance(expr := self.elements.exprs[ref], Alias):
-            ref = expr.ref
-        return ref
+        return self.elements.source(self.elements.aggregates[self.base].refs[0])
 
     def _growth(self, ref: ElementRef, expr: ElementExpr) -> Growth:
         if ref in (self.base, self.term):
@@ -209,7 +204,7 @@ class _Chain:
         """Whether a sum is of the `exp(x - m)` themselves."""
         if not isinstance(expr, ReduceExpr):
             return False
-        term = self.elements.exprs[self._source(expr.ref)]
+        term = self.elements.defined(expr.ref)
         return isinstance(term, Pointwise) and type(term.op) in (math.Exp, math.Exp2)
 
     def _scaled(self, expr: ElementExpr) -> list[ElementRef]:
