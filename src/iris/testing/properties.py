@@ -225,6 +225,7 @@ _SHARED = "allocate-threadgroup{budget=0},insert-barriers"
 _UNIFORM = "allocate-threadgroup{budget=0},uniform-conditions,insert-barriers"
 _OF_THREADS = (
     *_GENERIC,
+    "block-swizzle{group=2}",
     "fuse-register-loops",
     "simplify-extrema",
     "choose-register-shapes,reuse-registers",

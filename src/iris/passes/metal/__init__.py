@@ -2,6 +2,7 @@
 
 from iris.passes.metal import (
     allocate_threadgroup,
+    block_swizzle,
     canonicalize_registers,
     check_resources,
     choose_register_shapes,
@@ -16,6 +17,7 @@ from iris.passes.metal import (
 
 __all__ = [
     "allocate_threadgroup",
+    "block_swizzle",
     "canonicalize_registers",
     "check_resources",
     "choose_register_shapes",
