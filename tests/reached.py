@@ -29,7 +29,7 @@ ROOMS = ("analysis", "passes", "codegen")
 OPTIONS = (
     Options(),
     Options(num_simdgroups=1, swizzle=2),
-    Options(num_simdgroups=2),
+    Options(num_simdgroups=2, num_stages=3),
     Options(num_simdgroups=4, swizzle=4),
     Options(num_simdgroups=8),
 )

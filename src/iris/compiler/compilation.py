@@ -18,6 +18,7 @@ from iris.passes.instruments import Check, Dump, Snapshots, write_dump
 from iris.passes.metal.block_swizzle import BlockSwizzle
 from iris.passes.tile.layouts import ChooseSimdgroups
 from iris.passes.tile.lowering import LowerToMetal
+from iris.passes.tile.pipeline_loads import PipelineLoads
 from iris.targets import DEFAULT, Target, find
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Options:
 
     num_simdgroups: int | None = None  # that run a program together; as many as fit it, if None
     fast_math: bool = False
+    num_stages: int | None = None  # in memory at a time of what a loop stages; 2 if that pays
     swizzle: int | None = None  # rows of programs in a group; as they are, if None
 
     def pipeline(self, level: Level, target: Target = DEFAULT) -> Pipeline:
@@ -64,6 +66,8 @@ class Options:
         """What runs in place of a pass of the usual pipeline."""
         if isinstance(usual, ChooseSimdgroups):
             return (ChooseSimdgroups(self.num_simdgroups or 0),)
+        if isinstance(usual, PipelineLoads) and self.num_stages is not None:
+            return (PipelineLoads(always=True, depth=self.num_stages),)
         if isinstance(usual, LowerToMetal) and self.swizzle is not None:
             return usual, BlockSwizzle(self.swizzle)
         return (usual,)

@@ -274,6 +274,7 @@ _OPTIONS = {field.name for field in fields(Options)}
 _VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "num_simdgroups": ("a power of two from 1 to 32", (None, 1, 2, 4, 8, 16, 32)),
     "fast_math": ("True or False", (True, False)),
+    "num_stages": ("a number from 1 to 8", (None, *range(1, 9))),
     "swizzle": ("a power of two from 2 to 32", (None, 2, 4, 8, 16, 32)),
 }
 

@@ -97,9 +97,10 @@ def option_instead(name: str, *parameters: str) -> str:
         return "; the grid goes in brackets, kernel[grid](...), or to lower and prepare"
     if name == "num_warps":
         return "; write num_simdgroups=: a simdgroup has 32 threads, as a warp has"
-    if name in ("num_stages", "num_ctas", "maxnreg", "waves_per_eu"):
+    if name in ("num_ctas", "maxnreg", "waves_per_eu"):
         return "; leave it out: that is for the compiler to choose"
-    close = get_close_matches(name, [*parameters, "num_simdgroups", "fast_math", "device"], n=1)
+    options = ("num_simdgroups", "num_stages", "swizzle", "fast_math", "device")
+    close = get_close_matches(name, [*parameters, *options], n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 

@@ -75,15 +75,15 @@ def _staged(shape: tuple[int, ...], dtype: DType) -> Type:
 
 
 def schedules() -> st.SearchStrategy[Pipeline]:
-    """The lowering with what its passes let one choose: options of a launch, whether loads are
-    always pipelined, how much threadgroup memory is used more than once; and for what target.
+    """The lowering with what its passes let one choose: options of a launch, how loads are
+    pipelined, how much threadgroup memory is used more than once; and for what target.
 
     @given(programs.tile(), schedules())
     def test_lowering(program, schedule):
         agree(program, pipeline=schedule, simdgroups=(0,))
     """
     # One draw: of two of a kind hypothesis copies one over the other, and repeats the rest.
-    chosen = product(_OPTIONS, (False, True), (30720, 8192, 1024, 16384), _TARGETS)
+    chosen = product(_OPTIONS, _PIPELINING, (30720, 8192, 1024, 16384), _TARGETS)
     return st.sampled_from([*chosen]).map(lambda choice: _scheduled(*choice))
 
 
@@ -117,9 +117,18 @@ def _split(min_part: int, target: Target) -> Pipeline:
     return Pipeline(tuple(passes)).on(target)
 
 
-def _scheduled(options: Options, always: bool, budget: int, target: Target) -> Pipeline:
+_PIPELINING = (
+    PipelineLoads(),
+    PipelineLoads(always=True),
+    PipelineLoads(always=True, depth=3),
+)
+
+
+def _scheduled(
+    options: Options, pipelining: PipelineLoads, budget: int, target: Target
+) -> Pipeline:
     choices: dict[type[Pass], Pass] = {
-        PipelineLoads: PipelineLoads(always=always),
+        PipelineLoads: pipelining,
         AllocateThreadgroup: AllocateThreadgroup(budget=budget),
     }
     lowering = without_limits(options.pipeline(Level.METAL))
