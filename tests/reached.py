@@ -28,9 +28,9 @@ ROOMS = ("analysis", "passes", "codegen")
 # What launches may ask for, each with another number of simdgroups; None: what the pass chooses.
 OPTIONS = (
     Options(),
-    Options(num_simdgroups=1, swizzle=2),
+    Options(num_simdgroups=1, swizzle=2, preload=True),
     Options(num_simdgroups=2, num_stages=3),
-    Options(num_simdgroups=4, swizzle=4),
+    Options(num_simdgroups=4, swizzle=4, serpentine=True),
     Options(num_simdgroups=8),
 )
 BLOCKS = [For, math.Add, math.FloorDiv, math.Select, tile.Load, tile.Dot, tile.Reduce, tile.Store]

@@ -16,6 +16,9 @@ from iris.ir.text.diff import diff
 from iris.passes import Instrument, Pass, Pipeline, run
 from iris.passes.instruments import Check, Dump, Snapshots, write_dump
 from iris.passes.metal.block_swizzle import BlockSwizzle
+from iris.passes.metal.fuse_register_loops import FuseRegisterLoops
+from iris.passes.metal.preload_fragments import PreloadFragments
+from iris.passes.metal.serpentine_fragments import SerpentineFragments
 from iris.passes.tile.layouts import ChooseSimdgroups
 from iris.passes.tile.lowering import LowerToMetal
 from iris.passes.tile.pipeline_loads import PipelineLoads
@@ -56,6 +59,8 @@ class Options:
     fast_math: bool = False
     num_stages: int | None = None  # in memory at a time of what a loop stages; 2 if that pays
     swizzle: int | None = None  # rows of programs in a group; as they are, if None
+    serpentine: bool = False  # every other row of fragments is multiplied backwards
+    preload: bool = False  # fragments are loaded a step of their product ahead
 
     def pipeline(self, level: Level, target: Target = DEFAULT) -> Pipeline:
         """What leads to a level from the traced program."""
@@ -70,6 +75,10 @@ class Options:
             return (PipelineLoads(always=True, depth=self.num_stages),)
         if isinstance(usual, LowerToMetal) and self.swizzle is not None:
             return usual, BlockSwizzle(self.swizzle)
+        if isinstance(usual, FuseRegisterLoops):
+            ahead = (PreloadFragments(),) if self.preload else ()
+            order = (SerpentineFragments(),) if self.serpentine else ()
+            return usual, *ahead, *order
         return (usual,)
 
 

@@ -276,6 +276,8 @@ _VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "fast_math": ("True or False", (True, False)),
     "num_stages": ("a number from 1 to 8", (None, *range(1, 9))),
     "swizzle": ("a power of two from 2 to 32", (None, 2, 4, 8, 16, 32)),
+    "serpentine": ("True or False", (True, False)),
+    "preload": ("True or False", (True, False)),
 }
 
 

@@ -228,6 +228,7 @@ _OF_THREADS = (
     "block-swizzle{group=2}",
     "fuse-register-loops",
     "simplify-extrema",
+    "preload-fragments,serpentine-fragments",
     "choose-register-shapes,reuse-registers",
     "mark-nowrap",
 )

@@ -87,10 +87,12 @@ def schedules() -> st.SearchStrategy[Pipeline]:
     return st.sampled_from([*chosen]).map(lambda choice: _scheduled(*choice))
 
 
-_OPTIONS = [
-    Options(num_simdgroups=count, swizzle=swizzle)
-    for count, swizzle in ((1, None), (2, 2), (4, None), (8, 4))
-]
+_OPTIONS = (
+    Options(num_simdgroups=1, preload=True),
+    Options(num_simdgroups=2, swizzle=2),
+    Options(num_simdgroups=4, serpentine=True),
+    Options(num_simdgroups=8, swizzle=4, preload=True),
+)
 
 
 # Whatever depends on a target is decided one way for some of them, and otherwise for others.
