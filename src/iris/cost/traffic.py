@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-MOST_FOLLOWED = 4096  # programs whose addresses are compared
+MOST_FOLLOWED = 1024  # programs whose addresses are compared
 
 
 @dataclass(frozen=True)
