@@ -13,19 +13,26 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
 from iris.codegen import emit
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.compilation import Options
 from iris.errors import OutOfResources
 from iris.ir import math, parse, tile
 from iris.ir.control import For
+from iris.ir.core import Level
 from iris.passes import run
 from iris.testing import programs
-from iris.testing.levels import with_simdgroups
 from iris.tools.replay import Program
 from masked_loops import some_program
 from support import ROOT, counts
 
 ROOMS = ("analysis", "passes", "codegen")
-SIMDGROUPS = (0, 1, 2, 4, 8)  # 0: as many as the pass chooses
+# What launches may ask for, each with another number of simdgroups; None: what the pass chooses.
+OPTIONS = (
+    Options(),
+    Options(num_simdgroups=1, swizzle=2, preload=True),
+    Options(num_simdgroups=2, num_stages=3),
+    Options(num_simdgroups=4, swizzle=4, serpentine=True),
+    Options(num_simdgroups=8),
+)
 BLOCKS = [For, math.Add, math.FloorDiv, math.Select, tile.Load, tile.Dot, tile.Reduce, tile.Store]
 
 
@@ -46,7 +53,7 @@ def compile_all(strategy: SearchStrategy[Program], number: int) -> None:
 
     draw()
     for index, program in enumerate(drawn):
-        pipeline = with_simdgroups(METAL_PIPELINE, SIMDGROUPS[index % len(SIMDGROUPS)])
+        pipeline = OPTIONS[index % len(OPTIONS)].pipeline(Level.METAL)
         try:
             (function,) = run(program.module, pipeline)
         except OutOfResources:

@@ -29,6 +29,8 @@ ROOMS = (
     "barriers",
     "allocation",
     "register-loops",
+    "program-order",
+    "fragments",
     "expansions",
     "codegen",
     "tiling",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from iris.codegen.helpers import define
 from iris.codegen.operators import dtype_of
-from iris.codegen.statements import Run
-from iris.codegen.tree import PART, Call, Tree, Unary, binary, number
+from iris.codegen.statements import Declare, Run
+from iris.codegen.tree import PART, Call, Name, Tree, Unary, binary, number
 from iris.codegen.writer import Writer, emit
 from iris.ir import metal
 from iris.ir.core import Value
 from iris.ir.in_place import is_last_use
-from iris.ir.metal import count_of
+from iris.ir.metal import fragments_of
+from iris.ir.types import i32
 
 
 @emit(metal.Mma)
@@ -19,7 +20,7 @@ def _mma(ctx: Writer, op: metal.Mma) -> None:
         define(ctx, "pair", dtype_of(value))
     left, right = _matrices(ctx, op.a), _matrices(ctx, op.b)
     acc, product = _sum(ctx, op)
-    rows, columns = count_of(op.a.type) // 2, count_of(op.b.type) // 2
+    rows, columns = fragments_of(op.a), fragments_of(op.b)
     if ctx.language.multiplies_arrays:
         name = ctx.language.multiply.format(rows=rows, columns=columns)
         ctx.put(Run(Call(name, *[_address(x) for x in (product, left, right, acc)])))
@@ -32,7 +33,16 @@ def _mma(ctx: Writer, op: metal.Mma) -> None:
         ctx.put(Run(multiply))
         return
     with ctx.loop(rows * columns) as i:
-        ctx.put(Run(multiply.at(i)))
+        ctx.put(Run(multiply.at(_backwards(ctx, i, columns) if op.serpentine else i)))
+
+
+def _backwards(ctx: Writer, i: Tree, columns: int) -> Tree:
+    """The number of a product, if those of every other row are computed backwards."""
+    is_odd = binary("%", binary("/", i, number(columns)), number(2))
+    flipped = binary("^", i, binary("*", is_odd, number(columns - 1)))
+    name = ctx.names.new("turn")
+    ctx.put(Declare(ctx.language.types[i32], name, flipped))
+    return Name(name)
 
 
 def _address(matrices: Tree) -> Tree:

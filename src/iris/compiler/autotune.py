@@ -195,8 +195,7 @@ class Autotuned(Chooser):
                     f"{self.function.name} has no parameter {name!r} for key; there is "
                     f"{', '.join(self.function.variables)}",
                 )
-        if any(config.num_simdgroups is not None for config in configs):
-            self._chosen["num_simdgroups"] = None
+        self._chosen |= {name: None for config in configs for name in config.options}
         self.configs = configs
         self.reports: list[Report] = []
         self._key = key

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from iris.compiler.arguments import Array
 from iris.compiler.benchmark import do_bench
-from iris.compiler.compilation import Compilation, target_of
+from iris.compiler.compilation import Compilation, Options, target_of
 from iris.errors import IrisError
 from iris.ir.types import DType, bf16, f16, f32
 from iris.runtime.cache import Cache
@@ -25,6 +25,8 @@ from iris.version import __version__
 
 Results = list[tuple[DType, Array]]
 
+_OPTIONS = {field.name for field in fields(Options)} - {"fast_math"}
+
 #: A candidate is timed only if the cost model does not take it for more times as slow as the
 #: fastest: the model is off by less.
 MOST_TIMES_SLOWER = 2.0
@@ -33,23 +35,21 @@ _EPSILON = {f32: 2.0**-23, f16: 2.0**-10, bf16: 2.0**-7}
 
 
 class Config:
-    """Values of constexprs, and how many simdgroups run a program.
+    """Values of constexprs, and options of a launch that leave its result as it is.
 
-    iris.Config(BM=64, BN=32, num_simdgroups=4)
+    iris.Config(BM=64, BN=32, num_simdgroups=4, swizzle=8)
     """
 
-    __slots__ = ("constants", "num_simdgroups")
+    __slots__ = ("constants", "options")
 
-    def __init__(self, *, num_simdgroups: int | None = None, **constants: Any):
-        self.num_simdgroups = num_simdgroups
-        self.constants = constants
+    def __init__(self, **named: Any):
+        self.options = {n: v for n, v in named.items() if n in _OPTIONS and v is not None}
+        self.constants = {n: v for n, v in named.items() if n not in _OPTIONS}
 
     @property
     def named(self) -> dict[str, Any]:
         """What it adds to the arguments of a launch."""
-        if self.num_simdgroups is None:
-            return dict(self.constants)
-        return self.constants | {"num_simdgroups": self.num_simdgroups}
+        return self.constants | self.options
 
     def __str__(self) -> str:
         return ", ".join([f"{name}={value!r}" for name, value in self.named.items()])

@@ -13,9 +13,15 @@ from iris.errors import PipelineError
 from iris.ir import Level, Module, to_text, verify
 from iris.ir.control import Func
 from iris.ir.text.diff import diff
-from iris.passes import Instrument, Pipeline, run
+from iris.passes import Instrument, Pass, Pipeline, run
 from iris.passes.instruments import Check, Dump, Snapshots, write_dump
+from iris.passes.metal.block_swizzle import BlockSwizzle
+from iris.passes.metal.fuse_register_loops import FuseRegisterLoops
+from iris.passes.metal.preload_fragments import PreloadFragments
+from iris.passes.metal.serpentine_fragments import SerpentineFragments
 from iris.passes.tile.layouts import ChooseSimdgroups
+from iris.passes.tile.lowering import LowerToMetal
+from iris.passes.tile.pipeline_loads import PipelineLoads
 from iris.targets import DEFAULT, Target, find
 
 if TYPE_CHECKING:
@@ -51,12 +57,29 @@ class Options:
 
     num_simdgroups: int | None = None  # that run a program together; as many as fit it, if None
     fast_math: bool = False
+    num_stages: int | None = None  # in memory at a time of what a loop stages; 2 if that pays
+    swizzle: int | None = None  # rows of programs in a group; as they are, if None
+    serpentine: bool = False  # every other row of fragments is multiplied backwards
+    preload: bool = False  # fragments are loaded a step of their product ahead
 
     def pipeline(self, level: Level, target: Target = DEFAULT) -> Pipeline:
         """What leads to a level from the traced program."""
-        chosen = ChooseSimdgroups(self.num_simdgroups or 0)
-        passes = [chosen if isinstance(p, ChooseSimdgroups) else p for p in PIPELINES[level]]
+        passes = [chosen for p in PIPELINES[level] for chosen in self._chosen(p)]
         return Pipeline(tuple(passes)).on(target)
+
+    def _chosen(self, usual: Pass) -> tuple[Pass, ...]:
+        """What runs in place of a pass of the usual pipeline."""
+        if isinstance(usual, ChooseSimdgroups):
+            return (ChooseSimdgroups(self.num_simdgroups or 0),)
+        if isinstance(usual, PipelineLoads) and self.num_stages is not None:
+            return (PipelineLoads(always=True, depth=self.num_stages),)
+        if isinstance(usual, LowerToMetal) and self.swizzle is not None:
+            return usual, BlockSwizzle(self.swizzle)
+        if isinstance(usual, FuseRegisterLoops):
+            ahead = (PreloadFragments(),) if self.preload else ()
+            order = (SerpentineFragments(),) if self.serpentine else ()
+            return usual, *ahead, *order
+        return (usual,)
 
 
 def target_of(device: Device | None) -> Target:

@@ -270,6 +270,15 @@ def device_of(device: str | Device | None, given: Call) -> Device:
 
 _USUAL = Options()
 _OPTIONS = {field.name for field in fields(Options)}
+# What each option may be.
+_VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "num_simdgroups": ("a power of two from 1 to 32", (None, 1, 2, 4, 8, 16, 32)),
+    "fast_math": ("True or False", (True, False)),
+    "num_stages": ("a number from 1 to 8", (None, *range(1, 9))),
+    "swizzle": ("a power of two from 2 to 32", (None, 2, 4, 8, 16, 32)),
+    "serpentine": ("True or False", (True, False)),
+    "preload": ("True or False", (True, False)),
+}
 
 
 def split_options(named: dict[str, Any]) -> Options:
@@ -277,13 +286,11 @@ def split_options(named: dict[str, Any]) -> Options:
     if _OPTIONS.isdisjoint(named):
         return _USUAL
     options = Options(**{name: named.pop(name) for name in _OPTIONS & named.keys()})
-    count = options.num_simdgroups
-    if count is not None and (type(count) is not int or count not in (1, 2, 4, 8, 16, 32)):
-        raise error_here(
-            ArgumentError, f"num_simdgroups is a power of two from 1 to 32, not {count!r}"
-        )
-    if type(options.fast_math) is not bool:
-        raise error_here(ArgumentError, f"fast_math is True or False, not {options.fast_math!r}")
+    for name, (meaning, values) in _VALUES.items():
+        value = getattr(options, name)
+        # True is 1, and no number of anything.
+        if not any(type(value) is type(legal) and value == legal for legal in values):
+            raise error_here(ArgumentError, f"{name} is {meaning}, not {value!r}")
     return options
 
 

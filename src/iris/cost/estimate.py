@@ -31,6 +31,7 @@ import numpy.typing as npt
 from iris.cost.occupancy import simdgroups_per_core
 from iris.cost.resources import needs_of
 from iris.cost.sample import Sample, Sizes
+from iris.cost.traffic import MOST_FOLLOWED, Access, Traffic
 from iris.ir import control, math, metal
 from iris.ir.control import Func
 from iris.ir.core import Facet, Op, Region, Value
@@ -93,12 +94,16 @@ def count(function: Func, sizes: Sizes = Sizes(), target: Target = DEFAULT) -> C
 
 
 class _Walk:
-    """Goes through a program once: how often an op runs, and in which threads."""
+    """Goes through a program once: how often an op runs, and in which threads.
 
-    def __init__(self, function: Func, sizes: Sizes, target: Target):
+    What it accesses in device memory is listed with the addresses of `others`; see `Sample`.
+    """
+
+    def __init__(self, function: Func, sizes: Sizes, target: Target, others: int = 0):
         self.counts = Counts()
+        self.accesses: list[Access] = []
         self.target = target
-        self.sample = Sample(function, sizes)
+        self.sample = Sample(function, sizes, others)
         self.times = 1
         self.fixed: set[Value] = set()  # integers that the Metal compiler knows
         self.active = np.ones(self.sample.threads, np.bool_)
@@ -153,6 +158,8 @@ class _Walk:
         else:
             counted.lines += amount
             self.counts.touched[op.base] += amount
+            others = self.sample.of_others(op.offset)
+            self.accesses.append(Access(op.base, moved_bytes, others))
         return counted, moved_bytes
 
     def _addresses(self, offset: Value, size: int) -> Iterator[Array] | None:
@@ -345,7 +352,7 @@ def while_(walk: _Walk, op: control.While) -> None:
 
 def _bind(walk: _Walk, arguments: list[Value], values: tuple[Value, ...]) -> None:
     for argument, value in zip(arguments, values, strict=True):
-        walk.sample.set(argument, walk.sample.of(value))
+        walk.sample.bind(argument, value)
 
 
 @cost(control.If)
@@ -445,30 +452,36 @@ def estimate(
     needs = needs_of(function, target)
     simdgroups = max(1, function.simdgroups)
     counts = count(function, sizes, target)
-    moved = _moved(function, counts, sizes, target)
+    traffic = _traffic(function, counts, sizes, target)
 
     chips = []
     for chip in dict.fromkeys((*GENERATIONS, target)):
         registers = None if chip.dynamic_registers else needs.registers
         held = simdgroups_per_core(needs.memory, simdgroups, chip, registers)
         if held:
+            moved = traffic.moved(chip.cache_bytes, max(1, chip.cores * held // simdgroups))
             chips.append(on_chip(chip, counts, sizes, simdgroups, held, moved))
     return Estimate(
         function.symbol, sizes, simdgroups, needs.registers, needs.memory, counts, tuple(chips)
     )
 
 
-def _moved(function: Func, counts: Counts, sizes: Sizes, target: Target) -> int:
-    """The bytes that a launch moves between memory and caches, if these keep what is used again:
-    of each array no more than it has."""
-    total = 0
+def _traffic(function: Func, counts: Counts, sizes: Sizes, target: Target) -> Traffic:
+    """What a launch moves between memory and caches, whatever their size."""
+    arrays: dict[Value, int] = {}
+    touched: dict[Value, int] = {}
     for value in function.body.arguments:
-        touched = counts.touched[value] * target.line_bytes * sizes.programs
+        touched[value] = counts.touched[value] * target.line_bytes * sizes.programs
         shape = sizes.of_argument(value)
         if isinstance(value.type, Ptr) and isinstance(shape, tuple):
-            touched = min(touched, prod(shape) * value.type.element.bytes)
-        total += touched
-    return total
+            arrays[value] = prod(shape) * value.type.element.bytes
+    followed = min(sizes.programs, MOST_FOLLOWED)
+    return Traffic(
+        arrays,
+        touched,
+        sizes.programs,
+        lambda: _Walk(function, sizes, target, followed).accesses,
+    )
 
 
 def on_chip(

@@ -7,7 +7,8 @@
     %x: f32 = metal.load %X, %at               not known: no integer
 
 So where a program accesses memory, and how often its loops run, can be counted.  The program is one
-in the middle of the grid, which is like most others.
+in the middle of the grid, which is like most others.  The first thread of each program that starts
+early can be followed beside it: where two have the same address, they share what they load.
 """
 
 from __future__ import annotations
@@ -67,11 +68,13 @@ class Sizes:
 
 
 class Sample:
-    """The known values of one program; all ops are to be computed in order."""
+    """The known values of one program, and of the first threads of `others`, the first programs of
+    the grid; all ops are to be computed in order."""
 
-    def __init__(self, function: Func, sizes: Sizes):
+    def __init__(self, function: Func, sizes: Sizes, others: int = 0):
         self.sizes = sizes
         self.threads = max(1, function.simdgroups) * SIMDGROUP_WIDTH
+        self.numbers = np.concatenate([np.arange(self.threads), np.zeros(others, np.int64)])
         self._known: dict[Value, Array] = {}
         for value in function.body.arguments:
             if _is_integral(value):
@@ -81,7 +84,31 @@ class Sample:
                 self.set(value, None if size is None else np.array([size]))
 
     def of(self, value: Value | None) -> Array | None:
-        return None if value is None else self._known.get(value)
+        """What a value is in the threads of the program."""
+        known = None if value is None else self._known.get(value)
+        return None if known is None else known[: self.threads]
+
+    def of_others(self, value: Value) -> Array | None:
+        """What a value is in the others."""
+        known = self._known.get(value)
+        if known is None:
+            return None
+        return np.broadcast_to(known, (len(self.numbers), *known.shape[1:]))[self.threads :]
+
+    def bind(self, value: Value, other: Value) -> None:
+        """Say that a value is what another one is."""
+        self._known.pop(value, None)
+        if other in self._known:
+            self._known[value] = self._known[other]
+
+    def program(self, axis: int) -> Array:
+        """The number along an axis of the program in the middle, and of the others."""
+        middle = (self.sizes.grid[axis] - 1) // 2
+        count = len(self.numbers) - self.threads
+        if not count:
+            return np.array([middle])
+        others = np.unravel_index(np.arange(count), self.sizes.grid, order="F")
+        return np.concatenate([np.full(self.threads, middle), others[axis]])
 
     def set(self, value: Value, known: Array | None) -> None:
         """Say what a value is, in the dtype that it has."""
@@ -135,17 +162,17 @@ def select(
 
 @sampling(metal.Lane)
 def lane(sample: Sample, op: metal.Lane) -> Array:
-    return np.arange(sample.threads) % SIMDGROUP_WIDTH
+    return sample.numbers % SIMDGROUP_WIDTH
 
 
 @sampling(metal.Simdgroup)
 def simdgroup(sample: Sample, op: metal.Simdgroup) -> Array:
-    return np.arange(sample.threads) // SIMDGROUP_WIDTH
+    return sample.numbers // SIMDGROUP_WIDTH
 
 
 @sampling(metal.ThreadgroupId)
 def threadgroup_id(sample: Sample, op: metal.ThreadgroupId) -> Array:
-    return np.array([(sample.sizes.grid[op.axis] - 1) // 2])
+    return sample.program(op.axis)
 
 
 @sampling(metal.NumThreadgroups)

@@ -10,6 +10,10 @@ from difflib import get_close_matches
 from iris.frontend import language, memory
 from iris.ir.types import DTYPES
 
+# The options of a launch.
+_OPTIONS = (
+    "num_simdgroups", "num_stages", "swizzle", "serpentine", "preload", "fast_math", "device"
+)  # fmt: skip
 # Names of other libraries, and what there is here.
 _INSTEAD = {
     "trans": "x.T or iris.transpose(x, axes)",
@@ -97,9 +101,9 @@ def option_instead(name: str, *parameters: str) -> str:
         return "; the grid goes in brackets, kernel[grid](...), or to lower and prepare"
     if name == "num_warps":
         return "; write num_simdgroups=: a simdgroup has 32 threads, as a warp has"
-    if name in ("num_stages", "num_ctas", "maxnreg", "waves_per_eu"):
+    if name in ("num_ctas", "maxnreg", "waves_per_eu"):
         return "; leave it out: that is for the compiler to choose"
-    close = get_close_matches(name, [*parameters, "num_simdgroups", "fast_math", "device"], n=1)
+    close = get_close_matches(name, [*parameters, *_OPTIONS], n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 

@@ -74,6 +74,11 @@ def count_of(type_: Type) -> int:
     return shape[0] if shape else 1
 
 
+def fragments_of(value: Value) -> int:
+    """How many fragments of a matrix a value holds."""
+    return count_of(value.type) // FRAGMENT_LANES
+
+
 def lanes_of(type_: Type) -> int:
     """How many elements of a value one variable holds: as its type says, or as is usual."""
     if isinstance(type_, Registers) and type_.lanes is not None:
@@ -598,12 +603,14 @@ class Mma(MetalOp):
     %acc2: regs<32xf32> = metal.mma %a, %b, %acc
 
     An array holds its fragments one after the other, a grid of them row by row.  With `in_place`
-    the result overwrites the variable of `acc`, which nothing else reads.
+    the result overwrites the variable of `acc`, which nothing else reads.  With `serpentine` every
+    other row is computed backwards, if the number of columns is a power of two.
     """
 
     name = "metal.mma"
     convergent = True
     in_place: bool = attribute(Boolean(), False)
+    serpentine: bool = attribute(Boolean(), False)
     a: Value = operand(FLOATS)
     b: Value = operand(FLOATS)
     acc: Value = operand(FLOATS)
@@ -619,6 +626,8 @@ class Mma(MetalOp):
         if 2 * count_of(acc) != count_of(a) * count_of(b) or acc.element is not f32:
             wanted = registers(count_of(a) * count_of(b) // 2, f32)
             raise self.invalid(f"the product of {a} and {b} is added to {wanted}", at="acc")
+        if self.serpentine and fragments_of(self.b).bit_count() != 1:
+            raise self.invalid(f"{b} has no power of two of columns to go back over", at="b")
         return (acc,)
 
 

@@ -18,5 +18,6 @@ ONE_CORE = replace(
     dispatch_microseconds=1000,
     threadgroup_bytes=4096,
     core_threadgroup_bytes=4096,
+    cache_bytes=32 * 1024,
 )
 SLOW_CORES = replace(M1, name="slow-cores", cores=64, clock=1e-4, dispatch_microseconds=0)

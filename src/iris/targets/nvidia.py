@@ -33,6 +33,7 @@ H200 = Target(
     banks=32,
     bank_bytes=4,
     line_bytes=128,
+    cache_bytes=50 * 2**20,
     constant_bytes=4096,
     buffer_bindings=511,
     atomic_bits=(32, 64),

@@ -152,6 +152,9 @@ class Target:
     bank_bytes: int = 4
     #: A cache line of device memory. [philipturner/metal-benchmarks, M1 and M2]
     line_bytes: int = 128
+    #: The last cache before memory, which all cores share. [philipturner/metal-benchmarks, M1 and
+    #: M2; of later ones nothing is published]
+    cache_bytes: int = 8 * 2**20
     #: What setBytes:length:atIndex: takes: arguments that are in no buffer. [Apple: Metal]
     constant_bytes: int = 4096
     #: Buffers that one kernel can bind. [MLX, tinygrad: source; mlx-vlm #1799]

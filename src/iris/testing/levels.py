@@ -66,8 +66,13 @@ class Agreement:
         )
 
 
-# A program that a GPU has no room for runs in the interpreter all the same.
-LOWERING = Pipeline(tuple([p for p in METAL_PIPELINE if not isinstance(p, CheckResources)]))
+def without_limits(pipeline: Pipeline) -> Pipeline:
+    """A pipeline for a program that a GPU has no room for: it runs in the interpreter all the
+    same."""
+    return Pipeline(tuple([p for p in pipeline if not isinstance(p, CheckResources)]))
+
+
+LOWERING = without_limits(METAL_PIPELINE)
 
 
 class Disagreement(Failure):

@@ -459,7 +459,8 @@ def mma(cls: type[metal.Mma], draft: MetalDraft, choices: Choices) -> None:
     acc = draft.exact(acc, SUMMED, SUMS_AT_MOST - 8 * SUMMED**2)
     # The order decides which zero a sum of nothing but -0.0 is.
     acc = draft.put(math.Add(acc, draft.constant(0, element_type(acc.type))))
-    draft.add(metal.Mma(a, b, acc))
+    # Every drawn number of columns is a power of two.
+    draft.add(metal.Mma(a, b, acc, serpentine=choices.flag(3)))
 
 
 # Reports.

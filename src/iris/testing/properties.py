@@ -234,8 +234,10 @@ _SHARED = "allocate-threadgroup{budget=0},insert-barriers"
 _UNIFORM = "allocate-threadgroup{budget=0},uniform-conditions,insert-barriers"
 _OF_THREADS = (
     *_GENERIC,
+    "block-swizzle{group=2}",
     "fuse-register-loops",
     "simplify-extrema",
+    "preload-fragments,serpentine-fragments",
     "choose-register-shapes,reuse-registers",
     "mark-nowrap",
 )

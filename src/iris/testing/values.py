@@ -13,19 +13,19 @@ from typing import Any
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from iris.compiler.compilation import GRAPH_PIPELINE
+from iris.compiler.compilation import GRAPH_PIPELINE, Options
+from iris.ir.core import Level
 from iris.ir.layout.cute import Layout
 from iris.ir.layout.linear import LinearLayout
 from iris.ir.types import DTYPES, DType, Ptr, Registers, Staged, Tensor, Threadgroup, Tile, Type
 from iris.passes import Pass, Pipeline
 from iris.passes.graph.split_reductions import SplitReductions
 from iris.passes.metal.allocate_threadgroup import AllocateThreadgroup
-from iris.passes.tile.layouts import ChooseSimdgroups
 from iris.passes.tile.pipeline_loads import PipelineLoads
 from iris.targets import DEFAULT, Target, imaginary
 from iris.testing import layouts
 from iris.testing.choices import Choices
-from iris.testing.levels import LOWERING
+from iris.testing.levels import without_limits
 from iris.testing.recipes import recipe
 
 
@@ -75,16 +75,24 @@ def _staged(shape: tuple[int, ...], dtype: DType) -> Type:
 
 
 def schedules() -> st.SearchStrategy[Pipeline]:
-    """The lowering with what its passes let one choose: how many simdgroups, whether loads are
-    always pipelined, how much threadgroup memory is used more than once; and for what target.
+    """The lowering with what its passes let one choose: options of a launch, how loads are
+    pipelined, how much threadgroup memory is used more than once; and for what target.
 
     @given(programs.tile(), schedules())
     def test_lowering(program, schedule):
         agree(program, pipeline=schedule, simdgroups=(0,))
     """
     # One draw: of two of a kind hypothesis copies one over the other, and repeats the rest.
-    chosen = product((1, 2, 4, 8), (False, True), (30720, 8192, 1024, 16384), _TARGETS)
+    chosen = product(_OPTIONS, _PIPELINING, (30720, 8192, 1024, 16384), _TARGETS)
     return st.sampled_from([*chosen]).map(lambda choice: _scheduled(*choice))
+
+
+_OPTIONS = (
+    Options(num_simdgroups=1, preload=True),
+    Options(num_simdgroups=2, swizzle=2),
+    Options(num_simdgroups=4, serpentine=True),
+    Options(num_simdgroups=8, swizzle=4, preload=True),
+)
 
 
 # Whatever depends on a target is decided one way for some of them, and otherwise for others.
@@ -111,10 +119,19 @@ def _split(min_part: int, target: Target) -> Pipeline:
     return Pipeline(tuple(passes)).on(target)
 
 
-def _scheduled(simdgroups: int, always: bool, budget: int, target: Target) -> Pipeline:
+_PIPELINING = (
+    PipelineLoads(),
+    PipelineLoads(always=True),
+    PipelineLoads(always=True, depth=3),
+)
+
+
+def _scheduled(
+    options: Options, pipelining: PipelineLoads, budget: int, target: Target
+) -> Pipeline:
     choices: dict[type[Pass], Pass] = {
-        ChooseSimdgroups: ChooseSimdgroups(simdgroups),
-        PipelineLoads: PipelineLoads(always=always),
+        PipelineLoads: pipelining,
         AllocateThreadgroup: AllocateThreadgroup(budget=budget),
     }
-    return Pipeline(tuple([choices.get(type(p), p) for p in LOWERING])).on(target)
+    lowering = without_limits(options.pipeline(Level.METAL))
+    return Pipeline(tuple([choices.get(type(p), p) for p in lowering])).on(target)

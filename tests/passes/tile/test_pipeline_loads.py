@@ -13,7 +13,7 @@ import iris
 from counting import count
 from iris.compiler import compilation
 from iris.compiler.compilation import METAL_PIPELINE
-from iris.errors import ProgramError
+from iris.errors import PipelineError, ProgramError
 from iris.interp import metal
 from iris.interp.metal import Counters
 from iris.ir import parse, verify
@@ -29,14 +29,15 @@ from iris.tools.replay import Program
 from support import counts
 
 
-def pipelined() -> Pipeline:
+def pipelined(depth: int = 2) -> Pipeline:
     """The default pipeline, with this pass right after what it works on."""
     passes = [p for p in METAL_PIPELINE if not isinstance(p, PipelineLoads)]
     at = next(i for i, p in enumerate(passes) if isinstance(p, StageDots)) + 1
-    return Pipeline((*passes[:at], PipelineLoads(always=True), *passes[at:]))
+    return Pipeline((*passes[:at], PipelineLoads(always=True, depth=depth), *passes[at:]))
 
 
 PIPELINED = pipelined()
+DEEPER = pipelined(depth=3)
 STAGING = "choose-simdgroups{count=4},stage-dots"
 
 HEAD = (
@@ -303,6 +304,8 @@ def same(body: str, size: int, **numbers: int) -> None:
     assert run(made.module, "pipeline-loads{always=true}") != made.module
     preserves("pipeline-loads{always=true}", made)
     agree(made, pipeline=PIPELINED)
+    preserves("pipeline-loads{always=true,depth=3}", made)
+    agree(made, pipeline=DEEPER)
 
 
 LOADED_WHOLE = """
@@ -501,9 +504,9 @@ def test_random_loops_do_the_same() -> None:
         made = Loops(seed).program()
         staged = run(made.module, STAGING)
         moved += run(staged, "pipeline-loads{always=true}") != staged
-        preserves(f"{STAGING},pipeline-loads{{always=true}}", made)
+        preserves(f"{STAGING},pipeline-loads{{always=true,depth={2 + seed % 3}}}", made)
         if seed % 3 == 0:
-            agree(made, pipeline=PIPELINED)
+            agree(made, pipeline=(PIPELINED, DEEPER)[seed % 2])
     assert moved > counts(60, 1000) / 2
 
 
@@ -606,6 +609,40 @@ def test_one_barrier_in_each_step_of_attention(size: int, causal: bool) -> None:
     assert steps <= other.barriers["threadgroup"] <= steps + 4
     assert steps <= one.barriers["threadgroup"] - other.barriers["threadgroup"] <= steps + 4
     assert other.device_loads.lines == one.device_loads.lines
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_a_launch_says_how_many_tiles_are_in_memory(stages: int, steps: int) -> None:
+    arguments = matrices(np.float16, 32, 32, 8 * steps)
+    expected = arguments[0].astype(np.float64) @ arguments[1]
+    named = {"BM": 32, "BN": 32, "BK": 8, "num_simdgroups": 2, "num_stages": stages}
+    kernel = iris.kernel(gemm)
+    kernel[1](*arguments, device="softmetal", **named)
+    assert (arguments[-1] == expected).all()
+    arguments[-1][...] = 0
+    counters = count(kernel, 1, *arguments, **named)
+    assert (arguments[-1] == expected).all()
+    # Without a second buffer the first barrier has nothing to wait for.
+    assert counters.barriers["threadgroup"] == (2 * steps if stages == 1 else steps)
+    estimate = kernel.lower(*arguments, grid=1, **named).estimate
+    one = kernel.lower(*arguments, grid=1, **named | {"num_stages": 1}).estimate
+    assert estimate.threadgroup_bytes == stages * one.threadgroup_bytes
+
+
+def test_as_many_as_there_is_room_for() -> None:
+    arguments = matrices(np.float16, 64, 64, 256)
+    named = {"BM": 64, "BN": 64, "BK": 32, "num_simdgroups": 4}
+    kernel = iris.kernel(gemm)
+    three, four, eight = (
+        kernel.lower(*arguments, grid=1, num_stages=n, **named).metal for n in (3, 4, 8)
+    )
+    assert three == four == eight
+
+
+def test_a_depth_of_nothing() -> None:
+    with pytest.raises(PipelineError, match="depth is at least 1, not 0"):
+        run(module(""), "pipeline-loads{depth=0}")
 
 
 def test_without_its_barrier_there_is_a_race() -> None:

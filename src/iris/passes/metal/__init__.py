@@ -2,13 +2,16 @@
 
 from iris.passes.metal import (
     allocate_threadgroup,
+    block_swizzle,
     canonicalize_registers,
     check_resources,
     choose_register_shapes,
     fuse_register_loops,
     insert_barriers,
     mark_nowrap,
+    preload_fragments,
     reuse_registers,
+    serpentine_fragments,
     share_barriers,
     simplify_extrema,
     uniform_conditions,
@@ -16,13 +19,16 @@ from iris.passes.metal import (
 
 __all__ = [
     "allocate_threadgroup",
+    "block_swizzle",
     "canonicalize_registers",
     "check_resources",
     "choose_register_shapes",
     "fuse_register_loops",
     "insert_barriers",
     "mark_nowrap",
+    "preload_fragments",
     "reuse_registers",
+    "serpentine_fragments",
     "share_barriers",
     "simplify_extrema",
     "uniform_conditions",

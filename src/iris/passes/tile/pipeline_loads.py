@@ -9,6 +9,7 @@ from iris.analysis.affine import Sums, is_nonnegative
 from iris.analysis.backward_slice import makers, operands_within
 from iris.cost.occupancy import second_buffer_pays
 from iris.cost.resources import aligned
+from iris.errors import PipelineError
 from iris.ir import math, tile
 from iris.ir.builder import Builder
 from iris.ir.control import For, Func, If, Yield
@@ -19,7 +20,6 @@ from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.rewriter import with_results
 from iris.ir.types import Staged
 from iris.passes.pipeline import TargetPass
-from iris.targets import Target
 
 
 @dataclass(frozen=True)
@@ -61,36 +61,59 @@ class PipelineLoads(TargetPass):
     loaded.  A loop stays as it is if there is no threadgroup memory for twice what it stages, and,
     but for `always`, if a core would then hold fewer simdgroups than keep it busy: those hide
     loads and barriers as well.
+
+    `depth` is how many iterations have their tiles in memory at a time: 1 leaves all loops as they
+    are, and with 3 an iteration loads for the one after the next.  What does not fit that often is
+    there as often as it fits.  The cost model counts the memory that this takes, and no time of a
+    load that it saves.  So more than 2 are for a launch to ask for, `num_stages=3`, and for the
+    clock of a device to judge.
     """
 
     name = "pipeline-loads"
     level = tile.TileOp.level
     always: bool = False
+    depth: int = 2
 
     def run(self, module: Module) -> dict[str, int]:
+        if self.depth < 1:
+            raise PipelineError(f"pipeline-loads: depth is at least 1, not {self.depth}")
         functions = [f for f in module if isinstance(f, Func)]
-        return {"pipelined": sum(_visit(f, self.target, always=self.always) for f in functions)}
+        return {"pipelined": sum(map(self._visit, functions))}
+
+    def _visit(self, function: Func) -> int:
+        """Outer loops first: what comes before an inner one is then staged for that alone."""
+        ops = list(function.walk())
+        used = _bytes(op for op in ops if isinstance(op, tile.Stage))
+        pipelined = 0
+        for op in ops:
+            if not isinstance(op, For):
+                continue
+            loop = op
+            stages = [s for s in loop.body if isinstance(s, tile.Stage) and not _is_carried(s)]
+            # What is done one iteration ahead is done one more ahead in the same way.
+            for _ in range(1, self.depth):
+                ahead = _find_loads_ahead(loop, stages)
+                if ahead is None:
+                    break
+                more = used + _bytes(ahead.stages)
+                if not self._has_room(used, more, function):
+                    break
+                used = more
+                pipelined += len(ahead.stages)
+                loop, stages = ahead.apply()
+        return pipelined
+
+    def _has_room(self, used: int, more: int, function: Func) -> bool:
+        """Whether there is so much more threadgroup memory, and it is worth it."""
+        if more > self.target.threadgroup_bytes:
+            return False
+        count = function.simdgroups or 1
+        return self.always or second_buffer_pays(used, more, count, self.target)
 
 
-def _visit(function: Func, target: Target, *, always: bool) -> int:
-    """Outer loops first: what comes before an inner one is then staged for that alone."""
-    ops = list(function.walk())
-    used = _bytes(op for op in ops if isinstance(op, tile.Stage))
-    pipelined = 0
-    for op in ops:
-        if not isinstance(op, For):
-            continue
-        ahead = _find_loads_ahead(op)
-        if ahead is None:
-            continue
-        more = used + _bytes(ahead.stages)
-        if more > target.threadgroup_bytes:
-            continue
-        if always or second_buffer_pays(used, more, function.simdgroups or 1, target):
-            used = more
-            pipelined += len(ahead.stages)
-            ahead.apply()
-    return pipelined
+def _is_carried(stage: tile.Stage) -> bool:
+    """Whether a loop carries a staged tile already, which then has two memories."""
+    return any(user.terminator or user.regions for user in stage.result.users)
 
 
 def _bytes(stages: Iterable[tile.Stage]) -> int:
@@ -101,13 +124,13 @@ def _bytes(stages: Iterable[tile.Stage]) -> int:
     return total
 
 
-def _find_loads_ahead(loop: For) -> _LoadsAhead | None:
-    """What of a loop can be done a round ahead."""
+def _find_loads_ahead(loop: For, stages: Iterable[tile.Stage]) -> _LoadsAhead | None:
+    """What of some tiles that a loop stages can be done a round ahead."""
     step = loop.step.op
     if not isinstance(step, Constant) or step.value <= 0:
         return None
     body = _LoopBody(loop)
-    stages = [op for op in loop.body if isinstance(op, tile.Stage) and body.can_load_ahead(op)]
+    stages = [op for op in stages if body.can_load_ahead(op)]
     while stages:
         ahead = _LoadsAhead(body, stages)
         alone = [op for op in stages if not ahead.is_needed_elsewhere(op)]
@@ -142,9 +165,6 @@ class _LoopBody:
 
     def can_load_ahead(self, stage: tile.Stage) -> bool:
         """Whether the next round's tile can be loaded, and made, in this one."""
-        # What is carried already, by this or another loop, has two memories.
-        if any(user.terminator or user.regions for user in stage.result.users):
-            return False
         ops = self.definitions([stage.x])
         loads = [op for op in ops if effects_within(op)]
         after = self.definitions([stage.x], loads)
@@ -196,7 +216,8 @@ class _LoadsAhead:
                 loaded.add(op)
         return any(not moved.issuperset(v.users) for op in loaded for v in op.results)
 
-    def apply(self) -> None:
+    def apply(self) -> tuple[For, list[tile.Stage]]:
+        """Do it; gives the loop that there is then, and what it stages at its end."""
         loop, body = self.body.loop, self.body.region
         step = loop.step
         b = Builder.before_op(loop)
@@ -207,17 +228,18 @@ class _LoadsAhead:
         self._load(b, first, begins)
         staged = self._stage(b, first)
         last = _last_index(b, loop)
-        with_results(loop, (*loop.operands, *staged), loop.results, [v.type for v in staged])
+        new = with_results(loop, (*loop.operands, *staged), loop.results, [v.type for v in staged])
         carried = [body.add_argument(op.result.type, op.result.name) for op in self.stages]
-        self._load_and_stage_next(last, step)
+        later = self._load_and_stage_next(last, step)
         for op, argument in zip(self.stages, carried, strict=True):
             op.result.replace_by(argument)
             op.erase()
         for unused in reversed(self.ops):
             if not any(v.users for v in unused.results):
                 unused.erase()
+        return new, later
 
-    def _load_and_stage_next(self, last: Value, step: Value) -> None:
+    def _load_and_stage_next(self, last: Value, step: Value) -> list[tile.Stage]:
         """Load at the start of a round, and stage at its end, what the next one needs."""
         body, index = self.body.region, self.body.region.arguments[0]
         needed = [v for v in self.body.arguments(self.ops) if v is not index]
@@ -232,7 +254,9 @@ class _LoadsAhead:
         next_values[index] = b(math.Add(index, step), "next")
         self._load(b, next_values, more)
         b.before = body.end
-        body.end.set_operands((*body.end.operands, *self._stage(b, next_values)))
+        staged = self._stage(b, next_values)
+        body.end.set_operands((*body.end.operands, *staged))
+        return [v.op for v in staged if isinstance(v.op, tile.Stage)]
 
     def _load(self, b: Builder, mapping: dict[Value, Value], condition: Value | None) -> None:
         """Load under a condition, given what the arguments of the loop are; adds what is loaded

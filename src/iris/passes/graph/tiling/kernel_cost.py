@@ -107,11 +107,11 @@ def moved_bytes(elements: ElementGraph) -> int:
         if isinstance(expr, LoadExpr):
             size = axes_size(elements.dependencies[ref]) * _bytes(ref)
             read[expr.value] = read.get(expr.value, 0) + size
-    return sum([min(_tensor_bytes(v), size) for v, size in read.items()]) + _stored(elements)
+    return sum([min(tensor_bytes(v), size) for v, size in read.items()]) + _stored(elements)
 
 
 def _stored(elements: ElementGraph) -> int:
-    return sum(map(_tensor_bytes, {output.ref.value for output in elements.outputs}))
+    return sum(map(tensor_bytes, {output.ref.value for output in elements.outputs}))
 
 
 def loops_of(schedule: KernelSchedule) -> Mapping[ElementRef, int]:
@@ -162,6 +162,7 @@ def _bytes(ref: ElementRef) -> int:
     return ref.element.bytes
 
 
-def _tensor_bytes(value: Value) -> int:
+def tensor_bytes(value: Value) -> int:
+    """The bytes of a whole tensor."""
     type_ = element_type(value.type)
     return prod(type_.shape) * type_.element.bytes

@@ -13,9 +13,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf, prod
 
+import numpy as np
+
 from iris.cost.estimate import Counts, on_chip
 from iris.cost.occupancy import second_buffer_pays, simdgroups_per_core
 from iris.cost.sample import Sizes
+from iris.cost.traffic import MOST_FOLLOWED, Access, Traffic
+from iris.ir.core import Value
 from iris.ir.facts import facts
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.passes.graph.tiling.element_exprs import Aggregate, LoadExpr, Pointwise, SplatExpr
@@ -23,7 +27,7 @@ from iris.passes.graph.tiling.element_graph import Product
 from iris.passes.graph.tiling.element_ref import ElementRef
 from iris.passes.graph.tiling.emission_order import emission_order
 from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
-from iris.passes.graph.tiling.kernel_cost import loops_of, moved_bytes
+from iris.passes.graph.tiling.kernel_cost import loops_of, tensor_bytes
 from iris.passes.graph.tiling.kernel_registers import most_alive
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.tile.layouts.fragments import FRAGMENT_SIZE, Arrangement, divide
@@ -141,7 +145,9 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
     if not held:
         return _without_room(f"a program would need {memory} bytes of threadgroup memory")
     sizes = Sizes((schedule.programs, 1, 1))
-    cost = on_chip(target, counts, sizes, simdgroups, held, moved_bytes(schedule.elements))
+    together = max(1, target.cores * held // simdgroups)
+    moved = _traffic(schedule).moved(target.cache_bytes, together)
+    cost = on_chip(target, counts, sizes, simdgroups, held, moved)
     return Prediction(
         target.dispatch_microseconds + 1e3 * cost.milliseconds,
         cost.cycles * -(-schedule.programs // target.cores),
@@ -180,6 +186,32 @@ def _dot(schedule: KernelSchedule, product: Product) -> _Dot:
     iterations = _computed(schedule, every) // (rows * columns * depth)
     left, right = [ref.element.bytes for ref in expr.operands]
     return _Dot(rows, columns, depth, iterations, (left, right))
+
+
+@lru_cache(maxsize=16)
+def _traffic(schedule: KernelSchedule) -> Traffic:
+    """What programs load and store, and which of them load the same."""
+    elements, repeated, count = schedule.elements, loops_of(schedule), schedule.programs
+    divided = [axis for axis in elements.output_axes if axis not in schedule.kept]
+    blocks = [schedule.blocks(axis) for axis in divided]
+    numbers = np.unravel_index(np.arange(min(count, MOST_FOLLOWED)), blocks) if blocks else ()
+    moved: dict[ElementRef, tuple[Collection[Axis], int]] = {
+        ref: (along, repeated.get(ref, 1))
+        for ref, along in elements.dependencies.items()
+        if isinstance(elements.exprs[ref], LoadExpr)
+    }
+    moved |= {output.ref: (elements.output_axes, 1) for output in elements.outputs}
+    arrays = {ref.value: tensor_bytes(ref.value) for ref in moved}
+    touched: Counter[Value] = Counter()
+    accesses = []
+    for ref, (axes, times) in moved.items():
+        size = times * _computed(schedule, axes) * ref.element.bytes
+        touched[ref.value] += size * count
+        own = [number for axis, number in zip(divided, numbers, strict=True) if axis in axes]
+        sizes = [n for axis, n in zip(divided, blocks, strict=True) if axis in axes]
+        first = np.ravel_multi_index(own, sizes) if own else np.zeros(1, np.int64)
+        accesses.append(Access(ref.value, size, first))
+    return Traffic(arrays, touched, count, lambda: accesses)
 
 
 def _computed(schedule: KernelSchedule, axes: Collection[Axis]) -> int:

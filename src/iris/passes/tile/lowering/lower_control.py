@@ -38,16 +38,21 @@ def _lower_region(ctx: Lowering, region: Region) -> Region:
 
 @lower(For)
 def lower_for(ctx: Lowering, op: For) -> Sequence[Value]:
-    """Carry two buffers for each staged tile: one to read, one for the next tile."""
+    """Carry two buffers for each tile that an iteration stages for the next one: one to read, one
+    to write."""
+    replaced = staging.replaced_arguments(op)
     initial = []
-    for value in op.initial:
+    for carried in op.carried():
+        value = carried.initial
         initial.append(ctx[value])
         if isinstance(value.type, Staged):
-            initial.append(staging.second_buffer(ctx, op, value))
+            staging.check_initial(op, value)
+        if carried.argument in replaced:
+            initial.append(staging.second_buffer(ctx, value))
     body = Region()
     for argument in op.body.arguments:
         ctx.values[argument] = body.add_argument(_thread_type(ctx, argument), argument.name)
-        if isinstance(argument.type, Staged):
+        if argument in replaced:
             spare = body.add_argument(
                 _thread_type(ctx, argument), f"{argument.name or 'staged'}_next"
             )
@@ -59,10 +64,10 @@ def lower_for(ctx: Lowering, op: For) -> Sequence[Value]:
     new: Op = ctx.b.insert(For.create(operands, op.attributes, types, (body,)))
     results = iter(new.results)
     lowered = []
-    for value in op.results:
+    for carried in op.carried():
         lowered.append(next(results))
-        if isinstance(value.type, Staged):
-            ctx.spares[value] = next(results)
+        if carried.argument in replaced:
+            ctx.spares[carried.result] = next(results)
     return lowered
 
 

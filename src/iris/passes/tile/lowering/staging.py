@@ -1,7 +1,8 @@
 """Lower staged tiles: written to threadgroup memory once, and read by several ops.
 
-A loop that carries a staged tile has two buffers for it: while it reads one, it may write the other
-for the next iteration.
+A loop that carries a tile which it stages has two buffers for it: while it reads one, it may write
+the other for the next iteration.  If an iteration only hands on a tile that an earlier one staged,
+this has the one buffer.
 
     for %lo, %hi, %s (%k: i32, %a: staged<64x32xf32, ...> = %first) {
       ...
@@ -69,14 +70,27 @@ def _carried_argument(staged: Value) -> Value | None:
     return next((c.argument for c in loop.carried() if c.yielded is staged), None)
 
 
-def second_buffer(ctx: Lowering, loop: For, initial: Value) -> Value:
-    """The second buffer of a loop for a staged tile, besides that of the initial tile."""
+def replaced_arguments(loop: For) -> set[Value]:
+    """The staged tiles that a loop carries and that its iterations stage anew."""
+    return {
+        c.argument
+        for c in loop.carried()
+        if isinstance(c.argument.type, Staged) and c.yielded.region is not loop.body
+    }
+
+
+def check_initial(loop: For, initial: Value) -> None:
+    """Refuse a staged tile that is needed for more than a loop to begin with."""
     is_own = initial.home is loop.parent and isinstance(initial.op, tile.Stage | For)
     if not is_own or len(initial.users) > 1 or loop.operands.count(initial) > 1:
         raise PipelineError(
             f"{initial!r} is not lowered: a loop writes over the staged tile that it begins with, "
             "which therefore must be staged for it alone, right before it"
         )
+
+
+def second_buffer(ctx: Lowering, initial: Value) -> Value:
+    """The second buffer of a loop for a staged tile, besides that of the initial tile."""
     if initial in ctx.spares:
         return ctx.spares[initial]
     return ctx.b(metal.Alloc(memory_type(initial.type_as(Staged))), initial.name)
@@ -85,12 +99,8 @@ def second_buffer(ctx: Lowering, loop: For, initial: Value) -> Value:
 def yielded_memories(ctx: Lowering, loop: For, end: Op) -> Sequence[Value]:
     """What an iteration yields: for each staged tile its buffer, and one that is free in the next
     iteration."""
-    memories = [
-        memory
-        for argument in loop.carried_arguments
-        if isinstance(argument.type, Staged)
-        for memory in (ctx[argument], ctx.spares[argument])
-    ]
+    arguments = [v for v in loop.carried_arguments if isinstance(v.type, Staged)]
+    memories = [ctx[v] for v in arguments] + [ctx.spares[v] for v in arguments if v in ctx.spares]
     taken = [ctx[v] for v in end.operands if isinstance(v.type, Staged)]
     free = [m for m in memories if m not in taken]
     if not {*taken} <= {*memories} or len({*taken}) < len(taken):
@@ -99,9 +109,9 @@ def yielded_memories(ctx: Lowering, loop: For, end: Op) -> Sequence[Value]:
             "staged in that iteration, outside of branches, or carried into it, and be yielded once"
         )
     values = []
-    for value in end.operands:
+    for argument, value in zip(loop.carried_arguments, end.operands, strict=True):
         values.append(ctx[value])
-        if isinstance(value.type, Staged):
+        if argument in ctx.spares:
             spare = next(m for m in free if m.type is ctx[value].type)
             free.remove(spare)
             values.append(spare)
