@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 from iris.compiler.array_compilation import KernelCompilation
 from iris.compiler.candidates import Report, report_of
 from iris.compiler.compilation import entry_of, target_of
 from iris.compiler.graph_kernels import GraphKernel, kernels_of
-from iris.compiler.graph_program import GraphProgram, storage_root, to_argument
+from iris.compiler.graph_program import GraphProgram, to_argument
 from iris.compiler.trial import KernelTrial, read
 from iris.ir.axis_schedule import AxisSchedule
 from iris.ir.core import Module, Value
+from iris.ir.graph import Kernel, storage_root
 from iris.ir.math import element_type
 from iris.ir.text.parser import parse
 from iris.ir.text.printer import to_text
@@ -25,6 +26,8 @@ from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.graph.tiling.tile_program import elements_of, schedule_of
 from iris.runtime.device import Array, Device
 from iris.targets import Target
+
+Schedule: TypeAlias = tuple[AxisSchedule, ...]
 
 
 def tuned(
@@ -60,30 +63,45 @@ def tuned(
     copy = Module([function.clone({})])
     own = kernels_of(entry_of(copy))
     for kernel, first in zip(own, program.equal, strict=True):
-        kernel.op.attributes = (kernel.op.symbol, chosen[first].kernel.op.schedule)
+        _set_schedules(kernel, [k.schedule for k in chosen[first].kernel.op.kernels])
     return GraphProgram(copy, program.constants, keep_schedules=True), reports
 
 
 def _texts(kernel: GraphKernel, target: Target) -> Iterator[tuple[str, str]]:
     """The schedules to compare, the one that the kernel has first, and the kernel with each."""
-    for schedule in dict.fromkeys(_schedules(kernel, target)):
+    for schedules in dict.fromkeys(_choices(kernel, target)):
         copy = kernel.module.clone()
         (own,) = kernels_of(entry_of(copy))
-        own.op.attributes = (own.op.symbol, schedule)
-        yield ", ".join(map(str, schedule)), to_text(copy, locations=True)
+        _set_schedules(own, schedules)
+        config = "; ".join(", ".join(map(str, schedule)) for schedule in schedules)
+        yield config, to_text(copy, locations=True)
 
 
-def _schedules(kernel: GraphKernel, target: Target) -> Iterator[tuple[AxisSchedule, ...]]:
+def _set_schedules(kernel: GraphKernel, schedules: Sequence[Schedule | None]) -> None:
+    for op, schedule in zip(kernel.op.kernels, schedules, strict=True):
+        op.set_attribute("schedule", schedule)
+
+
+def _choices(kernel: GraphKernel, target: Target) -> Iterator[tuple[Schedule, ...]]:
+    """Schedules for all kernels of a launch, of which at most one is not its own."""
+    choices = [list(_schedules(op, target)) for op in kernel.op.kernels]
+    own = [schedules[0] for schedules in choices]
+    for position, schedules in enumerate(choices):
+        for schedule in schedules:
+            yield (*own[:position], schedule, *own[position + 1 :])
+
+
+def _schedules(kernel: Kernel, target: Target) -> Iterator[Schedule]:
     """The schedule of a kernel, those with half or twice as many lanes along one axis, and those
     that were considered before."""
-    own = schedule_of(kernel.op)
+    own = schedule_of(kernel)
     yield own.written
     for axis, count in own.lanes.items():
         for other in (count * 2, count // 2):
             if 1 <= other < 2 * axis.size:
                 with suppress(CannotFuse):
                     yield KernelSchedule(own.elements, {**own.lanes, axis: other}, own.kept).written
-    for found in considered(elements_of(kernel.op), MAX_TILE_BYTES, target):
+    for found in considered(elements_of(kernel), MAX_TILE_BYTES, target):
         if not isinstance(found, CannotFuse):
             yield found.written
 

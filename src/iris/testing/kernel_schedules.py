@@ -14,7 +14,7 @@ from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.kernel_axes import axis_choices
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
-from iris.passes.graph.tiling.tile_program import build_tile_func
+from iris.passes.graph.tiling.tile_program import Part, build_tile_func
 from iris.testing.choices import Choices
 from iris.tools.replay import Program
 
@@ -33,22 +33,22 @@ def scheduled(program: Program, choices: Choices, pipeline: Pipeline = GRAPH_PIP
     """
     module = run(program.module, pipeline)
     function = entry_of(module)
-    for op in function.body:
+    for op in function.walk():
         if isinstance(op, graph.Kernel):
-            op.attributes = (op.symbol, _legal(op, function, choices))
+            op.set_attribute("schedule", _legal(op, function, choices))
     return program.with_module(module)
 
 
 def _legal(kernel: graph.Kernel, function: Func, choices: Choices) -> tuple[AxisSchedule, ...]:
     """Another schedule for a kernel, or its own if some tries were none that can be followed."""
-    elements = ElementGraph.of(kernel.body.end.operands, kernel.inputs)
+    elements = ElementGraph.of(kernel.written, kernel.inputs)
     alternatives = list(axis_choices(elements))
     for _ in range(TRIES):
         axes = random_schedule(choices.of(alternatives), choices)
         try:
             schedule = KernelSchedule.read(elements, axes)
             if prod(map(schedule.blocks, schedule.elements.axes)) <= MOST_STEPS:
-                build_tile_func(schedule.plan(), kernel.inputs, kernel.body.end.operands, function)
+                build_tile_func([Part(schedule.plan(), kernel.written)], kernel.inputs, function)
                 return axes
         except CannotFuse:
             continue

@@ -26,8 +26,9 @@ from iris.passes.graph.tiling.materialization import (
     results_of,
     split_concats,
 )
+from iris.passes.graph.tiling.side_by_side import SideBySide, side_by_side
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
-from iris.passes.graph.tiling.tile_program import build_tile_func
+from iris.passes.graph.tiling.tile_program import Part, build_tile_func
 from iris.targets import Target
 
 # From how many values on they are inlined together.
@@ -49,15 +50,18 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Apart:
-    """Two kernels that hand no tensor on to each other, and why they are not one."""
+    """Two kernels that hand no tensor on to each other, and why they are not one; or two that one
+    launch runs side by side, and why no program does the work of both."""
 
     one: Candidate
     other: Candidate
     reason: str
+    side_by_side: bool = False
 
     def __str__(self) -> str:
         one, other = _name(self.one.outputs[0]), _name(self.other.outputs[0])
-        return f"{one} and {other} are made by two kernels: {self.reason}"
+        how = "side by side in one kernel" if self.side_by_side else "by two kernels"
+        return f"{one} and {other} are made {how}: {self.reason}"
 
 
 def _name(value: Value) -> str:
@@ -88,8 +92,9 @@ class Fusion:
         ]
         self.inputs = set(arguments)
         self._decide()
-        while not self._all_lower():
+        while (programs := self._lowered()) is None:
             self._decide()
+        self.launches = side_by_side(SideBySide({k: programs[k]}, target) for k in self.in_order())
 
     def _decide(self) -> None:
         """Choose the tensors to write to memory, and the kernels that write them."""
@@ -104,18 +109,20 @@ class Fusion:
         self._merge_kernels()
         self._sum_once()
 
-    def _all_lower(self) -> bool:
-        """Whether every kernel can be lowered; remember the reasons for those that cannot."""
-        lowered = True
+    def _lowered(self) -> dict[Candidate, Func] | None:
+        """The tile programs of all kernels; None, with reasons, if some cannot be lowered."""
+        programs: dict[Candidate, Func] | None = {}
         for kernel in dict.fromkeys(self.kernels.values()):
+            part = Part(kernel.schedule.plan(), kernel.outputs)
             try:
-                build_tile_func(
-                    kernel.schedule.plan(), kernel.inputs, kernel.outputs, self.function
-                )
+                program = build_tile_func([part], kernel.inputs, self.function)
             except CannotFuse as error:
                 self.candidates[kernel.outputs, kernel.inputs] = str(error)
-                lowered = False
-        return lowered
+                programs = None
+            else:
+                if programs is not None:
+                    programs[kernel] = program
+        return programs
 
     def _add_kernel(self, value: Value) -> None:
         """Add a kernel that writes a value; store parts first if it would read too many arrays."""
@@ -410,26 +417,40 @@ class Fusion:
     @property
     def why(self) -> list[Boundary | Apart]:
         """The tensors that one kernel writes and others read, with reasons; then, for each two
-        kernels between which there is none, why they are two."""
+        launches between which there is none, and for each two kernels of a launch, why they are
+        two."""
         stored = [
             Boundary(v, self.reasons[v])
             for v in self.stored
             if v in self.reasons and self._readers(v)
         ]
-        pairs = combinations(self.in_order(), 2)
-        return [*stored, *[Apart(*p, self._why_apart(*p)) for p in pairs if not _hands_on(*p)]]
+        apart = [
+            Apart(one.kernels[0], other.kernels[0], self._why_two_launches(one, other))
+            for one, other in combinations(self.launches, 2)
+            if not one.writes_for(other)
+        ]
+        beside = [
+            Apart(one, other, self._why_two_kernels(one, other), side_by_side=True)
+            for launch in self.launches
+            for one, other in combinations(launch.kernels, 2)
+        ]
+        return [*stored, *apart, *beside]
 
-    def _why_apart(self, one: Candidate, other: Candidate) -> str:
+    def _why_two_launches(self, one: SideBySide, other: SideBySide) -> str:
+        if any(self._between(k, n) for k in one.kernels for n in other.kernels):
+            return "one needs the result of a third kernel that needs the other's"
+        try:
+            one.joined(other)
+        except CannotFuse as error:
+            return str(error)
+        return "one of them was joined with a third kernel before"
+
+    def _why_two_kernels(self, one: Candidate, other: Candidate) -> str:
         try:
             self._merged(one, other)
         except CannotFuse as error:
             return str(error)
         return "one of them was merged with a third kernel before"
-
-
-def _hands_on(one: Candidate, other: Candidate) -> bool:
-    """Whether the second of two kernels reads what the first writes."""
-    return not {*one.outputs}.isdisjoint(other.inputs)
 
 
 def _elementwise_chain(value: Value, reader: Candidate) -> list[Value]:

@@ -42,6 +42,11 @@ class Cost:
 
     @cached_property
     def microseconds(self) -> float:
+        return self.target.dispatch_microseconds + self.running_microseconds
+
+    @cached_property
+    def running_microseconds(self) -> float:
+        """What it takes once it has started."""
         target, core = self.target, self.target.core
         rate = target.clock * 1e3  # cycles in a microsecond
         busy = max(1, min(target.cores, self.programs))
@@ -50,7 +55,7 @@ class Cost:
         memory = self.bytes / (target.bandwidth * 1e3)
         caches = self.traffic / (core.l2_bytes * rate * loading)
         arithmetic = self.operations / (core.rates["alu"] * rate * busy)
-        return target.dispatch_microseconds + max(memory, caches) + arithmetic
+        return max(memory, caches) + arithmetic
 
 
 @lru_cache(maxsize=16)  # of the few schedules that are compared at a time

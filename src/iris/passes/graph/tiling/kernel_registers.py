@@ -26,19 +26,29 @@ def spilled(schedule: KernelSchedule, target: Target) -> int:
     """
     elements = schedule.elements
     room = int(PART * target.thread_registers)
-    most = PER_THREAD_BYTES // 4 if elements.aggregates else VECTOR
-    if most * len(elements.exprs) <= room:
+    if _most_words(elements) * len(elements.exprs) <= room:
         return 0
+    return max(0, words_alive(schedule) - room)
+
+
+def _most_words(elements: ElementGraph) -> int:
+    """The most values of 32 bits that a thread holds of one tile."""
+    return PER_THREAD_BYTES // 4 if elements.aggregates else VECTOR
+
+
+def words_alive(schedule: KernelSchedule) -> int:
+    """How many values of 32 bits a thread holds at once."""
+    elements = schedule.elements
     lanes = {r: schedule.lanes_along(axes) for r, axes in elements.dependencies.items()}
     largest = max([count * ref.element.bytes for ref, count in lanes.items()])
     threads = SIMDGROUP_WIDTH * simdgroups_for(largest)
-    own = min(most, -(-max(lanes.values()) // threads))
+    own = min(_most_words(elements), -(-max(lanes.values()) // threads))
     words = {
         ref: 0 if isinstance(expr, SplatExpr) else min(own, lanes[ref]) * -(-ref.element.bytes // 4)
         for ref, expr in elements.exprs.items()
     }
     order = emission_order(elements, lanes.__getitem__)
-    return max(0, most_alive(elements, order, words) - room)
+    return most_alive(elements, order, words)
 
 
 def most_alive(

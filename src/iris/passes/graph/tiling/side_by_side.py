@@ -1,0 +1,141 @@
+"""Choose which kernels run side by side in one launch.
+
+A launch takes time of its own, so kernels that need nothing of each other share one.  But all its
+programs have as many simdgroups and registers as the kernel that needs the most, so of the others a
+core may hold fewer programs at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+
+from iris.cost.occupancy import simdgroups_per_core
+from iris.ir.control import Func
+from iris.ir.core import Value
+from iris.ir.tile import Dot
+from iris.ir.types import u32
+from iris.passes.graph.tiling.element_ref import CannotFuse
+from iris.passes.graph.tiling.kernel_regions import Candidate
+from iris.passes.graph.tiling.kernel_registers import PART, words_alive
+from iris.passes.graph.tiling.materialization import max_arrays
+from iris.passes.tile.layouts.choose_simdgroups import simdgroups_of
+from iris.passes.tile.layouts.fragments import is_of_fragments
+from iris.targets import Target
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What each program of a kernel, or of several side by side, needs."""
+
+    simdgroups: int
+    registers: int  # of 32 bits, of a thread
+    has_products: bool  # of matrices
+
+    @staticmethod
+    def of(kernel: Candidate, program: Func) -> Needs:
+        """What the programs of a kernel need, by their Tile IR."""
+        products = [op for op in program.walk() if isinstance(op, Dot) and is_of_fragments(op)]
+        registers = int(words_alive(kernel.schedule) / PART)
+        return Needs(simdgroups_of(program), registers, bool(products))
+
+    def joined(self, other: Needs) -> Needs:
+        """What programs of both kinds need, side by side."""
+        fewer, more = sorted((self, other), key=lambda needs: needs.simdgroups)
+        if fewer.has_products and fewer.simdgroups < more.simdgroups:
+            raise CannotFuse(
+                f"a matrix product of {fewer.simdgroups} simdgroups would be computed twice by "
+                f"{more.simdgroups}"
+            )
+        return Needs(
+            more.simdgroups,
+            max(self.registers, other.registers),
+            self.has_products or other.has_products,
+        )
+
+    def programs_of_core(self, target: Target) -> int:
+        """How many of the programs a core holds at once."""
+        held = simdgroups_per_core(0, self.simdgroups, target, self.registers)
+        return held // self.simdgroups
+
+
+class SideBySide:
+    """Kernels of one launch; each has the Tile IR that it gets alone."""
+
+    def __init__(self, programs: Mapping[Candidate, Func], target: Target):
+        self.programs = programs
+        self.target = target
+
+    @property
+    def kernels(self) -> list[Candidate]:
+        return list(self.programs)
+
+    @cached_property
+    def arrays(self) -> frozenset[Value]:
+        """The tensors to bind."""
+        return frozenset(v for k in self.programs for v in (*k.inputs, *k.outputs))
+
+    def writes_for(self, other: SideBySide) -> bool:
+        """Whether the other one reads what this one writes."""
+        return any(v in other.arrays for kernel in self.programs for v in kernel.outputs)
+
+    @cached_property
+    def own_needs(self) -> list[Needs]:
+        return [Needs.of(kernel, program) for kernel, program in self.programs.items()]
+
+    @cached_property
+    def needs(self) -> Needs:
+        first, *others = self.own_needs
+        for needs in others:
+            first = first.joined(needs)
+        return first
+
+    @cached_property
+    def microseconds(self) -> float:
+        """What the launch takes at most: a core may hold fewer programs of a kernel than of the
+        kernel alone."""
+        cores, shared = self.target.cores, self.needs.programs_of_core(self.target)
+        time = self.target.dispatch_microseconds
+        for kernel, needs in zip(self.programs, self.own_needs, strict=True):
+            of_core = -(-kernel.cost.programs // cores)
+            alone = min(needs.programs_of_core(self.target), of_core)
+            time += kernel.cost.running_microseconds * max(1, alone / min(shared, of_core))
+        return time
+
+    def joined(self, other: SideBySide) -> SideBySide:
+        """One launch instead of two; raises `CannotFuse` if there is none, or it costs more."""
+        arrays, most = len(self.arrays | other.arrays), max_arrays(self.target)
+        if arrays > most:
+            raise CannotFuse(f"a kernel takes {most} arrays, not {arrays}")
+        both = SideBySide({**self.programs, **other.programs}, self.target)
+        programs = sum(kernel.cost.programs for kernel in both.programs)
+        if programs * self.target.max_threads > u32.high:
+            raise CannotFuse(f"one launch has no numbers for {programs} programs")
+        apart, together = self.microseconds + other.microseconds, both.microseconds
+        if together >= apart:
+            raise CannotFuse(f"side by side they would take {together:.1f} us, not {apart:.1f}")
+        return both
+
+
+def side_by_side(launches: Iterable[SideBySide]) -> list[SideBySide]:
+    """Join launches that come one after the other, each with the first that it may be joined to:
+    one after all those that it reads from."""
+    joined: list[SideBySide] = []
+    place: dict[Value, int] = {}  # by what is written
+    for launch in launches:
+        read = [place[v] for v in launch.arrays if v in place]
+        at = _join(launch, joined, 1 + max(read, default=-1))
+        place.update(dict.fromkeys([v for k in launch.kernels for v in k.outputs], at))
+    return joined
+
+
+def _join(launch: SideBySide, joined: list[SideBySide], first: int) -> int:
+    """Join a launch to one of those from the `first` on, or add it; say which it is."""
+    for at in range(first, len(joined)):
+        with suppress(CannotFuse):
+            joined[at] = joined[at].joined(launch)
+            return at
+    joined.append(launch)
+    return len(joined) - 1
