@@ -456,34 +456,37 @@ class Launch(GraphOp):
 
     def check(self) -> None:
         kernels = self.kernels
+        if not all(_ends(op.body) for op in (self, *kernels)):
+            return  # it is being built, or a region is found to be wrong
         for op in self.body:
             if not isinstance(op, Kernel) and not op.terminator:
                 raise self.invalid(f"it has kernels only, not {op.name}")
         if not kernels:
             raise self.invalid("it has no kernel")
-        if not all(_ends(region) for op in (self, *kernels) for region in op.regions):
-            return  # which is said of the region
         if self.body.end.operands != tuple([v for kernel in kernels for v in kernel.results]):
             raise self.invalid("it yields all results of its kernels, in order")
-        self._check_order()
+        conflict = self.conflict
+        if conflict is not None:
+            raise self.invalid(conflict)
 
-    def _check_order(self) -> None:
-        """Refuse kernels of which one has to come before another."""
+    @property
+    def conflict(self) -> str | None:
+        """Why one of its kernels has to come before another; None if the order does not matter."""
         kernels = self.kernels
         writers: dict[Value, Kernel] = {}  # of tensors that scatters change in place
         for kernel in kernels:
             for value in kernel.written:
                 if isinstance(value.op, Scatter):
-                    writer = writers.setdefault(storage_root(value.op.x), kernel)
-                    if writer is not kernel:
-                        both = f"@{writer.symbol} and @{kernel.symbol}"
-                        raise self.invalid(f"{both} scatter to one tensor")
+                    other = writers.setdefault(storage_root(value.op.x), kernel)
+                    if other is not kernel:
+                        return f"@{other.symbol} and @{kernel.symbol} scatter to one tensor"
         writers |= {v: kernel for kernel in kernels for v in kernel.results}
         for kernel in kernels:
             for value in kernel.inputs:
                 writer = writers.get(storage_root(value), kernel)
                 if writer is not kernel:
-                    raise self.invalid(f"@{kernel.symbol} reads what @{writer.symbol} writes")
+                    return f"@{kernel.symbol} reads what @{writer.symbol} writes"
+        return None
 
     def expects(self, region: Region) -> Sequence[Type]:
         return [v.type for v in self.results]
