@@ -52,7 +52,9 @@ class KernelCompilation(Compilation):
         schedules = [schedule_of(op) for op in kernel.op.kernels]
         options = Options(fast_math=function.fast_math)
         alone = partial(self._alone, device=device)
-        super().__init__(kernel.module, options, alone, Sizes(grid_of([s.plan() for s in schedules]), {}), target)
+        super().__init__(
+            kernel.module, options, alone, Sizes(grid_of([s.plan() for s in schedules]), {}), target
+        )
         self.kernel = kernel
         self.name = kernel.name
         self.grid = self._sizes.grid

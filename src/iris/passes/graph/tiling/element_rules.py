@@ -214,5 +214,7 @@ def scatter_expr(op: graph.Scatter, ref: ElementRef, elements: ElementGraph) -> 
 
 
 @element_rules(graph.Kernel, graph.Launch)
-def kernel_expr(op: graph.Kernel | graph.Launch, ref: ElementRef, elements: ElementGraph) -> ElementExpr:
+def kernel_expr(
+    op: graph.Kernel | graph.Launch, ref: ElementRef, elements: ElementGraph
+) -> ElementExpr:
     raise CannotFuse(f"it has kernels of its own, such as @{op.symbol}")

@@ -40,9 +40,9 @@ def words_alive(schedule: KernelSchedule) -> int:
     """How many values of 32 bits a thread holds at once."""
     elements = schedule.elements
     lanes = {r: schedule.lanes_along(axes) for r, axes in elements.dependencies.items()}
-    largest = max([count * ref.element.bytes for ref, count in lanes.items()])
+    largest = max([count * ref.element.bytes for ref, count in lanes.items()], default=0)
     threads = SIMDGROUP_WIDTH * simdgroups_for(largest)
-    own = min(_most_words(elements), -(-max(lanes.values()) // threads))
+    own = min(_most_words(elements), -(-max(lanes.values(), default=0) // threads))
     words = {
         ref: 0 if isinstance(expr, SplatExpr) else min(own, lanes[ref]) * -(-ref.element.bytes // 4)
         for ref, expr in elements.exprs.items()

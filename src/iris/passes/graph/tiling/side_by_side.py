@@ -99,7 +99,7 @@ class SideBySide:
         cores, shared = self.target.cores, self.needs.programs_of_core(self.target)
         time = self.target.dispatch_microseconds
         for kernel, needs in zip(self.programs, self.own_needs, strict=True):
-            of_core = -(-kernel.cost.programs // cores)
+            of_core = max(1, -(-kernel.cost.programs // cores))
             alone = min(needs.programs_of_core(self.target), of_core)
             time += kernel.cost.running_microseconds * max(1, alone / min(shared, of_core))
         return time
