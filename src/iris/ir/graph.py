@@ -456,7 +456,7 @@ class Launch(GraphOp):
 
     def check(self) -> None:
         kernels = self.kernels
-        if not all(_ends(op.body) for op in (self, *kernels)):
+        if not all(_ends(region) for region in (self.body, *[k.body for k in kernels])):
             return  # it is being built, or a region is found to be wrong
         for op in self.body:
             if not isinstance(op, Kernel) and not op.terminator:
