@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable
@@ -61,6 +62,19 @@ def train(x: Array, wanted: Array, p: Tree) -> Tree:
     return {name: value - 0.1 * slopes[name] for name, value in p.items()}
 
 
+def decode(x: Array, keys: Array, values: Array, p: Tree) -> tuple[Array, ...]:
+    """Attention of one token to those before it, whose keys and values are kept."""
+    heads, _, width = keys.shape
+    keys, values = (
+        np.concatenate([kept, (x @ p[w]).reshape(heads, 1, width)], 1)
+        for kept, w in ((keys, "wk"), (values, "wv"))
+    )
+    scores = (x @ p["wq"]).reshape(heads, 1, width) @ keys.swapaxes(-1, -2) / math.sqrt(width)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    mixed = weights / weights.sum(-1, keepdims=True) @ values
+    return x + mixed.reshape(x.shape) @ p["wo"], keys, values
+
+
 def numbers(*shape: int) -> Array:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
@@ -71,6 +85,16 @@ STEPS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     "sgd": (sgd, (tree(0), tree(1)), 1),
     "momentum": (momentum, (tree(0), tree(1), tree(2)), 2),
     "adam": (adam, (tree(0), tree(1), tree(2), tree(3)), 2),
+    "decode": (
+        decode,
+        (
+            numbers(1, 256),
+            numbers(4, 128, 64),
+            numbers(4, 128, 64),
+            {name: numbers(256, 256) / 16 for name in ("wq", "wk", "wv", "wo")},
+        ),
+        3,
+    ),
     "train": (train, (numbers(96, 40), numbers(96, 10), LAYERS), 4),
 }
 
@@ -260,6 +284,17 @@ def test_a_product_is_not_computed_twice() -> None:
     assert str(line).endswith(
         "two kernels: a matrix product of 1 simdgroups would be computed twice by 4"
     )
+
+
+def test_a_sum_that_is_returned_is_one_number() -> None:
+    """A kernel that needs it does not add again, in another order."""
+
+    def function(x: Any) -> Any:
+        total = x.sum(1)
+        return total, np.stack([total, 2 * total])
+
+    total, both = iris.jit(function)(numbers(300, 1000), device="interp")
+    np.testing.assert_array_equal(both, [total, 2 * total])
 
 
 def test_what_costs_more_together_stays_apart() -> None:

@@ -81,6 +81,7 @@ class Fusion:
         self.target = target
         self.max_arrays = max_arrays(target)
         self.candidates: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
+        self.programs: dict[Candidate, Func] = {}
         arguments = function.body.arguments
         partial_concats = split_concats(function, self.max_arrays)
         self.results = results_of(function)
@@ -92,9 +93,9 @@ class Fusion:
         ]
         self.inputs = set(arguments)
         self._decide()
-        while (programs := self._lowered()) is None:
+        while not self._all_lower():
             self._decide()
-        self.launches = side_by_side(SideBySide({k: programs[k]}, target) for k in self.in_order())
+        self.launches = side_by_side(self._alone(kernel) for kernel in self.in_order())
 
     def _decide(self) -> None:
         """Choose the tensors to write to memory, and the kernels that write them."""
@@ -108,21 +109,29 @@ class Fusion:
             self._inline()
         self._merge_kernels()
         self._sum_once()
+        self._read_beside()
 
-    def _lowered(self) -> dict[Candidate, Func] | None:
-        """The tile programs of all kernels; None, with reasons, if some cannot be lowered."""
-        programs: dict[Candidate, Func] | None = {}
+    def _all_lower(self) -> bool:
+        """Whether every kernel can be lowered; remember the reasons for those that cannot."""
+        lowered = True
         for kernel in dict.fromkeys(self.kernels.values()):
-            part = Part(kernel.schedule.plan(), kernel.outputs)
             try:
-                program = build_tile_func([part], kernel.inputs, self.function)
+                self._program(kernel)
             except CannotFuse as error:
                 self.candidates[kernel.outputs, kernel.inputs] = str(error)
-                programs = None
-            else:
-                if programs is not None:
-                    programs[kernel] = program
-        return programs
+                lowered = False
+        return lowered
+
+    def _program(self, kernel: Candidate) -> Func:
+        """The tile program of a kernel."""
+        if kernel not in self.programs:
+            part = Part(kernel.schedule.plan(), kernel.outputs)
+            self.programs[kernel] = build_tile_func([part], kernel.inputs, self.function)
+        return self.programs[kernel]
+
+    def _alone(self, kernel: Candidate) -> SideBySide:
+        """A launch of one kernel."""
+        return SideBySide({kernel: self._program(kernel)}, self.target)
 
     def _add_kernel(self, value: Value) -> None:
         """Add a kernel that writes a value; store parts first if it would read too many arrays."""
@@ -381,6 +390,30 @@ class Fusion:
                 self._add_kernel(output)
         if again:
             self._merge_kernels()
+
+    def _read_beside(self) -> None:
+        """Recompute results in kernels that would read them, where these then run side by side with
+        the kernels that store the results, and that pays."""
+        for value in self.results:
+            for reader in self._readers(value):
+                with suppress(CannotFuse):
+                    self._adopt([self._beside(value, reader)])
+
+    def _beside(self, value: Value, reader: Candidate) -> Candidate:
+        """A reader of a result that recomputes it; raises `CannotFuse` if that does not pay."""
+        own = self.kernels[value]
+        if len(own.ops) + len(reader.ops) > MOST_OPS or self._between(own, reader):
+            raise CannotFuse("the reader has to wait for it")
+        recomputed = [v for v in self.results if v.op in reader.ops and v not in reader.outputs]
+        new = self._candidate(reader.outputs, [value, *recomputed])
+        if not {*own.outputs}.isdisjoint(new.inputs):
+            raise CannotFuse("the reader has to wait for another result of the kernel")
+        if not {*new.rounded_sums} <= {*reader.rounded_sums}:
+            raise CannotFuse(SUM_ORDERS_DIFFER)
+        both = self._alone(own).joined(self._alone(new))
+        if both.microseconds >= self._alone(own).microseconds + self._alone(reader).microseconds:
+            raise CannotFuse("to recompute it takes longer than a launch")
+        return new
 
     def _between(self, first: Candidate, last: Candidate) -> bool:
         """Whether a third kernel reads from `first` and writes for `last`."""

@@ -18,6 +18,7 @@ from iris.ir.core import Value
 from iris.ir.tile import Dot
 from iris.ir.types import u32
 from iris.passes.graph.tiling.element_ref import CannotFuse
+from iris.passes.graph.tiling.kernel_cost import BYTES_ON_THE_WAY
 from iris.passes.graph.tiling.kernel_regions import Candidate
 from iris.passes.graph.tiling.kernel_registers import PART, words_alive
 from iris.passes.graph.tiling.materialization import max_arrays
@@ -94,14 +95,18 @@ class SideBySide:
 
     @cached_property
     def microseconds(self) -> float:
-        """What the launch takes at most: a core may hold fewer programs of a kernel than of the
-        kernel alone."""
-        cores, shared = self.target.cores, self.needs.programs_of_core(self.target)
+        """What the launch takes, if the kernels run one after the other.
+
+        Of each kernel a core needs programs that have enough bytes on their way.  It takes longer
+        if the core holds fewer than these, and than of the kernel alone."""
+        shared = self.needs.programs_of_core(self.target)
         time = self.target.dispatch_microseconds
         for kernel, needs in zip(self.programs, self.own_needs, strict=True):
-            of_core = max(1, -(-kernel.cost.programs // cores))
-            alone = min(needs.programs_of_core(self.target), of_core)
-            time += kernel.cost.running_microseconds * max(1, alone / min(shared, of_core))
+            cost = kernel.cost
+            of_core = -(-cost.programs // self.target.cores)
+            enough = -(-BYTES_ON_THE_WAY // max(1, cost.tile_bytes))
+            alone = min(of_core, enough, needs.programs_of_core(self.target))
+            time += cost.running_microseconds * max(1, alone / shared)
         return time
 
     def joined(self, other: SideBySide) -> SideBySide:
