@@ -26,7 +26,7 @@ from iris.passes.graph.tiling.materialization import (
     results_of,
     split_concats,
 )
-from iris.passes.graph.tiling.side_by_side import SideBySide, side_by_side
+from iris.passes.graph.tiling.side_by_side import Lowered, SideBySide, side_by_side
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.graph.tiling.tile_program import Part, build_tile_func
 from iris.targets import Target
@@ -81,7 +81,7 @@ class Fusion:
         self.target = target
         self.max_arrays = max_arrays(target)
         self.candidates: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
-        self.programs: dict[Candidate, Func] = {}
+        self.lowered: dict[Candidate, Lowered] = {}
         arguments = function.body.arguments
         partial_concats = split_concats(function, self.max_arrays)
         self.results = results_of(function)
@@ -116,22 +116,23 @@ class Fusion:
         lowered = True
         for kernel in dict.fromkeys(self.kernels.values()):
             try:
-                self._program(kernel)
+                self._lowered(kernel)
             except CannotFuse as error:
                 self.candidates[kernel.outputs, kernel.inputs] = str(error)
                 lowered = False
         return lowered
 
-    def _program(self, kernel: Candidate) -> Func:
-        """The tile program of a kernel."""
-        if kernel not in self.programs:
+    def _lowered(self, kernel: Candidate) -> Lowered:
+        """A kernel with its tile program."""
+        if kernel not in self.lowered:
             part = Part(kernel.schedule.plan(), kernel.outputs)
-            self.programs[kernel] = build_tile_func([part], kernel.inputs, self.function)
-        return self.programs[kernel]
+            program = build_tile_func([part], kernel.inputs, self.function)
+            self.lowered[kernel] = Lowered(kernel, program)
+        return self.lowered[kernel]
 
     def _alone(self, kernel: Candidate) -> SideBySide:
         """A launch of one kernel."""
-        return SideBySide({kernel: self._program(kernel)}, self.target)
+        return SideBySide([self._lowered(kernel)], self.target)
 
     def _add_kernel(self, value: Value) -> None:
         """Add a kernel that writes a value; store parts first if it would read too many arrays."""

@@ -7,10 +7,10 @@ core may hold fewer programs at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 from iris.cost.occupancy import simdgroups_per_core
 from iris.ir.control import Func
@@ -35,13 +35,6 @@ class Needs:
     registers: int  # of 32 bits, of a thread
     has_products: bool  # of matrices
 
-    @staticmethod
-    def of(kernel: Candidate, program: Func) -> Needs:
-        """What the programs of a kernel need, by their Tile IR."""
-        products = [op for op in program.walk() if isinstance(op, Dot) and is_of_fragments(op)]
-        registers = int(words_alive(kernel.schedule) / PART)
-        return Needs(simdgroups_of(program), registers, bool(products))
-
     def joined(self, other: Needs) -> Needs:
         """What programs of both kinds need, side by side."""
         fewer, more = sorted((self, other), key=lambda needs: needs.simdgroups)
@@ -62,36 +55,44 @@ class Needs:
         return held // self.simdgroups
 
 
-class SideBySide:
-    """Kernels of one launch; each has the Tile IR that it gets alone."""
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """A kernel, and the Tile IR of its programs."""
 
-    def __init__(self, programs: Mapping[Candidate, Func], target: Target):
-        self.programs = programs
+    kernel: Candidate
+    program: Func
+
+    @cached_property
+    def needs(self) -> Needs:
+        ops = self.program.walk()
+        products = [op for op in ops if isinstance(op, Dot) and is_of_fragments(op)]
+        registers = int(words_alive(self.kernel.schedule) / PART)
+        return Needs(simdgroups_of(self.program), registers, bool(products))
+
+
+class SideBySide:
+    """Kernels of one launch."""
+
+    def __init__(self, lowered: Sequence[Lowered], target: Target):
+        self.lowered = lowered
         self.target = target
 
     @property
     def kernels(self) -> list[Candidate]:
-        return list(self.programs)
+        return [own.kernel for own in self.lowered]
 
     @cached_property
     def arrays(self) -> frozenset[Value]:
         """The tensors to bind."""
-        return frozenset(v for k in self.programs for v in (*k.inputs, *k.outputs))
+        return frozenset(v for k in self.kernels for v in (*k.inputs, *k.outputs))
 
     def writes_for(self, other: SideBySide) -> bool:
         """Whether the other one reads what this one writes."""
-        return any(v in other.arrays for kernel in self.programs for v in kernel.outputs)
-
-    @cached_property
-    def own_needs(self) -> list[Needs]:
-        return [Needs.of(kernel, program) for kernel, program in self.programs.items()]
+        return any(v in other.arrays for kernel in self.kernels for v in kernel.outputs)
 
     @cached_property
     def needs(self) -> Needs:
-        first, *others = self.own_needs
-        for needs in others:
-            first = first.joined(needs)
-        return first
+        return reduce(Needs.joined, [own.needs for own in self.lowered])
 
     @cached_property
     def microseconds(self) -> float:
@@ -101,11 +102,11 @@ class SideBySide:
         if the core holds fewer than these, and than of the kernel alone."""
         shared = self.needs.programs_of_core(self.target)
         time = self.target.dispatch_microseconds
-        for kernel, needs in zip(self.programs, self.own_needs, strict=True):
-            cost = kernel.cost
+        for own in self.lowered:
+            cost = own.kernel.cost
             of_core = -(-cost.programs // self.target.cores)
             enough = -(-BYTES_ON_THE_WAY // max(1, cost.tile_bytes))
-            alone = min(of_core, enough, needs.programs_of_core(self.target))
+            alone = min(of_core, enough, own.needs.programs_of_core(self.target))
             time += cost.running_microseconds * max(1, alone / shared)
         return time
 
@@ -114,8 +115,8 @@ class SideBySide:
         arrays, most = len(self.arrays | other.arrays), max_arrays(self.target)
         if arrays > most:
             raise CannotFuse(f"a kernel takes {most} arrays, not {arrays}")
-        both = SideBySide({**self.programs, **other.programs}, self.target)
-        programs = sum(kernel.cost.programs for kernel in both.programs)
+        both = SideBySide([*self.lowered, *other.lowered], self.target)
+        programs = sum([kernel.cost.programs for kernel in both.kernels])
         if programs * self.target.max_threads > u32.high:
             raise CannotFuse(f"one launch has no numbers for {programs} programs")
         apart, together = self.microseconds + other.microseconds, both.microseconds
