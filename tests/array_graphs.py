@@ -9,12 +9,13 @@ import numpy as np
 
 from iris.compiler.compilation import GRAPH_PIPELINE, entry_of
 from iris.compiler.graph_kernels import GraphKernel, compile_all
-from iris.compiler.graph_program import GraphProgram, storage_root
+from iris.compiler.graph_program import GraphProgram
 from iris.interp import graph as graph_interpreter
 from iris.interp.memory import memory_dtype
 from iris.ir import parse, verify
 from iris.ir.control import Func
 from iris.ir.core import Module, Value
+from iris.ir.graph import storage_root
 from iris.ir.math import element_type
 from iris.ir.scalar import from_bits
 from iris.ir.types import bf16, f16, f32

@@ -278,7 +278,14 @@ func graph @net returns=[tensor<3x5xf32>, tensor<f32>](%a: tensor<3x5xf32>, %b: 
     %19: tensor<3x5xf32> = add %15, %15
     yield %19
   }
-  return %18, %1
+  %20: tensor<3x5xf32> = graph.launch @side_by_side {
+    %21: tensor<3x5xf32> = graph.kernel @halve {
+      %22: tensor<3x5xf32> = sub %18, %15
+      yield %22
+    }
+    yield %21
+  }
+  return %20, %1
 }
 """
 

@@ -14,9 +14,9 @@ import pytest
 import iris
 from array_graphs import fused
 from iris.compiler.graph_kernels import with_smaller_tiles
-from iris.compiler.graph_program import storage_root
 from iris.errors import ArgumentError, DTypeError, OutOfResources, PipelineError, ProgramError
 from iris.ir import Module, parse
+from iris.ir.graph import storage_root
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Array
 from iris.runtime.interpreters import Interpreter

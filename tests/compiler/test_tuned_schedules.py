@@ -49,6 +49,10 @@ def turned(x: Any, w: Any) -> Any:
     return np.exp(hidden.sum(axis=0)) @ w[:48]
 
 
+def two_shapes(x: Any, w: Any) -> Any:
+    return np.tanh(x), np.exp(w.sum(axis=0))
+
+
 def numbers(*shape: int) -> Any:
     return np.random.default_rng(0).random(shape, np.float32) - np.float32(0.5)
 
@@ -74,6 +78,15 @@ def test_a_tuned_function_computes_the_same_bits(
         found = tuned(*arguments, device=device)
         np.testing.assert_array_equal(found, iris.jit(function)(*arguments, device=device))
     assert len(tuned.reports) == len({*map(str, tuned.reports)})
+
+
+def test_kernels_side_by_side_are_tuned() -> None:
+    """One schedule at a time is another."""
+    tuned = iris.jit(two_shapes, tune=True)
+    for found, expected in zip(tuned(X, W), iris.jit(two_shapes)(X, W), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    (report,) = tuned.reports
+    assert str(report).count("i0i1: programs 64 of 2048, ") > 1
 
 
 def test_texts_are_tuned(monkeypatch: pytest.MonkeyPatch) -> None:

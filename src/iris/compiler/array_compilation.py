@@ -34,7 +34,7 @@ from iris.passes.graph.tiling.fusion import Apart, Boundary, Fusion
 from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
-from iris.passes.graph.tiling.tile_program import schedule_of
+from iris.passes.graph.tiling.tile_program import grid_of, schedule_of
 from iris.passes.pipeline import Pipeline
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Array, Device
@@ -50,16 +50,16 @@ class KernelCompilation(Compilation):
     def __init__(self, kernel: GraphKernel, device: str | Device | None = None):
         function = entry_of(kernel.module)
         target = target_of(None if device is None else select(device))
-        schedule = schedule_of(kernel.op)
+        schedules = [schedule_of(op) for op in kernel.op.kernels]
         options = Options(fast_math=function.fast_math)
         alone = partial(self._alone, device=device)
         shapes = [element_type(v.type).shape for v in kernel.arrays]
-        sizes = Sizes(schedule.plan().grid, dict(enumerate(shapes)))
+        sizes = Sizes(grid_of([s.plan() for s in schedules]), dict(enumerate(shapes)))
         super().__init__(kernel.module, options, alone, sizes, target)
         self.kernel = kernel
         self.name = kernel.name
         self.grid = self._sizes.grid
-        self.cost: Cost = cost_of(schedule, target)
+        self.costs: list[Cost] = [cost_of(schedule, target) for schedule in schedules]
 
     @cached_property
     def stages(self) -> list[Stage]:
@@ -77,16 +77,18 @@ class KernelCompilation(Compilation):
 
     @property
     def bytes(self) -> int:
-        return self.cost.bytes
+        return sum([cost.bytes for cost in self.costs])
 
     @property
     def flops(self) -> int:
-        return self.cost.flops
+        return sum([cost.flops for cost in self.costs])
 
     @property
     def why(self) -> str:
-        """The schedules that were considered for the kernel, and what each costs."""
-        return explanation(self.kernel.op, MAX_TILE_BYTES, self._target)
+        """The schedules that were considered for the kernel, and what each costs; of kernels that
+        run side by side, for each of them."""
+        kernels = self.kernel.op.kernels
+        return "\n".join([explanation(op, MAX_TILE_BYTES, self._target) for op in kernels])
 
     @property
     def graph(self) -> str:

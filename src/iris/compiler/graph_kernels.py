@@ -28,9 +28,10 @@ Lowered = TypeVar("Lowered")
 
 @dataclass(frozen=True, eq=False)
 class GraphKernel:
-    """One kernel of a fused graph: what it reads and writes, and its own graph."""
+    """One launch of a fused graph, of a kernel or several: what it reads and writes, and its own
+    graph."""
 
-    op: graph.Kernel
+    op: graph.Kernel | graph.Launch
     inputs: tuple[Value, ...]
     module: Module  # a function of the inputs that has only this kernel
     keeps_schedule: bool  # even if that does not fit
@@ -46,7 +47,7 @@ class GraphKernel:
     @property
     def written_to(self) -> dict[Value, Value]:
         """For each output that is scattered to in place, the input that holds it."""
-        ends = zip(self.outputs, self.op.body.end.operands, strict=True)
+        ends = zip(self.outputs, self.op.written, strict=True)
         return {v: end.op.x for v, end in ends if isinstance(end.op, graph.Scatter)}
 
     @property
@@ -59,7 +60,7 @@ class GraphKernel:
         """The text of the kernel without a name in it, but with the lines that it comes from."""
         copy = self.module.clone()
         for op in copy.walk():
-            if isinstance(op, Func | graph.Kernel):
+            if isinstance(op, Func | graph.Kernel | graph.Launch):
                 op.set_attribute("symbol", "kernel")
             for region in op.regions:
                 for argument in region.arguments:
@@ -129,17 +130,17 @@ def with_smaller_tiles(
 def _rescheduled(module: Module, schedule: Schedule) -> Module:
     """A kernel with another schedule."""
     copy = module.clone()
-    for op in entry_of(copy).body:
+    for op in entry_of(copy).walk():
         if isinstance(op, graph.Kernel):
-            op.attributes = (op.symbol, None)
+            op.set_attribute("schedule", None)
     schedule.run(copy)
     return copy
 
 
 def kernels_of(function: Func, *, keep_schedules: bool = False) -> list[GraphKernel]:
     """The kernels of a fused function, in order."""
-    kernels = [op for op in function.body if isinstance(op, graph.Kernel)]
-    return [outline(op, function, keep_schedules) for op in kernels]
+    launches = graph.launches_in(function.body)
+    return [outline(op, function, keep_schedules) for op in launches]
 
 
 def _input_names(inputs: Sequence[Value]) -> list[str | None]:
@@ -156,9 +157,9 @@ def _tensor_name(value: Value) -> str | None:
 
     Copies and in-place scatters have a source.
     """
-    if value.name is not None or not isinstance(value.op, graph.Kernel):
+    if value.name is not None or not isinstance(value.op, graph.Kernel | graph.Launch):
         return value.name
-    source = value.op.body.end.operands[value.index].op
+    source = value.op.written[value.index].op
     return (
         _tensor_name(source.x)
         if isinstance(source, graph.Reshape | graph.Scatter)
@@ -166,7 +167,7 @@ def _tensor_name(value: Value) -> str | None:
     )
 
 
-def outline(op: graph.Kernel, function: Func, keeps_schedule: bool) -> GraphKernel:
+def outline(op: graph.Kernel | graph.Launch, function: Func, keeps_schedule: bool) -> GraphKernel:
     """Put one kernel into a function of its own."""
     inputs = op.inputs
     func = Func(

@@ -13,9 +13,9 @@ import numpy as np
 from iris.compiler.compilation import GRAPH_PIPELINE, entry_of, optimize
 from iris.compiler.graph_kernels import GraphKernel, compile_all, kernels_of
 from iris.frontend.arrays import TensorSpec, spec_of
-from iris.ir import graph
 from iris.ir.control import Func
 from iris.ir.core import Module, Value
+from iris.ir.graph import storage_root
 from iris.ir.math import element_type
 from iris.ir.scalar import storage
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
@@ -167,13 +167,6 @@ def to_argument(value: Value, array: Any, device: Device) -> ArrayArgument:
     argument = ArrayArgument(device.allocate(source.nbytes), 0, type_.element, type_.shape)
     device.copy_in(argument, source)
     return argument
-
-
-def storage_root(value: Value) -> Value:
-    """The tensor that holds a value in memory: a reshape shares its source's memory."""
-    while isinstance(value.op, graph.Reshape):
-        value = value.op.x
-    return value
 
 
 def _bytes(value: Value) -> int:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from iris.compiler.array_compilation import KernelCompilation
 from iris.compiler.candidates import Report, report_of
 from iris.compiler.compilation import entry_of, target_of
 from iris.compiler.graph_kernels import GraphKernel, kernels_of
-from iris.compiler.graph_program import GraphProgram, storage_root, to_argument
+from iris.compiler.graph_program import GraphProgram, to_argument
 from iris.compiler.trial import KernelTrial, read
 from iris.ir.axis_schedule import MAX_SIMDGROUPS, WrittenSchedule
 from iris.ir.core import Module, Value
+from iris.ir.graph import Kernel, storage_root
 from iris.ir.math import element_type
 from iris.ir.text.parser import parse
 from iris.ir.text.printer import to_text
@@ -60,23 +62,39 @@ def tuned(
     copy = Module([function.clone({})])
     own = kernels_of(entry_of(copy))
     for kernel, first in zip(own, program.equal, strict=True):
-        kernel.op.attributes = (kernel.op.symbol, chosen[first].kernel.op.schedule)
+        _set_schedules(kernel, [k.schedule for k in chosen[first].kernel.op.kernels])
     return GraphProgram(copy, program.constants, keep_schedules=True), reports
 
 
 def _texts(kernel: GraphKernel, target: Target) -> Iterator[tuple[str, str]]:
     """The schedules to compare, the one that the kernel has first, and the kernel with each."""
-    for schedule in dict.fromkeys(_schedules(kernel, target)):
+    for schedules in dict.fromkeys(_choices(kernel, target)):
         copy = kernel.module.clone()
         (own,) = kernels_of(entry_of(copy))
-        own.op.attributes = (own.op.symbol, schedule)
-        yield str(schedule), to_text(copy, locations=True)
+        _set_schedules(own, schedules)
+        yield "; ".join(map(str, schedules)), to_text(copy, locations=True)
 
 
-def _schedules(kernel: GraphKernel, target: Target) -> Iterator[WrittenSchedule]:
+def _set_schedules(kernel: GraphKernel, schedules: Sequence[WrittenSchedule | None]) -> None:
+    for op, schedule in zip(kernel.op.kernels, schedules, strict=True):
+        op.set_attribute("schedule", schedule)
+
+
+def _choices(kernel: GraphKernel, target: Target) -> Iterator[tuple[WrittenSchedule, ...]]:
+    """Schedules for all kernels of a launch: at most one has other blocks than its own, and all
+    have as many simdgroups."""
+    choices = [list(_schedules(op, target)) for op in kernel.op.kernels]
+    own = [schedules[0] for schedules in choices]
+    for position, schedules in enumerate(choices):
+        for schedule in schedules:
+            chosen = (*own[:position], schedule, *own[position + 1 :])
+            yield tuple([replace(one, simdgroups=schedule.simdgroups) for one in chosen])
+
+
+def _schedules(kernel: Kernel, target: Target) -> Iterator[WrittenSchedule]:
     """The schedule of a kernel, those with half or twice as many lanes along one axis or half or
     twice as many simdgroups, and those that were considered before."""
-    own = schedule_of(kernel.op)
+    own = schedule_of(kernel)
     yield own.written
     for axis, count in own.lanes.items():
         for other in (count * 2, count // 2):
@@ -86,7 +104,7 @@ def _schedules(kernel: GraphKernel, target: Target) -> Iterator[WrittenSchedule]
     for simdgroups in (own.simdgroups * 2, own.simdgroups // 2):
         if 1 <= simdgroups <= MAX_SIMDGROUPS:
             yield own.with_blocks({}, simdgroups).written
-    for found in considered(elements_of(kernel.op), MAX_TILE_BYTES, target):
+    for found in considered(elements_of(kernel), MAX_TILE_BYTES, target):
         if not isinstance(found, CannotFuse):
             yield refined(found, MAX_TILE_BYTES, target).written
 

@@ -292,6 +292,6 @@ def _check_races(op: graph.Scatter, places: tuple[Array, ...], shape: tuple[int,
 # Kernels.
 
 
-@interpretation(graph.Kernel)
-def kernel(frame: Frame, op: graph.Kernel) -> Sequence[Array]:
+@interpretation(graph.Kernel, graph.Launch)
+def kernel(frame: Frame, op: graph.Kernel | graph.Launch) -> Sequence[Array]:
     return frame.run(op.body)

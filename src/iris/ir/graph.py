@@ -390,6 +390,16 @@ class Kernel(GraphOp):
         used = dict.fromkeys(v for op in self.body for v in op.operands)
         return [v for v in used if v not in inside]
 
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels that one launch of it runs: itself."""
+        return [self]
+
+    @property
+    def written(self) -> tuple[Value, ...]:
+        """The value of its region that each result is."""
+        return self.body.end.operands
+
     def check(self) -> None:
         mistake = None if self.schedule is None else self.schedule.mistake
         if mistake is not None:
@@ -400,6 +410,102 @@ class Kernel(GraphOp):
 
     def surely_runs(self, region: Region) -> bool:
         return True
+
+
+class Launch(GraphOp):
+    """Kernels that one launch runs side by side, each by programs of its own.
+
+    %y: tensor<64xf32>, %s: tensor<5xf32> = graph.launch @scale_both {
+      %a: tensor<64xf32> = graph.kernel @scale {
+        %0: tensor<64xf32> = mul %x, %x
+        yield %0
+      }
+      %b: tensor<5xf32> = graph.kernel @total {
+        %1: tensor<5xf32> = graph.reduce sum [1] %w
+        yield %1
+      }
+      yield %a, %b
+    }
+
+    It yields all results of its kernels, in order.  No kernel reads what another one writes, as
+    nothing orders them.
+    """
+
+    name = "graph.launch"
+    symbol: str = attribute(Symbol())
+    body: Region = region()
+    results = results()
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels that it runs."""
+        return [op for op in self.body if isinstance(op, Kernel)]
+
+    @property
+    def inputs(self) -> list[Value]:
+        """The values that its kernels read."""
+        return list(dict.fromkeys(v for kernel in self.kernels for v in kernel.inputs))
+
+    @property
+    def written(self) -> tuple[Value, ...]:
+        """The value of a kernel's region that each result is."""
+        return tuple([v for kernel in self.kernels for v in kernel.written])
+
+    def check(self) -> None:
+        kernels = self.kernels
+        if not all(_ends(region) for region in (self.body, *[k.body for k in kernels])):
+            return  # it is being built, or a region is found to be wrong
+        for op in self.body:
+            if not isinstance(op, Kernel) and not op.terminator:
+                raise self.invalid(f"it has kernels only, not {op.name}")
+        if not kernels:
+            raise self.invalid("it has no kernel")
+        if self.body.end.operands != tuple([v for kernel in kernels for v in kernel.results]):
+            raise self.invalid("it yields all results of its kernels, in order")
+        conflict = self.conflict
+        if conflict is not None:
+            raise self.invalid(conflict)
+
+    @property
+    def conflict(self) -> str | None:
+        """Why one of its kernels has to come before another; None if the order does not matter."""
+        kernels = self.kernels
+        writers: dict[Value, Kernel] = {}  # of tensors that scatters change in place
+        for kernel in kernels:
+            for value in kernel.written:
+                if isinstance(value.op, Scatter):
+                    other = writers.setdefault(storage_root(value.op.x), kernel)
+                    if other is not kernel:
+                        return f"@{other.symbol} and @{kernel.symbol} scatter to one tensor"
+        writers |= {v: kernel for kernel in kernels for v in kernel.results}
+        for kernel in kernels:
+            for value in kernel.inputs:
+                writer = writers.get(storage_root(value), kernel)
+                if writer is not kernel:
+                    return f"@{kernel.symbol} reads what @{writer.symbol} writes"
+        return None
+
+    def expects(self, region: Region) -> Sequence[Type]:
+        return [v.type for v in self.results]
+
+    def surely_runs(self, region: Region) -> bool:
+        return True
+
+
+def launches_in(region: Region) -> list[Kernel | Launch]:
+    """The kernels of a region, and the launches of several."""
+    return [op for op in region if isinstance(op, Kernel | Launch)]
+
+
+def storage_root(value: Value) -> Value:
+    """The tensor that holds a value in memory: a reshape shares its source's memory."""
+    while isinstance(value.op, Reshape):
+        value = value.op.x
+    return value
+
+
+def _ends(region: Region) -> bool:
+    return region.last is not None and region.last.terminator
 
 
 def accumulated(element: DType) -> DType:

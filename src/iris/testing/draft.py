@@ -126,7 +126,7 @@ class Draft:
         if not self.steps:
             return
         cls, data = self.steps.pop()
-        if cls is None or (self.depth == self.deepest and cls.spec.regions):
+        if cls is None or (self.depth >= self.deepest and cls.spec.regions):
             return
         choices = Choices(data)
         # The same again, which may or may not be merged with what is there.

@@ -680,3 +680,20 @@ def one_kernel(draft: GraphDraft, choices: Choices) -> None:
         draft.builder.insert(Yield(given))
     types = [v.type for v in given]
     draft.add(graph.Kernel.create((), making.attributes, types, making.regions))
+
+
+@make_graph(graph.Launch)
+def launch(cls: type[graph.Launch], draft: GraphDraft, choices: Choices) -> None:
+    """Up to four kernels that need nothing of each other."""
+    number = sum(isinstance(op, graph.Launch) for op in draft.func.body)
+    making = graph.Launch(f"launch{number}", [])
+    with draft.inside(making.body):
+        for _ in range(1 + choices.below(4)):
+            one_kernel(draft, choices)
+            draft.visible = [v for v in draft.visible if v.home is not making.body]
+            if making.conflict is not None:
+                making.kernels[-1].erase()
+        results = [v for kernel in making.kernels for v in kernel.results]
+        draft.builder.insert(Yield(results))
+    types = [v.type for v in results]
+    draft.add(graph.Launch.create((), making.attributes, types, making.regions))

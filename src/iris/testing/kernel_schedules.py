@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from iris.compiler.compilation import GRAPH_PIPELINE, entry_of
@@ -14,7 +15,7 @@ from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.kernel_axes import axis_choices
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
-from iris.passes.graph.tiling.tile_program import build_tile_func
+from iris.passes.graph.tiling.tile_program import Part, build_tile_func
 from iris.testing.choices import Choices
 from iris.tools.replay import Program
 
@@ -33,15 +34,17 @@ def scheduled(program: Program, choices: Choices, pipeline: Pipeline = GRAPH_PIP
     """
     module = run(program.module, pipeline)
     function = entry_of(module)
-    for op in function.body:
-        if isinstance(op, graph.Kernel):
-            op.attributes = (op.symbol, _legal(op, function, choices))
+    for launch in graph.launches_in(function.body):
+        simdgroups = choices.of((0, 1, 4))
+        for op in launch.kernels:
+            schedule = _legal(op, function, choices)
+            op.set_attribute("schedule", replace(schedule, simdgroups=simdgroups))
     return program.with_module(module)
 
 
 def _legal(kernel: graph.Kernel, function: Func, choices: Choices) -> WrittenSchedule:
     """Another schedule for a kernel, or its own if some tries were none that can be followed."""
-    elements = ElementGraph.of(kernel.body.end.operands, kernel.inputs)
+    elements = ElementGraph.of(kernel.written, kernel.inputs)
     alternatives = list(axis_choices(elements))
     for _ in range(TRIES):
         axes = choices.of([*alternatives, alternatives[-1]])
@@ -49,7 +52,7 @@ def _legal(kernel: graph.Kernel, function: Func, choices: Choices) -> WrittenSch
         try:
             schedule = KernelSchedule.read(elements, written)
             if prod(map(schedule.blocks, schedule.elements.axes)) <= MOST_STEPS:
-                build_tile_func(schedule.plan(), kernel.inputs, kernel.body.end.operands, function)
+                build_tile_func([Part(schedule.plan(), kernel.written)], kernel.inputs, function)
                 return written
         except CannotFuse:
             continue
@@ -58,8 +61,8 @@ def _legal(kernel: graph.Kernel, function: Func, choices: Choices) -> WrittenSch
 
 
 def random_schedule(elements: ElementGraph, choices: Choices) -> WrittenSchedule:
-    """Any blocks for the axes of a kernel, and any simdgroups; axes that are aggregated are loops,
-    but for some, which programs cannot divide among them."""
+    """Any blocks for the axes of a kernel; axes that are aggregated are loops, but for some, which
+    programs cannot divide among them."""
     aggregated = {axis for e in elements.aggregates.values() for axis in e.over}
     left = MOST_LANES
     axes = []
@@ -72,7 +75,7 @@ def random_schedule(elements: ElementGraph, choices: Choices) -> WrittenSchedule
         if axis in elements.online_axes:
             place = Place.ONLINE
         axes.append(AxisSchedule(axis.name, place, lanes, axis.size))
-    return WrittenSchedule(tuple(axes), choices.of((0, 1, 4)))
+    return WrittenSchedule(tuple(axes))
 
 
 def _blocks(size: int, most: int) -> Sequence[int]:

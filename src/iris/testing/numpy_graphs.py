@@ -133,7 +133,7 @@ class BoundedGraph:
 
     def run(self, region: Region) -> None:
         for op in region:
-            if isinstance(op, graph.Kernel):
+            if isinstance(op, graph.Kernel | graph.Launch):
                 self.run(op.body)
                 for value, own in zip(op.results, op.body.end.operands, strict=True):
                     self.values[value], self.errors[value] = self.values[own], self._error(own)

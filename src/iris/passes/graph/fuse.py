@@ -30,7 +30,8 @@ class Fuse(TargetPass):
 
     At first every result except views is stored.  Then, one after another, it stops storing
     each result that is cheaper to recompute in its consumers.  Kernels with results of one shape
-    that share inputs are merged.  Costs are launches, bytes and arithmetic
+    that share inputs are merged, and others that need nothing of each other run side by side, in
+    one launch.  Costs are launches, bytes and arithmetic
     (`tiling/kernel_cost`), of the schedule that the kernel gets.  Views (`reshape`, `transpose`,
     `gather`, ...) are free.  A function stays as it is if all that it computes stands in kernels
     with schedules.
@@ -52,6 +53,6 @@ class Fuse(TargetPass):
             if isinstance(function, Func) and not is_scheduled(function):
                 inline_kernels(function)
                 fusion = Fusion(function, self.target)
-                write_kernels(function, fusion.in_order())
-                kernels += len(fusion.kernels)
+                write_kernels(function, [launch.kernels for launch in fusion.launches])
+                kernels += len(fusion.launches)
         return {"kernels": kernels}

@@ -1,4 +1,4 @@
-"""Lower a graph that is one kernel to a tile program."""
+"""Lower a graph that is one launch to a tile program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from iris.passes.pipeline import Pass
 
 @dataclass(frozen=True)
 class GraphToTile(Pass):
-    """Lower a function that is one kernel to a tile program, by the kernel's schedule.
+    """Lower a function that is one launch to a tile program, by the schedules of its kernels.
 
         func graph @scale returns=[tensor<64x1000xf32>](%x: tensor<64x1000xf32>) {
           %y: tensor<64x1000xf32> = graph.kernel @scale schedule=[i0i1: programs 1024 of 64000] {
@@ -38,34 +38,37 @@ class GraphToTile(Pass):
     Results are written to arguments of their own; a scatter writes in place.  An element of a
     result becomes an expression of other elements (`tiling`): a view changes indices, a reduction
     becomes a loop or a tile over its axis, and a matrix product a loop around `tile.dot`.
+
+    The programs of a `graph.launch` are those of its first kernel, then those of its second one and
+    so on: each takes the branch of its kernel, by its number.
     """
 
     name = "graph-to-tile"
     level = Level.GRAPH
 
     def run(self, module: Module) -> None:
-        from iris.passes.graph.tiling.tile_program import lower_kernel  # opened when first used
+        from iris.passes.graph.tiling.tile_program import lower_launch  # opened when first used
 
         for function in list(module):
             if isinstance(function, Func):
-                function.insert_before(lower_kernel(_only_kernel(function), function))
+                function.insert_before(lower_launch(_only_launch(function), function))
                 function.erase()
 
 
-def _only_kernel(function: Func) -> graph.Kernel:
-    """The kernel that writes all that a function returns."""
-    kernels = [op for op in function.body if isinstance(op, graph.Kernel)]
-    if not kernels:
+def _only_launch(function: Func) -> graph.Kernel | graph.Launch:
+    """What writes all that a function returns."""
+    launches = graph.launches_in(function.body)
+    if not launches:
         raise PipelineError(
             f"@{function.symbol} has no kernel; `schedule` makes it one, and `fuse` several"
         )
-    if len(kernels) > 1:
-        names = ", ".join(f"@{kernel.symbol}" for kernel in kernels)
-        raise PipelineError(f"@{function.symbol} has {len(kernels)} kernels, not one: {names}")
-    (kernel,) = kernels
-    if tuple(kernel.results) != function.body.end.operands:
-        raise PipelineError(f"@{function.symbol} returns other values than @{kernel.symbol} writes")
-    for value in kernel.inputs:
+    if len(launches) > 1:
+        names = ", ".join(f"@{launch.symbol}" for launch in launches)
+        raise PipelineError(f"@{function.symbol} has {len(launches)} kernels, not one: {names}")
+    (launch,) = launches
+    if tuple(launch.results) != function.body.end.operands:
+        raise PipelineError(f"@{function.symbol} returns other values than @{launch.symbol} writes")
+    for value in launch.inputs:
         if value.op is not None:
-            raise PipelineError(f"@{kernel.symbol} reads {value!r}, which is not an argument")
-    return kernel
+            raise PipelineError(f"@{launch.symbol} reads {value!r}, which is not an argument")
+    return launch

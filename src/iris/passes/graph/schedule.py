@@ -49,13 +49,13 @@ class Schedule(TargetPass):
 
         for function in module:
             if isinstance(function, Func):
-                kernels = [op for op in function.body if isinstance(op, graph.Kernel)]
+                kernels = [op for op in function.walk() if isinstance(op, graph.Kernel)]
                 if not kernels and function.body.end.operands:
                     kernels.append(_whole(function))
                 for kernel in kernels:
                     if kernel.schedule is None:
                         chosen = chosen_schedule(kernel, self.max_tile_bytes, self.target)
-                        kernel.attributes = (kernel.symbol, chosen.written)
+                        kernel.set_attribute("schedule", chosen.written)
                     if self.explain:
                         self._explain(kernel)
 

@@ -10,7 +10,7 @@ from iris.ir.rewriter import Rewriter
 from iris.passes.graph.simplify.rule_helpers import InsertBefore, dtype_of, rules, shape_of
 
 # Ops that check indices stay: an index may be out of bounds.
-_CHECKED = (graph.Gather, graph.Scatter, graph.Kernel)
+_CHECKED = (graph.Gather, graph.Scatter, graph.Kernel, graph.Launch)
 
 
 @rules(Constant, Elementwise, graph.GraphOp)

@@ -213,6 +213,8 @@ def scatter_expr(op: graph.Scatter, ref: ElementRef, elements: ElementGraph) -> 
     raise CannotFuse("the result of a scatter must be in memory before it is read")
 
 
-@element_rules(graph.Kernel)
-def kernel_expr(op: graph.Kernel, ref: ElementRef, elements: ElementGraph) -> ElementExpr:
+@element_rules(graph.Kernel, graph.Launch)
+def kernel_expr(
+    op: graph.Kernel | graph.Launch, ref: ElementRef, elements: ElementGraph
+) -> ElementExpr:
     raise CannotFuse(f"it has kernels of its own, such as @{op.symbol}")

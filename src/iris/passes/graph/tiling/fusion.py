@@ -27,8 +27,9 @@ from iris.passes.graph.tiling.materialization import (
     split_concats,
 )
 from iris.passes.graph.tiling.refine_schedule import refined
+from iris.passes.graph.tiling.side_by_side import Lowered, SideBySide, side_by_side
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
-from iris.passes.graph.tiling.tile_program import build_tile_func
+from iris.passes.graph.tiling.tile_program import Part, build_tile_func
 from iris.targets import Target
 
 # From how many values on they are inlined together.
@@ -50,15 +51,18 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Apart:
-    """Two kernels that hand no tensor on to each other, and why they are not one."""
+    """Two kernels that hand no tensor on to each other, and why they are not one; or two that one
+    launch runs side by side, and why no program does the work of both."""
 
     one: Candidate
     other: Candidate
     reason: str
+    side_by_side: bool = False
 
     def __str__(self) -> str:
         one, other = _name(self.one.outputs[0]), _name(self.other.outputs[0])
-        return f"{one} and {other} are made by two kernels: {self.reason}"
+        how = "side by side in one kernel" if self.side_by_side else "by two kernels"
+        return f"{one} and {other} are made {how}: {self.reason}"
 
 
 def _name(value: Value) -> str:
@@ -103,6 +107,7 @@ class Fusion:
         self.target = target
         self.max_arrays = max_arrays(target)
         self.candidates: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
+        self.lowered: dict[Candidate, Lowered] = {}
         arguments = function.body.arguments
         partial_concats = split_concats(function, self.max_arrays)
         self.results = results_of(function)
@@ -116,6 +121,9 @@ class Fusion:
         self._decide()
         while not self._all_lower():
             self._decide()
+        self.launches = side_by_side(self._alone(kernel) for kernel in self.in_order())
+        for launch in self.launches:
+            launch.schedule()
 
     def _decide(self) -> None:
         """Choose the tensors to write to memory, and the kernels that write them."""
@@ -129,6 +137,7 @@ class Fusion:
             self._inline()
         self._merge_kernels()
         self._sum_once()
+        self._read_beside()
 
     def _all_lower(self) -> bool:
         """Whether every kernel can be lowered; remember the reasons for those that cannot."""
@@ -136,13 +145,23 @@ class Fusion:
         for kernel in dict.fromkeys(self.kernels.values()):
             kernel.schedule = refined(kernel.schedule, MAX_TILE_BYTES, self.target)
             try:
-                build_tile_func(
-                    kernel.schedule.plan(), kernel.inputs, kernel.outputs, self.function
-                )
+                self._lowered(kernel)
             except CannotFuse as error:
                 self.candidates[kernel.outputs, kernel.inputs] = str(error)
                 lowered = False
         return lowered
+
+    def _lowered(self, kernel: Candidate) -> Lowered:
+        """A kernel with its tile program."""
+        if kernel not in self.lowered:
+            part = Part(kernel.schedule.plan(), kernel.outputs)
+            program = build_tile_func([part], kernel.inputs, self.function)
+            self.lowered[kernel] = Lowered(kernel, program)
+        return self.lowered[kernel]
+
+    def _alone(self, kernel: Candidate) -> SideBySide:
+        """A launch of one kernel."""
+        return SideBySide([self._lowered(kernel)], self.target)
 
     def _add_kernel(self, value: Value) -> None:
         """Add a kernel that writes a value; store parts first if it would read too many arrays."""
@@ -395,6 +414,30 @@ class Fusion:
         if again:
             self._merge_kernels()
 
+    def _read_beside(self) -> None:
+        """Recompute results in kernels that would read them, where these then run side by side with
+        the kernels that store the results, and that pays."""
+        for value in self.results:
+            for reader in self.kernels.readers(value):
+                with suppress(CannotFuse):
+                    self._adopt([self._beside(value, reader)])
+
+    def _beside(self, value: Value, reader: Candidate) -> Candidate:
+        """A reader of a result that recomputes it; raises `CannotFuse` if that does not pay."""
+        own = self.kernels[value]
+        if len(own.ops) + len(reader.ops) > MOST_OPS or self._between(own, reader):
+            raise CannotFuse("the reader has to wait for it")
+        recomputed = [v for v in self.results if v.op in reader.ops and v not in reader.outputs]
+        new = self._candidate(reader.outputs, [value, *recomputed])
+        if not {*own.outputs}.isdisjoint(new.inputs):
+            raise CannotFuse("the reader has to wait for another result of the kernel")
+        if not {*new.rounded_sums} <= {*reader.rounded_sums}:
+            raise CannotFuse(SUM_ORDERS_DIFFER)
+        both = self._alone(own).joined(self._alone(new))
+        if both.microseconds >= self._alone(own).microseconds + self._alone(reader).microseconds:
+            raise CannotFuse("to recompute it takes longer than a launch")
+        return new
+
     def _between(self, first: Candidate, last: Candidate) -> bool:
         """Whether a third kernel reads from `first` and writes for `last`."""
         seen: set[Candidate] = set()
@@ -430,26 +473,40 @@ class Fusion:
     @property
     def why(self) -> list[Boundary | Apart]:
         """The tensors that one kernel writes and others read, with reasons; then, for each two
-        kernels between which there is none, why they are two."""
+        launches between which there is none, and for each two kernels of a launch, why they are
+        two."""
         stored = [
             Boundary(v, self.reasons[v])
             for v in self.stored
             if v in self.reasons and self.kernels.readers(v)
         ]
-        pairs = combinations(self.in_order(), 2)
-        return [*stored, *[Apart(*p, self._why_apart(*p)) for p in pairs if not _hands_on(*p)]]
+        apart = [
+            Apart(one.kernels[0], other.kernels[0], self._why_two_launches(one, other))
+            for one, other in combinations(self.launches, 2)
+            if not one.writes_for(other)
+        ]
+        beside = [
+            Apart(one, other, self._why_two_kernels(one, other), side_by_side=True)
+            for launch in self.launches
+            for one, other in combinations(launch.kernels, 2)
+        ]
+        return [*stored, *apart, *beside]
 
-    def _why_apart(self, one: Candidate, other: Candidate) -> str:
+    def _why_two_launches(self, one: SideBySide, other: SideBySide) -> str:
+        if any(self._between(k, n) for k in one.kernels for n in other.kernels):
+            return "one needs the result of a third kernel that needs the other's"
+        try:
+            one.joined(other)
+        except CannotFuse as error:
+            return str(error)
+        return "one of them was joined with a third kernel before"
+
+    def _why_two_kernels(self, one: Candidate, other: Candidate) -> str:
         try:
             self._merged(one, other)
         except CannotFuse as error:
             return str(error)
         return "one of them was merged with a third kernel before"
-
-
-def _hands_on(one: Candidate, other: Candidate) -> bool:
-    """Whether the second of two kernels reads what the first writes."""
-    return not {*one.outputs}.isdisjoint(other.inputs)
 
 
 def _elementwise_chain(value: Value, reader: Candidate) -> list[Value]:

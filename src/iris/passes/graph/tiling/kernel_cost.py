@@ -44,6 +44,11 @@ class Cost:
 
     @cached_property
     def microseconds(self) -> float:
+        return self.target.dispatch_microseconds + self.running_microseconds
+
+    @cached_property
+    def running_microseconds(self) -> float:
+        """What it takes once it has started."""
         target, core = self.target, self.target.core
         rate = target.clock * 1e3  # cycles in a microsecond
         busy = max(1, min(target.cores, self.programs))
@@ -54,7 +59,7 @@ class Cost:
         # Programs that start together wait for memory together, and load again after that.
         loads = max(memory, (self.traffic - self.reloaded) / caches) + self.reloaded / caches
         arithmetic = self.operations / (core.rates["alu"] * rate * busy)
-        return target.dispatch_microseconds + loads + arithmetic
+        return loads + arithmetic
 
 
 @lru_cache(maxsize=16)  # of the few schedules that are compared at a time

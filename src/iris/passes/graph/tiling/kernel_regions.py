@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from iris.errors import PipelineError
@@ -26,29 +26,56 @@ class Candidate:
     rounded_sums: tuple[Value, ...]  # whose value depends on the order
 
 
-def write_kernels(function: Func, kernels: Iterable[Candidate]) -> None:
-    """Put the ops of each kernel into a region; a kernel follows those that it reads from."""
+def write_kernels(function: Func, launches: Iterable[Sequence[Candidate]]) -> None:
+    """Put the ops of each kernel into a region, and the kernels of a launch into another one; a
+    launch follows those that it reads from."""
     body = function.body
     old = set(body)
     end = body.last
     names: dict[str, int] = {}
     mapping: dict[Value, Value] = {}
-    for kernel in kernels:
-        types = [v.type for v in kernel.outputs]
-        symbol = _kernel_symbol(function, kernel, names)
-        region = graph.Kernel(symbol, types, schedule=kernel.schedule.written)
-        builder = Builder(body, end)
-        builder.insert(region)
-        region.location = kernel.ops[-1].location if kernel.ops else function.location
-        inner = dict(mapping)
-        for op in kernel.ops:
-            region.body.append(op.clone(inner))
-        region.body.append(Yield([inner.get(v, v) for v in kernel.outputs]))
-        for value, result in zip(kernel.outputs, region.results, strict=True):
+    for kernels in launches:
+        regions = [_kernel_region(function, kernel, names, mapping) for kernel in kernels]
+        launched: graph.Kernel | graph.Launch = regions[0]
+        if len(regions) > 1:
+            launched = _launch_region(regions, names)
+        launched.location = regions[0].location
+        Builder(body, end).insert(launched)
+        outputs = [v for kernel in kernels for v in kernel.outputs]
+        for value, result in zip(outputs, launched.results, strict=True):
             result.name = value.name
             mapping[value] = result
     _reshape_results(function, mapping)
     _erase_dead(function, old)
+
+
+def _kernel_region(
+    function: Func, kernel: Candidate, names: dict[str, int], mapping: Mapping[Value, Value]
+) -> graph.Kernel:
+    """Copies of the ops of a kernel, in a region."""
+    types = [v.type for v in kernel.outputs]
+    symbol = _unique(_kernel_symbol(function, kernel), names)
+    region = graph.Kernel(symbol, types, schedule=kernel.schedule.written)
+    region.location = kernel.ops[-1].location if kernel.ops else function.location
+    inner = dict(mapping)
+    for op in kernel.ops:
+        region.body.append(op.clone(inner))
+    region.body.append(Yield([inner.get(v, v) for v in kernel.outputs]))
+    for value, result in zip(kernel.outputs, region.results, strict=True):
+        result.name = value.name
+    return region
+
+
+def _launch_region(kernels: Sequence[graph.Kernel], names: dict[str, int]) -> graph.Launch:
+    """Kernels that run side by side, in a region."""
+    first, *others = kernels
+    symbol = _unique(f"{first.symbol}_and_{len(others)}_more", names)
+    results = [v for kernel in kernels for v in kernel.results]
+    launch = graph.Launch(symbol, [v.type for v in results])
+    for kernel in kernels:
+        launch.body.append(kernel)
+    launch.body.append(Yield(results))
+    return launch
 
 
 def _reshape_results(function: Func, mapping: Mapping[Value, Value]) -> None:
@@ -69,11 +96,15 @@ def _reshape_results(function: Func, mapping: Mapping[Value, Value]) -> None:
     end.set_operands(tuple(results))
 
 
-def _kernel_symbol(function: Func, kernel: Candidate, names: dict[str, int]) -> str:
+def _kernel_symbol(function: Func, kernel: Candidate) -> str:
     """A name for a kernel: that of its function and of its last output."""
     value = kernel.outputs[-1]
     suffix = value.name or (value.op.name.split(".")[-1] if value.op else "copy")
-    name = f"{function.symbol}_{suffix}"
+    return f"{function.symbol}_{suffix}"
+
+
+def _unique(name: str, names: dict[str, int]) -> str:
+    """A name that was not given before."""
     names[name] = names.get(name, 0) + 1
     return name if names[name] == 1 else f"{name}_{names[name]}"
 
@@ -84,12 +115,15 @@ def is_scheduled(function: Func) -> bool:
     To choose again would lose a schedule that somebody wrote, so a function is refused that
     computes something beside kernels with schedules.
     """
-    kernels = [op for op in function.body if isinstance(op, graph.Kernel)]
+    launches = graph.launches_in(function.body)
+    kernels = [kernel for launch in launches for kernel in launch.kernels]
     scheduled = [kernel for kernel in kernels if kernel.schedule is not None]
     if not scheduled:
         return False
-    for op in function.body:
-        if op not in scheduled and not op.terminator and not isinstance(op, graph.Reshape):
+    others = [kernel for kernel in kernels if kernel.schedule is None]
+    placed = graph.Kernel | graph.Launch | graph.Reshape
+    for op in (*others, *function.body):
+        if op in others or not (op.terminator or isinstance(op, placed)):
             raise PipelineError(
                 f"@{function.symbol} has kernels with schedules, such as @{scheduled[0].symbol}, "
                 f"but {op!r} is not in one; put it into a kernel, or remove the schedules"
@@ -99,17 +133,24 @@ def is_scheduled(function: Func) -> bool:
 
 def inline_kernels(function: Func) -> None:
     """Inline the kernels that a function has."""
-    for op in list(function.body):
-        if isinstance(op, graph.Kernel):
-            for inner in list(op.body):
-                if not inner.terminator:
-                    inner.detach()
-                    op.insert_before(inner)
-            end = op.body.end
-            for result, value in zip(op.results, end.operands, strict=True):
-                result.replace_by(value)
-            end.erase()
-            op.erase()
+    for launch in graph.launches_in(function.body):
+        if isinstance(launch, graph.Launch):
+            for kernel in launch.kernels:
+                _inline(kernel)
+        _inline(launch)
+
+
+def _inline(op: graph.Kernel | graph.Launch) -> None:
+    """Put the ops of a region in its place."""
+    for inner in list(op.body):
+        if not inner.terminator:
+            inner.detach()
+            op.insert_before(inner)
+    end = op.body.end
+    for result, value in zip(op.results, end.operands, strict=True):
+        result.replace_by(value)
+    end.erase()
+    op.erase()
 
 
 def _erase_dead(function: Func, old: set[Op]) -> None:

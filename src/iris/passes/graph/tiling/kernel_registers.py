@@ -26,22 +26,45 @@ def spilled(schedule: KernelSchedule, target: Target) -> int:
     """
     elements = schedule.elements
     room = int(PART * target.thread_registers)
-    most = PER_THREAD_BYTES // 4 if elements.aggregates else VECTOR
-    if most * len(elements.exprs) <= room:
+    if _most_words(elements) * len(elements.exprs) <= room:
         return 0
-    along = {axes: schedule.lanes_along(axes) for axes in {*elements.dependencies.values()}}
-    lanes = [along[axes] for axes in elements.dependencies.values()]
-    sizes = [ref.element.bytes for ref in elements.exprs]
-    largest = max(map(mul, lanes, sizes))
+    words = _words(schedule)
+    return 0 if sum(words) <= room else max(0, _alive(schedule, words) - room)
+
+
+def _most_words(elements: ElementGraph) -> int:
+    """The most values of 32 bits that a thread holds of one tile."""
+    return PER_THREAD_BYTES // 4 if elements.aggregates else VECTOR
+
+
+def words_alive(schedule: KernelSchedule) -> int:
+    """How many values of 32 bits a thread holds at once."""
+    return _alive(schedule, _words(schedule))
+
+
+def _lanes(schedule: KernelSchedule) -> list[int]:
+    """The elements of each tile."""
+    dependencies = schedule.elements.dependencies
+    along = {axes: schedule.lanes_along(axes) for axes in {*dependencies.values()}}
+    return [along[axes] for axes in dependencies.values()]
+
+
+def _words(schedule: KernelSchedule) -> list[int]:
+    """The values of 32 bits that a thread holds of each tile."""
+    exprs, lanes = schedule.elements.exprs, _lanes(schedule)
+    sizes = [ref.element.bytes for ref in exprs]
+    largest = max(map(mul, lanes, sizes), default=0)
     threads = SIMDGROUP_WIDTH * simdgroups_for(largest)
-    own = min(most, -(-max(lanes) // threads))
-    words = [
+    own = min(_most_words(schedule.elements), -(-max(lanes, default=0) // threads))
+    return [
         0 if isinstance(expr, SplatExpr) else min(own, count) * -(-size // 4)
-        for expr, count, size in zip(elements.exprs.values(), lanes, sizes, strict=True)
+        for expr, count, size in zip(exprs.values(), lanes, sizes, strict=True)
     ]
-    if sum(words) <= room:
-        return 0
-    return max(0, most_alive(elements, emission_order(elements, lanes), words) - room)
+
+
+def _alive(schedule: KernelSchedule, words: Sequence[int]) -> int:
+    order = emission_order(schedule.elements, _lanes(schedule))
+    return most_alive(schedule.elements, order, words)
 
 
 def most_alive(elements: ElementGraph, order: Sequence[int], sizes: Sequence[int]) -> int:

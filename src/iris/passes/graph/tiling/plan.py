@@ -38,6 +38,11 @@ class Plan:
         x, y, z = (*sizes, 1, 1, 1)[:3]
         return x, y, z
 
+    @property
+    def program_count(self) -> int:
+        """How many programs there are; none if the outputs are empty."""
+        return prod(axis.size for axis in self.programs)
+
     def lanes_of(self, ref: ElementRef) -> int:
         """How many elements a tile of an element has."""
         lanes = self.lanes

@@ -57,8 +57,15 @@ class PlacedTile(NamedTuple):
 class Emitter:
     """Emits the tile program of a plan."""
 
-    def __init__(self, plan: Plan, builder: Builder, pointers: Mapping[Value, Value]):
+    def __init__(
+        self,
+        plan: Plan,
+        builder: Builder,
+        pointers: Mapping[Value, Value],
+        number: Value | None = None,
+    ):
         self.plan = plan
+        self.number = number  # of the program, if the grid is not that of the plan
         self.elements = plan.elements
         self.exprs = plan.elements.exprs
         self.dependencies = plan.elements.dependencies
@@ -84,11 +91,15 @@ class Emitter:
     def _emit_program_ids(self) -> None:
         """Compute the index of this program along each program axis."""
         axes = list(reversed(self.plan.programs))
-        for dimension, axis in enumerate(axes[:2]):
-            self.scalars[axis] = self.b(tile.ProgramId(dimension))
-        if len(axes) > 2:
-            *rest, last = axes[2:]
-            left = self.b(tile.ProgramId(2))
+        left = self.number
+        if left is None:
+            for dimension, axis in enumerate(axes[:2]):
+                self.scalars[axis] = self.b(tile.ProgramId(dimension))
+            axes = axes[2:]
+        if axes:
+            *rest, last = axes
+            if left is None:
+                left = self.b(tile.ProgramId(2))
             for axis in rest:
                 size = self.constant(axis.size)
                 self.scalars[axis] = self.b(math.Mod(left, size))

@@ -1,19 +1,21 @@
-"""Lower a graph that is one kernel to a tile program (`graph-to-tile`)."""
+"""Lower a graph that is one launch to a tile program (`graph-to-tile`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from iris.errors import PipelineError
+from iris.ir import tile
 from iris.ir.builder import Builder
-from iris.ir.control import Func, Return
+from iris.ir.control import Func, If, Return, Yield
 from iris.ir.core import Level, Value
-from iris.ir.graph import Kernel, Scatter
-from iris.ir.math import element_type
-from iris.ir.types import Ptr
+from iris.ir.graph import Kernel, Launch, Scatter
+from iris.ir.math import Compare, Constant, Predicate, Sub, element_type
+from iris.ir.types import Ptr, i32
 from iris.passes.graph.tiling import emit_aggregates  # noqa: F401 -- registered by being read
 from iris.passes.graph.tiling.choose_schedule import cheapest_schedule
-from iris.passes.graph.tiling.element_graph import ElementGraph
+from iris.passes.graph.tiling.element_graph import ElementGraph, OutputStore
 from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.plan import Plan
@@ -43,7 +45,7 @@ def chosen_schedule(kernel: Kernel, max_tile_bytes: int, target: Target) -> Kern
 
 def elements_of(kernel: Kernel) -> ElementGraph:
     """The elements that a kernel computes."""
-    written = kernel.body.end.operands
+    written = kernel.written
     shapes = dict.fromkeys(f"{element_type(v.type).shape}" for v in written)
     if len(shapes) != 1:
         raise CannotFuse(
@@ -52,31 +54,58 @@ def elements_of(kernel: Kernel) -> ElementGraph:
     return ElementGraph.of(written, kernel.inputs)
 
 
-def lower_kernel(kernel: Kernel, function: Func) -> Func:
-    """Lower a function that is one kernel to a tile program."""
-    schedule, written = schedule_of(kernel), kernel.body.end.operands
-    for value, result in zip(written, kernel.results, strict=True):
+def lower_launch(launch: Kernel | Launch, function: Func) -> Func:
+    """Lower a function that is one launch to a tile program."""
+    for value, result in zip(launch.written, launch.results, strict=True):
         value.name = result.name
+    schedules = [schedule_of(kernel) for kernel in launch.kernels]
+    parts = [Part(s.plan(), k.written) for s, k in zip(schedules, launch.kernels, strict=True)]
     try:
-        func = build_tile_func(schedule.plan(), function.body.arguments, written, function)
+        func = build_tile_func(parts, function.body.arguments, function)
+        func.set_simdgroups(_simdgroups(schedules))
     except CannotFuse as error:
-        raise PipelineError(f"@{kernel.symbol} cannot run by its schedule: {error}") from None
-    func.set_simdgroups(schedule.simdgroups)
+        raise PipelineError(f"@{launch.symbol} cannot run by its schedule: {error}") from None
     return func
 
 
-def build_tile_func(
-    plan: Plan, inputs: Iterable[Value], outputs: Sequence[Value], function: Func
-) -> Func:
-    """Emit the tile program of a plan, with the name of a function."""
+def _simdgroups(schedules: Sequence[KernelSchedule]) -> int:
+    """How many simdgroups run each program of a launch; 0, if the schedules do not say so."""
+    counts = {schedule.simdgroups for schedule in schedules}
+    if len(counts) > 1:
+        raise CannotFuse(f"its kernels have other numbers of simdgroups: {sorted(counts)}")
+    return counts.pop()
+
+
+class Part(NamedTuple):
+    """What some programs of a launch do: the plan of a kernel, and the tensors that it writes."""
+
+    plan: Plan
+    outputs: Sequence[Value]
+
+
+#: The elements that a program stores, each with the pointer to its tensor.
+Stores: TypeAlias = list[tuple[OutputStore, Value]]
+
+
+def grid_of(plans: Sequence[Plan]) -> tuple[int, int, int]:
+    """The grid of a launch: that of its kernel, or the programs of all kernels in a row."""
+    run = [plan for plan in plans if plan.program_count]
+    if len(run) < 2:
+        return (*run, *plans)[0].grid
+    return sum([plan.program_count for plan in run]), 1, 1
+
+
+def build_tile_func(parts: Sequence[Part], inputs: Iterable[Value], function: Func) -> Func:
+    """Emit the tile program of a launch, with the name of a function."""
     read = list(inputs)
+    outputs = [v for part in parts for v in part.outputs]
     results = [v for v in outputs if not isinstance(v.op, Scatter)]
     func = Func(
         function.symbol,
         Level.TILE,
         [_pointer(v) for v in (*read, *results)],
         fast_math=function.fast_math,
-        grid=plan.grid,
+        grid=grid_of([part.plan for part in parts]),
         location=function.location,
     )
     arguments = func.body.arguments
@@ -85,13 +114,50 @@ def build_tile_func(
     own = iter(arguments[len(read) :])
     written_to = [pointers[v.op.x] if isinstance(v.op, Scatter) else next(own) for v in outputs]
     builder = Builder(func.body, location=function.location)
-    if plan.elements.outputs:  # empty outputs need no program
-        parts = len(plan.elements.outputs) // len(written_to)
-        pointers_of_parts = [pointer for pointer in written_to for _ in range(parts)]
-        targets = list(zip(plan.elements.outputs, pointers_of_parts, strict=True))
-        Emitter(plan, builder, pointers).emit_program(targets)
+    left = iter(written_to)
+    emitted = [(plan, _stores(plan, [next(left) for _ in written])) for plan, written in parts]
+    running = [(plan, stores) for plan, stores in emitted if plan.program_count]
+    if len(running) == 1:
+        ((plan, stores),) = running
+        Emitter(plan, builder, pointers).emit_program(stores)
+    elif running:
+        _emit_side_by_side(running, 0, builder(tile.ProgramId(0)), builder, pointers)
     builder.insert(Return([], location=function.location))
     return func
+
+
+def _stores(plan: Plan, pointers: Sequence[Value]) -> Stores:
+    """The elements that a plan stores, each with the pointer to its tensor."""
+    parts = len(plan.elements.outputs) // len(pointers)
+    pointers_of_parts = [pointer for pointer in pointers for _ in range(parts)]
+    return list(zip(plan.elements.outputs, pointers_of_parts, strict=True))
+
+
+def _emit_side_by_side(
+    running: Sequence[tuple[Plan, Stores]],
+    start: int,
+    number: Value,
+    builder: Builder,
+    pointers: Mapping[Value, Value],
+) -> None:
+    """Emit plans whose programs are one after the other, from the number `start` on."""
+    if len(running) == 1:
+        ((plan, stores),) = running
+        own = builder(Sub(number, builder(Constant(start, i32)))) if start else number
+        Emitter(plan, builder, pointers, own).emit_program(stores)
+        return
+    middle = len(running) // 2
+    first, others = running[:middle], running[middle:]
+    end = start + sum([plan.program_count for plan, _ in first])
+    is_first = builder(Compare(Predicate.LT, number, builder(Constant(end, i32))))
+    branch = builder.insert(If(is_first))
+    for region, plans, begin in (
+        (branch.then, first, start),
+        (branch.otherwise, others, end),
+    ):
+        with builder.inside(region):
+            _emit_side_by_side(plans, begin, number, builder, pointers)
+            builder.insert(Yield([]))
 
 
 def _pointer(value: Value) -> tuple[str | None, Ptr]:

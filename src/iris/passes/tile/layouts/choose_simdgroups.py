@@ -44,15 +44,23 @@ class ChooseSimdgroups(Pass):
         for function in module:
             if isinstance(function, Func):
                 function.set_simdgroups(
-                    self.count or function.simdgroups or _simdgroups_for(function)
+                    self.count or function.simdgroups or simdgroups_of(function)
                 )
 
 
-def _simdgroups_for(function: Func) -> int:
+def simdgroups_of(function: Func) -> int:
+    """How many simdgroups the largest tile of a function keeps busy, without computing a part of a
+    matrix product twice."""
     ops = list(function.walk())
     tiles = (v.type for op in ops for v in op.results if isinstance(v.type, Tile))
     count = simdgroups_for(max((prod(t.shape) * t.element.bytes for t in tiles), default=0))
-    products = [op for op in ops if isinstance(op, Dot) and is_of_fragments(op)]
+    return min(count, most_simdgroups(function))
+
+
+def most_simdgroups(function: Func) -> int:
+    """How many simdgroups can run a function without computing a part of a matrix product twice."""
+    count = MAX_SIMDGROUPS
+    products = [op for op in function.walk() if isinstance(op, Dot) and is_of_fragments(op)]
     while any(arrange(op, count).copies > 1 for op in products):
         count //= 2
     return count
