@@ -7,13 +7,14 @@ import gc
 import os
 import sys
 from functools import cache
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from iris.runtime.devices import devices
-from support import counts
+from support import ROOT, counts
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -39,6 +40,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--bless", action="store_true", help="write into files of IR what passes make of it"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what the processes that tests start would each compute again: what Hypothesis reads from
+    the sources, and bytecode, which may not stand beside them.
+
+    Workers have these folders from the process that starts them.
+    """
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(ROOT / ".hypothesis"))
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        folder = TemporaryDirectory(prefix="iris-bytecode-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["PYTHONPYCACHEPREFIX"] = folder.name
 
 
 @cache

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import coverage
 from hypothesis import HealthCheck, Phase, given, settings
@@ -36,7 +38,17 @@ OPTIONS = (
 BLOCKS = [For, math.Add, math.FloorDiv, math.Select, tile.Load, tile.Dot, tile.Reduce, tile.Store]
 
 
-def compile_all(strategy: SearchStrategy[Program], number: int) -> None:
+@contextmanager
+def watching(watch: coverage.Coverage) -> Iterator[None]:
+    """It makes the code within it slow, so nothing is drawn in there."""
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.stop()
+
+
+def compile_all(watch: coverage.Coverage, strategy: SearchStrategy[Program], number: int) -> None:
     drawn: list[Program] = []
 
     @settings(
@@ -52,33 +64,31 @@ def compile_all(strategy: SearchStrategy[Program], number: int) -> None:
         drawn.append(program)
 
     draw()
-    for index, program in enumerate(drawn):
-        pipeline = OPTIONS[index % len(OPTIONS)].pipeline(Level.METAL)
-        try:
-            (function,) = run(program.module, pipeline)
-        except OutOfResources:
-            continue
-        emit(function)
+    with watching(watch):
+        for index, program in enumerate(drawn):
+            pipeline = OPTIONS[index % len(OPTIONS)].pipeline(Level.METAL)
+            try:
+                (function,) = run(program.module, pipeline)
+            except OutOfResources:
+                continue
+            emit(function)
 
 
-def skip_masked(number: int) -> None:
+def skip_masked(watch: coverage.Coverage, number: int) -> None:
     """Masked loops return values, as no kernel does, so only the pass that is for them is run."""
-    for seed in range(number):
-        passes = ("skip-neutral", "cse,licm,skip-neutral")[seed % 2]
-        run(parse(some_program(random.Random(seed))), passes)
+    modules = [parse(some_program(random.Random(seed))) for seed in range(number)]
+    with watching(watch):
+        for index, module in enumerate(modules):
+            run(module, ("skip-neutral", "cse,licm,skip-neutral")[index % 2])
 
 
 def main() -> None:
     rooms = [f"{ROOT / 'src' / 'iris' / room}/*" for room in ROOMS]
     watch = coverage.Coverage(data_file=None, config_file=False, include=rooms)
-    watch.start()
-    try:
-        compile_all(programs.tile(masked=True, max_ops=20), counts(260, 2500))
-        compile_all(programs.tile(fast_math=True), counts(30, 1000))
-        compile_all(programs.tile(ops=BLOCKS, masked=True), counts(50, 1000))
-        skip_masked(100)
-    finally:
-        watch.stop()
+    compile_all(watch, programs.tile(masked=True, max_ops=20), counts(260, 2500))
+    compile_all(watch, programs.tile(fast_math=True), counts(30, 1000))
+    compile_all(watch, programs.tile(ops=BLOCKS, masked=True), counts(50, 1000))
+    skip_masked(watch, 100)
     data = watch.get_data()
     print(json.dumps({name: data.lines(name) for name in data.measured_files()}))
 
