@@ -13,7 +13,7 @@ BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py,$(so
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench campaign planted clean softmetal
+.PHONY: help demo test lint bench campaign gpu planted sanitize clean softmetal
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,17 @@ campaign: softmetal  ## Run 80,000 random programs, half an hour; the table goes
 	  export IRIS_SOFTMETAL_SANITIZE=1; echo "With every access checked:"; \
 	  fuzz --device softmetal --examples 2000; exit $$failed; \
 	) > benchmarks/campaign.txt; status=$$?; cat benchmarks/campaign.txt; exit $$status
+
+gpu: $(INSTALLED)  ## With an NVIDIA GPU: run what runs there, random programs too, and measure
+	IRIS_TEST_TEXTS=cuda $(PYTEST) tests/runtime/test_cuda.py tests/e2e tests/testing/test_corpus.py tests/testing/test_launches.py -k "not interp and not every and not careless"
+	$(BIN)/iris fuzz --device cuda --examples 2000
+	$(BIN)/python benchmarks/gpu.py
+
+sanitize: $(INSTALLED)  ## With an NVIDIA GPU: look for races and accesses out of bounds there
+	for tool in memcheck racecheck synccheck; do \
+	  compute-sanitizer --error-exitcode 1 --report-api-errors no --tool $$tool \
+	    $(BIN)/python -c "from iris.runtime.devices import select; from iris.testing import conformance; conformance.check(select('cuda'))" || exit 1; \
+	done
 
 planted: softmetal  ## Plant bugs one at a time; what finds each goes to benchmarks/planted.txt
 	@PYTHONPATH=tests $(BIN)/python -m planted --seeds 5 --notes benchmarks/planted.jsonl > benchmarks/planted.txt; \
