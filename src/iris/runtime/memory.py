@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from iris.errors import DeviceError
 from iris.ir.types import u32
-from iris.runtime.device import Array, ArrayArgument, stored
+from iris.runtime.device import MOST_BYTES, Array, ArrayArgument, stored
 from iris.runtime.failure import Failure
 
 # As many blocks are kept at most for those who want memory of the same size.
@@ -53,6 +54,14 @@ class Block:
             for number, batch in list(uses.items()):
                 if batch.is_done:
                     uses.pop(number, None)
+
+
+def wait_for(block: Block, uses: Mapping[int, Use]) -> None:
+    """Wait for some uses of a block; raise what went wrong in a launch that was to write it."""
+    for use in list(uses.values()):
+        use.wait()
+    if block.failure is not None:
+        raise block.failure.error()
 
 
 class Memory:
@@ -123,6 +132,26 @@ class Pool:
     def lent(self) -> int:
         """How many blocks somebody has."""
         return len(self._lent)
+
+    def allocate(
+        self, device: str, size: int, make: Callable[[int], Block | None], *, persistent: bool
+    ) -> Memory:
+        """Memory of a size for a device, which makes a block of it if none is here: a `persistent`
+        one is never taken from here, nor given back."""
+        size = max(size, 1)
+        block = None if persistent else self.take(size)
+        if block is None and size <= MOST_BYTES:  # of more, C would see some bits
+            block = make(size)
+            if block is None:
+                # What is kept for others may be what is missing.
+                self.clear()
+                block = make(size)
+        if block is None:
+            raise DeviceError(
+                f"{device} could not make a buffer of {size} bytes beside {self.lent} that are in "
+                "use; free some"
+            )
+        return Memory(block, None) if persistent else self.lend(block)
 
     def take(self, size: int) -> Block | None:
         """A block of a size, to be lent."""

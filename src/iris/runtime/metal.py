@@ -24,7 +24,6 @@ from iris.runtime import reports
 from iris.runtime.cache import Cache
 from iris.runtime.compiled_kernel import CompiledKernel, compiled_kernel, locations_in
 from iris.runtime.device import (
-    MOST_BYTES,
     Array,
     ArrayArgument,
     Device,
@@ -33,7 +32,7 @@ from iris.runtime.device import (
     Timing,
     as_stored,
 )
-from iris.runtime.memory import Block, Memory, Pool, Use, view, words
+from iris.runtime.memory import Block, Memory, Pool, view, wait_for, words
 from iris.runtime.messages import (
     PRECISE_FUNCTIONS,
     SHARED,
@@ -196,27 +195,17 @@ class Metal(Device):
     # Memory.
 
     def allocate(self, size: int, *, persistent: bool = False) -> Memory:
-        size = max(size, 1)
-        if size > MOST_BYTES:  # of which C would see some bits
-            raise DeviceError(f"{self.name} could not make a buffer of {size} bytes")
-        block = None if persistent else self._pool.take(size)
-        if block is None:
-            with self.runtime.pool():
-                buffer = self.messages.new_buffer(self._device, size, SHARED)
-                if buffer is None:
-                    # What is kept for others may be what is missing.
-                    self._pool.clear()
-                    buffer = self.messages.new_buffer(self._device, size, SHARED)
-                buffer = made(
-                    buffer,
-                    self.name,
-                    f"a buffer of {size} bytes beside {self._pool.lent} that are in use; free some",
-                )
-                contents = self.messages.contents(buffer)
-                if contents is None:
-                    raise DeviceError(f"{self.name} has {size} bytes that the CPU cannot reach")
-                block = Block(buffer, contents, size)
-        return Memory(block, None) if persistent else self._pool.lend(block)
+        return self._pool.allocate(self.name, size, self._new_block, persistent=persistent)
+
+    def _new_block(self, size: int) -> Block | None:
+        with self.runtime.pool():
+            buffer = self.messages.new_buffer(self._device, size, SHARED)
+            if buffer is None:
+                return None
+            contents = self.messages.contents(buffer)
+        if contents is None:
+            raise DeviceError(f"{self.name} has {size} bytes that the CPU cannot reach")
+        return Block(buffer, contents, size)
 
     def adopt(self, array: Array) -> Memory | None:
         start, size = array.ctypes.data, array.nbytes
@@ -240,7 +229,7 @@ class Metal(Device):
 
     def copy_out(self, source: ArrayArgument, array: Array) -> None:
         block = source.memory.block
-        self._wait(block, block.written)
+        wait_for(block, block.written)
         as_stored(array)[...] = self.view(source)
 
     # Launches.
@@ -330,15 +319,9 @@ class Metal(Device):
 
     def synchronize(self, memory: Memory | None = None) -> None:
         if memory is not None:
-            self._wait(memory.block, memory.block.used)
+            wait_for(memory.block, memory.block.used)
         else:
             self.streams.synchronize()
-
-    def _wait(self, block: Block, uses: dict[int, Use]) -> None:
-        for batch in list(uses.values()):
-            batch.wait()
-        if block.failure is not None:
-            raise block.failure.error()
 
     def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
         try:

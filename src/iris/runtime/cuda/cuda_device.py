@@ -27,7 +27,6 @@ from iris.runtime import dlpack, reports
 from iris.runtime.cache import Cache
 from iris.runtime.compiled_kernel import CompiledKernel, compiled_kernel, locations_in
 from iris.runtime.device import (
-    MOST_BYTES,
     Array,
     ArrayArgument,
     Device,
@@ -38,7 +37,7 @@ from iris.runtime.device import (
     as_stored,
     stored,
 )
-from iris.runtime.memory import Block, Memory, Pool, Use
+from iris.runtime.memory import Block, Memory, Pool, wait_for
 from iris.runtime.recent import Recent
 from iris.targets import nvidia
 
@@ -175,32 +174,19 @@ class Cuda(Device):
     # Memory.
 
     def allocate(self, size: int, *, persistent: bool = False) -> Memory:
-        size = max(size, 1)
-        if size > MOST_BYTES:  # of which C would see some bits
-            raise DeviceError(f"{self.name} could not make a buffer of {size} bytes")
-        block = None if persistent else self._pool.take(size)
-        if block is None:
-            self._enter()
-            try:
-                block = Block(self._allocation(size), None, size)
-            except DeviceError:
-                # What is kept for others may be what is missing.
-                self._pool.clear()
-                block = self._last_try(size)
-        return Memory(block, None) if persistent else self._pool.lend(block)
+        return self._pool.allocate(self.name, size, self._new_block, persistent=persistent)
 
-    def _last_try(self, size: int) -> Block:
+    def _new_block(self, size: int) -> Block | None:
+        self._enter()
         try:
             return Block(self._allocation(size), None, size)
-        except DeviceError as error:
-            raise DeviceError(
-                f"{self.name} could not make a buffer of {size} bytes beside {self._pool.lent} "
-                f"that are in use; free some ({error.message})"
-            ) from None
+        except DeviceError:  # as the driver says of memory that there is not
+            return None
 
     def copy_in(self, to: ArrayArgument, array: Array) -> None:
         block = to.memory.block
-        _wait(block.used)
+        for use in list(block.used.values()):
+            use.wait()
         self._enter()
         driver, at = self._driver, block.buffer.pointer + to.offset
         host = np.empty(_span(to), np.uint8)
@@ -214,9 +200,7 @@ class Cuda(Device):
 
     def copy_out(self, source: ArrayArgument, array: Array) -> None:
         block = source.memory.block
-        _wait(block.written)
-        if block.failure is not None:
-            raise block.failure.error()
+        wait_for(block, block.written)
         self._enter()
         host = np.empty(_span(source), np.uint8)
         at = block.buffer.pointer + source.offset
@@ -265,7 +249,7 @@ class Cuda(Device):
     def export(self, of: ArrayArgument, stream: int | None) -> Any:
         block = of.memory.block
         if stream is None or stream < 0:
-            _wait(block.written)
+            wait_for(block, block.written)
         else:
             # 1 is how DLPack calls the default stream.
             self._foreign_stream(0 if stream == 1 else stream).follow(block.written)
@@ -360,9 +344,7 @@ class Cuda(Device):
         if memory is None:
             self.streams.synchronize()
             return
-        _wait(memory.block.used)
-        if memory.block.failure is not None:
-            raise memory.block.failure.error()
+        wait_for(memory.block, memory.block.used)
 
     def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
         try:
@@ -373,11 +355,6 @@ class Cuda(Device):
 
 _POINTER = struct.Struct("<Q").pack
 _GRID = struct.Struct("<III").pack
-
-
-def _wait(uses: dict[int, Use]) -> None:
-    for use in list(uses.values()):
-        use.wait()
 
 
 def _span(of: ArrayArgument) -> int:
