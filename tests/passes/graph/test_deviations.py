@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import iris
 from iris.compiler.array_compilation import ArrayCompilation
 from iris.errors import PipelineError
+from iris.ir import parse
 from iris.passes import run
 from iris.testing import fuses
 from iris.tools.replay import Program
@@ -259,3 +261,15 @@ def test_sums_that_no_law_holds_for(function: Callable[..., Any]) -> None:
     assert "online" not in iris.jit(function).lower(x).fused
     found = np.asarray(iris.jit(function)(x))
     np.testing.assert_allclose(found, function(x.astype(np.float64)), rtol=1e-3)
+
+
+@pytest.mark.parametrize("tile_bytes", [256, 1024, 4096, 16384])
+@pytest.mark.parametrize("shape", [(4, 8, 30, 41), (3, 2, 7, 5), (5, 1, 129, 3)])
+def test_any_lane_may_have_fewer_elements(shape: tuple[int, ...], tile_bytes: int) -> None:
+    """The end of the inner of two loops comes before the end of the outer one."""
+    x = numbers(*shape) + np.float32(3)
+    compilation = iris.jit(batch_norm).lower(x)
+    bare = re.sub(r" schedule=\[.*?\]", "", compilation.fused)
+    scheduled = str(run(parse(bare), f"schedule{{max-tile-bytes={tile_bytes}}}"))
+    found = compilation.edited(scheduled).run(x, device="interp")
+    np.testing.assert_allclose(found, batch_norm(x.astype(np.float64)), rtol=2e-5, atol=2e-5)

@@ -162,12 +162,17 @@ class DeviationLoop(ValueReduction):
     def __init__(self, ctx: Emitter, expr: DeviationsExpr, ref: ElementRef):
         super().__init__(ctx, expr, ref)
         self.first = expr.first
+        self.looped = [axis for axis in expr.over if axis not in ctx.plan.lanes]
+        self.ends = [end for axis, end in ctx.plan.ends.items() if axis in expr.over]
+        # With one loop, it is the last iteration that some lanes have no element in, and then it
+        # does not matter how many they had.
+        self.is_uneven = len(self.looped) > 1 and bool(self.ends)
 
     def initial(self) -> Sequence[Value]:
         ctx = self.ctx
         self.shift = self._near(ctx.tile_of(self.first, self.frame))
         zero = self._constant(0)
-        return [ctx.typed_constant(0, f32), zero, zero]
+        return [zero if self.is_uneven else ctx.typed_constant(0, f32), zero, zero]
 
     def _constant(self, n: float) -> Value:
         return self.ctx.typed_constant(n, Tile(self.shape, f32) if self.shape else f32)
@@ -186,9 +191,13 @@ class DeviationLoop(ValueReduction):
         mask = ctx.mask(self.expr.over, (), self.frame)
         if mask is not None:  # which changes nothing
             x = ctx.select(mask, x, mean)
-        one = ctx.typed_constant(1, f32)
+        one = ctx.typed_constant(1, element_type(count.type))
         more = ctx.b(math.Add(count, one))
-        weight = ctx.b(math.Div(one, more))
+        if mask is not None and self.is_uneven:
+            more = ctx.select(mask, more, count)
+        # Of a lane without elements, any weight will do.
+        divisor = ctx.b(math.MaxNum(more, one)) if self.is_uneven else more
+        weight = ctx.b(math.Div(one, divisor))
         rest = ctx.b(math.Sub(one, weight))
         part = ctx.binary(math.Mul, mean, rest)
         new = ctx.b(math.Fma(x, ctx.broadcast(weight, self.shape), part))
@@ -209,12 +218,10 @@ class DeviationLoop(ValueReduction):
 
     def _counts(self) -> tuple[Value, int]:
         """How many elements each lane has, and how many there are in all."""
-        ctx, over = self.ctx, self.expr.over
-        ends = [end for axis, end in ctx.plan.ends.items() if axis in over]
+        ctx, over, ends, looped = self.ctx, self.expr.over, self.ends, self.looped
         ending = ctx.elements.axes_in([end.index for end in ends])
         even = [axis for axis in over if axis not in ending]
         counts = ctx.typed_constant(prod([a.size for a in even if a not in ctx.plan.lanes]), f32)
-        looped = [axis for axis in over if axis not in ctx.plan.lanes]
         last = Substitution({axis: IndexExpr((), axis.high) for axis in looped})
         for end in ends:
             blocks = prod([a.size for a in ctx.elements.axes_in([end.index]) if a in looped])
