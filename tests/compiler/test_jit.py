@@ -17,6 +17,7 @@ from iris.compiler.graph_kernels import with_smaller_tiles
 from iris.errors import ArgumentError, DTypeError, OutOfResources, PipelineError, ProgramError
 from iris.ir import Module, parse
 from iris.ir.graph import storage_root
+from iris.passes import Pipeline
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Array
 from iris.runtime.interpreters import Interpreter
@@ -453,7 +454,7 @@ def test_smaller_tiles_are_tried_and_the_first_error_is_told() -> None:
     first = parse(SQUARES)
     tried: list[str] = []
 
-    def lower(module: Module) -> str:
+    def lower(module: Module, _: Pipeline) -> str:
         tried.append(str(module))
         if len(tried) == 1:
             raise OutOfResources("too much for the GPU")
@@ -462,12 +463,12 @@ def test_smaller_tiles_are_tried_and_the_first_error_is_told() -> None:
         return tried[-1]
 
     fails = False
-    assert "i0i1: programs 256 of 64000" in with_smaller_tiles(first, DEFAULT, lower)
+    assert "i0i1: programs 256 of 64000" in with_smaller_tiles(first, Pipeline(), DEFAULT, lower)
     assert tried[0] == str(first) == SQUARES
     fails = True
     tried.clear()
     with pytest.raises(OutOfResources, match="too much for the GPU"):
-        with_smaller_tiles(first, DEFAULT, lower)
+        with_smaller_tiles(first, Pipeline(), DEFAULT, lower)
     assert len(tried) == 3
 
 

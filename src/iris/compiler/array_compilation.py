@@ -64,8 +64,7 @@ class KernelCompilation(Compilation):
     @cached_property
     def stages(self) -> list[Stage]:
         """The stages, made by running the pipeline again on the kernel's graph."""
-        pipeline = self.kernel.pipeline(Level.METAL, self._target)
-        return self.kernel.fitting(self._target, lambda module: stages_of(module, pipeline))
+        return self.kernel.fitting(Level.METAL, self._target, stages_of)
 
     def _alone(self, *arrays: Any, device: str | Device | None) -> list[Array]:
         """What the kernel writes, given what it reads."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from iris.compiler.compilation import Options, entry_of, optimize, target_of
@@ -16,6 +16,7 @@ from iris.ir.core import Level, Module, Value
 from iris.passes.graph.graph_to_tile import GraphToTile
 from iris.passes.graph.schedule import Schedule
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
+from iris.passes.metal.check_resources import CheckResources
 from iris.passes.pipeline import Pipeline
 from iris.runtime.device import Device, Grid, Program
 from iris.targets import Target
@@ -76,14 +77,16 @@ class GraphKernel:
 
     def lowered(self, level: Level, target: Target) -> Func:
         """The kernel as a function at a level."""
-        pipeline = self.pipeline(level, target)
-        return entry_of(self.fitting(target, lambda module: optimize(module, pipeline)))
+        return entry_of(self.fitting(level, target, optimize))
 
-    def fitting(self, target: Target, lower: Callable[[Module], Lowered]) -> Lowered:
+    def fitting(
+        self, level: Level, target: Target, lower: Callable[[Module, Pipeline], Lowered]
+    ) -> Lowered:
         """Lower by the schedule of the kernel, or by one that fits if it may have another."""
+        pipeline = self.pipeline(level, target)
         if self.keeps_schedule:
-            return lower(self.module)
-        return with_smaller_tiles(self.module, target, lower)
+            return lower(self.module, pipeline)
+        return with_smaller_tiles(self.module, pipeline, target, lower)
 
     def emitted(self, device: Device) -> tuple[Func, Source | None]:
         """What a device compiles: the kernel, and its text where the device accepts that."""
@@ -112,19 +115,34 @@ def compile_all(kernels: Sequence[GraphKernel], device: Device) -> list[tuple[Pr
 
 
 def with_smaller_tiles(
-    module: Module, target: Target, lower: Callable[[Module], Lowered]
+    module: Module,
+    pipeline: Pipeline,
+    target: Target,
+    lower: Callable[[Module, Pipeline], Lowered],
 ) -> Lowered:
-    """Lower a kernel by its schedule, or by ones with smaller tiles if those do not fit.
+    """Lower a kernel by its schedule, or by ones with smaller tiles if those do not fit, first of
+    all into registers.
 
     If none fit, or they are too small for the kernel, raise the error of the first try.
     """
-    try:
-        return lower(module)
-    except OutOfResources:
-        for max_tile_bytes in (MAX_TILE_BYTES // 4, MAX_TILE_BYTES // 16):
+    first: OutOfResources | None = None
+    for chosen in dict.fromkeys((_without_spills(pipeline), pipeline)):
+        try:
+            return lower(module, chosen)
+        except OutOfResources as error:
+            first = error
+        for part in (4, 16):
             with suppress(OutOfResources, PipelineError):
-                return lower(_rescheduled(module, Schedule(target, max_tile_bytes)))
-        raise
+                smaller = _rescheduled(module, Schedule(target, MAX_TILE_BYTES // part))
+                return lower(smaller, chosen)
+    assert first is not None
+    raise first
+
+
+def _without_spills(pipeline: Pipeline) -> Pipeline:
+    """The pipeline, refusing kernels whose threads have too few registers."""
+    passes = [replace(p, spills=False) if isinstance(p, CheckResources) else p for p in pipeline]
+    return Pipeline(tuple(passes))
 
 
 def _rescheduled(module: Module, schedule: Schedule) -> Module:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iris.ir import graph
 from iris.ir.control import Func, Return, Yield
@@ -58,11 +58,27 @@ class Schedule(TargetPass):
                         kernel.set_attribute("schedule", chosen.written)
                     if self.explain:
                         self._explain(kernel)
+                for launch in graph.launches_in(function.body):
+                    _agree(launch, function)
 
     def _explain(self, kernel: graph.Kernel) -> None:
         from iris.passes.graph.tiling.explain_schedule import explanation  # opened when first used
 
         print(explanation(kernel, self.max_tile_bytes, self.target), file=sys.stderr)
+
+
+def _agree(launch: graph.Kernel | graph.Launch, function: Func) -> None:
+    """Give all kernels of a launch the same number of simdgroups: the greatest of theirs that
+    computes no part of a matrix product twice."""
+    schedules = [kernel.schedule for kernel in launch.kernels if kernel.schedule is not None]
+    if len({schedule.simdgroups for schedule in schedules}) < 2:
+        return
+    from iris.passes.graph.tiling.tile_program import most_of_launch  # opened when first used
+
+    most = most_of_launch(launch, function)
+    count = min(most, max(schedule.simdgroups for schedule in schedules))
+    for kernel, schedule in zip(launch.kernels, schedules, strict=True):
+        kernel.set_attribute("schedule", replace(schedule, simdgroups=count))
 
 
 def _whole(function: Func) -> graph.Kernel:

@@ -21,6 +21,7 @@ from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.plan import Plan
 from iris.passes.graph.tiling.refine_schedule import refined
 from iris.passes.graph.tiling.tile_emitter import Emitter
+from iris.passes.tile.layouts.choose_simdgroups import most_simdgroups
 from iris.targets import Target
 
 
@@ -74,6 +75,15 @@ def _simdgroups(schedules: Sequence[KernelSchedule]) -> int:
     if len(counts) > 1:
         raise CannotFuse(f"its kernels have other numbers of simdgroups: {sorted(counts)}")
     return counts.pop()
+
+
+def most_of_launch(launch: Kernel | Launch, function: Func) -> int:
+    """How many simdgroups can run a launch without computing a part of a matrix product twice."""
+    programs = [
+        build_tile_func([Part(schedule_of(k).plan(), k.written)], k.inputs, function)
+        for k in launch.kernels
+    ]
+    return min(map(most_simdgroups, programs))
 
 
 class Part(NamedTuple):
