@@ -146,13 +146,15 @@ class _Stretch:
             first.insert_before(op)
         self.ops = [op for op in self.ops if op not in self.early]
         slacks: list[Slack] = []
-        inside = self._inside(Builder(region, first, first.location), slacks)
+        # Constants are of no line.
+        location = next((op.location for op in self.ops if op.location is not None), None)
+        inside = self._inside(Builder(region, first, location), slacks)
         given = [v for op in self.ops for v in op.results if not self._contains(v.users)]
         # Masks that are made before are made again, for there they may be known to be true.
         then = _copied_region([*self._masks(), *self.ops], given)
         otherwise = _copied_region(self.ops, given)
         branch = If.create((inside,), (), [v.type for v in given], (then, otherwise))
-        branch.location = first.location
+        branch.location = location
         first.insert_before(branch)
         for old, new in zip(given, branch.results, strict=True):
             new.name = old.name

@@ -62,14 +62,16 @@ class Lowering(IndexArithmetic):
 
     def region(self, region: Region) -> None:
         """Lower the ops of a region to where the builder is."""
+        around = self.b.location
         for op in region:
-            self.b.location = op.location
+            self.b.location = op.location or around
             for old, new in zip(op.results, lower[type(op)](self, op), strict=True):
                 if new.name is None:
                     new.name = old.name
                 self.values[old] = new
                 if self.check is not None:
                     self.check(self, old, new)
+        self.b.location = around
 
     def __getitem__(self, value: Value) -> Value:
         return self.values[value]
