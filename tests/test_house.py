@@ -11,7 +11,19 @@ import pytest
 
 from support import ROOT
 
-TARGETS = ("help", "demo", "test", "lint", "bench", "campaign", "planted", "softmetal", "clean")
+TARGETS = (
+    "help",
+    "demo",
+    "test",
+    "lint",
+    "bench",
+    "campaign",
+    "gpu",
+    "sanitize",
+    "planted",
+    "softmetal",
+    "clean",
+)
 
 
 def test_make_help_lists_every_target() -> None:

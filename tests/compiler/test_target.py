@@ -57,5 +57,5 @@ def test_a_function_of_arrays_is_compiled_for_the_target(monkeypatch: pytest.Mon
     monkeypatch.setenv("IRIS_TARGET", "nvidia-h200")
     kernel = scaled.lower(x).kernels[0]
     assert "nvidia-h200" in str(kernel.estimate)
-    assert kernel.cost.target.name == "nvidia-h200"
+    assert kernel.costs[0].target.name == "nvidia-h200"
     np.testing.assert_array_equal(scaled(x), np.full(8, 3, np.float32))

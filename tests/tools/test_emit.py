@@ -29,11 +29,10 @@ func tile @double(%X: ptr<f32>, %n: i32) {
 }
 """
 GRAPH = """\
-func graph @scores returns=[tensor<40xf32>, tensor<8xf32>](%x: tensor<8x40xf32>) {
-  %y: tensor<8x40xf32> = exp %x
-  %0: tensor<40xf32> = graph.reduce maximum [0] %y
-  %1: tensor<8xf32> = graph.reduce sum [1] %x
-  return %0, %1
+func graph @scores returns=[tensor<8x8xf32>](%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) {
+  %y: tensor<8x8xf32> = graph.matmul %x, %w
+  %z: tensor<8x8xf32> = graph.matmul %y, %w
+  return %z
 }
 """
 OTHER = "func tile @other() {\n  return\n}\n"
