@@ -372,15 +372,18 @@ class Fusion:
 
     def _merge_kernels(self) -> None:
         """Merge kernels that read the same tensors, or one of them another's output."""
-        kernels = list(dict.fromkeys(self.kernels.values()))
-        while kernels:
-            one = kernels.pop(0)
-            for other in kernels:
-                with suppress(CannotFuse):
-                    merged = self._merged(one, other)
-                    self._adopt([merged])
-                    kernels[kernels.index(other)] = merged
-                    break
+        by_shape: dict[tuple[int, ...], list[Candidate]] = {}
+        for kernel in dict.fromkeys(self.kernels.values()):
+            by_shape.setdefault(_shape(kernel.outputs[0]), []).append(kernel)
+        for kernels in by_shape.values():
+            while kernels:
+                one = kernels.pop(0)
+                for other in kernels:
+                    with suppress(CannotFuse):
+                        merged = self._merged(one, other)
+                        self._adopt([merged])
+                        kernels[kernels.index(other)] = merged
+                        break
 
     def _merged(self, one: Candidate, other: Candidate) -> Candidate:
         """One kernel instead of two; raises `CannotFuse` if there is none, or it costs more."""
