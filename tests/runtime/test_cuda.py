@@ -70,18 +70,53 @@ def test_a_kernel_takes_and_fills_tensors() -> None:
     assert torch.equal(out, 2 * x)
 
 
+# The first time, the kernel is compiled, which takes longer than the GPU is kept busy.
+TWICE = range(2)
+
+
 def test_launches_are_in_order_with_the_stream_of_torch() -> None:
     torch = pytest.importorskip("torch")
     stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        x = torch.randn(1 << 20, device="cuda")
-        torch.cuda._sleep(50_000_000)
-        x += 1
-        out = torch.empty_like(x)
-        double[1 << 14](x, out, 1 << 20)
-        then = out + 1
-    stream.synchronize()
-    assert torch.equal(then, 2 * x + 1)
+    for _ in TWICE:
+        with torch.cuda.stream(stream):
+            x = torch.randn(1 << 20, device="cuda")
+            torch.cuda._sleep(100_000_000)
+            x += 1
+            out = torch.empty_like(x)
+            double[1 << 14](x, out, 1 << 20)
+            then = out + 1
+        stream.synchronize()
+        assert torch.equal(then, 2 * x + 1)
+
+
+def test_a_launch_on_another_stream_is_in_order_with_torch() -> None:
+    """Torch works on the tensor before the launch, and after it."""
+    torch = pytest.importorskip("torch")
+    stream, n = iris.stream("cuda"), 1 << 20
+    for _ in TWICE:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            x, out = torch.zeros(n, device="cuda"), torch.zeros(n, device="cuda")
+            torch.cuda._sleep(100_000_000)
+            x += 1
+            double[1 << 14](x, out, n, stream=stream)
+            then = out + 1
+            torch.cuda.current_stream().synchronize()
+        assert (then == 3).all()
+
+
+def test_arrays_of_two_libraries_are_in_order_with_both() -> None:
+    torch, cupy = pytest.importorskip("torch"), pytest.importorskip("cupy")
+    n, own, other = 1 << 20, torch.cuda.Stream(), cupy.cuda.Stream(non_blocking=True)
+    for _ in TWICE:
+        with torch.cuda.stream(own), other:
+            x, out = torch.zeros(n, device="cuda"), cupy.zeros(n, dtype=cupy.float32)
+            torch.cuda._sleep(100_000_000)
+            x += 1
+            double[1 << 14](x, out, n)
+            then = out + 1
+            own.synchronize()
+            other.synchronize()
+        assert (then == 3).all()
 
 
 def test_functions_of_tensors_give_buffers_that_torch_takes() -> None:

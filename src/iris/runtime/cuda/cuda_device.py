@@ -50,6 +50,8 @@ _LINE = re.compile(r"kernel\((\d+)\)")
 _MOST_MODULES = 256
 # What a block may have of a core's memory unless it is asked for. [CUDA C++ Programming Guide]
 _PLAIN_SHARED_BYTES = 48 * 1024
+# The first with products of bf16 matrices. [PTX ISA: mma]
+_LEAST_CAPABILITY = 8
 # Programs that the hardware numbers along y and z. [CUDA C++ Programming Guide]
 _MOST_ALONG = 65535
 
@@ -85,9 +87,9 @@ class Cuda(Device):
         from cuda.bindings import driver
 
         from iris.runtime.cuda import cuda_streams, nvrtc, sharing
-        from iris.runtime.cuda.driver import Allocation, call
+        from iris.runtime.cuda.driver import Allocation, OutOfMemory, call
 
-        self._driver, self._call = driver, call
+        self._driver, self._call, self._out_of_memory = driver, call, OutOfMemory
         self._streams, self._nvrtc, self._allocation = cuda_streams, nvrtc, Allocation
         self._sharing, self.home = sharing, (dlpack.GPU, number)
         self._foreign: dict[int, Stream] = {}  # streams of others, by their handles
@@ -105,6 +107,11 @@ class Cuda(Device):
                 ask.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
             )
         )
+        if major < _LEAST_CAPABILITY:
+            raise DeviceError(
+                f"{self._label} has the compute capability {major}.{minor}; {self.name} needs "
+                f"{_LEAST_CAPABILITY}.0, for products of matrices"
+            )
         self._architecture = f"sm_{major}{minor}"
         self._cache = Cache(f"{nvrtc.version()} {self._architecture}")
         self._modules: Recent[tuple[str, str, bool], Any] = Recent(_MOST_MODULES)
@@ -180,7 +187,7 @@ class Cuda(Device):
         self._enter()
         try:
             return Block(self._allocation(size), None, size)
-        except DeviceError:  # as the driver says of memory that there is not
+        except self._out_of_memory:
             return None
 
     def copy_in(self, to: ArrayArgument, array: Array) -> None:
@@ -238,8 +245,7 @@ class Cuda(Device):
         return known
 
     def stream_of(self, arguments: Sequence[ArrayArgument]) -> Stream | None:
-        homes = [argument.memory.block.home for argument in arguments]
-        return next((home for home in homes if home is not None), None)
+        return next(iter(_homes(arguments)), None)
 
     def overlap(self, one: ArrayArgument, other: ArrayArgument) -> bool:
         first, second = one.memory.block, other.memory.block
@@ -260,7 +266,7 @@ class Cuda(Device):
     # Launches.
 
     def new_stream(self) -> Stream:
-        """A stream that the default one of CUDA, on which other libraries work, does not pass."""
+        """A stream in order with the default one of CUDA, on which other libraries work."""
         self._enter()
         return self._streams.Stream(self.streams, self._call(self._driver.cuStreamCreate, 0))
 
@@ -269,14 +275,14 @@ class Cuda(Device):
     ) -> None:
         if prod(grid):
             launch = self._launch(program.code, grid, arguments)
-            (stream or launch.home or self._queue).run(launch)
+            self._stream(launch, stream).run(launch)
 
     def run(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
             launch = self._launch(program.code, grid, arguments)
-            on = stream or launch.home or self._queue
+            on = self._stream(launch, stream)
             on.run(launch)
             on.synchronize()
             for block in launch.written:
@@ -290,11 +296,15 @@ class Cuda(Device):
         if not prod(grid):
             return lambda: None
         launch = self._launch(kernel, grid, arguments)
-        run = (stream or launch.home or self._queue).run
+        run = self._stream(launch, stream).run
         if launch.report is not None:
             # What one launch reports is not that of another.
             return lambda: run(self._launch(kernel, grid, arguments))
         return lambda: run(launch)
+
+    def _stream(self, launch: Launch, stream: Stream | None) -> Stream:
+        """The stream that is asked for, or where another library uses what a launch is given."""
+        return stream or next(iter(launch.homes), self._queue)
 
     def _launch(self, kernel: CompiledKernel, grid: Grid, arguments: Sequence[Any]) -> Launch:
         source = kernel.source
@@ -336,7 +346,7 @@ class Cuda(Device):
             tuple(memories),
             frozenset(blocks),
             frozenset(written),
-            self.stream_of(arrays),
+            _homes(arrays),
             report,
         )
 
@@ -355,6 +365,12 @@ class Cuda(Device):
 
 _POINTER = struct.Struct("<Q").pack
 _GRID = struct.Struct("<III").pack
+
+
+def _homes(arguments: Sequence[ArrayArgument]) -> tuple[Stream, ...]:
+    """The streams on which other libraries use some arrays."""
+    homes = [argument.memory.block.home for argument in arguments]
+    return tuple(dict.fromkeys([home for home in homes if home is not None]))
 
 
 def _span(of: ArrayArgument) -> int:

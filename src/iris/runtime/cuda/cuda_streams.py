@@ -45,7 +45,7 @@ class Launch(NamedTuple):
     memories: tuple[Memory, ...]  # kept alive
     blocks: frozenset[Block]
     written: frozenset[Block]
-    home: Stream | None  # where another library uses what it is given
+    homes: tuple[Stream, ...]  # where other libraries use what it is given
     report: Memory | None
 
 
@@ -144,6 +144,9 @@ class Stream:
             call(cuda.cuCtxSetCurrent, streams.context)
             for other in self._others(launch):
                 self._wait_for(other)
+            for home in launch.homes:
+                if home is not self:
+                    home.precede(self)
             self.given += 1
             is_kept = launch.report is not None or bool(streams.unsettled) or streams.has_failed
             place = Place(self, self.given, launch if is_kept else None)
@@ -161,9 +164,18 @@ class Stream:
                 self._time(launch, streams.tell)
             if self._last is not None:
                 self._last.record(self.handle)
+            for home in launch.homes:
+                if home is not self:
+                    self.precede(home)
             first = streams.unsettled[0] if len(streams.unsettled) > MOST_UNSETTLED else None
         if first is not None:
             first.wait()
+
+    def precede(self, other: Stream) -> None:
+        """Let another stream wait for all that this one was given, by other libraries, too."""
+        event = Event()
+        event.record(self.handle)
+        call(cuda.cuStreamWaitEvent, other.handle, event.handle, 0)
 
     def follow(self, uses: dict[int, Use]) -> None:
         """Let what the stream is given from now on wait for some launches."""
@@ -218,7 +230,7 @@ class Stream:
         return found
 
     def _streams_of(self, uses: dict[int, Use]) -> dict[Stream, None]:
-        """The other streams that launches are of which are not done."""
+        """The other streams with some of these launches, unless the launch is done."""
         found: dict[Stream, None] = {}
         for place in uses.values():
             assert isinstance(place, Place)

@@ -9,12 +9,19 @@ from cuda.bindings import driver as cuda
 
 from iris.errors import DeviceError
 
+_OUT_OF_MEMORY = cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+
+
+class OutOfMemory(DeviceError):
+    """The GPU has not as much memory."""
+
 
 def call(function: Callable[..., tuple[Any, ...]], *arguments: Any) -> Any:
     """What a function of the driver gives: nothing, a value, or a list of several."""
     status, *values = function(*arguments)
     if status:
-        raise DeviceError(f"{function.__name__}: {error_text(status)}")
+        wrong = OutOfMemory if status == _OUT_OF_MEMORY else DeviceError
+        raise wrong(f"{function.__name__}: {error_text(status)}")
     return values[0] if len(values) == 1 else values
 
 
