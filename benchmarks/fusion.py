@@ -199,8 +199,8 @@ def compiled(case: Case) -> None:
 
 
 def tinygrad_kernels(case: Case) -> tuple[int, int] | None:
-    """The kernels that tinygrad makes of a program, and the bytes of what these are given; None of
-    programs that are not written down for it."""
+    """Count tinygrad's kernels for a program, and the bytes of their arguments; None for programs
+    that have no version for tinygrad."""
     os.environ.setdefault("DEV", "METAL")
     from tinygrad import Tensor
     from tinygrad.uop.ops import Ops

@@ -82,9 +82,9 @@ class _Step(NamedTuple):
 class BodyKinds:
     """Runs the body of a loop on facts about the values that it carries.
 
-    Worlds may say more of `pinned` values.  Of what depends on neither nothing is known.  A product
-    with what is gone leaves out infinities and nan of values that do not depend on what the loop
-    carries.
+    Worlds may give facts about `pinned` values, too.  Nothing is known of a value that depends on
+    neither these nor carried values.  A product with what is gone leaves out infinities and nan of
+    values that do not depend on carried ones.
     """
 
     def __init__(self, loop: For, pinned: Collection[Value]):

@@ -97,7 +97,7 @@ class _Kernel:
             written = argument in ctx.written
             element = language.types[in_memory(argument.type.element)]
             type_ = element if written else f"const {element}"
-            # Of what is written, a compiler would take other threads to change nothing.
+            # A compiler would assume that other threads never write to such an array.
             is_alone = argument.type.noalias and not written
             parameters.append(
                 language.array.format(

@@ -58,7 +58,7 @@ class Language:
     bitcast: str  # has {type}
     # Memory.
     device: str
-    volatile: str  # the type of what is loaded anew each time; has {type}
+    volatile: str  # a type whose values are loaded again at each use; has {type}
     coherent: str  # the same, of what other threadgroups are to see before the kernel ends
     shared: str  # what stands before an array in the threadgroup's memory
     shared_pointer: str  # and before a pointer to it

@@ -37,7 +37,7 @@ def _mma(ctx: Writer, op: metal.Mma) -> None:
 
 
 def _backwards(ctx: Writer, i: Tree, columns: int) -> Tree:
-    """The number of a product, if those of every other row are computed backwards."""
+    """Number the products so that every other row of them runs backwards."""
     is_odd = binary("%", binary("/", i, number(columns)), number(2))
     flipped = binary("^", i, binary("*", is_odd, number(columns - 1)))
     name = ctx.names.new("turn")

@@ -57,7 +57,9 @@ class Options:
 
     num_simdgroups: int | None = None  # that run a program together; as many as fit it, if None
     fast_math: bool = False
-    num_stages: int | None = None  # in memory at a time of what a loop stages; 2 if that pays
+    num_stages: int | None = (
+        None  # buffers for each tile that a loop stages; if None, 2 where that pays
+    )
     swizzle: int | None = None  # rows of programs in a group; as they are, if None
     serpentine: bool = False  # every other row of fragments is multiplied backwards
     preload: bool = False  # fragments are loaded a step of their product ahead

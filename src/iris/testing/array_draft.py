@@ -31,7 +31,7 @@ _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "float16"
 _WIDE = {"i": np.int64, "u": np.int64, "f": np.float64}
 
 
-_ROUNDED = 4  # units in the last place by which NumPy's own functions may be off
+_ROUNDED = 4  # the error of NumPy's own functions, in units in the last place
 
 
 def _unit(value: Array) -> Array | float:

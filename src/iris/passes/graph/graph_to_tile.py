@@ -39,8 +39,8 @@ class GraphToTile(Pass):
     result becomes an expression of other elements (`tiling`): a view changes indices, a reduction
     becomes a loop or a tile over its axis, and a matrix product a loop around `tile.dot`.
 
-    The programs of a `graph.launch` are those of its first kernel, then those of its second one and
-    so on: each takes the branch of its kernel, by its number.
+    A `graph.launch` numbers the programs of its kernels in a row: first all programs of the first
+    kernel, then those of the second one, and so on.  Each program branches on its number.
     """
 
     name = "graph-to-tile"
