@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs.  No device runs on them yet: they show which facts are Apple's alone.
+"""NVIDIA's GPUs, which the device `cuda` runs on.
 
 [CUDA C++ Programming Guide, compute capability 9.0; H200: data sheet]
 """

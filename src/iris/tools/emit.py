@@ -6,7 +6,7 @@
     iris emit --passes "..." kernel.iris    after these passes instead
     iris emit --entry @scale kernels.iris   one function of several
     iris emit --target apple-m4 kernel.iris for another GPU
-    iris emit --language cuda kernel.iris   in CUDA C++ (no device runs it yet)
+    iris emit --language cuda kernel.iris   in CUDA C++
     iris emit --estimate kernel.iris        what it costs on some GPUs, instead of the text
 
 Comments in the file, such as those for `iris run`, do not matter.
