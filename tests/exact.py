@@ -27,7 +27,13 @@ def fraction(bits: int, dtype: DType) -> Fraction | str:
     if biased:
         low |= 1 << (precision - 1)
     scale = max(biased, 1) - 1 + least - (precision - 1)
-    return sign * low * Fraction(2) ** scale
+    return Fraction(*over_power(Fraction(sign * low), -scale))
+
+
+def over_power(value: Fraction, exponent: int) -> tuple[int, int]:
+    """A fraction over a power of two: numerator and denominator, which may have common factors.
+    Fractions look for these in every step, which takes most of the time."""
+    return value.numerator << max(-exponent, 0), value.denominator << max(exponent, 0)
 
 
 def infinity(dtype: DType, sign: int) -> int:
@@ -44,13 +50,13 @@ def rounded(value: Fraction, dtype: DType, zero_sign: int = 1) -> int:
     value = abs(value)
     # The binade: 2 ** exponent <= value < 2 ** (exponent + 1), but no lower than the least.
     exponent = value.numerator.bit_length() - value.denominator.bit_length() if value else least
-    if value and Fraction(2) ** exponent > value:
+    above, below = over_power(value, exponent)
+    if value and above < below:
         exponent -= 1
     exponent = max(exponent, least)
-    units = value / Fraction(2) ** (exponent - (precision - 1))
-    whole, rest = divmod(units.numerator, units.denominator)
-    twice = 2 * rest
-    if twice > units.denominator or (twice == units.denominator and whole & 1):
+    above, below = over_power(value, exponent - (precision - 1))
+    whole, rest = divmod(above, below)
+    if 2 * rest > below or (2 * rest == below and whole & 1):
         whole += 1
     # A carry out of the significand moves into the exponent by itself.
     bits = ((exponent - least) << (precision - 1)) + whole

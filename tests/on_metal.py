@@ -58,7 +58,7 @@ class OnMetal(EveryLevel):
         """What `compile` gives for each, from one text: a compiler takes long to start."""
         metal = select(METAL)
         language = language_of(metal)
-        lowered = [each_lowered(entry, SIMDGROUPS) for entry in entries]
+        lowered = [list(each_lowered(entry, SIMDGROUPS)) for entry in entries]
         sources = [emit(f, language) for functions in lowered for f in functions]
         texts = iter(together(sources, language))
         return [

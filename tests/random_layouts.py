@@ -52,11 +52,12 @@ def random_layout(rnd, shape=None, kind=None):
 
 def wide(layout):
     """The element at every location (first dimension fastest), 16 bits a coordinate."""
-    table = np.zeros(1, np.int64)
-    for _, images in layout.bases:
-        for image in images:
-            value = sum(c << 16 * axis for axis, c in enumerate(image))
-            table = np.concatenate([table, table ^ value])
+    images = [image for _, images in layout.bases for image in images]
+    table = np.zeros(1 << len(images), np.int64)
+    for bit, image in enumerate(images):
+        value = sum([c << 16 * axis for axis, c in enumerate(image)])
+        half = 1 << bit
+        np.bitwise_xor(table[:half], value, out=table[half : 2 * half])
     return table
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-import coverage
+from marked_lines import forget, marked
+
+# isort: split
+# What is imported from here on is marked.
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
@@ -24,9 +25,8 @@ from iris.passes import run
 from iris.testing import programs
 from iris.tools.replay import Program
 from masked_loops import some_program
-from support import ROOT, counts
+from support import counts
 
-ROOMS = ("analysis", "passes", "codegen")
 # What launches may ask for, each with another number of simdgroups; None: what the pass chooses.
 OPTIONS = (
     Options(),
@@ -38,17 +38,7 @@ OPTIONS = (
 BLOCKS = [For, math.Add, math.FloorDiv, math.Select, tile.Load, tile.Dot, tile.Reduce, tile.Store]
 
 
-@contextmanager
-def watching(watch: coverage.Coverage) -> Iterator[None]:
-    """It makes the code within it slow, so nothing is drawn in there."""
-    watch.start()
-    try:
-        yield
-    finally:
-        watch.stop()
-
-
-def compile_all(watch: coverage.Coverage, strategy: SearchStrategy[Program], number: int) -> None:
+def some(strategy: SearchStrategy[Program], number: int) -> list[Program]:
     drawn: list[Program] = []
 
     @settings(
@@ -64,33 +54,37 @@ def compile_all(watch: coverage.Coverage, strategy: SearchStrategy[Program], num
         drawn.append(program)
 
     draw()
-    with watching(watch):
-        for index, program in enumerate(drawn):
-            pipeline = OPTIONS[index % len(OPTIONS)].pipeline(Level.METAL)
-            try:
-                (function,) = run(program.module, pipeline)
-            except OutOfResources:
-                continue
-            emit(function)
+    return drawn
 
 
-def skip_masked(watch: coverage.Coverage, number: int) -> None:
+def compile_all(drawn: list[Program]) -> None:
+    for index, program in enumerate(drawn):
+        pipeline = OPTIONS[index % len(OPTIONS)].pipeline(Level.METAL)
+        try:
+            (function,) = run(program.module, pipeline)
+        except OutOfResources:
+            continue
+        emit(function)
+
+
+def skip_masked(number: int) -> None:
     """Masked loops return values, as no kernel does, so only the pass that is for them is run."""
-    modules = [parse(some_program(random.Random(seed))) for seed in range(number)]
-    with watching(watch):
-        for index, module in enumerate(modules):
-            run(module, ("skip-neutral", "cse,licm,skip-neutral")[index % 2])
+    for seed in range(number):
+        module = parse(some_program(random.Random(seed)))
+        run(module, ("skip-neutral", "cse,licm,skip-neutral")[seed % 2])
 
 
 def main() -> None:
-    rooms = [f"{ROOT / 'src' / 'iris' / room}/*" for room in ROOMS]
-    watch = coverage.Coverage(data_file=None, config_file=False, include=rooms)
-    compile_all(watch, programs.tile(masked=True, max_ops=20), counts(260, 2500))
-    compile_all(watch, programs.tile(fast_math=True), counts(30, 1000))
-    compile_all(watch, programs.tile(ops=BLOCKS, masked=True), counts(50, 1000))
-    skip_masked(watch, 100)
-    data = watch.get_data()
-    print(json.dumps({name: data.lines(name) for name in data.measured_files()}))
+    drawn = [
+        some(programs.tile(masked=True, max_ops=20), counts(260, 2500)),
+        some(programs.tile(fast_math=True), counts(30, 1000)),
+        some(programs.tile(ops=BLOCKS, masked=True), counts(50, 1000)),
+    ]
+    forget()  # what is called to import and to draw
+    for some_programs in drawn:
+        compile_all(some_programs)
+    skip_masked(100)
+    print(json.dumps(marked()))
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ def test_without_any_of_the_barriers_there_is_a_race(
     for record in kernels:
         if record.entry.symbol in ATOMICS:
             continue
-        function = each_lowered(record.entry, (simdgroups, 4))[0]
+        function = next(each_lowered(record.entry, (simdgroups, 4)))
         for number, op in enumerate(function.walk()):
             if not isinstance(op, Barrier):
                 continue

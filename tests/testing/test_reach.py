@@ -20,15 +20,13 @@ SOURCE = ROOT / "src" / "iris"
 # What is not called to lower and print tile programs at all.
 OTHERS = (
     "codegen/languages/cuda.py",
+    "codegen/source.py",
     "passes/__init__.py",
-    "passes/graph/expand_scatter.py",
-    "passes/graph/fuse.py",
-    "passes/graph/graph_to_tile.py",
+    "passes/graph/",
     "passes/instruments.py",
     "passes/manager.py",
     "passes/pipeline.py",
-    "passes/graph/simplify/",
-    "passes/graph/tiling/",
+    "passes/tile/lowering/check_replicas.py",
 )
 WHEN_IMPORTED = "called when its module is imported"
 EXPANDED = "expand-math leaves none of it"
@@ -47,6 +45,7 @@ CANNOT = {
     "analysis.number_kinds._comparison": WHEN_IMPORTED,
     "analysis.axis.divisibility": "shows what is known; passes ask axis by axis",
     "passes.generic.fold.reduce": "is of graphs",
+    "passes.tile.lowering.lower_reduce._combine_by": WHEN_IMPORTED,
     "passes.tile.lowering.lower_reduce._combine_extremes": WHEN_IMPORTED,
     "passes.tile.lowering.lower_to_metal._line_of": "is of programs with lines",
     "passes.tile.lowering.staging.lower_unstage": "no pass makes tile.unstage",

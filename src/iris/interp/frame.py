@@ -16,6 +16,7 @@ from iris.interp.address import AddressArithmetic, address_parts, beyond, is_bey
 from iris.interp.lifetimes import last_uses
 from iris.interp.memory import Shadow, View, memory_dtype, share_shadows
 from iris.interp.operands import Masked, Operands
+from iris.interp.quick import all_of, any_of
 from iris.ir import scalar, tile
 from iris.ir.control import For, Func, Loop
 from iris.ir.core import Facet, Op, Region, Value
@@ -224,7 +225,7 @@ class Frame:
     def check_fits(self, op: Op, value: Value, x: Array, active: Array | None) -> None:
         """Reports a part of an address that does not fit i32."""
         bad = beyond(x) if active is None else beyond(x) & active
-        if not bad.any():
+        if not any_of(bad):
             return
         culprit = self.launch.addresses.culprit(value) or op
         number = np.broadcast_to(x, bad.shape).reshape(-1)[bad.argmax()]
@@ -280,7 +281,7 @@ def loop(
     left: list[tuple[Array, Sequence[Any]]] = []
     while True:
         more = again(inner, kept, carried)
-        if not more.all():
+        if not all_of(more):
             leaving = np.flatnonzero(np.broadcast_to(~more, len(kept)))
             left.append((kept[leaving], [take(x, leaving) for x in carried]))
             if len(leaving) == len(kept):

@@ -41,6 +41,7 @@ from iris.interp.frame import (
 from iris.interp.memory import Use, View
 from iris.interp.order import Clocks, OrderedShadow
 from iris.interp.products import product
+from iris.interp.quick import all_of, any_of, spread
 from iris.interp.turns import run_by_turns
 from iris.ir import math, scalar, tile
 from iris.ir.control import For, Func, If, While
@@ -169,7 +170,7 @@ def _like(x: Array, other: Array) -> Array:
 def elementwise(frame: Frame, op: math.Elementwise, *operands: Array) -> Sequence[Array]:
     addresses = frame.launch.addresses
     for where, message in scalar.program_errors(op, *operands):
-        if where.any():
+        if any_of(where):
             frame.fail(op, where, message)
     if op in addresses.wrapping:
         exact = addresses.evaluate(op, *operands)
@@ -202,9 +203,9 @@ def select(
 @interpretation(If)
 def branch(frame: Frame, op: If, condition: Any) -> Sequence[Any]:
     condition = holds(condition)
-    if condition.all():
+    if all_of(condition):
         return frame.run(op.then, ())
-    if not condition.any():
+    if not any_of(condition):
         return frame.run(op.otherwise, ())
     parts = []
     for region, taken in ((op.then, condition), (op.otherwise, ~condition)):
@@ -217,7 +218,7 @@ def branch(frame: Frame, op: If, condition: Any) -> Sequence[Any]:
 def count(frame: Frame, op: For, lower: Any, upper: Any, step: Any, *carried: Any) -> Sequence[Any]:
     lower, upper, step = bounds_of(lower, upper, step)
     for where, message in scalar.program_errors(op, lower, upper, step):
-        if where.any():
+        if any_of(where):
             frame.fail(op, where, message)
     trips = np.asarray(_trips(lower, upper, step), np.int64)
     done = 0
@@ -324,13 +325,13 @@ def _reach(
 ) -> tuple[Array, Array | None]:
     """Where an access goes, checked: indices that are in bounds also where it is not active,
     unless there is no element; and where it is active, if not everywhere."""
-    if active is not None and active.all():
+    if active is not None and all_of(active):
         active = None
     holes = view.elements.own is not None
     if holes or int(offset.min()) < 0 or int(offset.max()) >= view.size:
         outside = view.elements.outside(offset)
         bad = outside if active is None else outside & active
-        if bad.any():
+        if any_of(bad):
             frame.fail(op, bad, f"is outside {view.name}, {view.elements}", view=view, index=offset)
         offset = np.where(outside, 0, offset)
     return offset.astype(np.intp, copy=False), active
@@ -338,10 +339,10 @@ def _reach(
 
 def _lanes(shape: tuple[int, ...], active: Array | None, *values: Array) -> list[Array]:
     """The elements of values of a shape, where they are active, in a row."""
-    wide = [np.broadcast_to(x, shape) for x in values]
+    wide = [spread(x, shape) for x in values]
     if active is None:
         return [x.reshape(-1) for x in wide]
-    where = np.broadcast_to(active, shape)
+    where = spread(active, shape)
     return [x[where] for x in wide]
 
 
@@ -610,7 +611,7 @@ def scan(frame: Frame, op: tile.Scan, x: Array) -> Sequence[Array]:
 
 @interpretation(tile.Assert)
 def check(frame: Frame, op: tile.Assert, condition: Array) -> Sequence[Array]:
-    if not condition.all():
+    if not all_of(condition):
         frame.fail(op, ~condition, f"assertion failed: {op.message}")
     return []
 

@@ -254,6 +254,7 @@ class Spec:
     __slots__ = (
         "_calls",
         "_groups",
+        "accepted",
         "address",
         "attributes",
         "defaults",
@@ -283,6 +284,8 @@ class Spec:
         self._groups: dict[int, int] = {}
         # Types of operands and results, with attributes, that the verifier has accepted.
         self.valid: set[tuple[object, ...]] = set()
+        # Attributes that it has accepted, by identity, which none else has while they are here.
+        self.accepted: dict[int, tuple[Any, ...]] = {}
         self._calls: dict[tuple[int | str, ...], _Call] = {}  # by how many arguments, which names
         self.fields = tuple(fields)
         self.inferred = inferred

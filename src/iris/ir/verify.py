@@ -173,20 +173,24 @@ def verify_end(op: Op, region: Region) -> None:
 
 def verify_header(op: Op) -> None:
     """Check one op, but not its regions."""
-    operands, attributes = op.operands, op.attributes
-    if attributes or op.spec.attributes:
+    attributes = op.attributes
+    spec = op.spec
+    if (attributes or spec.attributes) and spec.accepted.get(id(attributes)) is not attributes:
         _verify_attributes(op)
+        if len(spec.accepted) == MOST_KNOWN:
+            spec.accepted.clear()
+        spec.accepted[id(attributes)] = attributes
     try:
-        key = (attributes, *map(_TYPE, operands), None, *map(_TYPE, op.results))
-        known = key in op.spec.valid
+        key = (attributes, *map(_TYPE, op.operands), None, *map(_TYPE, op.results))
+        known = key in spec.valid
     except TypeError:  # what has no hash is no type, which is said below
         _verify_types(op)
     else:
         if not known:
             _verify_types(op)
-            if len(op.spec.valid) == MOST_KNOWN:
-                op.spec.valid.clear()
-            op.spec.valid.add(key)
+            if len(spec.valid) == MOST_KNOWN:
+                spec.valid.clear()
+            spec.valid.add(key)
     if op.terminator and op.next is not None:
         raise op.invalid("a terminator must come last in its region")
     op.check()

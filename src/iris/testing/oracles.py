@@ -108,7 +108,11 @@ def roundtrips(program: Program | Module) -> None:
     """
     module = program.module if isinstance(program, Program) else program
     verify(module)
-    shown = to_text(module, locations=True)
+    text_roundtrips(module, to_text(module, locations=True))
+
+
+def text_roundtrips(module: Module, shown: str) -> None:
+    """Asserts that valid IR, shown as a text, is the same once that is read, or copied."""
     again = _read_back(module, shown)
     # A copy of what was read back, so that one print shows both.
     if to_text(again.clone(), locations=True) != shown:

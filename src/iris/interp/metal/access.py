@@ -13,6 +13,7 @@ from iris.interp.metal.describe import locations, thread_text
 from iris.interp.metal.frame import Frame, lift
 from iris.interp.metal.memory import ALIGNMENT, Device, Memory
 from iris.interp.metal.shadow import Conflict, Stamps, Use
+from iris.interp.quick import all_of, any_of, spread
 from iris.ir.core import Op
 from iris.ir.metal import Scope
 
@@ -32,7 +33,7 @@ def reach(
     if memory.gaps is not None or int(offset.min()) < 0 or int(offset.max()) > last:
         outside = memory.outside(offset, count)
         bad = outside if active is None else outside & active
-        if bad.any():
+        if any_of(bad):
             what = f"is outside {memory.name}, {memory.extent}"
             if count > 1:
                 what = f"and the {count - 1} after it are not all in {memory.name}, {memory.extent}"
@@ -53,23 +54,23 @@ def _check_alignment(
 ) -> None:
     odd = index % count != 0
     bad = odd if active is None else odd & active
-    if bad.any():
+    if any_of(bad):
         what = f"is misaligned: {count} elements of {memory.name} are accessed at a time"
         frame.fail(op, bad, what, memory=memory, index=index)
     wanted = min(ALIGNMENT, count * memory.itemsize)
     if memory.address % wanted:
         bad = np.ones(index.shape, np.bool_) if active is None else active
-        if bad.any():
+        if any_of(bad):
             what = f"is misaligned: {memory.name} does not start at a multiple of {wanted} bytes"
             frame.fail(op, bad, what, memory=memory, index=index)
 
 
 def lanes(shape: tuple[int, ...], active: Array | None, *values: Array) -> list[Array]:
     """Values of a shape: the elements that are active, in a row, or if all are, all."""
-    wide = [np.broadcast_to(x, shape) for x in values]
+    wide = [spread(x, shape) for x in values]
     if active is None:
         return wide
-    where = np.broadcast_to(active, shape)
+    where = spread(active, shape)
     return [x[where] for x in wide]
 
 
@@ -99,11 +100,11 @@ def note(
         stamps = stamps.changed(lambda x: _some(shape, chosen, x))
         since = None if since is None else _some(shape, active, since)
     else:
-        places = np.broadcast_to(places, shape)
+        places = spread(places, shape)
     for units in memory.units(places):
         if since is not None:
             written = shadow.written_since(units, since)
-            if not written.all():
+            if not all_of(written):
                 where = int(written.argmin())
                 _report_unwritten(frame, op, memory, places, stamps, where)
         conflict = shadow.touch(use, units, stamps)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from iris.interp.metal.numbering import Numbering
 from iris.interp.metal.order import Clock
 from iris.interp.metal.shadow import Stamps
+from iris.interp.quick import all_of
 from iris.ir.metal import SIMDGROUP_WIDTH, Scope
 
 Array = npt.NDArray[Any]
@@ -62,4 +63,4 @@ class Barriers:
 def _one_if_same(x: Array) -> Array:
     """One element, with as many axes, where all are the same."""
     first = x[:1, :1]
-    return first if (x == first).all() else x
+    return first if all_of(x == first) else x

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from iris.interp.metal.frame import Flow, Frame, Part, join, lift, take
 from iris.interp.metal.memory import Memory
 from iris.interp.metal.rules import interpretation
+from iris.interp.quick import all_of, any_of
 from iris.interp.watch import Turn
 from iris.ir import metal, scalar
 from iris.ir.control import For, If, While
@@ -29,9 +30,9 @@ def branch(frame: Frame, op: If, condition: Array) -> Flow:
     taken, other = condition, ~condition
     if frame.active is not None:
         taken, other = taken & frame.active, other & frame.active
-    if not other.any():
+    if not any_of(other):
         return (yield from frame.run(op.then, ()))
-    if not taken.any():
+    if not any_of(taken):
         return (yield from frame.run(op.otherwise, ()))
     parts = []
     for region, active in ((op.then, taken), (op.otherwise, other)):
@@ -115,7 +116,7 @@ def loop(frame: Frame, carried: Sequence[Any], again: Round, once: Round) -> Flo
         active = inner.active
         if active is not None:
             more = more & active
-        if not (more.all() if active is None else (more == active).all()):
+        if not all_of(more if active is None else more == active):
             staying = _rows(inner, more)
             if len(staying) < len(kept):
                 leaving = np.setdiff1d(np.arange(len(kept)), staying)

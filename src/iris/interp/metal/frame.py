@@ -12,6 +12,7 @@ from iris.errors import ProgramError
 from iris.interp.metal.describe import locations, thread_text
 from iris.interp.metal.launch import Chunk, Launch
 from iris.interp.metal.memory import Memory
+from iris.interp.quick import all_of, any_of, spread
 from iris.interp.watch import Turn
 from iris.ir.core import Op, Region, Value
 from iris.ir.math import element_type
@@ -79,8 +80,8 @@ class Frame:
         every = len(kept) == len(self.rows)
         rows = self.rows if every else self.rows[kept]
         if active is not None:
-            active = np.broadcast_to(active, (len(rows), len(self.threads)))
-            if active.all():
+            active = spread(active, (len(rows), len(self.threads)))
+            if all_of(active):
                 active = None
         inner = Frame(self.launch, self.chunk, rows, self.threads, active, self.axes)
         inner.origin, inner.kept = self, None if every else kept
@@ -143,7 +144,7 @@ class Frame:
     def enabled(self, mask: Array | None, rank: int) -> Array | None:
         """Which threads are active and have a mask that is true; None: all.  `rank` is that of
         what they are to be compared with."""
-        if mask is not None and mask.all():
+        if mask is not None and all_of(mask):
             mask = None
         if self.active is None:
             return None if mask is None else lift(mask, rank)
@@ -197,7 +198,7 @@ class Frame:
 
     def check(self, op: Op, bad: Array, message: str) -> None:
         """Reports something that is wrong where an active thread has it."""
-        if bad.any() and (self.active is None or (bad & lift(self.active, bad.ndim)).any()):
+        if any_of(bad) and (self.active is None or any_of(bad & lift(self.active, bad.ndim))):
             self.fail(op, bad, message)
 
 

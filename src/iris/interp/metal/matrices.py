@@ -12,6 +12,7 @@ from iris.interp.metal.counters import Counters
 from iris.interp.metal.frame import Frame
 from iris.interp.metal.rules import counting, interpretation
 from iris.interp.metal.threads import check_simdgroups
+from iris.interp.quick import spread
 from iris.ir import metal
 from iris.ir.layout.linear import APPLE_FRAGMENT
 from iris.ir.metal import SIMDGROUP_WIDTH, count_of
@@ -47,7 +48,7 @@ def _matrices(frame: Frame, x: Array, count: int) -> Array:
     """The fragments that simdgroups have: rows, simdgroups, loops, fragments, 8, 8."""
     lead = x.shape[2:-1]
     threads = frame.simdgroups * SIMDGROUP_WIDTH
-    whole = np.broadcast_to(x, (x.shape[0], threads, *lead, 2 * count))
+    whole = spread(x, (x.shape[0], threads, *lead, 2 * count))
     apart = whole.reshape(x.shape[0], frame.simdgroups, SIMDGROUP_WIDTH, *lead, count, 2)
     lanes = np.moveaxis(apart, 2, -2)
     flat = lanes.reshape(*lanes.shape[:-2], 64).astype(np.float32, copy=False)

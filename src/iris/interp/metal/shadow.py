@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from iris.interp.quick import all_of, any_of, spread
+
 Array = npt.NDArray[Any]
 
 
@@ -99,7 +101,7 @@ class Shadow:
         for earlier in _CLASHES[use]:
             for noted in self._noted(earlier, units):
                 late = self._late(noted, stamps)
-                if late.any():
+                if any_of(late):
                     first = int(late.argmax())
                     return Conflict(first % units.size, earlier, int(noted.reshape(-1)[first]))
         if use is Use.WRITE:
@@ -121,14 +123,14 @@ class Shadow:
     def _late(self, noted: Array, stamps: Stamps) -> Array:
         """Which accesses that are noted are not in order with those that have these stamps."""
         late: Array = noted >= stamps.group_since
-        if not late.any():
+        if not any_of(late):
             return late
         late &= ((noted ^ stamps.own) & self.thread_bits) != 0
-        if not late.any():
+        if not any_of(late):
             return late
         far = ((noted ^ stamps.own) & self.group_bits) != 0
         late &= far | (noted >= stamps.member_since)
-        if stamps.order is not None and late.any():
+        if stamps.order is not None and any_of(late):
             late &= ~far | (noted >= stamps.order(noted, stamps.own))
         return late
 
@@ -138,7 +140,7 @@ class Shadow:
         # Two threads that write a unit in this one instruction are told by whose stamp stays.
         stayed = table.take(units)
         lost = stayed != own
-        if not lost.any():
+        if not any_of(lost):
             return None
         where = int(lost.argmax())
         return Conflict(where, Use.WRITE, int(stayed.reshape(-1)[where]))
@@ -148,25 +150,25 @@ class Shadow:
         own = stamps.own
         noted = first.take(units)
         over = noted < stamps.group_since
-        if over.all():
+        if all_of(over):
             first[units] = own
         else:
             differ = noted ^ own
             over |= ((differ & self.group_bits) == 0) & (noted < stamps.member_since)
-            first[units[over]] = np.broadcast_to(own, units.shape)[over]
+            first[units[over]] = spread(own, units.shape)[over]
         noted = first.take(units)
         left = noted != own
-        if not left.any():
+        if not any_of(left):
             return
         left &= ((noted ^ own) & self.thread_bits) != 0
-        units, own, noted = units[left], np.broadcast_to(own, left.shape)[left], noted[left]
-        since = np.broadcast_to(stamps.group_since, left.shape)[left]
+        units, own, noted = units[left], spread(own, left.shape)[left], noted[left]
+        since = spread(stamps.group_since, left.shape)[left]
         far = ((noted ^ own) & self.group_bits) != 0
         near = ~far
-        if near.any():
+        if any_of(near):
             # One of another group, if there is one, says more.
             other = second.take(units)
             near &= (other < since) | (((other ^ noted) & self.group_bits) == 0)
             second[units[near]] = own[near]
-        if far.any():
+        if any_of(far):
             second[units[far]] = own[far]

@@ -1,0 +1,26 @@
+"""Questions to small arrays, without the Python code that NumPy's own methods run for each.
+
+The interpreters ask them several times for every op, and most arrays have few elements.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+def any_of(mask: Array) -> bool:
+    return bool(np.count_nonzero(mask))
+
+
+def all_of(mask: Array) -> bool:
+    return int(np.count_nonzero(mask)) == mask.size
+
+
+def spread(x: Array, shape: tuple[int, ...]) -> Array:
+    """An array of a shape, to be read: itself, if it has that shape."""
+    return x if x.shape == shape else np.broadcast_to(x, shape)
