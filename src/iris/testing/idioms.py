@@ -129,7 +129,7 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
     block = Tile(cut.shape, memory.dtype)
     some = some_of(draft, cut.shape, choices) if draft.masked and choices.flag() else None
     is_reduced = some is None and choices.flag()
-    type_ = _reduced(block) if is_reduced else block
+    type_ = reduced(block) if is_reduced else block
     first = choices.of((0, 1, 0, cut.columns, 3, 2))
     whole = (cut.width - first) // cut.columns * cut.columns
     is_whole = whole > 0 and choices.flag()  # so that no column needs a mask
@@ -230,7 +230,7 @@ def pass_on(draft: TileDraft, choices: Choices) -> For:
     return made.loop
 
 
-def _reduced(type_: Tile) -> ElementType:
+def reduced(type_: Tile) -> ElementType:
     """The type of a reduction along the last axis."""
     rest = type_.shape[:-1]
     return Tile(rest, type_.element) if rest else type_.element
@@ -313,37 +313,6 @@ def multiply_twice(draft: TileDraft, choices: Choices) -> None:
         x = draft.exact(x, SUMMED, SUMMED)
         draft.visible.append(multiplied(draft, x, y, None, choices))
         a.store(row, zero, x, choices)
-
-
-def attend(draft: TileDraft, choices: Choices) -> For:
-    """A loop over the blocks of two matrices: the product with one, maybe less the extremes of its
-    rows, is the left operand of that with the other."""
-    floats = [d for d in draft.dtypes if d.is_float and d.bits < 64] or [f32]
-    dtype = choices.of(floats)
-    rows, columns, depth = (choices.of((16, 8, 32)) for _ in range(3))
-    count = around(columns, choices)
-    queries = Factor(draft, dtype, rows * draft.programs, depth, choices)
-    keys = Factor(draft, dtype, depth, count, choices)
-    values = Factor(draft, dtype, count, depth, choices)
-    row = draft.put(math.Mul(draft.number, draft.constant(rows, i32)))
-    zero = draft.constant(0, i32)
-    x = queries.load(row, zero, (rows, depth), choices, None, (True, True))
-    start = draft.constant(0, Tile((rows, depth), f32))
-    with over_blocks(draft, 0, count, columns, [start], choices) as made:
-        (total,) = made.carried
-        y = keys.load(zero, made.start, (depth, columns), choices, None, (True, False))
-        scores = multiplied(draft, x, y, None, choices)
-        if choices.flag():
-            scores = normalised(draft, scores, choices)
-        draft.visible.append(scores)
-        if choices.flag(4):
-            draft.step()
-        weights = draft.exact(scores, SUMMED, SUMMED)
-        if dtype is not f32:
-            weights = draft.put(math.Cast(weights, Tile((rows, columns), dtype)))
-        z = values.load(made.start, zero, (columns, depth), choices, None, (False, True))
-        made.following.append(multiplied(draft, weights, z, total, choices))
-    return made.loop
 
 
 def multiplied(

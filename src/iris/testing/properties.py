@@ -19,8 +19,9 @@ from iris.ir import math, metal, tile
 from iris.ir.control import For, If, While
 from iris.ir.core import Level
 from iris.passes import Pipeline
-from iris.testing import exchanges, indices, launches, layouts, programs, tile_functions
+from iris.testing import bands, exchanges, indices, launches, layouts, programs, tile_functions
 from iris.testing.array_functions import Function, functions
+from iris.testing.calls import Call, calls
 from iris.testing.choices import Choices
 from iris.testing.fusing import fuses
 from iris.testing.kernel_schedules import scheduled
@@ -100,10 +101,11 @@ def _masked() -> st.SearchStrategy[Program]:
 
 
 def _mostly_masks() -> st.SearchStrategy[Program]:
-    """With masks; half of them are short, and do little besides."""
+    """With masks; most of them are short, and do little besides."""
     few = (tile.MaskedLoad, tile.Update, tile.Store)
     short = [programs.tile(ops=few, masked=True, max_ops=n) for n in (2, 5)]
-    return st.one_of(_tile(masked=True), _tile(masked=True, rounding=True), *short)
+    long = _tile(masked=True), _tile(masked=True, rounding=True)
+    return st.one_of(*long, *short, bands.programs())
 
 
 def _rounding() -> st.SearchStrategy[Program]:
@@ -181,7 +183,7 @@ def _check(drawn: Sequence[Kernel | tile_functions.TileFunction], seconds: float
         kernel.check()
 
 
-def _return(drawn: Sequence[Function], seconds: float) -> None:
+def _return(drawn: Sequence[Function | Call], seconds: float) -> None:
     for function in drawn:
         function.check()
 
@@ -256,6 +258,7 @@ PROPERTIES = {
         Property("sources", "python", kernels, _check, part="frontend"),
         Property("words", "python", tile_functions.functions, _check, part="frontend"),
         Property("arrays", "python", functions, _return, part="frontend"),
+        Property("calls", "python", calls, _return, part="compiler"),
         Property("graph-passes", "graph", _transformed, _transform),
         Property("graph-numpy", "graph", _rounding, _match),
         Property("graph-kernels", "graph", _fused, _fuse),
