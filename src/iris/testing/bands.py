@@ -30,7 +30,7 @@ from iris.testing.tiles import TileDraft
 from iris.tools.replay import Program
 
 BYTES = 120
-FAR = 2**31 - 24  # to which no number can be added for long
+FAR = 2**31 - 4  # to which no number can be added for long
 
 # What is carried over the blocks, and whether its neutral number is the least, the greatest, or 0.
 _COMBINED: tuple[tuple[ReduceKind, type[math.Binary], int], ...] = (
@@ -78,9 +78,10 @@ def go_over_band(draft: TileDraft, choices: Choices) -> For:
     ) as made:
         total, *shares = made.carried
         found = place(draft, memory, made.start, choices)
-        counts = band(draft, row, made.start, cut.shape, choices)
+        is_outside = choices.flag(3)
+        counts = band(draft, row, made.start, cut.shape, choices, is_outside=is_outside)
         # What is made small is that before it is chosen: so 0 is seen to be 0.
-        if draft.masked and choices.flag():
+        if draft.masked and choices.flag() and not is_outside:
             both = counts if found.mask is None else draft.put(math.And(counts, found.mask))
             x = draft.put(tile.MaskedLoad(memory.pointer, found.offset, both))
             draft.learn(x, memory)
@@ -91,7 +92,7 @@ def go_over_band(draft: TileDraft, choices: Choices) -> For:
                 draft.step()
                 x = draft.like(block, choices)
             x = summable(draft, x, kind.value, cut.columns)
-            x = draft.put(math.Select(counts, x, filler))
+            x = draft.put(math.Select(counts, *((filler, x) if is_outside else (x, filler))))
         draft.visible.append(x)
         if choices.flag(8):  # seen otherwise than in what is carried
             target = own_matrix(draft, dtype, choices)
@@ -191,11 +192,21 @@ def attend(draft: TileDraft, choices: Choices) -> For:
 
 
 def band(
-    draft: TileDraft, row: Value, column: Value, shape: tuple[int, ...], choices: Choices
+    draft: TileDraft,
+    row: Value,
+    column: Value,
+    shape: tuple[int, ...],
+    choices: Choices,
+    *,
+    is_outside: bool = False,
 ) -> Value:
-    """Which elements of a block count, that starts in some row and column: by the distance from a
-    diagonal, which may be steep, or far away."""
+    """Which elements of a block count, that starts in some row and column, or which do not: by the
+    distance from a diagonal, which may be steep, or far away."""
     across = _line(draft, column, len(shape) - 1, shape, choices)
+    count = shape[-1]
+    past = choices.of((0, count, 2 * count, count - 1, 0, count + 1, 2 * count - 2))
+    if past:  # as behind what has been kept of earlier columns
+        row = draft.put(math.Add(row, size(draft, past, choices)))
     down = draft.spread(row, shape)
     if len(shape) > 1:
         down = _line(draft, row, 0, shape, choices)
@@ -205,17 +216,26 @@ def band(
         across = _times(draft, across, choices.of((2, 3, -1)))
     if choices.flag(6):
         across, down = (_wide(draft, x) for x in (across, down))
-    width = choices.of((shape[-1] // 2, 0, shape[-1], 1, 2 * shape[-1], -1))
-    limits = [(choices.of((Predicate.LE, Predicate.LT)), 0), (Predicate.GT, -width)]
+    # A row may have no column, and a band end anywhere in a block, or with it.
+    width = choices.of((count // 2, 0, count, 1, count - 1, -1, count + 1, count - 2, -4 * count))
+    first = choices.of((0, 0, 0, 1, -2 * count))
+    upper, lower = (
+        choices.of((Predicate.LE, Predicate.LT)),
+        choices.of((Predicate.GT, Predicate.GE)),
+    )
+    limits = [(upper, first), (lower, -width)]
     style = choices.below(6)
     if style == 4:
-        limits = [(choices.of((Predicate.EQ, Predicate.NE, Predicate.GE)), width)]
+        limits = [(choices.of((Predicate.EQ, Predicate.NE)), width)]
     elif style > 1:
         limits = limits[style % 2 :][:1]
-    found = [_compared(draft, predicate, across, down, by, choices) for predicate, by in limits]
+    found = []
+    for predicate, by in limits:
+        named = predicate.negated if is_outside else predicate
+        found.append(_compared(draft, named, across, down, by, choices))
     if len(found) == 1:
         return found[0]
-    both = math.Or if choices.flag(6) else math.And
+    both = math.Or if is_outside is not choices.flag(6) else math.And
     return draft.put(both(*found[:: choices.of((1, -1))]))
 
 
@@ -224,7 +244,7 @@ def _compared(
 ) -> Value:
     """Compare columns with rows and a number more: said in one of some ways."""
     shape, element = element_type(down.type).shape, element_type(down.type).element
-    if choices.flag(10):
+    if choices.flag(7):
         by = choices.of((FAR, -FAR))
     far = size(draft, by, choices) if abs(by) < FAR else draft.parameter(by)
     if element is not i32:

@@ -132,8 +132,18 @@ def _fusible() -> st.SearchStrategy[Program]:
     return st.one_of(drawn(), drawn(rounding=True))
 
 
+def _threads() -> st.SearchStrategy[Program]:
+    return _some_short(programs.metal)
+
+
 def _portable() -> st.SearchStrategy[Program]:
-    return programs.metal(portable=True)
+    return _some_short(partial(programs.metal, portable=True))
+
+
+def _some_short(drawn: Callable[..., st.SearchStrategy[Program]]) -> st.SearchStrategy[Program]:
+    """Half of them are short, and do little but move the elements of arrays in registers."""
+    moving = drawn(ops=_OF_REGISTERS, max_ops=10)
+    return st.one_of(drawn(), drawn(), moving, drawn(ops=(*_OF_REGISTERS, For, While), max_ops=10))
 
 
 def _orderly() -> st.SearchStrategy[tuple[Program, int]]:
@@ -231,6 +241,7 @@ def _conform(device: str, drawn: Sequence[Script], seconds: float) -> None:
 _GENERIC = tuple(programs.GENERIC)
 _OF_TILES = (*_GENERIC, "recover-blocks", f"{TILE_PIPELINE},split-interior,licm,dce")
 _OF_MEMORY = (metal.Alloc, metal.View, metal.Load, metal.Store, metal.Barrier, For, If, math.Add)
+_OF_REGISTERS = (metal.Join, metal.Take, metal.Slice, metal.Foreach, math.Add, math.Select)
 # Whatever can be shared is, though there may be room for all of it.
 _SHARED = "allocate-threadgroup{budget=0},insert-barriers"
 _UNIFORM = "allocate-threadgroup{budget=0},uniform-conditions,insert-barriers"
@@ -263,7 +274,7 @@ PROPERTIES = {
         Property("graph-numpy", "graph", _rounding, _match),
         Property("graph-kernels", "graph", _fused, _fuse),
         Property("graph-schedules", "graph", _handed, _schedule),
-        Property("thread-passes", "metal", programs.metal, partial(_preserve, _OF_THREADS)),
+        Property("thread-passes", "metal", _threads, partial(_preserve, _OF_THREADS)),
         Property("interleaves", "metal", programs.metal, _interleave),
         Property("orders", "metal", _orderly, _order),
     )

@@ -38,6 +38,7 @@ from iris.testing.uneven import (
     mask_unevenly,
     meet,
     multiply_itself,
+    multiply_unevenly,
     normalise,
 )
 from iris.testing.walks import walk_rows
@@ -363,7 +364,8 @@ def load_in_loop(draft: TileDraft, choices: Choices) -> None:
 def masked_load(cls: type[tile.MaskedLoad], draft: TileDraft, choices: Choices) -> None:
     style = choices.below(8)
     if style > 4:
-        several = (normalise, meet, divide_where, meet, convert_where, normalise)
+        products = (multiply_unevenly, multiply_unevenly)
+        several = (normalise, meet, divide_where, meet, convert_where, normalise, *products)
         if draft.is_shallow and choices.flag(5):
             draft.add_built(go_over_band(draft, choices))
             return
@@ -382,9 +384,10 @@ def masked_load(cls: type[tile.MaskedLoad], draft: TileDraft, choices: Choices) 
 @make_tile(tile.Update)
 def update(cls: type[tile.Update], draft: TileDraft, choices: Choices) -> None:
     """A new value; or one that something is added to, at times to -0.0, and that may also be
-    stored as it was before it was an update."""
-    if choices.flag(3):
-        add_up(draft, choices)
+    stored as it was before it was an update; or one that is masked elsewhere than the old one."""
+    style = choices.below(4)
+    if style > 1:
+        (add_up if style == 2 else meet)(draft, choices)
         return
     old = draft.some(ALL, choices)
     draft.add(tile.Update(old, draft.other(old, choices)))
