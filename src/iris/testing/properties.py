@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from iris.compiler.compilation import TILE_PIPELINE
-from iris.ir import math, metal, tile
+from iris.ir import graph, math, metal, tile
 from iris.ir.control import For, If, While
 from iris.ir.core import Level
 from iris.passes import Pipeline
@@ -122,9 +122,12 @@ def _fused() -> st.SearchStrategy[tuple[Program, Pipeline]]:
 
 
 def _handed() -> st.SearchStrategy[tuple[Program, Pipeline, bytes]]:
-    """A graph, how it is made kernels, and what chooses schedules for these."""
+    """A graph, how it is made kernels, and what chooses schedules for these.  As often as not it is
+    short: what goes along axes has kernels of its own."""
     chosen = st.binary(min_size=SCHEDULE_BYTES, max_size=SCHEDULE_BYTES)
-    return st.tuples(_fusible(), graph_schedules(), chosen)
+    short = partial(programs.graph, ops=_AGGREGATING, max_ops=4, portable=True)
+    several = st.one_of(_fusible(), short(), short(rounding=True))
+    return st.tuples(several, graph_schedules(), chosen)
 
 
 def _fusible() -> st.SearchStrategy[Program]:
@@ -143,7 +146,8 @@ def _portable() -> st.SearchStrategy[Program]:
 def _some_short(drawn: Callable[..., st.SearchStrategy[Program]]) -> st.SearchStrategy[Program]:
     """Half of them are short, and do little but move the elements of arrays in registers."""
     moving = drawn(ops=_OF_REGISTERS, max_ops=10)
-    return st.one_of(drawn(), drawn(), moving, drawn(ops=(*_OF_REGISTERS, For, While), max_ops=10))
+    in_place = drawn(ops=(*_OF_REGISTERS, metal.Store, For, While), max_ops=10)
+    return st.one_of(drawn(), drawn(), moving, in_place)
 
 
 def _orderly() -> st.SearchStrategy[tuple[Program, int]]:
@@ -241,6 +245,7 @@ def _conform(device: str, drawn: Sequence[Script], seconds: float) -> None:
 _GENERIC = tuple(programs.GENERIC)
 _OF_TILES = (*_GENERIC, "recover-blocks", f"{TILE_PIPELINE},split-interior,licm,dce")
 _OF_MEMORY = (metal.Alloc, metal.View, metal.Load, metal.Store, metal.Barrier, For, If, math.Add)
+_AGGREGATING = (graph.Reduce, graph.Scan, graph.Matmul, math.Mul, math.Sub, graph.Transpose)
 _OF_REGISTERS = (metal.Join, metal.Take, metal.Slice, metal.Foreach, math.Add, math.Select)
 # Whatever can be shared is, though there may be room for all of it.
 _SHARED = "allocate-threadgroup{budget=0},insert-barriers"
