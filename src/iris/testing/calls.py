@@ -37,7 +37,7 @@ DEVICES = ("interp", "interp:metal", "interp", "interp")
 class _Short(Function):
     """A function of few lines, which returns the last and maybe others."""
 
-    most_lines = 5
+    most_lines = 8
 
     def __init__(self, choices: Choices):
         super().__init__(choices)
@@ -116,7 +116,7 @@ def _made(data: bytes) -> Call:
         given,
         frozenset([name for name in function.arguments if choices.flag()]),
         choices.of((0, 0, 1, len(function.arguments))),
-        choices.flag(6),
+        choices.flag(),
         choices.of(DEVICES),
     )
 

@@ -252,7 +252,7 @@ def multiply_unevenly(draft: TileDraft, choices: Choices) -> None:
     two such."""
     rows, depth, columns = (choices.of((4, 8, 2)) for _ in range(3))
     dtype = f32 if f32 in draft.all_dtypes and choices.below(4) else i32
-    factors = []
+    factors: list[Value] = []
     for type_ in (Tile((rows, depth), dtype), Tile((depth, columns), dtype)):
         if factors or choices.flag(4):
             mask = mask_unevenly(draft, type_.shape, choices)
