@@ -1,4 +1,4 @@
-"""Loops over the blocks of rows of which only a band of columns counts, as in causal attention and
+"""Loops over the blocks of rows, where only a band of columns counts, as in causal attention and
 sliding windows: those up to a diagonal, from one on, or between two."""
 
 from __future__ import annotations

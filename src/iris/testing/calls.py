@@ -26,6 +26,7 @@ from iris.ir.control import Func
 from iris.testing.array_draft import NAMES, REFUSED
 from iris.testing.array_functions import BYTES, Function
 from iris.testing.choices import Choices
+from iris.testing.faults import doing
 from iris.testing.fusing import EXPANDED, values_of
 from iris.testing.numpy_graphs import Expected
 from iris.testing.sources import defined
@@ -77,10 +78,8 @@ class Call:
                 assert isinstance(func, Func)
                 given = [*arrays.values(), *traced.captured]
                 expected = Expected.of_function(func, given, EXPANDED)
-                try:
+                with doing(repr(self)):
                     expected.compare(self._returned(compiled, arrays))
-                except Exception as error:
-                    raise AssertionError(f"{type(error).__name__}: {error}\n\n{self!r}") from error
 
     def _returned(self, compiled: Any, arrays: Mapping[str, Array]) -> list[Array]:
         made: dict[int, iris.Buffer] = {}  # one for each array, whichever parameters it is for
@@ -116,7 +115,7 @@ def _made(data: bytes) -> Call:
         given,
         frozenset([name for name in function.arguments if choices.flag()]),
         choices.of((0, 0, 1, len(function.arguments))),
-        choices.flag(),
+        choices.flag(3),
         choices.of(DEVICES),
     )
 

@@ -79,6 +79,8 @@ class _Draft(Places):
         terms = list(self.terms)
         if choices.flag():
             self.beside()
+        if choices.flag(5):
+            self.along()
         if choices.below(5):
             choices.of((self.count, self.count, self.count, self.repeat))(0)
             if choices.below(4):
@@ -238,7 +240,7 @@ class _Draft(Places):
             self.at(beside, access)
 
     def part_of(self, memory: Memory, lanes: Lanes, part: int, more: Value | None = None) -> Place:
-        """Where lanes are in a part of a memory, or so many parts further on."""
+        """Where lanes are in a part of a memory, or `more` parts further on."""
         value = self.plus(lanes.value, part * self.threads)
         if more is not None:
             value = self.b(math.Add(value, self.times(more, self.threads)))
