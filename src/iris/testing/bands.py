@@ -112,10 +112,11 @@ def go_over_band(draft: TileDraft, choices: Choices) -> For:
 
 def programs() -> st.SearchStrategy[Program]:
     """Short programs of such loops, for passes that run before `follow-masks`."""
-    return st.binary(min_size=BYTES, max_size=BYTES).map(lambda data: _made(Choices(data)))
+    return st.binary(min_size=BYTES, max_size=BYTES).map(lambda data: made(Choices(data)))
 
 
-def _made(choices: Choices) -> Program:
+def made(choices: Choices) -> Program:
+    """A program that some bytes choose."""
     draft = TileDraft([], choices, ALL, masked=True, rounding=choices.flag())
     loops = (go_over_band, go_over_band, attend)
     for _ in range(choices.of((1, 2))):

@@ -115,7 +115,7 @@ def _made(data: bytes) -> Call:
         given,
         frozenset([name for name in function.arguments if choices.flag()]),
         choices.of((0, 0, 1, len(function.arguments))),
-        choices.flag(3),
+        choices.flag(4),
         choices.of(DEVICES),
     )
 
