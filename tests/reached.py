@@ -21,7 +21,7 @@ from iris.ir import math, parse, tile
 from iris.ir.control import For
 from iris.ir.core import Level
 from iris.passes import run
-from iris.testing import programs
+from iris.testing import bands, programs
 from iris.tools.replay import Program
 from masked_loops import some_program
 from support import ROOT, counts
@@ -88,6 +88,7 @@ def main() -> None:
     compile_all(watch, programs.tile(masked=True, max_ops=20), counts(260, 2500))
     compile_all(watch, programs.tile(fast_math=True), counts(30, 1000))
     compile_all(watch, programs.tile(ops=BLOCKS, masked=True), counts(50, 1000))
+    compile_all(watch, bands.programs(), counts(40, 500))
     skip_masked(watch, 100)
     data = watch.get_data()
     print(json.dumps({name: data.lines(name) for name in data.measured_files()}))

@@ -203,15 +203,18 @@ def band(
 ) -> Value:
     """Which elements of a block count, that starts in some row and column, or which do not: by the
     distance from a diagonal, which may be steep, or far away."""
-    across = _line(draft, column, len(shape) - 1, shape, choices)
     count = shape[-1]
     past = choices.of((0, count, 2 * count, count - 1, 0, count + 1, 2 * count - 2))
     if past:  # as behind what has been kept of earlier columns
         row = draft.put(math.Add(row, size(draft, past, choices)))
+    is_turned = len(shape) > 1 and choices.flag(5)  # made with the axes in the other order
+    if is_turned:
+        shape = shape[::-1]
+    across = _line(draft, column, 0 if is_turned else len(shape) - 1, shape, choices)
     down = draft.spread(row, shape)
     if len(shape) > 1:
-        down = _line(draft, row, 0, shape, choices)
-    steep = choices.of((1, 1, 1, 2, shape[-1]))
+        down = _line(draft, row, 1 if is_turned else 0, shape, choices)
+    steep = choices.of((1, 1, 1, 2, count))
     down = _times(draft, down, steep)
     if choices.flag(5):
         across = _times(draft, across, choices.of((2, 3, -1)))
@@ -220,10 +223,8 @@ def band(
     # A row may have no column, and a band end anywhere in a block, or with it.
     width = choices.of((count // 2, 0, count, 1, count - 1, -1, count + 1, count - 2, -4 * count))
     first = choices.of((0, 0, 0, 1, -2 * count))
-    upper, lower = (
-        choices.of((Predicate.LE, Predicate.LT)),
-        choices.of((Predicate.GT, Predicate.GE)),
-    )
+    upper = choices.of((Predicate.LE, Predicate.LT))
+    lower = choices.of((Predicate.GT, Predicate.GE))
     limits = [(upper, first), (lower, -width)]
     style = choices.below(6)
     if style == 4:
@@ -234,10 +235,10 @@ def band(
     for predicate, by in limits:
         named = predicate.negated if is_outside else predicate
         found.append(_compared(draft, named, across, down, by, choices))
-    if len(found) == 1:
-        return found[0]
-    both = math.Or if is_outside is not choices.flag(6) else math.And
-    return draft.put(both(*found[:: choices.of((1, -1))]))
+    if len(found) > 1:
+        both = math.Or if is_outside is not choices.flag(6) else math.And
+        found = [draft.put(both(*found[:: choices.of((1, -1))]))]
+    return draft.put(tile.Transpose((1, 0), found[0])) if is_turned else found[0]
 
 
 def _compared(
