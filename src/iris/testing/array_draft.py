@@ -154,7 +154,7 @@ class ArrayDraft:
 
     @property
     def returned(self) -> Sequence[str]:
-        """The names that it returns: those of all lines."""
+        """The names that it returns: of all lines."""
         return [f"v{number}" for number in range(len(self.lines))]
 
     @property

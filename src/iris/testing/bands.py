@@ -8,7 +8,7 @@ from math import inf
 from hypothesis import strategies as st
 
 from iris.ir import math, tile
-from iris.ir.control import For
+from iris.ir.control import For, If, Yield
 from iris.ir.core import Value
 from iris.ir.kinds import ReduceKind
 from iris.ir.literal import Number
@@ -25,6 +25,7 @@ from iris.testing.idioms import (
     reduced,
     some_matrix,
 )
+from iris.testing.places import Place
 from iris.testing.tables import around, own_matrix, place, size, table
 from iris.testing.tiles import TileDraft
 from iris.tools.replay import Program
@@ -95,8 +96,11 @@ def go_over_band(draft: TileDraft, choices: Choices) -> For:
             x = draft.put(math.Select(counts, *((filler, x) if is_outside else (x, filler))))
         draft.visible.append(x)
         if choices.flag(8):  # seen otherwise than in what is carried
-            target = own_matrix(draft, dtype, choices)
-            write(draft, found._replace(memory=target), x)
+            target = found._replace(memory=own_matrix(draft, dtype, choices))
+            if choices.flag():
+                write(draft, target, x)
+            else:
+                _write_if(draft, draft.like(bool_, choices), target, x)
         following = x
         if carried is not block:
             following = draft.put(tile.Reduce(kind, len(block.shape) - 1, x))
@@ -122,6 +126,15 @@ def made(choices: Choices) -> Program:
     for _ in range(choices.of((1, 2))):
         draft.add_built(choices.of(loops)(draft, choices))
     return draft.finish()
+
+
+def _write_if(draft: TileDraft, condition: Value, found: Place, x: Value) -> None:
+    branch = draft.builder.insert(If(condition))
+    for region in branch.regions:
+        with draft.inside(region):
+            if region is branch.then:
+                write(draft, found, x)
+            draft.builder.insert(Yield([]))
 
 
 def _rescaled(

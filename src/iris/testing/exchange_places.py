@@ -279,11 +279,11 @@ class Places:
         return Lanes(thread, threads)
 
     def columns(self, choices: Choices, most: int) -> Lanes:
-        """A few neighbours, or every second one, of each row, in which there may be room for as
-        many others."""
+        """A few neighbours, or every second one, of each row, in which there may be room for
+        others."""
         threads, bits, apart = self.threads, choices.of((1, 2, 3)), choices.of((1, 1, 2))
         few = 1 << bits
-        pitch = few * apart * choices.of((2, 1)) + choices.of((0, 0, 1))
+        pitch = few * apart * choices.of((2, 1, 4, 8)) + choices.of((0, 0, 1))
         rows = self.b(math.Shr(self.thread, self.constant(bits)))
         if (size := (threads // few - 1) * pitch + (few - 1) * apart + 1) > most:
             return Lanes(self.thread, threads)
