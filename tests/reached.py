@@ -22,7 +22,7 @@ from iris.ir import math, parse, tile
 from iris.ir.control import For
 from iris.ir.core import Level
 from iris.passes import run
-from iris.testing import programs
+from iris.testing import bands, programs
 from iris.tools.replay import Program
 from masked_loops import some_program
 from support import counts
@@ -79,6 +79,7 @@ def main() -> None:
         some(programs.tile(masked=True, max_ops=20), counts(260, 2500)),
         some(programs.tile(fast_math=True), counts(30, 1000)),
         some(programs.tile(ops=BLOCKS, masked=True), counts(50, 1000)),
+        some(bands.programs(), counts(40, 500)),
     ]
     forget()  # what is called to import and to draw
     for some_programs in drawn:

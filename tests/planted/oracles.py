@@ -41,8 +41,9 @@ ORDER = {
         "graph-kernels",
         "graph-schedules",
         "graph-text",
+        "calls",
     ),
-    "runtime": ("launches", "conformance"),
+    "runtime": ("launches", "conformance", "calls"),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -78,6 +78,7 @@ class ArrayDraft:
     """A function, and what it is called with."""
 
     makers: ClassVar[Sequence[Maker]]  # of lines
+    most_lines: ClassVar[int] = LINES
 
     def __init__(self, choices: Choices):
         self.choices = choices
@@ -88,8 +89,8 @@ class ArrayDraft:
         for number in range(choices.of((2, 3))):
             self.values[f"a{number}"] = self.arguments[f"a{number}"] = self._argument()
         self.exact = [*self.values]
-        for _ in range(2 * LINES):
-            if len(self.lines) < LINES:
+        for _ in range(2 * self.most_lines):
+            if len(self.lines) < self.most_lines:
                 self._try(choices.of(self.makers)(self))
 
     def _argument(self) -> Array:
@@ -125,6 +126,17 @@ class ArrayDraft:
         if line.is_exact and all(known in self.exact for known in used):
             self.exact.append(name)
 
+    def takes(self, arguments: Mapping[str, Array]) -> bool:
+        """Whether NumPy takes all lines for other arguments, too, and their results are small."""
+        values: dict[str, Array] = dict(arguments)
+        for line in self.lines:
+            name, _, text = line.partition(" = ")
+            value = np.asarray(_evaluated(text, values))
+            if not np.all(np.abs(value.astype(np.float64)) < LARGE):
+                return False
+            values[name] = value.astype(_narrow(value))
+        return True
+
     def _depends_on_bits(self, line: Line, value: Array) -> bool:
         """Whether 64 bits give another value: it overflows, or is rounded."""
         wide = {k: x.astype(_WIDE.get(x.dtype.kind, x.dtype)) for k, x in self.values.items()}
@@ -141,10 +153,14 @@ class ArrayDraft:
         return False
 
     @property
+    def returned(self) -> Sequence[str]:
+        """The names that it returns: of all lines."""
+        return [f"v{number}" for number in range(len(self.lines))]
+
+    @property
     def text(self) -> str:
         """Its source."""
-        names = [f"v{number}" for number in range(len(self.lines))]
-        body = [*self.lines, f"return ({''.join(f'{name}, ' for name in names)})"]
+        body = [*self.lines, f"return ({''.join(f'{name}, ' for name in self.returned)})"]
         head = f"def drawn({', '.join(self.arguments)}):"
         return "\n".join([head, *(f"    {line}" for line in body), ""])
 
@@ -161,8 +177,7 @@ class ArrayDraft:
         given = [*self.arguments.values(), *traced.captured]
         found = interpreter.run(func, given)
         bounded = Expected.of_function(func, given).results
-        names = [f"v{number}" for number in range(len(self.lines))]
-        for name, now, result in zip(names, found, bounded, strict=True):
+        for name, now, result in zip(self.returned, found, bounded, strict=True):
             was = self.values[name]
             off = 2 * result.errors + _ROUNDED * _unit(was)  # NumPy's and that of Iris
             alike = now.shape == was.shape and _narrow(now) == was.dtype

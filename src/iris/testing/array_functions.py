@@ -126,9 +126,17 @@ def _combine(f: ArrayDraft) -> Line:
     other = f.some() if choices.flag() else f.number(f.values[x].dtype)
     if choices.flag(3) and f.values[x].ndim:
         other = f"{x}{choices.of(('[:, None]', '[::-1]', '.T', '[0]', '[..., None]'))}"
+    if choices.flag(6):
+        other = _written(f.values[x])
     operator = choices.of(("+", "*", "-", "+", "*", "/"))
     both = (other, x) if choices.flag(3) else (x, other)
     return Line(f"{both[0]} {operator} {both[1]}", operator != "/")
+
+
+def _written(like: Array) -> str:
+    """An array that the function has in its text, of a shape and a dtype."""
+    numbers = (np.arange(like.size) % 5 + 1).reshape(like.shape)
+    return f"np.array({numbers.tolist()}, np.{like.dtype.name if like.dtype != bool else 'int32'})"
 
 
 def _choose(f: ArrayDraft) -> Line:

@@ -107,6 +107,11 @@ class Draft:
         self.note(op)
         self.visible.extend(op.results)
 
+    def add_built(self, op: Op) -> None:
+        """An op in place already, with what it has in it: its results are there to be used."""
+        op.detach()
+        self.add(op)
+
     def note(self, op: Op) -> None:
         """Notes what is known of what an op gives."""
         if len(op.results) != 1 or not element_type(op.results[0].type).element.is_float:

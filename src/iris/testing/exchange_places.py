@@ -89,7 +89,8 @@ class Places:
         self.places: list[tuple[Place, bytes]] = []
         self.lane = self.b(metal.Lane())
         self.simdgroup = self.b(metal.Simdgroup())
-        self.thread = self.b(math.Add(self.times(self.simdgroup, SIMDGROUP_WIDTH), self.lane))
+        joined = choices.of((math.Add, math.Or, math.Add, math.Xor))  # of bits that are apart
+        self.thread = self.b(joined(self.times(self.simdgroup, SIMDGROUP_WIDTH), self.lane))
         self.program = self.b(metal.ThreadgroupId(0))
 
     @contextmanager
@@ -217,7 +218,7 @@ class Places:
     def lanes(self, choices: Choices, most: int) -> Lanes:
         """Which number each thread has, mostly its own."""
         threads, thread = self.threads, self.thread
-        style = choices.of((0, 0, 1, 2, 3, 3, 4, 5, 6, 7, 8, 0, 9, 9, 10, 11, 12, 13))
+        style = choices.of((0, 0, 1, 2, 3, 3, 4, 5, 6, 7, 8, 0, 9, 9, 10, 11, 12, 13, 14, 14))
         if style == 1:
             some = choices.below(self.threads // SIMDGROUP_WIDTH)
             return Lanes(self.lane, 32, self.compare(Predicate.EQ, self.simdgroup, some))
@@ -263,6 +264,8 @@ class Places:
             number = self.b(math.Add(self.times(number, 32), self.lane))
             first = self.compare(Predicate.LT, self.simdgroup, 2)
             return Lanes(number, min(threads, 64), first if threads > 64 else None)
+        if style == 14:
+            return self.columns(choices, most)
         if style == 10 and most >= 2 * threads:
             other = choices.of((1, 16))
             mask = self.compare(Predicate.EQ, self.b(math.And(thread, self.constant(other))), 0)
@@ -274,6 +277,19 @@ class Places:
                 limit = self.b(math.Add(self.times(term.value, 8), self.constant(8)))
                 return Lanes(thread, threads, self.b(math.Compare(predicate, thread, limit)))
         return Lanes(thread, threads)
+
+    def columns(self, choices: Choices, most: int) -> Lanes:
+        """A few neighbours, or every second one, of each row, in which there may be room for
+        others."""
+        threads, bits, apart = self.threads, choices.of((1, 2, 3)), choices.of((1, 1, 2))
+        few = 1 << bits
+        pitch = few * apart * choices.of((2, 1, 4, 8)) + choices.of((0, 0, 1))
+        rows = self.b(math.Shr(self.thread, self.constant(bits)))
+        if (size := (threads // few - 1) * pitch + (few - 1) * apart + 1) > most:
+            return Lanes(self.thread, threads)
+        column = self.b(math.And(self.thread, self.constant(few - 1)))
+        row = self.times(rows, pitch)
+        return Lanes(self.b(math.Add(row, self.times(column, apart))), size)
 
     def one(self, choices: Choices) -> Lanes:
         """One thread, or another one in each turn."""
@@ -347,7 +363,7 @@ class Places:
     def shifts(self, count: int, left: int) -> Sequence[int]:
         """By how much accesses of a number of elements are after others, mostly next to them."""
         some = [n * self.threads for n in (0, 1, 2, 1, 0, 3, 1, 2)]
-        return [*some, 0, count - 1, left, count // 2, 32, 1, count]
+        return [*some, 0, count - 1, left, count // 2, 32, 1, count, 2, 4, 8]
 
     def some_place(self, *, single: bool) -> Place:
         """A place, often where threads have been before, or seem to have been."""

@@ -22,7 +22,16 @@ from iris.ir.math import Predicate, element_type
 from iris.ir.metal import count_of, registers
 from iris.ir.types import Threadgroup, Type, i32, u8
 from iris.testing.choices import Choices
-from iris.testing.exchange_places import ELEMENTS, HALF, NO_TERM, Memory, Place, Places, Term
+from iris.testing.exchange_places import (
+    ELEMENTS,
+    HALF,
+    NO_TERM,
+    Lanes,
+    Memory,
+    Place,
+    Places,
+    Term,
+)
 from iris.tools.replay import Array, Program
 
 BYTES = 240
@@ -70,6 +79,8 @@ class _Draft(Places):
         terms = list(self.terms)
         if choices.flag():
             self.beside()
+        if choices.flag(5):
+            self.along()
         if choices.below(5):
             choices.of((self.count, self.count, self.count, self.repeat))(0)
             if choices.below(4):
@@ -135,6 +146,8 @@ class _Draft(Places):
             self.together()
         elif style in (16, 17) and depth < 2:
             self.in_turns()
+        elif style in (19, 20) and depth < 2:
+            self.along()
         elif style == 11 and self.left > 1:
             self.allocate()
             self.left -= 1
@@ -193,9 +206,53 @@ class _Draft(Places):
                     own = self.place(memory, bytes([*bytes(HALF + 1), NO_TERM]), single=True)
                     self.write(own)
 
+    def along(self) -> None:
+        """A loop that goes over parts of a memory, up or down, not always each of them; and an
+        access to one of the parts where it begins or ends, before it or after it."""
+        choices = self.choices
+        self.left -= 1
+        memory = choices.of(self.memories[-2:])
+        parts = memory.size // self.threads
+        apart, turns = choices.of((1, 2, 1, 3)), choices.of((2, 1, 3))
+        turns = max(1, min(turns, 1 + (parts - 1) // apart))
+        last = (turns - 1) * apart  # the part, counted from the first
+        first = choices.below(parts - last)
+        wanted = first + choices.of((last, 0, last, last + 1, last - 1, -1))
+        in_loop, access = [self.read, self.write][:: choices.of((1, -1))]
+        whole = Lanes(self.thread, self.threads)
+        some = [self.lanes(Choices(self.some(HALF)), self.threads) for _ in range(2)]
+        lanes, others = (one if one.size <= self.threads else whole for one in some)
+        beside = self.part_of(memory, others, min(max(wanted, 0), parts - 1))
+        is_before = choices.flag(3)
+        if is_before:
+            self.at(beside, access)
+        end = turns * apart - choices.below(apart)  # which may be before a whole last step
+        loop = For(self.bound(0), self.bound(end), self.constant(apart), [self.total])
+        self.b.insert(loop)
+        is_down = choices.flag(3)
+        with self.within(loop.body):
+            number, self.total = loop.body.arguments
+            if is_down:
+                number = self.b(math.Sub(self.constant(last), number))
+            self.at(self.part_of(memory, lanes, first, number), in_loop)
+        self.total = loop.results[0]
+        if not is_before:
+            self.at(beside, access)
+
+    def part_of(self, memory: Memory, lanes: Lanes, part: int, more: Value | None = None) -> Place:
+        """Where lanes are in a part of a memory, or `more` parts further on."""
+        value = self.plus(lanes.value, part * self.threads)
+        if more is not None:
+            value = self.b(math.Add(value, self.times(more, self.threads)))
+        if memory.start is not None:
+            value = self.b(math.Add(memory.start, value))
+        return Place(memory, value, lanes.mask, 1, single=True)
+
     def touch(self, memory: Memory, shift: int, access: Callable[[Place], None]) -> None:
         data = self.some(2) + bytes(HALF - 2) + bytes([shift, NO_TERM])
-        place = self.place(memory, data, single=True)
+        self.at(self.place(memory, data, single=True), access)
+
+    def at(self, place: Place, access: Callable[[Place], None]) -> None:
         self.meet()
         access(place)
 

@@ -81,14 +81,14 @@ def _launch(device: Device, expected: Expected, made: Program) -> None:
     with doing("the graph has no kernels", part=part):
         kernels = GraphProgram.of(made.module, target_of(device))
     with doing(f"the kernels fail on {device.name}", part=part):
-        returned = [_values(device, b) for b in kernels.run(device, made.make_arguments())]
+        returned = [values_of(b) for b in kernels.run(device, made.make_arguments())]
     with doing(f"the kernels do otherwise on {device.name}", part=part):
         expected.compare(returned)
 
 
-def _values(device: Device, buffer: Buffer) -> Values:
+def values_of(buffer: Buffer) -> Values:
     """The elements of a Buffer, as the interpreter has them in memory."""
     values = np.empty(buffer.shape, memory_dtype(buffer.dtype))
-    device.synchronize(buffer.argument.memory)
-    device.copy_out(buffer.argument, values)
+    buffer.device.synchronize(buffer.argument.memory)
+    buffer.device.copy_out(buffer.argument, values)
     return values

@@ -129,7 +129,7 @@ def go_over_rows(draft: TileDraft, choices: Choices) -> For:
     block = Tile(cut.shape, memory.dtype)
     some = some_of(draft, cut.shape, choices) if draft.masked and choices.flag() else None
     is_reduced = some is None and choices.flag()
-    type_ = _reduced(block) if is_reduced else block
+    type_ = reduced(block) if is_reduced else block
     first = choices.of((0, 1, 0, cut.columns, 3, 2))
     whole = (cut.width - first) // cut.columns * cut.columns
     is_whole = whole > 0 and choices.flag()  # so that no column needs a mask
@@ -230,7 +230,7 @@ def pass_on(draft: TileDraft, choices: Choices) -> For:
     return made.loop
 
 
-def _reduced(type_: Tile) -> ElementType:
+def reduced(type_: Tile) -> ElementType:
     """The type of a reduction along the last axis."""
     rest = type_.shape[:-1]
     return Tile(rest, type_.element) if rest else type_.element
@@ -249,7 +249,10 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
     row = draft.put(math.Mul(draft.number, draft.constant(rows, i32)))
     zero = draft.constant(0, i32)
     result = Tile((rows, columns), f32 if dtype.is_float else i32)
-    style = choices.of((0, 1, 2))
+    parts = None  # of which the left operand is made, as what is stored in few bits
+    if count > 0 and count % depth == 0 and choices.flag(4):
+        parts = _Quotients(draft, dtype, rows * draft.programs, count, choices)
+    style = 0 if parts is not None else choices.of((0, 1, 2))
     kept = choices.of((None, None, None, a, b)) if count > 0 else None
     is_written = kept is not a and choices.flag(3)
     turned = None
@@ -270,7 +273,10 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
         else:
             x_at, y_at = offsets or (None, None)
             fits = count % depth == 0
-            x = left or a.load(row, k, (rows, depth), choices, x_at, (True, fits))
+            if parts is not None:
+                x = left or parts.load(row, k, (rows, depth))
+            else:
+                x = left or a.load(row, k, (rows, depth), choices, x_at, (True, fits))
             there = fits or is_longer, columns <= b.width
             y = right or b.load(k, zero, (depth, columns), choices, y_at, there)
         if is_written:
@@ -299,6 +305,31 @@ def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
     return made.loop
 
 
+class _Quotients:
+    """A matrix of quotients of integers, in a dtype: there are none where nothing is loaded."""
+
+    def __init__(
+        self, draft: TileDraft, dtype: DType, height: int, width: int, choices: Choices
+    ) -> None:
+        self.draft, self.dtype = draft, dtype
+        stored = choices.of([d for d in draft.all_dtypes if d.is_integer and d.bits < 64] or [i32])
+        self.dividends = Factor(draft, stored, height, width, choices)
+        self.divisors = Factor(draft, stored, height, width, choices, (1, 2, 3, 1, 5))
+
+    def load(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
+        """A tile, all of which is there."""
+        x, y = (
+            self.draft.put(tile.Load(f.memory.pointer, f.offset(row, column, shape)))
+            for f in (self.dividends, self.divisors)
+        )
+        quotient = self.draft.put(math.FloorDiv(x, y))
+        if element_type(x.type).element is not self.dtype:
+            quotient = self.draft.put(math.Cast(quotient, Tile(shape, self.dtype)))
+        if self.dtype.is_float:
+            self.draft.bounds[quotient] = SUMMED
+        return quotient
+
+
 def multiply_twice(draft: TileDraft, choices: Choices) -> None:
     """A product of a tile, something else in its place, and the product of that."""
     dtype = _multiplied(draft, choices)
@@ -313,37 +344,6 @@ def multiply_twice(draft: TileDraft, choices: Choices) -> None:
         x = draft.exact(x, SUMMED, SUMMED)
         draft.visible.append(multiplied(draft, x, y, None, choices))
         a.store(row, zero, x, choices)
-
-
-def attend(draft: TileDraft, choices: Choices) -> For:
-    """A loop over the blocks of two matrices: the product with one, maybe less the extremes of its
-    rows, is the left operand of that with the other."""
-    floats = [d for d in draft.dtypes if d.is_float and d.bits < 64] or [f32]
-    dtype = choices.of(floats)
-    rows, columns, depth = (choices.of((16, 8, 32)) for _ in range(3))
-    count = around(columns, choices)
-    queries = Factor(draft, dtype, rows * draft.programs, depth, choices)
-    keys = Factor(draft, dtype, depth, count, choices)
-    values = Factor(draft, dtype, count, depth, choices)
-    row = draft.put(math.Mul(draft.number, draft.constant(rows, i32)))
-    zero = draft.constant(0, i32)
-    x = queries.load(row, zero, (rows, depth), choices, None, (True, True))
-    start = draft.constant(0, Tile((rows, depth), f32))
-    with over_blocks(draft, 0, count, columns, [start], choices) as made:
-        (total,) = made.carried
-        y = keys.load(zero, made.start, (depth, columns), choices, None, (True, False))
-        scores = multiplied(draft, x, y, None, choices)
-        if choices.flag():
-            scores = normalised(draft, scores, choices)
-        draft.visible.append(scores)
-        if choices.flag(4):
-            draft.step()
-        weights = draft.exact(scores, SUMMED, SUMMED)
-        if dtype is not f32:
-            weights = draft.put(math.Cast(weights, Tile((rows, columns), dtype)))
-        z = values.load(made.start, zero, (columns, depth), choices, None, (False, True))
-        made.following.append(multiplied(draft, weights, z, total, choices))
-    return made.loop
 
 
 def multiplied(
@@ -393,7 +393,13 @@ class Factor:
     row or, seldom, column by column."""
 
     def __init__(
-        self, draft: TileDraft, dtype: DType, height: int, width: int, choices: Choices
+        self,
+        draft: TileDraft,
+        dtype: DType,
+        height: int,
+        width: int,
+        choices: Choices,
+        numbers: Sequence[Number] = (),  # that it is of, if not of any
     ) -> None:
         self.draft = draft
         self.height, self.width = height, width
@@ -402,9 +408,10 @@ class Factor:
         self.pitch = choices.of((line, -(-line // 16) * 16, line + 1))
         draft.seed += 1
         count = max(1, (lines - 1) * self.pitch + line)
-        self.is_odd = dtype.is_float and choices.flag(4)
+        self.is_odd = dtype.is_float and not numbers and choices.flag(4)
         if self.is_odd:
             numbers = [*[*range(-4, 5)] * 5, choices.of((inf, nan, -inf))]
+        if numbers:
             data = tuple([encode(n, dtype) for n in numbers])
             recipe = Array(dtype, (count,), data=data)
         elif draft.rounding and dtype.is_float:

@@ -70,7 +70,7 @@ def random_schedule(elements: ElementGraph, choices: Choices) -> WrittenSchedule
         blocks = _blocks(axis.size, left)
         lanes = choices.of([blocks[-1], *blocks])
         left //= lanes
-        is_loop = not choices.flag(3) if axis in aggregated else choices.flag(3)
+        is_loop = not choices.flag(3) if axis in aggregated else choices.flag()
         place = Place.LOOP if is_loop else Place.PROGRAMS
         if axis in elements.online_axes:
             place = Place.ONLINE

@@ -373,7 +373,11 @@ def take(cls: type[metal.Take], draft: MetalDraft, choices: Choices) -> None:
     made = [v for v in made if element_type(v.type).shape]
     if made and choices.flag():
         x = made[-1 - choices.below(min(len(made), 2))]
-    size = count_of(x.type)
+    start, size = 0, count_of(x.type)
+    if isinstance(x.op, metal.Join) and choices.below(3):  # of one of its parts
+        number = choices.below(len(x.op.parts))
+        *before, size = (count_of(part.type) for part in x.op.parts[: number + 1])
+        start = sum(before)
     count = choices.of((1, 1, *draft.counts))
     style = choices.below(6)
     if style < 2:
@@ -385,6 +389,7 @@ def take(cls: type[metal.Take], draft: MetalDraft, choices: Choices) -> None:
         indices = [*indices[:-1], indices[0]]
     if style == 5 and size < MOST_REGISTERS:  # all of them, again and again
         indices = [*range(size)] * min(choices.of((2, 4)), MOST_REGISTERS // size)
+    indices = [start + i for i in indices]
     draft.add(metal.take(indices, x))
 
 

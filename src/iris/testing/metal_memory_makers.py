@@ -491,6 +491,9 @@ def store(cls: type[metal.Store], draft: MetalDraft, choices: Choices) -> None:
         if place is not None:
             write(draft, place, value, choices)
             return
+    if style == 0 and choices.flag():
+        rearrange(draft, choices)
+        return
     value = draft.some(ALL, choices, lambda t: fits_own(t.element, t.shape))
     type_ = element_type(value.type)
     if choices.flag(4):  # a number, into as many as can be
@@ -498,6 +501,21 @@ def store(cls: type[metal.Store], draft: MetalDraft, choices: Choices) -> None:
         value = draft.constant(special_number(type_.element, choices), type_)
     place = own_place(draft, type_.element, count_of(type_), choices)
     write(draft, place._replace(type=type_), value, choices)
+
+
+def rearrange(draft: MetalDraft, choices: Choices) -> None:
+    """Puts elements of a thread's own in another order where they are, maybe beside what they
+    were: those of few bytes, of which one access moves more than a vector has."""
+    dtype = choices.of([d for d in draft.dtypes if d.bits <= 16] or list(draft.dtypes))
+    width = [w for w in widths(dtype) if w <= OWN][-1]
+    place = own_place(draft, dtype, width, choices)
+    x = draft.put(metal.Load(place.base, place.offset, result=place.type))
+    numbers, half = [*range(width)], width // 2
+    order = choices.of((numbers[::-1], numbers[half:] + numbers[:half], [*numbers[1:], 0]))
+    value = draft.put(metal.take(order, x))
+    if choices.flag(3):
+        value = draft.put((math.Xor if dtype is bool_ else math.Maximum)(value, x))
+    write(draft, place, value, choices)
 
 
 def fits_own(dtype: DType, shape: tuple[int, ...]) -> bool:

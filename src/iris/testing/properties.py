@@ -15,12 +15,13 @@ from typing import Any
 from hypothesis import strategies as st
 
 from iris.compiler.compilation import TILE_PIPELINE
-from iris.ir import math, metal, tile
+from iris.ir import graph, math, metal, tile
 from iris.ir.control import For, If, While
 from iris.ir.core import Level
 from iris.passes import Pipeline
-from iris.testing import exchanges, indices, launches, layouts, programs, tile_functions
+from iris.testing import bands, exchanges, indices, launches, layouts, programs, tile_functions
 from iris.testing.array_functions import Function, functions
+from iris.testing.calls import Call, calls
 from iris.testing.choices import Choices
 from iris.testing.fusing import fuses
 from iris.testing.kernel_schedules import scheduled
@@ -100,10 +101,11 @@ def _masked() -> st.SearchStrategy[Program]:
 
 
 def _mostly_masks() -> st.SearchStrategy[Program]:
-    """With masks; half of them are short, and do little besides."""
+    """With masks; most of them are short, and do little besides."""
     few = (tile.MaskedLoad, tile.Update, tile.Store)
     short = [programs.tile(ops=few, masked=True, max_ops=n) for n in (2, 5)]
-    return st.one_of(_tile(masked=True), _tile(masked=True, rounding=True), *short)
+    long = _tile(masked=True), _tile(masked=True, rounding=True)
+    return st.one_of(*long, *short, bands.programs())
 
 
 def _rounding() -> st.SearchStrategy[Program]:
@@ -120,9 +122,12 @@ def _fused() -> st.SearchStrategy[tuple[Program, Pipeline]]:
 
 
 def _handed() -> st.SearchStrategy[tuple[Program, Pipeline, bytes]]:
-    """A graph, how it is made kernels, and what chooses schedules for these."""
+    """A graph, how it is made kernels, and what chooses schedules for these.  As often as not it is
+    short: what goes along axes has kernels of its own."""
     chosen = st.binary(min_size=SCHEDULE_BYTES, max_size=SCHEDULE_BYTES)
-    return st.tuples(_fusible(), graph_schedules(), chosen)
+    short = partial(programs.graph, ops=_AGGREGATING, max_ops=4, portable=True)
+    several = st.one_of(_fusible(), short(), short(rounding=True))
+    return st.tuples(several, graph_schedules(), chosen)
 
 
 def _fusible() -> st.SearchStrategy[Program]:
@@ -130,8 +135,19 @@ def _fusible() -> st.SearchStrategy[Program]:
     return st.one_of(drawn(), drawn(rounding=True))
 
 
+def _threads() -> st.SearchStrategy[Program]:
+    return _some_short(programs.metal)
+
+
 def _portable() -> st.SearchStrategy[Program]:
-    return programs.metal(portable=True)
+    return _some_short(partial(programs.metal, portable=True))
+
+
+def _some_short(drawn: Callable[..., st.SearchStrategy[Program]]) -> st.SearchStrategy[Program]:
+    """Half of them are short, and do little but move the elements of arrays in registers."""
+    moving = drawn(ops=_OF_REGISTERS, max_ops=10)
+    in_place = drawn(ops=(*_OF_REGISTERS, metal.Store, For, While), max_ops=10)
+    return st.one_of(drawn(), drawn(), moving, in_place)
 
 
 def _orderly() -> st.SearchStrategy[tuple[Program, int]]:
@@ -181,7 +197,7 @@ def _check(drawn: Sequence[Kernel | tile_functions.TileFunction], seconds: float
         kernel.check()
 
 
-def _return(drawn: Sequence[Function], seconds: float) -> None:
+def _return(drawn: Sequence[Function | Call], seconds: float) -> None:
     for function in drawn:
         function.check()
 
@@ -229,6 +245,8 @@ def _conform(device: str, drawn: Sequence[Script], seconds: float) -> None:
 _GENERIC = tuple(programs.GENERIC)
 _OF_TILES = (*_GENERIC, "recover-blocks", f"{TILE_PIPELINE},split-interior,licm,dce")
 _OF_MEMORY = (metal.Alloc, metal.View, metal.Load, metal.Store, metal.Barrier, For, If, math.Add)
+_AGGREGATING = (graph.Reduce, graph.Scan, graph.Matmul, math.Mul, math.Sub, graph.Transpose)
+_OF_REGISTERS = (metal.Join, metal.Take, metal.Slice, metal.Foreach, math.Add, math.Select)
 # Whatever can be shared is, though there may be room for all of it.
 _SHARED = "allocate-threadgroup{budget=0},insert-barriers"
 _UNIFORM = "allocate-threadgroup{budget=0},uniform-conditions,insert-barriers"
@@ -256,11 +274,12 @@ PROPERTIES = {
         Property("sources", "python", kernels, _check, part="frontend"),
         Property("words", "python", tile_functions.functions, _check, part="frontend"),
         Property("arrays", "python", functions, _return, part="frontend"),
+        Property("calls", "python", calls, _return, part="compiler"),
         Property("graph-passes", "graph", _transformed, _transform),
         Property("graph-numpy", "graph", _rounding, _match),
         Property("graph-kernels", "graph", _fused, _fuse),
         Property("graph-schedules", "graph", _handed, _schedule),
-        Property("thread-passes", "metal", programs.metal, partial(_preserve, _OF_THREADS)),
+        Property("thread-passes", "metal", _threads, partial(_preserve, _OF_THREADS)),
         Property("interleaves", "metal", programs.metal, _interleave),
         Property("orders", "metal", _orderly, _order),
     )

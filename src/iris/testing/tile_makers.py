@@ -15,11 +15,11 @@ from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DType, ElementType, Tile, Type, bool_, f32, i32
 from iris.testing.access import block, other_name, place, read, revisit, write
+from iris.testing.bands import attend, go_over_band
 from iris.testing.choices import Choices
 from iris.testing.draft import special_number
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
 from iris.testing.idioms import (
-    attend,
     go_over_rows,
     load_rows,
     long_row,
@@ -38,6 +38,7 @@ from iris.testing.uneven import (
     mask_unevenly,
     meet,
     multiply_itself,
+    multiply_unevenly,
     normalise,
 )
 from iris.testing.walks import walk_rows
@@ -91,7 +92,7 @@ def branch(cls: type[If], draft: TileDraft, choices: Choices) -> None:
     draft.builder.insert(op)
     for region in op.regions:
         fill(draft, region, [v.type for v in op.results], choices)
-    finish(draft, op)
+    draft.add_built(op)
 
 
 def flag_of_program(draft: TileDraft, choices: Choices) -> Value:
@@ -105,19 +106,14 @@ def flag_of_program(draft: TileDraft, choices: Choices) -> Value:
     return draft.put(math.Compare(predicate, number, zero))
 
 
-def finish(draft: TileDraft, op: Op) -> None:
-    """Let what follows use what is carried out of an op that is in place already."""
-    op.detach()
-    draft.add(op)
-
-
 @make_tile(For)
 def count(cls: type[For], draft: TileDraft, choices: Choices) -> None:
     """Few iterations, of a number that is a constant, a parameter, or each program's own; or over
     the blocks of rows."""
     style = choices.below(8)
     if style > 2 and draft.is_shallow:
-        finish(draft, walk_rows(draft, choices) if style > 4 else go_over_rows(draft, choices))
+        loops = (go_over_rows, go_over_rows, walk_rows, walk_rows, go_over_band)
+        draft.add_built(loops[style - 3](draft, choices))
         return
     dtype = choices.of([d for d in (i32, *draft.all_dtypes) if d.is_integer])
     lower = bound(draft, dtype, choices, (0, 0, 1, 0, 2))
@@ -134,7 +130,7 @@ def count(cls: type[For], draft: TileDraft, choices: Choices) -> None:
     op = For(lower, upper, step, carried(draft, choices))
     draft.builder.insert(op)
     fill(draft, op.body, [v.type for v in op.results], choices)
-    finish(draft, op)
+    draft.add_built(op)
 
 
 def bound(draft: TileDraft, dtype: DType, choices: Choices, constants: Sequence[int]) -> Value:
@@ -178,7 +174,7 @@ def repeat(cls: type[While], draft: TileDraft, choices: Choices) -> None:
         following = draft.put(math.Add(op.body.arguments[0], draft.constant(1, i32)))
         end.set_operands((following, *end.operands[1:]))
         draft.builder.insert(end)
-    finish(draft, op)
+    draft.add_built(op)
 
 
 # Where a program is, and the shapes of tiles.
@@ -368,7 +364,11 @@ def load_in_loop(draft: TileDraft, choices: Choices) -> None:
 def masked_load(cls: type[tile.MaskedLoad], draft: TileDraft, choices: Choices) -> None:
     style = choices.below(8)
     if style > 4:
-        several = (normalise, meet, divide_where, meet, convert_where, normalise)
+        products = (multiply_unevenly, multiply_unevenly)
+        several = (normalise, meet, divide_where, meet, convert_where, normalise, *products)
+        if draft.is_shallow and choices.flag(5):
+            draft.add_built(go_over_band(draft, choices))
+            return
         both = (*several, multiply_itself, multiply_itself)
         choices.of(both if draft.is_shallow else several)(draft, choices)
         return
@@ -384,9 +384,10 @@ def masked_load(cls: type[tile.MaskedLoad], draft: TileDraft, choices: Choices) 
 @make_tile(tile.Update)
 def update(cls: type[tile.Update], draft: TileDraft, choices: Choices) -> None:
     """A new value; or one that something is added to, at times to -0.0, and that may also be
-    stored as it was before it was an update."""
-    if choices.flag(3):
-        add_up(draft, choices)
+    stored as it was before it was an update; or one that is masked elsewhere than the old one."""
+    style = choices.below(4)
+    if style > 1:
+        (add_up if style == 2 else meet)(draft, choices)
         return
     old = draft.some(ALL, choices)
     draft.add(tile.Update(old, draft.other(old, choices)))
@@ -427,7 +428,7 @@ def store(cls: type[tile.Store], draft: TileDraft, choices: Choices) -> None:
         go_along(draft, choices)
         return
     if style == 6 and draft.is_shallow:
-        finish(draft, pass_on(draft, choices))
+        draft.add_built(pass_on(draft, choices))
         return
     if style > 3:
         store_rows(draft, choices)
@@ -459,7 +460,7 @@ def store_in_loop(draft: TileDraft, place: Place, value: Value, choices: Choices
         draft.step()
         write(draft, place, draft.like(value.type, choices))
         draft.builder.insert(Yield([seen]))
-    finish(draft, loop)
+    draft.add_built(loop)
 
 
 def store_between(draft: TileDraft, found: Place, choices: Choices) -> None:
@@ -578,7 +579,7 @@ def atomic_cas(cls: type[tile.AtomicCas], draft: TileDraft, choices: Choices) ->
 def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
     style = choices.below(8)
     if draft.is_shallow and style > 3:
-        finish(draft, attend(draft, choices) if style == 7 else multiply_blocks(draft, choices))
+        draft.add_built(attend(draft, choices) if style == 7 else multiply_blocks(draft, choices))
         return
     if style in (2, 3):
         multiply_twice(draft, choices)

@@ -211,7 +211,7 @@ def meet(draft: TileDraft, choices: Choices) -> None:
 
 
 def _met(draft: TileDraft, x: Value, y: Value, choices: Choices) -> Op:
-    style = choices.of((0, 1, 2, 0, 3))
+    style = choices.of((0, 1, 0, 2, 0, 3))
     if style == 0:
         return tile.Update(x, y)
     if style == 1:
@@ -245,6 +245,26 @@ def multiply_itself(draft: TileDraft, choices: Choices) -> None:
         a, b = choices.of(pairs[:2] if is_odd else pairs)
         new = draft.put(tile.Dot(a, b, total))
         draft.builder.insert(Yield([draft.put(tile.Update(old, new))]))
+
+
+def multiply_unevenly(draft: TileDraft, choices: Choices) -> None:
+    """The product of a tile, one of whose numbers may be none, and one with masked elements; or of
+    two such."""
+    rows, depth, columns = (choices.of((4, 8, 2)) for _ in range(3))
+    dtype = f32 if f32 in draft.all_dtypes and choices.below(4) else i32
+    factors: list[Value] = []
+    for type_ in (Tile((rows, depth), dtype), Tile((depth, columns), dtype)):
+        if factors or choices.flag(4):
+            mask = mask_unevenly(draft, type_.shape, choices)
+            factors.append(_bounded(_loaded(draft, type_, mask, choices), draft))
+        elif dtype.is_float and choices.below(4):
+            factors.append(_odd(draft, type_, choices))
+        else:
+            factors.append(_bounded(draft.like(type_, choices), draft))
+    a, b = factors
+    if choices.flag():  # the other way round
+        a, b = (draft.put(tile.Transpose((1, 0), x)) for x in (b, a))
+    draft.add(tile.Dot(a, b))
 
 
 def _bounded(x: Value, draft: TileDraft) -> Value:
