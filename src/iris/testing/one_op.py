@@ -1,4 +1,4 @@
-"""Metal IR with one op in it, for each shared op, dtype and number of elements."""
+"""Functions with one op in them, for each shared op and dtype."""
 
 from __future__ import annotations
 
@@ -50,8 +50,25 @@ class OneOp(NamedTuple):
     def name(self) -> str:
         return "_".join([self.op.replace(" ", "_"), *self.operands, self.result])
 
+    def tile(self, count: int) -> str:
+        """Tile IR that loads the operands, does the op, and stores its result."""
+        parameters = [f"%X{i}: ptr<{t}>" for i, t in enumerate(self.operands)]
+        loads = [
+            f"  %x{i}: tile<{count}x{t}> = tile.load %X{i}, %at"
+            for i, t in enumerate(self.operands)
+        ]
+        operands = ", ".join([f"%x{i}" for i in range(len(self.operands))])
+        lines = [
+            f"func tile @{self.name}({', '.join(parameters)}, %Out: ptr<{self.result}>) {{",
+            f"  %at: tile<{count}xi32> = tile.arange 0",
+            *loads,
+            f"  %y: tile<{count}x{self.result}> = {self.op} {operands}",
+            "  tile.store %Out, %at, %y",
+        ]
+        return "\n".join([*lines, "  return", "}", ""])
+
     def function(self, count: int) -> str:
-        """A kernel that loads the operands, does the op, and stores its result."""
+        """Metal IR that loads the operands, does the op, and stores its result."""
         arguments = [f"%X{i}: ptr<{t}, aligned>" for i, t in enumerate(self.operands)]
         arguments.append(f"%Out: ptr<{self.result}, aligned>")
         lines = [
