@@ -67,7 +67,7 @@ planted: softmetal  ## Plant bugs one at a time; what finds each goes to benchma
 	@PYTHONPATH=tests $(BIN)/python -m planted --seeds 5 --notes benchmarks/planted.jsonl > benchmarks/planted.txt; \
 	status=$$?; cat benchmarks/planted.txt; exit $$status
 
-texts: $(INSTALLED)  ## On a Mac with Xcode: compile golden texts and those of random programs
+texts: $(INSTALLED)  ## On a Mac with Xcode: compile golden texts and random programs
 	$(BIN)/python tests/apple_texts.py
 
 doctor: softmetal  ## Check the device that runs Metal here; a report goes to iris-doctor.txt

@@ -173,12 +173,15 @@ class Metal(Device):
         if found is None:
             kept = self._cache.key(source.text, mode.name, str(source.version))
             data = self._cache.get(kept)
-            found = None if data is None else self._opened(data)
+            found = None if data is None else self._opened(data, source.entry)
             if found is None:
                 found = self._compiled(source, mode)
                 data = self._bytes_of(found)
-                if data is not None:
+                # Some systems give bytes that open no library, or one without its functions.
+                if data is not None and self._opened(data, source.entry) is not None:
                     self._cache.put(kept, data)
+                else:
+                    self._cache.drop(kept)
             self._libraries.put(key, found)
         return found
 
@@ -208,16 +211,18 @@ class Metal(Device):
             messages.set_fast_math(options, False)
         return options
 
-    def _opened(self, data: bytes) -> Object | None:
-        """A library that was kept; None if it is none any more."""
+    def _opened(self, data: bytes, entry: str) -> Object | None:
+        """A library of bytes, if it is one that has a kernel of a name."""
         wrapped = self._data(data, len(data), None, None)
         if wrapped is None:
             return None
         holder = Object(self.runtime, wrapped)
         try:
-            return self.messages.new_library_of_data(self._device, holder)  # type: ignore[no-any-return]
+            library: Object = self.messages.new_library_of_data(self._device, holder)
         except ObjectiveCError:
             return None
+        has_kernel = self.messages.new_function(library, self.runtime.string(entry)) is not None
+        return library if has_kernel else None
 
     def _bytes_of(self, library: Object) -> bytes | None:
         """What a library can be made of again, where it can say that."""

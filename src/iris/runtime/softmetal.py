@@ -158,6 +158,6 @@ class CountingSoftmetal(Softmetal):
         with self._counting():
             return super()._compiled(source, mode)
 
-    def _opened(self, data: bytes) -> Object | None:
+    def _opened(self, data: bytes, entry: str) -> Object | None:
         with self._counting():
-            return super()._opened(data)
+            return super()._opened(data, entry)
