@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from iris.codegen import emit
 from iris.codegen.source import Source
 from iris.compiler.compilation import METAL_PIPELINE, entry_of
-from iris.errors import OutOfResources
+from iris.compiler.metallib import METAL, compile_text
+from iris.errors import DeviceError, OutOfResources
 from iris.ir import Level, parse
 from iris.passes import run
 from iris.testing import programs
@@ -31,7 +32,6 @@ from iris.testing.texts import shaped
 from iris.tools.replay import Program
 
 ROOT = Path(__file__).parents[1]
-XCRUN = ("xcrun", "-sdk", "macosx", "metal")
 DOWNLOAD = ("xcodebuild", "-downloadComponent", "MetalToolchain")
 RANDOM = 500
 
@@ -73,17 +73,17 @@ def random(count: int) -> list[Source]:
 
 def compiled(source: Source, path: Path, compiler: Sequence[str]) -> str:
     """What a compiler says against a text; nothing if it takes it."""
-    path.write_text(source.text, encoding="utf-8")
-    language = "metal" + ".".join(map(str, source.version))
-    command = [*compiler, f"-std={language}", "-c", str(path), "-o", f"{path}.air"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return "" if done.returncode == 0 else f"{done.stderr}{done.stdout}\n{source.text}"
+    try:
+        compile_text(source, path, compiler)
+    except DeviceError as error:
+        return f"{error}\n{source.text}"
+    return ""
 
 
 def refused(sources: Sequence[Source], compiler: Sequence[str]) -> list[str]:
     """What a compiler says of the texts that it does not take."""
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
-        paths = [Path(folder) / f"{number}.metal" for number in range(len(sources))]
+        paths = [Path(folder) / f"{number}.air" for number in range(len(sources))]
         said = pool.map(lambda source, path: compiled(source, path, compiler), sources, paths)
         return [words for words in said if words]
 
@@ -106,7 +106,7 @@ def found(compiler: Sequence[str], download: Sequence[str]) -> bool:
 
 
 def main(
-    compiler: Sequence[str] = XCRUN, download: Sequence[str] = DOWNLOAD, count: int = RANDOM
+    compiler: Sequence[str] = METAL, download: Sequence[str] = DOWNLOAD, count: int = RANDOM
 ) -> int:
     if not found(compiler, download):
         print(

@@ -14,10 +14,11 @@ COMPILER = """
 import sys
 if "--version" in sys.argv:
     sys.exit(0)
-flag, _, path, _, made = sys.argv[2:]
+flag, exact, _, path, _, made = sys.argv[2:]
 text = open(path).read()
 fences = "atomic_thread_fence" in text
 assert flag == ("-std=metal3.2" if fences else "-std=metal3.1"), flag
+assert exact == "-fno-fast-math"
 assert text.startswith("#include <metal_stdlib>")
 if sys.argv[1] in text:
     sys.exit(f"error: {sys.argv[1]} is not known")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iris import knobs
@@ -27,7 +29,10 @@ from iris.targets import DEFAULT, Target, find
 if TYPE_CHECKING:
     from iris.cost.estimate import Estimate
     from iris.cost.sample import Sizes
+    from iris.frontend.specs import ArraySpec, ScalarSpec
     from iris.runtime.device import Device
+
+    Spec = ArraySpec | ScalarSpec
 
 # Masks are followed first: until then a masked element has no value.
 TILE_PIPELINE = Pipeline.parse(
@@ -156,8 +161,10 @@ class Compilation:
         launch: Callable[..., Any],
         sizes: Sizes,
         target: Target = DEFAULT,
+        specs: Mapping[str, Spec] | None = None,
     ):
         self.traced = traced
+        self._specs = specs
         self.options = options
         self._target = target
         self._launch = launch
@@ -202,6 +209,14 @@ class Compilation:
     def run(self, *arguments: Any, **named: Any) -> Any:
         """Launch the kernel, on the grid that it was lowered for."""
         return self._launch(*arguments, **named)
+
+    def save(self, file: str | PathLike[str]) -> None:
+        """Write the kernel to a file; `iris.load_kernel` launches it without tracing or passes."""
+        from iris.compiler.saved_kernel import save  # opened when first used
+
+        if self._specs is None:
+            raise PipelineError("a kernel of a function of arrays cannot be saved")
+        save(Path(file), self.stages[-1].module, self._specs)
 
     def __str__(self) -> str:
         return self.msl
