@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iris import knobs
+from iris.compiler import kernel_file
 from iris.errors import PipelineError
 from iris.ir import Level, Module, to_text, verify
 from iris.ir.control import Func
@@ -29,10 +30,7 @@ from iris.targets import DEFAULT, Target, find
 if TYPE_CHECKING:
     from iris.cost.estimate import Estimate
     from iris.cost.sample import Sizes
-    from iris.frontend.specs import ArraySpec, ScalarSpec
     from iris.runtime.device import Device
-
-    Spec = ArraySpec | ScalarSpec
 
 # Masks are followed first: until then a masked element has no value.
 TILE_PIPELINE = Pipeline.parse(
@@ -161,7 +159,7 @@ class Compilation:
         launch: Callable[..., Any],
         sizes: Sizes,
         target: Target = DEFAULT,
-        specs: Mapping[str, Spec] | None = None,
+        specs: Mapping[str, kernel_file.Spec] | None = None,
     ):
         self.traced = traced
         self._specs = specs
@@ -212,11 +210,11 @@ class Compilation:
 
     def save(self, file: str | PathLike[str]) -> None:
         """Write the kernel to a file; `iris.load_kernel` launches it without tracing or passes."""
-        from iris.compiler.saved_kernel import save  # opened when first used
-
         if self._specs is None:
             raise PipelineError("a kernel of a function of arrays cannot be saved")
-        save(Path(file), self.stages[-1].module, self._specs)
+        module = self.stages[-1].module
+        names = [str(parameter.name) for parameter in entry_of(module).body.arguments]
+        kernel_file.write(Path(file), module, {name: self._specs[name] for name in names})
 
     def __str__(self) -> str:
         return self.msl

@@ -1,51 +1,35 @@
-"""Kernels in files: compiled once, launched without tracing or passes.
+"""Kernels from files: compiled once, launched without tracing or passes.
 
     softmax.lower(x, out, 300, BLOCK=512, grid=8).save("softmax.iris")
 
     softmax = iris.load_kernel("softmax.iris")
     softmax[8](x, out, 300)
 
-The file is Metal IR, under a comment that says what it was compiled for: constexprs are part of
-the kernel; arrays must have the dtype and rank that they had, and all that the compiler knew of
-them, such as which powers of two divide their sizes.
+Constexprs are part of the kernel.  Arrays must have the dtype and rank that they had, and all that
+the compiler knew of them, such as which powers of two divide their sizes.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from iris.compiler import kernel_file
 from iris.compiler.arguments import call
 from iris.compiler.compilation import entry_of
 from iris.compiler.kernel import Compiled, GridLike, as_grid, device_of, start
-from iris.errors import ArgumentError, FileError
+from iris.compiler.kernel_file import Spec
+from iris.errors import ArgumentError
 from iris.frontend.function import Parameter
 from iris.frontend.specs import ArraySpec, ScalarSpec
 from iris.frontend.tracing import error_here
-from iris.ir import Module, parse, to_text, verify
+from iris.ir import Module
 from iris.ir.core import Level
-from iris.ir.types import DTYPES
 from iris.runtime.device import Device
-
-Spec = ArraySpec | ScalarSpec
-_HEAD = "# saved kernel: "
-
-
-def save(file: Path, module: Module, specs: Mapping[str, Spec]) -> None:
-    """Write a kernel, and what it was compiled for."""
-    names = [str(parameter.name) for parameter in entry_of(module).body.arguments]
-    facts = {name: asdict(specs[name]) | _dtype_in(specs[name]) for name in names}
-    text = f"{_HEAD}{json.dumps(facts)}\n\n{to_text(module)}"
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"cannot write {file}: {error.strerror}") from None
 
 
 def load_kernel(file: str | PathLike[str]) -> SavedKernel:
@@ -54,19 +38,7 @@ def load_kernel(file: str | PathLike[str]) -> SavedKernel:
     kernel = iris.load_kernel("softmax.iris")
     kernel[8](x, out, 300)
     """
-    path = Path(file)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"cannot read {path}: {error}") from None
-    try:
-        facts = json.loads(text.partition("\n")[0].removeprefix(_HEAD))
-        specs = {name: _spec(fields) for name, fields in facts.items()}
-    except (AttributeError, LookupError, TypeError, ValueError):
-        raise FileError(f"{path} is no kernel that compilation.save() wrote") from None
-    module = parse(text, str(path))
-    verify(module)
-    return SavedKernel(module, specs)
+    return SavedKernel(*kernel_file.read(Path(file)))
 
 
 class SavedKernel:
@@ -114,17 +86,6 @@ class SavedKernel:
             entry = entry_of(self._module)
             compiled = self._compiled[on] = Compiled.of(entry, self._module, on, ())
         start(compiled, on, as_grid(grid, given), given, stream)
-
-
-def _dtype_in(spec: Spec) -> dict[str, str]:
-    return {"dtype": str(spec.dtype)} if isinstance(spec, ArraySpec) else {"type": str(spec.type)}
-
-
-def _spec(fields: dict[str, Any]) -> Spec:
-    if "type" in fields:
-        return ScalarSpec(**fields | {"type": DTYPES[fields["type"]]})
-    dtype, divisors = DTYPES[fields["dtype"]], tuple(fields["divisors"])
-    return ArraySpec(**fields | {"dtype": dtype, "divisors": divisors})
 
 
 def _lacking(needed: Spec, given: Spec, value: Any) -> str | None:

@@ -37,7 +37,7 @@ class Cache:
 
     def __init__(self, toolchain: str, room: str = LIBRARIES):
         self._toolchain = toolchain
-        self._folder = cache_folder() / room
+        self._folder = folder_of(room)
         why = not_ours(self._folder)
         if why is not None:
             raise SettingError(f"compiled kernels cannot be kept: {why}")
@@ -103,6 +103,11 @@ class Cache:
                 os.kill(int(process), 0)
             except ProcessLookupError:
                 path.unlink(missing_ok=True)
+
+
+def folder_of(room: str) -> Path:
+    """The folder of a kind of entries."""
+    return cache_folder() / room
 
 
 def entries(folder: Path) -> list[Path]:

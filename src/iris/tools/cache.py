@@ -14,8 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from iris.cache_folder import cache_folder
-from iris.runtime.cache import ROOMS, entries
+from iris.runtime.cache import ROOMS, entries, folder_of
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -31,9 +30,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run_command(options: argparse.Namespace) -> None:
-    folder = cache_folder()
     for room in ROOMS:
-        known = [*_known(folder / room)]
+        folder = folder_of(room)
+        known = [*_known(folder)]
         if options.what == "list":
             for changed, size, path in sorted(known):
                 when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(changed))
@@ -43,7 +42,7 @@ def run_command(options: argparse.Namespace) -> None:
                 path.unlink(missing_ok=True)
         total = sum(size for _, size, _ in known)
         said = "removed" if options.what == "clear" else "kept"
-        print(f"{room:10} {said}: {len(known)} of {total} bytes in {folder / room}")
+        print(f"{room:10} {said}: {len(known)} of {total} bytes in {folder}")
 
 
 def _known(folder: Path) -> Iterator[tuple[float, int, Path]]:
