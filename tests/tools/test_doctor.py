@@ -7,17 +7,26 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from iris.codegen.languages.msl import MSL
+from iris.codegen.source import Source
+from iris.ir.control import Func
+from iris.ir.kinds import ReduceKind
 from iris.runtime import devices
+from iris.runtime.device import Program
 from iris.runtime.interpreters import Interpreter
 from iris.runtime.softmetal import Softmetal
 from iris.softmetal import build
 from iris.testing.conformance import CHECKS
+from iris.testing.gpu import tile_ops
+from iris.testing.gpu.each_op import programs
+from iris.testing.gpu.from_ir import differences
+from iris.testing.one_op import every_op
 from iris.tools.cli import main
 from on_metal import METAL
 from support import ROOT
@@ -113,6 +122,42 @@ def test_planted_faults_are_named(folder: Path) -> None:
     report = (folder / "iris-doctor.txt").read_text(encoding="utf-8")
     assert "swapped arrays in mode relaxed" in report
     assert "bfloat: of a product lane 0" in report
+
+
+class Otherwise(Softmetal):
+    """Compiles something else in place of some words."""
+
+    def __init__(self, words: dict[str, str]) -> None:
+        super().__init__()
+        self.words = words
+
+    def compile(self, entry: Func, source: Source | None = None) -> Program:
+        assert source is not None
+        text = source.text
+        for word, instead in self.words.items():
+            text = text.replace(word, instead)
+        return super().compile(entry, replace(source, text=text))
+
+
+@pytest.mark.softmetal
+def test_every_op_that_is_wrong_is_named() -> None:
+    device = Otherwise({" rint(": " ceil(", "precise::sqrt(": "precise::rsqrt("})
+    ops = [one for one in every_op() if one.op in ("round", "sqrt", "exp", "abs", "shl")]
+    some = [one for one in ops if one.operands[0] in ("f32", "i16")]
+    wrong = differences(device, [*programs(some)], simdgroups=1)
+    assert sorted(line.split("[")[0].split(": ")[1] for line in wrong) == [
+        "round_f32_f32",
+        "sqrt_f32_f32",
+    ]
+    assert all("where it must be" in line for line in wrong)
+
+
+@pytest.mark.softmetal
+def test_missing_barriers_are_noticed() -> None:
+    device = Otherwise({"threadgroup_barrier(mem_flags::mem_threadgroup);": ""})
+    reduction = tile_ops.reduction(ReduceKind.SUM, 0, "f32", 32, 64)
+    some = [tile_ops.transposed("f32", 32, 64), reduction]
+    assert len(differences(device, some, simdgroups=4)) == 2
 
 
 @pytest.mark.softmetal

@@ -8,6 +8,7 @@ from iris.codegen import emit
 from iris.compiler.compilation import METAL_PIPELINE
 from iris.errors import IrisError, OutOfResources
 from iris.passes import run
+from iris.runtime import device as runtime
 from iris.runtime.device import Device
 from iris.testing.levels import Disagreement, Expected, with_simdgroups
 from iris.testing.texts import Ran, language_of, together
@@ -34,18 +35,37 @@ def differences(device: Device, programs: Sequence[Program], simdgroups: int) ->
     sources = together([emit(made.function, language) for made in lowered], language)
     wrong = []
     for program, made, source in zip(fitting, lowered, sources, strict=True):
-        name = f"{program.entry} of {simdgroups} simdgroups"
         try:
             compiled = device.compile(made.function, source)
+            wrong += _differences(device, program, compiled, f"by {simdgroups} simdgroups")
         except OutOfResources:
             continue
-        expected = Expected.of(program, exact_math=False)
-        try:
-            for order in ORDERS:
-                device.shuffle(order)
-                expected.compare(Ran.of(device, compiled, program).arguments)
-        except (Disagreement, IrisError) as error:
-            wrong.append(f"{name}: {str(error).splitlines()[0]}")
-        finally:
-            device.shuffle(None)
+        except IrisError as error:
+            wrong.append(f"{program.entry} by {simdgroups} simdgroups: {_first_line(error)}")
     return wrong
+
+
+def _differences(
+    device: Device, program: Program, compiled: runtime.Program, how: str
+) -> list[str]:
+    """A line for each array that is out of bounds, in the first order that has any."""
+    expected = Expected.of(program, exact_math=False)
+    wrong: list[str] = []
+    try:
+        for order in ORDERS:
+            device.shuffle(order)
+            found = Ran.of(device, compiled, program).arguments
+            for position in expected.errors:
+                try:
+                    expected.compare_array(position, found)
+                except Disagreement as error:
+                    wrong.append(f"{program.entry} {how}: {_first_line(error)}")
+            if wrong:
+                break
+    finally:
+        device.shuffle(None)
+    return wrong
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
 from iris.ir.types import DTYPES
@@ -34,19 +35,19 @@ def reduction(kind: ReduceKind, axis: int, dtype: str, rows: int, columns: int) 
     left = (columns, rows)[axis]
     result = f"{left}x{'i32' if kind in _PLACES else dtype}"
     op = f"%y: tile<{result}> = tile.reduce {kind.value} {axis} %x"
-    return _program(f"reduce_{kind.value}_{axis}", dtype, (rows, columns), result, op)
+    return _storing(f"reduce_{kind.value}_{axis}", dtype, (rows, columns), result, op)
 
 
 def running(kind: ScanKind, axis: int, dtype: str, rows: int, columns: int) -> Program:
     result = f"{rows}x{columns}x{dtype}"
     op = f"%y: tile<{result}> = tile.scan {kind.value} {axis} %x"
-    return _program(f"scan_{kind.value}_{axis}", dtype, (rows, columns), result, op)
+    return _storing(f"scan_{kind.value}_{axis}", dtype, (rows, columns), result, op)
 
 
 def transposed(dtype: str, rows: int, columns: int) -> Program:
     result = f"{columns}x{rows}x{dtype}"
     op = f"%y: tile<{result}> = tile.transpose [1, 0] %x"
-    return _program("transpose", dtype, (rows, columns), result, op)
+    return _storing("transpose", dtype, (rows, columns), result, op)
 
 
 def product(dtype: str, rows: int, columns: int) -> Program:
@@ -56,7 +57,7 @@ def product(dtype: str, rows: int, columns: int) -> Program:
         f"%t: tile<{columns}x{rows}x{dtype}> = tile.transpose [1, 0] %x",
         f"%y: tile<{result}> = tile.dot %x, %t",
     )
-    return _program("dot", dtype, (rows, columns), result, *ops)
+    return _storing("dot", dtype, (rows, columns), result, *ops)
 
 
 def counted(kind: AtomicKind, rows: int, columns: int) -> Program:
@@ -70,31 +71,41 @@ def counted(kind: AtomicKind, rows: int, columns: int) -> Program:
     return _program(f"atomic_{kind.value}", "i32", (rows, columns), "8xi32", *ops)
 
 
+def _storing(name: str, dtype: str, shape: tuple[int, int], result: str, *ops: str) -> Program:
+    """A launch of ops that make %y of %x."""
+    count, element = _count(result)
+    return _program(
+        name,
+        dtype,
+        shape,
+        result,
+        *ops,
+        f"%flat_y: tile<{count}x{element}> = tile.reshape %y",
+        f"%to: tile<{count}xi32> = tile.arange 0",
+        "tile.store %Out, %to, %flat_y",
+    )
+
+
 def _program(name: str, dtype: str, shape: tuple[int, int], result: str, *ops: str) -> Program:
-    """A launch of ops that make %y of %x, or that write to %Out themselves."""
-    rows, columns = shape
-    size = rows * columns
-    *sizes, element = result.split("x")
-    count = 1
-    for n in sizes:
-        count *= int(n)
-    if any(op.startswith("%y:") for op in ops):
-        ops = (
-            *ops,
-            f"%flat_y: tile<{count}x{element}> = tile.reshape %y",
-            f"%to: tile<{count}xi32> = tile.arange 0",
-            "tile.store %Out, %to, %flat_y",
-        )
+    """A launch of ops that make %Out of %x, or of its elements in a row, %flat."""
+    size = prod(shape)
+    count, element = _count(result)
     body = "".join([f"  {op}\n" for op in ops])
     return Program.parse(f"""\
 # grid: 1
 # argument %X: {dtype}[{size}] seed=1
 # argument %Out: {element}[{count}]
 
-func tile @{name}_{dtype}(%X: ptr<{dtype}>, %Out: ptr<{element}>) {{
+func tile @{name}_{dtype}(%X: ptr<{dtype}, noalias>, %Out: ptr<{element}, noalias>) {{
   %at: tile<{size}xi32> = tile.arange 0
   %flat: tile<{size}x{dtype}> = tile.load %X, %at
-  %x: tile<{rows}x{columns}x{dtype}> = tile.reshape %flat
+  %x: tile<{shape[0]}x{shape[1]}x{dtype}> = tile.reshape %flat
 {body}  return
 }}
 """)
+
+
+def _count(tile: str) -> tuple[int, str]:
+    """How many elements a tile has, such as `32x64xf32`, and of what dtype."""
+    *sizes, element = tile.split("x")
+    return prod(map(int, sizes)), element
