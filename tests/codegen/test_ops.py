@@ -11,9 +11,9 @@ from iris.codegen.writer import emit as emission
 from iris.ir import control, parse, verify
 from iris.ir.control import Func
 from iris.ir.core import OPS, Level
+from iris.testing.one_op import COUNTS, OneOp, every_op
 from iris.testing.texts import shaped
 from metal_check import complaints_of_all
-from one_op import COUNTS, OneOp, every_op
 
 BY_DTYPE = {
     dtype: list(group)

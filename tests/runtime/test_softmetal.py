@@ -23,10 +23,12 @@ from iris.codegen.source import Source
 from iris.compiler.compilation import entry_of
 from iris.errors import DeviceError, IrisError
 from iris.ir.control import Func
+from iris.runtime.cache import Cache
 from iris.runtime.devices import select
 from iris.runtime.messages import PRECISE_FUNCTIONS, MathMode, Messages
 from iris.runtime.metal import Metal
 from iris.runtime.objc import Integer
+from iris.runtime.recent import Recent
 from iris.runtime.softmetal import Softmetal
 from iris.softmetal import build
 from on_metal import library
@@ -191,7 +193,6 @@ NEEDED = {
     "new",
     "newCommandQueue",
     "newLibraryWithSource:options:error:",
-    "newFunctionWithName:",
     "newComputePipelineStateWithFunction:error:",
     "contents",
     "commandBuffer",
@@ -205,6 +206,7 @@ SPARED = {
     "newBufferWithLength:options:",
     "newBufferWithBytesNoCopy:length:options:deallocator:",
     "newLibraryWithData:error:",
+    "newFunctionWithName:",
     "libraryDataContents",
 }
 
@@ -445,6 +447,34 @@ def test_processes_share_an_empty_cache(tmp_path: Path) -> None:
     assert output == "right\n", output
     after = list((tmp_path / "cache" / "libraries").iterdir())
     assert len(after) == kernels
+
+
+def test_bytes_of_another_library_are_not_kept(
+    device: Metal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Some systems give such: they open a library, and it has other functions."""
+    monkeypatch.setenv("IRIS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(device, "_cache", Cache("tools"))
+    monkeypatch.setattr(device, "_libraries", Recent(4))
+    x, out = np.ones(64, np.float32), np.zeros(64, np.float32)
+    one, other = lowered(scale, x, out, 2.0, 64), lowered(total, x, out, 64)
+
+    folder = tmp_path / "libraries"
+    with device.runtime.pool():
+        wrong = device._bytes_of(device._library(other[1], MathMode.SAFE))
+        right = device._bytes_of(device._library(one[1], MathMode.SAFE))
+    assert wrong and right and len([*folder.iterdir()]) == 2
+    again = replace(one[1], text=one[1].text + "// again")
+    monkeypatch.setattr(device, "_bytes_of", lambda library: wrong)
+    device.compile(one[0], again)
+    assert len([*folder.iterdir()]) == 2
+    # Nor used, if an earlier version kept them.
+    monkeypatch.setattr(device, "_bytes_of", lambda library: right)
+    monkeypatch.setattr(device, "_libraries", Recent(1))
+    key = device._cache.key(again.text, "SAFE", "(3, 1)")
+    device._cache.put(key, wrong)
+    device.compile(one[0], again)
+    assert device._cache.get(key) == right
 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from math import gcd, lcm
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from iris.errors import ArgumentError, DTypeError, UserError
-from iris.frontend.function import TileFunction
+from iris.frontend.function import Parameter
 from iris.frontend.plain import check_plain
 from iris.frontend.specs import ALIGNMENT, ArraySpec, ScalarSpec
 from iris.frontend.tracing import error_here
@@ -34,8 +34,18 @@ else:
 Array = npt.NDArray[Any]
 
 
+class HasParameters(Protocol):
+    """A function, as a launch sorts out its arguments."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    names: tuple[str, ...]
+    constants: tuple[str, ...]  # the names of constexprs
+    variables: tuple[str, ...]  # the names of others
+
+
 def bind(
-    function: TileFunction, positional: Sequence[Any], named: Mapping[str, Any]
+    function: HasParameters, positional: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The arguments by the names of the parameters."""
     parameters, names = function.parameters, function.names
@@ -63,7 +73,7 @@ def bind(
     return bound
 
 
-def _wrong(function: TileFunction, message: str) -> UserError:
+def _wrong(function: HasParameters, message: str) -> UserError:
     return error_here(ArgumentError, f"{function.name} {message}")
 
 
@@ -203,7 +213,7 @@ class Call:
     is_lent: bool = False  # whether some of these are of other libraries
 
 
-def call(function: TileFunction, positional: Sequence[Any], named: Mapping[str, Any]) -> Call:
+def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str, Any]) -> Call:
     """Sort out the arguments of a launch."""
     bound = bind(function, positional, named)
     constants: dict[str, Any] = {}

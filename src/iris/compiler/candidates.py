@@ -18,7 +18,7 @@ from iris.compiler.benchmark import do_bench
 from iris.compiler.compilation import Compilation, Options, target_of
 from iris.errors import IrisError
 from iris.ir.types import DType, bf16, f16, f32
-from iris.runtime.cache import Cache
+from iris.runtime.cache import CHOICES, Cache
 from iris.runtime.device import Device
 from iris.runtime.devices import select
 from iris.version import __version__
@@ -125,7 +125,7 @@ def report_of(
     words: Sequence[str],
 ) -> Report:
     """How the candidates compare: as it was kept for some words, or else found out now."""
-    cache = Cache(f"{__version__} {device.name} {device.describe()}", "choices")
+    cache = Cache(f"{__version__} {device.name} {device.describe()}", CHOICES)
     configs = [candidate.config for candidate in candidates]
     key = cache.key(str(target_of(device)), sizes, str(reorder), *configs, *words)
     kept = None if WATCHERS else cache.get(key)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iris import knobs
+from iris.compiler import kernel_file
 from iris.errors import PipelineError
 from iris.ir import Level, Module, to_text, verify
 from iris.ir.control import Func
@@ -156,8 +159,10 @@ class Compilation:
         launch: Callable[..., Any],
         sizes: Sizes,
         target: Target = DEFAULT,
+        specs: Mapping[str, kernel_file.Spec] | None = None,
     ):
         self.traced = traced
+        self._specs = specs
         self.options = options
         self._target = target
         self._launch = launch
@@ -202,6 +207,14 @@ class Compilation:
     def run(self, *arguments: Any, **named: Any) -> Any:
         """Launch the kernel, on the grid that it was lowered for."""
         return self._launch(*arguments, **named)
+
+    def save(self, file: str | PathLike[str]) -> None:
+        """Write the kernel to a file; `iris.load_kernel` launches it without tracing or passes."""
+        if self._specs is None:
+            raise PipelineError("a kernel of a function of arrays cannot be saved")
+        module = self.stages[-1].module
+        names = [str(parameter.name) for parameter in entry_of(module).body.arguments]
+        kernel_file.write(Path(file), module, {name: self._specs[name] for name in names})
 
     def __str__(self) -> str:
         return self.msl

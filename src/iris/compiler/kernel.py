@@ -25,6 +25,8 @@ from iris.frontend.function import TileFunction
 from iris.frontend.specs import exact_key
 from iris.frontend.tracing import error_at, error_from, error_here, is_tracing
 from iris.frontend.values import Traced
+from iris.ir import metal
+from iris.ir.control import Func
 from iris.ir.core import Level, Module, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.tile import Extent
@@ -62,14 +64,28 @@ MOST_SPECIALISATIONS = 256
 
 
 @dataclass(frozen=True)
-class _Compiled:
+class Compiled:
     """A kernel for some facts about its arguments, on a device."""
 
-    traced: Module
     program: Program
+    traced: Module
     written: frozenset[str]  # the parameters it writes to
     extents: frozenset[tuple[str, int]]  # sizes that it asks for: of which parameter and axis
     specs: tuple[Any, ...]  # the facts: as long as it is kept, no other object has the id of one
+
+    @classmethod
+    def of(cls, entry: Func, traced: Module, device: Device, specs: tuple[Any, ...]) -> Compiled:
+        """Compiled for a device, of the last IR before it and of the first."""
+        written = {v.name or "" for v in writes(effects_within(entry)) if isinstance(v, Value)}
+        source = None
+        if not isinstance(device.accepts, Level):
+            from iris.codegen.emitter import emit  # opened when first used
+
+            source = emit(entry, device.accepts)
+        asked = [op for op in entry_of(traced).walk() if isinstance(op, (Extent, metal.Extent))]
+        extents = frozenset([(op.base.name or "", op.axis) for op in asked])
+        program = device.compile(entry, source)
+        return cls(program, traced, frozenset(written), extents, specs)
 
 
 class Kernel(Decorated):
@@ -77,7 +93,7 @@ class Kernel(Decorated):
 
     def __init__(self, function: FunctionType):
         self.function = TileFunction(function)
-        self._cache: Recent[Any, _Compiled] = Recent(MOST_SPECIALISATIONS)
+        self._cache: Recent[Any, Compiled] = Recent(MOST_SPECIALISATIONS)
         self._compiling = threading.Lock()
         functools.update_wrapper(self, function)
 
@@ -107,7 +123,7 @@ class Kernel(Decorated):
         shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
         sizes = Sizes.of(programs, {**given.passed, **shapes})
         target = target_of(None if device is None else select(device))
-        return Compilation(traced, options, launch, sizes, target)
+        return Compilation(traced, options, launch, sizes, target, given.specs)
 
     def warmup(self, *arguments: Any, **named: Any) -> Future[None]:
         """Compile the kernel for some arguments, in a thread of its own.
@@ -190,22 +206,16 @@ class Kernel(Decorated):
         sizes = as_grid(grid, given)
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
-        _check_extents(compiled, given)
         if knobs.check():
+            _check_extents(compiled, given)
             check_stages(compiled.traced, sizes, given.passed, compiled.written)
-        if given.is_lent:
-            for name in compiled.written & given.buffers.keys():
-                check_written(name, given.buffers[name])
-        if given.arrays:
-            _run_on_copies(on, compiled, sizes, given, stream)
-        else:
-            on.launch(compiled.program, sizes, _given(given, {}), stream)
+        start(compiled, on, sizes, given, stream)
 
     def traced(self, given: Call, options: Options) -> Module:
         """The Tile IR of a launch, before any pass."""
         return self.function.trace(given.constants | given.specs, fast_math=options.fast_math)
 
-    def _compiled(self, given: Call, options: Options, device: Device) -> _Compiled:
+    def _compiled(self, given: Call, options: Options, device: Device) -> Compiled:
         key = (
             device,
             options,
@@ -232,21 +242,23 @@ class Kernel(Decorated):
                     self._cache.put(key, found)
         return found
 
-    def _compile(self, given: Call, options: Options, device: Device) -> _Compiled:
+    def _compile(self, given: Call, options: Options, device: Device) -> Compiled:
         traced = self.traced(given, options)
         pipeline = options.pipeline(_level(device), target_of(device))
         entry = entry_of(optimize(traced, pipeline))
-        written = {v.name or "" for v in writes(effects_within(entry)) if isinstance(v, Value)}
-        source = None
-        if not isinstance(device.accepts, Level):
-            from iris.codegen.emitter import emit  # opened when first used
+        return Compiled.of(entry, traced, device, tuple(given.specs.values()))
 
-            source = emit(entry, device.accepts)
-        asked = [op for op in entry_of(traced).walk() if isinstance(op, Extent)]
-        extents = frozenset([(op.base.name or "", op.axis) for op in asked])
-        specs = tuple(given.specs.values())
-        program = device.compile(entry, source)
-        return _Compiled(traced, program, frozenset(written), extents, specs)
+
+def start(compiled: Compiled, device: Device, grid: Grid, given: Call, stream: Any) -> None:
+    """Launch a kernel, on copies of the arrays among its arguments."""
+    _check_extents(compiled, given)
+    if given.is_lent:
+        for name in compiled.written & given.buffers.keys():
+            check_written(name, given.buffers[name])
+    if given.arrays:
+        _run_on_copies(device, compiled, grid, given, stream)
+    else:
+        device.launch(compiled.program, grid, _given(given, {}), stream)
 
 
 def _level(device: Device) -> Level:
@@ -355,7 +367,7 @@ def _given(given: Call, placed: dict[str, ArrayArgument]) -> list[Any]:
     return [known.get(name, value) for name, value in given.passed.items()]
 
 
-def _check_extents(compiled: _Compiled, given: Call) -> None:
+def _check_extents(compiled: Compiled, given: Call) -> None:
     """Refuse arrays longer than what a kernel counts them with."""
     for name, axis in compiled.extents:
         size = given.passed[name].shape[axis]
@@ -368,7 +380,7 @@ def _check_extents(compiled: _Compiled, given: Call) -> None:
 
 
 def _run_on_copies(
-    device: Device, compiled: _Compiled, grid: Grid, given: Call, stream: Any
+    device: Device, compiled: Compiled, grid: Grid, given: Call, stream: Any
 ) -> None:
     """Run a kernel on copies of the arrays among its arguments, and copy back what it wrote."""
     arrays = given.arrays

@@ -23,9 +23,9 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from enum import Enum
 from typing import Any, ClassVar, get_args, get_type_hints
 
-from iris.errors import DeclarationError, PipelineError
+from iris.errors import DeclarationError, PipelineError, SettingError
 from iris.ir.core import Level, Module
-from iris.targets import DEFAULT, TARGETS, Target
+from iris.targets import DEFAULT, TARGETS, Target, find
 
 PASSES: dict[str, type[Pass]] = {}
 
@@ -162,7 +162,10 @@ def _option_value(what: str, type_: Any, text: str) -> object:
     type_ = next((t for t in get_args(type_) if t is not type(None)), type_)  # of `int | None`
     table: Mapping[str, object] | None = None
     if type_ is Target:
-        table = TARGETS
+        try:
+            return find(text)
+        except SettingError:
+            table = TARGETS
     elif type_ is bool:
         table = {"true": True, "false": False}
     elif isinstance(type_, type) and issubclass(type_, Enum):

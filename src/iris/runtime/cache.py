@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import tempfile
 import warnings
@@ -20,18 +21,23 @@ from iris.cache_folder import cache_folder, not_ours, why_not_ours
 from iris.errors import SettingError
 
 _PARTIAL = "partial-"  # then the process that writes it
+_ENTRY = re.compile(r"[0-9a-f]{64}")
 _MAGIC = b"iris library 1\n"
 _DIGEST = hashlib.sha256().digest_size
 # Folders that a warning was given of.
 _WARNED: set[str] = set()
 
 
+#: The folders of compiled kernels, and of the choices of `iris.autotune` and `iris.jit`.
+LIBRARIES, CHOICES = ROOMS = "libraries", "choices"
+
+
 class Cache:
     """Bytes by what they were made of."""
 
-    def __init__(self, toolchain: str, room: str = "libraries"):
+    def __init__(self, toolchain: str, room: str = LIBRARIES):
         self._toolchain = toolchain
-        self._folder = cache_folder() / room
+        self._folder = folder_of(room)
         why = not_ours(self._folder)
         if why is not None:
             raise SettingError(f"compiled kernels cannot be kept: {why}")
@@ -97,6 +103,16 @@ class Cache:
                 os.kill(int(process), 0)
             except ProcessLookupError:
                 path.unlink(missing_ok=True)
+
+
+def folder_of(room: str) -> Path:
+    """The folder of a kind of entries."""
+    return cache_folder() / room
+
+
+def entries(folder: Path) -> list[Path]:
+    """The files that caches keep in a folder."""
+    return [path for path in folder.glob("*") if _ENTRY.fullmatch(path.name)]
 
 
 def _content(path: Path) -> bytes:

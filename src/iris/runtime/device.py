@@ -94,7 +94,7 @@ class Device:
     #: What `compile` takes: the IR of a level, or the text of a language.
     accepts: ClassVar[Level | Language]
     #: What it promises to kernels, and has for them.
-    target: ClassVar[Target] = DEFAULT
+    target: Target = DEFAULT
     #: Where its memory is, as DLPack says it, if that is not the host's: a kind, and a number.
     home: tuple[int, int] | None = None
     #: Whether its times tell how fast kernels are; else the cost model ranks them.

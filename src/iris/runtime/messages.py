@@ -42,6 +42,7 @@ class Messages:
         message = runtime.message
         # The device.
         self.name = message("name", Pointer)
+        self.supports_family = message("supportsFamily:", Integer, Integer)
         self.new_queue = message("newCommandQueue", Object)
         self.new_buffer = message("newBufferWithLength:options:", Object, UInteger, UInteger)
         self.new_buffer_around = message(
@@ -72,6 +73,7 @@ class Messages:
         self.data_of = message("libraryDataContents", Object)
         self.bytes_of = message("bytes", Pointer)
         self.length = message("length", UInteger)
+        self.width = message("threadExecutionWidth", UInteger)
         self.most_threads = message("maxTotalThreadsPerThreadgroup", UInteger)
         self.threadgroup_memory = message("staticThreadgroupMemoryLength", UInteger)
         # Memory.

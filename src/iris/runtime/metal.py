@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import re
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from math import prod
@@ -45,9 +47,16 @@ from iris.runtime.messages import (
 from iris.runtime.objc import Object, ObjectiveCError, Pointer, Runtime, UInteger
 from iris.runtime.queue import LINE, Launch, Stream, Streams
 from iris.runtime.recent import Recent
+from iris.targets import Target
+from iris.targets.apple import of_mac
 
 # As many libraries are kept for texts that come again.
 _MOST_LIBRARIES = 256
+
+# What kernels need of MTLGPUFamily: Apple7, and Metal3.
+_NEEDED_FAMILIES = {1007: "matrices of simdgroups", 5001: "bfloat"}
+_VIRTUAL = "Paravirtual"
+_LEAST_SYSTEM = 14  # the first whose compiler takes version 3.1 of the language
 
 
 class Metal(Device):
@@ -58,23 +67,46 @@ class Metal(Device):
 
     @classmethod
     def missing(cls) -> str | None:
-        return None if sys.platform == "darwin" else f"Metal is on Macs, and this is {sys.platform}"
+        why = _missing_of_mac()
+        if why is None:
+            try:
+                cls.__new__(cls)._find()
+            except DeviceError as error:
+                return str(error)
+        return why
 
     def __init__(self) -> None:
+        self._find()
+        self.target = self.find_target()
+        self.streams = Streams(self.name, self.runtime, self.messages)
+        self._cache = Cache(f"{self.toolchain()} {self._label}")
+        self._libraries: Recent[tuple[str, MathMode], Object] = Recent(_MOST_LIBRARIES)
+        self._pool = Pool(int(self.messages.working_set(self._device)) // 8)
+        self._most_threadgroup = int(self.messages.most_threadgroup_memory(self._device))
+        self._queue = self.new_stream()
+
+    def _find(self) -> None:
+        """Find the GPU; an error says what it lacks."""
         self.runtime, create = self.open()
         self.messages = Messages(self.runtime)
-        self.streams = Streams(self.name, self.runtime, self.messages)
         with self.runtime.pool():
             pointer = create()
             if pointer is None:
                 raise DeviceError(f"{self.name} has no GPU that runs Metal")
             self._device = Object(self.runtime, pointer)
             self._label = self.runtime.text(self.messages.name(self._device))
-        self._cache = Cache(f"{self.toolchain()} {self._label}")
-        self._libraries: Recent[tuple[str, MathMode], Object] = Recent(_MOST_LIBRARIES)
-        self._pool = Pool(int(self.messages.working_set(self._device)) // 8)
-        self._most_threadgroup = int(self.messages.most_threadgroup_memory(self._device))
-        self._queue = self.new_stream()
+        # A virtual machine's GPU has more than it says: products of matrices run on it.
+        if _VIRTUAL not in self._label:
+            for family, what in _NEEDED_FAMILIES.items():
+                if not self.messages.supports_family(self._device, family) & 0xFF:
+                    raise DeviceError(
+                        f"the GPU {self._label} has no {what}, which kernels need; Apple's GPUs "
+                        "have it from the M1 on"
+                    )
+
+    def find_target(self) -> Target:
+        """What to compile for: the chip, its cores, and the language of the system."""
+        return of_mac(self._label, _cores_of_gpu(), platform.mac_ver()[0])
 
     def open(self) -> tuple[Runtime, Callable[[], int | None]]:
         """The Objective-C runtime, and what makes the device."""
@@ -90,7 +122,7 @@ class Metal(Device):
 
     def describe(self) -> str:
         language = self.accepts.versions(self.target.language)
-        return f"{self._label}, {language}, {self.toolchain()}"
+        return f"{self._label}, {self.target}, {language}, {self.toolchain()}"
 
     # Kernels.
 
@@ -114,6 +146,12 @@ class Metal(Device):
         return Program(entry, compiled_kernel(entry, source, state))
 
     def _check_limits(self, source: Source, state: Object) -> None:
+        width = self.messages.width(state)
+        if width != self.target.simdgroup_width:
+            raise DeviceError(
+                f"the kernel {source.entry} is compiled for simdgroups of "
+                f"{self.target.simdgroup_width} threads, and this GPU has simdgroups of {width}"
+            )
         most = self.messages.most_threads(state)
         if source.threads > most:
             fewer = 1 << max(most // 32, 1).bit_length() - 1
@@ -135,12 +173,15 @@ class Metal(Device):
         if found is None:
             kept = self._cache.key(source.text, mode.name, str(source.version))
             data = self._cache.get(kept)
-            found = None if data is None else self._opened(data)
+            found = None if data is None else self._opened(data, source.entry)
             if found is None:
                 found = self._compiled(source, mode)
                 data = self._bytes_of(found)
-                if data is not None:
+                # Some systems give bytes that open no library, or one without its functions.
+                if data is not None and self._opened(data, source.entry) is not None:
                     self._cache.put(kept, data)
+                else:
+                    self._cache.drop(kept)
             self._libraries.put(key, found)
         return found
 
@@ -170,16 +211,18 @@ class Metal(Device):
             messages.set_fast_math(options, False)
         return options
 
-    def _opened(self, data: bytes) -> Object | None:
-        """A library that was kept; None if it is none any more."""
+    def _opened(self, data: bytes, entry: str) -> Object | None:
+        """A library of bytes, if it is one that has a kernel of a name."""
         wrapped = self._data(data, len(data), None, None)
         if wrapped is None:
             return None
         holder = Object(self.runtime, wrapped)
         try:
-            return self.messages.new_library_of_data(self._device, holder)  # type: ignore[no-any-return]
+            library: Object = self.messages.new_library_of_data(self._device, holder)
         except ObjectiveCError:
             return None
+        has_kernel = self.messages.new_function(library, self.runtime.string(entry)) is not None
+        return library if has_kernel else None
 
     def _bytes_of(self, library: Object) -> bytes | None:
         """What a library can be made of again, where it can say that."""
@@ -328,6 +371,32 @@ class Metal(Device):
             self.synchronize()
         finally:
             self.streams.tell = tell
+
+
+def _missing_of_mac() -> str | None:
+    """Why a machine is no Mac that runs Iris's kernels; None if it may be."""
+    if sys.platform != "darwin":
+        return f"Metal is on Macs, and this is {sys.platform}"
+    if platform.machine() != "arm64":
+        return (
+            "kernels need a GPU of Apple's, and this is a Mac with another processor, or a Python "
+            "for another one; on Apple silicon, install Python for arm64"
+        )
+    version = platform.mac_ver()[0]
+    if int(version.partition(".")[0]) < _LEAST_SYSTEM:
+        return f"kernels need macOS {_LEAST_SYSTEM} or newer, and this is macOS {version}"
+    return None
+
+
+def _cores_of_gpu() -> int | None:
+    """How many cores the system says that the GPU has; None if it does not say."""
+    command = ["/usr/sbin/ioreg", "-rc", "AGXAccelerator", "-d1"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'"gpu-core-count" = (\d+)', told)
+    return int(found[1]) if found else None
 
 
 def device_maker(library: ctypes.CDLL) -> Callable[[], int | None]:

@@ -19,6 +19,7 @@ from iris.runtime.metal import Metal, data_maker, device_maker
 from iris.runtime.objc import Pointer, Runtime, UInteger
 from iris.runtime.queue import MOST_LAUNCHES
 from iris.softmetal import build
+from iris.targets import Target
 from iris.targets.apple import ON_CPU
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class Softmetal(Metal):
             return f"softmetal runs on Linux, and this is {sys.platform}"
         packages = build.missing()
         return f"install its compilers: apt-get install {' '.join(packages)}" if packages else None
+
+    def find_target(self) -> Target:
+        return self.target
 
     def open(self) -> tuple[Runtime, Callable[[], int | None]]:
         for setting in (knobs.sanitize, knobs.seed, knobs.timeout):
@@ -154,6 +158,6 @@ class CountingSoftmetal(Softmetal):
         with self._counting():
             return super()._compiled(source, mode)
 
-    def _opened(self, data: bytes) -> Object | None:
+    def _opened(self, data: bytes, entry: str) -> Object | None:
         with self._counting():
-            return super()._opened(data)
+            return super()._opened(data, entry)

@@ -5,6 +5,8 @@ find("apple-m4").bandwidth      # 120
 
 from __future__ import annotations
 
+import re
+
 from iris.errors import SettingError
 from iris.targets import apple, imaginary, nvidia
 from iris.targets.target import Core, Target
@@ -15,6 +17,7 @@ TARGETS = {
     t.name: t
     for t in (
         *apple.GENERATIONS,
+        *apple.LARGER,
         apple.ON_CPU,
         nvidia.H200,
         imaginary.ONE_CORE,
@@ -26,7 +29,9 @@ DEFAULT = apple.M1
 
 
 def find(name: str) -> Target:
-    """The target of a name."""
-    if name not in TARGETS:
+    """The target of a name, such as `apple-m4-pro`, or `apple-m4-pro-16-cores`."""
+    cores = re.fullmatch(r"(.+)-([1-9]\d{0,3})-cores", name)
+    known = TARGETS.get(cores[1] if cores else name)
+    if known is None:
         raise SettingError(f"no target is called {name!r}; there are {', '.join(TARGETS)}")
-    return TARGETS[name]
+    return known.with_cores(int(cores[2])) if cores else known

@@ -6,7 +6,7 @@ A target is data, never a live device: nothing here opens a framework or asks th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, pi
 from types import MappingProxyType
 
@@ -177,6 +177,16 @@ class Target:
         """Whether a thread can order what it stores for other threadgroups, by fences and memory
         that is coherent over the device.  [Metal Shading Language Specification: 3.2]"""
         return self.language >= (3, 2)
+
+    def with_cores(self, cores: int) -> Target:
+        """The same with another number of cores, which the name then says.
+
+        >>> Target("mine", cores=8, clock=1.28, bandwidth=68).with_cores(7).name
+        'mine-7-cores'
+        """
+        if cores == self.cores:
+            return self
+        return replace(self, name=f"{self.name}-{cores}-cores", cores=cores)
 
     def __str__(self) -> str:
         return self.name

@@ -14,6 +14,12 @@ def add(X, Y, Out, n, B: iris.constexpr):
 
 
 @iris.kernel
+def copy(X, Out, n, B: iris.constexpr):
+    at = iris.program_id(0) * B + iris.arange(0, B)
+    iris.store(Out + at, iris.load(X + at, mask=at < n), mask=at < n)
+
+
+@iris.kernel
 def scale(X, factor):
     at = iris.program_id(0) * 32 + iris.arange(0, 32)
     iris.store(X + at, iris.load(X + at) * factor)

@@ -177,17 +177,21 @@ class Expected:
     def compare(self, found: Sequence[Any]) -> Agreement:
         """Raises `Disagreement` for the first element that is not as it must be."""
         counted = Agreement()
-        for position, errors in self.errors.items():
-            parameter = self.parameters[position]
-            assert isinstance(parameter.type, Ptr)
-            counted += compare(
-                parameter.name or f"argument {position}",
-                parameter.type.element,
-                self.arrays[position],
-                errors,
-                found[position],
-            )
+        for position in self.errors:
+            counted += self.compare_array(position, found)
         return counted
+
+    def compare_array(self, position: int, found: Sequence[Any]) -> Agreement:
+        """The same of one argument."""
+        parameter = self.parameters[position]
+        assert isinstance(parameter.type, Ptr)
+        return compare(
+            parameter.name or f"argument {position}",
+            parameter.type.element,
+            self.arrays[position],
+            self.errors[position],
+            found[position],
+        )
 
 
 def compare(name: str, dtype: DType, expected: Array, errors: Array, found: Array) -> Agreement:

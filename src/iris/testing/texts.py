@@ -129,7 +129,7 @@ class OnDevice:
             WithinBounds()(program)(made, rest)
             raise
 
-    def _compare(self, made: Program, compare: Callable[[_Run], object]) -> None:
+    def _compare(self, made: Program, compare: Callable[[Ran], object]) -> None:
         with doing("the program has no text", part="codegen"):
             source = emit(made.function, language_of(self.on))
         name, how = self.on.name, f"whose text is\n\n{source.text}\n"
@@ -139,19 +139,19 @@ class OnDevice:
                 with unlimited():  # a compiler may take long, and is not interrupted
                     code = self.on.compile(made.function, source)
         with doing(f"the program fails on {name}", how, "codegen"):
-            ran = _Run.of(self.on, code, made)
+            ran = Ran.of(self.on, code, made)
         with doing(f"the program does otherwise on {name}", how, "codegen"):
             compare(ran)
 
 
-class _Run(NamedTuple):
+class Ran(NamedTuple):
     """What a device makes of a program that it has compiled."""
 
     arguments: list[Any]
     lines: list[str]
 
     @staticmethod
-    def of(on: Device, code: runtime.Program, program: Program) -> _Run:
+    def of(on: Device, code: runtime.Program, program: Program) -> Ran:
         arguments = program.make_arguments()
         arrays = {str(i): a for i, a in enumerate(arguments) if isinstance(a, np.ndarray)}
         placed = place(on, arrays)
@@ -162,7 +162,7 @@ class _Run(NamedTuple):
             on.synchronize()
         for name, array in arrays.items():
             on.copy_out(placed[name], array)
-        return _Run(arguments, output.getvalue().splitlines())
+        return Ran(arguments, output.getvalue().splitlines())
 
     def outcome(self, program: Program) -> Outcome:
         return Outcome.gathered(program.function, self.arguments, [], self.lines)

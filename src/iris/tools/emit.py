@@ -7,6 +7,8 @@
     iris emit --entry @scale kernels.iris   one function of several
     iris emit --target apple-m4 kernel.iris for another GPU
     iris emit --language cuda kernel.iris   in CUDA C++
+    iris emit --metallib app.metallib kernel.iris
+                                            compiled by Xcode, as a library, instead of the text
     iris emit --estimate kernel.iris        what it costs on some GPUs, instead of the text
 
 Comments in the file, such as those for `iris run`, do not matter.
@@ -26,6 +28,7 @@ from iris.compiler.compilation import (
     dumps,
 )
 from iris.compiler.graph_program import GraphProgram
+from iris.compiler.metallib import link
 from iris.cost.estimate import estimate
 from iris.errors import SettingError
 from iris.ir import Level, Module, parse, verify
@@ -61,6 +64,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--language", choices=LANGUAGES, default="msl", help="of the text (default: %(default)s)"
     )
+    parser.add_argument(
+        "--metallib", metavar="FILE", help="compile it with Xcode, and write the library here"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write here, not to standard output")
     parser.set_defaults(run=run_command)
 
@@ -75,6 +81,9 @@ def run_command(options: argparse.Namespace) -> None:
         kernels = [after(pipeline if target is None else pipeline.on(target), function)]
     else:
         kernels = lowered(function, target or DEFAULT)
+    if options.metallib is not None:
+        link([emit(kernel) for kernel in kernels], options.metallib)
+        return
     if options.estimate:
         texts = [f"{estimate(k, target=target or DEFAULT)}\n" for k in kernels]
     else:

@@ -1,8 +1,8 @@
-"""Metal IR with one op in it, for each shared op, dtype and number of elements."""
+"""Functions with one op in them, for each shared op and dtype."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from iris.ir.metal import VECTOR_BYTES
@@ -51,7 +51,7 @@ class OneOp(NamedTuple):
         return "_".join([self.op.replace(" ", "_"), *self.operands, self.result])
 
     def function(self, count: int) -> str:
-        """A kernel that loads the operands, does the op, and stores its result."""
+        """Metal IR that loads the operands, does the op, and stores its result."""
         arguments = [f"%X{i}: ptr<{t}, aligned>" for i, t in enumerate(self.operands)]
         arguments.append(f"%Out: ptr<{self.result}, aligned>")
         lines = [
@@ -89,6 +89,24 @@ class OneOp(NamedTuple):
                 "  }",
             ]
         return "\n".join([*lines, "  return", "}", ""])
+
+
+def tile_function(ops: Sequence[OneOp], count: int) -> str:
+    """Tile IR that loads operands, does ops that all take them, and stores each result."""
+    operands = ops[0].operands
+    parameters = [f"%X{i}: ptr<{dtype}>" for i, dtype in enumerate(operands)]
+    parameters += [f"%{one.name}: ptr<{one.result}>" for one in ops]
+    lines = [
+        f"func tile @{ops[0].name}({', '.join(parameters)}) {{",
+        f"  %at: tile<{count}xi32> = tile.arange 0",
+    ]
+    values = [f"%x{i}" for i in range(len(operands))]
+    for value, dtype in zip(values, operands, strict=True):
+        lines.append(f"  {value}: tile<{count}x{dtype}> = tile.load {value.upper()}, %at")
+    for i, one in enumerate(ops):
+        lines.append(f"  %y{i}: tile<{count}x{one.result}> = {one.op} {', '.join(values)}")
+        lines.append(f"  tile.store %{one.name}, %at, %y{i}")
+    return "\n".join([*lines, "  return", "}", ""])
 
 
 def _type(dtype: str, count: int) -> str:

@@ -1,0 +1,125 @@
+"""Compile texts with Apple's compiler: every golden one, and those of random programs.
+
+    python tests/apple_texts.py
+
+Needs a Mac with Xcode.  Xcode 26 has no `metal` of its own: it is downloaded where it is missing.
+The exit status is 1 if it cannot be found, or refuses a text.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from iris.codegen import emit
+from iris.codegen.source import Source
+from iris.compiler.compilation import METAL_PIPELINE, entry_of
+from iris.compiler.metallib import METAL, compile_text
+from iris.errors import DeviceError, OutOfResources
+from iris.ir import Level, parse
+from iris.passes import run
+from iris.testing import programs
+from iris.testing.levels import with_simdgroups
+from iris.testing.texts import shaped
+from iris.tools.replay import Program
+
+ROOT = Path(__file__).parents[1]
+DOWNLOAD = ("xcodebuild", "-downloadComponent", "MetalToolchain")
+RANDOM = 500
+
+
+def golden() -> Iterator[Source]:
+    """The texts that are kept beside tests."""
+    for path in sorted((ROOT / "tests/codegen/golden").glob("*.iris")):
+        yield emit(shaped(entry_of(parse(path.read_text(encoding="utf-8")))))
+
+
+def random(count: int) -> list[Source]:
+    """The texts of random programs, of tiles and of threads."""
+    made: list[Source] = []
+
+    @settings(
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    @given(st.one_of(programs.tile(), programs.metal()))
+    def draw(program: Program) -> None:
+        function = program.function
+        if function.function_level is Level.TILE:
+            pipeline = with_simdgroups(METAL_PIPELINE, 4)
+            try:
+                function = program.with_module(run(program.module, pipeline)).function
+            except OutOfResources:
+                return
+        else:
+            function = shaped(function)
+        made.append(emit(function))
+
+    draw()
+    return made
+
+
+def compiled(source: Source, path: Path, compiler: Sequence[str]) -> str:
+    """What a compiler says against a text; nothing if it takes it."""
+    try:
+        compile_text(source, path, compiler)
+    except DeviceError as error:
+        return f"{error}\n{source.text}"
+    return ""
+
+
+def refused(sources: Sequence[Source], compiler: Sequence[str]) -> list[str]:
+    """What a compiler says of the texts that it does not take."""
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        paths = [Path(folder) / f"{number}.air" for number in range(len(sources))]
+        said = pool.map(lambda source, path: compiled(source, path, compiler), sources, paths)
+        return [words for words in said if words]
+
+
+def found(compiler: Sequence[str], download: Sequence[str]) -> bool:
+    """Whether there is a compiler, after it was downloaded if it was not there."""
+
+    def works() -> bool:
+        try:
+            return subprocess.run([*compiler, "--version"], capture_output=True).returncode == 0
+        except OSError:
+            return False
+
+    if not works():
+        try:
+            subprocess.run(list(download), check=False)
+        except OSError:
+            return False
+    return works()
+
+
+def main(
+    compiler: Sequence[str] = METAL, download: Sequence[str] = DOWNLOAD, count: int = RANDOM
+) -> int:
+    if not found(compiler, download):
+        print(
+            f"error: {' '.join(compiler)} does not run: it needs a Mac with Xcode, and its Metal "
+            f"toolchain ({' '.join(download)})",
+            file=sys.stderr,
+        )
+        return 1
+    texts = [*golden(), *random(count)]
+    wrong = refused(texts, compiler)
+    print("\n".join([*wrong, f"{len(texts) - len(wrong)} of {len(texts)} texts compile"]))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""What `make texts` does on a Mac, with a compiler that answers in place of Apple's."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import apple_texts
+
+# Refuses texts with a word in them, and version 3.1 for texts with fences.
+COMPILER = """
+import sys
+if "--version" in sys.argv:
+    sys.exit(0)
+flag, exact, _, path, _, made = sys.argv[2:]
+text = open(path).read()
+fences = "atomic_thread_fence" in text
+assert flag == ("-std=metal3.2" if fences else "-std=metal3.1"), flag
+assert exact == "-fno-fast-math"
+assert text.startswith("#include <metal_stdlib>")
+if sys.argv[1] in text:
+    sys.exit(f"error: {sys.argv[1]} is not known")
+open(made, "w").close()
+"""
+
+
+@pytest.fixture
+def compiler(tmp_path: Path) -> list[str]:
+    path = tmp_path / "metal.py"
+    path.write_text(COMPILER)
+    return [sys.executable, str(path)]
+
+
+def test_all_texts_compile(compiler: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    texts = len([*apple_texts.golden()]) + len(apple_texts.random(5))
+    assert texts > 20
+    assert apple_texts.main([*compiler, "no such word"], ["false"], 5) == 0
+    assert capsys.readouterr().out == f"{texts} of {texts} texts compile\n"
+
+
+def test_a_text_that_does_not(compiler: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert apple_texts.main([*compiler, "simdgroup_multiply_accumulate"], ["false"], 1) == 1
+    said = capsys.readouterr().out
+    assert "error: simdgroup_multiply_accumulate is not known" in said
+    assert "kernel void" in said and " texts compile" in said
+
+
+def test_no_compiler_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    assert apple_texts.main(["no-such-xcrun", "metal"], ["false"], 0) == 1
+    assert "needs a Mac with Xcode" in capsys.readouterr().err
+
+
+def test_the_toolchain_is_downloaded(tmp_path: Path) -> None:
+    path = tmp_path / "metal"
+    download = ["sh", "-c", f"printf '#!/bin/sh\\n' > {path}; chmod +x {path}"]
+    assert apple_texts.found([str(path)], download)
