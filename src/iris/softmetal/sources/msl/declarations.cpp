@@ -248,6 +248,7 @@ private:
         const bool is_instance = is(i, "template") && !has_header;
         const bool has_body = is(j, "{");
         const size_t end = j >= limit ? limit : has_body ? after_group(j) : j + 1;
+        if (has_body && !defines_class(i, j)) found.bodies.push_back({j, end});
         if (is_kernel || (is_instance && !host_name.empty())) {
             if (has_body || is_instance) {
                 Kernel made = header(i, j, is_instance);
@@ -328,6 +329,11 @@ private:
             Parameter one = {};
             one.token = i;
             bool points = false, in_buffer = false, in_threadgroup = false;
+            auto word = [&](size_t j) {
+                if (is(j, "const") || is(j, "constexpr") || is_address_space(tokens[j])) return;
+                one.type += (one.type.empty() || one.name.empty() ? "" : " ") + one.name;
+                one.name = tokens[j].text;
+            };
             while (i < range.to && !is(i, ",")) {
                 if (opens_attribute(i)) {
                     read_attributes(i, one.attributes);
@@ -336,7 +342,7 @@ private:
                     i = after_angles(i);
                 } else if (is(i, "(")) {  // T (&name)[4]
                     for (size_t k = i; k < after_group(i); ++k) {
-                        if (is_word(k)) one.name = tokens[k].text;
+                        if (is_word(k)) word(k);
                         points |= is(k, "*") || is(k, "&");
                     }
                     i = after_group(i);
@@ -344,7 +350,7 @@ private:
                     points = true;
                     i = after_group(i);
                 } else {
-                    if (is_word(i)) one.name = tokens[i].text;
+                    if (is_word(i)) word(i);
                     points |= is(i, "*") || is(i, "&");
                     in_buffer |= is(i, "device") || is(i, "constant");
                     in_threadgroup |= is(i, "threadgroup");

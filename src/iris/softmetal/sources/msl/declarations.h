@@ -30,6 +30,7 @@ struct Attribute {
 };
 
 struct Parameter {
+    std::string type;  // its words, without those of `const` and address spaces
     std::string name;
     std::vector<Attribute> attributes;
     bool points_to_buffer;
@@ -75,6 +76,7 @@ struct Replacement {
 struct Declarations {
     std::vector<Kernel> kernels;
     std::vector<FunctionConstant> constants;
+    std::vector<Range> bodies;  // of functions, with their braces
     std::vector<Replacement> without_spaces;
 };
 

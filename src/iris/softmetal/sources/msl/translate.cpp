@@ -5,6 +5,7 @@
 #include <set>
 
 #include "declarations.h"
+#include "rules.h"
 
 namespace msl {
 
@@ -83,10 +84,13 @@ void rename_own(const Tokens &tokens, Edits &edits) {
     }
 }
 
+// Functions of strict/metal_stdlib.
+const char made_by_function[] = "::metal::make_";
+
 std::string quoted(const std::string &text) { return '"' + text + '"'; }
 
 // The two suffixes that C++ has not.
-void rewrite_literals(const Tokens &tokens, Edits &edits) {
+void rewrite_literals(const Tokens &tokens, Edits &edits, const std::string &before = "") {
     for (const Token &token : tokens) {
         if (token.kind != Token::number || token.text.substr(0, 2) == "0x") continue;
         for (auto [suffix, type] : {std::pair("bf", "bfloat"), {"BF", "bfloat"}, {"H", "half"}}) {
@@ -95,7 +99,7 @@ void rewrite_literals(const Tokens &tokens, Edits &edits) {
             const std::string digits(token.text.substr(0, token.text.size() - end.size()));
             if (digits + suffix != token.text) continue;
             const bool whole = digits.find_first_of(".eE") == std::string::npos;
-            edits.replace(token.at, token.end(), std::string(type) + "(" + digits + (whole ? ".0f)" : "f)"));
+            edits.replace(token.at, token.end(), before + type + "(" + digits + (whole ? ".0f)" : "f)"));
         }
     }
 }
@@ -107,13 +111,14 @@ bool names_vector(std::string_view word) {
            scalars.count(std::string(word.substr(0, word.size() - 1)));
 }
 
-// The compiler's own vectors have no constructors.
+// The compiler's own vectors have no constructors, and its small floats are made of others unasked.
 void rewrite_constructors(const Tokens &tokens, Edits &edits) {
     for (size_t i = 0; i + 1 < tokens.size(); ++i) {
-        if (tokens[i].kind != Token::word || !names_vector(tokens[i].text) || !tokens[i + 1].is("(")) continue;
+        const bool makes = names_vector(tokens[i].text) || tokens[i].is("bfloat") || tokens[i].is("half");
+        if (tokens[i].kind != Token::word || !makes || !tokens[i + 1].is("(")) continue;
+        if (i && tokens[i - 1].is("operator")) continue;
         const bool qualified = i && tokens[i - 1].is(":");
-        edits.replace(tokens[i].at, tokens[i].end(),
-                      (qualified ? "make<" : "::metal::make<") + std::string(tokens[i].text) + ">");
+        edits.replace(tokens[i].at, tokens[i].at, qualified ? "make_" : made_by_function);
     }
 }
 
@@ -312,8 +317,12 @@ Translation translate_for_check(const std::string &source) {
     const Tokens tokens = tokens_of(source);
     try {
         const Declarations found = find_declarations(tokens);
+        hold_to_rules(tokens, found);
+        for (const Kernel &kernel : found.kernels) {
+            if (!kernel.is_instance) sources(tokens, kernel);
+        }
         Edits edits(source);
-        rewrite_literals(tokens, edits);
+        rewrite_literals(tokens, edits, made_by_function);
         rename_own(tokens, edits);
         drop_attributes(tokens, edits);
         rewrite_constructors(tokens, edits);
