@@ -340,6 +340,10 @@ Compilation compile(const std::string &source, const Options &options, const Con
     Settings with = settings();
     with.count = options.counting;
     with.sanitize = options.sanitized;
+    if (setting_strict()) {
+        const std::string wrong = check(source, options);
+        if (!wrong.empty()) return {"", wrong};
+    }
     const Header header = headers().get(with, options.math);
     if (!header.error.empty()) return {"", header.error};
     const Outcome text = preprocess(source, options, with);
@@ -423,7 +427,7 @@ std::string check(const std::string &source, const Options &options) {
     const MemoryFile input(definitions(options) + translation.text), code;
     const Outcome outcome =
         run_program({with.compiler, "-std=c++14", "-S", "-emit-llvm", "-O0", "-Xclang", "-disable-llvm-passes",
-                     "-gline-tables-only", "-Wno-everything", "-Werror=vla", "-nostdinc++", "-ferror-limit=20",
+                     "-gline-tables-only", "-Wno-everything", "-Werror=vla", "-fdeclspec", "-nostdinc++", "-ferror-limit=20",
                      // As it stands: no constant is folded, and a bfloat is added as one.
                      "-ffp-exception-behavior=strict", "-frounding-math", "-Xclang",
                      "-fbfloat16-excess-precision=none", "-Xclang", "-ffloat16-excess-precision=none",

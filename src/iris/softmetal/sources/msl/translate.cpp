@@ -122,6 +122,52 @@ void rewrite_constructors(const Tokens &tokens, Edits &edits) {
     }
 }
 
+bool compares(const Tokens &tokens, size_t i) {
+    const auto joins = [&](size_t j, const char *text) {
+        return tokens[j].is(text) && tokens[j].end() == tokens[j + 1].at;
+    };
+    const auto in_list = [&](size_t j) {
+        return tokens[j].kind == Token::word || tokens[j].kind == Token::number || tokens[j].is(",") || tokens[j].is(":");
+    };
+    if (tokens[i].is("=")) return (joins(i, "=") && tokens[i + 1].is("=")) || joins(i - 1, "!");
+    if (!tokens[i].is("<") && !tokens[i].is(">")) return false;
+    // f<int, 4>(x)
+    size_t from = i, to = i;
+    while (tokens[i].is(">") && from > 1 && in_list(from - 1)) --from;
+    while (tokens[i].is("<") && to + 2 < tokens.size() && in_list(to + 1)) ++to;
+    if (tokens[from - 1].is("<") && tokens[i + 1].is("(")) return false;
+    if (tokens[to + 1].is(">") && tokens[to + 2].is("(")) return false;
+    const bool shifts = joins(i, "<") || joins(i, ">") ? tokens[i + 1].is(tokens[i].text) : joins(i - 1, "-");
+    return !shifts && !joins(i - 1, "<") && !joins(i - 1, ">");
+}
+
+// A group in parentheses that is a comparison: the compiler's own vectors need to hear that it is one of truths.
+// A list of arguments, of a template's, too, is none.
+void rewrite_comparisons(const Tokens &tokens, Edits &edits) {
+    struct Group {
+        size_t start;
+        bool compares, lists;
+    };
+    std::vector<Group> open;
+    for (size_t i = 1; i + 1 < tokens.size(); ++i) {
+        if (tokens[i].is("(") || tokens[i].is("[") || tokens[i].is("{")) {
+            open.push_back({i, false, !tokens[i].is("(")});
+        } else if ((tokens[i].is(")") || tokens[i].is("]") || tokens[i].is("}")) && !open.empty()) {
+            const Group group = open.back();
+            open.pop_back();
+            if (group.lists || !group.compares) continue;
+            edits.replace(tokens[group.start].end(), tokens[group.start].end(), "softmetal::truth(");
+            edits.replace(tokens[i].at, tokens[i].at, ")");
+        } else if (!open.empty()) {
+            Group &group = open.back();
+            const bool ends_a_cast = tokens[i].is("*") && tokens[i + 1].is(")");
+            group.lists |= tokens[i].is(",") || tokens[i].is(";") || tokens[i].is("?") || ends_a_cast ||
+                           tokens[i].kind == Token::directive;
+            group.compares |= compares(tokens, i);
+        }
+    }
+}
+
 // "threadgroup" is a macro, which must not be expanded in an attribute.
 void drop_attributes(const Tokens &tokens, Edits &edits) {
     for (size_t i = 0; i + 2 < tokens.size(); ++i) {
@@ -325,6 +371,7 @@ Translation translate_for_check(const std::string &source) {
         rewrite_literals(tokens, edits, made_by_function);
         rename_own(tokens, edits);
         drop_attributes(tokens, edits);
+        rewrite_comparisons(tokens, edits);
         rewrite_constructors(tokens, edits);
         for (const Kernel &kernel : found.kernels) {
             for (const ThreadgroupVariable &variable : kernel.variables) {
