@@ -102,7 +102,7 @@ std::vector<std::string> compiler_flags(const Settings &with, MathMode math) {
             "-fno-trapping-math", "-fno-strict-aliasing", "-fno-threadsafe-statics", "-fno-stack-protector",
             "-fno-finite-loops", "-fno-strict-float-cast-overflow", "-fstack-clash-protection",
             "-gline-tables-only", "-fdeclspec", "-Xclang",
-            "-ffloat16-excess-precision=none", "-Xclang", "-cl-single-precision-constant", "-ferror-limit=20"};
+            "-ffloat16-excess-precision=none", "-ferror-limit=20"};
     if (with.count != Counting::nothing) return made + math_flags(math) + counting_flags(with.count);
     return made + math_flags(math) + (with.sanitize ? sanitizer_flags(with) : std::vector<std::string>{"-fwrapv"});
 }
@@ -274,15 +274,26 @@ bool has_macros(const std::string &source, const Options &options) {
     return false;
 }
 
+// In `#pragma unroll (N)` a preprocessor on its own leaves macros as they are, and not after this word.
+const std::string unrolled = "#pragma unroll", word_of_unrolled = "softmetal_unrolled";
+
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+        text.replace(at, from.size(), to);
+    }
+    return text;
+}
+
 // The text after its own macros and conditions, and before Metal's: what the translator can read.
 Outcome preprocess(std::string source, const Options &options, const Settings &with) {
     source = in_terms_of_clang(std::move(source), options.version);
     if (!has_macros(source, options)) return {true, source};
-    const MemoryFile input(definitions(options) + "#line 1 \"" + program_source + "\"\n" + source), output;
+    const MemoryFile input(definitions(options) + "#line 1 \"" + program_source + "\"\n" + replaced(source, unrolled, word_of_unrolled)), output;
     const Outcome outcome = run_program({with.compiler, "-E", "-x", "c++", "-std=c++17", "-w", "-nostdinc",
                                          "-fno-diagnostics-show-note-include-stack", input.path()},
                                         {&input}, &output);
-    return {outcome.succeeded, outcome.succeeded ? output.contents() : outcome.output};
+    if (!outcome.succeeded) return {false, outcome.output};
+    return {true, replaced(output.contents(), word_of_unrolled, unrolled)};
 }
 
 }  // namespace

@@ -89,16 +89,24 @@ const char made_by_function[] = "::metal::make_";
 
 std::string quoted(const std::string &text) { return '"' + text + '"'; }
 
-// The two suffixes that C++ has not.
+// C++ has two of the suffixes not, and takes what has none for a double.
 void rewrite_literals(const Tokens &tokens, Edits &edits, const std::string &before = "") {
     for (const Token &token : tokens) {
-        if (token.kind != Token::number || token.text.substr(0, 2) == "0x") continue;
+        if (token.kind != Token::number) continue;
+        const std::string text(token.text);
+        const bool hexadecimal = text.compare(0, 2, "0x") == 0 || text.compare(0, 2, "0X") == 0;
+        const bool whole = text.find_first_of(hexadecimal ? ".pP" : ".eE") == std::string::npos;
+        const char last = text.back();
+        if (!whole && (std::isdigit((unsigned char)last) || last == '.')) {
+            edits.replace(token.end(), token.end(), "f");
+            continue;
+        }
+        if (hexadecimal) continue;
         for (auto [suffix, type] : {std::pair("bf", "bfloat"), {"BF", "bfloat"}, {"H", "half"}}) {
             const std::string_view end(suffix);
-            if (token.text.size() <= end.size()) continue;
-            const std::string digits(token.text.substr(0, token.text.size() - end.size()));
-            if (digits + suffix != token.text) continue;
-            const bool whole = digits.find_first_of(".eE") == std::string::npos;
+            if (text.size() <= end.size()) continue;
+            const std::string digits = text.substr(0, text.size() - end.size());
+            if (digits + suffix != text) continue;
             edits.replace(token.at, token.end(), before + type + "(" + digits + (whole ? ".0f)" : "f)"));
         }
     }
