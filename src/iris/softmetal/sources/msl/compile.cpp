@@ -237,15 +237,17 @@ size_t metal_in_contract(std::string_view directive) {
     return fp == "fp" && what.substr(0, 8) == "contract" ? place : std::string_view::npos;
 }
 
-// Metal's own headers are there already, and memory is always coherent: `coherent(device)` says nothing.  Blanks
+// Metal's own headers are there already, and memory is always coherent: `coherent` says nothing.  Blanks
 // stand for both.
 std::string in_terms_of_clang(std::string source, unsigned version) {
     const std::vector<Token> tokens = tokens_of(source);
     for (size_t i = 0; i < tokens.size(); ++i) {
         const Token &token = tokens[i];
-        if (version >= 320 && token.is("coherent") && i + 3 < tokens.size() && tokens[i + 1].is("(") &&
-            tokens[i + 3].is(")")) {
-            std::fill(source.begin() + token.at, source.begin() + tokens[i + 3].end(), ' ');
+        if (version >= 320 && token.is("coherent") && i + 3 < tokens.size()) {
+            const bool of = tokens[i + 1].is("(") && tokens[i + 3].is(")");
+            if (of || tokens[i + 1].is("device")) {
+                std::fill(source.begin() + token.at, source.begin() + (of ? tokens[i + 3].end() : token.end()), ' ');
+            }
         }
         if (token.kind != Token::directive) continue;
         if (is_metals_own(token.text)) {

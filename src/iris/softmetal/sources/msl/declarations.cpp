@@ -21,6 +21,10 @@ bool is_address_space(const Token &token) {
            token.is("ray_data") || token.is("threadgroup_imageblock");
 }
 
+bool opens_angles(const Tokens &tokens, size_t i) {
+    return tokens[i].is("<") && i && (tokens[i - 1].kind == Token::word);
+}
+
 std::string joined(const Tokens &tokens, Range range) {
     std::string made;
     for (size_t i = range.from; i < range.to; ++i) {
@@ -73,7 +77,7 @@ private:
                 j = after_group(j);
                 continue;
             }
-            if (is(j, "<")) ++depth;
+            if (opens_angles(tokens, j)) ++depth;
             if (is(j, ">") && !is(j - 1, "-")) --depth;
             ++j;
             if (depth == 0) return j;
@@ -374,7 +378,7 @@ private:
         const size_t name = attribute.tokens.from - 1;
         made.name = tokens[name].text;
         for (size_t k = i; k < name; ++k) {
-            if (is(k, "constant") || is(k, "const") || is(k, "static")) continue;
+            if (is(k, "constant") || is(k, "const") || is(k, "constexpr") || is(k, "static")) continue;
             made.type += (made.type.empty() ? "" : " ") + std::string(tokens[k].text);
         }
         found.constants.push_back(std::move(made));
@@ -420,7 +424,13 @@ private:
 
     bool variable(size_t start, size_t at, ThreadgroupVariable &made) const {
         size_t end = at;
+        bool assigned = false;
         while (end < tokens.size() && !is(end, ";")) {
+            assigned |= is(end, "=");
+            if (assigned) {
+                end = opens(end) ? after_group(end) : end + 1;
+                continue;
+            }
             if (is(end, "*") || is(end, "&") || is(end, "(")) return false;
             if (is(end, "alignas") || is(end, "__attribute__")) {
                 end = after_group(end + 1);
@@ -450,8 +460,8 @@ private:
                 before.clear();
                 dimensions.clear();
                 ++i;
-            } else if (is(i, "=")) {
-                throw Mistake(tokens[i], "a variable in threadgroup memory cannot be initialized");
+            } else if (is(i, "=")) {  // Apple's compiler takes a value, and no thread gives it
+                for (++i; !is(i, ",") && !is(i, ";");) i = opens(i) ? after_group(i) : i + 1;
             } else if (is(i, "threadgroup") || is(i, "static") || is(i, "volatile") || is(i, "const")) {
                 ++i;
             } else {

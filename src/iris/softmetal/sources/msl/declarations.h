@@ -84,6 +84,8 @@ Declarations find_declarations(const Tokens &tokens);
 
 bool is_address_space(const Token &);
 bool opens_attribute(const Tokens &tokens, size_t i);
+// Whether a < follows a name: those of a template's arguments do, and one that compares may follow a number or call.
+bool opens_angles(const Tokens &tokens, size_t i);
 
 // Their text, with a space where there is one.
 std::string joined(const Tokens &tokens, Range range);

@@ -301,6 +301,16 @@ const Kernel &definition(const Declarations &found, const Kernel &kernel, const 
     throw Mistake(tokens[kernel.statement.from], "no kernel template is called " + plain_name(kernel.name));
 }
 
+// Of an instance: what its template says of it may use the template's parameters.
+std::string template_header(const Tokens &tokens, const Kernel &kernel) {
+    size_t end = kernel.statement.from + 1;
+    for (int depth = 0; end < kernel.body; ++end) {
+        if (opens_angles(tokens, end)) ++depth;
+        if (tokens[end].is(">") && --depth == 0) break;
+    }
+    return joined(tokens, {kernel.statement.from, end + 1});
+}
+
 std::string table(const Tokens &tokens, const Declarations &found) {
     std::string made = "\n#line 1 \"softmetal\"\n", list;
     unsigned number = 0;
@@ -324,8 +334,15 @@ std::string table(const Tokens &tokens, const Declarations &found) {
         made += "static const softmetal::Name softmetal_names_" + id + "[] = {" + names + "{}};\n";
         made += "static const auto softmetal_arguments_" + id + " = softmetal::arguments<" + types + ">(&" +
                 function + ", softmetal_names_" + id + ");\n";
+        std::string most = kernel.max_threads;
+        if (most.empty() && kernel.is_instance && !defined.max_threads.empty()) {
+            made += template_header(tokens, defined) + " struct softmetal_most_" + id +
+                    " { static constexpr unsigned value = unsigned(" + defined.max_threads + "); };\n";
+            most = in + "softmetal_most_" + id + kernel.name.substr(kernel.name.find('<')) + "::value";
+        } else if (most.empty()) {
+            most = defined.max_threads;
+        }
         if (!kernel.scope.empty()) made += "}\n";
-        const std::string &most = kernel.max_threads.empty() ? defined.max_threads : kernel.max_threads;
         list += "    {" + quoted(kernel.host_name) + ", " + std::to_string(defined.line) + ", " +
                 (most.empty() ? "0" : "unsigned(" + most + ")") + ", " + in + "softmetal_run_" + id +
                 (defined.variables.empty() ? ", false, " : ", true, ") + in + "softmetal_arguments_" + id +

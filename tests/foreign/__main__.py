@@ -1,0 +1,69 @@
+"""Compile the kernels of MLX and llama.cpp on softmetal, run some, and print a table of what works.
+
+    PYTHONPATH=tests python -m foreign [name ...]
+
+Names choose files: each is a part of one's path.  The packages are fetched into a folder that goes
+when this ends, or into the one that IRIS_FOREIGN names, which stays.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "softmetal"))
+
+from msl import Failure, Library
+
+from foreign import instances, packages
+
+VERSION = 310  # of the language
+_FRAGMENTS = ("fa_common", "fa_vec_common")  # of other files, which include more before them
+
+
+def texts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Every file, with what it includes and instances of its templates."""
+    root = packages.mlx_root(folder)
+    kernels = root / "mlx/backend/metal/kernels"
+    for name, header in instances.HEADERS.items():
+        text = packages.flat([*header.before, name], [kernels, root])
+        yield f"mlx {name}", text + instances.lines(header)
+    for path in sorted(packages.llama_kernels(folder).glob("*.metal")):
+        before = ["common.h", "dequantize.h"] if path.stem in _FRAGMENTS else []
+        roots = [path.parent, path.parents[1], path.parents[2]]
+        yield f"llama.cpp {path.name}", packages.flat([*before, path.name], roots)
+
+
+def compiled(text: str) -> tuple[Library | None, str]:
+    try:
+        return Library.compile(text, {"GGML_METAL_HAS_BF16": "1"}, version=VERSION), ""
+    except Failure as error:
+        errors = [line for line in str(error).splitlines() if "error: " in line]
+        return None, (errors or [str(error)])[0]
+
+
+def main(chosen: list[str]) -> int:
+    with tempfile.TemporaryDirectory() as own:
+        folder = Path(os.environ.get("IRIS_FOREIGN", own))
+        if not any(folder.glob("*.whl")):
+            folder.mkdir(parents=True, exist_ok=True)
+            packages.fetch(folder)
+        failed = 0
+        for name, text in texts(folder):
+            if chosen and not any(part in name for part in chosen):
+                continue
+            start = time.time()
+            library, error = compiled(text)
+            failed += library is None
+            said = f"{len(library.names)} kernels" if library else error
+            print(f"{name:<50} {time.time() - start:6.1f} s  {said}", flush=True)
+        print(f"{failed} do not compile")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
