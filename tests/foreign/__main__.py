@@ -17,9 +17,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "softmetal"))
 
+import numpy as np
 from msl import Failure, Library
 
-from foreign import instances, packages
+from foreign import instances, kernels, packages
 
 VERSION = 310  # of the language
 _FRAGMENTS = ("fa_common", "fa_vec_common")  # of other files, which include more before them
@@ -46,13 +47,28 @@ def compiled(text: str) -> tuple[Library | None, str]:
         return None, (errors or [str(error)])[0]
 
 
+def results(file: str, library: Library) -> Iterator[tuple[str, str]]:
+    """The kernels of a file that are run, each with what is wrong with what it writes, or nothing."""
+    for run in kernels.RUNS:
+        if run.file != file:
+            continue
+        try:
+            made, exact = run.check(library)
+            scale = max(1.0, float(np.abs(exact).max()))
+            worst = float(np.abs(made.astype(np.float64) - exact).max()) / scale
+            wrong = "" if worst <= run.tolerance else f"off by {worst:.2g} of the greatest"
+        except Failure as error:
+            wrong = str(error)
+        yield run.name, wrong
+
+
 def main(chosen: list[str]) -> int:
     with tempfile.TemporaryDirectory() as own:
         folder = Path(os.environ.get("IRIS_FOREIGN", own))
         if not any(folder.glob("*.whl")):
             folder.mkdir(parents=True, exist_ok=True)
             packages.fetch(folder)
-        failed = 0
+        failed = right = 0
         for name, text in texts(folder):
             if chosen and not any(part in name for part in chosen):
                 continue
@@ -61,7 +77,11 @@ def main(chosen: list[str]) -> int:
             failed += library is None
             said = f"{len(library.names)} kernels" if library else error
             print(f"{name:<50} {time.time() - start:6.1f} s  {said}", flush=True)
-        print(f"{failed} do not compile")
+            for kernel, wrong in results(name, library) if library else ():
+                right += not wrong
+                failed += bool(wrong)
+                print(f"    {kernel}: {wrong or 'right'}", flush=True)
+        print(f"{right} kernels right, {failed} of all that fail")
     return 1 if failed else 0
 
 

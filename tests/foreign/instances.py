@@ -94,7 +94,7 @@ HEADERS = {
     "indexing/masked_scatter.h": Header(_UTILS, _all("float, true", "masked_assign_impl")),
     "indexing/scatter.h": Header(
         (*_REDUCE, "indexing/indexing.h"),
-        _all("float, int, None, true, true, false, 4, 2", "slice_update_op_impl"),
+        _all("float, int, Sum<float>, true, true, false, 4, 2", "slice_update_op_impl"),
     ),
     "indexing/scatter_axis.h": Header(
         (*_REDUCE, "indexing/indexing.h"),
@@ -114,7 +114,7 @@ HEADERS = {
         + _all("half, 64, 4, 16, 32, 32, 1, 2, true", "affine_gather_qmm_rhs"),
     ),
     "reduction/reduce_all.h": Header(
-        _REDUCE, _all("float, float, Sum<float>", "all_reduce") + _all("bool, bool, And", "all_reduce")
+        _REDUCE, _all("float, float, Sum<float>", "all_reduce") + _all("bool, bool, And<bool>", "all_reduce")
     ),
     "reduction/reduce_col.h": Header(
         _REDUCE,

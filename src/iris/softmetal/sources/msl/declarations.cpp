@@ -465,7 +465,10 @@ private:
             } else if (is(i, "threadgroup") || is(i, "static") || is(i, "volatile") || is(i, "const")) {
                 ++i;
             } else {
-                if (!before.empty()) made.type += (made.type.empty() ? "" : " ") + before;
+                if (!before.empty()) {
+                    const bool qualified = before == ":" || (!made.type.empty() && made.type.back() == ':');
+                    made.type += (made.type.empty() || qualified ? "" : " ") + before;
+                }
                 if (is(i + 1, "<")) {
                     const size_t after = after_angles(i + 1);
                     before = joined(tokens, {i, after});
