@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from msl import Library, check
+from msl import Failure, Library, check
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 KERNEL = (
@@ -178,3 +178,77 @@ def test_a_text_is_held_to_apples_rules(text: str, message: str) -> None:
     assert said is not None
     assert re.search(message, said), said
     assert "program_source:" in said
+
+
+BUFFERS = "device float* F [[buffer(0)]], uint i [[thread_position_in_grid]]"
+
+# Texts that Apple's compiler takes, with what a kernel `k` of 32 threads then writes.
+TAKEN = [
+    (
+        f"constant constexpr const bool x [[function_constant(0)]];\nkernel void k({BUFFERS}) {{ F[i] = x ? 1 : 2; }}",
+        2,
+    ),
+    (f"kernel void k({BUFFERS}) {{ uint4 a = {{i, 1u, 2u}}; F[i] = a.y + a.z + a.w; }}", 3),
+    (
+        f"kernel void k({BUFFERS}) {{ threadgroup float a[32] = {{0}}; a[i] = 4; F[i] = a[i]; }}",
+        4,
+    ),
+    (
+        f"template <int N> [[kernel, max_total_threads_per_threadgroup(N * 32)]] void f({BUFFERS}) {{ F[i] = N; }}\n"
+        'template [[host_name("k")]] [[kernel]] decltype(f<1>) f<1>;',
+        1,
+    ),
+    (f"kernel void k({BUFFERS}) {{ const uniform<int> n = make_uniform(5); F[i] = n; }}", 5),
+    (f"kernel void k({BUFFERS}) {{ remove_addrspace_t<float> n = 6; F[i] = n; }}", 6),
+    ("kernel void k(coherent device float* F [[buffer(0)]]) { F[0] = 7; }", 7),
+    ("kernel void k(coherent(device) device float* F [[buffer(0)]]) { F[0] = 7; }", 7),
+    (f"kernel void k({BUFFERS}) {{ metal::uint3 a(8); F[i] = a.x; }}", 8),
+    (f"constant int two = 2;\nkernel void k({BUFFERS}) {{ F[i] = fmax(0, two / 4 + 0.5); }}", 0.5),
+    (
+        f"template <typename T> T half_of(T x) {{ return x * 0.5; }}\nkernel void k({BUFFERS}) {{ F[i] = half_of(3.0f); }}",
+        1.5,
+    ),
+    (
+        "namespace metal { bfloat exp(bfloat x) { return 2.0bf; } namespace precise { bfloat exp(bfloat x) { return 3.0bf; } } }\n"
+        f"kernel void k({BUFFERS}) {{ F[i] = exp(1.0bf) + precise::exp(1.0bf) + precise::exp(0.0f); }}",
+        6,
+    ),
+    (
+        f"#define N 2\nkernel void k({BUFFERS}) {{ float s = 0;\n#pragma unroll (N * 2)\nfor (int n = 0; n < 4; ++n) s += n;\nF[i] = s; }}",
+        6,
+    ),
+    (
+        f"template <typename T, typename = enable_if_t<sizeof(T) < 8>> T f(T x) {{ return x; }}\nkernel void k({BUFFERS}) {{ F[i] = f(9); }}",
+        9,
+    ),
+    (
+        f"struct S {{ typedef float type; }};\nkernel void k({BUFFERS}) {{ threadgroup typename S::type a[32]; a[i] = 4; F[i] = a[i]; }}",
+        4,
+    ),
+    (
+        f"kernel void k({BUFFERS}) {{ packed_char4 c = packed_char4(1, 2, 3, 4); F[i] = float4(c).w; }}",
+        4,
+    ),
+    (f"kernel void k({BUFFERS}) {{ F[i] = simd_sum(float4(1)).z; }}", 32),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), TAKEN)
+def test_what_apple_takes_runs(text: str, value: float) -> None:
+    x = np.zeros(32, np.float32)
+    Library.compile(HEAD + text).run("k", [x], 32, 32)
+    assert x[0] == value
+
+
+@pytest.mark.parametrize("name", ["forward<int>(1)", "is_empty<int>::value", "void_t<int>"])
+def test_names_that_metal_has_not(name: str) -> None:
+    with pytest.raises(Failure, match="no member named|no template named"):
+        Library.compile(HEAD + f"kernel void k({BUFFERS}) {{ F[i] = sizeof(metal::{name}); }}")
+
+
+def test_the_check_of_every_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = HEAD + KERNEL + "I[0] = min(I[0], U[0]);\n}"
+    Library.compile(text)
+    monkeypatch.setenv("IRIS_SOFTMETAL_STRICT", "1")
+    with pytest.raises(Failure, match="call to 'min' is ambiguous"):
+        Library.compile(text)
