@@ -13,7 +13,7 @@ BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py,$(so
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench campaign gpu planted sanitize clean softmetal
+.PHONY: help demo test lint bench campaign gpu planted foreign sanitize clean softmetal
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +62,10 @@ sanitize: $(INSTALLED)  ## With an NVIDIA GPU: look for races and accesses out o
 planted: softmetal  ## Plant bugs one at a time; what finds each goes to benchmarks/planted.txt
 	@PYTHONPATH=tests $(BIN)/python -m planted --seeds 5 --notes benchmarks/planted.jsonl > benchmarks/planted.txt; \
 	status=$$?; cat benchmarks/planted.txt; exit $$status
+
+foreign: softmetal  ## Compile kernels of MLX and llama.cpp, and run some; the table goes to benchmarks/foreign.txt
+	@PYTHONPATH=tests $(BIN)/python -m foreign > benchmarks/foreign.txt; \
+	status=$$?; cat benchmarks/foreign.txt; exit $$status
 
 # On a Mac there is Metal itself.
 softmetal: $(INSTALLED)  ## Build the software Metal device; as root, install what it needs

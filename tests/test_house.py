@@ -21,6 +21,7 @@ TARGETS = (
     "gpu",
     "sanitize",
     "planted",
+    "foreign",
     "softmetal",
     "clean",
 )

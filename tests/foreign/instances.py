@@ -115,7 +115,9 @@ HEADERS = {
         + _all("half, 64, 4, 16, 32, 32, 1, 2, true", "affine_gather_qmm_rhs"),
     ),
     "reduction/reduce_all.h": Header(
-        _REDUCE, _all("float, float, Sum<float>", "all_reduce") + _all("bool, bool, And<bool>", "all_reduce")
+        _REDUCE,
+        _all("float, float, Sum<float>", "all_reduce")
+        + _all("bool, bool, And<bool>", "all_reduce"),
     ),
     "reduction/reduce_col.h": Header(
         _REDUCE,
@@ -166,7 +168,8 @@ HEADERS = {
         _CONV, _all(f"half, {_TILE}", "implicit_gemm_conv_2d_general")
     ),
     "steel/gemm/kernels/steel_gemm_fused.h": Header(
-        _GEMM, _all(f"float, {_TILE}, false, false", "gemm") + _all(f"half, {_TILE}, false, true", "gemm")
+        _GEMM,
+        _all(f"float, {_TILE}, false, false", "gemm") + _all(f"half, {_TILE}, false, true", "gemm"),
     ),
     "steel/gemm/kernels/steel_gemm_gather.h": Header(
         _GEMM, _all(f"half, {_TILE}, false, true", "gather_mm_rhs", "gather_mm")
@@ -201,5 +204,6 @@ def lines(header: Header) -> str:
     made = ""
     for number, (name, arguments) in enumerate(header.instances):
         function = f"{name}<{arguments}>"
-        made += f'template [[host_name("{name}_{number}")]] [[kernel]] decltype({function}) {function};\n'
+        made += f'template [[host_name("{name}_{number}")]] [[kernel]] '
+        made += f"decltype({function}) {function};\n"
     return made

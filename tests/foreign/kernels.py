@@ -172,8 +172,16 @@ def _gemm(library: Library, name: str, dtype: Any, transpose: bool) -> tuple[Arr
     given = np.ascontiguousarray(b.T) if transpose else b
     params = _struct(
         "i M i N i K i lda i ldb i ldd i tiles_n i tiles_m q a q b q d i swizzle i steps i ndim",
-        **{"M": m, "N": n, "K": k, "lda": k, "ldb": k if transpose else n, "ldd": n},
-        **{"tiles_n": 3, "tiles_m": 2, "steps": k // 16, "ndim": 1},
+        M=m,
+        N=n,
+        K=k,
+        lda=k,
+        ldb=k if transpose else n,
+        ldd=n,
+        tiles_n=3,
+        tiles_m=2,
+        steps=k // 16,
+        ndim=1,
     )
     no = ("b", np.zeros(1, np.bool_))
     made = library.specialize(**{f"_{i}": no for i in (10, 100, 110, 200, 201, 202)})
@@ -208,7 +216,7 @@ def _(library: Library) -> tuple[Array, Array]:
 
 
 def _quantized(rows: int, columns: int) -> tuple[Array, Array, Array, Array]:
-    """Numbers of four bits, eight in a word, with a scale and a bias for every 64; and all as floats."""
+    """Numbers of four bits, eight to a word, a scale and a bias for every 64; and all as floats."""
     numbers = _random.integers(0, 16, (rows, columns), np.uint32)
     words = (numbers.reshape(rows, -1, 8) << (4 * np.arange(8, dtype=np.uint32))).sum(-1)
     scales, biases = (_floats(rows, columns // 64, dtype=np.float16) for _ in range(2))
@@ -231,7 +239,9 @@ def _(library: Library) -> tuple[Array, Array]:
 def _(library: Library) -> tuple[Array, Array]:
     w, scales, biases, exact = _quantized(8, 128)
     out = np.zeros((8, 128), np.float16)
-    library.run("affine_dequantize_12", [w.view(np.uint8), scales, biases, out], (64, 8, 1), (32, 1, 1))
+    library.run(
+        "affine_dequantize_12", [w.view(np.uint8), scales, biases, out], (64, 8, 1), (32, 1, 1)
+    )
     return out, exact
 
 
@@ -244,8 +254,15 @@ def _(library: Library) -> tuple[Array, Array]:
     args = _struct(
         "i ne00 i ne01 i ne02 u nb01 u nb02 u nb03 i ne11 i ne12 i ne13 u nb11 u nb12 u nb13"
         " u nb1 u nb2 u nb3 f scale f max_bias f m0 f m1 i n_head_log2",
-        **{"ne00": 300, "ne01": 6, "ne02": 1, "nb01": 1200, "nb1": 1200, "scale": 0.5},
-        **{"ne11": 1, "ne12": 1, "ne13": 1},
+        ne00=300,
+        ne01=6,
+        ne02=1,
+        nb01=1200,
+        nb1=1200,
+        scale=0.5,
+        ne11=1,
+        ne12=1,
+        ne13=1,
     )
     given = [args, x, x, x, out]  # the same address: no mask, no sinks
     threads = (6 * 64, 1, 1)
@@ -256,7 +273,9 @@ def _(library: Library) -> tuple[Array, Array]:
 def _norm(library: Library, name: str, mean: bool) -> tuple[Array, Array]:
     x, out = _floats(5, 256), np.zeros((5, 256), np.float32)
     fields = "i ne00 i ne00_t u nb1 u nb2 u nb3 f eps"
-    fields += "".join(f" i e{i}" for i in range(9)) + "".join(f" u b{i}" for i in range(9)) + " f scale"
+    fields += (
+        "".join(f" i e{i}" for i in range(9)) + "".join(f" u b{i}" for i in range(9)) + " f scale"
+    )
     ones = {f"e{i}": 1 for i in range(9)}
     args = _struct(fields, ne00=256, ne00_t=256, nb1=1024, eps=1e-5, b0=1024, **ones)
     given = [args, x, x, x, out]
@@ -340,13 +359,31 @@ def _(library: Library) -> tuple[Array, Array]:
     row = 18 * columns // 32
     args = _struct(
         fields,
-        **{"ne00": columns, "ne01": rows, "ne02": 1, "nb00": 18, "nb01": row, "nb02": row * rows},
-        **{"ne10": columns, "ne11": 1, "ne12": 1, "nb10": 4, "nb11": 4 * columns, "nb12": 4 * columns},
-        **{"nb03": row * rows, "nb13": 4 * columns, "ne0": rows, "ne1": 1, "nr0": 4, "r2": 1, "r3": 1},
+        ne00=columns,
+        ne01=rows,
+        ne02=1,
+        nb00=18,
+        nb01=row,
+        nb02=row * rows,
+        ne10=columns,
+        ne11=1,
+        ne12=1,
+        nb10=4,
+        nb11=4 * columns,
+        nb12=4 * columns,
+        nb03=row * rows,
+        nb13=4 * columns,
+        ne0=rows,
+        ne1=1,
+        nr0=4,
+        r2=1,
+        r3=1,
     )
     constants = {"FC_mul_mv_nsg": 2, "FC_mul_mv_ne12": 1, "FC_mul_mv_r2": 1, "FC_mul_mv_r3": 1}
     given: dict[str, Any] = {name: ("s", np.int16([n])) for name, n in constants.items()}
     made = library.specialize(**given, FC_mul_mv_split=("b", np.zeros(1, np.bool_)))
     name, threads = "kernel_mul_mv_q4_0_f32", (32 * rows // 8, 2, 1)
-    made.run(name, [args, blocks.view(np.uint8), x, out], threads, (32, 2, 1), threadgroup_bytes=[256])
+    made.run(
+        name, [args, blocks.view(np.uint8), x, out], threads, (32, 2, 1), threadgroup_bytes=[256]
+    )
     return out, exact @ x.astype(np.float64)

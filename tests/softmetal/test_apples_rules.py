@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -18,14 +19,29 @@ KERNEL = (
 )
 
 # Statements in a kernel: each is refused, and its neighbour that Apple takes is not.
-STATEMENTS = [
-    ("B[0] = F[0];", "'bfloat' .* 'float'", "B[0] = bfloat(F[0]);"),
-    ("bfloat b = 1.0f; B[0] = b;", "'bfloat' .* 'float'", "bfloat b = 1.0bf; B[0] = b;"),
-    ("F[0] = B[0] + H[0];", "invalid operands|cannot convert", "F[0] = B[0] + float(H[0]);"),
-    ("I[0] = min(I[0], U[0]);", "call to 'min' is ambiguous", "I[0] = min(I[0], int(U[0]));"),
-    ("F[0] = max(H[0], F[0]);", "call to 'max' is ambiguous", "F[0] = max(float(H[0]), F[0]);"),
-    ("F[0] = fmin(H[0], F[0]);", "call to 'fmin' is ambiguous", "F[0] = fmin(H[0], H[1]);"),
-    ("F[0] = pow(H[0], F[0]);", "call to 'pow' is ambiguous", "F[0] = pow(F[1], F[0]);"),
+
+# Of what types a call or a declaration has.
+TYPES = [
+    (
+        "I[0] = min(I[0], U[0]);",
+        "call to 'min' is ambiguous",
+        "I[0] = min(I[0], int(U[0]));",
+    ),
+    (
+        "F[0] = max(H[0], F[0]);",
+        "call to 'max' is ambiguous",
+        "F[0] = max(float(H[0]), F[0]);",
+    ),
+    (
+        "F[0] = fmin(H[0], F[0]);",
+        "call to 'fmin' is ambiguous",
+        "F[0] = fmin(H[0], H[1]);",
+    ),
+    (
+        "F[0] = pow(H[0], F[0]);",
+        "call to 'pow' is ambiguous",
+        "F[0] = pow(F[1], F[0]);",
+    ),
     (
         "F[0] = precise::pow(H[0], F[0]);",
         "call to 'pow' is ambiguous",
@@ -72,6 +88,44 @@ STATEMENTS = [
         "simdgroup_matrix<half, 8, 8> m;",
     ),
     (
+        "float4 v = float4(1, 2); F[0] = v.x;",
+        "no matching constructor for initialization of 'float4'",
+        "float4 v = float4(1, 2, 3, 4); F[0] = v.x;",
+    ),
+    (
+        "float4 v = float4(float2(1), float3(2)); F[0] = v.x;",
+        "no matching constructor for initialization of 'float4'",
+        "float4 v = float4(float3(1), 2); F[0] = v.x;",
+    ),
+    (
+        "float a[lane]; F[0] = a[0];",
+        "variable length array",
+        "float a[4]; F[0] = a[lane];",
+    ),
+]
+
+# What becomes of a value.
+CONVERSIONS = [
+    (
+        "B[0] = F[0];",
+        "'bfloat' .* 'float'",
+        "B[0] = bfloat(F[0]);",
+    ),
+    (
+        "bfloat b = 1.0f; B[0] = b;",
+        "'bfloat' .* 'float'",
+        "bfloat b = 1.0bf; B[0] = b;",
+    ),
+    (
+        "F[0] = B[0] + H[0];",
+        "invalid operands|cannot convert",
+        "F[0] = B[0] + float(H[0]);",
+    ),
+]
+
+# What a text says.
+WORDS = [
+    (
         "float a[4]; float* p = a; F[0] = p[1];",
         "pointer type must have explicit address space qualifier",
         "float a[4]; thread float* p = a; F[0] = p[1];",
@@ -92,16 +146,6 @@ STATEMENTS = [
         "threadgroup float a[4]; if (lane) { a[0] = 1; F[0] = a[0]; }",
     ),
     (
-        "float4 v = float4(1, 2); F[0] = v.x;",
-        "no matching constructor for initialization of 'float4'",
-        "float4 v = float4(1, 2, 3, 4); F[0] = v.x;",
-    ),
-    (
-        "float4 v = float4(float2(1), float3(2)); F[0] = v.x;",
-        "no matching constructor for initialization of 'float4'",
-        "float4 v = float4(float3(1), 2); F[0] = v.x;",
-    ),
-    (
         "auto f = [](float x) { return x; }; F[0] = f(1);",
         "lambda expressions are not supported",
         "int f[2] = {1, 2}; F[0] = f[(0)];",
@@ -116,11 +160,26 @@ STATEMENTS = [
         "static local variable",
         "static constexpr constant int n = 0; I[0] = n;",
     ),
-    ("thread int* p = new int; I[0] = *p;", "'new'", "int news = 1; I[0] = news;"),
-    ("goto end; end: I[0] = 1;", "'goto'", "I[0] = 1;"),
-    ("float a[lane]; F[0] = a[0];", "variable length array", "float a[4]; F[0] = a[lane];"),
-    ("long long x = 1; L[0] = x;", "'long long'", "long x = 1; L[0] = x;"),
-    ("double x = 1; F[0] = x;", "double", "float x = 1; F[0] = x;"),
+    (
+        "thread int* p = new int; I[0] = *p;",
+        "'new'",
+        "int news = 1; I[0] = news;",
+    ),
+    (
+        "goto end; end: I[0] = 1;",
+        "'goto'",
+        "I[0] = 1;",
+    ),
+    (
+        "long long x = 1; L[0] = x;",
+        "'long long'",
+        "long x = 1; L[0] = x;",
+    ),
+    (
+        "double x = 1; F[0] = x;",
+        "double",
+        "float x = 1; F[0] = x;",
+    ),
     (
         "struct S { virtual int f() { return 1; } }; S s; I[0] = s.f();",
         "'virtual'",
@@ -163,13 +222,48 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "message", "right"), STATEMENTS, ids=lambda s: s[:40])
-def test_a_statement_is_held_to_apples_rules(wrong: str, message: str, right: str) -> None:
+Rule = tuple[str, str, str]
+
+
+def kernel(statements: Sequence[str]) -> str:
+    return HEAD + KERNEL + "".join(f"{{ {one} }}\n" for one in statements) + "}\n"
+
+
+def of_lines(said: str) -> dict[int, str]:
+    """What was said of each line, the first of which is that of the first statement."""
+    made: dict[int, str] = {}
+    message = ""
+    for line in said.splitlines():
+        found = re.match(r"program_source:(\d+):", line)
+        if "error: " in line:
+            message = line
+        if found and message:
+            number = int(found[1]) - 4
+            made[number] = made.get(number, "") + message + line
+    return made
+
+
+@pytest.mark.parametrize("rules", [TYPES, CONVERSIONS], ids=["types", "conversions"])
+def test_types_are_held_to_apples_rules(rules: Sequence[Rule]) -> None:
+    said = of_lines(check(kernel([wrong for wrong, _, _ in rules])) or "")
+    for number, (wrong, message, _) in enumerate(rules):
+        assert re.search(message, said.get(number, "")), (wrong, said.get(number))
+    assert check(kernel([right for _, _, right in rules])) is None
+
+
+@pytest.mark.parametrize(("wrong", "message", "right"), WORDS)
+def test_words_are_held_to_apples_rules(wrong: str, message: str, right: str) -> None:
     said = check(HEAD + KERNEL + wrong + "\n}")
     assert said is not None
     assert re.search(message, said), said
-    assert "program_source:4:" in said
-    assert check(HEAD + KERNEL + right + "\n}") is None
+    assert said.startswith("program_source:4:")
+
+
+def test_words_that_apple_takes() -> None:
+    text = HEAD
+    for number, (_, _, right) in enumerate(WORDS):
+        text += KERNEL.replace("void k(", f"void k{number}(") + right + "\n}\n"
+    assert check(text) is None
 
 
 @pytest.mark.parametrize(("text", "message"), TEXTS)
@@ -242,7 +336,7 @@ def test_what_apple_takes_runs(text: str, value: float) -> None:
 
 @pytest.mark.parametrize("name", ["forward<int>(1)", "is_empty<int>::value", "void_t<int>"])
 def test_names_that_metal_has_not(name: str) -> None:
-    with pytest.raises(Failure, match="no member named|no template named"):
+    with pytest.raises(Failure, match=r"no member named|no template named"):
         Library.compile(HEAD + f"kernel void k({BUFFERS}) {{ F[i] = sizeof(metal::{name}); }}")
 
 

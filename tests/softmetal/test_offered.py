@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from iris.softmetal import build
 from metal import library
+
+from iris.softmetal import build
 
 OFFERED = Path(__file__).with_name("offered.txt")
 
