@@ -44,7 +44,7 @@ def is_ours(address: int) -> bool:
 
 def methods() -> Iterator[str]:
     """Of all classes, those that libsoftmetal implements; one of another library may have some."""
-    library()
+    library().MTLCreateSystemDefaultDevice()  # a class may add methods when it is first used
     runtime = objective_c()
     classes = (c.c_void_p * runtime.objc_getClassList(None, 0))()
     runtime.objc_getClassList(classes, len(classes))
