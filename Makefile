@@ -16,7 +16,7 @@ BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py,$(so
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench campaign gpu planted sanitize texts doctor metal wheel clean softmetal
+.PHONY: help demo test lint bench campaign gpu planted foreign sanitize texts doctor metal wheel clean softmetal
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -82,6 +82,10 @@ wheel: $(INSTALLED)  ## Build what PyPI gets in dist, install it elsewhere and r
 	$(BIN)/python -m venv --clear build/wheel
 	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	cd build && wheel/bin/iris doctor --device interp
+
+foreign: softmetal  ## Compile kernels of MLX and llama.cpp, and run some; the table goes to benchmarks/foreign.txt
+	@PYTHONPATH=tests $(BIN)/python -m foreign > benchmarks/foreign.txt; \
+	status=$$?; cat benchmarks/foreign.txt; exit $$status
 
 # On a Mac there is Metal itself.
 softmetal: $(INSTALLED)  ## Build the software Metal device; as root, install what it needs

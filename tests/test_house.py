@@ -25,6 +25,7 @@ TARGETS = (
     "doctor",
     "metal",
     "wheel",
+    "foreign",
     "softmetal",
     "clean",
 )

@@ -17,15 +17,19 @@ from iris.errors import DeviceError, SettingError
 from iris.runtime import devices
 from support import ROOT
 
+NUMBERS = ("IRIS_SOFTMETAL_SEED", "IRIS_SOFTMETAL_TIMEOUT")
 READ: dict[str, Callable[[], object]] = {
     "IRIS_DUMP": knobs.dump,
     "IRIS_CHECK": knobs.check,
     "IRIS_SOFTMETAL_SEED": knobs.seed,
     "IRIS_SOFTMETAL_TIMEOUT": knobs.timeout,
     "IRIS_SOFTMETAL_SANITIZE": knobs.sanitize,
+    "IRIS_SOFTMETAL_STRICT": knobs.strict,
+    "IRIS_SOFTMETAL_FLUSH": knobs.flush,
 }
+SWITCHES = [name for name in READ if name not in ("IRIS_DUMP", *NUMBERS)]
 RIGHT = [
-    *[(name, word, word == "1") for word in ("0", "1", "") for name in READ if name[-1] in "KE"],
+    *[(name, word, word == "1") for word in ("0", "1", "") for name in SWITCHES],
     ("IRIS_DUMP", "", ()),
     ("IRIS_DUMP", "tile, msl", ("tile", "msl")),
     ("IRIS_SOFTMETAL_SEED", "", 0),
@@ -35,8 +39,7 @@ RIGHT = [
     *[("IRIS_SOFTMETAL_TIMEOUT", word, float(word)) for word in ("30", ".5", "2.", "1e-3", "1e6")],
 ]
 WRONG = [
-    *[("IRIS_CHECK", word) for word in ("true", "yes", "2", " 1", "on")],
-    *[("IRIS_SOFTMETAL_SANITIZE", word) for word in ("true", "yes", "2", " 1", "on")],
+    *[(name, word) for name in SWITCHES for word in ("true", "yes", "2", " 1", "on")],
     *[("IRIS_SOFTMETAL_SEED", word) for word in ("abc", "-1", "1.5", "0x10", " 7", str(2**64))],
     *[
         ("IRIS_SOFTMETAL_TIMEOUT", word)
@@ -69,6 +72,8 @@ def test_what_means_nothing_is_refused(
     ("name", "word"),
     [
         ("IRIS_SOFTMETAL_SANITIZE", "true"),
+        ("IRIS_SOFTMETAL_STRICT", "true"),
+        ("IRIS_SOFTMETAL_FLUSH", "true"),
         ("IRIS_SOFTMETAL_SEED", "abc"),
         ("IRIS_SOFTMETAL_TIMEOUT", "abc"),
     ],

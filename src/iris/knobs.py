@@ -12,6 +12,8 @@ Those of softmetal, which reads them itself, by the same rules:
 IRIS_SOFTMETAL_SEED      the order of threads: another number, another order; 0 is as numbered
 IRIS_SOFTMETAL_TIMEOUT   the seconds that a threadgroup may take (default: 10)
 IRIS_SOFTMETAL_SANITIZE  1: check every access and operation of kernels
+IRIS_SOFTMETAL_STRICT    1: refuse texts that Apple's compiler refuses
+IRIS_SOFTMETAL_FLUSH     1: take subnormal floats for zero, as Apple's GPUs do
 IRIS_SOFTMETAL_COMPILER  the clang that compiles kernels (default: the newest that is tested)
 
 An empty one is as if it were not set.  A value that means nothing is a `SettingError`.  Variables
@@ -37,6 +39,8 @@ NAMES = (
     "IRIS_SOFTMETAL_SEED",
     "IRIS_SOFTMETAL_TIMEOUT",
     "IRIS_SOFTMETAL_SANITIZE",
+    "IRIS_SOFTMETAL_STRICT",
+    "IRIS_SOFTMETAL_FLUSH",
     "IRIS_SOFTMETAL_COMPILER",
 )
 LEVELS = ("graph", "tile", "metal", "msl")
@@ -100,6 +104,16 @@ def cache_dir() -> Path | None:
 def sanitize() -> bool:
     """Whether softmetal checks every access and operation of kernels."""
     return _switch("IRIS_SOFTMETAL_SANITIZE")
+
+
+def strict() -> bool:
+    """Whether softmetal refuses texts that Apple's compiler refuses."""
+    return _switch("IRIS_SOFTMETAL_STRICT")
+
+
+def flush() -> bool:
+    """Whether softmetal takes subnormal floats for zero."""
+    return _switch("IRIS_SOFTMETAL_FLUSH")
 
 
 def seed() -> int:

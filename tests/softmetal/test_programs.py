@@ -1,4 +1,7 @@
-"""Random programs on softmetal: what they write is what the interpreter says, in every order."""
+"""Random programs on softmetal: what they write is what the interpreter says, in every order.
+
+Apple's compiler would take their texts.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,11 @@ from support import counts
 # The number of simdgroups and the order of threads of a program: of many, each has one of these.
 WAYS = counts([(4, 0)], [(n, seed) for n in (1, 4) for seed in range(5)])
 TOGETHER = 25  # kernels in a text: a compiler takes long to start
+
+
+@pytest.fixture(autouse=True)
+def held_to_apples_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IRIS_SOFTMETAL_STRICT", "1")
 
 
 def run(compiled: device.Program, program: Program) -> list[Any]:

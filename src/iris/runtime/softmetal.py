@@ -46,7 +46,7 @@ class Softmetal(Metal):
         return self.target
 
     def open(self) -> tuple[Runtime, Callable[[], int | None]]:
-        for setting in (knobs.sanitize, knobs.seed, knobs.timeout):
+        for setting in (knobs.sanitize, knobs.strict, knobs.flush, knobs.seed, knobs.timeout):
             setting()  # refused, if it means nothing
         path = build.library()
         try:
@@ -78,7 +78,7 @@ class Softmetal(Metal):
 
     def toolchain(self) -> str:
         # The folder is named by all that the library is made of.
-        checks = " sanitized" if knobs.sanitize() else ""
+        checks = " sanitized" * knobs.sanitize() + " strict" * knobs.strict()
         return f"softmetal {build.library().parent.name}{checks}"
 
 

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SANITIZE "IRIS_SOFTMETAL_SANITIZE"
+#define STRICT "IRIS_SOFTMETAL_STRICT"
+#define FLUSH "IRIS_SOFTMETAL_FLUSH"
+
 // Null where it is not set.
 static const char *word(const char *name)
 {
@@ -35,19 +39,28 @@ static int read_seconds(double *made)
     return 1;
 }
 
-static int read_sanitize(int *made)
+static int read_switch(const char *name, int *made)
 {
-    const char *text = word("IRIS_SOFTMETAL_SANITIZE");
+    const char *text = word(name);
     *made = text && strcmp(text, "1") == 0;
     return !text || *made || strcmp(text, "0") == 0;
+}
+
+static int is_on(const char *name)
+{
+    int on;
+    read_switch(name, &on);
+    return on;
 }
 
 const char *settings_wrong(void)
 {
     unsigned long seed;
     double seconds;
-    int sanitize;
-    if (!read_sanitize(&sanitize)) return "IRIS_SOFTMETAL_SANITIZE is 0 or 1";
+    int on;
+    if (!read_switch(SANITIZE, &on)) return SANITIZE " is 0 or 1";
+    if (!read_switch(STRICT, &on)) return STRICT " is 0 or 1";
+    if (!read_switch(FLUSH, &on)) return FLUSH " is 0 or 1";
     if (!read_seed(&seed)) return "IRIS_SOFTMETAL_SEED is an integer from 0 to 2**64 - 1";
     if (!read_seconds(&seconds))
         return "IRIS_SOFTMETAL_TIMEOUT is a number of seconds, over 0 and at most a million";
@@ -68,9 +81,6 @@ double setting_seconds(void)
     return seconds;
 }
 
-int setting_sanitize(void)
-{
-    int sanitize;
-    read_sanitize(&sanitize);
-    return sanitize;
-}
+int setting_sanitize(void) { return is_on(SANITIZE); }
+int setting_strict(void) { return is_on(STRICT); }
+int setting_flush(void) { return is_on(FLUSH); }

@@ -13,6 +13,8 @@ const char *settings_wrong(void);
 unsigned long setting_seed(void);
 double setting_seconds(void);
 int setting_sanitize(void);
+int setting_strict(void);
+int setting_flush(void);
 
 #ifdef __cplusplus
 }

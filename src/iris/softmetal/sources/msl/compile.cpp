@@ -102,7 +102,7 @@ std::vector<std::string> compiler_flags(const Settings &with, MathMode math) {
             "-fno-trapping-math", "-fno-strict-aliasing", "-fno-threadsafe-statics", "-fno-stack-protector",
             "-fno-finite-loops", "-fno-strict-float-cast-overflow", "-fstack-clash-protection",
             "-gline-tables-only", "-fdeclspec", "-Xclang",
-            "-ffloat16-excess-precision=none", "-Xclang", "-cl-single-precision-constant", "-ferror-limit=20"};
+            "-ffloat16-excess-precision=none", "-ferror-limit=20"};
     if (with.count != Counting::nothing) return made + math_flags(math) + counting_flags(with.count);
     return made + math_flags(math) + (with.sanitize ? sanitizer_flags(with) : std::vector<std::string>{"-fwrapv"});
 }
@@ -237,15 +237,17 @@ size_t metal_in_contract(std::string_view directive) {
     return fp == "fp" && what.substr(0, 8) == "contract" ? place : std::string_view::npos;
 }
 
-// Metal's own headers are there already, and memory is always coherent: `coherent(device)` says nothing.  Blanks
+// Metal's own headers are there already, and memory is always coherent: `coherent` says nothing.  Blanks
 // stand for both.
 std::string in_terms_of_clang(std::string source, unsigned version) {
     const std::vector<Token> tokens = tokens_of(source);
     for (size_t i = 0; i < tokens.size(); ++i) {
         const Token &token = tokens[i];
-        if (version >= 320 && token.is("coherent") && i + 3 < tokens.size() && tokens[i + 1].is("(") &&
-            tokens[i + 3].is(")")) {
-            std::fill(source.begin() + token.at, source.begin() + tokens[i + 3].end(), ' ');
+        if (version >= 320 && token.is("coherent") && i + 3 < tokens.size()) {
+            const bool of = tokens[i + 1].is("(") && tokens[i + 3].is(")");
+            if (of || tokens[i + 1].is("device")) {
+                std::fill(source.begin() + token.at, source.begin() + (of ? tokens[i + 3].end() : token.end()), ' ');
+            }
         }
         if (token.kind != Token::directive) continue;
         if (is_metals_own(token.text)) {
@@ -274,15 +276,26 @@ bool has_macros(const std::string &source, const Options &options) {
     return false;
 }
 
+// In `#pragma unroll (N)` a preprocessor on its own leaves macros as they are, and not after this word.
+const std::string unrolled = "#pragma unroll", word_of_unrolled = "softmetal_unrolled";
+
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+        text.replace(at, from.size(), to);
+    }
+    return text;
+}
+
 // The text after its own macros and conditions, and before Metal's: what the translator can read.
 Outcome preprocess(std::string source, const Options &options, const Settings &with) {
     source = in_terms_of_clang(std::move(source), options.version);
     if (!has_macros(source, options)) return {true, source};
-    const MemoryFile input(definitions(options) + "#line 1 \"" + program_source + "\"\n" + source), output;
+    const MemoryFile input(definitions(options) + "#line 1 \"" + program_source + "\"\n" + replaced(source, unrolled, word_of_unrolled)), output;
     const Outcome outcome = run_program({with.compiler, "-E", "-x", "c++", "-std=c++17", "-w", "-nostdinc",
                                          "-fno-diagnostics-show-note-include-stack", input.path()},
                                         {&input}, &output);
-    return {outcome.succeeded, outcome.succeeded ? output.contents() : outcome.output};
+    if (!outcome.succeeded) return {false, outcome.output};
+    return {true, replaced(output.contents(), word_of_unrolled, unrolled)};
 }
 
 }  // namespace
@@ -340,6 +353,10 @@ Compilation compile(const std::string &source, const Options &options, const Con
     Settings with = settings();
     with.count = options.counting;
     with.sanitize = options.sanitized;
+    if (setting_strict()) {
+        const std::string wrong = check(source, options);
+        if (!wrong.empty()) return {"", wrong};
+    }
     const Header header = headers().get(with, options.math);
     if (!header.error.empty()) return {"", header.error};
     const Outcome text = preprocess(source, options, with);
@@ -371,24 +388,45 @@ Compilation compile(const std::string &source, const Options &options, const Con
 
 namespace {
 
-// C++ lets a cast in its old form go from one address space to another.  Nothing else makes these
-// instructions, which know their lines.
-std::string casts_between_spaces(const std::string &code) {
-    std::set<unsigned> lines;
+// What C++ lets be, and Metal does not, shows in the code: a cast in its old form from one address space to another,
+// and a conversion that the text does not ask for.  Nothing else makes these instructions, which know their lines,
+// but the functions of strict/metal_stdlib that the text asks by.
+std::string mistakes_in(const std::string &code) {
+    static const std::pair<const char *, const char *> kinds[] = {
+        {"addrspacecast", "a cast from one address space to another"},
+        {"to bfloat", "assigning to 'bfloat' from incompatible type 'float'"},
+        {"constrained.fptrunc.bf16", "assigning to 'bfloat' from incompatible type 'float'"},
+        {"constrained.fptrunc.f16.bf16", "invalid operands: cannot convert 'bfloat' to 'half'"},
+    };
+    std::map<unsigned, const char *> lines;
     std::istringstream all(code);
+    bool asked = false;
     for (std::string line; std::getline(all, line);) {
+        if (line.compare(0, 6, "define") == 0) asked = line.find(" @_ZN5metal") != std::string::npos;
         const size_t place = line.find("!dbg !");
-        if (line.find("addrspacecast") == std::string::npos || place == std::string::npos) continue;
-        const std::string number = line.substr(place + 5, line.find_first_of(" ,)", place + 5) - place - 5);
-        const size_t told = code.find("\n" + number + " = !DILocation(line: ");
-        if (told != std::string::npos) lines.insert(unsigned(std::atoi(code.c_str() + code.find("line: ", told) + 6)));
+        if (asked || place == std::string::npos) continue;
+        for (const auto &[sign, what] : kinds) {
+            if (line.find(sign) == std::string::npos) continue;
+            const std::string number = line.substr(place + 5, line.find_first_of(" ,)", place + 5) - place - 5);
+            const size_t told = code.find("\n" + number + " = !DILocation(line: ");
+            if (told == std::string::npos) continue;
+            lines.emplace(unsigned(std::atoi(code.c_str() + code.find("line: ", told) + 6)), what);
+        }
     }
     std::string made;
-    for (unsigned line : lines) {
-        made += std::string(program_source) + ":" + std::to_string(line) +
-                ": error: a cast from one address space to another\n";
+    for (const auto &[line, what] : lines) {
+        made += std::string(program_source) + ":" + std::to_string(line) + ": error: " + what + "\n";
     }
     return made;
+}
+
+// As they speak of what the text says.
+std::string in_terms_of_metal(std::string messages) {
+    static const std::string call = "no matching function for call to 'make_";
+    for (size_t at; (at = messages.find(call)) != std::string::npos;) {
+        messages.replace(at, call.size(), "no matching constructor for initialization of '");
+    }
+    return messages;
 }
 
 }  // namespace
@@ -401,12 +439,15 @@ std::string check(const std::string &source, const Options &options) {
     if (!translation.error.empty()) return translation.error;
     const MemoryFile input(definitions(options) + translation.text), code;
     const Outcome outcome =
-        run_program({with.compiler, "-std=c++17", "-S", "-emit-llvm", "-O0", "-Xclang", "-disable-llvm-passes",
-                     "-gline-tables-only", "-w", "-nostdinc++", "-ferror-limit=20",
+        run_program({with.compiler, "-std=c++14", "-S", "-emit-llvm", "-O0", "-Xclang", "-disable-llvm-passes",
+                     "-gline-tables-only", "-Wno-everything", "-Werror=vla", "-fdeclspec", "-nostdinc++", "-ferror-limit=20",
+                     // As it stands: no constant is folded, and a bfloat is added as one.
+                     "-ffp-exception-behavior=strict", "-frounding-math", "-Xclang",
+                     "-fbfloat16-excess-precision=none", "-Xclang", "-ffloat16-excess-precision=none",
                      "-I" + with.include_directory + "/strict", "-I" + with.include_directory, "-include",
                      with.include_directory + "/strict/metal_stdlib", "-x", "c++", input.path(), "-o", "-"},
                     {&input}, &code);
-    return outcome.succeeded ? casts_between_spaces(code.contents()) : outcome.output;
+    return outcome.succeeded ? mistakes_in(code.contents()) : in_terms_of_metal(outcome.output);
 }
 
 }  // namespace msl

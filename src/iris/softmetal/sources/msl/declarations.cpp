@@ -21,6 +21,10 @@ bool is_address_space(const Token &token) {
            token.is("ray_data") || token.is("threadgroup_imageblock");
 }
 
+bool opens_angles(const Tokens &tokens, size_t i) {
+    return tokens[i].is("<") && i && (tokens[i - 1].kind == Token::word);
+}
+
 std::string joined(const Tokens &tokens, Range range) {
     std::string made;
     for (size_t i = range.from; i < range.to; ++i) {
@@ -73,7 +77,7 @@ private:
                 j = after_group(j);
                 continue;
             }
-            if (is(j, "<")) ++depth;
+            if (opens_angles(tokens, j)) ++depth;
             if (is(j, ">") && !is(j - 1, "-")) --depth;
             ++j;
             if (depth == 0) return j;
@@ -248,6 +252,7 @@ private:
         const bool is_instance = is(i, "template") && !has_header;
         const bool has_body = is(j, "{");
         const size_t end = j >= limit ? limit : has_body ? after_group(j) : j + 1;
+        if (has_body && !defines_class(i, j)) found.bodies.push_back({j, end});
         if (is_kernel || (is_instance && !host_name.empty())) {
             if (has_body || is_instance) {
                 Kernel made = header(i, j, is_instance);
@@ -328,6 +333,11 @@ private:
             Parameter one = {};
             one.token = i;
             bool points = false, in_buffer = false, in_threadgroup = false;
+            auto word = [&](size_t j) {
+                if (is(j, "const") || is(j, "constexpr") || is_address_space(tokens[j])) return;
+                one.type += (one.type.empty() || one.name.empty() ? "" : " ") + one.name;
+                one.name = tokens[j].text;
+            };
             while (i < range.to && !is(i, ",")) {
                 if (opens_attribute(i)) {
                     read_attributes(i, one.attributes);
@@ -336,7 +346,7 @@ private:
                     i = after_angles(i);
                 } else if (is(i, "(")) {  // T (&name)[4]
                     for (size_t k = i; k < after_group(i); ++k) {
-                        if (is_word(k)) one.name = tokens[k].text;
+                        if (is_word(k)) word(k);
                         points |= is(k, "*") || is(k, "&");
                     }
                     i = after_group(i);
@@ -344,7 +354,7 @@ private:
                     points = true;
                     i = after_group(i);
                 } else {
-                    if (is_word(i)) one.name = tokens[i].text;
+                    if (is_word(i)) word(i);
                     points |= is(i, "*") || is(i, "&");
                     in_buffer |= is(i, "device") || is(i, "constant");
                     in_threadgroup |= is(i, "threadgroup");
@@ -368,7 +378,7 @@ private:
         const size_t name = attribute.tokens.from - 1;
         made.name = tokens[name].text;
         for (size_t k = i; k < name; ++k) {
-            if (is(k, "constant") || is(k, "const") || is(k, "static")) continue;
+            if (is(k, "constant") || is(k, "const") || is(k, "constexpr") || is(k, "static")) continue;
             made.type += (made.type.empty() ? "" : " ") + std::string(tokens[k].text);
         }
         found.constants.push_back(std::move(made));
@@ -414,7 +424,13 @@ private:
 
     bool variable(size_t start, size_t at, ThreadgroupVariable &made) const {
         size_t end = at;
+        bool assigned = false;
         while (end < tokens.size() && !is(end, ";")) {
+            assigned |= is(end, "=");
+            if (assigned) {
+                end = opens(end) ? after_group(end) : end + 1;
+                continue;
+            }
             if (is(end, "*") || is(end, "&") || is(end, "(")) return false;
             if (is(end, "alignas") || is(end, "__attribute__")) {
                 end = after_group(end + 1);
@@ -444,12 +460,15 @@ private:
                 before.clear();
                 dimensions.clear();
                 ++i;
-            } else if (is(i, "=")) {
-                throw Mistake(tokens[i], "a variable in threadgroup memory cannot be initialized");
+            } else if (is(i, "=")) {  // Apple's compiler takes a value, and no thread gives it
+                for (++i; !is(i, ",") && !is(i, ";");) i = opens(i) ? after_group(i) : i + 1;
             } else if (is(i, "threadgroup") || is(i, "static") || is(i, "volatile") || is(i, "const")) {
                 ++i;
             } else {
-                if (!before.empty()) made.type += (made.type.empty() ? "" : " ") + before;
+                if (!before.empty()) {
+                    const bool qualified = before == ":" || (!made.type.empty() && made.type.back() == ':');
+                    made.type += (made.type.empty() || qualified ? "" : " ") + before;
+                }
                 if (is(i + 1, "<")) {
                     const size_t after = after_angles(i + 1);
                     before = joined(tokens, {i, after});

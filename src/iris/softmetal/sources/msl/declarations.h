@@ -30,6 +30,7 @@ struct Attribute {
 };
 
 struct Parameter {
+    std::string type;  // its words, without those of `const` and address spaces
     std::string name;
     std::vector<Attribute> attributes;
     bool points_to_buffer;
@@ -75,6 +76,7 @@ struct Replacement {
 struct Declarations {
     std::vector<Kernel> kernels;
     std::vector<FunctionConstant> constants;
+    std::vector<Range> bodies;  // of functions, with their braces
     std::vector<Replacement> without_spaces;
 };
 
@@ -82,6 +84,8 @@ Declarations find_declarations(const Tokens &tokens);
 
 bool is_address_space(const Token &);
 bool opens_attribute(const Tokens &tokens, size_t i);
+// Whether a < follows a name: those of a template's arguments do, and one that compares may follow a number or call.
+bool opens_angles(const Tokens &tokens, size_t i);
 
 // Their text, with a space where there is one.
 std::string joined(const Tokens &tokens, Range range);

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "../settings.h"
 #include "threadgroup.h"
 
 namespace msl {
@@ -84,6 +85,35 @@ struct Shared {
     std::string error;
 };
 
+// While one lives, its thread takes subnormal floats for zero, if the setting says so.  Those of halves stay, as on
+// Apple's GPUs: the processor has another switch for them, or none.
+class Flushing {
+public:
+    Flushing() : before(control()) {
+#if defined(__x86_64__)
+        if (setting_flush()) control(before | 1u << 15 | 1u << 6);  // results, and operands
+#else
+        if (setting_flush()) control(before | 1u << 24);
+#endif
+    }
+    ~Flushing() { control(before); }
+
+private:
+    const unsigned long before;
+
+#if defined(__x86_64__)
+    static unsigned long control() { return __builtin_ia32_stmxcsr(); }
+    static void control(unsigned long bits) { __builtin_ia32_ldmxcsr(unsigned(bits)); }
+#else
+    static unsigned long control() {
+        unsigned long bits;
+        __asm__ volatile("mrs %0, fpcr" : "=r"(bits));
+        return bits;
+    }
+    static void control(unsigned long bits) { __asm__ volatile("msr fpcr, %0" ::"r"(bits)); }
+#endif
+};
+
 // Threads that each run one threadgroup at a time.
 class Crew {
 public:
@@ -145,6 +175,7 @@ private:
     // Threadgroups that wait for others take turns, each with a runner of its own; all have started before
     // one has its second turn.
     std::string help(Shared &shared, Member &member, Runner &first) {
+        const Flushing flushing;
         struct InTurn {
             Runner *runner;
             Clock::rep must_end_by;

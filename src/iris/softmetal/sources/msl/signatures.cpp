@@ -63,7 +63,7 @@ private:
                 return i + 1;
             }
             if (is(i, "=") && !angles) return end;
-            if (is(i, "<")) ++angles;
+            if (opens_angles(tokens, i)) ++angles;
             if (is(i, ">") && !is(i - 1, "-")) --angles;
             if (is(i, "(") || is(i, "[")) {
                 static const std::set<std::string_view> others = {"decltype", "alignas",  "__attribute__",
@@ -110,7 +110,7 @@ private:
             const size_t from = i;
             size_t to = 0;  // of what is the type and the name
             for (int angles = 0; i + 1 < after && (angles || !is(i, ",")); ++i) {
-                if (is(i, "<")) ++angles;
+                if (opens_angles(tokens, i)) ++angles;
                 if (is(i, ">") && !is(i - 1, "-")) --angles;
                 if (is(i, "=") && !angles && !to) to = i;
                 if (is(i, "(") || is(i, "[") || is(i, "{")) i = after_group(i) - 1;
@@ -174,7 +174,7 @@ private:
                 break;
             } else if (is(i, "<")) {
                 for (int angles = 0; i < range.to; ++i) {
-                    if (is(i, "<")) ++angles;
+                    if (opens_angles(tokens, i)) ++angles;
                     if (is(i, ">") && --angles == 0) break;
                 }
                 name = range.to;
@@ -246,7 +246,7 @@ TemplateParameters template_parameters(const Tokens &tokens, size_t start) {
         if (depth == 1 && tokens[i].is("=")) made.defaults.push_back({i, i + 1});
         in_default = (in_default || tokens[i].is("=")) && !ends;
         if (in_default) made.defaults.back().to = i + 1;
-        if (tokens[i].is("<") || tokens[i].is("(")) ++depth;
+        if (opens_angles(tokens, i) || tokens[i].is("(")) ++depth;
         if (tokens[i].is(">") || tokens[i].is(")")) --depth;
     }
     if (!made.arguments.empty()) made.arguments = "<" + made.arguments + ">";

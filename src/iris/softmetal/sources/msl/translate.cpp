@@ -5,6 +5,7 @@
 #include <set>
 
 #include "declarations.h"
+#include "rules.h"
 
 namespace msl {
 
@@ -83,19 +84,30 @@ void rename_own(const Tokens &tokens, Edits &edits) {
     }
 }
 
+// Functions of strict/metal_stdlib.
+const char made_by_function[] = "::metal::make_";
+
 std::string quoted(const std::string &text) { return '"' + text + '"'; }
 
-// The two suffixes that C++ has not.
-void rewrite_literals(const Tokens &tokens, Edits &edits) {
+// C++ has two of the suffixes not, and takes what has none for a double.
+void rewrite_literals(const Tokens &tokens, Edits &edits, const std::string &before = "") {
     for (const Token &token : tokens) {
-        if (token.kind != Token::number || token.text.substr(0, 2) == "0x") continue;
+        if (token.kind != Token::number) continue;
+        const std::string text(token.text);
+        const bool hexadecimal = text.compare(0, 2, "0x") == 0 || text.compare(0, 2, "0X") == 0;
+        const bool whole = text.find_first_of(hexadecimal ? ".pP" : ".eE") == std::string::npos;
+        const char last = text.back();
+        if (!whole && (std::isdigit((unsigned char)last) || last == '.')) {
+            edits.replace(token.end(), token.end(), "f");
+            continue;
+        }
+        if (hexadecimal) continue;
         for (auto [suffix, type] : {std::pair("bf", "bfloat"), {"BF", "bfloat"}, {"H", "half"}}) {
             const std::string_view end(suffix);
-            if (token.text.size() <= end.size()) continue;
-            const std::string digits(token.text.substr(0, token.text.size() - end.size()));
-            if (digits + suffix != token.text) continue;
-            const bool whole = digits.find_first_of(".eE") == std::string::npos;
-            edits.replace(token.at, token.end(), std::string(type) + "(" + digits + (whole ? ".0f)" : "f)"));
+            if (text.size() <= end.size()) continue;
+            const std::string digits = text.substr(0, text.size() - end.size());
+            if (digits + suffix != text) continue;
+            edits.replace(token.at, token.end(), before + type + "(" + digits + (whole ? ".0f)" : "f)"));
         }
     }
 }
@@ -107,13 +119,60 @@ bool names_vector(std::string_view word) {
            scalars.count(std::string(word.substr(0, word.size() - 1)));
 }
 
-// The compiler's own vectors have no constructors.
+// The compiler's own vectors have no constructors, and its small floats are made of others unasked.
 void rewrite_constructors(const Tokens &tokens, Edits &edits) {
     for (size_t i = 0; i + 1 < tokens.size(); ++i) {
-        if (tokens[i].kind != Token::word || !names_vector(tokens[i].text) || !tokens[i + 1].is("(")) continue;
+        const bool makes = names_vector(tokens[i].text) || tokens[i].is("bfloat") || tokens[i].is("half");
+        if (tokens[i].kind != Token::word || !makes || !tokens[i + 1].is("(")) continue;
+        if (i && tokens[i - 1].is("operator")) continue;
         const bool qualified = i && tokens[i - 1].is(":");
-        edits.replace(tokens[i].at, tokens[i].end(),
-                      (qualified ? "make<" : "::metal::make<") + std::string(tokens[i].text) + ">");
+        edits.replace(tokens[i].at, tokens[i].at, qualified ? "make_" : made_by_function);
+    }
+}
+
+bool compares(const Tokens &tokens, size_t i) {
+    const auto joins = [&](size_t j, const char *text) {
+        return tokens[j].is(text) && tokens[j].end() == tokens[j + 1].at;
+    };
+    const auto in_list = [&](size_t j) {
+        return tokens[j].kind == Token::word || tokens[j].kind == Token::number || tokens[j].is(",") || tokens[j].is(":");
+    };
+    if (tokens[i].is("=")) return (joins(i, "=") && tokens[i + 1].is("=")) || joins(i - 1, "!");
+    if (!tokens[i].is("<") && !tokens[i].is(">")) return false;
+    // f<int, 4>(x)
+    size_t from = i, to = i;
+    while (tokens[i].is(">") && from > 1 && in_list(from - 1)) --from;
+    while (tokens[i].is("<") && to + 2 < tokens.size() && in_list(to + 1)) ++to;
+    if (tokens[from - 1].is("<") && tokens[i + 1].is("(")) return false;
+    if (tokens[to + 1].is(">") && tokens[to + 2].is("(")) return false;
+    const bool shifts = joins(i, "<") || joins(i, ">") ? tokens[i + 1].is(tokens[i].text) : joins(i - 1, "-");
+    return !shifts && !joins(i - 1, "<") && !joins(i - 1, ">");
+}
+
+// A group in parentheses that is a comparison: the compiler's own vectors need to hear that it is one of truths.
+// A list of arguments, of a template's, too, is none.
+void rewrite_comparisons(const Tokens &tokens, Edits &edits) {
+    struct Group {
+        size_t start;
+        bool compares, lists;
+    };
+    std::vector<Group> open;
+    for (size_t i = 1; i + 1 < tokens.size(); ++i) {
+        if (tokens[i].is("(") || tokens[i].is("[") || tokens[i].is("{")) {
+            open.push_back({i, false, !tokens[i].is("(")});
+        } else if ((tokens[i].is(")") || tokens[i].is("]") || tokens[i].is("}")) && !open.empty()) {
+            const Group group = open.back();
+            open.pop_back();
+            if (group.lists || !group.compares) continue;
+            edits.replace(tokens[group.start].end(), tokens[group.start].end(), "softmetal::truth(");
+            edits.replace(tokens[i].at, tokens[i].at, ")");
+        } else if (!open.empty()) {
+            Group &group = open.back();
+            const bool ends_a_cast = tokens[i].is("*") && tokens[i + 1].is(")");
+            group.lists |= tokens[i].is(",") || tokens[i].is(";") || tokens[i].is("?") || ends_a_cast ||
+                           tokens[i].kind == Token::directive;
+            group.compares |= compares(tokens, i);
+        }
     }
 }
 
@@ -242,6 +301,16 @@ const Kernel &definition(const Declarations &found, const Kernel &kernel, const 
     throw Mistake(tokens[kernel.statement.from], "no kernel template is called " + plain_name(kernel.name));
 }
 
+// Of an instance: what its template says of it may use the template's parameters.
+std::string template_header(const Tokens &tokens, const Kernel &kernel) {
+    size_t end = kernel.statement.from + 1;
+    for (int depth = 0; end < kernel.body; ++end) {
+        if (opens_angles(tokens, end)) ++depth;
+        if (tokens[end].is(">") && --depth == 0) break;
+    }
+    return joined(tokens, {kernel.statement.from, end + 1});
+}
+
 std::string table(const Tokens &tokens, const Declarations &found) {
     std::string made = "\n#line 1 \"softmetal\"\n", list;
     unsigned number = 0;
@@ -265,8 +334,15 @@ std::string table(const Tokens &tokens, const Declarations &found) {
         made += "static const softmetal::Name softmetal_names_" + id + "[] = {" + names + "{}};\n";
         made += "static const auto softmetal_arguments_" + id + " = softmetal::arguments<" + types + ">(&" +
                 function + ", softmetal_names_" + id + ");\n";
+        std::string most = kernel.max_threads;
+        if (most.empty() && kernel.is_instance && !defined.max_threads.empty()) {
+            made += template_header(tokens, defined) + " struct softmetal_most_" + id +
+                    " { static constexpr unsigned value = unsigned(" + defined.max_threads + "); };\n";
+            most = in + "softmetal_most_" + id + kernel.name.substr(kernel.name.find('<')) + "::value";
+        } else if (most.empty()) {
+            most = defined.max_threads;
+        }
         if (!kernel.scope.empty()) made += "}\n";
-        const std::string &most = kernel.max_threads.empty() ? defined.max_threads : kernel.max_threads;
         list += "    {" + quoted(kernel.host_name) + ", " + std::to_string(defined.line) + ", " +
                 (most.empty() ? "0" : "unsigned(" + most + ")") + ", " + in + "softmetal_run_" + id +
                 (defined.variables.empty() ? ", false, " : ", true, ") + in + "softmetal_arguments_" + id +
@@ -312,10 +388,15 @@ Translation translate_for_check(const std::string &source) {
     const Tokens tokens = tokens_of(source);
     try {
         const Declarations found = find_declarations(tokens);
+        hold_to_rules(tokens, found);
+        for (const Kernel &kernel : found.kernels) {
+            if (!kernel.is_instance) sources(tokens, kernel);
+        }
         Edits edits(source);
-        rewrite_literals(tokens, edits);
+        rewrite_literals(tokens, edits, made_by_function);
         rename_own(tokens, edits);
         drop_attributes(tokens, edits);
+        rewrite_comparisons(tokens, edits);
         rewrite_constructors(tokens, edits);
         for (const Kernel &kernel : found.kernels) {
             for (const ThreadgroupVariable &variable : kernel.variables) {

@@ -1,0 +1,100 @@
+"""Compile the kernels of MLX and llama.cpp on softmetal, run some, and print a table of what works.
+
+    PYTHONPATH=tests python -m foreign [name ...]
+
+Names choose files: each is a part of one's path.  The packages are fetched into a folder that goes
+when this ends, or into the one that IRIS_FOREIGN names, which stays.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "softmetal"))
+
+import numpy as np
+from msl import Failure, Library
+
+from foreign import instances, kernels, packages
+
+VERSION = 310  # of the language
+_KERNEL = re.compile(r"^\[\[kernel|^kernel void", re.M)
+_FRAGMENTS = ("fa_common", "fa_vec_common")  # of other files, which include more before them
+
+
+def texts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Every file, with what it includes and instances of its templates."""
+    root = packages.mlx_root(folder)
+    kernels = root / "mlx/backend/metal/kernels"
+    for name, header in instances.HEADERS.items():
+        text = packages.flat([*header.before, name], [kernels, root])
+        yield f"mlx {name}", text + instances.lines(header)
+    for path in sorted(packages.llama_kernels(folder).glob("*.metal")):
+        before = ["common.h", "dequantize.h"] if path.stem in _FRAGMENTS else []
+        roots = [path.parent, path.parents[1], path.parents[2]]
+        yield f"llama.cpp {path.name}", packages.flat([*before, path.name], roots)
+
+
+def left_out(folder: Path) -> Iterator[str]:
+    """The headers with kernels of which there is no instance: those of Metal 4's tensors."""
+    kernels = packages.mlx_root(folder) / "mlx/backend/metal/kernels"
+    for path in sorted(kernels.rglob("*.h")):
+        name = str(path.relative_to(kernels))
+        if _KERNEL.search(path.read_text()) and name not in instances.HEADERS:
+            yield name
+
+
+def compiled(text: str) -> tuple[Library | None, str]:
+    try:
+        return Library.compile(text, {"GGML_METAL_HAS_BF16": "1"}, version=VERSION), ""
+    except Failure as error:
+        errors = [line for line in str(error).splitlines() if "error: " in line]
+        return None, (errors or [str(error)])[0]
+
+
+def results(file: str, library: Library) -> Iterator[tuple[str, str]]:
+    """The kernels of a file that are run, each with what is wrong with its results, or nothing."""
+    for run in kernels.RUNS:
+        if run.file != file:
+            continue
+        try:
+            made, exact = run.check(library)
+            scale = max(1.0, float(np.abs(exact).max()))
+            worst = float(np.abs(made.astype(np.float64) - exact).max()) / scale
+            wrong = "" if worst <= run.tolerance else f"off by {worst:.2g} of the greatest"
+        except Failure as error:
+            wrong = str(error)
+        yield run.name, wrong
+
+
+def main(chosen: list[str]) -> int:
+    with tempfile.TemporaryDirectory() as own:
+        folder = Path(os.environ.get("IRIS_FOREIGN", own))
+        if not any(folder.glob("*.whl")):
+            folder.mkdir(parents=True, exist_ok=True)
+            packages.fetch(folder)
+        failed = right = 0
+        for name, text in texts(folder):
+            if chosen and not any(part in name for part in chosen):
+                continue
+            library, error = compiled(text)
+            failed += library is None
+            said = f"{len(library.names)} kernels" if library else error
+            print(f"{name:<50} {said}", flush=True)
+            for kernel, wrong in results(name, library) if library else ():
+                right += not wrong
+                failed += bool(wrong)
+                print(f"    {kernel}: {wrong or 'right'}", flush=True)
+        for name in left_out(folder) if not chosen else ():
+            print(f"mlx {name:<46} left out: it is for Metal 4")
+        print(f"{right} kernels right, {failed} of all that fail")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
