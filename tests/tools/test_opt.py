@@ -70,8 +70,8 @@ def test_dumps_by_environment(file: Path, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("IRIS_DUMP", "changed")
     monkeypatch.setenv("IRIS_DUMP_DIR", str(tmp_path / "dumps"))
     assert main(["opt", "--passes", "licm,cse,dce", str(file), "-o", str(tmp_path / "o")]) == 0
-    names = sorted(p.name for p in (tmp_path / "dumps" / "f").iterdir())
-    assert names == ["00-input.iris", "02-cse.iris"]
+    names = sorted(p.name for p in (tmp_path / "dumps").glob("f-*/*"))
+    assert names == ["00-input.iris", "02-cse.iris", "manifest.json"]
 
 
 @pytest.mark.parametrize(

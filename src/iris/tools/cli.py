@@ -9,7 +9,7 @@ from importlib import import_module
 
 from iris import __version__
 from iris.errors import IrisError, SettingError
-from iris.tools import bisect, doctor, emit, fuzz, ops, opt, run, softmetal, tune
+from iris.tools import bisect, doctor, dump, emit, fuzz, ops, opt, run, softmetal, tune
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_command(commands)
     bisect.add_command(commands)
     fuzz.add_command(commands)
+    dump.add_command(commands)
     emit.add_command(commands)
     tune.add_command(commands)
     softmetal.add_command(commands)

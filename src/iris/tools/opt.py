@@ -19,7 +19,7 @@ import textwrap
 from pathlib import Path
 
 from iris import knobs
-from iris.compiler.compilation import dumps
+from iris.compiler.dumps import dumps
 from iris.errors import FileError
 from iris.ir import parse, to_text, verify
 from iris.passes import PASSES, Instrument, Pipeline, run

@@ -37,7 +37,8 @@ import numpy as np
 from iris.codegen.emitter import emit
 from iris.codegen.language import Language
 from iris.compiler.arguments import place
-from iris.compiler.compilation import dumps, target_of
+from iris.compiler.compilation import target_of
+from iris.compiler.dumps import dumps
 from iris.compiler.graph_program import GraphProgram
 from iris.errors import SettingError
 from iris.interp.memory import memory_dtype

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Container
 
 from iris.ir.attributes import Symbol, legal_name
 from iris.ir.core import Module, Op, Region, Value
@@ -32,6 +33,20 @@ def to_text(node: Module | Op, *, locations: bool = False) -> str:
     return "\n".join(printer.lines) + "\n"
 
 
+def hint_of(name: str, usual: str | None, taken: Container[str]) -> str | None:
+    """The name hint that a name in the text stands for; none if it says no more than what a result
+    without a name is usually called.  Numbers, which tell apart values that share a name, are no
+    part of it."""
+    stem = _unnumbered(name)
+    if usual is not None and stem == _unnumbered(usual):
+        return None
+    return stem if stem in taken else name
+
+
+def _unnumbered(name: str) -> str:
+    return _SUFFIX.sub("", name) if name[-1:].isdigit() else name
+
+
 class Printer:
     def __init__(self, locations: bool):
         self.locations = locations
@@ -46,18 +61,26 @@ class Printer:
         if known is not None:
             return known
         hint = self.hint(value)
-        name = legal_name(hint) if hint else self._numbered("")
+        name = hint if hint else self._numbered("")
         if name in self.taken:
-            name = self._numbered(_SUFFIX.sub("", name) + "_")
+            name = self._numbered(_unnumbered(name) + "_")
         self.taken.add(name)
         text = self.names[value] = "%" + name
         return text
 
     def hint(self, value: Value) -> str | None:
         """What the value would be called if nothing else were."""
-        if value.name is None and value.op is not None:
-            return value.op.result_name()
-        return value.name
+        usual = self.usual(value)
+        if not value.name:
+            return usual
+        name = legal_name(value.name)
+        is_parameter = value.region is not None and value.owner is not None and value.owner.isolated
+        # What a function takes is called by its whole name by who launches it.
+        return name if is_parameter else hint_of(name, usual, self.taken) or usual
+
+    def usual(self, value: Value) -> str | None:
+        """What the value is called if it has no name."""
+        return None if value.op is None else value.op.result_name()
 
     def _numbered(self, stem: str) -> str:
         count = self.counts.get(stem, 1 if stem else 0)
