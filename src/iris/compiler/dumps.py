@@ -75,7 +75,8 @@ class Dump(Instrument):
     def start(self, module: Module, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
         self.folder = _folder(self.root, module, pipeline)
-        self.unfinished = self.folder.with_name(f"{self.folder.name}-unfinished-{os.urandom(4).hex()}")
+        own = f"unfinished-{os.urandom(4).hex()}"
+        self.unfinished = self.folder.with_name(f"{self.folder.name}-{own}")
         self.last = ""
         self.stages: list[dict[str, object]] = []
         self._add(None, module, 0.0, {})

@@ -46,7 +46,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
     parser.add_argument(
-        "--passes", metavar="PIPELINE", help="run these first, and no others (see iris opt --list)"
+        "--passes", metavar="PIPELINE", help="run these first, and no others (see iris passes)"
     )
     parser.add_argument("--entry", metavar="FUNC", help="the function, where there are several")
     parser.add_argument(

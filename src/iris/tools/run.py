@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import argparse
 import zlib
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
     parser.add_argument(
-        "--passes", default="", metavar="PIPELINE", help="run these first (see iris opt --list)"
+        "--passes", default="", metavar="PIPELINE", help="run these first (see iris passes)"
     )
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="add this to the seed of each argument"
@@ -124,7 +125,7 @@ def run_command(options: argparse.Namespace) -> None:
     is_graph = program.function.function_level is Level.GRAPH
     if device is not None and not is_graph:
         accepts = device.accepts
-        program = _for_level(program, Level.METAL if isinstance(accepts, Language) else accepts)
+        program = for_level(program, Level.METAL if isinstance(accepts, Language) else accepts)
     watching = _watching(program, options)
     arguments = program.make_arguments(options.seed)
     # What the program prints is shown as it ran, also when it ends with an error.
@@ -138,12 +139,7 @@ def run_command(options: argparse.Namespace) -> None:
         results = launch_text(device, device.accepts, program, arguments)
     else:
         results = program.run(arguments, **watching)
-    for name, parameter in arrays.items():
-        dtype, values = parameter.type.element, arguments[parameter.index]
-        if name in shown:
-            print(f"%{name} = {_listed(dtype, values)}")
-        elif _is_written(program.function, parameter.index):
-            print(describe(f"%{name}", dtype, values))
+    show_arrays(program.function, arguments, shown)
     for name, type_, values in zip(returned, program.function.returns, results, strict=True):
         dtype = type_.element
         if name in shown:
@@ -184,7 +180,7 @@ def _run_graph(device: Device, program: Program, arguments: list[Any]) -> list[V
     return results
 
 
-def _for_level(program: Program, level: Level) -> Program:
+def for_level(program: Program, level: Level) -> Program:
     """The program at the level that a device takes."""
     if level is Level.METAL:
         module = run_passes(program.module, lowering(program.function), dumps())
@@ -211,6 +207,18 @@ def _watching(program: Program, options: argparse.Namespace) -> dict[str, Any]:
             f"--{next(iter(watching))} is for Metal IR; add --device interp:metal to lower to it"
         )
     return watching
+
+
+def show_arrays(
+    function: Func, arguments: Sequence[Any], whole: Collection[str] = ()
+) -> None:
+    """Print a line for each array that a function writes, and all of some arrays."""
+    for name, parameter in _arrays(function).items():
+        dtype, values = parameter.type.element, arguments[parameter.index]
+        if name in whole:
+            print(f"%{name} = {_listed(dtype, values)}")
+        elif _is_written(function, parameter.index):
+            print(describe(f"%{name}", dtype, values))
 
 
 def _arrays(function: Func) -> dict[str, Value]:
