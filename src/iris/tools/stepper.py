@@ -72,16 +72,17 @@ class Stepper(cmd.Cmd, Observer):
         self.last: dict[Value, Any] = {}  # what the thread computed last
         self.frame: Any = None
         self.at: Op | None = None
+        self.given: Sequence[Value] = []  # what that op has given, which the frame has yet to hold
         self.detached = False  # no commands are left
 
     # What the interpreter tells.
 
     def before(self, frame: Any, op: Op) -> None:
-        self.frame, self.at = frame, op
+        self.frame, self.at, self.given = frame, op, []
         if self.detached or not self._is_here():
             return
         reasons = [f"breakpoint {place}" for place in self.breaks if self._is_at(place, op)]
-        reasons += self._changes()
+        reasons += self._changes("changed")
         if self.left is not None:
             self.left -= 1
         if reasons or self.left == 0:
@@ -96,6 +97,10 @@ class Stepper(cmd.Cmd, Observer):
             self.last[value] = frame.part(value, x, self.number, self.thread)
             if self.left is not None and not self.detached:
                 self._say("  " + self._text(value))
+        self.frame, self.at, self.given = frame, op, op.results
+        changed = [] if self.detached else self._changes("changed by this op")
+        if changed:
+            self._stop(*changed)
 
     def failed(self, error: ProgramError) -> None:
         """Stop where something went wrong, in the program and thread that did it."""
@@ -124,7 +129,7 @@ class Stepper(cmd.Cmd, Observer):
             return False
         return PurePath(op.location.file).match(file)
 
-    def _changes(self) -> list[str]:
+    def _changes(self, how: str) -> list[str]:
         changed = []
         for text, old in self.watched.items():
             value, index = self._named(text)
@@ -133,15 +138,14 @@ class Stepper(cmd.Cmd, Observer):
             if new is not None and new != old:
                 self.watched[text] = new
                 if old is not None:
-                    changed.append(f"changed: {self._text(value, index)}")
+                    changed.append(f"{how}: {self._text(value, index)}")
         return changed
 
     def _current(self, value: Value) -> Any:
         """What the thread has of a value, or had last; None if it has not computed it yet."""
-        if value in self.frame and self._is_here():
-            self.last[value] = self.frame.part(
-                value, self.frame[value], self.number, self.thread
-            )
+        if value in self.frame and value not in self.given and self._is_here():
+            x = self.frame[value]
+            self.last[value] = self.frame.part(value, x, self.number, self.thread)
         return self.last.get(value)
 
     def _named(self, text: str) -> tuple[Value, int | None]:
@@ -276,6 +280,9 @@ class Stepper(cmd.Cmd, Observer):
         return True
 
     # The base calls these.
+
+    def get_names(self) -> list[str]:
+        return [name for name in dir(type(self)) if name != "do_EOF"]
 
     def precmd(self, line: str) -> str:
         word, _, rest = line.partition(" ")
