@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,9 @@ def test_steps_show_what_each_op_gives(steps: Steps) -> None:
 
 
 def test_breakpoints_on_lines_of_the_listing_and_of_python(steps: Steps) -> None:
-    out = steps(LOOP, ["break 8", "c", "print %i", "p acc", "c", "p %acc", "d 8", "b sum.py:7", "c"])
+    out = steps(
+        LOOP, ["break 8", "c", "print %i", "p acc", "c", "p %acc", "d 8", "b sum.py:7", "c"]
+    )
     assert out.count("breakpoint 8\n") == 2
     assert "%i = 0\n%acc = 0.0\n" in out
     assert "%acc = 1.0\n" in out
@@ -190,9 +192,7 @@ def test_what_means_nothing(
     assert steps.status == 1
 
 
-def test_what_cannot_be_stepped_through(
-    steps: Steps, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_stepped_through(steps: Steps, capsys: pytest.CaptureFixture[str]) -> None:
     steps("# argument %x: f32[2]\nfunc graph @f(%x: tensor<2xf32>) {\n  return\n}\n", [])
     assert "a graph has no programs to step through" in steps.error
     assert main(["step", "-"]) == 1
@@ -218,7 +218,7 @@ class Stores(Observer):
         self.count = 0
 
     def before(self, frame: Any, op: Op) -> None:
-        if not isinstance(op, tile.Store):
+        if not isinstance(op, tile.Store | tile.StoreTile):
             return
         for program in range(self.programs):
             if not frame.runs(program, 0):
@@ -227,13 +227,25 @@ class Stores(Observer):
             def part(value: Any, program: int = program) -> Any:
                 return frame.part(value, frame[value], program, 0)
 
-            inside = True if op.mask is None else part(op.mask)
-            at, x = np.broadcast_arrays(part(op.offset), part(op.value), subok=True)
+            if isinstance(op, tile.Store):
+                at, inside = part(op.offset), True if op.mask is None else part(op.mask)
+            else:
+                at, inside = self.block(op, part)
+            at, x = np.broadcast_arrays(at, part(op.value), subok=True)
             inside = np.broadcast_to(inside, at.shape) & ~np.ma.getmaskarray(x)
             array = self.arrays[str(op.base.name)].reshape(-1)
             for index, element in zip(at[inside], x[inside], strict=True):
                 array[index] = element
                 self.count += 1
+
+    def block(self, op: tile.StoreTile, part: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """Where the elements of a block go, and which of them are there."""
+        at, inside = np.int64(0), np.bool_(True)
+        for axis, along in enumerate(np.indices(part(op.value).shape)):
+            index = int(part(op.offsets[axis])) + along
+            at = at + index * int(part(op.strides[axis]))
+            inside = inside & (index >= 0) & (index < int(part(op.bounds[axis])))
+        return at, inside if op.limit is None else inside & (at < int(part(op.limit)))
 
 
 def launches() -> list[Path]:
@@ -245,7 +257,7 @@ def launches() -> list[Path]:
         if (
             program.function.function_level is Level.TILE
             and not any(map(asks_others, ops))
-            and not any(isinstance(op, tile.StoreTile | tile.Atomic) for op in ops)
+            and not any(isinstance(op, tile.Atomic) for op in ops)
             and not any("alias" in line for line in file.read_text().splitlines())
             and "bf16" not in file.read_text()
         ):

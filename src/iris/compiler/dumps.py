@@ -29,7 +29,7 @@ from iris.version import __version__
 
 MANIFEST = "manifest.json"
 
-# The folders that this process has written, and what of.
+# The folders that this process has written, and with which stages.
 _WRITTEN: set[tuple[Path, tuple[str, ...]]] = set()
 
 
@@ -43,7 +43,7 @@ def dumps(emit: Callable[[Func], str] | None = None) -> list[Instrument]:
 
 
 def is_dumped(module: Module, pipeline: Pipeline) -> bool:
-    """Whether this process need not write a dump of what it has compiled before."""
+    """Whether this process has written the dump already, or no dump is wanted."""
     what = knobs.dump()
     if not what:
         return True

@@ -13,7 +13,8 @@ class Observer:
 
     They are those of a frame: `frame.runs(program, thread)` says whether one is among them, `value
     in frame` whether they have a value now, `frame[value]` is that of all of them, and
-    `frame.part(value, x, program, thread)` what one of them has of such an x.  An error raised here ends the run.
+    `frame.part(value, x, program, thread)` what one of them has of such an x.  An error raised
+    here ends the run.
     """
 
     def before(self, frame: Any, op: Op) -> None:

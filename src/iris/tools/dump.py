@@ -26,15 +26,12 @@ from iris import knobs
 from iris.compiler.dumps import MANIFEST
 from iris.errors import SettingError
 from iris.tools.script import run_script
+from iris.tools.verb import Verbs, add_verb
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "dump",
-        help="run a script, and write the IR after each pass",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+def add_command(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs, "dump", "run a script, and write the IR after each pass", __doc__, run_command
     )
     parser.add_argument(
         "--what",
@@ -45,7 +42,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("-o", "--output", metavar="FOLDER", help="write here (default: iris-dump)")
     parser.add_argument("script", help="Python that launches kernels")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
-    parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> int:

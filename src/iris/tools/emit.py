@@ -15,7 +15,6 @@ Comments in the file, such as those for `iris run`, do not matter.
 from __future__ import annotations
 
 import argparse
-import sys
 
 from iris.codegen.emitter import emit
 from iris.codegen.languages.cuda import CUDA
@@ -31,19 +30,15 @@ from iris.passes.graph.graph_to_tile import GraphToTile
 from iris.passes.graph.schedule import Schedule
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.targets import DEFAULT, Target
+from iris.tools.colours import show
 from iris.tools.opt import add_target, asked_for, read, write
+from iris.tools.verb import Verbs, add_verb
 
 LANGUAGES = {"msl": MSL, "cuda": CUDA}
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "emit",
-        help="print the kernel text of IR text",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_command(verbs: Verbs) -> None:
+    parser = add_verb(verbs, "emit", "print the kernel text of IR text", __doc__, run_command)
     parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
     parser.add_argument(
         "--passes", metavar="PIPELINE", help="run these first, and no others (see iris passes)"
@@ -59,7 +54,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--language", choices=LANGUAGES, default="msl", help="of the text (default: %(default)s)"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write here, not to standard output")
-    parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> None:
@@ -80,7 +74,7 @@ def run_command(options: argparse.Namespace) -> None:
         texts = [emit(k, LANGUAGES[options.language]).text for k in kernels]
     text = "\n".join(texts)
     if options.output is None:
-        sys.stdout.write(text)
+        show(text, "metal")
     else:
         write(options.output, text)
 

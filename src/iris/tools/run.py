@@ -56,18 +56,13 @@ from iris.runtime.devices import DEVICES, select
 from iris.tools.emit import lowering
 from iris.tools.opt import read
 from iris.tools.replay import Program, Values
+from iris.tools.verb import Verbs, add_verb
 
 FIRST = 8  # how many values of each array are shown
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "run",
-        help="launch IR text in an interpreter",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_command(verbs: Verbs) -> None:
+    parser = add_verb(verbs, "run", "launch IR text in an interpreter", __doc__, run_command)
     parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
     parser.add_argument(
         "--passes", default="", metavar="PIPELINE", help="run these first (see iris passes)"
@@ -92,7 +87,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--interleave", type=int, metavar="SEED", help="run the simdgroups in a random order"
     )
-    parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> None:
@@ -209,9 +203,7 @@ def _watching(program: Program, options: argparse.Namespace) -> dict[str, Any]:
     return watching
 
 
-def show_arrays(
-    function: Func, arguments: Sequence[Any], whole: Collection[str] = ()
-) -> None:
+def show_arrays(function: Func, arguments: Sequence[Any], whole: Collection[str] = ()) -> None:
     """Print a line for each array that a function writes, and all of some arrays."""
     for name, parameter in _arrays(function).items():
         dtype, values = parameter.type.element, arguments[parameter.index]

@@ -5,7 +5,7 @@
     iris step kernel.iris --metal --thread 37       lowered to Metal IR: one thread
     iris step kernel.iris --passes "fold,cse"       after these passes
     echo "c" | iris step kernel.iris                commands from a script: stop at an error only
-    printf "b 12\\nc\\np %%x\\n" | iris step kernel.iris   stop at line 12, and show a value
+    printf "break 12\\nc\\nvalues\\n" | iris step kernel.iris     stop at line 12, and show all
 
 Commands: step, continue, break LINE or FILE:LINE, watch VALUE, print VALUE, values, list, where,
 program, thread, delete, help, quit; the first letter of most will do.  It stops before an op, and
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 
 from iris.compiler.dumps import dumps
 from iris.errors import ProgramError, SettingError
@@ -30,15 +31,12 @@ from iris.tools.opt import read
 from iris.tools.replay import Program
 from iris.tools.run import for_level, show_arrays
 from iris.tools.stepper import Quit, Stepper, numbers
+from iris.tools.verb import Verbs, add_verb
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "step",
-        help="run IR text op by op, as a debugger does",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+def add_command(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs, "step", "run IR text op by op, as a debugger does", __doc__, run_command
     )
     parser.add_argument("file", help="IR text; standard input is for commands")
     parser.add_argument(
@@ -54,7 +52,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="add this to the seed of each argument"
     )
-    parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> int:
@@ -72,19 +69,15 @@ def run_command(options: argparse.Namespace) -> int:
             "a graph has no programs to step through; `iris dump` writes the Tile IR of its kernels"
         )
     place = numbers(options.program)
-    stepper = Stepper(
-        program.function, program.grid, place, options.thread, sys.stdin, sys.stdout
-    )
+    stepper = Stepper(program.function, program.grid, place, options.thread, sys.stdin, sys.stdout)
     arguments = program.make_arguments(options.seed)
     try:
         program.run(arguments, observer=stepper)
     except Quit:
         return 0
     except ProgramError as error:
-        try:
+        with suppress(Quit):
             stepper.failed(error)
-        except Quit:
-            pass
         return 1
     show_arrays(program.function, arguments)
     return 0

@@ -207,9 +207,8 @@ class Stepper(cmd.Cmd, Observer):
         return True
 
     def do_break(self, argument: str) -> None:
-        """break LINE | FILE:LINE: stop at a line of the listing, or of Python or another file (b)"""
-        file, _, line = argument.rpartition(":")
-        _number(line)
+        """break LINE | FILE:LINE: stop at a line of the listing, or of a source file (b)"""
+        _number(argument.rpartition(":")[2])
         known = self.listing.line_of
         if not any(self._is_at(argument, op) for op in known):
             raise SettingError(f"no op is at {argument}; `list` shows the program with its lines")
@@ -230,7 +229,7 @@ class Stepper(cmd.Cmd, Observer):
         self.watched = {w: x for w, x in self.watched.items() if argument and w != argument}
 
     def do_print(self, argument: str) -> None:
-        """print %x | %X[3] | all %x: show a value of this thread, or an element, or all of it (p)"""
+        """print %x | %X[3] | all %x: show a value of this thread, an element, or all of it (p)"""
         words = argument.split()
         most = SHOWN
         if words[:1] == ["all"]:
@@ -275,7 +274,7 @@ class Stepper(cmd.Cmd, Observer):
         """quit: end the run here (q)"""
         raise Quit
 
-    def do_EOF(self, argument: str) -> bool:  # noqa: N802  so the base calls it
+    def do_EOF(self, argument: str) -> bool:
         self.detached = True
         return True
 

@@ -45,7 +45,7 @@ def steps_of(region: Region, counted: bool) -> list[Step]:
 
 
 def observed(step: Step, observer: Observer) -> Step:
-    """A step of which an observer is told."""
+    """The step, telling an observer before and after it runs."""
     if step.flows:
 
         def flow(frame: Any, op: Op, *operands: Any) -> Generator[Any, None, Sequence[Any]]:

@@ -16,7 +16,7 @@ from iris.ir.control import Func
 from iris.ir.core import OPS, Level, Location, Module, Op, Region, Value
 from iris.ir.declare import AttributeField, OperandField, OptionalField, Spec, VariadicField
 from iris.ir.text.cursor import Cursor
-from iris.ir.text.printer import hint_of
+from iris.ir.text.printer import Hints
 from iris.ir.text.types import at_type, read_type
 from iris.ir.types import Type
 from iris.ir.verify import DEEPEST, operand_mistake, verify_arguments, verify_header
@@ -48,7 +48,7 @@ class _Parser:
         self.file = file
         self.values: dict[str, Value] = {}
         self.gone: set[str] = set()  # names of regions that have ended
-        self.taken: set[str] = set()  # the names so far
+        self.hints = Hints()
         self.level: Level | None = None
         self.depth = 0
 
@@ -57,7 +57,7 @@ class _Parser:
         module = Module()
         symbols: set[str] = set()
         while cursor.kind != "end":
-            self.values, self.gone, self.taken = {}, set(), set()
+            self.values, self.gone, self.hints = {}, set(), Hints()
             start = cursor.mark
             if not cursor.at(Func.name):
                 cursor.fail(f"'{Func.name}'", (Func.name,))
@@ -79,7 +79,8 @@ class _Parser:
         line = cursor.line if self.file is not None else 0
         places = _Places(cursor.mark)
         names, types = self._results(places)
-        self.taken.update([name[1:] for name in names])
+        for name in names:
+            self.hints.add(name[1:])
         places.name = cursor.mark
         cls = self._op_class(bool(names))
         spec = cls.spec
@@ -274,9 +275,7 @@ class _Parser:
 
     def _hint(self, name: str, usual: str | None = None) -> str | None:
         """The name hint that a name in the text stands for; a number is no name."""
-        hint = None if name[1:].isdigit() else hint_of(name[1:], usual, self.taken)
-        self.taken.add(name[1:])
-        return hint
+        return None if name[1:].isdigit() else self.hints.of(name[1:], usual)
 
     # Regions.
 
@@ -304,6 +303,7 @@ class _Parser:
             hint = self._hint(name)
             if is_function and hint is not None:
                 hint = name[1:]  # whoever launches it calls its arguments so
+            self.hints.add(name[1:], parameter=is_function)
             named[name] = region.add_argument(read_type(cursor), hint)
             if feeds and cursor.accept("="):
                 initial.append(self._operand(spec, spec.variadics[0], len(initial), places))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container
 
 from iris.ir.attributes import Symbol, legal_name
 from iris.ir.core import Module, Op, Region, Value
@@ -33,14 +32,32 @@ def to_text(node: Module | Op, *, locations: bool = False) -> str:
     return "\n".join(printer.lines) + "\n"
 
 
-def hint_of(name: str, usual: str | None, taken: Container[str]) -> str | None:
-    """The name hint that a name in the text stands for; none if it says no more than what a result
-    without a name is usually called.  Numbers, which tell apart values that share a name, are no
-    part of it."""
-    stem = _unnumbered(name)
-    if usual is not None and stem == _unnumbered(usual):
-        return None
-    return stem if stem in taken else name
+class Hints:
+    """The name hints that the names in a text stand for.
+
+    Values that share a hint have names with numbers, which are no part of it: `%x_1` after `%x`, or
+    after the parameter `%x_2`, is one more x.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}  # by what it is called without a number
+
+    def add(self, name: str, *, parameter: bool = False) -> None:
+        """Take note of a name; a parameter is called by its whole name by who launches it."""
+        stem = _unnumbered(name)
+        if parameter or name == stem:
+            self._first.setdefault(stem, name)
+
+    def of(self, name: str, usual: str | None) -> str | None:
+        """The hint; none if it says no more than what a result without a name is usually called."""
+        stem = _unnumbered(name)
+        if usual is not None and stem == _unnumbered(usual):
+            return None
+        return name if name == stem else self._first.get(stem, name)
+
+
+def _is_parameter(value: Value) -> bool:
+    return value.region is not None and value.owner is not None and value.owner.isolated
 
 
 def _unnumbered(name: str) -> str:
@@ -53,6 +70,7 @@ class Printer:
         self.lines: list[str] = []
         self.names: dict[Value, str] = {}
         self.taken: set[str] = set()
+        self.hints = Hints()
         self.counts: dict[str, int] = {}
 
     def name(self, value: Value) -> str:
@@ -65,6 +83,7 @@ class Printer:
         if name in self.taken:
             name = self._numbered(_unnumbered(name) + "_")
         self.taken.add(name)
+        self.hints.add(name, parameter=_is_parameter(value))
         text = self.names[value] = "%" + name
         return text
 
@@ -74,9 +93,7 @@ class Printer:
         if not value.name:
             return usual
         name = legal_name(value.name)
-        is_parameter = value.region is not None and value.owner is not None and value.owner.isolated
-        # What a function takes is called by its whole name by who launches it.
-        return name if is_parameter else hint_of(name, usual, self.taken) or usual
+        return name if _is_parameter(value) else self.hints.of(name, usual) or usual
 
     def usual(self, value: Value) -> str | None:
         """What the value is called if it has no name."""
@@ -91,7 +108,7 @@ class Printer:
 
     def op(self, op: Op, indent: str) -> None:
         if op.isolated:
-            self.names, self.taken, self.counts = {}, set(), {}
+            self.names, self.taken, self.counts, self.hints = {}, set(), {}, Hints()
         line = indent
         results = op.results
         # The operands are named first: where they are defined outside what is printed, they
