@@ -63,7 +63,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--property", action="append", metavar="NAME", help="look at this only; may be given again"
     )
-    parser.add_argument("--passes", metavar="PIPELINE", help="check that these passes change no result")
+    parser.add_argument(
+        "--passes", metavar="PIPELINE", help="check that these passes change no result"
+    )
     parser.add_argument("--device", help="where texts are to run, too")
     parser.add_argument("--seconds", type=float, help=f"for how long (default: {SECONDS:g})")
     parser.add_argument("--examples", type=int, help="how many examples (default: no limit)")
