@@ -148,6 +148,11 @@ def test_the_list_of_ops_is_current() -> None:
     assert script.FILE.read_text() == script.reference(), "run python docs/make_ops.py"
 
 
+def test_the_manual_of_the_command_is_current() -> None:
+    script = load(ROOT / "docs/make_commands.py")
+    assert script.FILE.read_text() == script.manual(), "run python docs/make_commands.py"
+
+
 def test_the_pictures_are_current() -> None:
     script = load(ROOT / "docs/make_pictures.py")
     kept = {path.name: path.read_text() for path in script.FOLDER.iterdir()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -440,45 +439,6 @@ def test_ops_know_the_line_they_come_from() -> None:
     first = double.__wrapped__.__code__.co_firstlineno  # type: ignore[attr-defined]
     assert lines == {first, first + 2, first + 3}
     assert all(op.location and op.location.file == __file__ for op in module.walk())
-
-
-def test_dumps_are_written_by_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @iris.kernel
-    def dumped(X, n):
-        iris.store(X, iris.load(X + n * 0))
-
-    monkeypatch.setenv("IRIS_DUMP", "changed")
-    monkeypatch.setenv("IRIS_DUMP_DIR", str(tmp_path))
-    x = np.zeros(4, np.float32)
-    dumped[1](x, 1)
-    files = sorted(p.name for p in (tmp_path / "dumped").iterdir())
-    assert files[0] == "00-input.iris"
-    assert len(files) > 1
-    for file in (tmp_path / "dumped").iterdir():
-        file.unlink()
-    dumped[1](x, 1)
-    assert list((tmp_path / "dumped").iterdir()), "also when the kernel is compiled already"
-
-
-@pytest.mark.parametrize(("what", "kinds"), [("msl", {"metal"}), ("metal,msl", {"iris", "metal"})])
-def test_the_text_of_a_kernel_is_dumped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, kinds: set[str]
-) -> None:
-    @iris.kernel
-    def dumped(X, n):
-        iris.store(X, iris.load(X + n * 0))
-
-    monkeypatch.setenv("IRIS_DUMP", what)
-    monkeypatch.setenv("IRIS_DUMP_DIR", str(tmp_path))
-    x = np.zeros(4, np.float32)
-    dumped[1](x, 1, device="interp")
-    assert not list(tmp_path.iterdir()), "this device takes Tile IR"
-    dumped[1](x, 1, device="interp:metal")
-    files = sorted((tmp_path / "dumped").iterdir())
-    assert {file.suffix[1:] for file in files} == kinds
-    assert files[-1].read_text() == dumped.lower(x, 1, grid=1).msl
 
 
 def test_checks_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -13,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from iris.errors import DeclarationError, PassError, PipelineError, VerifyError
-from iris.ir import Level, Module, parse, to_text, verify
+from iris.ir import Level, Module, parse, verify
 from iris.passes import PASSES, Pass, Pipeline, run
-from iris.passes.instruments import Check, Dump, Snapshots, Timing
+from iris.passes.instruments import Check, Snapshots, Timing
 from iris.targets import DEFAULT
 from iris.targets.apple import M4
 
@@ -204,39 +202,3 @@ def test_snapshots_and_timing() -> None:
     assert timing.rows[1][2] == {"merged": 1}
     assert "cse" in str(timing)
     assert str(timing).splitlines()[-1].startswith("total")
-
-
-def test_dumps_are_numbered_and_replay_the_rest(tmp_path: Path) -> None:
-    module = parse(TEXT, "model.iris")
-    result = run(module, "licm,cse,dce", [Dump(tmp_path)])
-    folder = tmp_path / "f"
-    assert sorted(p.name for p in folder.iterdir()) == ["00-input.iris", "02-cse.iris"]
-    first = (folder / "00-input.iris").read_text()
-    assert first.splitlines()[0] == (
-        f'# iris opt --verify-each --passes "licm,cse,dce" {folder}/00-input.iris'
-    )
-    assert first.split("\n", 1)[1] == to_text(module, locations=True)
-    last = (folder / "02-cse.iris").read_text()
-    assert '--passes "dce"' in last
-    assert run(parse(last), "dce") == result
-
-
-def test_dumps_of_everything_and_of_some_levels(tmp_path: Path) -> None:
-    run(parse(TEXT), "licm,cse", [Dump(tmp_path, everything=True)])
-    names = sorted(p.name for p in (tmp_path / "f").iterdir())
-    assert names == ["00-input.iris", "01-licm.iris", "02-cse.iris"]
-    run(parse(TEXT), "cse", [Dump(tmp_path)])
-    names = sorted(p.name for p in (tmp_path / "f").iterdir())
-    assert names == ["00-input.iris", "01-cse.iris"], "an older run's files would mislead"
-    run(parse(TEXT), "cse", [Dump(tmp_path / "other", levels=[Level.METAL])])
-    assert not (tmp_path / "other").exists()
-
-
-def test_the_command_in_a_dump_works(tmp_path: Path) -> None:
-    run(parse(TEXT), "licm,cse,dce", [Dump(tmp_path)])
-    file = tmp_path / "f" / "00-input.iris"
-    words = ["opt", "--passes", "licm,cse,dce", str(file)]
-    done = subprocess.run(
-        [sys.executable, "-m", "iris.tools.cli", *words], capture_output=True, text=True, check=True
-    )
-    assert parse(done.stdout) == run(parse(TEXT), "licm,cse,dce")

@@ -58,20 +58,17 @@ def test_locations_are_the_lines_of_the_file(
     assert f'%a: f32 = mul %x, %x at "{file}":2' in capsys.readouterr().out
 
 
-def test_timing_and_list(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_timing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["opt", "--passes", "cse", "--timing", str(file)]) == 0
     assert "merged 1" in capsys.readouterr().err
-    assert main(["opt", "--list"]) == 0
-    listed = capsys.readouterr().out
-    assert {"canonicalize", "cse", "dce"} <= {line.split()[0] for line in listed.splitlines()}
 
 
 def test_dumps_by_environment(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IRIS_DUMP", "changed")
     monkeypatch.setenv("IRIS_DUMP_DIR", str(tmp_path / "dumps"))
     assert main(["opt", "--passes", "licm,cse,dce", str(file), "-o", str(tmp_path / "o")]) == 0
-    names = sorted(p.name for p in (tmp_path / "dumps" / "f").iterdir())
-    assert names == ["00-input.iris", "02-cse.iris"]
+    names = sorted(p.name for p in (tmp_path / "dumps").glob("f-*/*"))
+    assert names == ["00-input.iris", "02-cse.iris", "manifest.json"]
 
 
 @pytest.mark.parametrize(

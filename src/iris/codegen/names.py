@@ -41,7 +41,7 @@ class Names:
                 count += 1
                 name = f"{stem}_{count}"
         elif name in self._taken or name in self._reserved:
-            name, count = stem, self._counts.get(stem, 0)
+            count = self._counts.get(stem, 0)
             while name in self._taken or name in self._reserved:
                 count += 1
                 name = f"{stem}_{count}"

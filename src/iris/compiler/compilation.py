@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from iris import knobs
 from iris.compiler import kernel_file
+from iris.compiler.dumps import dumps
 from iris.errors import PipelineError
 from iris.ir import Level, Module, to_text, verify
 from iris.ir.control import Func
 from iris.ir.text.diff import diff
 from iris.passes import Instrument, Pass, Pipeline, run
-from iris.passes.instruments import Check, Dump, Snapshots, write_dump
+from iris.passes.instruments import Check, Snapshots
 from iris.passes.metal.block_swizzle import BlockSwizzle
 from iris.passes.metal.fuse_register_loops import FuseRegisterLoops
 from iris.passes.metal.preload_fragments import PreloadFragments
@@ -95,26 +96,25 @@ def target_of(device: Device | None) -> Target:
     return DEFAULT if device is None else device.target
 
 
+def level_of(device: Device) -> Level:
+    """Where the IR ends for a device."""
+    return device.accepts if isinstance(device.accepts, Level) else Level.METAL
+
+
 def optimize(traced: Module, pipeline: Pipeline) -> Module:
     """Run a pipeline, watched by what the environment asks for."""
     watching: list[Instrument] = [Check(verify)] if knobs.check() else []
-    module = run(traced, pipeline, [*watching, *dumps()])
-    kernel = entry_of(module)
-    if kernel.function_level is Level.METAL and {"msl", "changed", "all"} & {*knobs.dump()}:
-        from iris.codegen.emitter import emit  # opened when first used
-
-        file = knobs.dump_dir() / kernel.symbol / f"{len(pipeline) + 1:02}-msl.metal"
-        write_dump(file, emit(kernel).text)
-    return module
+    stays_tile = entry_of(traced).function_level is Level.TILE and not any(
+        p.level is Level.METAL for p in pipeline
+    )
+    return run(traced, pipeline, [*watching, *dumps(None if stays_tile else text_of)])
 
 
-def dumps() -> list[Instrument]:
-    """The dump that the environment asks for."""
-    what = knobs.dump()
-    if not what:
-        return []
-    levels = [level for level in Level if {level.value, "changed", "all"} & {*what}]
-    return [Dump(knobs.dump_dir(), everything="all" in what, levels=levels)]
+def text_of(kernel: Func) -> str:
+    """The text of a kernel in Metal IR, in the Metal Shading Language."""
+    from iris.codegen.emitter import emit  # opened when first used
+
+    return emit(kernel).text
 
 
 @dataclass(frozen=True)
@@ -186,9 +186,7 @@ class Compilation:
     @cached_property
     def msl(self) -> str:
         """The Metal Shading Language."""
-        from iris.codegen.emitter import emit  # opened when first used
-
-        return emit(entry_of(self.stages[-1].module)).text
+        return text_of(entry_of(self.stages[-1].module))
 
     @cached_property
     def estimate(self) -> Estimate:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from iris.compiler.compilation import Options, entry_of, optimize, target_of
+from iris.compiler.compilation import Options, entry_of, level_of, optimize, target_of
 from iris.errors import OutOfResources, PipelineError
 from iris.ir import graph, to_text
 from iris.ir.control import Func, Return
@@ -90,8 +90,7 @@ class GraphKernel:
 
     def emitted(self, device: Device) -> tuple[Func, Source | None]:
         """What a device compiles: the kernel, and its text where the device accepts that."""
-        level = device.accepts if isinstance(device.accepts, Level) else Level.METAL
-        entry = self.lowered(level, target_of(device))
+        entry = self.lowered(level_of(device), target_of(device))
         if isinstance(device.accepts, Level):
             return entry, None
         from iris.codegen.emitter import emit  # opened when first used

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iris.compiler.compilation import GRAPH_PIPELINE, entry_of, optimize
+from iris import knobs
+from iris.compiler.compilation import GRAPH_PIPELINE, entry_of, level_of, optimize, target_of
+from iris.compiler.dumps import is_dumped
 from iris.compiler.graph_kernels import GraphKernel, compile_all, kernels_of
 from iris.frontend.arrays import TensorSpec, spec_of
 from iris.ir.control import Func
@@ -99,7 +101,16 @@ class GraphProgram:
             found = self._compiled.get(device)
             if found is None:
                 found = self._compiled[device] = self._compile(device)
+            elif knobs.dump():
+                self._dump(device)
             return found
+
+    def _dump(self, device: Device) -> None:
+        """Write the dumps of kernels that were compiled before these were asked for."""
+        level, target = level_of(device), target_of(device)
+        for kernel in dict.fromkeys(self.equal):
+            if not kernel.fitting(level, target, is_dumped):
+                kernel.lowered(level, target)
 
     def _compile(self, device: Device) -> _CompiledGraph:
         kernels = list(dict.fromkeys(self.equal))

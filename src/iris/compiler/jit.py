@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from iris import knobs
 from iris.compiler.arguments import as_array, shared_buffer
 from iris.compiler.array_compilation import ArrayCompilation, KernelCompilation
-from iris.compiler.compilation import is_called_as, target_of
+from iris.compiler.compilation import GRAPH_PIPELINE, is_called_as, optimize, target_of
+from iris.compiler.dumps import is_dumped
 from iris.compiler.graph_program import GraphProgram, argument_spec
 from iris.compiler.kernel import MOST_SPECIALISATIONS
 from iris.errors import ArgumentError
@@ -214,6 +216,10 @@ class Jit(Decorated):
                 program = GraphProgram.of(module, target, captured)
                 found = _Traced(module, program, results, narrowed)
                 self._traces.put(key, found)
+            elif knobs.dump():
+                pipeline = GRAPH_PIPELINE.on(target)
+                if not is_dumped(found.module, pipeline):
+                    optimize(found.module, pipeline)
             return found
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from iris import knobs
 from iris.compiler.arguments import Call, call, check_written, place
 from iris.compiler.check import check_stages
-from iris.compiler.compilation import Compilation, Options, dumps, entry_of, optimize, target_of
+from iris.compiler.compilation import Compilation, Options, entry_of, level_of, optimize, target_of
+from iris.compiler.dumps import is_dumped
 from iris.compiler.trial import Trial
 from iris.cost.sample import Sizes
 from iris.errors import ArgumentError, IrisError, SourceError
@@ -231,9 +232,10 @@ class Kernel(Decorated):
                 ArgumentError,
                 f"the constexpr {unhashable} must be hashable; give a tuple for a list",
             ) from None
-        if found is not None and dumps():
-            # Dumps are wanted of what is compiled already, too.
-            optimize(found.traced, options.pipeline(_level(device), target_of(device)))
+        if found is not None and knobs.dump():
+            pipeline = options.pipeline(level_of(device), target_of(device))
+            if not is_dumped(found.traced, pipeline):
+                optimize(found.traced, pipeline)
         if found is None:
             with self._compiling:
                 found = self._cache.get(key)
@@ -244,7 +246,7 @@ class Kernel(Decorated):
 
     def _compile(self, given: Call, options: Options, device: Device) -> Compiled:
         traced = self.traced(given, options)
-        pipeline = options.pipeline(_level(device), target_of(device))
+        pipeline = options.pipeline(level_of(device), target_of(device))
         entry = entry_of(optimize(traced, pipeline))
         return Compiled.of(entry, traced, device, tuple(given.specs.values()))
 
@@ -259,11 +261,6 @@ def start(compiled: Compiled, device: Device, grid: Grid, given: Call, stream: A
         _run_on_copies(device, compiled, grid, given, stream)
     else:
         device.launch(compiled.program, grid, _given(given, {}), stream)
-
-
-def _level(device: Device) -> Level:
-    """Where the IR ends for a device."""
-    return device.accepts if isinstance(device.accepts, Level) else Level.METAL
 
 
 def device_of(device: str | Device | None, given: Call) -> Device:

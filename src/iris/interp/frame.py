@@ -15,6 +15,7 @@ from iris.errors import ArgumentError, ProgramError
 from iris.interp.address import AddressArithmetic, address_parts, beyond, is_beyond
 from iris.interp.lifetimes import last_uses
 from iris.interp.memory import Shadow, View, memory_dtype, share_shadows
+from iris.interp.observer import Observer
 from iris.interp.operands import Masked, Operands
 from iris.interp.quick import all_of, any_of
 from iris.ir import scalar, tile
@@ -51,8 +52,10 @@ class Launch:
         grid: Grid,
         arguments: Sequence[Any],
         shadows: Callable[[int, int, int], Shadow] = Shadow,
+        observer: Observer | None = None,
     ):
         """`shadows` makes what notes accesses, of so many units, programs and sites."""
+        self.observer = observer or Observer()
         self.function = function
         self.grid = grid
         self.count = prod(grid)
@@ -156,6 +159,25 @@ class Frame:
             frame, kept = self.origin
             found = self.values[value] = take(frame[value], kept)
         return found
+
+    def __contains__(self, value: Value) -> bool:
+        """Whether a value has been computed, and may be used again."""
+        return value in self.values or (self.origin is not None and value in self.origin[0])
+
+    def runs(self, program: int, thread: int) -> bool:
+        """Whether a program is one of these; it has one thread."""
+        return thread == 0 and program in self.programs
+
+    def part(self, value: Value, x: Any, program: int, thread: int) -> Any:
+        """What one of the programs has of a value that is x for all; of an array, all."""
+        if isinstance(x, View):
+            return x.read(np.arange(x.size))
+        shape = (len(self.programs), *held_by(value).shape)
+        (row,) = np.flatnonzero(self.programs == program)
+        data = np.broadcast_to(data_of(x), shape)[row]
+        if not isinstance(x, Masked):
+            return data
+        return np.ma.masked_array(data, ~np.broadcast_to(x.counts, shape)[row])
 
     def run(self, region: Region, arguments: Sequence[Any]) -> list[Any]:
         """What the terminator of a region carries, the region being run."""
@@ -261,6 +283,18 @@ class Frame:
             index=at,
             locations=[o.location for o in dict.fromkeys((op, *others)) if o.location is not None],
         )
+
+
+class ObservedFrame(Frame):
+    """Programs of a launch that has an observer."""
+
+    __slots__ = ()
+
+    def results(self, op: Op, rule: Callable[..., Sequence[Any]]) -> Sequence[Any]:
+        self.launch.observer.before(self, op)
+        found = super().results(op, rule)
+        self.launch.observer.after(self, op, found)
+        return found
 
 
 def _keeps_bits(op: Op, position: int) -> bool:

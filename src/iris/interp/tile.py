@@ -28,6 +28,7 @@ from iris.interp.frame import (
     Frame,
     Grid,
     Launch,
+    ObservedFrame,
     bounds_of,
     data_of,
     held_by,
@@ -39,10 +40,11 @@ from iris.interp.frame import (
     take,
 )
 from iris.interp.memory import Use, View
+from iris.interp.observer import Observer
 from iris.interp.order import Clocks, OrderedShadow
 from iris.interp.products import product
 from iris.interp.quick import all_of, any_of, spread
-from iris.interp.turns import run_by_turns
+from iris.interp.turns import ObservedTurnFrame, TurnFrame, run_by_turns
 from iris.ir import math, scalar, tile
 from iris.ir.control import For, Func, If, While
 from iris.ir.core import Op, Value
@@ -66,6 +68,7 @@ def run(
     *,
     output: Callable[[str], object] = print,
     chunk_bytes: int = CHUNK_BYTES,
+    observer: Observer | None = None,
 ) -> list[Array]:
     """Runs a function for every program of a grid.
 
@@ -74,13 +77,18 @@ def run(
     programs print goes to `output`, line by line in the order of the programs, also when a
     `ProgramError` ends the run; memory then holds what was written so far.
 
+    An observer is told of each op, and never of the same run twice: where it might have to be,
+    programs take turns from the start.
+
     The result is what the function returns: for each value an array with a row per program.
     """
-    if waiting_loops(function):
-        return _take_turns(function, grid, arguments, output)
-    launch = Launch(function, grid, arguments)
-    if not any(map(asks_others, function.walk())):
-        return _gathered(launch, run_chunks(launch, Frame, output=output, chunk_bytes=chunk_bytes))
+    asks = any(map(asks_others, function.walk()))
+    if waiting_loops(function) or (asks and observer is not None):
+        return _take_turns(function, grid, arguments, output, observer)
+    launch = Launch(function, grid, arguments, observer=observer)
+    if not asks:
+        frames = Frame if observer is None else ObservedFrame
+        return _gathered(launch, run_chunks(launch, frames, output=output, chunk_bytes=chunk_bytes))
     before, lines = [x.copy() for x in launch.stored], list[str]()
     try:
         chunks = run_chunks(launch, Frame, output=lines.append, chunk_bytes=chunk_bytes)
@@ -96,12 +104,17 @@ def run(
 
 
 def _take_turns(
-    function: Func, grid: Grid, arguments: Sequence[Any], output: Callable[[str], object]
+    function: Func,
+    grid: Grid,
+    arguments: Sequence[Any],
+    output: Callable[[str], object],
+    observer: Observer | None = None,
 ) -> list[Array]:
     """Runs programs that may wait for each other."""
-    launch = Launch(function, grid, arguments, partial(OrderedShadow, Clocks()))
+    launch = Launch(function, grid, arguments, partial(OrderedShadow, Clocks()), observer)
+    frames = TurnFrame if observer is None else ObservedTurnFrame
     try:
-        return _gathered(launch, run_by_turns(launch))
+        return _gathered(launch, run_by_turns(launch, frames))
     finally:
         _print([line for _, line in sorted(launch.printed, key=lambda entry: entry[0])], output)
 

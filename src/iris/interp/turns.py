@@ -8,13 +8,13 @@ the first wrote after it (`order.py`); whatever nothing orders is a race.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from iris.interp.frame import Frame, Launch, bounds_of, data_of, holds
+from iris.interp.frame import Frame, Launch, ObservedFrame, bounds_of, data_of, holds
 from iris.interp.memory import View
 from iris.interp.watch import Asked, Turn, take_turns
 from iris.ir.control import For, If, While
@@ -45,7 +45,7 @@ class TurnFrame(Frame):
         for op, rule, dying in self.launch.plan(region):
             if op.regions:
                 operands = self.settled(op, [self[v] for v in op.operands])
-                found = yield from flow[type(op)](self, op, *operands)
+                found = yield from self.flow(op, operands)
             else:
                 if asks_others(op):
                     view, index, *_ = [self[v] for v in op.operands]
@@ -55,6 +55,23 @@ class TurnFrame(Frame):
             for value in dying:
                 values.pop(value, None)
         return [self[v] for v in region.end.operands]
+
+    def flow(self, op: Op, operands: Sequence[Any]) -> Flow:
+        """What an op with regions gives, run turn by turn."""
+        rule: Callable[..., Flow] = flow[type(op)]
+        return rule(self, op, *operands)
+
+
+class ObservedTurnFrame(ObservedFrame, TurnFrame):
+    """One program of a launch that has an observer."""
+
+    __slots__ = ()
+
+    def flow(self, op: Op, operands: Sequence[Any]) -> Flow:
+        self.launch.observer.before(self, op)
+        found = yield from super().flow(op, operands)
+        self.launch.observer.after(self, op, found)
+        return found
 
 
 flow = Facet("flow of one program")
@@ -92,14 +109,16 @@ def _while(frame: TurnFrame, op: While, *carried: Any) -> Flow:
         values = frame.kept(op, values, news)
 
 
-def run_by_turns(launch: Launch) -> Iterator[tuple[Frame, Sequence[Any]]]:
+def run_by_turns(
+    launch: Launch, frames: type[TurnFrame] = TurnFrame
+) -> Iterator[tuple[Frame, Sequence[Any]]]:
     """Runs all programs of a launch: in their order, the frame of each and what it returns."""
     waiting: frozenset[Op] = frozenset(waiting_loops(launch.function))
-    frames = [TurnFrame(launch, np.array([n]), waiting) for n in range(launch.count)]
-    runs = [frame.steps(launch.function.body, launch.arguments) for frame in frames]
+    programs = [frames(launch, np.array([n]), waiting) for n in range(launch.count)]
+    runs = [frame.steps(launch.function.body, launch.arguments) for frame in programs]
     arrays = [x.flat for x in launch.arguments if isinstance(x, View)]
-    returned = take_turns(runs, arrays, lambda number: _asked(frames[number]))
-    return zip(frames, returned, strict=True)
+    returned = take_turns(runs, arrays, lambda number: _asked(programs[number]))
+    return zip(programs, returned, strict=True)
 
 
 def _asked(frame: TurnFrame) -> Asked:

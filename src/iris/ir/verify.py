@@ -362,14 +362,14 @@ class _Surroundings(Printer):
                 self.op(inner, indent + "  ")
             self.lines.append(indent + "}")
 
-    def hint(self, value: Value) -> str | None:
+    def usual(self, value: Value) -> str | None:
         # An op that is broken may fail to suggest a name.
-        if value.name is None and value.op is not None:
+        if value.op is not None:
             try:
                 verify_header(value.op)
             except VerifyError:
                 return None
-        return super().hint(value)
+        return super().usual(value)
 
 
 def _fits(op: Op) -> bool:

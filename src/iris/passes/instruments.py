@@ -1,16 +1,12 @@
-"""What can watch a pipeline: checks, timing, snapshots, dumps."""
+"""What can watch a pipeline: checks, timing, snapshots; dumps are the compiler's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from iris.errors import FileError
-from iris.ir.control import Func
-from iris.ir.core import Level, Module
-from iris.ir.text.printer import to_text
-from iris.passes.manager import Instrument, replay_command
+from iris.ir.core import Module
+from iris.passes.manager import Instrument
 from iris.passes.pipeline import Pass, Pipeline
 
 
@@ -83,58 +79,3 @@ class Timing(Instrument):
         total = sum(seconds for _, seconds, _ in self.rows)
         lines.append(f"{'total':{width}}  {total * 1e3:8.3f} ms")
         return "\n".join(lines)
-
-
-class Dump(Instrument):
-    """Writes numbered files, `00-input.iris`, `01-cse.iris`, ..., in a folder per module.
-
-    Each starts with the command that runs the rest of the pipeline from it.  `everything` writes
-    after passes that changed nothing, too; `levels` keeps only what is at these levels.
-    """
-
-    def __init__(
-        self, folder: Path, *, everything: bool = False, levels: Collection[Level] = tuple(Level)
-    ):
-        self.folder = folder
-        self.everything = everything
-        self.levels = levels
-        self.pipeline = Pipeline()
-        self.last: str | None = None
-
-    def start(self, module: Module, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
-        self.last = None
-        self._write(0, "input", module)
-
-    def after(
-        self, position: int, done: Pass, module: Module, seconds: float, counts: Mapping[str, int]
-    ) -> None:
-        self._write(position + 1, done.name, module)
-
-    def _write(self, number: int, name: str, module: Module) -> None:
-        functions = [f for f in module if isinstance(f, Func)]
-        text = to_text(module, locations=True)
-        unchanged = text == self.last
-        self.last = text
-        if not functions or functions[0].function_level not in self.levels:
-            return
-        if unchanged and not self.everything:
-            return
-        folder = self.folder / functions[0].symbol
-        file = folder / f"{number:02}-{name}.iris"
-        command = replay_command(self.pipeline.after(number), file)
-        if number == len(self.pipeline) and functions[0].function_level is Level.METAL:
-            command = f"iris emit {file}"
-        write_dump(file, f"# {command}\n{text}", first=number == 0)
-
-
-def write_dump(file: Path, text: str, *, first: bool = False) -> None:
-    """Write a file of a dump, in a folder that need not be there; before the first one, what an
-    earlier, longer pipeline left is removed, which would mislead."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        for old in file.parent.glob("[0-9][0-9]-*") if first else ():
-            old.unlink()
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"cannot write the dump {file}: {error.strerror}") from None

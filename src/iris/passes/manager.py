@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 from iris.errors import FileError, PassError, PipelineError, UserError
 from iris.ir.control import Func
@@ -27,6 +28,9 @@ class Instrument:
         self, position: int, done: Pass, module: Module, seconds: float, counts: Mapping[str, int]
     ) -> None:
         """Called after each pass, with its time and what it counted."""
+
+    def end(self, module: Module, failure: str | None) -> None:
+        """Called when all passes are done, or when something stopped them."""
 
 
 def run(
@@ -47,6 +51,7 @@ def run(
     for instrument in instruments:
         instrument.start(work, pipeline)
     position = 0
+    failure: str | None = "interrupted"
     try:
         for position, pass_ in enumerate(pipeline):
             check_level(pass_, work)
@@ -55,10 +60,17 @@ def run(
             seconds = time.perf_counter() - start
             for instrument in instruments:
                 instrument.after(position, pass_, work, seconds, counts)
-    except (PipelineError, FileError, UserError):  # not the pass's fault
+        failure = None
+    except (PipelineError, FileError, UserError) as error:  # not the pass's fault
+        failure = str(error)
         raise
     except Exception as error:
-        raise _report(error, module, pipeline, position, reproducers) from error
+        reported = _report(error, module, pipeline, position, reproducers)
+        failure = str(reported)
+        raise reported from error
+    finally:
+        for instrument in instruments:
+            instrument.end(work, failure)
     return work
 
 
@@ -101,6 +113,6 @@ def _report(
     return PassError(f"the pass {pipeline.passes[position]} failed: {what}\n{how}")
 
 
-def replay_command(rest: Pipeline, file: Path) -> str:
+def replay_command(rest: Pipeline, file: Path, verb: str = "opt --verify-each") -> str:
     """The command that runs what is left of a pipeline on the IR in a file."""
-    return f'iris opt --verify-each --passes "{rest}" {file}'
+    return f'iris {verb} --passes "{rest}" {quote(str(file))}'

@@ -36,6 +36,7 @@ from iris.testing.smallest import smallest
 from iris.testing.texts import OnDevice, language_of
 from iris.tools.opt import read
 from iris.tools.replay import Program
+from iris.tools.verb import Verbs, add_verb
 
 PIPELINES = {
     Level.GRAPH: GRAPH_PIPELINE,
@@ -49,17 +50,13 @@ ORACLES: dict[Level, Sequence[Oracle]] = {
 }
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "bisect",
-        help="find the pass that changes what a program does",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+def add_command(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs, "bisect", "find the pass that changes what a program does", __doc__, run_command
     )
     parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
     parser.add_argument(
-        "--passes", metavar="PIPELINE", help="these passes (default: those of the level)"
+        "--passes", metavar="PIPELINE", help="these passes (default: the passes of the level)"
     )
     parser.add_argument(
         "--simdgroups", type=int, default=0, metavar="N", help="that run a program together"
@@ -74,7 +71,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="S",
         help="for how long to look for a smaller program (default: %(default)g)",
     )
-    parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> int:

@@ -15,18 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from iris.runtime.cache import ROOMS, entries, folder_of
+from iris.tools.verb import Verbs, add_verb
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "cache",
-        help="say what compiled kernels are kept, or remove them",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_command(verbs: Verbs) -> None:
+    what = "say what compiled kernels are kept, or remove them"
+    parser = add_verb(verbs, "cache", what, __doc__, run_command)
     parser.add_argument("what", nargs="?", choices=["size", "list", "clear"], default="size")
-    parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> None:

@@ -9,35 +9,49 @@ from importlib import import_module
 
 from iris import __version__
 from iris.errors import IrisError, SettingError
-from iris.tools import bisect, cache, doctor, emit, fuzz, ops, opt, run, softmetal, tune
+from iris.tools import (
+    bisect,
+    cache,
+    check,
+    completion,
+    devices,
+    diff,
+    doctor,
+    dump,
+    emit,
+    fuzz,
+    layout,
+    ops,
+    opt,
+    passes,
+    run,
+    softmetal,
+    step,
+    tune,
+)
+from iris.tools.verb import Verbs
+
+DESCRIPTION = """\
+Read, check, transform and run Iris IR.
+
+    iris COMMAND --help             what a command does, with examples
+    iris opt kernel.iris            a file of IR, parsed, verified and printed
+    iris dump train.py              the IR after each pass of what a script launches
+
+Files may be - for standard input.  The exit status is 0, 1 for an error or what a command finds
+wrong, and 2 for wrong usage.
+"""
+# In the order in which --help lists them.
+COMMANDS = (
+    opt, emit, run, step, check, diff, dump, tune, bisect, fuzz, passes, ops, layout, devices,
+    softmetal, doctor, cache, completion,
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 0, 1 for an error of Iris or what a command finds wrong, 2
     for wrong usage."""
-    parser = argparse.ArgumentParser(
-        prog="iris", description="Read, check, transform and run Iris IR.", allow_abbrev=False
-    )
-    parser.add_argument("--version", action="version", version=f"iris {__version__}")
-    parser.add_argument(
-        "--import",
-        dest="modules",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="import this first, as it has passes of your own; may be given again",
-    )
-    commands = parser.add_subparsers(metavar="command", required=True)
-    opt.add_command(commands)
-    ops.add_command(commands)
-    run.add_command(commands)
-    bisect.add_command(commands)
-    fuzz.add_command(commands)
-    emit.add_command(commands)
-    tune.add_command(commands)
-    cache.add_command(commands)
-    softmetal.add_command(commands)
-    doctor.add_command(commands)
+    parser, _ = parsers()
     options = parser.parse_args(arguments)
     try:
         import_all(options.modules)
@@ -49,6 +63,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         sys.stderr.close()
         return 1
+
+
+def parsers() -> tuple[argparse.ArgumentParser, Verbs]:
+    """The parser of the command line, and the parsers of the commands."""
+    parser = argparse.ArgumentParser(
+        prog="iris",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"iris {__version__}")
+    parser.add_argument(
+        "--import",
+        dest="modules",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="import this first, as it has passes of your own; may be given again",
+    )
+    commands = parser.add_subparsers(metavar="command", required=True)
+    for command in COMMANDS:
+        command.add_command(commands)
+    return parser, commands
 
 
 def import_all(modules: Sequence[str]) -> None:

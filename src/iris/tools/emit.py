@@ -17,42 +17,34 @@ Comments in the file, such as those for `iris run`, do not matter.
 from __future__ import annotations
 
 import argparse
-import sys
 
 from iris.codegen.emitter import emit
 from iris.codegen.languages.cuda import CUDA
 from iris.codegen.languages.msl import MSL
-from iris.compiler.compilation import (
-    METAL_PIPELINE,
-    TEXT_PIPELINE,
-    dumps,
-)
+from iris.compiler.compilation import METAL_PIPELINE, TEXT_PIPELINE, optimize
 from iris.compiler.graph_program import GraphProgram
 from iris.compiler.metallib import link
 from iris.cost.estimate import estimate
 from iris.errors import SettingError
 from iris.ir import Level, Module, parse, verify
 from iris.ir.control import Func
-from iris.passes import Pipeline, run
+from iris.passes import Pipeline
 from iris.passes.graph.graph_to_tile import GraphToTile
 from iris.passes.graph.schedule import Schedule
+from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.targets import DEFAULT, Target
+from iris.tools.colours import show
 from iris.tools.opt import add_target, asked_for, read, write
+from iris.tools.verb import Verbs, add_verb
 
 LANGUAGES = {"msl": MSL, "cuda": CUDA}
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "emit",
-        help="print the kernel text of IR text",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_command(verbs: Verbs) -> None:
+    parser = add_verb(verbs, "emit", "print the kernel text of IR text", __doc__, run_command)
     parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
     parser.add_argument(
-        "--passes", metavar="PIPELINE", help="run these first, and no others (see iris opt --list)"
+        "--passes", metavar="PIPELINE", help="run these first, and no others (see iris passes)"
     )
     parser.add_argument("--entry", metavar="FUNC", help="the function, where there are several")
     parser.add_argument(
@@ -68,7 +60,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--metallib", metavar="FILE", help="compile it with Xcode, and write the library here"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write here, not to standard output")
-    parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> None:
@@ -78,7 +69,9 @@ def run_command(options: argparse.Namespace) -> None:
     target = asked_for(options)
     if options.passes is not None:
         pipeline = Pipeline.parse(options.passes)
-        kernels = [after(pipeline if target is None else pipeline.on(target), function)]
+        if target is not None:
+            pipeline = pipeline.on(target)
+        kernels = after(pipeline, function, target or DEFAULT)
     else:
         kernels = lowered(function, target or DEFAULT)
     if options.metallib is not None:
@@ -90,35 +83,41 @@ def run_command(options: argparse.Namespace) -> None:
         texts = [emit(k, LANGUAGES[options.language]).text for k in kernels]
     text = "\n".join(texts)
     if options.output is None:
-        sys.stdout.write(text)
+        show(text, "metal")
     else:
         write(options.output, text)
 
 
-def after(pipeline: Pipeline, function: Func) -> Func:
-    """The function at the level of Metal IR, which some passes lead to."""
-    module = run(Module([function.clone({})]), pipeline, dumps())
+def after(pipeline: Pipeline, function: Func, target: Target = DEFAULT) -> list[Func]:
+    """The function at the level of Metal IR, which some passes lead to; of a graph for whose
+    kernels they choose schedules, the kernels."""
+    module = optimize(Module([function.clone({})]), pipeline)
     verify(module)
     (made,) = functions(module)
     level = made.function_level
+    if level is Level.GRAPH and is_scheduled(made):
+        return _kernels(GraphProgram(module), target)
     if level is not Level.METAL:
         first = f"{Schedule.name},{GraphToTile.name}," if level is Level.GRAPH else ""
         raise SettingError(
             f"@{function.symbol} is at the {level.value} level, after the passes "
             f"{str(pipeline)!r}; those that lead to Metal IR from there are {first}{METAL_PIPELINE}"
         )
-    return made
+    return [made]
 
 
 def lowered(function: Func, target: Target = DEFAULT) -> list[Func]:
     """What a function becomes at the level of Metal IR: several kernels, if it is a graph."""
     module = Module([function.clone({})])
     if function.function_level is Level.GRAPH:
-        kernels = GraphProgram.of(module, target).kernels
-        return [kernel.lowered(Level.METAL, target) for kernel in kernels]
-    module = run(module, lowering(function).on(target), dumps())
+        return _kernels(GraphProgram.of(module, target), target)
+    module = optimize(module, lowering(function).on(target))
     verify(module)
     return functions(module)
+
+
+def _kernels(program: GraphProgram, target: Target) -> list[Func]:
+    return [kernel.lowered(Level.METAL, target) for kernel in program.kernels]
 
 
 def lowering(function: Func) -> Pipeline:

@@ -8,7 +8,7 @@
     iris fuzz --examples 5000 --jobs 8          so many programs, in so many processes
     iris fuzz --corpus finds                    goes on where it stopped, and writes there
 
-What is found is reduced, and written to a file of the corpus with the command that replays it.
+A failing program is reduced, and written to a file of the corpus with the command that replays it.
 Finds that one pass is guilty of are one. What has lately led into rules of passes and
 parts of the emitter that nothing had led into before is drawn more often.
 
@@ -63,7 +63,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--property", action="append", metavar="NAME", help="look at this only; may be given again"
     )
-    parser.add_argument("--passes", metavar="PIPELINE", help="that these passes keep what is done")
+    parser.add_argument(
+        "--passes", metavar="PIPELINE", help="check that these passes change no result"
+    )
     parser.add_argument("--device", help="where texts are to run, too")
     parser.add_argument("--seconds", type=float, help=f"for how long (default: {SECONDS:g})")
     parser.add_argument("--examples", type=int, help="how many examples (default: no limit)")

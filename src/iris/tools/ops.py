@@ -23,22 +23,16 @@ import iris
 from iris.errors import SettingError
 from iris.ir.core import FACETS, OPS, Level, Op
 from iris.ir.declare import REQUIRED, Spec
+from iris.tools.verb import Verbs, add_verb
 
 # What registers rules; the testing kit does so where hypothesis is installed.
 ROOMS = ("iris.compiler", "iris.interp.metal", "iris.codegen", "iris.testing.properties")
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "ops",
-        help="list the ops and the rules for each",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_command(verbs: Verbs) -> None:
+    parser = add_verb(verbs, "ops", "list the ops and the rules for each", __doc__, run_command)
     parser.add_argument("op", nargs="?", help="the name of an op, such as tile.reduce")
     parser.add_argument("--facets", action="store_true", help="show the rules for the op")
-    parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
     iris opt --passes "fold,cse,dce" softmax.iris
     iris opt --passes "..." --target apple-m4 gemm.iris
     iris opt softmax.iris                   parse, verify and print in canonical form
-    iris opt --list                         the passes there are
+    iris opt --passes cse < softmax.iris | iris emit        from and to standard streams
 
 With IRIS_DUMP=changed the IR after each pass is written to numbered files in IRIS_DUMP_DIR.
 """
@@ -11,36 +11,26 @@ With IRIS_DUMP=changed the IR after each pass is written to numbered files in IR
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import inspect
 import linecache
 import sys
-import textwrap
 from pathlib import Path
 
 from iris import knobs
-from iris.compiler.compilation import dumps
+from iris.compiler.dumps import dumps
 from iris.errors import FileError
 from iris.ir import parse, to_text, verify
-from iris.passes import PASSES, Instrument, Pipeline, run
+from iris.passes import Instrument, Pipeline, run
 from iris.passes.instruments import Check, Timing
-from iris.passes.pipeline import kebab
 from iris.targets import TARGETS, Target, find
+from iris.tools.colours import show
+from iris.tools.verb import Verbs, add_verb
 
-LINE = 100  # characters
 
-
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "opt",
-        help="run passes on IR text",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_command(verbs: Verbs) -> None:
+    parser = add_verb(verbs, "opt", "run passes on IR text", __doc__, run_command)
     parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
     parser.add_argument(
-        "--passes", default="", metavar="PIPELINE", help='such as "fold,cse,dce" (see --list)'
+        "--passes", default="", metavar="PIPELINE", help='such as "fold,cse,dce" (see iris passes)'
     )
     add_target(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write here, not to standard output")
@@ -49,14 +39,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument("--locations", action="store_true", help="print the source line of each op")
     parser.add_argument("--timing", action="store_true", help="print what each pass took and did")
-    parser.add_argument("--list", action="store_true", help="list the passes and stop")
-    parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> None:
-    if options.list:
-        print(describe_passes())
-        return
     pipeline, target = Pipeline.parse(options.passes), asked_for(options)
     if target is not None:
         pipeline = pipeline.on(target)
@@ -70,7 +55,7 @@ def run_command(options: argparse.Namespace) -> None:
     verify(result)
     text = to_text(result, locations=options.locations)
     if options.output is None:
-        sys.stdout.write(text)
+        show(text, "iris")
     else:
         write(options.output, text)
     if options.timing:
@@ -87,24 +72,6 @@ def asked_for(options: argparse.Namespace) -> Target | None:
     """The target that the command line or the environment names."""
     name = options.target or knobs.target()
     return None if name is None else find(name)
-
-
-def describe_passes() -> str:
-    """What each pass is for, the level that it works on, and its options."""
-    width = max(map(len, PASSES))
-    lines = []
-    for name, cls in sorted(PASSES.items()):
-        level = "any" if cls.level is None else cls.level.value
-        text = " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
-        options = [f"{kebab(f.name)} ({f.type})" for f in dataclasses.fields(cls)]
-        if options:
-            text += f" Options: {', '.join(options)}."
-        head = f"{name:{width}}  {level:5}  "
-        hanging = " " * len(head)
-        lines += textwrap.wrap(
-            text, LINE, initial_indent=head, subsequent_indent=hanging, break_on_hyphens=False
-        )
-    return "\n".join(lines)
 
 
 def read(file: str) -> str:

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import argparse
 import zlib
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ import numpy as np
 from iris.codegen.emitter import emit
 from iris.codegen.language import Language
 from iris.compiler.arguments import place
-from iris.compiler.compilation import dumps, target_of
+from iris.compiler.compilation import target_of
+from iris.compiler.dumps import dumps
 from iris.compiler.graph_program import GraphProgram
 from iris.errors import SettingError
 from iris.interp.memory import memory_dtype
@@ -54,21 +56,16 @@ from iris.runtime.devices import DEVICES, select
 from iris.tools.emit import lowering
 from iris.tools.opt import read
 from iris.tools.replay import Program, Values
+from iris.tools.verb import Verbs, add_verb
 
 FIRST = 8  # how many values of each array are shown
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "run",
-        help="launch IR text in an interpreter",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_command(verbs: Verbs) -> None:
+    parser = add_verb(verbs, "run", "launch IR text in an interpreter", __doc__, run_command)
     parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
     parser.add_argument(
-        "--passes", default="", metavar="PIPELINE", help="run these first (see iris opt --list)"
+        "--passes", default="", metavar="PIPELINE", help="run these first (see iris passes)"
     )
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="add this to the seed of each argument"
@@ -90,7 +87,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--interleave", type=int, metavar="SEED", help="run the simdgroups in a random order"
     )
-    parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> None:
@@ -123,7 +119,7 @@ def run_command(options: argparse.Namespace) -> None:
     is_graph = program.function.function_level is Level.GRAPH
     if device is not None and not is_graph:
         accepts = device.accepts
-        program = _for_level(program, Level.METAL if isinstance(accepts, Language) else accepts)
+        program = for_level(program, Level.METAL if isinstance(accepts, Language) else accepts)
     watching = _watching(program, options)
     arguments = program.make_arguments(options.seed)
     # What the program prints is shown as it ran, also when it ends with an error.
@@ -137,12 +133,7 @@ def run_command(options: argparse.Namespace) -> None:
         results = launch_text(device, device.accepts, program, arguments)
     else:
         results = program.run(arguments, **watching)
-    for name, parameter in arrays.items():
-        dtype, values = parameter.type.element, arguments[parameter.index]
-        if name in shown:
-            print(f"%{name} = {_listed(dtype, values)}")
-        elif _is_written(program.function, parameter.index):
-            print(describe(f"%{name}", dtype, values))
+    show_arrays(program.function, arguments, shown)
     for name, type_, values in zip(returned, program.function.returns, results, strict=True):
         dtype = type_.element
         if name in shown:
@@ -183,7 +174,7 @@ def _run_graph(device: Device, program: Program, arguments: list[Any]) -> list[V
     return results
 
 
-def _for_level(program: Program, level: Level) -> Program:
+def for_level(program: Program, level: Level) -> Program:
     """The program at the level that a device takes."""
     if level is Level.METAL:
         module = run_passes(program.module, lowering(program.function), dumps())
@@ -210,6 +201,16 @@ def _watching(program: Program, options: argparse.Namespace) -> dict[str, Any]:
             f"--{next(iter(watching))} is for Metal IR; add --device interp:metal to lower to it"
         )
     return watching
+
+
+def show_arrays(function: Func, arguments: Sequence[Any], whole: Collection[str] = ()) -> None:
+    """Print a line for each array that a function writes, and all of some arrays."""
+    for name, parameter in _arrays(function).items():
+        dtype, values = parameter.type.element, arguments[parameter.index]
+        if name in whole:
+            print(f"%{name} = {_listed(dtype, values)}")
+        elif _is_written(function, parameter.index):
+            print(describe(f"%{name}", dtype, values))
 
 
 def _arrays(function: Func) -> dict[str, Value]:

@@ -8,18 +8,12 @@ from __future__ import annotations
 import argparse
 
 from iris.errors import SettingError
+from iris.tools.verb import Verbs, add_verb
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "softmetal",
-        help="build the software Metal device",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_command(verbs: Verbs) -> None:
+    parser = add_verb(verbs, "softmetal", "build the software Metal device", __doc__, run_command)
     parser.add_argument("what", choices=["build"])
-    parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> None:

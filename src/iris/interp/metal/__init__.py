@@ -44,6 +44,7 @@ from iris.interp.metal.launch import Chunk, Launch
 from iris.interp.metal.lockstep import Program, alone, by_turns, in_lockstep
 from iris.interp.metal.memory import Device
 from iris.interp.metal.numbering import Grid
+from iris.interp.observer import Observer
 from iris.interp.watch import Asked, take_turns
 from iris.ir import metal, scalar
 from iris.ir.control import Func
@@ -81,6 +82,7 @@ def run(
     interleave: int | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     implied_barriers: bool = False,
+    observer: Observer | None = None,
 ) -> list[Array]:
     """Runs a function in a threadgroup for every program of a grid.
 
@@ -95,6 +97,9 @@ def run(
     With `implied_barriers`, IR into which `insert-barriers` has yet to put its barriers runs in
     lockstep as if one stood before each access.  Races that no barrier mends are still reported.
 
+    An observer is told of each op, and never of the same run twice: where it might have to be,
+    programs take turns from the start.
+
     The result is what the function returns: for each value an array with a row per program, of a
     row per thread.
     """
@@ -106,9 +111,11 @@ def run(
         counters,
         interleave,
         implied_barriers=implied_barriers,
+        observer=observer,
     )
     fences = any(isinstance(op, metal.Fence) for op in function.walk())
-    if waiting_loops(function) or (fences and counters is not None):
+    once = counters is not None or observer is not None
+    if waiting_loops(function) or (fences and once):
         return _take_turns(start(ordered=True), output)
     launch = start()
     if not fences:

@@ -105,6 +105,24 @@ class Frame:
             self.values[value] = found
         return found
 
+    def __contains__(self, value: Value) -> bool:
+        """Whether a value has been computed, and may be used again."""
+        return value in self.values or (self.origin is not None and value in self.origin)
+
+    def runs(self, program: int, thread: int) -> bool:
+        """Whether a thread of a program is one of these."""
+        there = np.outer(self.rows + self.chunk.start == program, self.threads == thread)
+        return bool((there if self.active is None else there & self.active).any())
+
+    def part(self, value: Value, x: Any, program: int, thread: int) -> Any:
+        """What one of the threads has of a value that is x for all, with an axis for each of the
+        loops whose rounds run at once; of memory, all that its program sees."""
+        (row,) = np.flatnonzero(self.rows + self.chunk.start == program)
+        if isinstance(x, Memory):
+            return x.read(x.places(np.arange(x.size), self.rows[row : row + 1]))
+        (column,) = np.flatnonzero(self.threads == thread)
+        return np.broadcast_to(x, self.full(value))[row, column]
+
     def run(self, region: Region, arguments: Sequence[Any]) -> Run:
         """What the terminator of a region carries, the region being run."""
         values, launch = self.values, self.launch

@@ -16,8 +16,9 @@ from iris.interp.metal.memory import Arena, Device, Memory, Shared, memory_dtype
 from iris.interp.metal.numbering import Grid, Numbering
 from iris.interp.metal.order import Clock, Order, OrderedShadow
 from iris.interp.metal.reports import Reports
-from iris.interp.metal.rules import Step, steps_of
+from iris.interp.metal.rules import Step, observed, steps_of
 from iris.interp.metal.shadow import Shadow
+from iris.interp.observer import Observer
 from iris.ir import scalar
 from iris.ir.control import For, Func
 from iris.ir.core import Op, Region, Value
@@ -44,6 +45,7 @@ class Launch:
         *,
         ordered: bool = False,
         implied_barriers: bool = False,
+        observer: Observer | None = None,
     ):
         """`ordered`: programs run one at a time, by turns, and what they do is in the order that
         atomic ops and fences make.  `implied_barriers`: a program passes a barrier before each
@@ -56,6 +58,7 @@ class Launch:
         self.function = function
         self.numbering = Numbering(grid, function.simdgroups * SIMDGROUP_WIDTH)
         self.counters = counters
+        self.observer = observer
         self.implied_barriers = implied_barriers
         self.chance = None if seed is None else np.random.default_rng(seed)
         self.reports = Reports(self.numbering)
@@ -121,7 +124,10 @@ class Launch:
     def plan(self, region: Region) -> list[Step]:
         steps = self._plans.get(region)
         if steps is None:
-            steps = self._plans[region] = steps_of(region, self.counters is not None)
+            steps = steps_of(region, self.counters is not None)
+            if self.observer is not None:
+                steps = [observed(step, self.observer) for step in steps]
+            self._plans[region] = steps
         return steps
 
 

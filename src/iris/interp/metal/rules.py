@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from inspect import isgeneratorfunction
 from typing import Any, NamedTuple
 
+from iris.interp.observer import Observer
 from iris.ir.core import Facet, Op, Region, Resource, Value
 
 #: How to run an op: `rule(frame, op, *operands)` gives its results.  A rule that runs regions, or
@@ -41,6 +42,27 @@ def steps_of(region: Region, counted: bool) -> list[Step]:
             touches = any(e.resource is not Resource.REPORT for e in op.effects())
             steps.append(Step(op, rule, isgeneratorfunction(rule), touches, count, dying))
     return steps[::-1]
+
+
+def observed(step: Step, observer: Observer) -> Step:
+    """The step, telling an observer before and after it runs."""
+    if step.flows:
+
+        def flow(frame: Any, op: Op, *operands: Any) -> Generator[Any, None, Sequence[Any]]:
+            observer.before(frame, op)
+            found: Sequence[Any] = yield from step.rule(frame, op, *operands)
+            observer.after(frame, op, found)
+            return found
+
+        return step._replace(rule=flow)
+
+    def rule(frame: Any, op: Op, *operands: Any) -> Sequence[Any]:
+        observer.before(frame, op)
+        found: Sequence[Any] = step.rule(frame, op, *operands)
+        observer.after(frame, op, found)
+        return found
+
+    return step._replace(rule=rule)
 
 
 def _mentioned(op: Op) -> set[Value]:

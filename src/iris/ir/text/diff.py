@@ -11,14 +11,23 @@ _VALUE = re.compile(r"%\w+")
 _NUMBER = re.compile(r"%\d+\b|(?<=\w)_\d+\b")
 
 
-def diff(before: str, after: str, name: str = "before", new_name: str = "after") -> str:
-    """A unified diff of the text of two modules; that values are numbered anew is no change."""
-    lines = _changes(before.splitlines(), after.splitlines())
+def diff(
+    before: str,
+    after: str,
+    name: str = "before",
+    new_name: str = "after",
+    *,
+    by_name: bool = True,
+) -> str:
+    """A unified diff of the text of two modules; that values are numbered anew is no change, nor,
+    unless `by_name`, that they are called otherwise."""
+    lines = _changes(before.splitlines(), after.splitlines(), _NUMBER if by_name else _VALUE)
     return "\n".join([f"--- {name}", f"+++ {new_name}", *lines, ""])
 
 
-def _changes(before: list[str], after: list[str]) -> Iterator[str]:
-    matcher = difflib.SequenceMatcher(None, _renumbered(before, after), after, autojunk=False)
+def _changes(before: list[str], after: list[str], free: re.Pattern[str]) -> Iterator[str]:
+    renamed = _renamed(before, after, free)
+    matcher = difflib.SequenceMatcher(None, renamed, after, autojunk=False)
     for group in matcher.get_grouped_opcodes():
         (_, i, _, j, _), (_, _, end, _, other_end) = group[0], group[-1]
         yield f"@@ -{i + 1},{end - i} +{j + 1},{other_end - j} @@"
@@ -30,9 +39,10 @@ def _changes(before: list[str], after: list[str]) -> Iterator[str]:
                 yield from (f"+{line}" for line in after[j:other_end])
 
 
-def _renumbered(before: list[str], after: list[str]) -> list[str]:
-    """Lines with each value called as in the lines `after`, if it is there."""
-    one, other = ([_NUMBER.sub("%", line) for line in lines] for lines in (before, after))
+def _renamed(before: list[str], after: list[str], free: re.Pattern[str]) -> list[str]:
+    """Lines with each value called as in the lines `after`, if it is there; what is `free` in a
+    name may be another there."""
+    one, other = ([free.sub("%", line) for line in lines] for lines in (before, after))
     names: dict[str, str] = {}
     taken: set[str] = set()
     for i, j, size in difflib.SequenceMatcher(None, one, other, False).get_matching_blocks():

@@ -16,6 +16,7 @@ from iris.ir.control import Func
 from iris.ir.core import OPS, Level, Location, Module, Op, Region, Value
 from iris.ir.declare import AttributeField, OperandField, OptionalField, Spec, VariadicField
 from iris.ir.text.cursor import Cursor
+from iris.ir.text.printer import Hints
 from iris.ir.text.types import at_type, read_type
 from iris.ir.types import Type
 from iris.ir.verify import DEEPEST, operand_mistake, verify_arguments, verify_header
@@ -47,6 +48,7 @@ class _Parser:
         self.file = file
         self.values: dict[str, Value] = {}
         self.gone: set[str] = set()  # names of regions that have ended
+        self.hints = Hints()
         self.level: Level | None = None
         self.depth = 0
 
@@ -55,7 +57,7 @@ class _Parser:
         module = Module()
         symbols: set[str] = set()
         while cursor.kind != "end":
-            self.values, self.gone = {}, set()
+            self.values, self.gone, self.hints = {}, set(), Hints()
             start = cursor.mark
             if not cursor.at(Func.name):
                 cursor.fail(f"'{Func.name}'", (Func.name,))
@@ -77,6 +79,8 @@ class _Parser:
         line = cursor.line if self.file is not None else 0
         places = _Places(cursor.mark)
         names, types = self._results(places)
+        for name in names:
+            self.hints.add(name[1:])
         places.name = cursor.mark
         cls = self._op_class(bool(names))
         spec = cls.spec
@@ -94,7 +98,7 @@ class _Parser:
         places.end = cursor.mark
         op = cls.create(tuple(operands), tuple(attributes), types, regions)
         for value, name in zip(op.results, names, strict=True):
-            value.name = _hint(name)
+            value.name = self._hint(name, op.result_name())
         region.append(op)
         self._verified(verify_header, op, places)
         for position, inner in enumerate(regions):
@@ -269,6 +273,10 @@ class _Parser:
             raise self.cursor.error_at(self.cursor.offset_at(mark), f"{name} is defined twice")
         self.values[name] = value
 
+    def _hint(self, name: str, usual: str | None = None) -> str | None:
+        """The name hint that a name in the text stands for; a number is no name."""
+        return None if name[1:].isdigit() else self.hints.of(name[1:], usual)
+
     # Regions.
 
     def _opening(
@@ -283,6 +291,7 @@ class _Parser:
         feeds = spec.feeds and position == 0
         named: dict[str, Value] = {}
         initial: list[Value] = []
+        is_function = OPS[spec.op_name].isolated
 
         def argument() -> None:
             name = cursor.text
@@ -291,7 +300,11 @@ class _Parser:
             cursor.take("value", "an argument, such as %i: i32")
             cursor.expect(":")
             places.fields["arguments", len(named)] = cursor.mark
-            named[name] = region.add_argument(read_type(cursor), _hint(name))
+            hint = self._hint(name)
+            if is_function and hint is not None:
+                hint = name[1:]  # whoever launches it calls its arguments so
+            self.hints.add(name[1:], parameter=is_function)
+            named[name] = region.add_argument(read_type(cursor), hint)
             if feeds and cursor.accept("="):
                 initial.append(self._operand(spec, spec.variadics[0], len(initial), places))
             elif initial:
@@ -368,8 +381,3 @@ class _Parser:
         arguments = op.regions[0].arguments
         position = len(arguments) - len(op.results) + index
         return position >= 0 and arguments[position].type is op.results[index].type
-
-
-def _hint(name: str) -> str | None:
-    """The name hint that a name in the text stands for; a number is no name."""
-    return None if name[1:].isdigit() else name[1:]

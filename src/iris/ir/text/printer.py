@@ -32,12 +32,45 @@ def to_text(node: Module | Op, *, locations: bool = False) -> str:
     return "\n".join(printer.lines) + "\n"
 
 
+class Hints:
+    """The name hints that the names in a text stand for.
+
+    Values that share a hint have names with numbers, which are no part of it: `%x_1` after `%x`, or
+    after the parameter `%x_2`, is one more x.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}  # by what it is called without a number
+
+    def add(self, name: str, *, parameter: bool = False) -> None:
+        """Take note of a name; a parameter is called by its whole name by who launches it."""
+        stem = _unnumbered(name)
+        if parameter or name == stem:
+            self._first.setdefault(stem, name)
+
+    def of(self, name: str, usual: str | None) -> str | None:
+        """The hint; none if it says no more than what a result without a name is usually called."""
+        stem = _unnumbered(name)
+        if usual is not None and stem == _unnumbered(usual):
+            return None
+        return name if name == stem else self._first.get(stem, name)
+
+
+def _is_parameter(value: Value) -> bool:
+    return value.region is not None and value.owner is not None and value.owner.isolated
+
+
+def _unnumbered(name: str) -> str:
+    return _SUFFIX.sub("", name) if name[-1:].isdigit() else name
+
+
 class Printer:
     def __init__(self, locations: bool):
         self.locations = locations
         self.lines: list[str] = []
         self.names: dict[Value, str] = {}
         self.taken: set[str] = set()
+        self.hints = Hints()
         self.counts: dict[str, int] = {}
 
     def name(self, value: Value) -> str:
@@ -46,18 +79,25 @@ class Printer:
         if known is not None:
             return known
         hint = self.hint(value)
-        name = legal_name(hint) if hint else self._numbered("")
+        name = hint if hint else self._numbered("")
         if name in self.taken:
-            name = self._numbered(_SUFFIX.sub("", name) + "_")
+            name = self._numbered(_unnumbered(name) + "_")
         self.taken.add(name)
+        self.hints.add(name, parameter=_is_parameter(value))
         text = self.names[value] = "%" + name
         return text
 
     def hint(self, value: Value) -> str | None:
         """What the value would be called if nothing else were."""
-        if value.name is None and value.op is not None:
-            return value.op.result_name()
-        return value.name
+        usual = self.usual(value)
+        if not value.name:
+            return usual
+        name = legal_name(value.name)
+        return name if _is_parameter(value) else self.hints.of(name, usual) or usual
+
+    def usual(self, value: Value) -> str | None:
+        """What the value is called if it has no name."""
+        return None if value.op is None else value.op.result_name()
 
     def _numbered(self, stem: str) -> str:
         count = self.counts.get(stem, 1 if stem else 0)
@@ -68,7 +108,7 @@ class Printer:
 
     def op(self, op: Op, indent: str) -> None:
         if op.isolated:
-            self.names, self.taken, self.counts = {}, set(), {}
+            self.names, self.taken, self.counts, self.hints = {}, set(), {}, Hints()
         line = indent
         results = op.results
         # The operands are named first: where they are defined outside what is printed, they

@@ -1,0 +1,180 @@
+"""Dumps: the IR after each pass in files, a folder for each thing that is compiled.
+
+A folder is named after the function and a digest of what decides the result: the IR before the
+first pass, with its source lines, and the pipeline.  So two specialisations of a kernel have two
+folders, and whoever compiles the same again writes the same again.  A folder is written under a
+name of its own and then takes its place in one step, so that threads and processes mix nothing; a
+folder called `unfinished` is of a process that was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from hashlib import blake2s
+from pathlib import Path
+from typing import TypeGuard
+
+from iris import knobs
+from iris.errors import FileError
+from iris.ir.control import Func
+from iris.ir.core import Level, Module
+from iris.ir.text.printer import to_text
+from iris.passes.manager import Instrument, replay_command
+from iris.passes.pipeline import Pass, Pipeline, TargetPass
+from iris.version import __version__
+
+MANIFEST = "manifest.json"
+
+# The folders that this process has written, and with which stages.
+_WRITTEN: set[tuple[Path, tuple[str, ...]]] = set()
+
+
+def dumps(emit: Callable[[Func], str] | None = None) -> list[Instrument]:
+    """The dump that the environment asks for; `emit` is that of `Dump`."""
+    what = knobs.dump()
+    if not what:
+        return []
+    levels = knobs.LEVELS if {"changed", "all"} & {*what} else what
+    return [Dump(knobs.dump_dir(), everything="all" in what, levels=levels, emit=emit)]
+
+
+def is_dumped(module: Module, pipeline: Pipeline) -> bool:
+    """Whether this process has written the dump already, or no dump is wanted."""
+    what = knobs.dump()
+    if not what:
+        return True
+    folder = _folder(knobs.dump_dir(), module, pipeline)
+    return (folder, what) in _WRITTEN and (folder / MANIFEST).exists()
+
+
+class Dump(Instrument):
+    """Writes numbered files, `00-input.iris`, `01-cse.iris`, ..., and a manifest of all passes.
+
+    The first line of each file is the command that goes on from it.  `everything` writes after
+    passes that changed nothing, too; `levels` keeps the input and what is at these levels, or
+    `msl`.  `emit` is given for a pipeline that leads to the text of kernels: it gives that of one.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        everything: bool = False,
+        levels: Collection[str] = knobs.LEVELS,
+        emit: Callable[[Func], str] | None = None,
+    ):
+        self.root = root
+        self.everything = everything
+        self.levels = levels
+        self.emit = emit
+
+    def start(self, module: Module, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.folder = _folder(self.root, module, pipeline)
+        own = f"unfinished-{os.urandom(4).hex()}"
+        self.unfinished = self.folder.with_name(f"{self.folder.name}-{own}")
+        self.last = ""
+        self.stages: list[dict[str, object]] = []
+        self._add(None, module, 0.0, {})
+
+    def after(
+        self, position: int, done: Pass, module: Module, seconds: float, counts: Mapping[str, int]
+    ) -> None:
+        self._add(done, module, seconds, counts)
+
+    def end(self, module: Module, failure: str | None) -> None:
+        function = _function(module)
+        try:
+            if failure is None and self.emit and "msl" in self.levels and _is_kernel(function):
+                self._write(f"{len(self.stages):02}-msl.metal", self.emit(function))
+        finally:
+            manifest = {
+                "iris": __version__,
+                "function": None if function is None else function.symbol,
+                "pipeline": str(self.pipeline),
+                "failure": failure,
+                "stages": self.stages,
+            }
+            self._write(MANIFEST, json.dumps(manifest, indent=1))
+            self._publish()
+
+    def _add(
+        self, done: Pass | None, module: Module, seconds: float, counts: Mapping[str, int]
+    ) -> None:
+        text = to_text(module, locations=True)
+        changed = text != self.last
+        self.last = text
+        number, function = len(self.stages), _function(module)
+        level = None if function is None else function.function_level.value
+        name = "input" if done is None else done.name
+        kept = done is None or ((changed or self.everything) and level in self.levels)
+        file = f"{number:02}-{name}{'' if changed else '-unchanged'}.iris" if kept else None
+        self.stages.append(
+            {
+                "pass": name,
+                "level": level,
+                "changed": changed,
+                "seconds": seconds,
+                "counts": dict(counts),
+                "file": file,
+            }
+        )
+        if file is not None:
+            rest = self.pipeline.after(number)
+            command = replay_command(rest, self.folder / file, self._verb)
+            where = f"after pass {number} of {len(self.pipeline)}, {name}" if done else "the input"
+            how = "" if changed else ", which changed nothing"
+            self._write(file, f"# {command}\n# {where}{how}; Iris {__version__}\n{text}")
+
+    @property
+    def _verb(self) -> str:
+        """What goes on from a file: to the text of kernels, if the pipeline leads to one."""
+        verb = "opt --verify-each" if self.emit is None else "emit"
+        target = next((p.target for p in self.pipeline if isinstance(p, TargetPass)), None)
+        return verb if target is None else f"{verb} --target {target.name}"
+
+    def _write(self, file: str, text: str) -> None:
+        try:
+            self.unfinished.mkdir(parents=True, exist_ok=True)
+            (self.unfinished / file).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise self._cannot_write(error) from None
+
+    def _publish(self) -> None:
+        """Put the folder in its place; one that is there is of an earlier compilation."""
+        old = self.unfinished.with_name(f"{self.unfinished.name}-old")
+        while True:
+            try:
+                self.unfinished.rename(self.folder)
+                break
+            except FileExistsError:
+                pass
+            except OSError as error:
+                if not self.folder.exists():
+                    raise self._cannot_write(error) from None
+            with suppress(FileNotFoundError):  # another thread or process has moved it away
+                self.folder.rename(old)
+                shutil.rmtree(old)
+        _WRITTEN.add((self.folder, knobs.dump()))
+
+    def _cannot_write(self, error: OSError) -> FileError:
+        return FileError(f"cannot write the dump {self.folder}: {error.strerror}")
+
+
+def _folder(root: Path, module: Module, pipeline: Pipeline) -> Path:
+    decides = f"{pipeline}\n{to_text(module, locations=True)}"
+    digest = blake2s(decides.encode(), digest_size=5).hexdigest()
+    function = _function(module)
+    return root / f"{'nothing' if function is None else function.symbol}-{digest}"
+
+
+def _function(module: Module) -> Func | None:
+    return next((op for op in module if isinstance(op, Func)), None)
+
+
+def _is_kernel(function: Func | None) -> TypeGuard[Func]:
+    return function is not None and function.function_level is Level.METAL

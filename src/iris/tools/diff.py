@@ -1,0 +1,37 @@
+"""`iris diff`: what differs between two texts of IR, whatever their values are called.
+
+    iris diff before.iris after.iris
+    iris diff iris-dump/softmax-1f2e3d4c5b/00-input.iris iris-dump/softmax-1f2e3d4c5b/01-fold.iris
+    iris opt --passes cse a.iris | iris diff a.iris -
+
+Both are parsed.  Comments, spaces, source lines and the names and numbers of values are no
+difference.  The exit status is 0 if there is none, and 1 if there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from iris.errors import SettingError
+from iris.ir import parse, to_text
+from iris.ir.text.diff import diff
+from iris.tools.colours import show
+from iris.tools.opt import read
+from iris.tools.verb import Verbs, add_verb
+
+
+def add_command(verbs: Verbs) -> None:
+    parser = add_verb(verbs, "diff", "compare two texts of IR", __doc__, run_command)
+    parser.add_argument("before", help="IR text; - is standard input")
+    parser.add_argument("after", help="IR text; - is standard input")
+
+
+def run_command(options: argparse.Namespace) -> int:
+    if options.before == options.after == "-":
+        raise SettingError("only one of the two can be standard input")
+    before, after = (parse(read(file), file) for file in (options.before, options.after))
+    if before == after:
+        return 0
+    texts = to_text(before), to_text(after)
+    show(diff(*texts, options.before, options.after, by_name=False), "diff")
+    return 1

@@ -1,0 +1,263 @@
+"""Dumps: a folder for each specialisation, which holds what replays it, whoever else writes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import shlex
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iris
+from iris.compiler.dumps import Dump
+from iris.errors import FileError, PassError
+from iris.ir import parse, to_text
+from iris.passes import Pass, run
+from iris.tools.cli import main
+from support import ROOT
+
+TEXT = """\
+func graph @f returns=[f32](%x: f32) {
+  %a: f32 = mul %x, %x
+  %b: f32 = mul %x, %x
+  %c: f32 = add %a, %b
+  return %c
+}
+"""
+
+
+def folder_of(root: Path) -> Path:
+    (folder,) = root.iterdir()
+    return folder
+
+
+def files_of(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if p.name != "manifest.json")
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
+    return manifest
+
+
+def test_dumps_are_numbered_and_replay_the_rest(tmp_path: Path) -> None:
+    module = parse(TEXT, "model.iris")
+    result = run(module, "licm,cse,dce", [Dump(tmp_path)])
+    folder = folder_of(tmp_path)
+    assert files_of(folder) == ["00-input.iris", "02-cse.iris"]
+    command, what, first = (folder / "00-input.iris").read_text().split("\n", 2)
+    assert command == f'# iris opt --verify-each --passes "licm,cse,dce" {folder}/00-input.iris'
+    assert what == f"# the input; Iris {iris.__version__}"
+    assert first == to_text(module, locations=True)
+    last = (folder / "02-cse.iris").read_text()
+    assert last.splitlines()[1] == f"# after pass 2 of 3, cse; Iris {iris.__version__}"
+    assert run(parse(last), "dce") == result
+
+
+def test_the_manifest_lists_every_pass(tmp_path: Path) -> None:
+    run(parse(TEXT), "licm,cse,dce", [Dump(tmp_path)])
+    manifest = manifest_of(folder_of(tmp_path))
+    assert (manifest["iris"], manifest["function"]) == (iris.__version__, "f")
+    assert (manifest["pipeline"], manifest["failure"]) == ("licm,cse,dce", None)
+    stages = [(s["pass"], s["level"], s["changed"], s["file"]) for s in manifest["stages"]]
+    assert stages == [
+        ("input", "graph", True, "00-input.iris"),
+        ("licm", "graph", False, None),
+        ("cse", "graph", True, "02-cse.iris"),
+        ("dce", "graph", False, None),
+    ]
+    assert manifest["stages"][2]["counts"] == {"merged": 1}
+
+
+def test_dumps_of_everything_and_of_some_levels(tmp_path: Path) -> None:
+    run(parse(TEXT), "licm,cse", [Dump(tmp_path, everything=True)])
+    folder = folder_of(tmp_path)
+    assert files_of(folder) == ["00-input.iris", "01-licm-unchanged.iris", "02-cse.iris"]
+    assert "licm, which changed nothing;" in (folder / "01-licm-unchanged.iris").read_text()
+    run(parse(TEXT), "licm,cse", [Dump(tmp_path)])
+    assert files_of(folder) == ["00-input.iris", "02-cse.iris"], "older files would mislead"
+    run(parse(TEXT), "cse", [Dump(tmp_path / "other", levels=["metal"])])
+    assert files_of(folder_of(tmp_path / "other")) == ["00-input.iris"], "the input is always kept"
+
+
+def test_a_failed_pass_leaves_what_there_was(tmp_path: Path) -> None:
+    class Fails(Pass):
+        name = "fails-for-a-dump"
+
+        def run(self, module: Any) -> None:
+            raise ValueError("wrong")
+
+    with pytest.raises(PassError):
+        run(parse(TEXT), "cse,fails-for-a-dump", [Dump(tmp_path)])
+    folder = folder_of(tmp_path)
+    assert files_of(folder) == ["00-input.iris", "01-cse.iris"]
+    assert "ValueError: wrong" in manifest_of(folder)["failure"]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match=r"cannot write the dump .*/file/f-\w+: Not a directory"):
+        run(parse(TEXT), "cse", [Dump(tmp_path / "file")])
+
+
+def test_a_name_with_a_space_is_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = run(parse(TEXT), "licm,cse,dce", [Dump(tmp_path / "a b")])
+    first = folder_of(tmp_path / "a b") / "00-input.iris"
+    assert main(command_in(first)) == 0
+    assert parse(capsys.readouterr().out) == result
+
+
+@iris.kernel
+def scale(X, n, BLOCK: iris.constexpr):
+    i = iris.program_id(0) * BLOCK + iris.arange(0, BLOCK)
+    iris.store(X + i, iris.load(X + i, mask=i < n) * 2, mask=i < n)
+
+
+@iris.jit
+def normal(x):
+    return x / np.sum(x, axis=1, keepdims=True) + np.sum(x)
+
+
+BLOCKS = (32, 64, 128, 256)
+
+
+def specialise(block: int) -> None:
+    scale[2](np.ones(64, np.float32), 64, BLOCK=block, device="interp:metal")
+
+
+def command_in(file: Path) -> list[str]:
+    """The arguments in the first line of a dump's file."""
+    return shlex.split(file.read_text().split("\n", 1)[0].removeprefix("# iris "))
+
+
+def check_folders(root: Path) -> None:
+    """Each folder holds the input of its block, and the text of the same program."""
+    found = set()
+    for folder in root.iterdir():
+        manifest = manifest_of(folder)
+        assert files_of(folder) == [s["file"] for s in manifest["stages"] if s["file"]] + [
+            f"{len(manifest['stages'])}-msl.metal"
+        ]
+        text = (folder / "00-input.iris").read_text()
+        (block,) = {b for b in BLOCKS if f"tile<{b}xf32>" in text}
+        expected = scale.lower(np.ones(64, np.float32), 64, BLOCK=block, grid=2).msl
+        assert (folder / files_of(folder)[-1]).read_text() == expected
+        found.add(block)
+    assert found == {*BLOCKS}
+
+
+def test_threads_and_specialisations_mix_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IRIS_DUMP", "changed")
+    monkeypatch.setenv("IRIS_DUMP_DIR", str(tmp_path))
+
+    def specialise_all(first: int) -> None:
+        for block in (*BLOCKS[first:], *BLOCKS[:first]):
+            specialise(block)
+
+    threads = [threading.Thread(target=specialise_all, args=[i]) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(list(tmp_path.iterdir())) == len(BLOCKS)
+    check_folders(tmp_path)
+
+
+PROCESS = "import iris, numpy as np\n\n"
+EACH = f"""
+print("here", flush=True)
+input()
+for block in {BLOCKS}:
+    scale[2](np.ones(64, np.float32), 64, BLOCK=block, device="interp:metal")
+"""
+
+
+def test_processes_mix_nothing(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(PROCESS + inspect.getsource(scale.__wrapped__) + EACH)
+    folder = tmp_path / "dumps"
+    environment = {**os.environ, "IRIS_DUMP": "changed", "IRIS_DUMP_DIR": str(folder)}
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(script)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "here\n"
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in started:
+        process.communicate()
+        assert process.returncode == 0
+    check_folders(folder)
+
+
+def test_dumps_of_what_was_compiled_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def launch() -> None:
+        specialise(32)
+        normal(np.ones((4, 8), np.float32), device="interp:metal")
+
+    launch()
+    kernels = [kernel.name for kernel in normal.kernels(np.ones((4, 8), np.float32))]
+    monkeypatch.setenv("IRIS_DUMP", "changed")
+    monkeypatch.setenv("IRIS_DUMP_DIR", str(tmp_path))
+    launch()
+    written = {f: f.stat().st_mtime_ns for f in tmp_path.glob("*/*")}
+    names = {folder.name.rpartition("-")[0] for folder in tmp_path.iterdir()}
+    assert names == {"scale", "normal", *kernels}
+    launch()
+    assert {f: f.stat().st_mtime_ns for f in tmp_path.glob("*/*")} == written, "once is enough"
+
+
+@pytest.mark.parametrize(("what", "kinds"), [("msl", {"metal"}), ("metal,msl", {"iris", "metal"})])
+def test_the_text_of_a_kernel_is_dumped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, kinds: set[str]
+) -> None:
+    @iris.kernel
+    def dumped(X, n):
+        iris.store(X, iris.load(X + n * 0))
+
+    monkeypatch.setenv("IRIS_DUMP", what)
+    monkeypatch.setenv("IRIS_DUMP_DIR", str(tmp_path))
+    x = np.zeros(4, np.float32)
+    dumped[1](x, 1, device="interp:metal")
+    (folder,) = tmp_path.glob("dumped-*")
+    files = files_of(folder)
+    assert {file.rpartition(".")[2] for file in files[1:]} == kinds, "the input is always kept"
+    assert (folder / files[-1]).read_text() == dumped.lower(x, 1, grid=1).msl
+
+
+@pytest.mark.parametrize("example", ["softmax", "mlp"])
+def test_every_file_replays_to_the_same_text(
+    example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = str(ROOT / f"examples/{example}.py")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IRIS_DEVICE", "interp:metal")
+        assert main(["dump", "-o", str(tmp_path), script]) == 0
+    capsys.readouterr()
+    for folder in tmp_path.iterdir():
+        texts = set()
+        for file in folder.glob("*.iris"):
+            assert main(command_in(file)) == 0
+            texts.add(capsys.readouterr().out)
+        (text,) = texts
+        for metal in folder.glob("*.metal"):
+            assert text == metal.read_text()
