@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iris.compiler.compilation import (
     GRAPH_PIPELINE,
@@ -29,7 +29,7 @@ from iris.ir.text.parser import parse
 from iris.ir.text.printer import to_text
 from iris.ir.verify import verify
 from iris.passes.graph.fuse import Fuse
-from iris.passes.graph.tiling.explain_schedule import explanation
+from iris.passes.graph.tiling.explain_schedule import considered_schedules, explanation
 from iris.passes.graph.tiling.fusion import Apart, Boundary, Fusion
 from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
@@ -40,6 +40,10 @@ from iris.runtime.buffer import Buffer
 from iris.runtime.device import Array, Device
 from iris.runtime.devices import select
 from iris.targets import Target
+from iris.viewer.sources import Sources
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class KernelCompilation(Compilation):
@@ -88,6 +92,16 @@ class KernelCompilation(Compilation):
         run side by side, for each of them."""
         kernels = self.kernel.op.kernels
         return "\n".join([explanation(op, MAX_TILE_BYTES, self._target) for op in kernels])
+
+    def page_part(self, sources: Sources) -> dict[str, Any]:
+        """What a page shows of the kernel, with the schedules that were considered."""
+        kernels = self.kernel.op.kernels
+        schedules = []
+        for op in kernels:
+            tried, refused = considered_schedules(op, MAX_TILE_BYTES, self._target)
+            considered = [schedule._asdict() for schedule in tried]
+            schedules.append({"name": op.symbol, "considered": considered, "refused": refused})
+        return super().page_part(sources) | {"schedules": schedules}
 
     @property
     def graph(self) -> str:
@@ -180,6 +194,35 @@ class ArrayCompilation:
     def diff(self, name: str) -> str:
         """What a pass changed in the graph, as a diff of its text."""
         return changed_by(name, self.stages)
+
+    def trace(self, value: str) -> str:
+        """One value through every pass on the graph; see `Compilation.trace`."""
+        from iris.viewer.trace import trace  # opened when first used
+
+        return trace(value, self.stages)
+
+    def explain(self) -> str:
+        """What became one kernel, what did not and why, and what limits each, in sentences."""
+        graph, *kernels = self.page_parts(Sources())
+        lines = [*graph["sentences"], *graph["why"]]
+        for kernel in kernels:
+            lines += ["", f"@{kernel['name']}:", *kernel["sentences"]]
+        return "\n".join(lines)
+
+    def to_html(self, path: str | Path) -> None:
+        """Write one file that shows all this in a browser, the kernels too."""
+        from iris.viewer.page import page, write_page  # opened when first used
+
+        sources = Sources()
+        write_page(path, page(entry_of(self.traced).symbol, self.page_parts(sources), sources))
+
+    def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
+        """What a page shows of the graph, then of each kernel, as plain data."""
+        from iris.viewer.record import graph_data  # opened when first used
+
+        reasons = list(map(str, self.why))
+        graph = graph_data(entry_of(self.traced).symbol, self.stages, reasons, sources)
+        return [graph, *[kernel.page_part(sources) for kernel in self.kernels]]
 
     def edited(self, text: str) -> ArrayCompilation:
         """The same function by another graph, such as `.fused` with a schedule edited.

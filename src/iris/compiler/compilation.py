@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from iris import knobs
 from iris.errors import PipelineError
-from iris.ir import Level, Module, to_text, verify
+from iris.ir import Level, Module, Value, to_text, verify
 from iris.ir.control import Func
 from iris.ir.text.diff import diff
 from iris.passes import Instrument, Pass, Pipeline, run
@@ -23,8 +23,11 @@ from iris.passes.tile.layouts import ChooseSimdgroups
 from iris.passes.tile.lowering import LowerToMetal
 from iris.passes.tile.pipeline_loads import PipelineLoads
 from iris.targets import DEFAULT, Target, find
+from iris.viewer.sources import Sources
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from iris.cost.estimate import Estimate
     from iris.cost.sample import Sizes
     from iris.runtime.device import Device
@@ -123,6 +126,8 @@ class Stage:
     module: Module
     seconds: float
     changed: bool
+    counts: Mapping[str, int]  # what the pass counted, such as how often each rule fired
+    became: Mapping[Value, Value]  # values of the stage before, and what they are in this one
 
     @property
     def text(self) -> str:
@@ -137,7 +142,17 @@ def stages_of(traced: Module, pipeline: Pipeline) -> list[Stage]:
     for snapshot in snapshots.stages:
         name = "traced" if snapshot.cause is None else snapshot.name
         level = entry_of(snapshot.module).function_level
-        made.append(Stage(name, level, snapshot.module, snapshot.seconds, snapshot.changed))
+        made.append(
+            Stage(
+                name,
+                level,
+                snapshot.module,
+                snapshot.seconds,
+                snapshot.changed,
+                snapshot.counts,
+                snapshot.became,
+            )
+        )
     return made
 
 
@@ -198,6 +213,44 @@ class Compilation:
     def diff(self, name: str) -> str:
         """What a pass changed, as a diff of IR text; that values are numbered anew is no change."""
         return changed_by(name, self.stages)
+
+    def trace(self, value: str) -> str:
+        """One value through every pass: how it is defined after each pass that changes that.
+
+        It is found by its name, such as `"%scores"`, in the first stage that has it.
+        """
+        from iris.viewer.trace import trace  # opened when first used
+
+        return trace(value, self.stages)
+
+    def explain(self) -> str:
+        """What the kernel needs of a GPU, who holds its tiles, and what limits it, in sentences."""
+        sentences: list[str] = self.page_part(Sources())["sentences"]
+        return "\n".join(sentences)
+
+    def to_html(self, path: str | Path) -> None:
+        """Write one file that shows all this in a browser."""
+        from iris.viewer.page import page, write_page  # opened when first used
+
+        sources = Sources()
+        part = self.page_part(sources)
+        write_page(path, page(part["name"], [part], sources))
+
+    def page_part(self, sources: Sources) -> dict[str, Any]:
+        """What a page shows of the kernel, as plain data."""
+        from iris.codegen.emitter import emit  # opened when first used
+        from iris.viewer.record import kernel_data
+
+        function = entry_of(self.stages[-1].module)
+        return kernel_data(
+            function.symbol,
+            self.stages,
+            emit(function),
+            self.estimate,
+            self._sizes,
+            self._target,
+            sources,
+        )
 
     def run(self, *arguments: Any, **named: Any) -> Any:
         """Launch the kernel, on the grid that it was lowered for."""

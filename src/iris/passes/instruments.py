@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from iris.errors import FileError
 from iris.ir.control import Func
-from iris.ir.core import Level, Module
+from iris.ir.core import Level, Module, Value
 from iris.ir.text.printer import to_text
 from iris.passes.manager import Instrument, replay_command
 from iris.passes.pipeline import Pass, Pipeline
@@ -38,6 +38,7 @@ class Snapshot:
     seconds: float
     changed: bool
     counts: Mapping[str, int]
+    became: Mapping[Value, Value]  # values of the module before, and what they are in this one
 
     @property
     def name(self) -> str:
@@ -49,9 +50,11 @@ class Snapshots(Instrument):
 
     def __init__(self) -> None:
         self.stages: list[Snapshot] = []
+        self._copies: dict[Value, Value] = {}  # of the values that passes work on, the latest
 
     def start(self, module: Module, pipeline: Pipeline) -> None:
-        self.stages = [Snapshot(None, module.clone(), 0.0, True, {})]
+        self.stages = [Snapshot(None, module.clone(), 0.0, True, {}, {})]
+        self._copies = _pairs(module, self.stages[0].module)
 
     def after(
         self, position: int, done: Pass, module: Module, seconds: float, counts: Mapping[str, int]
@@ -59,7 +62,25 @@ class Snapshots(Instrument):
         last = self.stages[-1].module
         changed = module != last
         kept = module.clone() if changed else last
-        self.stages.append(Snapshot(done, kept, seconds, changed, counts))
+        copies = _pairs(module, kept)
+        now = {old: copies.get(latest(v, copies)) for v, old in self._copies.items()}
+        became = {old: new for old, new in now.items() if new is not None}
+        self.stages.append(Snapshot(done, kept, seconds, changed, counts, became))
+        self._copies = copies
+
+
+def _pairs(module: Module, copy: Module) -> dict[Value, Value]:
+    """The values of a module, each with that of a copy."""
+    return dict(zip(module.values(), copy.values(), strict=True))
+
+
+def latest(value: Value, there: Container[Value]) -> Value:
+    """The first of those `there` that a value became; the last that it became, if there is none."""
+    seen = {value}
+    while value not in there and value.became is not None and value.became not in seen:
+        value = value.became
+        seen.add(value)
+    return value
 
 
 class Timing(Instrument):

@@ -1,0 +1,62 @@
+// Lines of IR and of Metal, in colour, with values that can be chosen.
+
+const escaped = (s) => String(s).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+
+const TOKEN =
+  /(?<layout>linear<[^>]*>)|(?<value>%\w+)|(?<symbol>@\w+)|(?<string>"(?:[^"\\]|\\.)*")|(?<comment>\/\/.*)|(?<word>[A-Za-z_][\w.]*)|(?<number>-?\d[\w.+]*)|(?<space>\s+)|(?<mark>.)/g;
+
+const TYPES = /^(tile|tensor|ptr|regs|threadgroup|staged|[iu](8|16|32|64)|f16|f32|bf16|bool|int|uint|float[24]?|half[24]?|bool[24]?|device|simdgroup_\w+|kernel|void|auto)$/;
+const CONTROL = /^(for|while|if|else|yield|return|func|graph\.kernel|graph\.launch|metal\.foreach|break|continue)$/;
+
+/** The tokens of a line: its text and what it is. */
+function tokens(line) {
+  const found = [];
+  let afterEquals = !line.includes(" = ");
+  for (const match of line.matchAll(TOKEN)) {
+    const [kind, word] = Object.entries(match.groups).find(([, w]) => w !== undefined);
+    let is = kind;
+    if (kind === "word") {
+      if (TYPES.test(word)) is = "type";
+      else if (CONTROL.test(word)) is = "control";
+      else if (afterEquals && !/^[A-Z_]+$/.test(word)) [is, afterEquals] = ["op", false];
+    }
+    if (kind === "mark" && word === "=") afterEquals = line[match.index - 1] === " ";
+    found.push({ is, word });
+  }
+  return found;
+}
+
+/** The number of a layout, by which a line names it for short. */
+function layoutNumber(word) {
+  const numbers = (part().layoutNumbers ??= new Map((part().layouts ?? []).map((l, n) => [l.text, n + 1])));
+  if (!numbers.has(word)) numbers.set(word, numbers.size + 1);
+  return numbers.get(word);
+}
+
+function drawn({ is, word }, changed) {
+  const mark = changed ? " new" : "";
+  if (is === "space" || (is === "mark" && !changed)) return escaped(word);
+  if (is === "layout") {
+    const number = layoutNumber(word);
+    return `<span class="t-layout${mark}" data-layout="${escaped(word)}" title="${escaped(word)}">layout ${number}</span>`;
+  }
+  const chosen = is === "value" ? ` data-value="${word}"` : "";
+  return `<span class="t-${is}${mark}"${chosen}>${escaped(word)}</span>`;
+}
+
+/** A line as HTML; `changed` says of each token whether a pass changed it. */
+function lineHtml(line, changed) {
+  return tokens(line).map((token, n) => drawn(token, changed?.[n])).join("");
+}
+
+/** A numbered line of a text. */
+function row(t, number, kind = "") {
+  const at = t.at[number];
+  return (
+    `<div class="line ${kind}" data-line="${number}"${at >= 0 ? ` data-place="${at}"` : ""}>` +
+    `<a class="n" href="#" tabindex="-1" aria-label="line ${number + 1}">${number + 1}</a>` +
+    `<code>${lineHtml(t.lines[number])}</code></div>`
+  );
+}
+
+const listed = (t) => `<div class="code" role="list">${t.lines.map((_, n) => row(t, n)).join("")}</div>`;
