@@ -93,7 +93,7 @@ class KernelCompilation(Compilation):
         kernels = self.kernel.op.kernels
         return "\n".join([explanation(op, MAX_TILE_BYTES, self._target) for op in kernels])
 
-    def page_part(self, sources: Sources) -> dict[str, Any]:
+    def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
         """What a page shows of the kernel, with the schedules that were considered."""
         kernels = self.kernel.op.kernels
         schedules = []
@@ -101,7 +101,8 @@ class KernelCompilation(Compilation):
             tried, refused = considered_schedules(op, MAX_TILE_BYTES, self._target)
             considered = [schedule._asdict() for schedule in tried]
             schedules.append({"name": op.symbol, "considered": considered, "refused": refused})
-        return super().page_part(sources) | {"schedules": schedules}
+        (part,) = super().page_parts(sources)
+        return [part | {"schedules": schedules}]
 
     @property
     def graph(self) -> str:
@@ -222,7 +223,8 @@ class ArrayCompilation:
 
         reasons = list(map(str, self.why))
         graph = graph_data(entry_of(self.traced).symbol, self.stages, reasons, sources)
-        return [graph, *[kernel.page_part(sources) for kernel in self.kernels]]
+        kernels = [part for kernel in self.kernels for part in kernel.page_parts(sources)]
+        return [graph, *kernels]
 
     def edited(self, text: str) -> ArrayCompilation:
         """The same function by another graph, such as `.fused` with a schedule edited.

@@ -225,24 +225,23 @@ class Compilation:
 
     def explain(self) -> str:
         """What the kernel needs of a GPU, who holds its tiles, and what limits it, in sentences."""
-        sentences: list[str] = self.page_part(Sources())["sentences"]
-        return "\n".join(sentences)
+        (part,) = self.page_parts(Sources())
+        return "\n".join(part["sentences"])
 
     def to_html(self, path: str | Path) -> None:
         """Write one file that shows all this in a browser."""
         from iris.viewer.page import page, write_page  # opened when first used
 
         sources = Sources()
-        part = self.page_part(sources)
-        write_page(path, page(part["name"], [part], sources))
+        write_page(path, page(entry_of(self.traced).symbol, self.page_parts(sources), sources))
 
-    def page_part(self, sources: Sources) -> dict[str, Any]:
+    def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
         """What a page shows of the kernel, as plain data."""
         from iris.codegen.emitter import emit  # opened when first used
         from iris.viewer.record import kernel_data
 
         function = entry_of(self.stages[-1].module)
-        return kernel_data(
+        part = kernel_data(
             function.symbol,
             self.stages,
             emit(function),
@@ -251,6 +250,7 @@ class Compilation:
             self._target,
             sources,
         )
+        return [part]
 
     def run(self, *arguments: Any, **named: Any) -> Any:
         """Launch the kernel, on the grid that it was lowered for."""

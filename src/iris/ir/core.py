@@ -533,7 +533,7 @@ class Module:
         return self.body.walk()
 
     def values(self) -> Iterator[Value]:
-        """Every value that is defined, in program order; those of a copy in the same order."""
+        """Every value that is defined, in program order; a copy gives its own in the same order."""
         for op in self.walk():
             yield from op.results
             for region in op.regions:

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from iris import __version__
 from iris.errors import IrisError, SettingError
-from iris.tools import bisect, doctor, emit, fuzz, ops, opt, run, softmetal, tune
+from iris.tools import bisect, doctor, emit, fuzz, ops, opt, run, softmetal, tune, view
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     fuzz.add_command(commands)
     emit.add_command(commands)
     tune.add_command(commands)
+    view.add_command(commands)
     softmetal.add_command(commands)
     doctor.add_command(commands)
     options = parser.parse_args(arguments)

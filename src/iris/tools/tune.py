@@ -12,12 +12,9 @@ one were not taken.
 from __future__ import annotations
 
 import argparse
-import runpy
-import sys
-from pathlib import Path
 
 from iris.compiler.candidates import watched
-from iris.errors import SettingError
+from iris.tools.script import run_script
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,18 +32,10 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def tune(options: argparse.Namespace) -> int:
     """Run the script, and print how the candidates of its launches compare."""
-    script = Path(options.script)
-    if not script.is_file():
-        raise SettingError(f"there is no script {script}")
-    before = sys.argv, sys.path[:]
-    sys.argv, sys.path[0] = [str(script), *options.arguments], str(script.resolve().parent)
-    try:
-        with watched() as reports:
-            runpy.run_path(str(script), run_name="__main__")
-    finally:
-        sys.argv, sys.path[:] = before
+    with watched() as reports:
+        run_script(options.script, options.arguments)
     for report in reports:
         print(report)
     if not reports:
-        print(f"{script} launches no kernel with iris.autotune")
+        print(f"{options.script} launches no kernel with iris.autotune")
     return 0 if reports else 1

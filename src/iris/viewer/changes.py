@@ -65,7 +65,7 @@ def _defined(op: Op) -> tuple[Value, ...]:
 
 
 def renamed(before: Listing, after: Listing, became: Mapping[Value, Value]) -> dict[str, str]:
-    """What values are called after a pass that were called otherwise before; "" if they are gone."""
+    """New names of the values that a pass gave other names; "" for those that it removed."""
     names = {}
     for value, name in before.names.items():
         new = became.get(value)

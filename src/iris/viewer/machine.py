@@ -4,7 +4,7 @@ cost."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, product
+from itertools import product
 from typing import Any
 
 from iris.analysis.ordering import conflicts
@@ -15,7 +15,7 @@ from iris.cost.resources import aligned, allocated
 from iris.cost.sample import Sizes
 from iris.ir import metal
 from iris.ir.control import Func
-from iris.ir.core import Module, Op, Value
+from iris.ir.core import Module, Op
 from iris.ir.layout.linear import HARDWARE, LinearLayout
 from iris.ir.types import Staged, Threadgroup, Tile
 from iris.passes.metal.allocate_threadgroup import lifetime
@@ -29,7 +29,7 @@ MOST_SIDE = 64  # rows and columns of a staged tile that are drawn
 
 
 def memory_map(function: Func, text: Listing, target: Target) -> Data:
-    """The arrays in threadgroup memory: at which byte each starts, and for which lines it is in use.
+    """The arrays in threadgroup memory, each with its first byte and the lines that it is used on.
 
     An allocation of which parts have names of their own is left out for its parts.
     """
@@ -88,10 +88,13 @@ def _ordered(barrier: Op) -> Op:
 def registers(function: Func, text: Listing, target: Target) -> Data:
     """How many registers of 32 bits are live after each line."""
     pressure = Pressure(function)
-    live = list(accumulate(text.ops, lambda now, op: pressure.at.get(op, now), initial=0))[1:]
+    live, now = [], 0
+    for op in text.ops:
+        now = now if op is None else pressure.at.get(op, now)
+        live.append(-(-now // 2))
     peak = [text.names[v] for v in pressure.peak if v in text.names and pressure.sizes[v]]
     return {
-        "live": [-(-n // 2) for n in live],
+        "live": live,
         "most": -(-pressure.most // 2),
         "have": target.thread_registers,
         "peak": sorted(peak),
@@ -175,7 +178,8 @@ def staged(text: Listing, target: Target) -> list[Data]:
             index = (0,) * (len(type_.shape) - len(shape))
             rows = [
                 [
-                    type_.layout((*index, *at)) * type_.element.bytes
+                    type_.layout((*index, *at))
+                    * type_.element.bytes
                     // target.bank_bytes
                     % target.banks
                     for at in product(*row)

@@ -42,7 +42,9 @@ def picture(function: Func, text: Listing) -> Data:
         box = reads(launch.inputs)
         for result in launch.results:
             made_by[result] = len(boxes)
-        boxes.append({"name": launch.symbol, "ops": _ops(launch), "line": text.line_of[launch]} | box)
+        boxes.append(
+            {"name": launch.symbol, "ops": _ops(launch), "line": text.line_of[launch]} | box
+        )
     boxes.append({"name": "returns", "ops": [], "line": None} | reads(function.body.end.operands))
     return {"boxes": boxes, "edges": edges}
 

@@ -32,9 +32,7 @@ def trace(name: str, stages: Sequence[Stage]) -> str:
     return "\n".join([f"{stage:{width}}  {line}" for stage, line in found])
 
 
-def _first(
-    name: str, stages: Sequence[Stage], listings: Sequence[Listing]
-) -> tuple[int, Value]:
+def _first(name: str, stages: Sequence[Stage], listings: Sequence[Listing]) -> tuple[int, Value]:
     """The first stage that has a value of a name, and the value."""
     for number, text in enumerate(listings):
         for value, known in text.names.items():

@@ -15,7 +15,7 @@ function kernelView() {
     [p.cost.simdgroups, p.cost.simdgroups === 1 ? "simdgroup each" : "simdgroups each"],
     [p.registers.most, `of ${p.registers.have} registers a thread`],
     [bytes(p.memory.bytes), `of ${bytes(p.memory.most)} threadgroup memory`],
-    ...(chip ? [[microseconds(chip.milliseconds), `on ${chip.chip}, by the cost model`], [chip.bottleneck, "is the bottleneck"]] : []),
+    ...(chip ? [[microseconds(chip.milliseconds), `on ${chip.chip}, by the cost model`], [limit(chip), "is the bottleneck"]] : []),
   ];
   return (
     `<h2>@${escaped(p.name)}</h2>` +
@@ -29,6 +29,8 @@ const bytes = (n) => (n >= 1024 ? `${+(n / 1024).toPrecision(3)} KiB` : `${n} B`
 
 const BUSY = { alu: "arithmetic", matrix: "matrix products", shared: "threadgroup memory", shuffle: "shuffles", L1: "first cache", L2: "second cache" };
 
+const limit = (chip) => BUSY[chip.bottleneck] ?? chip.bottleneck;
+
 /** Where a program spends the cycles of a core, on each chip. */
 function timeView(p) {
   const most = Math.max(...p.cost.chips.map((c) => Object.values(c.spent).reduce((a, b) => a + b, 0)), 1);
@@ -37,7 +39,7 @@ function timeView(p) {
       `<i class="busy-${where}" style="width:${(n / most) * 100}%" title="${BUSY[where]}: ${number(n)} cycles"></i>`);
     return `<tr${c.chip === p.target ? ' class="own"' : ""}><th scope="row">${c.chip}</th><td class="wide"><div class="bar" role="img" aria-label="${
       Object.entries(c.spent).map(([w, n]) => `${BUSY[w]} ${number(n)}`).join(", ")} cycles">${bars.join("")}</div></td>` +
-      `<td>${microseconds(c.milliseconds)}</td><td>${c.bottleneck}</td><td>${c.simdgroups}</td><td>${Math.round(c.peak * 100)} %</td><td>${Math.round(c.bandwidth * 100)} %</td></tr>`;
+      `<td>${microseconds(c.milliseconds)}</td><td>${limit(c)}</td><td>${c.simdgroups}</td><td>${Math.round(c.peak * 100)} %</td><td>${Math.round(c.bandwidth * 100)} %</td></tr>`;
   });
   const legend = Object.entries(BUSY).map(([where, name]) => `<li><i class="busy-${where}"></i>${name}</li>`).join("");
   return `<h3>What it costs</h3><ul class="legend">${legend}</ul><div class="scroll"><table><thead><tr><th>chip</th><th class="wide">cycles of a core, for one program</th><th>a launch</th><th>bottleneck</th><th>simdgroups on a core</th><th>of peak flops</th><th>of bandwidth</th></tr></thead><tbody>${rows.join("")}</tbody></table></div>`;
@@ -87,10 +89,9 @@ function graphView() {
 }
 
 function boxLines(box) {
-  const inside = PARTS.find((p) => p.kind === "kernel" && p.name === box.name);
-  const time = inside && onTarget(inside);
+  const time = box.kernel < 0 ? undefined : onTarget(PARTS[box.kernel]);
   return [
-    ...(time ? [["time", `${microseconds(time.milliseconds)}, ${time.bottleneck}`]] : []),
+    ...(time ? [["time", `${microseconds(time.milliseconds)}, ${limit(time)}`]] : []),
     ...box.ops.length ? wrapped(box.ops.join(", "), 36).map((l) => ["ops", l]) : [],
     ...box.reads.map((r) => ["reads", r]),
   ];
@@ -107,7 +108,9 @@ function wrapped(words, width) {
 
 function pictureSvg({ boxes, edges }) {
   const rows = [];
-  for (const box of boxes) {
+  for (const [n, box] of boxes.entries()) {
+    // The kernels of a graph come right after it; the last box is what it returns.
+    box.kernel = n < boxes.length - 1 ? here.part + 1 + n : -1;
     const lines = boxLines(box);
     const height = BOX.line * (lines.length + 1) + 2 * BOX.pad;
     (rows[box.row] ??= []).push(Object.assign(box, { shownLines: lines, height }));
@@ -122,7 +125,8 @@ function pictureSvg({ boxes, edges }) {
     });
     y += Math.max(...r.map((box) => box.height)) + BOX.gapY;
   }
-  const paths = edges.map((edge) => edgeSvg(edge, boxes, edges)).join("");
+  const lines = edges.map((edge) => edgeSvg(edge, boxes, edges));
+  const paths = [...lines.map((l) => l[0]), ...lines.map((l) => l[1])].join("");
   const drawnBoxes = boxes.map(boxSvg).join("");
   return `<svg class="picture" width="${width}" height="${y - BOX.gapY + BOX.pad}" role="group" aria-label="Kernels and the tensors between them"><defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs>${paths}${drawnBoxes}</svg>`;
 }
@@ -135,21 +139,20 @@ function edgeSvg(edge, boxes, edges) {
   const label = `<text x="${x2 + 6}" y="${y2 - 12 - 15 * into.indexOf(edge)}" class="tensor">${escaped(edge.label)}</text>`;
   if (b.row - a.row < 2) {
     const bend = Math.min(30, (y2 - y1) / 2);
-    return `<path d="M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}" marker-end="url(#tip)"/>${label}`;
+    return [`<path d="M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}" marker-end="url(#tip)"/>`, label];
   }
   // Past the boxes in between, on their right.
   const side = Math.max(...boxes.filter((c) => c.row > a.row && c.row < b.row).map((c) => c.x + BOX.width)) + 24 + 14 * into.indexOf(edge);
-  return `<path d="M${x1} ${y1}C${x1} ${y1 + 30} ${side} ${y1 + 20} ${side} ${y1 + 60}V${y2 - 60}C${side} ${y2 - 20} ${x2} ${y2 - 34} ${x2} ${y2}" marker-end="url(#tip)"/>${label}`;
+  return [`<path d="M${x1} ${y1}C${x1} ${y1 + 30} ${side} ${y1 + 20} ${side} ${y1 + 60}V${y2 - 60}C${side} ${y2 - 20} ${x2} ${y2 - 34} ${x2} ${y2}" marker-end="url(#tip)"/>`, label];
 }
 
 function boxSvg(box) {
-  const target = PARTS.findIndex((p) => p.kind === "kernel" && p.name === box.name);
   const lines = box.shownLines.map(([kind, line], n) =>
     `<text x="${box.x + BOX.pad}" y="${box.y + BOX.pad + 13 + (n + 1) * BOX.line}" class="${kind}">${escaped(line.length > 38 ? line.slice(0, 37) + "…" : line)}</text>`).join("");
   const inner =
     `<rect x="${box.x}" y="${box.y}" width="${BOX.width}" height="${box.height}" rx="8"/>` +
     `<text x="${box.x + BOX.pad}" y="${box.y + BOX.pad + 12}" class="title">${escaped(box.name)}</text>${lines}`;
-  return target < 0 ? `<g class="box">${inner}</g>` : `<a class="box kernel" href="${kernelAddress(target)}">${inner}</a>`;
+  return box.kernel < 0 ? `<g class="box">${inner}</g>` : `<a class="box kernel" href="${kernelAddress(box.kernel)}">${inner}</a>`;
 }
 
 const kernelAddress = (target) => address({ part: target, stage: firstStage(PARTS[target]), tab: "overview", value: "", line: -1, place: -1 });

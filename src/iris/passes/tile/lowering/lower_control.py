@@ -30,7 +30,9 @@ def lower_while_if(ctx: Lowering, op: While | If) -> Sequence[Value]:
 def _lower_region(ctx: Lowering, region: Region) -> Region:
     new = Region()
     for argument in region.arguments:
-        argument.became = ctx.values[argument] = new.add_argument(ctx.type(argument.type), argument.name)
+        argument.became = ctx.values[argument] = new.add_argument(
+            ctx.type(argument.type), argument.name
+        )
     with ctx.b.inside(new):
         ctx.region(region)
     return new
