@@ -22,6 +22,7 @@ TARGETS = (
     "sanitize",
     "planted",
     "softmetal",
+    "chromium",
     "clean",
 )
 

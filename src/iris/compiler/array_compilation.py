@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from iris.compiler.compilation import (
     GRAPH_PIPELINE,
     Compilation,
     Options,
+    Shown,
     Stage,
     changed_by,
     entry_of,
@@ -41,9 +42,6 @@ from iris.runtime.device import Array, Device
 from iris.runtime.devices import select
 from iris.targets import Target
 from iris.viewer.sources import Sources
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class KernelCompilation(Compilation):
@@ -94,7 +92,6 @@ class KernelCompilation(Compilation):
         return "\n".join([explanation(op, MAX_TILE_BYTES, self._target) for op in kernels])
 
     def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
-        """What a page shows of the kernel, with the schedules that were considered."""
         kernels = self.kernel.op.kernels
         schedules = []
         for op in kernels:
@@ -128,14 +125,14 @@ def _check(kernel: str, parameters: Sequence[Value], arrays: Sequence[Any]) -> N
         )
 
 
-class ArrayCompilation:
+class ArrayCompilation(Shown):
     """A function of arrays, lowered for some arguments.
 
     `print(compilation)` shows the fused graph; `.stages` has the graph after every pass, `.graph`
     as it was traced, `.fused` with its kernels, `.why` says what kept each tensor that goes through
     memory from being fused away and each two kernels from being one, `.kernels` has the kernels,
     `.run(*arguments)` runs them, and `.edited(text)` is the function with other kernels or
-    schedules.
+    schedules.  `.trace(value)`, `.explain()` and `.to_html(path)` are as those of a kernel.
     """
 
     def __init__(
@@ -196,12 +193,6 @@ class ArrayCompilation:
         """What a pass changed in the graph, as a diff of its text."""
         return changed_by(name, self.stages)
 
-    def trace(self, value: str) -> str:
-        """One value through every pass on the graph; see `Compilation.trace`."""
-        from iris.viewer.trace import trace  # opened when first used
-
-        return trace(value, self.stages)
-
     def explain(self) -> str:
         """What became one kernel, what did not and why, and what limits each, in sentences."""
         graph, *kernels = self.page_parts(Sources())
@@ -210,15 +201,7 @@ class ArrayCompilation:
             lines += ["", f"@{kernel['name']}:", *kernel["sentences"]]
         return "\n".join(lines)
 
-    def to_html(self, path: str | Path) -> None:
-        """Write one file that shows all this in a browser, the kernels too."""
-        from iris.viewer.page import page, write_page  # opened when first used
-
-        sources = Sources()
-        write_page(path, page(entry_of(self.traced).symbol, self.page_parts(sources), sources))
-
     def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
-        """What a page shows of the graph, then of each kernel, as plain data."""
         from iris.viewer.record import graph_data  # opened when first used
 
         reasons = list(map(str, self.why))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -156,12 +158,54 @@ def stages_of(traced: Module, pipeline: Pipeline) -> list[Stage]:
     return made
 
 
-class Compilation:
+class Shown(ABC):
+    """A compilation to look at: in a terminal, a notebook or a browser."""
+
+    traced: Module
+
+    @property
+    @abstractmethod
+    def stages(self) -> list[Stage]:
+        """The stages."""
+
+    @abstractmethod
+    def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
+        """The data of a page, as plain lists and dictionaries: one for each graph or kernel."""
+
+    def trace(self, value: str) -> str:
+        """One value through every pass: how it is defined after each pass that changes that.
+
+        It is found by its name, such as `"%scores"`, in the first stage that has it.
+        """
+        from iris.viewer.trace import trace  # opened when first used
+
+        return trace(value, self.stages)
+
+    def to_html(self, path: str | Path) -> None:
+        """Write one file that shows every stage in a browser."""
+        from iris.viewer.page import write_page  # opened when first used
+
+        write_page(path, self._page())
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook, in a frame."""
+        return f'<iframe srcdoc="{escape(self._page())}" width="100%" height="640"></iframe>'
+
+    def _page(self) -> str:
+        from iris.viewer.page import page  # opened when first used
+
+        sources = Sources()
+        return page(entry_of(self.traced).symbol, self.page_parts(sources), sources)
+
+
+class Compilation(Shown):
     """A kernel lowered for some arguments.
 
     `print(compilation)` shows the Metal Shading Language; `.stages` has the IR after every pass,
     `.tile` and `.metal` that at the end of each level, `.diff(name)` what one pass changed,
     `.estimate` what it would cost on some GPUs, and `.run(*arguments)` runs the kernel.
+    `.trace(value)` follows one value through the passes, `.explain()` says what became of the
+    kernel, and `.to_html(path)` writes a page that shows all this.
     """
 
     def __init__(
@@ -214,29 +258,12 @@ class Compilation:
         """What a pass changed, as a diff of IR text; that values are numbered anew is no change."""
         return changed_by(name, self.stages)
 
-    def trace(self, value: str) -> str:
-        """One value through every pass: how it is defined after each pass that changes that.
-
-        It is found by its name, such as `"%scores"`, in the first stage that has it.
-        """
-        from iris.viewer.trace import trace  # opened when first used
-
-        return trace(value, self.stages)
-
     def explain(self) -> str:
         """What the kernel needs of a GPU, who holds its tiles, and what limits it, in sentences."""
         (part,) = self.page_parts(Sources())
         return "\n".join(part["sentences"])
 
-    def to_html(self, path: str | Path) -> None:
-        """Write one file that shows all this in a browser."""
-        from iris.viewer.page import page, write_page  # opened when first used
-
-        sources = Sources()
-        write_page(path, page(entry_of(self.traced).symbol, self.page_parts(sources), sources))
-
     def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
-        """What a page shows of the kernel, as plain data."""
         from iris.codegen.emitter import emit  # opened when first used
         from iris.viewer.record import kernel_data
 

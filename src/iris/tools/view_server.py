@@ -6,7 +6,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,28 +27,20 @@ RELOAD = """<script>
 class Page:
     """The latest page of a file, and the number of its version."""
 
-    def __init__(self, file: Path, arguments: Sequence[str]):
+    def __init__(self, file: Path, compile: Callable[[], str]):
         self.file = file
-        self.arguments = arguments
         self.html = ""
         self.version = 0
-        self.changed = threading.Condition()
+        self._compile = compile
+        self._changed = threading.Condition()
 
-    def compile(self) -> None:
-        """Compile what the file says now, in a process of its own: nothing imported is stale."""
-        with tempfile.TemporaryDirectory() as folder:
-            output = Path(folder) / "page.html"
-            command = [sys.executable, "-m", "iris.tools.cli", "view", "-o", str(output)]
-            done = subprocess.run([*command, *self.arguments], capture_output=True, text=True)
-            if output.exists():
-                html = output.read_text(encoding="utf-8")
-            else:
-                html = f"<!doctype html><title>{escape(self.file.name)}</title>"
-                html += f"<pre>{escape(done.stdout + done.stderr)}</pre>"
-        with self.changed:
+    def update(self) -> None:
+        """Compile the file as it is now, and tell those who wait."""
+        html = self._compile()
+        with self._changed:
             self.version += 1
             self.html = html + RELOAD.replace("VERSION", str(self.version))
-            self.changed.notify_all()
+            self._changed.notify_all()
 
     def watch(self, stop: threading.Event) -> None:
         """Compile again each time that the file is saved."""
@@ -56,11 +49,25 @@ class Page:
             now = _stamp(self.file)
             if now != seen:
                 seen = now
-                self.compile()
+                self.update()
 
     def wait_for_more_than(self, version: int, seconds: float) -> bool:
-        with self.changed:
-            return self.changed.wait_for(lambda: self.version > version, seconds)
+        with self._changed:
+            return self._changed.wait_for(lambda: self.version > version, seconds)
+
+
+def compiled(name: str, arguments: Sequence[str]) -> str:
+    """The page that `iris view` writes, or what it says is wrong.
+
+    It runs in a process of its own, so that nothing imported is stale.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "page.html"
+        command = [sys.executable, "-m", "iris.tools.cli", "view", "-o", str(output), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode == 0:
+            return output.read_text(encoding="utf-8")
+    return f"<!doctype html><title>{escape(name)}</title><pre>{escape(done.stderr)}</pre>"
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
@@ -104,8 +111,8 @@ def server_of(page: Page, port: int = 0) -> ThreadingHTTPServer:
 
 def serve(file: Path, arguments: Sequence[str]) -> None:
     """Serve the page of a file until the user interrupts."""
-    page, stop = Page(file, arguments), threading.Event()
-    page.compile()
+    page, stop = Page(file, partial(compiled, file.name, arguments)), threading.Event()
+    page.update()
     threading.Thread(target=page.watch, args=(stop,), daemon=True).start()
     with server_of(page) as server:
         print(f"http://127.0.0.1:{server.server_port}/  (Ctrl-C stops)", file=sys.stderr)
