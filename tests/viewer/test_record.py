@@ -95,7 +95,7 @@ def test_a_graph_has_a_picture_and_its_kernels(block: ArrayCompilation) -> None:
     assert [kernel["name"] for kernel in kernels] == names
     assert all(boxes[edge["from"]]["row"] < boxes[edge["to"]]["row"] for edge in edges)
     assert sum("%x:" in read for read in boxes[0]["reads"]) == 1
-    assert len(graph["why"]) == len(block.why)
+    assert len(graph["why"] + graph["apart"]) == len(block.why)
     for kernel in kernels:
         (schedules,) = kernel["schedules"]
         (chosen,) = [s for s in schedules["considered"] if s["is_chosen"]]

@@ -196,7 +196,7 @@ class ArrayCompilation(Shown):
     def explain(self) -> str:
         """What became one kernel, what did not and why, and what limits each, in sentences."""
         graph, *kernels = self.page_parts(Sources())
-        lines = [*graph["sentences"], *graph["why"]]
+        lines = [*graph["sentences"], *graph["why"], *graph["apart"]]
         for kernel in kernels:
             lines += ["", f"@{kernel['name']}:", *kernel["sentences"]]
         return "\n".join(lines)
@@ -204,8 +204,7 @@ class ArrayCompilation(Shown):
     def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
         from iris.viewer.record import graph_data  # opened when first used
 
-        reasons = list(map(str, self.why))
-        graph = graph_data(entry_of(self.traced).symbol, self.stages, reasons, sources)
+        graph = graph_data(entry_of(self.traced).symbol, self.stages, self.why, sources)
         kernels = [part for kernel in self.kernels for part in kernel.page_parts(sources)]
         return [graph, *kernels]
 

@@ -30,10 +30,11 @@ LIMITS = {
 
 def about_kernel(data: Data, tiles: Module, estimate: Estimate, target: Target) -> list[str]:
     """What a kernel needs of a GPU, who holds its tiles, and what limits its speed."""
-    grid = " x ".join(str(n) for n in estimate.sizes.grid if n > 1) or "1"
+    axes = [str(n) for n in estimate.sizes.grid if n > 1]
+    grid = f" ({' x '.join(axes)})" if len(axes) > 1 else ""
     threads = estimate.simdgroups * SIMDGROUP_WIDTH
     sentences = [
-        f"The kernel runs as {counted(estimate.sizes.programs, 'program')} ({grid}), each by "
+        f"The kernel runs as {counted(estimate.sizes.programs, 'program')}{grid}, each by "
         f"{counted(estimate.simdgroups, 'simdgroup')} of {SIMDGROUP_WIDTH}, {threads} threads."
     ]
     chip = next((on for on in estimate.chips if on.chip == target), None)
@@ -50,7 +51,8 @@ def about_kernel(data: Data, tiles: Module, estimate: Estimate, target: Target) 
 def _limit(chip: OnChip, estimate: Estimate) -> str:
     busiest = max(chip.spent, key=chip.spent.__getitem__)
     total = sum(chip.spent.values()) or 1
-    how = LIMITS.get(chip.bottleneck, f"{chip.bottleneck} limits it")
+    part = BUSY.get(chip.bottleneck, chip.bottleneck)
+    how = LIMITS.get(chip.bottleneck, f"{part} {'limit' if part.endswith('s') else 'limits'} it")
     return (
         f"By the cost model a launch takes {chip.milliseconds * 1e3:.3g} µs on {chip.chip.name}: "
         f"{how}. Of the work of a program {chip.spent[busiest] / total:.0%} is {BUSY[busiest]}; a "

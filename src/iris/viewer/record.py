@@ -12,6 +12,7 @@ from iris.cost.estimate import Estimate
 from iris.cost.sample import Sizes
 from iris.ir.control import Func
 from iris.ir.core import Level, Module, Value
+from iris.passes.graph.tiling.fusion import Apart, Boundary
 from iris.passes.pipeline import PASSES
 from iris.targets import Target
 from iris.viewer import machine
@@ -155,7 +156,10 @@ def msl_data(source: Source, sources: Sources) -> Data:
 
 
 def graph_data(
-    name: str, stages: Sequence[Stage], reasons: Sequence[str], sources: Sources
+    name: str,
+    stages: Sequence[Stage],
+    why: Sequence[Boundary | Apart],
+    sources: Sources,
 ) -> Data:
     """All that a page shows of a graph."""
     listings = listings_of(stages)
@@ -166,5 +170,6 @@ def graph_data(
         **stages_data(stages, listings, sources),
         "picture": picture(function, listings[-1]),
         "sentences": about_graph(function),
-        "why": list(reasons),
+        "why": [str(reason) for reason in why if isinstance(reason, Boundary)],
+        "apart": [str(reason) for reason in why if isinstance(reason, Apart)],
     }

@@ -34,6 +34,20 @@ function diffRows(step, old, now) {
       found.push({ a, b, same });
     }
   }
+  return withMoves(found, step, old, now);
+}
+
+const definedOn = (line) => line.match(/%\w+(?=: )/)?.[0];
+
+/** The rows, where a line that is gone from one place and new in another counts as moved. */
+function withMoves(found, step, old, now) {
+  const calledNow = ({ a }) => { const name = definedOn(old.lines[a]); return name && (step.names[name] ?? name); };
+  const gone = new Set(found.filter((r) => r.b < 0).map(calledNow));
+  const fresh = new Set(found.filter((r) => r.a < 0).map((r) => definedOn(now.lines[r.b])));
+  for (const r of found) {
+    const name = r.b < 0 ? calledNow(r) : r.a < 0 ? definedOn(now.lines[r.b]) : undefined;
+    r.moved = Boolean(name) && gone.has(name) && fresh.has(name);
+  }
   return found;
 }
 
@@ -47,10 +61,10 @@ function cell(t, number, kind, words) {
   );
 }
 
-function diffRow({ a, b, same }, step, old, now) {
+function diffRow({ a, b, same, moved }, step, old, now) {
   if (same) return `<div class="pair same">${cell(old, a, "old")}${cell(now, b, "now")}</div>`;
   const [gone, added] = a >= 0 && b >= 0 ? changedWords(old.lines[a], now.lines[b], step.names) : [];
-  const how = a < 0 ? "added" : b < 0 ? "removed" : "modified";
+  const how = moved ? "moved" : a < 0 ? "added" : b < 0 ? "removed" : "modified";
   return (
     `<div class="pair ${how}" aria-label="${how}">` +
     `${cell(old, a, "old" + (a < 0 ? "" : " gone"), gone)}${cell(now, b, "now" + (b < 0 ? "" : " fresh"), added)}</div>`
@@ -97,4 +111,4 @@ function countsHtml(s) {
   return `<ul class="chips">${parts.join("")}</ul>`;
 }
 
-const milliseconds = (ms) => (ms >= 0.1 ? `${ms.toFixed(1)} ms` : `${Math.round(ms * 1000)} µs`);
+const milliseconds = (ms) => (ms >= 100 ? `${Math.round(ms)} ms` : ms >= 0.1 ? `${ms.toFixed(1)} ms` : `${Math.round(ms * 1000)} µs`);

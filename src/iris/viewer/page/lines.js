@@ -5,20 +5,22 @@ const escaped = (s) => String(s).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<":
 const TOKEN =
   /(?<layout>linear<[^>]*>)|(?<value>%\w+)|(?<symbol>@\w+)|(?<string>"(?:[^"\\]|\\.)*")|(?<comment>\/\/.*)|(?<word>[A-Za-z_][\w.]*)|(?<number>-?\d[\w.+]*)|(?<space>\s+)|(?<mark>.)/g;
 
-const TYPES = /^(tile|tensor|ptr|regs|threadgroup|staged|[iu](8|16|32|64)|f16|f32|bf16|bool|int|uint|float[24]?|half[24]?|bool[24]?|device|simdgroup_\w+|kernel|void|auto)$/;
-const CONTROL = /^(for|while|if|else|yield|return|func|graph\.kernel|graph\.launch|metal\.foreach|break|continue)$/;
+const TYPES = /^(tile|tensor|ptr|regs|threadgroup|staged|[iu](8|16|32|64)|f16|f32|bf16|bool)$/;
+const METAL_TYPES = /^(u?(int|char|short|long)[234]?|(float|half|bool)[24]?|bfloat|simdgroup_\w+8x8|device|constant|const|thread|threadgroup|kernel|void|auto|struct|METAL_FUNC|alignas)$/;
+const CONTROL = /^(for|while|if|else|yield|return|func|graph\.kernel|graph\.launch|metal\.foreach|break|continue|using|namespace)$/;
 
-/** The tokens of a line: its text and what it is. */
+/** The tokens of a line: its text and what it is. In Metal, an op is what is called. */
 function tokens(line) {
+  const isIr = /%\w|^\s*[a-z]+\.[a-z_]+/.test(line);
   const found = [];
   let afterEquals = !line.includes(" = ");
   for (const match of line.matchAll(TOKEN)) {
     const [kind, word] = Object.entries(match.groups).find(([, w]) => w !== undefined);
     let is = kind;
     if (kind === "word") {
-      if (TYPES.test(word)) is = "type";
+      if ((isIr ? TYPES : METAL_TYPES).test(word)) is = "type";
       else if (CONTROL.test(word)) is = "control";
-      else if (afterEquals && !/^[A-Z_]+$/.test(word)) [is, afterEquals] = ["op", false];
+      else if (isIr ? afterEquals : line[match.index + word.length] === "(") [is, afterEquals] = ["op", false];
     }
     if (kind === "mark" && word === "=") afterEquals = line[match.index - 1] === " ";
     found.push({ is, word });

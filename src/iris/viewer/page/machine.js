@@ -1,6 +1,6 @@
 // Along the program: registers that are alive, threadgroup memory in use, barriers.
 
-const CHART = { width: 900, left: 64, right: 16, registers: 130, gap: 34, top: 18 };
+const CHART = { width: 720, left: 64, right: 16, registers: 130, gap: 34, top: 18 };
 
 function memoryView() {
   const p = part();

@@ -70,22 +70,32 @@ function schedulesView(p) {
       `<td class="wide"><div class="bar"><i class="busy-alu" style="width:${((c.microseconds ?? 0) / most) * 100}%"></i></div></td>` +
       `<td>${c.programs}</td><td class="left"><code>${escaped(c.schedule)}</code>${c.is_chosen ? " <b>chosen</b>" : ""}${c.reason ? `<br><small>${escaped(c.reason)}</small>` : ""}</td></tr>`);
     const refused = of.refused.map((why) => `<li>${escaped(why)}</li>`).join("");
-    return `<h3>Schedules considered for @${escaped(of.name)}</h3><div class="scroll"><table><thead><tr><th>time</th><th class="wide"></th><th>programs</th><th class="left">schedule</th></tr></thead><tbody>${rows.join("")}</tbody></table></div>${refused ? `<ul>${refused}</ul>` : ""}`;
+    return `<h3>Schedules considered for @${escaped(of.name)}</h3><div class="scroll"><table class="considered"><thead><tr><th>time</th><th class="wide"></th><th>programs</th><th class="left">schedule</th></tr></thead><tbody>${rows.join("")}</tbody></table></div>${refused ? `<ul>${refused}</ul>` : ""}`;
   }).join("");
 }
 
 // The picture of a graph.
 
-const BOX = { width: 250, line: 18, gapX: 40, gapY: 64, pad: 12 };
+const BOX = { width: 250, line: 18, gapX: 40, gapY: 64, side: 190, pad: 12 };
 
 function graphView() {
   const p = part();
-  const why = p.why.map((w) => `<li>${inline(w)}</li>`).join("");
+  const list = (reasons) => `<ul class="prose">${reasons.map((w) => `<li>${placed(w)}</li>`).join("")}</ul>`;
   return (
     `<h2>@${escaped(p.name)}</h2><div class="prose">${p.sentences.map((s) => `<p>${inline(s)}</p>`).join("")}</div>` +
     `<div class="scroll">${pictureSvg(p.picture)}</div>` +
-    (why ? `<h3>Why these kernels</h3><ul class="prose">${why}</ul>` : "")
+    (p.why.length ? `<h3>Why tensors go through memory</h3>${list(p.why)}` : "") +
+    (p.apart.length ? `<h3>Why kernels that share no tensor are not one</h3>${list(p.apart)}` : "")
   );
+}
+
+/** A reason, with links to the lines of Python that it names. */
+function placed(reason) {
+  return inline(reason).replace(/(?:[^\s:]*\/)?([^\s/:]+):(\d+)/g, (words, name, line) => {
+    const file = DATA.files.findIndex((f) => f.name === name);
+    const place = placeNumbers.get(`${file}:${line}`);
+    return place === undefined ? words : `<a href="${address({ place, line: -1 })}">${name}:${line}</a>`;
+  });
 }
 
 function boxLines(box) {
@@ -116,11 +126,11 @@ function pictureSvg({ boxes, edges }) {
     (rows[box.row] ??= []).push(Object.assign(box, { shownLines: lines, height }));
   }
   const wide = Math.max(...rows.map((r) => r.length));
-  const width = wide * (BOX.width + BOX.gapX) + BOX.gapX + 170;
+  const width = wide * (BOX.width + BOX.gapX) + 2 * BOX.side;
   let y = BOX.pad;
   for (const r of rows.filter(Boolean)) {
     r.forEach((box, n) => {
-      box.x = (width - 170 - r.length * (BOX.width + BOX.gapX) + BOX.gapX) / 2 + n * (BOX.width + BOX.gapX);
+      box.x = (width - r.length * (BOX.width + BOX.gapX) + BOX.gapX) / 2 + n * (BOX.width + BOX.gapX);
       box.y = y;
     });
     y += Math.max(...r.map((box) => box.height)) + BOX.gapY;
@@ -134,16 +144,21 @@ function pictureSvg({ boxes, edges }) {
 function edgeSvg(edge, boxes, edges) {
   const [a, b] = [boxes[edge.from], boxes[edge.to]];
   const into = edges.filter((e) => e.to === edge.to), out = edges.filter((e) => e.from === edge.from);
-  const x1 = a.x + (BOX.width * (out.indexOf(edge) + 1)) / (out.length + 1), y1 = a.y + a.height;
-  const x2 = b.x + (BOX.width * (into.indexOf(edge) + 1)) / (into.length + 1), y2 = b.y - 2;
-  const label = `<text x="${x2 + 6}" y="${y2 - 12 - 15 * into.indexOf(edge)}" class="tensor">${escaped(edge.label)}</text>`;
-  if (b.row - a.row < 2) {
+  const isNext = (e) => boxes[e.to].row - boxes[e.from].row < 2;
+  const [sameInto, sameOut] = [into, out].map((all) => [...all].sort((e, f) => isNext(f) - isNext(e)));
+  const x1 = a.x + (BOX.width * (sameOut.indexOf(edge) + 1)) / (out.length + 1), y1 = a.y + a.height;
+  const x2 = b.x + (BOX.width * (sameInto.indexOf(edge) + 1)) / (into.length + 1), y2 = b.y - 2;
+  const height = y2 - 12 - 15 * into.filter((e) => isNext(e) === isNext(edge)).indexOf(edge);
+  const label = (x, anchor) => `<text x="${x}" y="${height}" text-anchor="${anchor}" class="tensor">${escaped(edge.label)}</text>`;
+  if (isNext(edge)) {
     const bend = Math.min(30, (y2 - y1) / 2);
-    return [`<path d="M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}" marker-end="url(#tip)"/>`, label];
+    return [`<path d="M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}" marker-end="url(#tip)"/>`, label(x2 - 7, "end")];
   }
   // Past the boxes in between, on their right.
-  const side = Math.max(...boxes.filter((c) => c.row > a.row && c.row < b.row).map((c) => c.x + BOX.width)) + 24 + 14 * into.indexOf(edge);
-  return [`<path d="M${x1} ${y1}C${x1} ${y1 + 30} ${side} ${y1 + 20} ${side} ${y1 + 60}V${y2 - 60}C${side} ${y2 - 20} ${x2} ${y2 - 34} ${x2} ${y2}" marker-end="url(#tip)"/>`, label];
+  const between = boxes.filter((c) => c.row > a.row && c.row < b.row);
+  const side = Math.max(...between.map((c) => c.x + BOX.width)) + 24 + 14 * into.indexOf(edge);
+  const path = `M${x1} ${y1}C${x1} ${y1 + 40} ${side} ${y1 + 10} ${side} ${y1 + 50}V${y2 - 50}C${side} ${y2 - 10} ${x2} ${y2 - 44} ${x2} ${y2}`;
+  return [`<path d="${path}" marker-end="url(#tip)"/>`, label(side + 7, "start")];
 }
 
 function boxSvg(box) {
