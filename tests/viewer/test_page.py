@@ -176,6 +176,20 @@ def test_every_control_has_a_name(reader: Reader) -> None:
         assert nameless == []
 
 
+def test_it_works_in_the_frame_of_a_notebook(window: Any, tmp_path: Path, attention: Any) -> None:
+    notebook = tmp_path / "notebook.html"
+    notebook.write_text(f"<!doctype html>{attention._repr_html_()}", encoding="utf-8")
+    reader = Reader(window, notebook)
+    reader.open()
+    frame = window.frames[1]
+    frame.locator("#tab-ir").click()
+    frame.locator("#view [data-value='%scores']").first.click()
+    frame.locator(".stage", has_text="assign-layouts").click()
+    assert "assign-layouts" in frame.locator("#passes [aria-current]").inner_text()
+    assert frame.locator("#value h2 span").inner_text() == "%scores"
+    assert reader.complaints == []
+
+
 @pytest.mark.parametrize(("name", "seconds"), [("attention", 1.0), ("block", 2.0)])
 def test_it_opens_at_once(
     request: pytest.FixtureRequest, browser: Any, name: str, seconds: float

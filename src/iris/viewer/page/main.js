@@ -144,8 +144,7 @@ document.addEventListener("click", (event) => {
     if (line.dataset.side !== "old") go({ line: Number(line.dataset.line) });
   } else if (link && link.getAttribute("href")?.startsWith("#in=")) {
     event.preventDefault();
-    history.pushState(null, "", link.getAttribute("href"));
-    show();
+    visit(link.getAttribute("href"));
   } else if (event.target.closest("[data-choose]")) {
     layoutChosen = Number(event.target.closest("[data-choose]").dataset.choose);
     registerChosen = -1;
@@ -227,6 +226,8 @@ $("theme").addEventListener("click", () => {
   const isDark = getComputedStyle(root).colorScheme === "dark" || (!root.style.colorScheme && matchMedia("(prefers-color-scheme: dark)").matches);
   root.style.colorScheme = isDark ? "light" : "dark";
 });
-addEventListener("popstate", show);
-addEventListener("hashchange", show);
+addEventListener("popstate", () => {
+  shown = location.hash;
+  show();
+});
 show();

@@ -17,7 +17,7 @@ function firstStage(of) {
 }
 
 function readAddress() {
-  const said = new URLSearchParams(location.hash.slice(1));
+  const said = new URLSearchParams(shown.slice(1));
   const number = PARTS.findIndex((p) => p.name === said.get("in"));
   here.part = number < 0 ? 0 : number;
   const last = part().stages.length - 1;
@@ -40,15 +40,25 @@ function address(change = {}) {
   return "#" + words;
 }
 
-/** Go somewhere else: a new entry of the browser's history. */
+let shown = location.hash;
+
+/** Go to an address of this page: a new entry of the browser's history. */
+function visit(to) {
+  if (to !== shown) {
+    shown = to;
+    // The frame of a notebook has no address to change.
+    if (location.protocol !== "about:") history.pushState(null, "", to);
+  }
+  show();
+}
+
+/** Go somewhere else. */
 function go(change) {
   if (change.part !== undefined && change.part !== here.part) {
     const defaults = { stage: firstStage(PARTS[change.part]), value: "", line: -1, place: -1 };
     change = { ...defaults, ...change };
   }
-  const to = address(change);
-  if (to !== location.hash) history.pushState(null, "", to);
-  show();
+  visit(address(change));
 }
 
 /** Where the names of a text stand: on which line each is defined, and on which it is used. */
