@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import iris
 from iris.compiler.array_compilation import ArrayCompilation
 from iris.compiler.compilation import Compilation, entry_of
 from iris.cost.resources import needs_of
@@ -87,8 +88,8 @@ def test_staged_tiles_say_the_bank_of_each_element(part: dict[str, Any]) -> None
     assert v["rows"][2][5] == (2 * 36 + 5) % 32 and k["rows"][2][5] == (2 + 5 * 36) % 32
 
 
-def test_a_graph_has_a_picture_and_its_kernels(block: ArrayCompilation) -> None:
-    graph, *kernels = block.page_parts(Sources())
+def test_a_graph_has_a_picture_and_its_kernels(block: ArrayCompilation, block_page: Path) -> None:
+    graph, *kernels = data_of(block_page.read_text(encoding="utf-8"))["parts"]
     boxes, edges = graph["picture"]["boxes"], graph["picture"]["edges"]
     names = [kernel.name for kernel in block.kernels]
     assert [box["name"] for box in boxes] == [*names, "returns"]
@@ -102,15 +103,27 @@ def test_a_graph_has_a_picture_and_its_kernels(block: ArrayCompilation) -> None:
         assert f"schedule=[{chosen['schedule']}]" in kernel["texts"][0]["lines"][1]
 
 
-def test_what_explain_says(attention: Compilation, block: ArrayCompilation) -> None:
+def data_of(html: str) -> dict[str, Any]:
+    """What a page shows."""
+    found: dict[str, Any] = json.loads(html.partition('id="data">')[2].partition("</script>")[0])
+    return found
+
+
+@iris.jit
+def products(x, w):  # type: ignore[no-untyped-def]
+    return x @ w @ w
+
+
+def test_what_explain_says(attention: Compilation) -> None:
     text = attention.explain()
     assert text.startswith("The kernel runs as 8 programs (4 x 2), each by 2 simdgroups of 32, ")
     assert "take 9184 of 32768 bytes, and 2 barriers order the accesses." in text
-    lines = block.explain().splitlines()
-    assert lines[0].endswith("`@block_mul`, `@block_add`.")
-    assert [line for line in lines if line.startswith("@")] == [
-        f"@{kernel.name}:" for kernel in block.kernels
-    ]
+    x = np.zeros((8, 8), np.float32)
+    lines = products.lower(x, x).explain().splitlines()
+    one, other = "products_matmul", "products_matmul_2"
+    assert lines[0].endswith(f"run as 2 kernels, in this order: `@{one}`, `@{other}`.")
+    assert "is written to memory: a matrix product would be recomputed" in lines[1]
+    assert [line for line in lines if line.startswith("@")] == [f"@{one}:", f"@{other}:"]
 
 
 def test_sources_are_functions(tmp_path: Path) -> None:
@@ -130,8 +143,7 @@ def test_sources_are_functions(tmp_path: Path) -> None:
 def test_text_does_not_end_the_script_that_holds_it(tmp_path: Path) -> None:
     words = "</script><!-- {{STYLE}} & \u2028"
     html = page(words, [{"name": words}], Sources())
-    data = html.partition('id="data">')[2].partition("</script>")[0]
-    assert json.loads(data)["title"] == words
+    assert data_of(html)["title"] == words
     assert "<title>&lt;/script&gt;" in html
     with pytest.raises(FileError, match="cannot write the page"):
         write_page(tmp_path / "no" / "page.html", html)

@@ -16,6 +16,7 @@ from iris.ir import Level, Module, Value, to_text, verify
 from iris.ir.control import Func
 from iris.ir.text.diff import diff
 from iris.passes import Instrument, Pass, Pipeline, run
+from iris.passes.firings import Firing, watched
 from iris.passes.instruments import Check, Dump, Snapshots, write_dump
 from iris.passes.metal.block_swizzle import BlockSwizzle
 from iris.passes.metal.fuse_register_loops import FuseRegisterLoops
@@ -130,6 +131,7 @@ class Stage:
     changed: bool
     counts: Mapping[str, int]  # what the pass counted, such as how often each rule fired
     became: Mapping[Value, Value]  # values of the stage before, and what they are in this one
+    firings: Sequence[Firing]  # what rules did, the first few of each
 
     @property
     def text(self) -> str:
@@ -138,8 +140,9 @@ class Stage:
 
 def stages_of(traced: Module, pipeline: Pipeline) -> list[Stage]:
     """What a pipeline makes of a module, pass by pass."""
-    snapshots = Snapshots()
-    run(traced, pipeline, [snapshots])
+    with watched() as firings:
+        snapshots = Snapshots(firings)
+        run(traced, pipeline, [snapshots])
     made = []
     for snapshot in snapshots.stages:
         name = "traced" if snapshot.cause is None else snapshot.name
@@ -153,6 +156,7 @@ def stages_of(traced: Module, pipeline: Pipeline) -> list[Stage]:
                 snapshot.changed,
                 snapshot.counts,
                 snapshot.became,
+                snapshot.firings,
             )
         )
     return made

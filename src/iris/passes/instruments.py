@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from iris.errors import FileError
 from iris.ir.control import Func
 from iris.ir.core import Level, Module, Value
 from iris.ir.text.printer import to_text
+from iris.passes.firings import Firing, Firings
 from iris.passes.manager import Instrument, replay_command
 from iris.passes.pipeline import Pass, Pipeline
 
@@ -39,6 +40,7 @@ class Snapshot:
     changed: bool
     counts: Mapping[str, int]
     became: Mapping[Value, Value]  # values of the module before, and what they are in this one
+    firings: Sequence[Firing]  # of rules
 
     @property
     def name(self) -> str:
@@ -46,14 +48,15 @@ class Snapshot:
 
 
 class Snapshots(Instrument):
-    """Keeps the input and the module after every pass."""
+    """Keeps the input and the module after every pass, and the `firings` of rules in each."""
 
-    def __init__(self) -> None:
+    def __init__(self, firings: Firings | None = None) -> None:
+        self._firings = firings or Firings()
         self.stages: list[Snapshot] = []
         self._copies: dict[Value, Value] = {}  # of the values that passes work on, the latest
 
     def start(self, module: Module, pipeline: Pipeline) -> None:
-        self.stages = [Snapshot(None, module.clone(), 0.0, True, {}, {})]
+        self.stages = [Snapshot(None, module.clone(), 0.0, True, {}, {}, ())]
         self._copies = _pairs(module, self.stages[0].module)
 
     def after(
@@ -65,7 +68,8 @@ class Snapshots(Instrument):
         copies = _pairs(module, kept)
         now = {old: copies.get(latest(v, copies)) for v, old in self._copies.items()}
         became = {old: new for old, new in now.items() if new is not None}
-        self.stages.append(Snapshot(done, kept, seconds, changed, counts, became))
+        fired = self._firings.take()
+        self.stages.append(Snapshot(done, kept, seconds, changed, counts, became, fired))
         self._copies = copies
 
 

@@ -12,6 +12,7 @@ from iris.cost.estimate import Estimate
 from iris.cost.sample import Sizes
 from iris.ir.control import Func
 from iris.ir.core import Level, Module, Value
+from iris.passes.firings import Firing
 from iris.passes.graph.tiling.fusion import Apart, Boundary
 from iris.passes.pipeline import PASSES
 from iris.targets import Target
@@ -42,6 +43,8 @@ class Stage(Protocol):
     def counts(self) -> Mapping[str, int]: ...
     @property
     def became(self) -> Mapping[Value, Value]: ...
+    @property
+    def firings(self) -> Sequence[Firing]: ...
 
 
 def stages_data(stages: Sequence[Stage], listings: Sequence[Listing], sources: Sources) -> Data:
@@ -69,6 +72,7 @@ def stages_data(stages: Sequence[Stage], listings: Sequence[Listing], sources: S
                 "changed": stage.changed,
                 "size": changed,
                 "counts": {what: n for what, n in stage.counts.items() if n},
+                "firings": stage.firings,
                 "about": about(stage.name),
             }
         )

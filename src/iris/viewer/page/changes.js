@@ -92,7 +92,7 @@ function changesView() {
   const s = stage();
   const intro = `<header class="pass"><h2>${escaped(s.name)} <small>${s.level} level</small></h2>${
     s.about ? `<p>${inline(s.about)}</p>` : ""
-  }${countsHtml(s)}</header>`;
+  }${countsHtml(s)}${firingsHtml(s)}</header>`;
   if (here.stage === 0) return intro + `<p class="note">This is what was traced from Python, before any pass.</p>` + listed(text());
   if (!s.changed) return intro + `<p class="note">This pass changed nothing here.</p>` + listed(text());
   const [old, now, step] = [text(s.text - 1), text(), part().steps[s.text - 1]];
@@ -109,6 +109,17 @@ function countsHtml(s) {
   if (s.size) parts.unshift(`<li><b>${s.size}</b> ${s.size === 1 ? "line" : "lines"} changed</li>`);
   parts.push(`<li>${milliseconds(s.ms)}</li>`);
   return `<ul class="chips">${parts.join("")}</ul>`;
+}
+
+/** What rules did: the op that each looked at, and what took its place. */
+function firingsHtml(s) {
+  if (!s.firings.length) return "";
+  // Their values have numbers of their own, and cannot be chosen.
+  const plain = (line) => lineHtml(line).replaceAll(" data-value=", " data-name=");
+  const items = s.firings.map(([rule, old, now]) =>
+    `<li><b>${escaped(rule.replaceAll("_", " "))}</b><code class="gone">${plain(old)}</code>${
+      now.map((line) => `<code class="fresh">${plain(line)}</code>`).join("") || `<code class="none">removed</code>`}</li>`);
+  return `<details class="firings"><summary>Before and after each rule</summary><ul>${items.join("")}</ul></details>`;
 }
 
 const milliseconds = (ms) => (ms >= 100 ? `${Math.round(ms)} ms` : ms >= 0.1 ? `${ms.toFixed(1)} ms` : `${Math.round(ms * 1000)} µs`);
