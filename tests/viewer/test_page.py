@@ -140,6 +140,17 @@ def test_a_layout_is_drawn(reader: Reader) -> None:
     assert reader.page.locator("#view .grid").first.locator("b.lane:not(.off)").count() == 32
 
 
+def test_the_chart_leads_to_the_program(reader: Reader) -> None:
+    reader.open("#in=attention&pass=0&show=memory")
+    assert reader.page.locator(".chart .barrier").count() == 2
+    reader.page.locator(".chart .live").click()  # in its middle
+    assert reader.at("show") == "ir"
+    assert 80 < int(reader.page.locator("#view .here .n").inner_text()) < 100
+    reader.page.go_back()
+    reader.page.locator(".barriers a").first.click()
+    assert "metal.barrier" in reader.texts("#view .here")[0]
+
+
 def test_a_graph_leads_to_its_kernels(window: Any, block_page: Path, block: Any) -> None:
     reader = Reader(window, block_page)
     reader.open()

@@ -55,7 +55,12 @@ def memory_map(function: Func, text: Listing, target: Target) -> Data:
                 }
             )
         start += size
-    return {"bytes": start, "most": target.threadgroup_bytes, "arrays": arrays}
+    return {
+        "bytes": start,
+        "most": target.threadgroup_bytes,
+        "cycle": target.banks * target.bank_bytes,  # bytes that move in one
+        "arrays": arrays,
+    }
 
 
 def barriers(function: Func, text: Listing) -> list[Data]:

@@ -137,7 +137,7 @@ def kernel_data(
     number = laid_out[-1] if laid_out else -1
     tiles = listings[number]
     for item, stage in zip(data["stages"], stages, strict=True):
-        if stage.level is Level.METAL and stage.changed:
+        if stage.level is Level.METAL and (stage.changed or stage is stages[-1]):
             item["counters"] = machine.counters(function_of(stage.module), sizes, target)
     data |= {
         "msl": msl_data(text, sources),

@@ -66,7 +66,7 @@ function diffRow({ a, b, same, moved }, step, old, now) {
   const [gone, added] = a >= 0 && b >= 0 ? changedWords(old.lines[a], now.lines[b], step.names) : [];
   const how = moved ? "moved" : a < 0 ? "added" : b < 0 ? "removed" : "modified";
   return (
-    `<div class="pair ${how}" aria-label="${how}">` +
+    `<div class="pair ${how}" role="group" aria-label="${how}">` +
     `${cell(old, a, "old" + (a < 0 ? "" : " gone"), gone)}${cell(now, b, "now" + (b < 0 ? "" : " fresh"), added)}</div>`
   );
 }

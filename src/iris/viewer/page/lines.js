@@ -52,10 +52,10 @@ function lineHtml(line, changed) {
 }
 
 /** A numbered line of a text. */
-function row(t, number, kind = "") {
+function row(t, number) {
   const at = t.at[number];
   return (
-    `<div class="line ${kind}" data-line="${number}"${at >= 0 ? ` data-place="${at}"` : ""}>` +
+    `<div class="line" role="listitem" data-line="${number}"${at >= 0 ? ` data-place="${at}"` : ""}>` +
     `<a class="n" href="#" tabindex="-1" aria-label="line ${number + 1}">${number + 1}</a>` +
     `<code>${lineHtml(t.lines[number])}</code></div>`
   );

@@ -38,18 +38,31 @@ function chartSvg(p) {
     `<svg class="chart" viewBox="0 0 ${width} ${bottom + 26}" role="img" aria-label="Registers alive, at most ${most}; threadgroup memory, ${p.memory.bytes} bytes; ${p.barriers.length} barriers">` +
     `<text class="axis" x="${left - 8}" y="${top + 5}" text-anchor="end">${most}</text><text class="axis" x="${left - 8}" y="${foot}" text-anchor="end">0</text>` +
     `<text class="label" x="${left + 6}" y="${top - 5}">registers of 32 bits alive in a thread</text>` +
-    `<path class="live" d="M${left} ${foot}${area}V${foot}z" data-chart="1"/>` +
+    `<path class="live" d="M${left} ${foot}${area}V${foot}z"/>` +
     `<path class="base" d="M${left} ${foot}H${width - right}"/>` +
     (tall ? `<text class="axis" x="${left - 8}" y="${roof + 5}" text-anchor="end">${bytes(p.memory.bytes)}</text><text class="axis" x="${left - 8}" y="${bottom}" text-anchor="end">0</text><text class="label" x="${left + 6}" y="${roof - 7}">threadgroup memory in use</text><path class="base" d="M${left} ${bottom}H${width - right}"/>` : "") +
     arrays.join("") + stops.join("") + ticks.join("") + `</svg>`
   );
 }
 
+/** The line of the program at a place in the chart. */
+function chartLine(event) {
+  const { width, left, right } = CHART, svg = event.target.ownerSVGElement;
+  const { x } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+  return Math.floor(((x - left) / (width - left - right)) * part().texts.at(-1).lines.length);
+}
+
 function memoryTable(p) {
   if (!p.memory.arrays.length) return `<p class="note">This kernel uses none.</p>`;
   const rows = p.memory.arrays.map((a) =>
     `<tr><th scope="row"><span class="t-value" data-value="${a.name}">${escaped(a.name)}</span></th><td class="left"><code>${escaped(a.type)}</code></td><td>${a.start}</td><td>${number(a.bytes)}</td><td>${lineLink(a.first)} to ${lineLink(a.last)}</td></tr>`);
-  return `<div class="scroll"><table><thead><tr><th>array</th><th class="left">type</th><th>first byte</th><th>bytes</th><th>in use on lines</th></tr></thead><tbody>${rows.join("")}</tbody></table></div>`;
+  const counted = p.stages.at(-1).counters;
+  const [spent, fewest] = [counted["cycles of shared memory"], Math.ceil(counted["bytes shared"] / p.memory.cycle)];
+  const conflicts = spent > fewest
+    ? `which is ${(spent / fewest).toPrecision(3)} times as many as without conflicts of banks`
+    : "as few as can be: no banks conflict";
+  const cycles = `<p class="prose">By the cost model the accesses of a program take ${number(spent)} cycles, ${conflicts}.</p>`;
+  return `${cycles}<div class="scroll"><table><thead><tr><th>array</th><th class="left">type</th><th>first byte</th><th>bytes</th><th>in use on lines</th></tr></thead><tbody>${rows.join("")}</tbody></table></div>`;
 }
 
 const lineLink = (line) => `<a href="${address({ tab: "ir", stage: part().stages.length - 1, line, value: "" })}">${line + 1}</a>`;

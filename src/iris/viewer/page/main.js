@@ -32,6 +32,7 @@ function show() {
     find();
   }
   $("value").innerHTML = valuePanel();
+  $("says").textContent = valueSentence();
   $("source").innerHTML = sourcePanel();
   markValue();
   markPlace();
@@ -149,7 +150,8 @@ document.addEventListener("click", (event) => {
     layoutChosen = Number(event.target.closest("[data-choose]").dataset.choose);
     registerChosen = -1;
     redraw();
-  } else if (event.target.closest("#unchoose")) go({ value: "" });
+  } else if (event.target.closest(".live")) go({ tab: "ir", stage: part().stages.length - 1, line: chartLine(event) });
+  else if (event.target.closest("#unchoose")) go({ value: "" });
   else if (line && line.dataset.place && line.closest("#view")) go({ place: Number(line.dataset.place), line: line.dataset.side === "old" ? -1 : Number(line.dataset.line) });
 });
 

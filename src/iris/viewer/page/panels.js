@@ -43,6 +43,13 @@ function partsPanel() {
   return PARTS.map((p, n) => `<a href="${kernelAddress(n)}"${n === here.part ? ' aria-current="page"' : ""}>${escaped(p.name)}${p.kind === "graph" ? " <small>graph</small>" : ""}</a>`).join("");
 }
 
+/** What a screen reader says when a value is chosen. */
+function valueSentence() {
+  const known = namesOf(text()).get(here.value);
+  if (!known) return "";
+  return `${here.value}, defined on line ${known.defined + 1}, used on ${known.used.length} lines`;
+}
+
 /** The chosen value: where it is defined and used, and what it is after each pass. */
 function valuePanel() {
   if (!here.value) return `<p class="hint">Click a value to see where it is defined and used, and to follow it through the passes.</p>`;
