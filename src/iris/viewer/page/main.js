@@ -2,7 +2,7 @@
 
 const $ = (id) => document.getElementById(id);
 
-const TEXTS = ["changes", "ir", "metal"];
+const TEXTS = ["changes", "ir", "metal"]; // views with lines
 const TABS = [
   { name: "overview", title: "Overview", shown: () => true, draw: overviewView },
   { name: "changes", title: "Changes", shown: () => true, draw: changesView },
@@ -20,8 +20,9 @@ function show() {
   const tab = TABS.find((t) => t.name === here.tab);
   $("parts").innerHTML = partsPanel();
   $("passes").innerHTML = passesPanel();
-  $("tabs").innerHTML = tabsShown().map((t) =>
-    `<a role="tab" id="tab-${t.name}" href="${address({ tab: t.name })}" aria-controls="view" aria-selected="${t === tab}" tabindex="${t === tab ? 0 : -1}">${t.title}</a>`).join("");
+  $("tabs").innerHTML = html`${tabsShown().map((t) => html`
+    <a role="tab" id="tab-${t.name}" href="${address({ tab: t.name, line: -1 })}" aria-controls="view"
+      aria-selected="${String(t === tab)}" tabindex="${t === tab ? 0 : -1}">${t.title}</a>`)}`;
   // The text is drawn only if it is another one: that is the slow part.
   const at = [here.part, here.tab, ["changes", "ir"].includes(here.tab) ? here.stage : ""].join();
   if (at !== drawnAt) {
@@ -42,16 +43,19 @@ function show() {
 
 /** Mark the chosen value wherever it stands; in the text before a pass, what it was called there. */
 function markValue() {
-  if (!here.value) return document.querySelectorAll(".chosen").forEach((e) => e.classList.remove("chosen"));
-  const old = here.tab === "changes" && stage().changed && stage().text ? before(stage().text - 1, here.value) : "";
+  $("view").querySelectorAll(".chosen").forEach((e) => e.classList.remove("chosen"));
+  if (!here.value) return;
+  const old = stage().text ? before(stage().text - 1, here.value) : "";
   for (const span of $("view").querySelectorAll("[data-value]")) {
-    const isOld = span.closest("[data-side=old]");
-    span.classList.toggle("chosen", span.dataset.value === (isOld ? old : here.value));
+    const name = span.closest("[data-side=old]") ? old : here.value;
+    span.classList.toggle("chosen", span.dataset.value === name);
   }
 }
 
 function markPlace() {
-  for (const line of document.querySelectorAll("[data-place]")) line.classList.toggle("linked-now", Number(line.dataset.place) === here.place);
+  for (const line of document.querySelectorAll("[data-place]")) {
+    line.classList.toggle("linked-now", Number(line.dataset.place) === here.place);
+  }
   if (here.place >= 0 && here.line < 0) {
     const linked = [...$("view").querySelectorAll(".linked-now")];
     if (!linked.some(isSeen)) bring(linked[0]);
@@ -85,14 +89,18 @@ function find() {
   const words = $("search").value.trim().toLowerCase();
   CSS.highlights?.delete("found");
   $("view").querySelectorAll(".hit").forEach((e) => e.classList.remove("hit"));
-  hits = words ? [...$("view").querySelectorAll(".line")].filter((l) => l.textContent.toLowerCase().includes(words)) : [];
+  const has = (line) => words !== "" && line.toLowerCase().includes(words);
+  hits = [...$("view").querySelectorAll(".line")].filter((line) => has(line.textContent));
   hit = -1;
   hits.forEach((line) => line.classList.add("hit"));
-  if (CSS.highlights && words) CSS.highlights.set("found", new Highlight(...hits.flatMap((line) => ranges(line, words))));
-  const has = part().texts.map((t) => words && t.lines.some((l) => l.toLowerCase().includes(words)));
-  for (const link of $("passes").querySelectorAll("[data-stage]")) link.classList.toggle("has", Boolean(has[part().stages[link.dataset.stage].text]));
-  const passes = part().stages.filter((s) => has[s.text]).length;
-  $("found").textContent = words ? `${hits.length} ${hits.length === 1 ? "line" : "lines"} here, ${passes} of ${part().stages.length} stages` : "";
+  if (words) CSS.highlights?.set("found", new Highlight(...hits.flatMap((line) => ranges(line, words))));
+  const inText = part().texts.map((t) => t.lines.some(has));
+  const stages = part().stages.map((s) => inText[s.text]);
+  for (const link of $("passes").querySelectorAll("[data-stage]")) {
+    link.classList.toggle("has", stages[link.dataset.stage]);
+  }
+  const count = `${counted(hits.length, "line")} here, ${stages.filter(Boolean).length} of ${stages.length} stages`;
+  $("found").textContent = words ? count : "";
 }
 
 /** Where words stand in a line, within single tokens. */
@@ -120,18 +128,13 @@ function nextHit(by) {
 // Clicks.
 
 document.addEventListener("click", (event) => {
-  const link = event.target.closest("a");
-  const value = event.target.closest("[data-value]");
-  const line = event.target.closest(".line");
-  if (value && !event.target.closest("#value, #passes")) {
+  // Another tab, or text that is selected to be copied.
+  if (event.ctrlKey || event.metaKey || event.shiftKey || String(getSelection())) return;
+  const at = (selector) => event.target.closest(selector);
+  const link = at("a"), value = at("[data-value]"), line = at(".line");
+  if (value && !at("#value, #passes")) {
     event.preventDefault();
-    const isOld = value.closest("[data-side=old]");
-    const name = value.dataset.value;
-    const now = isOld && stage().text ? part().steps[stage().text - 1].names[name] ?? name : name;
-    // A value that the pass removed is looked at where it was last.
-    if (isOld && !now) go({ stage: lastStageOf(stage().text - 1), value: name, line: -1, tab: "ir" });
-    else if (!$("view").querySelector(".code") && here.tab !== "metal") go({ stage: stageWith(name), value: name, tab: "ir", line: -1 });
-    else go({ value: now, line: -1, place: line ? Number(line.dataset.place ?? -1) : here.place });
+    chooseValue(value.dataset.value, line);
   } else if (event.target.closest("[data-layout]")) {
     const { layout } = event.target.closest("[data-layout]").dataset;
     const number = (part().layouts ?? []).findIndex((l) => l.text === layout);
@@ -152,8 +155,21 @@ document.addEventListener("click", (event) => {
     redraw();
   } else if (event.target.closest(".live")) go({ tab: "ir", stage: part().stages.length - 1, line: chartLine(event) });
   else if (event.target.closest("#unchoose")) go({ value: "" });
-  else if (line && line.dataset.place && line.closest("#view")) go({ place: Number(line.dataset.place), line: line.dataset.side === "old" ? -1 : Number(line.dataset.line) });
+  else if (line?.dataset.place && at("#view")) {
+    go({ place: Number(line.dataset.place), line: line.dataset.side === "old" ? -1 : Number(line.dataset.line) });
+  }
 });
+
+/** Choose a value that was clicked: on a line of the text, or else named in another view. */
+function chooseValue(name, line) {
+  if (!line) return go({ stage: stageWith(name), value: name, tab: "ir", line: -1 });
+  const place = Number(line.dataset.place ?? -1);
+  if (line.dataset.side !== "old") return go({ value: name, line: -1, place });
+  const now = part().steps[stage().text - 1].names[name] ?? name;
+  if (now) return go({ value: now, line: -1, place });
+  // A value that the pass removed is looked at where it was last.
+  return go({ stage: lastStageOf(stage().text - 1), value: name, tab: "ir", line: -1, place });
+}
 
 function redraw() {
   drawnAt = "";
@@ -186,18 +202,24 @@ const changedStages = () => part().stages.map((s, n) => n).filter((n) => n === 0
 function step(by) {
   const all = changedStages();
   const next = by > 0 ? all.find((n) => n > here.stage) : all.findLast((n) => n < here.stage);
-  if (next !== undefined) go({ stage: next, line: -1, value: carried(next), tab: TEXTS.includes(here.tab) && here.tab !== "metal" ? here.tab : "changes" });
+  if (next !== undefined) go({ stage: next, line: -1, value: carried(next), tab: irTab("changes") });
+}
+
+function letGo() {
+  $("search").value = "";
+  find();
+  go({ value: "", line: -1, place: -1 });
 }
 
 const KEYS = {
   j: ["next pass that changed something", () => step(1)],
   k: ["the one before", () => step(-1)],
-  "]": ["next kernel", () => go({ part: (here.part + 1) % PARTS.length })],
-  "[": ["the one before", () => go({ part: (here.part + PARTS.length - 1) % PARTS.length })],
+  "]": ["next kernel", () => visit(partAddress((here.part + 1) % PARTS.length))],
+  "[": ["the one before", () => visit(partAddress((here.part + PARTS.length - 1) % PARTS.length))],
   "/": ["search", () => $("search").focus()],
   n: ["next line found", () => nextHit(1)],
   N: ["the one before", () => nextHit(-1)],
-  Escape: ["let go of value, line and search", () => { $("search").value = ""; find(); go({ value: "", line: -1, place: -1 }); }],
+  Escape: ["let go of value, line and search", letGo],
   d: ["light or dark", () => $("theme").click()],
   "?": ["this list", () => $("keys").showModal()],
 };
@@ -207,12 +229,13 @@ document.addEventListener("keydown", (event) => {
   if (event.target.matches("input") && event.key !== "Escape") return;
   if (event.target.matches("[role=tab]") && /^Arrow(Left|Right)$/.test(event.key)) {
     const all = tabsShown(), now = all.findIndex((t) => t.name === here.tab);
-    go({ tab: all[(now + (event.key === "ArrowRight" ? 1 : all.length - 1)) % all.length].name });
+    const next = all[(now + (event.key === "ArrowRight" ? 1 : all.length - 1)) % all.length];
+    go({ tab: next.name, line: -1 });
     $(`tab-${here.tab}`).focus();
     return;
   }
   const tab = /^[1-9]$/.test(event.key) && tabsShown()[event.key - 1];
-  if (tab) go({ tab: tab.name });
+  if (tab) go({ tab: tab.name, line: -1 });
   else if (KEYS[event.key] && !$("keys").open) {
     event.preventDefault();
     document.activeElement?.blur?.();
@@ -221,11 +244,18 @@ document.addEventListener("keydown", (event) => {
 });
 
 $("keys").innerHTML =
-  `<h2>Keys</h2><dl>${Object.entries(KEYS).map(([key, [what]]) => `<div><dt><kbd>${escaped(key)}</kbd></dt><dd>${what}</dd></div>`).join("")}<div><dt><kbd>1</kbd> to <kbd>6</kbd></dt><dd>views</dd></div></dl><form method="dialog"><button>Close</button></form>`;
+  html`
+    <h2>Keys</h2>
+    <dl>
+      ${Object.entries(KEYS).map(([key, [what]]) => `<div><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}
+      <div><dt><kbd>1</kbd> to <kbd>6</kbd></dt><dd>views</dd></div>
+    </dl>
+    <form method="dialog"><button>Close</button></form>`;
 $("help").addEventListener("click", () => $("keys").showModal());
 $("theme").addEventListener("click", () => {
   const root = document.documentElement;
-  const isDark = getComputedStyle(root).colorScheme === "dark" || (!root.style.colorScheme && matchMedia("(prefers-color-scheme: dark)").matches);
+  const chosen = root.style.colorScheme;
+  const isDark = chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.style.colorScheme = isDark ? "light" : "dark";
 });
 addEventListener("popstate", () => {

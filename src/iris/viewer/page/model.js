@@ -52,12 +52,14 @@ function visit(to) {
   show();
 }
 
+/** The address of a kernel or graph as it is first shown. */
+function partAddress(number) {
+  const stage = firstStage(PARTS[number]);
+  return address({ part: number, stage, tab: "overview", value: "", line: -1, place: -1 });
+}
+
 /** Go somewhere else. */
 function go(change) {
-  if (change.part !== undefined && change.part !== here.part) {
-    const defaults = { stage: firstStage(PARTS[change.part]), value: "", line: -1, place: -1 };
-    change = { ...defaults, ...change };
-  }
   visit(address(change));
 }
 
@@ -66,7 +68,7 @@ function namesOf(t) {
   if (!t.names) {
     t.names = new Map();
     t.lines.forEach((line, number) => {
-      for (const [name, after] of line.matchAll(/%\w+(:(?= ))?/g).map((m) => [m[0].replace(":", ""), m[1]])) {
+      for (const [, name, after] of line.matchAll(/(%\w+)(: )?/g)) {
         if (!t.names.has(name)) t.names.set(name, { defined: -1, used: [] });
         const known = t.names.get(name);
         if (after && known.defined < 0) known.defined = number;
