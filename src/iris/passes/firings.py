@@ -1,4 +1,4 @@
-"""Watching rewrite rules: the text of an op before a rule fired, and of what took its place."""
+"""Watching rewrite rules: the text of an op before a rule fired, and the text that replaced it."""
 
 from __future__ import annotations
 
