@@ -16,7 +16,7 @@ BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py,$(so
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench campaign gpu planted foreign sanitize texts doctor metal wheel clean softmetal
+.PHONY: help demo test lint bench campaign gpu planted foreign sanitize texts doctor metal wheel clean softmetal chromium
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -24,7 +24,7 @@ help:  ## Show this list
 demo: $(INSTALLED)  ## Take two kernels from Python to Metal, stage by stage, and run them
 	@$(BIN)/python examples/tour.py
 
-test: softmetal  ## Run the tests
+test: softmetal chromium  ## Run the tests
 	$(PYTEST)
 
 lint: $(INSTALLED) $(ACTIONLINT)  ## Check style, formatting, types, prose and workflows
@@ -102,6 +102,16 @@ softmetal: $(INSTALLED)  ## Build the software Metal device; as root, install wh
 	else \
 	  $(BIN)/iris softmetal build > /dev/null; \
 	fi
+
+# Tests open the pages of the viewer in it.
+chromium:  ## As root, install the browser that tests of pages need
+	@[ "$$(uname)" = Linux ] || exit 0; \
+	if ! command -v chromium > /dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	  echo "Installing the system package chromium"; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core > /dev/null; \
+	fi; \
+	command -v chromium > /dev/null || echo "NO PAGE WILL BE TESTED: as root, apt-get install chromium" >&2
 
 clean:  ## Remove the virtual environment, caches and everything generated
 	rm -rf $(VENV) build dist iris-dump benchmarks/results

@@ -27,6 +27,7 @@ TARGETS = (
     "wheel",
     "foreign",
     "softmetal",
+    "chromium",
     "clean",
 )
 

@@ -21,7 +21,15 @@ from support import ROOT
 DATA = {"errors", "targets"}
 MIDDLE = DATA | {"ir"}
 OF_PASSES = MIDDLE | {"analysis", "cost"}
-BELOW_COMPILER = OF_PASSES | {"knobs", "frontend", "passes", "codegen", "interp", "runtime"}
+BELOW_COMPILER = OF_PASSES | {
+    "knobs",
+    "frontend",
+    "passes",
+    "codegen",
+    "interp",
+    "runtime",
+    "viewer",
+}
 ALL = BELOW_COMPILER | {"version", "iris", "nn", "compiler", "softmetal", "testing", "tools"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -39,6 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "softmetal": {"errors", "knobs", "cache_folder"},
     "runtime": MIDDLE | {"knobs", "cache_folder", "codegen", "interp", "softmetal"},
     "nn": {"errors", "frontend", "ir"},
+    "viewer": OF_PASSES | {"passes", "codegen", "version"},
     "compiler": BELOW_COMPILER | {"version"},
     "testing": ALL,
     "tools": ALL,

@@ -49,6 +49,8 @@ CANNOT = {
     "passes.tile.lowering.lower_reduce._combine_extremes": WHEN_IMPORTED,
     "passes.tile.lowering.lower_to_metal._line_of": "is of programs with lines",
     "passes.tile.lowering.staging.lower_unstage": "no pass makes tile.unstage",
+    "analysis.ordering.conflicts": "tells readers what barriers are for",
+    "analysis.ordering.pairs": "tells readers what barriers are for",
     "analysis.ordering._orders": "is of programs that have barriers already",
     "passes.metal.uniform_conditions.run": "lowering does what the pass does",
 }

@@ -51,6 +51,14 @@ def barriers(function: Func, windows: Windows) -> dict[Op, metal.Scope]:
     return {op: metal.Scope.DEVICE if n == ALL else shared for op, n in planner.planned.items()}
 
 
+def conflicts(function: Func, windows: Windows) -> dict[Op, list[tuple[Op, Op]]]:
+    """For each op before which a barrier is missing, accesses that it must order: of each two, one
+    comes before the barrier, the other after it."""
+    planner = _Planner(function, windows)
+    planner.region(function.body)
+    return {op: planner.pairs(*sides) for op, sides in planner.sides.items()}
+
+
 @dataclass(frozen=True)
 class AccessAddress:
     """The address of an access in each thread, as it was computed."""
@@ -144,6 +152,8 @@ def _is_within(op: Op, region: Region | None) -> bool:
 class _Planner:
     def __init__(self, function: Func, windows: Windows):
         self.planned: dict[Op, int] = {}  # before which op a barrier goes, and what it orders
+        # And the accesses before it that it must order, and those after it.
+        self.sides: dict[Op, tuple[list[Touch], list[Touch]]] = {}
         self.alone = function.simdgroups == 1
         self.numbers = _Numbers()
         self.windows = windows
@@ -179,13 +189,21 @@ class _Planner:
             clash = self.clash(flow.last, here.first)
             if clash and latest is not None and all(t in behind for t in clash):
                 self.planned[latest] = ALL  # rather than one barrier more
+                earlier, later = self.sides[latest]
+                self.sides[latest] = [*earlier, *clash], [*later, *here.first]
                 return self.region(region, entry)
             if clash:
                 self.planned[op] = max(t.strength for t in clash)
+                self.sides[op] = clash, here.first
                 self._then(flow, Flow(strength=self.planned[op]))
                 latest, behind = op, flow.last
             self._then(flow, here)
         return flow
+
+    def pairs(self, earlier: Sequence[Touch], later: Sequence[Touch]) -> list[tuple[Op, Op]]:
+        """The ops of accesses that conflict, without repeats."""
+        found = [(a.op, b.op) for a in earlier for b in later if self.conflict(a, b)]
+        return list(dict.fromkeys(found))
 
     def clash(self, earlier: Sequence[Touch], later: Sequence[Touch]) -> list[Touch]:
         """The earlier accesses that need a barrier before a later one."""

@@ -34,6 +34,7 @@ class Pressure:
         self.sizes: dict[Value, int] = {}
         self.now = self.most = 0
         self.peak: Sequence[Value] = ()
+        self.at: dict[Op, int] = {}  # how much is live right after each op
         self._from_outside = _used_from_outside(function)
         self._region(function.body)
 
@@ -41,6 +42,7 @@ class Pressure:
         """Walk a region from its end, after which `live` is needed, to its start."""
         for op in reversed(region):
             self._add(op.results)
+            self.at[op] = self.now
             if self.now > self.most:
                 self.most, self.peak = self.now, tuple(self.live)
             if op.regions:

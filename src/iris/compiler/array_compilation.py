@@ -10,6 +10,7 @@ from iris.compiler.compilation import (
     GRAPH_PIPELINE,
     Compilation,
     Options,
+    Shown,
     Stage,
     changed_by,
     entry_of,
@@ -29,7 +30,7 @@ from iris.ir.text.parser import parse
 from iris.ir.text.printer import to_text
 from iris.ir.verify import verify
 from iris.passes.graph.fuse import Fuse
-from iris.passes.graph.tiling.explain_schedule import explanation
+from iris.passes.graph.tiling.explain_schedule import considered_schedules, explanation
 from iris.passes.graph.tiling.fusion import Apart, Boundary, Fusion
 from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
@@ -40,6 +41,7 @@ from iris.runtime.buffer import Buffer
 from iris.runtime.device import Array, Device
 from iris.runtime.devices import select
 from iris.targets import Target
+from iris.viewer.sources import Sources
 
 
 class KernelCompilation(Compilation):
@@ -89,6 +91,16 @@ class KernelCompilation(Compilation):
         kernels = self.kernel.op.kernels
         return "\n".join([explanation(op, MAX_TILE_BYTES, self._target) for op in kernels])
 
+    def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
+        kernels = self.kernel.op.kernels
+        schedules = []
+        for op in kernels:
+            tried, refused = considered_schedules(op, MAX_TILE_BYTES, self._target)
+            considered = [schedule._asdict() for schedule in tried]
+            schedules.append({"name": op.symbol, "considered": considered, "refused": refused})
+        (part,) = super().page_parts(sources)
+        return [part | {"schedules": schedules}]
+
     @property
     def graph(self) -> str:
         """What the kernel computes, as Graph IR."""
@@ -113,14 +125,14 @@ def _check(kernel: str, parameters: Sequence[Value], arrays: Sequence[Any]) -> N
         )
 
 
-class ArrayCompilation:
+class ArrayCompilation(Shown):
     """A function of arrays, lowered for some arguments.
 
     `print(compilation)` shows the fused graph; `.stages` has the graph after every pass, `.graph`
     as it was traced, `.fused` with its kernels, `.why` says what kept each tensor that goes through
     memory from being fused away and each two kernels from being one, `.kernels` has the kernels,
     `.run(*arguments)` runs them, and `.edited(text)` is the function with other kernels or
-    schedules.
+    schedules.  `.trace(value)`, `.explain()` and `.to_html(path)` are as those of a kernel.
     """
 
     def __init__(
@@ -180,6 +192,21 @@ class ArrayCompilation:
     def diff(self, name: str) -> str:
         """What a pass changed in the graph, as a diff of its text."""
         return changed_by(name, self.stages)
+
+    def explain(self) -> str:
+        """What became one kernel, what did not and why, and what limits each, in sentences."""
+        graph, *kernels = self.page_parts(Sources())
+        lines = [*graph["sentences"], *graph["why"], *graph["apart"]]
+        for kernel in kernels:
+            lines += ["", f"@{kernel['name']}:", *kernel["sentences"]]
+        return "\n".join(lines)
+
+    def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
+        from iris.viewer.record import graph_data  # opened when first used
+
+        graph = graph_data(entry_of(self.traced).symbol, self.stages, self.why, sources)
+        kernels = [part for kernel in self.kernels for part in kernel.page_parts(sources)]
+        return [graph, *kernels]
 
     def edited(self, text: str) -> ArrayCompilation:
         """The same function by another graph, such as `.fused` with a schedule edited.

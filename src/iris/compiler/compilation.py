@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -14,10 +16,11 @@ from iris import knobs
 from iris.compiler import kernel_file
 from iris.compiler.dumps import dumps
 from iris.errors import PipelineError
-from iris.ir import Level, Module, to_text, verify
+from iris.ir import Level, Module, Value, to_text, verify
 from iris.ir.control import Func
 from iris.ir.text.diff import diff
 from iris.passes import Instrument, Pass, Pipeline, run
+from iris.passes.firings import Firing, watched
 from iris.passes.instruments import Check, Snapshots
 from iris.passes.metal.block_swizzle import BlockSwizzle
 from iris.passes.metal.fuse_register_loops import FuseRegisterLoops
@@ -27,8 +30,11 @@ from iris.passes.tile.layouts import ChooseSimdgroups
 from iris.passes.tile.lowering import LowerToMetal
 from iris.passes.tile.pipeline_loads import PipelineLoads
 from iris.targets import DEFAULT, Target, find
+from iris.viewer.sources import Sources
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from iris.cost.estimate import Estimate
     from iris.cost.sample import Sizes
     from iris.runtime.device import Device
@@ -126,6 +132,9 @@ class Stage:
     module: Module
     seconds: float
     changed: bool
+    counts: Mapping[str, int]  # what the pass counted, such as how often each rule fired
+    became: Mapping[Value, Value]  # values of the stage before, and what they are in this one
+    firings: Sequence[Firing]  # what rules did, the first few of each
 
     @property
     def text(self) -> str:
@@ -134,22 +143,76 @@ class Stage:
 
 def stages_of(traced: Module, pipeline: Pipeline) -> list[Stage]:
     """What a pipeline makes of a module, pass by pass."""
-    snapshots = Snapshots()
-    run(traced, pipeline, [snapshots])
+    with watched() as firings:
+        snapshots = Snapshots(firings)
+        run(traced, pipeline, [snapshots])
     made = []
     for snapshot in snapshots.stages:
         name = "traced" if snapshot.cause is None else snapshot.name
         level = entry_of(snapshot.module).function_level
-        made.append(Stage(name, level, snapshot.module, snapshot.seconds, snapshot.changed))
+        made.append(
+            Stage(
+                name,
+                level,
+                snapshot.module,
+                snapshot.seconds,
+                snapshot.changed,
+                snapshot.counts,
+                snapshot.became,
+                snapshot.firings,
+            )
+        )
     return made
 
 
-class Compilation:
+class Shown(ABC):
+    """A compilation to look at: in a terminal, a notebook or a browser."""
+
+    traced: Module
+
+    @property
+    @abstractmethod
+    def stages(self) -> list[Stage]:
+        """The stages."""
+
+    @abstractmethod
+    def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
+        """The data of a page, as plain lists and dictionaries: one for each graph or kernel."""
+
+    def trace(self, value: str) -> str:
+        """One value through every pass: how it is defined after each pass that changes that.
+
+        It is found by its name, such as `"%scores"`, in the first stage that has it.
+        """
+        from iris.viewer.trace import trace  # opened when first used
+
+        return trace(value, self.stages)
+
+    def to_html(self, path: str | Path) -> None:
+        """Write one file that shows every stage in a browser."""
+        from iris.viewer.page import write_page  # opened when first used
+
+        write_page(path, self._page())
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook, in a frame."""
+        return f'<iframe srcdoc="{escape(self._page())}" width="100%" height="640"></iframe>'
+
+    def _page(self) -> str:
+        from iris.viewer.page import page  # opened when first used
+
+        sources = Sources()
+        return page(entry_of(self.traced).symbol, self.page_parts(sources), sources)
+
+
+class Compilation(Shown):
     """A kernel lowered for some arguments.
 
     `print(compilation)` shows the Metal Shading Language; `.stages` has the IR after every pass,
     `.tile` and `.metal` that at the end of each level, `.diff(name)` what one pass changed,
     `.estimate` what it would cost on some GPUs, and `.run(*arguments)` runs the kernel.
+    `.trace(value)` follows one value through the passes, `.explain()` says what became of the
+    kernel, and `.to_html(path)` writes a page that shows all this.
     """
 
     def __init__(
@@ -201,6 +264,27 @@ class Compilation:
     def diff(self, name: str) -> str:
         """What a pass changed, as a diff of IR text; that values are numbered anew is no change."""
         return changed_by(name, self.stages)
+
+    def explain(self) -> str:
+        """What the kernel needs of a GPU, who holds its tiles, and what limits it, in sentences."""
+        (part,) = self.page_parts(Sources())
+        return "\n".join(part["sentences"])
+
+    def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
+        from iris.codegen.emitter import emit  # opened when first used
+        from iris.viewer.record import kernel_data
+
+        function = entry_of(self.stages[-1].module)
+        part = kernel_data(
+            function.symbol,
+            self.stages,
+            emit(function),
+            self.estimate,
+            self._sizes,
+            self._target,
+            sources,
+        )
+        return [part]
 
     def run(self, *arguments: Any, **named: Any) -> Any:
         """Launch the kernel, on the grid that it was lowered for."""

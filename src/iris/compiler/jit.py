@@ -17,6 +17,7 @@ from iris.compiler.compilation import GRAPH_PIPELINE, is_called_as, optimize, ta
 from iris.compiler.dumps import is_dumped
 from iris.compiler.graph_program import GraphProgram, argument_spec
 from iris.compiler.kernel import MOST_SPECIALISATIONS
+from iris.compiler.recording import RECORDERS, record
 from iris.errors import ArgumentError
 from iris.frontend.arrays import (
     ArrayCall,
@@ -147,6 +148,8 @@ class Jit(Decorated):
         buffers = [leaf.value for leaf in call.leaves if isinstance(leaf.value, Buffer)]
         on = _device(device, buffers)
         traced = self._traced(call, target_of(on))
+        if RECORDERS:
+            record(traced, functools.partial(self.lower, *arguments, **named, device=device))
         for number in traced.narrowed:
             number.check(call.leaves)
         values = [leaf.value for leaf in call.leaves]

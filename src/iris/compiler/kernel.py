@@ -18,6 +18,7 @@ from iris.compiler.arguments import Call, call, check_written, place
 from iris.compiler.check import check_stages
 from iris.compiler.compilation import Compilation, Options, entry_of, level_of, optimize, target_of
 from iris.compiler.dumps import is_dumped
+from iris.compiler.recording import RECORDERS, record
 from iris.compiler.trial import Trial
 from iris.cost.sample import Sizes
 from iris.errors import ArgumentError, IrisError, SourceError
@@ -207,6 +208,9 @@ class Kernel(Decorated):
         sizes = as_grid(grid, given)
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
+        if RECORDERS:
+            named |= {**asdict(options), "grid": sizes, "device": device}
+            record(compiled, functools.partial(self.lower, *arguments, **named))
         if knobs.check():
             _check_extents(compiled, given)
             check_stages(compiled.traced, sizes, given.passed, compiled.written)

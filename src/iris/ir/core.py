@@ -44,7 +44,7 @@ class Level(Enum):
 class Value:
     """One SSA value: a result of `op`, or an argument of `region`."""
 
-    __slots__ = ("index", "name", "op", "region", "type", "users")
+    __slots__ = ("became", "index", "name", "op", "region", "type", "users")
 
     def __init__(
         self, type_: Type, op: Op | None, region: Region | None, index: int, name: str | None
@@ -55,9 +55,11 @@ class Value:
         self.index = index
         self.name = name  # a hint for the printer
         self.users: dict[Op, None] = {}  # an ordered set
+        self.became: Value | None = None  # what a pass put in its place: for who follows it
 
     def replace_by(self, other: Value) -> None:
         """Make every user use another value."""
+        self.became = other
         for user in list(self.users):
             user.set_operands(tuple([other if v is self else v for v in user.operands]))
 
@@ -529,6 +531,13 @@ class Module:
 
     def walk(self) -> Iterator[Op]:
         return self.body.walk()
+
+    def values(self) -> Iterator[Value]:
+        """Every value that is defined, in program order; a copy gives its own in the same order."""
+        for op in self.walk():
+            yield from op.results
+            for region in op.regions:
+                yield from region.arguments
 
     def clone(self) -> Module:
         copy = Module()

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import TypeVar
+from functools import partial, wraps
+from typing import TypeAlias, TypeVar
 
 from iris.errors import RewriteError
 from iris.ir.control import Loop, leading
@@ -156,6 +157,27 @@ class _Found(dict[type[Op], tuple[Callable[..., None], ...]]):
         return found
 
 
+#: What runs a rule on an op, in order to watch what it does.
+Watcher: TypeAlias = Callable[[Callable[..., None], Op, Rewriter], None]
+#: The last one runs all rules.
+WATCHERS: list[Watcher] = []
+
+
+class _Watched(dict[type[Op], tuple[Callable[..., None], ...]]):
+    """The rules of each class, run by a watcher."""
+
+    def __init__(self, found: _Found, watcher: Watcher):
+        super().__init__()
+        self._rules = found
+        self._watcher = watcher
+
+    def __missing__(self, cls: type[Op]) -> tuple[Callable[..., None], ...]:
+        # Rules are counted by their names.
+        made = [wraps(rule)(partial(self._watcher, rule)) for rule in self._rules[cls]]
+        watched = self[cls] = tuple(made)
+        return watched
+
+
 class Rules:
     """Rewrite rules, by the class of op each looks at."""
 
@@ -181,7 +203,7 @@ class Rules:
         rewriter = Rewriter()
         worklist = rewriter.worklist
         counts: Counter[str] = Counter()
-        rules_of = self._found
+        rules_of = _Watched(self._found, WATCHERS[-1]) if WATCHERS else self._found
         ops = list(module.walk())
         left = MOST_CHANGES * (len(ops) + 1)
         # What changes is looked at again, but a rule may look further than an op and its

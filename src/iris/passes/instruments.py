@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from iris.ir.core import Module
+from iris.ir.core import Module, Value
+from iris.passes.firings import Firing, Firings
 from iris.passes.manager import Instrument
 from iris.passes.pipeline import Pass, Pipeline
 
@@ -34,6 +35,8 @@ class Snapshot:
     seconds: float
     changed: bool
     counts: Mapping[str, int]
+    became: Mapping[Value, Value]  # values of the module before, and what they are in this one
+    firings: Sequence[Firing]  # of rules
 
     @property
     def name(self) -> str:
@@ -41,13 +44,16 @@ class Snapshot:
 
 
 class Snapshots(Instrument):
-    """Keeps the input and the module after every pass."""
+    """Keeps the input and the module after every pass, and the `firings` of rules in each."""
 
-    def __init__(self) -> None:
+    def __init__(self, firings: Firings | None = None) -> None:
+        self._firings = firings or Firings()
         self.stages: list[Snapshot] = []
+        self._copies: dict[Value, Value] = {}  # of the values that passes work on, the latest
 
     def start(self, module: Module, pipeline: Pipeline) -> None:
-        self.stages = [Snapshot(None, module.clone(), 0.0, True, {})]
+        self.stages = [Snapshot(None, module.clone(), 0.0, True, {}, {}, ())]
+        self._copies = _pairs(module, self.stages[0].module)
 
     def after(
         self, position: int, done: Pass, module: Module, seconds: float, counts: Mapping[str, int]
@@ -55,7 +61,26 @@ class Snapshots(Instrument):
         last = self.stages[-1].module
         changed = module != last
         kept = module.clone() if changed else last
-        self.stages.append(Snapshot(done, kept, seconds, changed, counts))
+        copies = _pairs(module, kept)
+        now = {old: copies.get(latest(v, copies)) for v, old in self._copies.items()}
+        became = {old: new for old, new in now.items() if new is not None}
+        fired = self._firings.take()
+        self.stages.append(Snapshot(done, kept, seconds, changed, counts, became, fired))
+        self._copies = copies
+
+
+def _pairs(module: Module, copy: Module) -> dict[Value, Value]:
+    """The values of a module, each with that of a copy."""
+    return dict(zip(module.values(), copy.values(), strict=True))
+
+
+def latest(value: Value, there: Container[Value]) -> Value:
+    """The first of those `there` that a value became; the last that it became, if there is none."""
+    seen = {value}
+    while value not in there and value.became is not None and value.became not in seen:
+        value = value.became
+        seen.add(value)
+    return value
 
 
 class Timing(Instrument):

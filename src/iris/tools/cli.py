@@ -28,6 +28,7 @@ from iris.tools import (
     softmetal,
     step,
     tune,
+    view,
 )
 from iris.tools.verb import Verbs
 
@@ -43,7 +44,7 @@ wrong, and 2 for wrong usage.
 """
 # In the order in which --help lists them.
 COMMANDS = (
-    opt, emit, run, step, check, diff, dump, tune, bisect, fuzz, passes, ops, layout, devices,
+    opt, emit, run, step, check, diff, dump, view, tune, bisect, fuzz, passes, ops, layout, devices,
     softmetal, doctor, cache, completion,
 )  # fmt: skip
 

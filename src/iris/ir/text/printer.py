@@ -109,21 +109,14 @@ class Printer:
     def op(self, op: Op, indent: str) -> None:
         if op.isolated:
             self.names, self.taken, self.counts, self.hints = {}, set(), {}, Hints()
-        line = indent
-        results = op.results
-        # The operands are named first: where they are defined outside what is printed, they
-        # get their names before the results do.
-        body = self._body(op, op.spec)
-        if results:
-            line += ", ".join([f"{self.name(v)}: {v.type}" for v in results]) + " = "
-        line += op.name + body
+        line = indent + self.head(op)
         if not op.regions:
             self.lines.append(line + self.place(op))
             return
         spec = op.spec
         initial = op.operands[len(spec.fixed) :] if spec.feeds else ()
         last = spec.positional_attributes[-1:]
-        hugs = any(isinstance(f.kind, Symbol) for f in last) and len(body) == len(body.rstrip())
+        hugs = any(isinstance(f.kind, Symbol) for f in last) and not line[-1:].isspace()
         for field, region in zip(spec.regions, op.regions, strict=True):
             if field.keyword is not None:
                 line += f" {field.keyword}"
@@ -134,6 +127,16 @@ class Printer:
             line = indent + "}"
             initial = ()
         self.lines.append(line + self.place(op))
+
+    def head(self, op: Op) -> str:
+        """The text of an op without its regions."""
+        # The operands are named first: where they are defined outside what is printed, they
+        # get their names before the results do.
+        body = self._body(op, op.spec)
+        if not op.results:
+            return op.name + body
+        results = ", ".join([f"{self.name(v)}: {v.type}" for v in op.results])
+        return f"{results} = {op.name}{body}"
 
     def place(self, op: Op) -> str:
         """Where the op comes from, if that is to be shown."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from iris.analysis.carried_memory import accesses
@@ -10,7 +10,7 @@ from iris.cost.occupancy import busy, simdgroups_per_core
 from iris.cost.resources import aligned
 from iris.ir import metal
 from iris.ir.control import Func
-from iris.ir.core import Level, Module, Op
+from iris.ir.core import Level, Module, Op, Value
 from iris.ir.types import Threadgroup, u8
 from iris.passes.pipeline import TargetPass
 from iris.targets import Target
@@ -123,15 +123,23 @@ def _blocks(function: Func) -> list[_Block]:
     numbers = dict(zip(ops, range(len(ops)), strict=True))
     found = []
     for op in allocations:
-        uses = [*accesses(op.result)]
-        if not uses:
-            continue
-        spans = [_span(use, op.parent_op, numbers) for use in uses]
-        found.append(_Block(op, min(a for a, _ in spans), max(b for _, b in spans)))
+        used = lifetime(op.result, numbers)
+        if used is not None:
+            found.append(_Block(op, *used))
     return found
 
 
-def _span(use: Op, home: Op | None, numbers: dict[Op, int]) -> tuple[int, int]:
+def lifetime(memory: Value, numbers: Mapping[Op, int]) -> tuple[int, int] | None:
+    """The numbers of the first and the last op for which memory, an allocation or a view of one, is
+    in use; None if it is never accessed."""
+    home = memory.producer.parent_op
+    spans = [_span(use, home, numbers) for use in accesses(memory)]
+    if not spans:
+        return None
+    return min([first for first, _ in spans]), max([last for _, last in spans])
+
+
+def _span(use: Op, home: Op | None, numbers: Mapping[Op, int]) -> tuple[int, int]:
     """The numbers of the first and the last op of the outermost loop around a use, within the op
     in which the allocation stands; of the use itself if there is none."""
     widest = use

@@ -221,7 +221,7 @@ class _Loop(IndexArithmetic):
         )
 
     def _now(self, old: Value, new: Value) -> None:
-        self.inside[old] = new
+        old.became = self.inside[old] = new
         if new.name is None:
             new.name = old.name
 
@@ -238,6 +238,8 @@ class _Loop(IndexArithmetic):
                 own[part].name = own[part].name or part.name
             else:
                 self.b.insert(op.clone(own))
+        for old, new in own.items():
+            old.became = new
 
     def _part(self, value: Value, width: int) -> Value:
         """The part of an array that it is the turn of."""

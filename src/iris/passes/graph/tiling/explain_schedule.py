@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from iris.ir.graph import Kernel
 from iris.passes.graph.tiling.choose_schedule import considered
@@ -22,44 +23,62 @@ def explanation(kernel: Kernel, max_tile_bytes: int, target: Target) -> str:
     -> 13.4 us, 64 programs: [i0: programs 1 of 64, i1: loop 1024 of 1000, simdgroups: 4]
     """
     where = f" at {kernel.location}" if kernel.location is not None else ""
-    return "\n".join(
-        [f"@{kernel.symbol}{where} on {target.name}:", *_lines(kernel, max_tile_bytes, target)]
-    )
+    schedules, refused = considered_schedules(kernel, max_tile_bytes, target)
+    lines = [*map(str, schedules), *[f"   {why}" for why in refused]]
+    return "\n".join([f"@{kernel.symbol}{where} on {target.name}:", *lines])
 
 
-def _lines(kernel: Kernel, max_tile_bytes: int, target: Target) -> Iterator[str]:
+class ConsideredSchedule(NamedTuple):
+    """A schedule that was considered for a kernel, and what it costs."""
+
+    schedule: str
+    programs: int
+    microseconds: float | None  # None if a core has no room for it
+    reason: str  # what limits it, if that was found out
+    is_chosen: bool
+
+    def __str__(self) -> str:
+        arrow = "->" if self.is_chosen else "  "
+        spent = "no room" if self.microseconds is None else f"{self.microseconds:.1f} us"
+        line = f"{arrow} {spent}, {self.programs} programs: [{self.schedule}]"
+        return f"{line}\n     {self.reason}" if self.reason else line
+
+
+def considered_schedules(
+    kernel: Kernel, max_tile_bytes: int, target: Target
+) -> tuple[list[ConsideredSchedule], list[str]]:
+    """The schedules that were considered, the cheapest first, and what ruled others out."""
     own = schedule_of(kernel)
     found = list(considered(elements_of(kernel), max_tile_bytes, target))
     if own.simdgroups and has_dots(own):
-        yield from _lines_of_blocks(own, target)
+        schedules = _schedules_of_blocks(own, target)
     else:
-        yield from _lines_of_axes(own, [s for s in found if isinstance(s, KernelSchedule)], target)
-    for error in found:
-        if isinstance(error, CannotFuse):
-            yield f"   not with other axes: {error}"
+        of_axes = [s for s in found if isinstance(s, KernelSchedule)]
+        schedules = _schedules_of_axes(own, of_axes, target)
+    refused = [f"not with other axes: {error}" for error in found if isinstance(error, CannotFuse)]
+    return list(schedules), refused
 
 
-def _lines_of_axes(
+def _schedules_of_axes(
     own: KernelSchedule, found: Iterable[KernelSchedule], target: Target
-) -> Iterator[str]:
-    """A line for each schedule that was considered."""
+) -> Iterator[ConsideredSchedule]:
+    """Each schedule that was considered."""
     schedules = {own.written.axes: own}
     for schedule in found:
         schedules.setdefault(schedule.written.axes, schedule)
     costs = {schedule: cost_of(schedule, target) for schedule in schedules.values()}
     for schedule, cost in sorted(costs.items(), key=lambda item: item[1].microseconds):
-        arrow = "->" if schedule is own else "  "
-        yield f"{arrow} {cost.microseconds:.1f} us, {cost.programs} programs: [{schedule.written}]"
+        text = str(schedule.written)
+        yield ConsideredSchedule(text, cost.programs, cost.microseconds, "", schedule is own)
 
 
-def _lines_of_blocks(own: KernelSchedule, target: Target) -> Iterator[str]:
-    """A line for the blocks of a product, and one for each half or twice as long, or made by
-    another number of simdgroups."""
+def _schedules_of_blocks(own: KernelSchedule, target: Target) -> Iterator[ConsideredSchedule]:
+    """The blocks of a product, and others with each half or twice as long, or made by another
+    number of simdgroups."""
     tried = [own, *neighbours(own)]
     tried += [own.with_blocks({}, n) for n in SIMDGROUPS if n != own.simdgroups]
     costs = {schedule: predicted(schedule, schedule.simdgroups, target) for schedule in tried}
     for schedule, cost in sorted(costs.items(), key=lambda item: item[1]):
-        arrow = "->" if schedule is own else "  "
-        spent = f"{cost.microseconds:.1f} us" if cost.fits else "no room"
-        yield f"{arrow} {spent}, {schedule.programs} programs: [{schedule.written}]"
-        yield f"     {cost.reason}"
+        spent = cost.microseconds if cost.fits else None
+        text = str(schedule.written)
+        yield ConsideredSchedule(text, schedule.programs, spent, cost.reason, schedule is own)

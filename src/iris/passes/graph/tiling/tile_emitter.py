@@ -228,6 +228,7 @@ class Emitter:
     def remember(self, ref: ElementRef, placed: PlacedTile) -> None:
         """Reuse a tile for the rest of this region."""
         self.scopes[-1][ref] = placed
+        ref.value.became = placed.value
 
     def name_tile(self, value: Value, ref: ElementRef, frame: Frame) -> PlacedTile:
         value.name = value.name or ref.value.name

@@ -212,6 +212,7 @@ class _LayoutAssignment:
         self.builder.insert(new)
         for old, made in zip(op.results, new.results, strict=True):
             made.name = old.name
+            old.became = made
         return new.results
 
     def assign_op(self, op: Op) -> None:
@@ -231,6 +232,7 @@ class _LayoutAssignment:
 
     def _put(self, old: Value, new: Value, layout: LinearLayout | None) -> None:
         """Note the new value, in a layout if it is a tile."""
+        old.became = new
         if layout is None:
             self.scalars[old] = new
         else:

@@ -48,7 +48,7 @@ class Lowering(IndexArithmetic):
         self.sums = Sums()
         super().__init__(Builder(lowered.body))
         for old in source.body.arguments:
-            self.values[old] = lowered.body.add_argument(old.type, old.name)
+            old.became = self.values[old] = lowered.body.add_argument(old.type, old.name)
         self.lane = self.b(metal.Lane(), "lane")
         self.simdgroup = self.b(metal.Simdgroup(), "simdgroup")
         # Offsets of a thread are computed once, before this op.
@@ -68,7 +68,7 @@ class Lowering(IndexArithmetic):
             for old, new in zip(op.results, lower[type(op)](self, op), strict=True):
                 if new.name is None:
                     new.name = old.name
-                self.values[old] = new
+                old.became = self.values[old] = new
                 if self.check is not None:
                     self.check(self, old, new)
         self.b.location = around

@@ -30,7 +30,9 @@ def lower_while_if(ctx: Lowering, op: While | If) -> Sequence[Value]:
 def _lower_region(ctx: Lowering, region: Region) -> Region:
     new = Region()
     for argument in region.arguments:
-        ctx.values[argument] = new.add_argument(ctx.type(argument.type), argument.name)
+        argument.became = ctx.values[argument] = new.add_argument(
+            ctx.type(argument.type), argument.name
+        )
     with ctx.b.inside(new):
         ctx.region(region)
     return new
@@ -51,7 +53,8 @@ def lower_for(ctx: Lowering, op: For) -> Sequence[Value]:
             initial.append(staging.second_buffer(ctx, value))
     body = Region()
     for argument in op.body.arguments:
-        ctx.values[argument] = body.add_argument(_thread_type(ctx, argument), argument.name)
+        type_ = _thread_type(ctx, argument)
+        argument.became = ctx.values[argument] = body.add_argument(type_, argument.name)
         if argument in replaced:
             spare = body.add_argument(
                 _thread_type(ctx, argument), f"{argument.name or 'staged'}_next"

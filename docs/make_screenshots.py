@@ -1,0 +1,80 @@
+"""Writes docs/pictures/viewer-*.webp: the page that `iris view` makes, in a browser.
+
+python docs/make_screenshots.py
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from base64 import b64decode, b64encode
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "docs/pictures"
+WIDTH, HEIGHT = 1280, 760
+# By the name of the picture: whose page, where in it, light or dark.
+SHOTS = {
+    "changes": ("attention", "#in=attention&pass=18&show=changes&value=%25scores", "light"),
+    "memory": ("attention", "#in=attention&pass=33&show=memory", "dark"),
+    "layouts": ("attention", "#in=attention&pass=18&show=layouts", "light"),
+    "graph": ("block", "#in=block&pass=9&show=overview", "light"),
+}
+#: A picture in fewer bytes, by the browser.
+AS_WEBP = """async (url) => {
+  const bitmap = await createImageBitmap(await (await fetch(url)).blob());
+  const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
+  canvas.getContext("2d").drawImage(bitmap, 0, 0);
+  const blob = await canvas.convertToBlob({ type: "image/webp", quality: 0.8 });
+  return new Uint8Array(await blob.arrayBuffer()).toBase64();
+}"""
+
+
+def compilations() -> dict[str, Any]:
+    """The compiled examples that the pictures show, by name."""
+    attention = _load("flash_attention").attention
+    q = np.zeros((2, 64, 32), np.float32)
+    constants = {"D": 32, "BQ": 16, "BK": 32, "causal": False}
+    script = _load("transformer_block")
+    p = script.parameters(64, np.random.default_rng(0))
+    return {
+        "attention": attention.lower(q, q, q, q.copy(), 64, 0.1, grid=(4, 2), **constants),
+        "block": script.block.lower(np.zeros((2, 32, 64), np.float32), p, 4),
+    }
+
+
+def _load(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"examples/{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def main() -> None:
+    from playwright.sync_api import sync_playwright
+
+    with TemporaryDirectory() as folder, sync_playwright() as playwright:
+        for name, compilation in compilations().items():
+            compilation.to_html(Path(folder) / f"{name}.html")
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        for picture, (name, where, scheme) in SHOTS.items():
+            page = browser.new_page(
+                viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme
+            )
+            page.goto(f"file://{folder}/{name}.html{where}")
+            shot = b64encode(page.screenshot()).decode()
+            small = page.evaluate(AS_WEBP, f"data:image/png;base64,{shot}")
+            (FOLDER / f"viewer-{picture}.webp").write_bytes(b64decode(small))
+            page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
