@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from iris.codegen.helpers import define
 from iris.codegen.operators import dtype_of
-from iris.codegen.statements import Declare, Run
-from iris.codegen.tree import PART, Call, Name, Tree, Unary, binary, number
+from iris.codegen.statements import Assign, Declare, Run
+from iris.codegen.tree import PART, Call, Name, Tree, Unary, binary, element, number
 from iris.codegen.writer import Writer, emit
 from iris.ir import metal
 from iris.ir.core import Value
@@ -20,20 +20,47 @@ def _mma(ctx: Writer, op: metal.Mma) -> None:
         define(ctx, "pair", dtype_of(value))
     left, right = _matrices(ctx, op.a), _matrices(ctx, op.b)
     acc, product = _sum(ctx, op)
-    rows, columns = fragments_of(op.a), fragments_of(op.b)
+    rows, columns = op.rows, op.columns
     if ctx.language.multiplies_arrays:
-        name = ctx.language.multiply.format(rows=rows, columns=columns)
+        words = str(op.transposed).lower()
+        name = ctx.language.multiply.format(
+            rows=rows, columns=columns, depth=op.depth, transposed=words
+        )
         ctx.put(Run(Call(name, *[_address(x) for x in (product, left, right, acc)])))
         return
-    # Each matrix is known by the number of the product; the one of a single one is that.
-    row = PART if columns == 1 else binary("/", PART, number(columns))
-    column = PART if rows == 1 else binary("%", PART, number(columns))
-    multiply = Call(ctx.language.multiply, product, left.at(row), right.at(column), acc)
-    if rows == columns == 1:
-        ctx.put(Run(multiply))
-        return
-    with ctx.loop(rows * columns) as i:
-        ctx.put(Run(multiply.at(_backwards(ctx, i, columns) if op.serpentine else i)))
+    if op.transposed:
+        right = _turned(ctx, op.b, right)
+    for step in range(op.depth):
+        # Each matrix is known by the number of the product; the one of a single one is that.
+        row = PART if columns == 1 else binary("/", PART, number(columns))
+        column = PART if rows == 1 else binary("%", PART, number(columns))
+        a, b = (
+            x.at(i if step == 0 else binary("+", i, number(step * count)))
+            for x, i, count in ((left, row, rows), (right, column, columns))
+        )
+        multiply = Call(ctx.language.multiply, product, a, b, product if step else acc)
+        if rows == columns == 1:
+            ctx.put(Run(multiply))
+            continue
+        with ctx.loop(rows * columns) as i:
+            ctx.put(Run(multiply.at(_backwards(ctx, i, columns) if op.serpentine else i)))
+
+
+def _turned(ctx: Writer, value: Value, matrices: Tree) -> Tree:
+    """Matrices with rows and columns exchanged, for a language that multiplies no others."""
+    dtype, count = dtype_of(value), fragments_of(value)
+    define(ctx, "transposed", dtype)
+    name = ctx.names.new("turned")
+    type_ = ctx.language.matrix.format(type=ctx.language.types[dtype])
+    turn = Call(ctx.language.helpers["transposed"].name, matrices, ctx.position("lane"))
+    if count == 1:
+        ctx.put(Declare(type_, name, turn))
+        return Name(name)
+    ctx.put(Declare(type_, name, count=count))
+    place = element(Name(name), PART)
+    with ctx.loop(count) as i:
+        ctx.put(Assign(place.at(i), turn.at(i)))
+    return place
 
 
 def _backwards(ctx: Writer, i: Tree, columns: int) -> Tree:

@@ -301,8 +301,7 @@ def shuffle(walk: _Walk, op: Op) -> None:
 
 @cost(metal.Mma)
 def mma(walk: _Walk, op: metal.Mma) -> None:
-    products = count_of(op.a.type) // 2 * (count_of(op.b.type) // 2)
-    walk.counts.mmas += walk.simdgroups * products
+    walk.counts.mmas += walk.simdgroups * op.rows * op.columns * op.depth
 
 
 # Control flow.  Of a loop, the round in the middle is looked at.

@@ -602,13 +602,18 @@ class Mma(MetalOp):
 
     %acc2: regs<32xf32> = metal.mma %a, %b, %acc
 
-    An array holds its fragments one after the other, a grid of them row by row.  With `in_place`
-    the result overwrites the variable of `acc`, which nothing else reads.  With `serpentine` every
-    other row is computed backwards, if the number of columns is a power of two.
+    An array holds its fragments one after the other, a grid of them row by row.  With `depth=2`,
+    `a` has two columns of fragments, one after the other, `b` as many rows, and all products go to
+    one sum.  With `transposed` the fragments of `b` are transposed: a lane holds two neighbours in
+    a column.  With `in_place` the result overwrites the variable of `acc`, which nothing else
+    reads.  With `serpentine` every other row is computed backwards, if the number of columns is a
+    power of two.
     """
 
     name = "metal.mma"
     convergent = True
+    depth: int = attribute(Integer(1), 1)
+    transposed: bool = attribute(Boolean(), False)
     in_place: bool = attribute(Boolean(), False)
     serpentine: bool = attribute(Boolean(), False)
     a: Value = operand(FLOATS)
@@ -619,16 +624,27 @@ class Mma(MetalOp):
     def infer(self) -> tuple[Type, ...]:
         a, b, acc = (element_type(v.type) for v in self.operands)
         for field, type_ in (("a", a), ("b", b)):
-            if count_of(type_) % FRAGMENT_LANES:
-                raise self.invalid(f"{type_} is no whole number of fragments", at=field)
+            if count_of(type_) % (FRAGMENT_LANES * self.depth):
+                many = "fragments" if self.depth == 1 else f"fragments for a depth of {self.depth}"
+                raise self.invalid(f"{type_} is no whole number of {many}", at=field)
         if a.element is not b.element:
             raise self.invalid(f"{a.element} and {b.element} do not multiply", at="b")
-        if 2 * count_of(acc) != count_of(a) * count_of(b) or acc.element is not f32:
-            wanted = registers(count_of(a) * count_of(b) // 2, f32)
+        wanted = registers(FRAGMENT_LANES * self.rows * self.columns, f32)
+        if not is_like(acc, wanted):
             raise self.invalid(f"the product of {a} and {b} is added to {wanted}", at="acc")
-        if self.serpentine and fragments_of(self.b).bit_count() != 1:
+        if self.serpentine and self.columns.bit_count() != 1:
             raise self.invalid(f"{b} has no power of two of columns to go back over", at="b")
         return (acc,)
+
+    @property
+    def rows(self) -> int:
+        """How many fragments the sum has below each other."""
+        return fragments_of(self.a) // self.depth
+
+    @property
+    def columns(self) -> int:
+        """How many fragments the sum has beside each other."""
+        return fragments_of(self.b) // self.depth
 
 
 # Reports.

@@ -115,6 +115,16 @@ class Core:
 
 
 @dataclass(frozen=True, slots=True)
+class Matrices:
+    """How the hardware multiplies matrices; the defaults are those of Apple's."""
+
+    #: How many fragments along the depth of a product it takes at once.
+    depth: int = 1
+    #: Whether it takes those of the right operand transposed.
+    transposed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A GPU: its speed, limits and geometry.  The defaults hold for every Apple7+ family.
 
@@ -127,6 +137,10 @@ class Target:
     clock: float  # GHz
     bandwidth: float  # GB/s of memory, nominal
     core: Core = Core()
+    #: Matrices of elements of 16 bits, and of 32.
+    matrices: Mapping[int, Matrices] = field(
+        default_factory=lambda: {16: Matrices(), 32: Matrices()}, hash=False
+    )
     maker: str = "Apple"
     #: Whether a thread has registers as it needs them.  Else it has, from start to end, the most
     #: that it needs at any point.

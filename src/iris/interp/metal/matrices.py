@@ -30,16 +30,21 @@ def mma(frame: Frame, op: metal.Mma, a: Array, b: Array, acc: Array) -> Sequence
         _matrices(frame, x, count_of(v.type) // 2)
         for v, x in zip(op.operands, (a, b, acc), strict=True)
     )
-    rows, columns = left.shape[-3], right.shape[-3]
-    # One product of all rows with all columns, not one for each fragment.
-    tall = left.reshape(*left.shape[:-3], rows * 8, 8)
-    wide = right.swapaxes(-3, -2).reshape(*right.shape[:-3], 8, columns * 8)
-    with np.errstate(all="ignore"):
-        # What is the same in all programs is there once.
-        product = np.matmul(tall, wide)
-        product = product.reshape(*product.shape[:-2], rows, 8, columns, 8)
-        product = np.moveaxis(product, -2, -3)
-        total = total + product.reshape(*product.shape[:-4], rows * columns, 8, 8)
+    if op.transposed:
+        right = right.swapaxes(-2, -1)
+    rows, columns = op.rows, op.columns
+    for step in range(op.depth):
+        # One product of all rows with all columns, not one for each fragment.
+        tall = left[..., step * rows : (step + 1) * rows, :, :]
+        tall = tall.reshape(*tall.shape[:-3], rows * 8, 8)
+        wide = right[..., step * columns : (step + 1) * columns, :, :].swapaxes(-3, -2)
+        wide = wide.reshape(*wide.shape[:-3], 8, columns * 8)
+        with np.errstate(all="ignore"):
+            # What is the same in all programs is there once.
+            product = np.matmul(tall, wide)
+            product = product.reshape(*product.shape[:-2], rows, 8, columns, 8)
+            product = np.moveaxis(product, -2, -3)
+            total = total + product.reshape(*product.shape[:-4], rows * columns, 8, 8)
     return [_registers(frame, total)]
 
 
@@ -64,5 +69,5 @@ def _registers(frame: Frame, x: Array) -> Array:
 
 @counting(metal.Mma)
 def count_mma(counters: Counters, frame: Frame, op: metal.Mma, *operands: Array) -> None:
-    fragments = count_of(op.a.type) * count_of(op.b.type) // 4
+    fragments = op.rows * op.columns * op.depth
     counters.mmas += frame.threads_running() // SIMDGROUP_WIDTH * fragments
