@@ -468,11 +468,11 @@ as_type vec packed lanes each just just_of seen unit magnitude to_floor to_ceil 
 lesser greater_number lesser_number multiply_add unsigned_of difference add_saturated choose
 exchange_with from_lane atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor
 atomic_exchange atomic_load atomic_compare_exchange fragment pair filled lane_of thread_of
-exchange_with_lane from_lane_of bits_of transposed multiply multiply_all element_of
-exactly_exp exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin exactly_cos exactly_log
-exactly_log2 exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt
-nearly_sin nearly_cos memcpy fmaf fmodf abs floor fma isinf copysign error_function fma_bfloat floor_divide floor_modulo maxnum
-minnum maximum minimum maximum_nsz minimum_nsz add_record Params p programs program_among
+exchange_with_lane from_lane_of bits_of transposed multiply multiply_all element_of exactly_exp
+exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin exactly_cos exactly_log exactly_log2
+exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt nearly_sin nearly_cos
+memcpy fmaf fmodf abs floor fma isinf copysign error_function fma_bfloat floor_divide floor_modulo
+maxnum minnum maximum minimum maximum_nsz minimum_nsz add_record Params p programs program_among
 shared_bytes
 """
 
