@@ -67,6 +67,7 @@ class Language:
     matrix: str  # the type of a fragment, an 8x8 matrix; has {type}
     filled: str  # the function that makes such a matrix of one number; has {type}
     pair: str  # the function of the two elements that a lane holds of a matrix
+    load_rows: str  # loads fragments to an address; has {count} and {transposed}; or nothing
     multiply: str  # the function that adds a product to a matrix: of where to, factors, and what
     multiplies_arrays: bool  # whether it does so for arrays of them: then it has {rows}, {columns}
     #: How kernels with matrices are written, where that is otherwise.

@@ -14,6 +14,29 @@ from iris.ir.metal import fragments_of
 from iris.ir.types import i32
 
 
+@emit(metal.LoadRows)
+def _load_rows(ctx: Writer, op: metal.LoadRows) -> None:
+    define(ctx, "pair", dtype_of(op.result))
+    memory, offset = ctx.expressions[op.base], ctx.simple(op.offset)
+    words = str(op.transposed).lower()
+    count = fragments_of(op.result)
+    ctx.flush()
+    to = ctx.declare_empty(op.result).tree
+    if ctx.language.load_rows:
+        name = ctx.language.load_rows.format(count=count, transposed=words)
+        row = Unary("&", element(memory.tree, offset.tree))
+        ctx.put(Run(Call(name, _address(to), row)))
+        return
+    define(ctx, "row_pair", dtype_of(op.result))
+    name = ctx.language.helpers["row_pair"].name
+    where = memory.tree, offset.tree, Name(words), ctx.position("lane")
+    if count == 1:
+        ctx.put(Assign(to, Call(name, *where, number(0))))
+        return
+    with ctx.loop(count) as i:
+        ctx.put(Assign(to.at(i), Call(name, *where, i)))
+
+
 @emit(metal.Mma)
 def _mma(ctx: Writer, op: metal.Mma) -> None:
     for value in (op.a, op.acc):
@@ -31,17 +54,19 @@ def _mma(ctx: Writer, op: metal.Mma) -> None:
     if op.transposed:
         right = _turned(ctx, op.b, right)
     for step in range(op.depth):
-        # Each matrix is known by the number of the product; the one of a single one is that.
+        before = product if step else acc
+        if rows == columns == 1:
+            a, b = (x.at(number(step)) for x in (left, right))
+            ctx.put(Run(Call(ctx.language.multiply, product, a, b, before)))
+            continue
+        # Each matrix is known by the number of the product.
         row = PART if columns == 1 else binary("/", PART, number(columns))
         column = PART if rows == 1 else binary("%", PART, number(columns))
         a, b = (
             x.at(i if step == 0 else binary("+", i, number(step * count)))
             for x, i, count in ((left, row, rows), (right, column, columns))
         )
-        multiply = Call(ctx.language.multiply, product, a, b, product if step else acc)
-        if rows == columns == 1:
-            ctx.put(Run(multiply))
-            continue
+        multiply = Call(ctx.language.multiply, product, a, b, before)
         with ctx.loop(rows * columns) as i:
             ctx.put(Run(multiply.at(_backwards(ctx, i, columns) if op.serpentine else i)))
 

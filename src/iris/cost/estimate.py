@@ -37,8 +37,9 @@ from iris.ir.control import Func
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.facts import facts
 from iris.ir.layout import banks
+from iris.ir.layout.linear import FRAGMENT_ROWS
 from iris.ir.math import element_type
-from iris.ir.metal import SIMDGROUP_WIDTH, Scope, count_of
+from iris.ir.metal import FRAGMENT_SIZE, SIMDGROUP_WIDTH, Scope, count_of
 from iris.ir.types import Ptr, Threadgroup
 from iris.targets import DEFAULT, Target
 from iris.targets.apple import GENERATIONS
@@ -151,7 +152,7 @@ class _Walk:
         with self.only(self.condition(op.mask)):
             moved_bytes = self.threads * width
             counted.instructions += self.simdgroups
-            busy = self._cycles if is_shared else self._lines
+            busy = self.cycles if is_shared else self._lines
             amount = self.times * busy(op.offset, size, width)
         if is_shared:
             counted.cycles += amount
@@ -179,7 +180,8 @@ class _Walk:
         touched = [np.append(a // line, (a + width - 1) // line) for a in addresses]
         return sum(len(np.unique(lines)) for lines in touched)
 
-    def _cycles(self, offset: Value, size: int, width: int) -> int:
+    def cycles(self, offset: Value, size: int, width: int) -> int:
+        """How long the lanes take to touch their bytes of threadgroup memory."""
         addresses = self._addresses(offset, size)
         if addresses is None:
             per_cycle = self.target.banks * self.target.bank_bytes
@@ -270,6 +272,18 @@ def _compute(walk: _Walk, op: Op, work: Work) -> None:
 def load(walk: _Walk, op: metal.Load) -> None:
     counted, moved = walk.access(op, op.result)
     counted.loaded += moved
+
+
+@cost(metal.LoadRows)
+def load_rows(walk: _Walk, op: metal.LoadRows) -> None:
+    """A row is one access of the lane that says where it is."""
+    size, fragments = op.base.type.element.bytes, metal.fragments_of(op.result)
+    of_fragment, _ = FRAGMENT_ROWS.apply(lane=np.arange(SIMDGROUP_WIDTH))
+    with walk.only(np.tile(of_fragment < fragments, walk.active.size // SIMDGROUP_WIDTH)):
+        counted = walk.counts.shared
+        counted.instructions += walk.simdgroups
+        counted.cycles += walk.times * walk.cycles(op.offset, size, FRAGMENT_SIZE * size)
+        counted.loaded += walk.threads * FRAGMENT_SIZE * size
 
 
 @cost(metal.Store)

@@ -54,6 +54,7 @@ from iris.ir.types import (
 
 SIMDGROUP_WIDTH = 32
 VECTOR_BYTES = 16  # the most that a thread loads or stores at once
+FRAGMENT_SIZE = 8  # rows and columns of a fragment of a matrix
 FRAGMENT_LANES = 2  # elements that a lane holds of a fragment of a matrix
 VECTOR = 4  # elements that a vector has at most; more in one variable are words of 32 bits
 
@@ -414,6 +415,35 @@ class Load(MetalOp):
 
     def effects(self) -> Sequence[Effect]:
         return [*super().effects(), *((VOLATILE,) if self.volatile else ())]
+
+
+class LoadRows(MetalOp):
+    """Loads fragments of matrices from threadgroup memory, up to four of 16 bits, row by row.
+
+    %a: regs<8xf16> = metal.load_rows %shared, %offset
+
+    A lane says where one row of 8 elements starts, at a multiple of 8; `FRAGMENT_ROWS` says of
+    which fragment.  It gets what it holds of each fragment, one after the other.  With
+    `transposed`, a row in memory is a column of its fragment.
+    """
+
+    name = "metal.load_rows"
+    convergent = True
+    transposed: bool = attribute(Boolean(), False)
+    base: Value = operand(THREADGROUP, access=Access.READ)
+    offset: Value = operand(INTEGER, is_address=True)
+    result: Value = result(FLOATS)
+
+    def check(self) -> None:
+        memory, type_ = self.base.type_as(Threadgroup), element_type(self.result.type)
+        if type_.element is not memory.element:
+            raise self.invalid(f"{type_} does not go with {memory}", at="result")
+        if type_.element.bits != 16:
+            raise self.invalid(f"elements have 16 bits, not those of {type_}", at="result")
+        if count_of(type_) not in (2, 4, 8):
+            raise self.invalid(f"{type_} is not one, two or four fragments", at="result")
+        if self.offset.type not in (i32, i64):
+            raise self.invalid(f"offsets are i32 or i64, not {self.offset.type}", at="offset")
 
 
 class Store(MetalOp):

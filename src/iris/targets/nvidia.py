@@ -25,8 +25,8 @@ H200 = Target(
         saturating_simdgroups=16,
         occupancy=(*_OCCUPANCY, (510, 256)),
     ),
-    # [PTX ISA: mma.m16n8k16]  Those of f32 are multiplied by shuffles.
-    matrices={16: Matrices(depth=2, transposed=True), 32: Matrices()},
+    # [PTX ISA: mma.m16n8k16, ldmatrix]  Those of f32 are multiplied by shuffles.
+    matrices={16: Matrices(depth=2, transposed=True, loads_rows=True), 32: Matrices()},
     maker="NVIDIA",
     max_threads=1024,
     threadgroup_bytes=227 * 1024,

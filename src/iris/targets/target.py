@@ -122,6 +122,8 @@ class Matrices:
     depth: int = 1
     #: Whether it takes those of the right operand transposed.
     transposed: bool = False
+    #: Whether it loads fragments of threadgroup memory by whole rows.
+    loads_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

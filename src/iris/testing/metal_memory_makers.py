@@ -11,7 +11,7 @@ from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Value
 from iris.ir.kinds import AtomicKind
 from iris.ir.math import Predicate, element_type
-from iris.ir.metal import Scope, count_of, registers
+from iris.ir.metal import FRAGMENT_SIZE, Scope, count_of, registers
 from iris.ir.types import DType, ElementType, Threadgroup, bool_, i8, i16, i32, i64, u8, u32
 from iris.ir.uniformity import THREADGROUP, VARYING
 from iris.testing.choices import Choices
@@ -381,6 +381,27 @@ def load(cls: type[metal.Load], draft: MetalDraft, choices: Choices) -> None:
         place.base, place.offset, place.mask, other, volatile=volatile, result=place.type
     )
     draft.add(op)
+
+
+@make_metal(metal.LoadRows)
+def load_rows(cls: type[metal.LoadRows], draft: MetalDraft, choices: Choices) -> None:
+    """Rows from anywhere in memory of the threadgroup."""
+    dtypes = [d for d in draft.all_dtypes if d.is_float and d.bits == 16]
+    known = [m for m in draft.shared if m.start is None and m.dtype in dtypes]
+    if not known and dtypes and may_allocate(draft):
+        known = [allocated(draft, choices.of(dtypes), choices)]
+    if not known or draft.quiet:
+        return
+    memory = choices.of(known[::-1])
+    rows = memory.size // FRAGMENT_SIZE
+    at = draft.wrapped(draft.thread, rows) if choices.flag() else draft.small(choices, rows)
+    if not draft.access(memory, Touch(Use.READ, None), choices):
+        return
+    offset = draft.offset(memory, at, FRAGMENT_SIZE)
+    if choices.flag(4):
+        offset = draft.put(math.Cast(offset, i64))
+    type_ = registers(choices.of((8, 4, 2)), memory.dtype)
+    draft.add(metal.LoadRows(memory.base, offset, transposed=choices.flag(), result=type_))
 
 
 def halves(

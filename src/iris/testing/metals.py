@@ -73,6 +73,7 @@ _AT_LEAST: dict[type[Op], Uniformity] = {
     metal.AtomicLoad: VARYING,
     metal.Atomic: VARYING,
     metal.CompareExchange: VARYING,
+    metal.LoadRows: VARYING,
     metal.Mma: VARYING,
 }
 _AT_MOST: dict[type[Op], Uniformity] = {metal.Broadcast: SIMDGROUP}

@@ -300,6 +300,23 @@ template <class T> INLINE T exchange_with_lane(T x, int mask) {
 }
 template <class T> INLINE T from_lane_of(T x, int lane) { return from_lane(x, thread_of(lane)); }
 
+// Fragments of four rows of lanes, of which each says where a row is.
+template <int Count, bool Transposed, class T> INLINE void load_rows(vec<T, 2>* to, const T* row) {
+    static_assert(Count == 1 || Count == 2 || Count == 4, "as many as there are instructions for");
+    u32 bits[4], at = u32(__cvta_generic_to_shared(row));
+#define ROWS(N, TRANSPOSED, LIST)                                                             \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x" N TRANSPOSED ".shared.b16 " LIST ", [%4];"    \
+        : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3]) : "r"(at) : "memory")
+    if (Count == 1 && !Transposed) ROWS("1", "", "{%0}");
+    if (Count == 1 && Transposed) ROWS("1", ".trans", "{%0}");
+    if (Count == 2 && !Transposed) ROWS("2", "", "{%0, %1}");
+    if (Count == 2 && Transposed) ROWS("2", ".trans", "{%0, %1}");
+    if (Count == 4 && !Transposed) ROWS("4", "", "{%0, %1, %2, %3}");
+    if (Count == 4 && Transposed) ROWS("4", ".trans", "{%0, %1, %2, %3}");
+    #pragma unroll
+    for (int i = 0; i < Count; ++i) to[i] = as_type<vec<T, 2>>(bits[i]);
+}
+
 // The product of pairs of rows of fragments, one after the other.
 INLINE u32 bits_of(vec<half, 2> x) { return as_type<u32>(x); }
 INLINE u32 bits_of(vec<bfloat, 2> x) { return as_type<u32>(x); }
@@ -468,8 +485,8 @@ as_type vec packed lanes each just just_of seen unit magnitude to_floor to_ceil 
 lesser greater_number lesser_number multiply_add unsigned_of difference add_saturated choose
 exchange_with from_lane atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor
 atomic_exchange atomic_load atomic_compare_exchange fragment pair filled lane_of thread_of
-exchange_with_lane from_lane_of bits_of transposed multiply multiply_all element_of exactly_exp
-exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin exactly_cos exactly_log exactly_log2
+exchange_with_lane from_lane_of bits_of transposed load_rows multiply multiply_all element_of
+exactly_exp exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin exactly_cos exactly_log exactly_log2
 exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt nearly_sin nearly_cos
 memcpy fmaf fmodf abs floor fma isinf copysign error_function fma_bfloat floor_divide floor_modulo
 maxnum minnum maximum minimum maximum_nsz minimum_nsz add_record Params p programs program_among
@@ -519,6 +536,7 @@ CUDA = Language(
     matrix="fragment<{type}>",
     filled="filled<{type}>",
     pair="pair",
+    load_rows="load_rows<{count}, {transposed}>",
     multiply="multiply_all<{rows}, {columns}, {depth}, {transposed}>",
     multiplies_arrays=True,
     of_matrices=_of_matrices,

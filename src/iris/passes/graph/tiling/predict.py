@@ -21,7 +21,7 @@ from iris.cost.sample import Sizes
 from iris.cost.traffic import MOST_FOLLOWED, Access, Traffic
 from iris.ir.core import Value
 from iris.ir.facts import facts
-from iris.ir.metal import SIMDGROUP_WIDTH
+from iris.ir.metal import FRAGMENT_SIZE, SIMDGROUP_WIDTH
 from iris.passes.graph.tiling.element_exprs import Aggregate, LoadExpr, Pointwise, SplatExpr
 from iris.passes.graph.tiling.element_graph import Product
 from iris.passes.graph.tiling.element_ref import ElementRef
@@ -30,7 +30,7 @@ from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
 from iris.passes.graph.tiling.kernel_cost import loops_of, tensor_bytes
 from iris.passes.graph.tiling.kernel_registers import most_alive
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
-from iris.passes.tile.layouts.fragments import FRAGMENT_SIZE, Arrangement, divide
+from iris.passes.tile.layouts.fragments import Arrangement, divide
 from iris.passes.tile.layouts.staged_layouts import PADDING_BYTES
 from iris.targets import Target
 

@@ -17,12 +17,10 @@ from iris.ir.control import Yield, names_of
 from iris.ir.core import Value
 from iris.ir.layout.linear import APPLE_FRAGMENT, LANE, REGISTER, SIMDGROUP, LinearLayout, log2
 from iris.ir.math import Elementwise, element_type
-from iris.ir.metal import VECTOR_BYTES
+from iris.ir.metal import FRAGMENT_SIZE, VECTOR_BYTES
 from iris.ir.types import Tile
 from iris.targets import Target
 from iris.targets.target import Matrices
-
-FRAGMENT_SIZE = 8
 
 
 @dataclass(frozen=True)
@@ -138,14 +136,17 @@ def arrange(op: tile.Dot, simdgroups: int, target: Target) -> Arrangement:
     """Choose blocks, and the columns of a lane.
 
     Neighbouring columns of fragments go to one lane as far as one access of the right operand
-    reaches, but not for a left operand: its columns must be in the order of the other's rows.
+    reaches, unless rows are loaded whole; and not for a left operand: its columns must be in the
+    order of the other's rows.
     """
-    blocks = choose_blocks(op, simdgroups)
+    blocks, matrices = choose_blocks(op, simdgroups), matrices_of(op, target)
     _, columns = element_type(op.result.type).shape
     is_left, _ = _uses_of_rows(op.result)
     reach = VECTOR_BYTES // (2 * tile.matrix_type(op.b).element.bytes)
-    together = 1 if is_left else min(reach, columns // blocks.columns // FRAGMENT_SIZE)
-    return replace(blocks, together=together, transposed=matrices_of(op, target).transposed)
+    if is_left or matrices.loads_rows:
+        reach = 1
+    together = min(reach, columns // blocks.columns // FRAGMENT_SIZE)
+    return replace(blocks, together=together, transposed=matrices.transposed)
 
 
 def choose_blocks(op: tile.Dot, simdgroups: int) -> Arrangement:

@@ -10,11 +10,10 @@ from iris.ir.control import For, Yield
 from iris.ir.core import Op, Region, Value
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.layout.scratch import row_major
-from iris.ir.metal import registers
+from iris.ir.metal import FRAGMENT_SIZE, registers
 from iris.ir.types import DType, Staged, f32, i32
 from iris.passes.metal.index_arithmetic import Number
 from iris.passes.tile.layouts.fragments import (
-    FRAGMENT_SIZE,
     Arrangement,
     accumulated,
     is_of_fragments,
@@ -23,7 +22,7 @@ from iris.passes.tile.layouts.fragments import (
 from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile_layout
 from iris.passes.tile.lowering.convert_layout import convert_layout, write_scratch
 from iris.passes.tile.lowering.lower_reduce import cast
-from iris.passes.tile.lowering.staging import staged_reader
+from iris.passes.tile.lowering.staging import rows_reader, staged_reader
 
 
 @lower(tile.Dot)
@@ -73,6 +72,10 @@ def _fragments(
     """The parts of an operand, by their number along an axis."""
     width = part.size(REGISTER)
     if isinstance(operand.type, Staged):
+        if ctx.target.matrices[operand.type.element.bits].loads_rows:
+            by_rows = rows_reader(ctx, operand, part, axis)
+            if by_rows is not None:
+                return by_rows
         return staged_reader(ctx, operand, part, axis, part.shape[axis])
     value = convert_layout(ctx, ctx[operand], tile_layout(operand), whole)
     return lambda k: ctx.part(value, k, width)
