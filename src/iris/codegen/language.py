@@ -98,6 +98,8 @@ class Language:
     helpers: Mapping[str, Helper]
     combined_bits: Callable[[str, DType], str]  # `x operator y` of the bits of x and y
     # Statements, and what they do.
+    copy: str  # begins a copy: to where, from where, whether; has {bytes}; or nothing
+    wait_copies: str  # a call that waits for all but the {latest}
     unroll: str  # what stands before a loop that must not stay one
     barriers: Mapping[Scope, str]
     fence: str

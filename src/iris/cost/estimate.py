@@ -142,25 +142,27 @@ class _Walk:
         known = self.sample.of(value)
         return np.ones(1, np.bool_) if known is None else known
 
-    def access(self, op: metal.Load | metal.Store, moved: Value) -> tuple[Memory, int]:
+    def access(
+        self, base: Value, offset: Value, mask: Value | None, elements: int
+    ) -> tuple[Memory, int]:
         """Count an access to memory, but for its bytes; gives where these belong, and how many."""
-        memory = op.base.type
+        memory = base.type
         is_shared = isinstance(memory, Threadgroup)
         counted = self.counts.shared if is_shared else self.counts.device
         size = memory.element.bytes
-        width = count_of(moved.type) * size
-        with self.only(self.condition(op.mask)):
+        width = elements * size
+        with self.only(self.condition(mask)):
             moved_bytes = self.threads * width
             counted.instructions += self.simdgroups
             busy = self.cycles if is_shared else self._lines
-            amount = self.times * busy(op.offset, size, width)
+            amount = self.times * busy(offset, size, width)
         if is_shared:
             counted.cycles += amount
         else:
             counted.lines += amount
-            self.counts.touched[op.base] += amount
-            others = self.sample.of_others(op.offset)
-            self.accesses.append(Access(op.base, moved_bytes, others))
+            self.counts.touched[base] += amount
+            others = self.sample.of_others(offset)
+            self.accesses.append(Access(base, moved_bytes, others))
         return counted, moved_bytes
 
     def _addresses(self, offset: Value, size: int) -> Iterator[Array] | None:
@@ -270,8 +272,21 @@ def _compute(walk: _Walk, op: Op, work: Work) -> None:
 
 @cost(metal.Load)
 def load(walk: _Walk, op: metal.Load) -> None:
-    counted, moved = walk.access(op, op.result)
+    counted, moved = walk.access(op.base, op.offset, op.mask, count_of(op.result.type))
     counted.loaded += moved
+
+
+@cost(metal.Copy)
+def copy(walk: _Walk, op: metal.Copy) -> None:
+    counted, moved = walk.access(op.source, op.source_offset, op.mask, op.count)
+    counted.loaded += moved
+    counted, moved = walk.access(op.base, op.offset, None, op.count)
+    counted.stored += moved
+
+
+@cost(metal.WaitCopies)
+def wait_copies(walk: _Walk, op: metal.WaitCopies) -> None:
+    """Count nothing: that is what copies are for."""
 
 
 @cost(metal.LoadRows)
@@ -288,7 +303,7 @@ def load_rows(walk: _Walk, op: metal.LoadRows) -> None:
 
 @cost(metal.Store)
 def store(walk: _Walk, op: metal.Store) -> None:
-    counted, moved = walk.access(op, op.value)
+    counted, moved = walk.access(op.base, op.offset, op.mask, count_of(op.value.type))
     counted.stored += moved
 
 

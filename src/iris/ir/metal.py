@@ -417,6 +417,60 @@ class Load(MetalOp):
         return [*super().effects(), *((VOLATILE,) if self.volatile else ())]
 
 
+class Copy(MetalOp):
+    """Begins to copy neighbours, of 4, 8 or 16 bytes, from device memory to memory of the
+    threadgroup; where the mask is false, zeros.
+
+    metal.copy 8 %shared, %at, %X, %offset, mask=%inside
+
+    Both offsets count elements, and are multiples of how many are copied.  Until the thread has
+    waited for it, by `metal.wait_copies`, nobody may touch what is copied to.
+    """
+
+    name = "metal.copy"
+    count: int = attribute(Integer(1, VECTOR_BYTES))
+    base: Value = operand(THREADGROUP, access=Access.WRITE)
+    offset: Value = operand(INTEGER, is_address=True)
+    source: Value = operand(POINTER, access=Access.READ)
+    source_offset: Value = operand(INTEGER, is_address=True)
+    mask: Value | None = optional(CONDITION)
+
+    def infer(self) -> tuple[Type, ...]:
+        to, source = self.base.type_as(Threadgroup), self.source.type_as(Ptr)
+        if to.element is not source.element:
+            raise self.invalid(f"{source} is not copied to {to}", at="source")
+        if self.count * to.element.bytes not in (4, 8, VECTOR_BYTES):
+            message = f"{self.count} elements of {to.element} are not 4, 8 or {VECTOR_BYTES} bytes"
+            raise self.invalid(message, at="count")
+        if not source.aligned:
+            raise self.invalid(f"{source} is not said to be aligned", at="source")
+        for field in ("offset", "source_offset"):
+            if getattr(self, field).type not in (i32, i64):
+                type_ = getattr(self, field).type
+                raise self.invalid(f"offsets are i32 or i64, not {type_}", at=field)
+        return ()
+
+
+class WaitCopies(MetalOp):
+    """Waits for the copies that the thread has begun; not for those begun since the wait before
+    this one, nor the one before that, and so on, as far as they are the `latest` ones.
+
+    metal.wait_copies 1
+
+    Here copies may go on that were begun since the last `wait_copies`.
+    """
+
+    name = "metal.wait_copies"
+    convergent = True
+    latest: int = attribute(Integer(0))
+
+    def infer(self) -> tuple[Type, ...]:
+        return ()
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect(Access.UPDATE, Resource.MEMORY),)
+
+
 class LoadRows(MetalOp):
     """Loads fragments of matrices from threadgroup memory, up to four of 16 bits, row by row.
 

@@ -162,6 +162,8 @@ class Target:
     #: Registers of 32 bits that a thread can have: 256 of 16 bits. [Mesa: agx_performance.c] About
     #: 124 are there for values; with 128 live ones some spill. [meTile, M5]
     thread_registers: int = 128
+    #: Whether copies to threadgroup memory go on by themselves (`metal.copy`).
+    copies: bool = False
     #: Banks of threadgroup memory, and the bytes each serves per cycle. Undocumented by Apple;
     #: found by probing an M5. [meTile: source]
     banks: int = 32

@@ -269,6 +269,22 @@ template <class T, int N> INLINE vec<T, N> from_lane(vec<T, N> x, int lane) {
     return x;
 }
 
+// Copies that go on by themselves.
+
+template <int Bytes> INLINE void copy(void* to, const void* from, bool inside = true) {
+    u32 at = u32(__cvta_generic_to_shared(to)), size = inside ? Bytes : 0;  // the rest are zeros
+    if (Bytes == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+            :: "r"(at), "l"(from), "r"(size) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+            :: "r"(at), "l"(from), "n"(Bytes), "r"(size) : "memory");
+    }
+}
+template <int Latest> INLINE void wait_copies() {
+    asm volatile("cp.async.commit_group; cp.async.wait_group %0;" :: "n"(Latest) : "memory");
+}
+
 // Atomics, relaxed.
 
 #define ATOMIC(NAME, F)                                                       \
@@ -485,12 +501,12 @@ as_type vec packed lanes each just just_of seen unit magnitude to_floor to_ceil 
 lesser greater_number lesser_number multiply_add unsigned_of difference add_saturated choose
 exchange_with from_lane atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor
 atomic_exchange atomic_load atomic_compare_exchange fragment pair filled lane_of thread_of
-exchange_with_lane from_lane_of bits_of transposed load_rows multiply multiply_all element_of
-exactly_exp exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin exactly_cos exactly_log exactly_log2
-exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt nearly_sin nearly_cos
-memcpy fmaf fmodf abs floor fma isinf copysign error_function fma_bfloat floor_divide floor_modulo
-maxnum minnum maximum minimum maximum_nsz minimum_nsz add_record Params p programs program_among
-shared_bytes
+exchange_with_lane from_lane_of bits_of transposed copy wait_copies load_rows multiply multiply_all
+element_of exactly_exp exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin exactly_cos exactly_log
+exactly_log2 exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt nearly_sin
+nearly_cos memcpy fmaf fmodf abs floor fma isinf copysign error_function fma_bfloat floor_divide
+floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz add_record Params p programs
+program_among shared_bytes
 """
 
 
@@ -582,6 +598,8 @@ CUDA = Language(
     helpers=_HELPERS,
     combined_bits=_combined_bits,
     unroll="#pragma unroll",
+    copy="copy<{bytes}>",
+    wait_copies="wait_copies<{latest}>()",
     barriers={
         Scope.SIMDGROUP: "__syncwarp()",
         Scope.THREADGROUP: "__syncthreads()",

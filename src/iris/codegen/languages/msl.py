@@ -286,6 +286,8 @@ MSL = Language(
     helpers=_HELPERS,
     combined_bits=_combined_bits,
     unroll="#pragma unroll",
+    copy="",
+    wait_copies="",
     barriers={
         Scope.SIMDGROUP: "simdgroup_barrier(mem_flags::mem_threadgroup)",
         Scope.THREADGROUP: "threadgroup_barrier(mem_flags::mem_threadgroup)",

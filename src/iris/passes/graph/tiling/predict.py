@@ -16,7 +16,7 @@ from math import inf, prod
 import numpy as np
 
 from iris.cost.estimate import Counts, on_chip
-from iris.cost.occupancy import second_buffer_pays, simdgroups_per_core
+from iris.cost.occupancy import second_buffer_pays, simdgroups_per_core, usual_depth
 from iris.cost.sample import Sizes
 from iris.cost.traffic import MOST_FOLLOWED, Access, Traffic
 from iris.ir.core import Value
@@ -136,8 +136,10 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
         held_fragments = max(held_fragments, fragments * max(dot.widths) // 2)
     registers = -(-program.accumulators // threads) + held_fragments + OTHER_REGISTERS
     memory = max([dot.staged for dot in program.dots])
-    if second_buffer_pays(memory, 2 * memory, simdgroups, target):
-        memory *= 2
+    staged = memory
+    for _ in range(1, usual_depth(target)):
+        if second_buffer_pays(memory, memory + staged, simdgroups, target):
+            memory += staged
     limiting = None if target.dynamic_registers else registers
     held = simdgroups_per_core(memory, simdgroups, target, limiting)
     if registers > target.thread_registers:
