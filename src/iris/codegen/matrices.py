@@ -62,13 +62,25 @@ def _mma(ctx: Writer, op: metal.Mma) -> None:
         # Each matrix is known by the number of the product.
         row = PART if columns == 1 else binary("/", PART, number(columns))
         column = PART if rows == 1 else binary("%", PART, number(columns))
-        a, b = (
-            x.at(i if step == 0 else binary("+", i, number(step * count)))
-            for x, i, count in ((left, row, rows), (right, column, columns))
-        )
+        a, b = left.at(_place_in_a(op, row, step)), right.at(_place(column, op.depth, step))
         multiply = Call(ctx.language.multiply, product, a, b, before)
         with ctx.loop(rows * columns) as i:
             ctx.put(Run(multiply.at(_backwards(ctx, i, columns) if op.serpentine else i)))
+
+
+def _place_in_a(op: metal.Mma, row: Tree, step: int) -> Tree:
+    """The place of a fragment of the left factor, as `Mma.place_in_a` has it."""
+    if op.depth == 1 or op.rows % 2:
+        return _place(row, op.depth, step)
+    pair, beside = binary("/", row, number(2)), binary("%", row, number(2))
+    return binary("+", binary("*", _place(pair, op.depth, step), number(2)), beside)
+
+
+def _place(i: Tree, depth: int, step: int) -> Tree:
+    if depth == 1:
+        return i
+    start = binary("*", i, number(depth))
+    return binary("+", start, number(step)) if step else start
 
 
 def _turned(ctx: Writer, value: Value, matrices: Tree) -> Tree:

@@ -686,12 +686,12 @@ class Mma(MetalOp):
 
     %acc2: regs<32xf32> = metal.mma %a, %b, %acc
 
-    An array holds its fragments one after the other, a grid of them row by row.  With `depth=2`,
-    `a` has two columns of fragments, one after the other, `b` as many rows, and all products go to
-    one sum.  With `transposed` the fragments of `b` are transposed: a lane holds two neighbours in
-    a column.  With `in_place` the result overwrites the variable of `acc`, which nothing else
-    reads.  With `serpentine` every other row is computed backwards, if the number of columns is a
-    power of two.
+    An array holds its fragments one after the other, a grid of them row by row.  With `depth=2`
+    `a` has two columns of fragments, and `b` as many rows: each pair of rows of `a` has its columns
+    one after the other, and so has each column of `b` its rows (`place_in_a`, `place_in_b`).  With
+    `transposed` the fragments of `b` are transposed: a lane holds two neighbours in a column.  With
+    `in_place` the result overwrites the variable of `acc`, which nothing else reads.  With
+    `serpentine` every other row is computed backwards, if the number of columns is a power of two.
     """
 
     name = "metal.mma"
@@ -729,6 +729,15 @@ class Mma(MetalOp):
     def columns(self) -> int:
         """How many fragments the sum has beside each other."""
         return fragments_of(self.b) // self.depth
+
+    def place_in_a(self, row: int, step: int) -> int:
+        """Which of its fragments `a` has in a row, so far along the depth."""
+        together = 1 if self.rows % 2 else 2
+        return (row // together * self.depth + step) * together + row % together
+
+    def place_in_b(self, step: int, column: int) -> int:
+        """Which of its fragments `b` has in a column, so far along the depth."""
+        return column * self.depth + step
 
 
 # Reports.

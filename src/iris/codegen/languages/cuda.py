@@ -355,6 +355,10 @@ INLINE u32 transposed(u32 x) {
             : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));                          \
     }
 MULTIPLY(half, "f16") MULTIPLY(bfloat, "bf16")
+template <int Rows, int Depth> INLINE constexpr int place_in_a(int row, int step) {
+    int together = Rows % 2 ? 1 : 2;
+    return (row / together * Depth + step) * together + row % together;
+}
 template <int Rows, int Columns, int Depth, bool Transposed, class T>
 INLINE void multiply_all(fragment<float>* to, fragment<T>* a, fragment<T>* b,
                          fragment<float>* sum) {
@@ -363,7 +367,7 @@ INLINE void multiply_all(fragment<float>* to, fragment<T>* a, fragment<T>* b,
         u32 right[Depth];
         #pragma unroll
         for (int k = 0; k < Depth; ++k) {
-            right[k] = bits_of(b[k * Columns + column].elements);
+            right[k] = bits_of(b[column * Depth + k].elements);
             if (!Transposed) right[k] = transposed(right[k]);
         }
         #pragma unroll
@@ -375,8 +379,8 @@ INLINE void multiply_all(fragment<float>* to, fragment<T>* a, fragment<T>* b,
             u32 above[Depth], below[Depth];
             #pragma unroll
             for (int k = 0; k < Depth; ++k) {
-                above[k] = bits_of(a[k * Rows + row].elements);
-                below[k] = both ? bits_of(a[k * Rows + row + 1].elements) : 0;
+                above[k] = bits_of(a[place_in_a<Rows, Depth>(row, k)].elements);
+                below[k] = both ? bits_of(a[place_in_a<Rows, Depth>(row + 1, k)].elements) : 0;
             }
             #pragma unroll
             for (int k = 0; k + 1 < Depth; k += 2) {
@@ -410,11 +414,12 @@ INLINE void multiply_all(fragment<float>* to, fragment<float>* a, fragment<float
         float left[Rows];
         #pragma unroll
         for (int i = 0; i < Rows; ++i) {
-            left[i] = from_lane(a[step * Rows + i].elements.v[k & 1], row << 2 | inner >> 1);
+            fragment<float>& x = a[place_in_a<Rows, Depth>(i, step)];
+            left[i] = from_lane(x.elements.v[k & 1], row << 2 | inner >> 1);
         }
         #pragma unroll
         for (int j = 0; j < Columns; ++j) {
-            fragment<float>& right = b[step * Columns + j];
+            fragment<float>& right = b[j * Depth + step];
             float x = element_of<Transposed>(right, inner, column);
             float y = element_of<Transposed>(right, inner, column + 1);
             #pragma unroll
@@ -501,12 +506,12 @@ as_type vec packed lanes each just just_of seen unit magnitude to_floor to_ceil 
 lesser greater_number lesser_number multiply_add unsigned_of difference add_saturated choose
 exchange_with from_lane atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor
 atomic_exchange atomic_load atomic_compare_exchange fragment pair filled lane_of thread_of
-exchange_with_lane from_lane_of bits_of transposed copy wait_copies load_rows multiply multiply_all
-element_of exactly_exp exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin exactly_cos exactly_log
-exactly_log2 exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt nearly_sin
-nearly_cos memcpy fmaf fmodf abs floor fma isinf copysign error_function fma_bfloat floor_divide
-floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz add_record Params p programs
-program_among shared_bytes
+exchange_with_lane from_lane_of bits_of transposed copy wait_copies load_rows place_in_a multiply
+multiply_all element_of exactly_exp exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin exactly_cos
+exactly_log exactly_log2 exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt
+nearly_sin nearly_cos memcpy fmaf fmodf abs floor fma isinf copysign error_function fma_bfloat
+floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz add_record Params p
+programs program_among shared_bytes
 """
 
 

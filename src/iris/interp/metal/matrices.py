@@ -42,9 +42,9 @@ def mma(frame: Frame, op: metal.Mma, a: Array, b: Array, acc: Array) -> Sequence
     rows, columns = op.rows, op.columns
     for step in range(op.depth):
         # One product of all rows with all columns, not one for each fragment.
-        tall = left[..., step * rows : (step + 1) * rows, :, :]
+        tall = left[..., [op.place_in_a(i, step) for i in range(rows)], :, :]
         tall = tall.reshape(*tall.shape[:-3], rows * 8, 8)
-        wide = right[..., step * columns : (step + 1) * columns, :, :].swapaxes(-3, -2)
+        wide = right[..., [op.place_in_b(step, i) for i in range(columns)], :, :].swapaxes(-3, -2)
         wide = wide.reshape(*wide.shape[:-3], 8, columns * 8)
         with np.errstate(all="ignore"):
             # What is the same in all programs is there once.

@@ -33,7 +33,9 @@ class Arrangement:
         lane           0   0   1   1   2   2   3   3
         columns        0,1 2,3 4,5 6,7 8,9 ...
 
-    Fragments of the right operand may be `transposed`: a lane has two neighbours in a column.
+    Fragments of the right operand may be `transposed`: a lane has two neighbours in a column.  If
+    several along the `depth` are multiplied at once, they are together in the registers, as
+    `metal.mma` wants it.
     """
 
     rows: int
@@ -41,17 +43,19 @@ class Arrangement:
     copies: int
     together: int = 1
     transposed: bool = False
+    depth: int = 1
 
     def result(self, shape: tuple[int, ...]) -> LinearLayout:
         return _grid(self, shape, (1, 0), (0, 1), self.together)
 
     def left(self, shape: tuple[int, ...]) -> LinearLayout:
         """The layout of the left operand: all columns of a block's rows."""
-        return _grid(self, shape, (0, 1), (0,), 1)
+        return _grid(self, shape, (0, 1), (0,), 1, lead=2, depth=self.depth)
 
     def right(self, shape: tuple[int, ...]) -> LinearLayout:
         """The layout of the right operand: all rows of a block's columns."""
-        return _grid(self, shape, (1, 0), (1,), self.together, transposed=self.transposed)
+        together, transposed = self.together, self.transposed
+        return _grid(self, shape, (1, 0), (1,), together, depth=self.depth, transposed=transposed)
 
     @staticmethod
     def of(result: LinearLayout) -> Arrangement | None:
@@ -80,12 +84,14 @@ def _grid(
     split: tuple[int, ...],
     together: int,
     *,
+    lead: int = 1,
+    depth: int = 1,
     transposed: bool = False,
 ) -> LinearLayout:
     """The layout of a matrix.
 
-    Its fragments go along the first axis of `order` first; `split` are the axes along which
-    simdgroups have blocks of it.
+    Its fragments go along the first axis of `order` first: but `lead` of them, then `depth` along
+    the other axis, then the rest.  `split` are the axes along which simdgroups have blocks of it.
     """
 
     def steps(axis: int, start: int, end: int) -> list[tuple[int, int]]:
@@ -98,7 +104,9 @@ def _grid(
         steps(0, FRAGMENT_SIZE, size[0]),
         steps(1, 2, 2 * together) + steps(1, FRAGMENT_SIZE * together, size[1]),
     ]
-    register = [*fragments[order[0]], *fragments[order[1]]]
+    first, second = fragments[order[0]], fragments[order[1]]
+    a, b = log2(lead), log2(depth)
+    register = [*first[:a], *second[:b], *first[a:], *second[b:]]
     simdgroup: list[tuple[int, int]] = []
     for axis, count in enumerate(counts):
         if axis in split:
@@ -146,7 +154,14 @@ def arrange(op: tile.Dot, simdgroups: int, target: Target) -> Arrangement:
     if is_left or matrices.loads_rows:
         reach = 1
     together = min(reach, columns // blocks.columns // FRAGMENT_SIZE)
-    return replace(blocks, together=together, transposed=matrices.transposed)
+    return for_target(replace(blocks, together=together), op, target)
+
+
+def for_target(arrangement: Arrangement, op: tile.Dot, target: Target) -> Arrangement:
+    """The arrangement, with fragments of the operands as the hardware takes them."""
+    matrices = matrices_of(op, target)
+    depth = min(matrices.depth, tile.matrix_type(op.a).shape[1] // FRAGMENT_SIZE)
+    return replace(arrangement, transposed=matrices.transposed, depth=depth)
 
 
 def choose_blocks(op: tile.Dot, simdgroups: int) -> Arrangement:

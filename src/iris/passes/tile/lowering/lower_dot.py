@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from iris.ir import math, metal, tile
 from iris.ir.control import For, Yield
@@ -16,8 +15,8 @@ from iris.passes.metal.index_arithmetic import Number
 from iris.passes.tile.layouts.fragments import (
     Arrangement,
     accumulated,
+    for_target,
     is_of_fragments,
-    matrices_of,
 )
 from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile_layout
 from iris.passes.tile.lowering.convert_layout import convert_layout, write_scratch
@@ -29,8 +28,7 @@ from iris.passes.tile.lowering.staging import rows_reader, staged_reader
 def lower_dot(ctx: Lowering, op: tile.Dot) -> Sequence[Value]:
     arrangement = Arrangement.of(tile_layout(op.result)) if is_of_fragments(op) else None
     if arrangement is not None:
-        transposed = matrices_of(op, ctx.target).transposed
-        arrangement = replace(arrangement, transposed=transposed)
+        arrangement = for_target(arrangement, op, ctx.target)
     return (
         _dot_of_scalars(ctx, op) if arrangement is None else _dot_of_fragments(ctx, op, arrangement)
     )
@@ -43,14 +41,13 @@ def _dot_of_fragments(ctx: Lowering, op: tile.Dot, arrangement: Arrangement) -> 
     start = cast(ctx, ctx[accumulated(op)], f32)
     a, b = tile.matrix_type(op.a).shape, tile.matrix_type(op.b).shape
     (rows, depth), (_, columns) = a, b
-    at_once = min(matrices_of(op, ctx.target).depth, depth // FRAGMENT_SIZE)
-    size = at_once * FRAGMENT_SIZE
+    size = arrangement.depth * FRAGMENT_SIZE
     left = _fragments(ctx, op.a, arrangement.left(a), arrangement.left((rows, size)), 1)
     right = _fragments(ctx, op.b, arrangement.right(b), arrangement.right((size, columns)), 0)
 
     def step(k: Number, acc: Value) -> Value:
         product = metal.Mma(
-            left(k), right(k), acc, depth=at_once, transposed=arrangement.transposed
+            left(k), right(k), acc, depth=arrangement.depth, transposed=arrangement.transposed
         )
         return ctx.b(product)
 
