@@ -63,6 +63,7 @@ _PLACED = (
     metal.AtomicLoad,
     metal.Atomic,
     metal.CompareExchange,
+    metal.Copy,
     metal.Alloc,
     metal.View,
 )
