@@ -1,4 +1,4 @@
-"""Which values are multiplied as matrices, and where they come from."""
+"""Which values are multiplied or loaded as matrices, and where they come from."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from iris.analysis.liveness import is_unused
 from iris.ir.control import For, If, While, carried_together
 from iris.ir.core import Op, Value
 from iris.ir.math import Constant
-from iris.ir.metal import Mma, Slice
+from iris.ir.metal import LoadRows, Mma, Slice
+from iris.ir.types import ElementType
 
 
 def multiplied(ops: Sequence[Op], dead: frozenset[Value]) -> frozenset[Value]:
-    """The factors and sums of products that some op needs, and what loops, branches and slices
-    carry these from and to.
+    """The factors and sums of products that some op needs, and what is loaded by rows; and what
+    loops, branches and slices carry these from and to.
 
     The ops are all those of a body, as `walk` gives them.
     """
-    products = [op for op in ops if type(op) is Mma and not is_unused(op, dead)]
-    if not products:
+    held = [op for op in ops if type(op) in (LoadRows, Mma) and not is_unused(op, dead)]
+    if not held:
         return frozenset()
     carriers: defaultdict[Value, list[Value]] = defaultdict(list)
     for op in ops:
@@ -30,7 +31,12 @@ def multiplied(ops: Sequence[Op], dead: frozenset[Value]) -> frozenset[Value]:
                         carriers[value] += values
         elif type(op) is Slice:
             carriers[op.result].append(op.x)
-    pending = [value for op in products for value in (*op.operands, op.result)]
+    pending = [
+        value
+        for op in held
+        for value in (*op.operands, *op.results)
+        if isinstance(value.type, ElementType) and value.type.shape
+    ]
     found: set[Value] = set()
     while pending:
         value = pending.pop()

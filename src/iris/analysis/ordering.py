@@ -38,7 +38,7 @@ from iris.ir.waiting import is_volatile
 # What barriers order: nothing, the memory of the threadgroup, all memory.
 NOTHING, SHARED, ALL = range(3)
 ATOMICS = metal.Atomic | metal.AtomicLoad | metal.CompareExchange
-ELEMENTS = metal.Load | metal.Store | ATOMICS  # what touches elements at an offset
+ELEMENTS = metal.Load | metal.Store | metal.Copy | ATOMICS  # what touches elements at an offset
 COMMUTING = {k for k in AtomicKind if k is not AtomicKind.EXCHANGE}
 
 
@@ -260,9 +260,12 @@ class _Planner:
         op, (memory, span) = touch.op, touch.part
         if not isinstance(op, ELEMENTS) or not self.memories.is_one(memory):
             return None
+        base, offset = op.base, op.offset
+        if isinstance(op, metal.Copy) and not touch.writes:
+            base, offset = op.source, op.source_offset
         start = span.start if span is not None else 0
-        size = op.base.type.element.bytes
-        window = self.windows.of(op.offset, start, size, _count(op))
+        size = base.type.element.bytes
+        window = self.windows.of(offset, start, size, _count(op))
         for loop, outside in touch.seen:
             if window is not None:
                 find = self.windows.outside if outside else self.windows.of_earlier_turn
@@ -407,6 +410,8 @@ def _while(op: While, planner: _Planner) -> Flow:
 
 def _count(op: Op) -> int:
     """How many elements an access is of."""
+    if isinstance(op, metal.Copy):
+        return op.count
     if isinstance(op, metal.Load | metal.Store):
         return metal.count_of((op.result if isinstance(op, metal.Load) else op.value).type)
     return 1

@@ -18,7 +18,7 @@ from iris.codegen.tree import Name
 from iris.codegen.writer import Writer
 from iris.ir.control import Func
 from iris.ir.core import Level, Value
-from iris.ir.metal import SIMDGROUP_WIDTH, Mma
+from iris.ir.metal import SIMDGROUP_WIDTH, LoadRows, Mma
 from iris.ir.types import DType, Ptr, i32
 
 #: The modules whose rules a walk uses.
@@ -32,7 +32,7 @@ def emit(function: Func, language: Language = MSL) -> Source:
         raise function.invalid(f"only functions of the metal level are emitted, not of {level}")
     if not function.simdgroups:
         raise function.invalid("how many simdgroups run the kernel is not decided yet")
-    if any(isinstance(op, Mma) for op in function.walk()):
+    if any(isinstance(op, LoadRows | Mma) for op in function.walk()):
         language = language.of_matrices(language)
     return _Kernel(function, language).source()
 

@@ -67,6 +67,7 @@ class Language:
     matrix: str  # the type of a fragment, an 8x8 matrix; has {type}
     filled: str  # the function that makes such a matrix of one number; has {type}
     pair: str  # the function of the two elements that a lane holds of a matrix
+    load_rows: str  # loads fragments to an address; has {count} and {transposed}; or nothing
     multiply: str  # the function that adds a product to a matrix: of where to, factors, and what
     multiplies_arrays: bool  # whether it does so for arrays of them: then it has {rows}, {columns}
     #: How kernels with matrices are written, where that is otherwise.
@@ -97,6 +98,8 @@ class Language:
     helpers: Mapping[str, Helper]
     combined_bits: Callable[[str, DType], str]  # `x operator y` of the bits of x and y
     # Statements, and what they do.
+    copy: str  # begins a copy: to where, from where, whether; has {bytes}; or nothing
+    wait_copies: str  # a call that waits for all but the {latest}
     unroll: str  # what stands before a loop that must not stay one
     barriers: Mapping[Scope, str]
     fence: str

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from iris.codegen.helpers import define
 from iris.codegen.operators import dtype_of
-from iris.codegen.statements import Declare, Run
-from iris.codegen.tree import PART, Call, Name, Tree, Unary, binary, number
+from iris.codegen.statements import Assign, Declare, Run
+from iris.codegen.tree import PART, Call, Name, Tree, Unary, binary, element, number
 from iris.codegen.writer import Writer, emit
 from iris.ir import metal
 from iris.ir.core import Value
@@ -14,26 +14,90 @@ from iris.ir.metal import fragments_of
 from iris.ir.types import i32
 
 
+@emit(metal.LoadRows)
+def _load_rows(ctx: Writer, op: metal.LoadRows) -> None:
+    define(ctx, "pair", dtype_of(op.result))
+    memory, offset = ctx.expressions[op.base], ctx.simple(op.offset)
+    words = str(op.transposed).lower()
+    count = fragments_of(op.result)
+    ctx.flush()
+    to = ctx.declare_empty(op.result).tree
+    if ctx.language.load_rows:
+        name = ctx.language.load_rows.format(count=count, transposed=words)
+        row = Unary("&", element(memory.tree, offset.tree))
+        ctx.put(Run(Call(name, _address(to), row)))
+        return
+    define(ctx, "row_pair", dtype_of(op.result))
+    name = ctx.language.helpers["row_pair"].name
+    where = memory.tree, offset.tree, Name(words), ctx.position("lane")
+    if count == 1:
+        ctx.put(Assign(to, Call(name, *where, number(0))))
+        return
+    with ctx.loop(count) as i:
+        ctx.put(Assign(to.at(i), Call(name, *where, i)))
+
+
 @emit(metal.Mma)
 def _mma(ctx: Writer, op: metal.Mma) -> None:
     for value in (op.a, op.acc):
         define(ctx, "pair", dtype_of(value))
     left, right = _matrices(ctx, op.a), _matrices(ctx, op.b)
     acc, product = _sum(ctx, op)
-    rows, columns = fragments_of(op.a), fragments_of(op.b)
+    rows, columns = op.rows, op.columns
     if ctx.language.multiplies_arrays:
-        name = ctx.language.multiply.format(rows=rows, columns=columns)
+        words = str(op.transposed).lower()
+        name = ctx.language.multiply.format(
+            rows=rows, columns=columns, depth=op.depth, transposed=words
+        )
         ctx.put(Run(Call(name, *[_address(x) for x in (product, left, right, acc)])))
         return
-    # Each matrix is known by the number of the product; the one of a single one is that.
-    row = PART if columns == 1 else binary("/", PART, number(columns))
-    column = PART if rows == 1 else binary("%", PART, number(columns))
-    multiply = Call(ctx.language.multiply, product, left.at(row), right.at(column), acc)
-    if rows == columns == 1:
-        ctx.put(Run(multiply))
-        return
-    with ctx.loop(rows * columns) as i:
-        ctx.put(Run(multiply.at(_backwards(ctx, i, columns) if op.serpentine else i)))
+    if op.transposed:
+        right = _turned(ctx, op.b, right)
+    for step in range(op.depth):
+        before = product if step else acc
+        if rows == columns == 1:
+            a, b = (x.at(number(step)) for x in (left, right))
+            ctx.put(Run(Call(ctx.language.multiply, product, a, b, before)))
+            continue
+        # Each matrix is known by the number of the product.
+        row = PART if columns == 1 else binary("/", PART, number(columns))
+        column = PART if rows == 1 else binary("%", PART, number(columns))
+        a, b = left.at(_place_in_a(op, row, step)), right.at(_place(column, op.depth, step))
+        multiply = Call(ctx.language.multiply, product, a, b, before)
+        with ctx.loop(rows * columns) as i:
+            ctx.put(Run(multiply.at(_backwards(ctx, i, columns) if op.serpentine else i)))
+
+
+def _place_in_a(op: metal.Mma, row: Tree, step: int) -> Tree:
+    """The place of a fragment of the left factor, as `Mma.place_in_a` has it."""
+    if op.depth == 1 or op.rows % 2:
+        return _place(row, op.depth, step)
+    pair, beside = binary("/", row, number(2)), binary("%", row, number(2))
+    return binary("+", binary("*", _place(pair, op.depth, step), number(2)), beside)
+
+
+def _place(i: Tree, depth: int, step: int) -> Tree:
+    if depth == 1:
+        return i
+    start = binary("*", i, number(depth))
+    return binary("+", start, number(step)) if step else start
+
+
+def _turned(ctx: Writer, value: Value, matrices: Tree) -> Tree:
+    """Matrices with rows and columns exchanged, for a language that multiplies no others."""
+    dtype, count = dtype_of(value), fragments_of(value)
+    define(ctx, "transposed", dtype)
+    name = ctx.names.new("turned")
+    type_ = ctx.language.matrix.format(type=ctx.language.types[dtype])
+    turn = Call(ctx.language.helpers["transposed"].name, matrices, ctx.position("lane"))
+    if count == 1:
+        ctx.put(Declare(type_, name, turn))
+        return Name(name)
+    ctx.put(Declare(type_, name, count=count))
+    place = element(Name(name), PART)
+    with ctx.loop(count) as i:
+        ctx.put(Assign(place.at(i), turn.at(i)))
+    return place
 
 
 def _backwards(ctx: Writer, i: Tree, columns: int) -> Tree:

@@ -252,6 +252,48 @@ def _put(ctx: Writer, x: Expression, dtype: DType, place: Expression, parts: int
         ctx.put(Assign(place.tree, ctx.content(x, dtype, place.lanes)))
 
 
+# Copies.
+
+
+@emit(metal.Copy)
+def _copy(ctx: Writer, op: metal.Copy) -> None:
+    size = op.count * dtype_of_memory(op.base).bytes
+    lanes = size // ctx.language.word.bytes
+    form = Form(lanes, 1)
+    offset, source_offset = ctx.number(op.offset), ctx.number(op.source_offset)
+    mask = None if op.mask is None else ctx.value(op.mask)
+    ctx.flush()
+    to, source = (
+        Unary("&", element(ctx.expressions[memory].tree, at.tree))
+        for memory, at in ((op.base, offset), (op.source, source_offset))
+    )
+    if ctx.language.copy:
+        inside = () if mask is None else (mask.tree,)
+        ctx.put(Run(Call(ctx.language.copy.format(bytes=size), to, source, *inside)))
+        return
+    # What goes on by itself elsewhere is done at once.
+    type_ = ctx.type_name(ctx.language.word, form.lanes)
+    place, found = (
+        Unary("*", PointerCast(_pointer(qualifier, type_), address))
+        for qualifier, address in (
+            (ctx.language.shared_pointer, to),
+            (_joined(ctx.qualifier(op.source), "const"), source),
+        )
+    )
+    read = Expression(found, ctx.language.word, form.lanes)
+    if mask is not None:
+        zero = ctx.cast(integer(0), ctx.language.word, form.lanes)
+        read = ternary(mask, read, zero)
+    ctx.put(Assign(place, read.tree))
+
+
+@emit(metal.WaitCopies)
+def _wait_copies(ctx: Writer, op: metal.WaitCopies) -> None:
+    ctx.flush()
+    if ctx.language.wait_copies:
+        ctx.put(Run(Name(ctx.language.wait_copies.format(latest=op.latest))))
+
+
 # Atomics.
 
 

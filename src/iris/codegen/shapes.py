@@ -82,6 +82,13 @@ def _misfit_of_product(op: metal.Mma) -> str | None:
     return None
 
 
+@misfit(metal.LoadRows)
+def _misfit_of_rows(op: metal.LoadRows) -> str | None:
+    if lanes_of(op.result.type) != FRAGMENT_LANES:
+        return f"{op.result!r} is not held by twos, as a matrix is"
+    return None
+
+
 @misfit(metal.Load, metal.Store)
 def _misfit_of_access(op: metal.Load | metal.Store) -> str | None:
     moved = op.value if isinstance(op, metal.Store) else op.result

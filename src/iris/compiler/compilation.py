@@ -49,9 +49,9 @@ TEXT_PIPELINE = Pipeline.parse("choose-register-shapes,reuse-registers,mark-nowr
 METAL_PIPELINE = Pipeline.parse(
     f"{TILE_PIPELINE},expand-math,relax-nans,fast-math,split-interior,licm,"
     "choose-simdgroups,stage-dots,pipeline-loads,assign-layouts,"
-    "lower-to-metal,fold,canonicalize,cse,licm,"
+    "lower-to-metal,async-copies,fold,canonicalize,cse,licm,"
     "fuse-register-loops,fold,canonicalize,cse,licm,dce,simplify-extrema,"
-    "share-barriers,allocate-threadgroup,insert-barriers,check-resources,"
+    "share-barriers,allocate-threadgroup,insert-barriers,wait-for-copies,check-resources,"
     f"{TEXT_PIPELINE}"
 )
 # What leads from the traced program to each level.

@@ -37,8 +37,9 @@ from iris.ir.control import Func
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.facts import facts
 from iris.ir.layout import banks
+from iris.ir.layout.linear import FRAGMENT_ROWS
 from iris.ir.math import element_type
-from iris.ir.metal import SIMDGROUP_WIDTH, Scope, count_of
+from iris.ir.metal import FRAGMENT_SIZE, SIMDGROUP_WIDTH, Scope, count_of
 from iris.ir.types import Ptr, Threadgroup
 from iris.targets import DEFAULT, Target
 from iris.targets.apple import GENERATIONS
@@ -141,25 +142,27 @@ class _Walk:
         known = self.sample.of(value)
         return np.ones(1, np.bool_) if known is None else known
 
-    def access(self, op: metal.Load | metal.Store, moved: Value) -> tuple[Memory, int]:
+    def access(
+        self, base: Value, offset: Value, mask: Value | None, elements: int
+    ) -> tuple[Memory, int]:
         """Count an access to memory, but for its bytes; gives where these belong, and how many."""
-        memory = op.base.type
+        memory = base.type
         is_shared = isinstance(memory, Threadgroup)
         counted = self.counts.shared if is_shared else self.counts.device
         size = memory.element.bytes
-        width = count_of(moved.type) * size
-        with self.only(self.condition(op.mask)):
+        width = elements * size
+        with self.only(self.condition(mask)):
             moved_bytes = self.threads * width
             counted.instructions += self.simdgroups
-            busy = self._cycles if is_shared else self._lines
-            amount = self.times * busy(op.offset, size, width)
+            busy = self.cycles if is_shared else self._lines
+            amount = self.times * busy(offset, size, width)
         if is_shared:
             counted.cycles += amount
         else:
             counted.lines += amount
-            self.counts.touched[op.base] += amount
-            others = self.sample.of_others(op.offset)
-            self.accesses.append(Access(op.base, moved_bytes, others))
+            self.counts.touched[base] += amount
+            others = self.sample.of_others(offset)
+            self.accesses.append(Access(base, moved_bytes, others))
         return counted, moved_bytes
 
     def _addresses(self, offset: Value, size: int) -> Iterator[Array] | None:
@@ -179,7 +182,8 @@ class _Walk:
         touched = [np.append(a // line, (a + width - 1) // line) for a in addresses]
         return sum(len(np.unique(lines)) for lines in touched)
 
-    def _cycles(self, offset: Value, size: int, width: int) -> int:
+    def cycles(self, offset: Value, size: int, width: int) -> int:
+        """How long the lanes take to touch their bytes of threadgroup memory."""
         addresses = self._addresses(offset, size)
         if addresses is None:
             per_cycle = self.target.banks * self.target.bank_bytes
@@ -268,13 +272,38 @@ def _compute(walk: _Walk, op: Op, work: Work) -> None:
 
 @cost(metal.Load)
 def load(walk: _Walk, op: metal.Load) -> None:
-    counted, moved = walk.access(op, op.result)
+    counted, moved = walk.access(op.base, op.offset, op.mask, count_of(op.result.type))
     counted.loaded += moved
+
+
+@cost(metal.Copy)
+def copy(walk: _Walk, op: metal.Copy) -> None:
+    counted, moved = walk.access(op.source, op.source_offset, op.mask, op.count)
+    counted.loaded += moved
+    counted, moved = walk.access(op.base, op.offset, None, op.count)
+    counted.stored += moved
+
+
+@cost(metal.WaitCopies)
+def wait_copies(walk: _Walk, op: metal.WaitCopies) -> None:
+    """Count nothing: that is what copies are for."""
+
+
+@cost(metal.LoadRows)
+def load_rows(walk: _Walk, op: metal.LoadRows) -> None:
+    """A row is one access of the lane that says where it is."""
+    size, fragments = op.base.type.element.bytes, metal.fragments_of(op.result)
+    of_fragment, _ = FRAGMENT_ROWS.apply(lane=np.arange(SIMDGROUP_WIDTH))
+    with walk.only(np.tile(of_fragment < fragments, walk.active.size // SIMDGROUP_WIDTH)):
+        counted = walk.counts.shared
+        counted.instructions += walk.simdgroups
+        counted.cycles += walk.times * walk.cycles(op.offset, size, FRAGMENT_SIZE * size)
+        counted.loaded += walk.threads * FRAGMENT_SIZE * size
 
 
 @cost(metal.Store)
 def store(walk: _Walk, op: metal.Store) -> None:
-    counted, moved = walk.access(op, op.value)
+    counted, moved = walk.access(op.base, op.offset, op.mask, count_of(op.value.type))
     counted.stored += moved
 
 
@@ -301,8 +330,7 @@ def shuffle(walk: _Walk, op: Op) -> None:
 
 @cost(metal.Mma)
 def mma(walk: _Walk, op: metal.Mma) -> None:
-    products = count_of(op.a.type) // 2 * (count_of(op.b.type) // 2)
-    walk.counts.mmas += walk.simdgroups * products
+    walk.counts.mmas += walk.simdgroups * op.rows * op.columns * op.depth
 
 
 # Control flow.  Of a loop, the round in the middle is looked at.

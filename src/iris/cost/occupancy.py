@@ -36,16 +36,24 @@ def second_buffer_pays(
     """Whether a second buffer pays: if a core then holds as many simdgroups as before, or enough.
 
     `one` and `two` are the bytes of threadgroup memory with one buffer and with two.  Other
-    simdgroups already hide a wait, so a second buffer is worth less than they are.
+    simdgroups already hide a wait, so a second buffer is worth less than they are; but where copies
+    go on by themselves, two threadgroups on a core are enough.
 
     >>> from iris.targets.apple import M1
     >>> [second_buffer_pays(9696, 2 * 9696, simdgroups, M1) for simdgroups in (4, 8)]
     [False, True]
     """
+    if target.copies:
+        return 2 * two <= target.core_threadgroup_bytes
     before, after = (
         busy(simdgroups_per_core(n, simdgroups, target, registers), target) for n in (one, two)
     )
     return 0 < before <= after
+
+
+def usual_depth(target: Target) -> int:
+    """How many iterations of a loop have what they stage in memory at a time, if it fits."""
+    return 3 if target.copies else 2
 
 
 def busy(simdgroups: int, target: Target) -> int:

@@ -255,7 +255,7 @@ class Spec:
         "_calls",
         "_groups",
         "accepted",
-        "address",
+        "addresses",
         "attributes",
         "defaults",
         "feeds",
@@ -307,7 +307,7 @@ class Spec:
         self.results_vary = any(isinstance(f, ResultsField) for f in fields)
         self.results = [f for f in fields if isinstance(f, ResultField)]
         self.touched = [(i, f.access) for i, f in enumerate(self.fixed) if f.access is not None]
-        self.address = next((i for i, f in enumerate(self.fixed) if f.is_address), None)
+        self.addresses = [i for i, f in enumerate(self.fixed) if f.is_address]
         self.made = [(i, f.access) for i, f in enumerate(self.results) if f.access is not None]
         # Most ops are given only required attributes, fixed operands and types of single results:
         # they skip `bind`.

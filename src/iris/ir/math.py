@@ -179,8 +179,10 @@ def _makes_address(user: Op, value: Value) -> bool:
     if isinstance(user, Wrapping):
         is_address = user.nowrap is Nowrap.ADDRESS
         return is_address or (user.modular and not user.may_wrap and makes_addresses(user))
-    operands = user.operands
-    return user.spec.address == operands.index(value) and operands.count(value) == 1
+    addresses = user.spec.addresses
+    if not addresses:
+        return False
+    return all(i in addresses for i, v in enumerate(user.operands) if v is value)
 
 
 class Neg(Wrapping, Unary):

@@ -54,6 +54,7 @@ from iris.ir.types import (
 
 SIMDGROUP_WIDTH = 32
 VECTOR_BYTES = 16  # the most that a thread loads or stores at once
+FRAGMENT_SIZE = 8  # rows and columns of a fragment of a matrix
 FRAGMENT_LANES = 2  # elements that a lane holds of a fragment of a matrix
 VECTOR = 4  # elements that a vector has at most; more in one variable are words of 32 bits
 
@@ -416,6 +417,89 @@ class Load(MetalOp):
         return [*super().effects(), *((VOLATILE,) if self.volatile else ())]
 
 
+class Copy(MetalOp):
+    """Begins to copy neighbours, of 4, 8 or 16 bytes, from device memory to memory of the
+    threadgroup; where the mask is false, zeros.
+
+    metal.copy 8 %shared, %at, %X, %offset, mask=%inside
+
+    Both offsets count elements, and are multiples of how many are copied.  Until the thread has
+    waited for it, by `metal.wait_copies`, nobody may touch what is copied to.
+    """
+
+    name = "metal.copy"
+    count: int = attribute(Integer(1, VECTOR_BYTES))
+    base: Value = operand(THREADGROUP, access=Access.WRITE)
+    offset: Value = operand(INTEGER, is_address=True)
+    source: Value = operand(POINTER, access=Access.READ)
+    source_offset: Value = operand(INTEGER, is_address=True)
+    mask: Value | None = optional(CONDITION)
+
+    def infer(self) -> tuple[Type, ...]:
+        to, source = self.base.type_as(Threadgroup), self.source.type_as(Ptr)
+        if to.element is not source.element:
+            raise self.invalid(f"{source} is not copied to {to}", at="source")
+        if self.count * to.element.bytes not in (4, 8, VECTOR_BYTES):
+            message = f"{self.count} elements of {to.element} are not 4, 8 or {VECTOR_BYTES} bytes"
+            raise self.invalid(message, at="count")
+        if not source.aligned:
+            raise self.invalid(f"{source} is not said to be aligned", at="source")
+        for field in ("offset", "source_offset"):
+            if getattr(self, field).type not in (i32, i64):
+                type_ = getattr(self, field).type
+                raise self.invalid(f"offsets are i32 or i64, not {type_}", at=field)
+        return ()
+
+
+class WaitCopies(MetalOp):
+    """Waits for the copies that the thread has begun; not for those begun since the wait before
+    this one, nor the one before that, and so on, as far as they are the `latest` ones.
+
+    metal.wait_copies 1
+
+    Here copies may go on that were begun since the last `wait_copies`.
+    """
+
+    name = "metal.wait_copies"
+    convergent = True
+    latest: int = attribute(Integer(0))
+
+    def infer(self) -> tuple[Type, ...]:
+        return ()
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect(Access.UPDATE, Resource.MEMORY),)
+
+
+class LoadRows(MetalOp):
+    """Loads fragments of matrices from threadgroup memory, up to four of 16 bits, row by row.
+
+    %a: regs<8xf16> = metal.load_rows %shared, %offset
+
+    A lane says where one row of 8 elements starts, at a multiple of 8; `FRAGMENT_ROWS` says of
+    which fragment.  It gets what it holds of each fragment, one after the other.  With
+    `transposed`, a row in memory is a column of its fragment.
+    """
+
+    name = "metal.load_rows"
+    convergent = True
+    transposed: bool = attribute(Boolean(), False)
+    base: Value = operand(THREADGROUP, access=Access.READ)
+    offset: Value = operand(INTEGER, is_address=True)
+    result: Value = result(FLOATS)
+
+    def check(self) -> None:
+        memory, type_ = self.base.type_as(Threadgroup), element_type(self.result.type)
+        if type_.element is not memory.element:
+            raise self.invalid(f"{type_} does not go with {memory}", at="result")
+        if type_.element.bits != 16:
+            raise self.invalid(f"elements have 16 bits, not those of {type_}", at="result")
+        if count_of(type_) not in (2, 4, 8):
+            raise self.invalid(f"{type_} is not one, two or four fragments", at="result")
+        if self.offset.type not in (i32, i64):
+            raise self.invalid(f"offsets are i32 or i64, not {self.offset.type}", at="offset")
+
+
 class Store(MetalOp):
     """Writes an element of memory, or as many neighbours as the value has, a power of two and 16
     bytes at most, where the mask is true.
@@ -602,13 +686,18 @@ class Mma(MetalOp):
 
     %acc2: regs<32xf32> = metal.mma %a, %b, %acc
 
-    An array holds its fragments one after the other, a grid of them row by row.  With `in_place`
-    the result overwrites the variable of `acc`, which nothing else reads.  With `serpentine` every
-    other row is computed backwards, if the number of columns is a power of two.
+    An array holds its fragments one after the other, a grid of them row by row.  With `depth=2`
+    `a` has two columns of fragments, and `b` as many rows: each pair of rows of `a` has its columns
+    one after the other, and so has each column of `b` its rows (`place_in_a`, `place_in_b`).  With
+    `transposed` the fragments of `b` are transposed: a lane holds two neighbours in a column.  With
+    `in_place` the result overwrites the variable of `acc`, which nothing else reads.  With
+    `serpentine` every other row is computed backwards, if the number of columns is a power of two.
     """
 
     name = "metal.mma"
     convergent = True
+    depth: int = attribute(Integer(1), 1)
+    transposed: bool = attribute(Boolean(), False)
     in_place: bool = attribute(Boolean(), False)
     serpentine: bool = attribute(Boolean(), False)
     a: Value = operand(FLOATS)
@@ -619,16 +708,36 @@ class Mma(MetalOp):
     def infer(self) -> tuple[Type, ...]:
         a, b, acc = (element_type(v.type) for v in self.operands)
         for field, type_ in (("a", a), ("b", b)):
-            if count_of(type_) % FRAGMENT_LANES:
-                raise self.invalid(f"{type_} is no whole number of fragments", at=field)
+            if count_of(type_) % (FRAGMENT_LANES * self.depth):
+                many = "fragments" if self.depth == 1 else f"fragments for a depth of {self.depth}"
+                raise self.invalid(f"{type_} is no whole number of {many}", at=field)
         if a.element is not b.element:
             raise self.invalid(f"{a.element} and {b.element} do not multiply", at="b")
-        if 2 * count_of(acc) != count_of(a) * count_of(b) or acc.element is not f32:
-            wanted = registers(count_of(a) * count_of(b) // 2, f32)
+        wanted = registers(FRAGMENT_LANES * self.rows * self.columns, f32)
+        if not is_like(acc, wanted):
             raise self.invalid(f"the product of {a} and {b} is added to {wanted}", at="acc")
-        if self.serpentine and fragments_of(self.b).bit_count() != 1:
+        if self.serpentine and self.columns.bit_count() != 1:
             raise self.invalid(f"{b} has no power of two of columns to go back over", at="b")
         return (acc,)
+
+    @property
+    def rows(self) -> int:
+        """How many fragments the sum has below each other."""
+        return fragments_of(self.a) // self.depth
+
+    @property
+    def columns(self) -> int:
+        """How many fragments the sum has beside each other."""
+        return fragments_of(self.b) // self.depth
+
+    def place_in_a(self, row: int, step: int) -> int:
+        """Which of its fragments `a` has in a row, so far along the depth."""
+        together = 1 if self.rows % 2 else 2
+        return (row // together * self.depth + step) * together + row % together
+
+    def place_in_b(self, step: int, column: int) -> int:
+        """Which of its fragments `b` has in a column, so far along the depth."""
+        return column * self.depth + step
 
 
 # Reports.

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from iris.targets.target import Core, Target
+from iris.targets.target import Core, Matrices, Target
 
 _RATES = {"alu": 128, "int_mul": 64, "wide": 32, "exp2": 16, "recip": 16, "rsqrt": 16, "sin": 16}
 _OCCUPANCY = tuple(
@@ -25,6 +25,9 @@ H200 = Target(
         saturating_simdgroups=16,
         occupancy=(*_OCCUPANCY, (510, 256)),
     ),
+    # [PTX ISA: mma.m16n8k16, ldmatrix]  Those of f32 are multiplied by shuffles.
+    matrices={16: Matrices(depth=2, transposed=True, loads_rows=True), 32: Matrices()},
+    copies=True,  # [PTX ISA: cp.async]
     maker="NVIDIA",
     max_threads=1024,
     threadgroup_bytes=227 * 1024,

@@ -115,6 +115,18 @@ class Core:
 
 
 @dataclass(frozen=True, slots=True)
+class Matrices:
+    """How the hardware multiplies matrices; the defaults are those of Apple's."""
+
+    #: How many fragments along the depth of a product it takes at once.
+    depth: int = 1
+    #: Whether it takes those of the right operand transposed.
+    transposed: bool = False
+    #: Whether it loads fragments of threadgroup memory by whole rows.
+    loads_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A GPU: its speed, limits and geometry.  The defaults hold for every Apple7+ family.
 
@@ -127,6 +139,10 @@ class Target:
     clock: float  # GHz
     bandwidth: float  # GB/s of memory, nominal
     core: Core = Core()
+    #: Matrices of elements of 16 bits, and of 32.
+    matrices: Mapping[int, Matrices] = field(
+        default_factory=lambda: {16: Matrices(), 32: Matrices()}, hash=False
+    )
     maker: str = "Apple"
     #: Whether a thread has registers as it needs them.  Else it has, from start to end, the most
     #: that it needs at any point.
@@ -146,6 +162,8 @@ class Target:
     #: Registers of 32 bits that a thread can have: 256 of 16 bits. [Mesa: agx_performance.c] About
     #: 124 are there for values; with 128 live ones some spill. [meTile, M5]
     thread_registers: int = 128
+    #: Whether copies to threadgroup memory go on by themselves (`metal.copy`).
+    copies: bool = False
     #: Banks of threadgroup memory, and the bytes each serves per cycle. Undocumented by Apple;
     #: found by probing an M5. [meTile: source]
     banks: int = 32

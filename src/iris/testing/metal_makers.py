@@ -457,15 +457,18 @@ def mma(cls: type[metal.Mma], draft: MetalDraft, choices: Choices) -> None:
         dtype = choices.of([d for d in draft.dtypes if d.is_float] or [f32])
         a = draft.leaf(Registers(choices.of((2, 4, 8)), dtype))
     element, room = element_type(a.type).element, 2 * MOST_REGISTERS // count_of(a.type)
-    fits = [n for n in (2, 4, 8) if n <= room]
+    depth = choices.of([n for n in (1, 2, 4) if 2 * n <= count_of(a.type)])
+    fits = [n for n in (2, 4, 8) if 2 * depth <= n <= room * depth**2]
     b = draft.like(Registers(choices.of(fits), element), choices, besides=a)
-    acc = draft.like(Registers(count_of(a.type) * count_of(b.type) // 2, f32), choices)
+    rows, columns = (count_of(x.type) // (2 * depth) for x in (a, b))
+    acc = draft.like(Registers(2 * rows * columns, f32), choices)
     a, b = (draft.exact(x, SUMMED, SUMMED) for x in (a, b))
-    acc = draft.exact(acc, SUMMED, SUMS_AT_MOST - 8 * SUMMED**2)
+    acc = draft.exact(acc, SUMMED, SUMS_AT_MOST - 8 * depth * SUMMED**2)
     # The order decides which zero a sum of nothing but -0.0 is.
     acc = draft.put(math.Add(acc, draft.constant(0, element_type(acc.type))))
     # Every drawn number of columns is a power of two.
-    draft.add(metal.Mma(a, b, acc, serpentine=choices.flag(3)))
+    turns, transposed = choices.flag(3), choices.flag(3)
+    draft.add(metal.Mma(a, b, acc, depth=depth, transposed=transposed, serpentine=turns))
 
 
 # Reports.

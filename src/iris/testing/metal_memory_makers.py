@@ -11,8 +11,8 @@ from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Value
 from iris.ir.kinds import AtomicKind
 from iris.ir.math import Predicate, element_type
-from iris.ir.metal import Scope, count_of, registers
-from iris.ir.types import DType, ElementType, Threadgroup, bool_, i8, i16, i32, i64, u8, u32
+from iris.ir.metal import FRAGMENT_SIZE, Scope, count_of, registers
+from iris.ir.types import DType, ElementType, Ptr, Threadgroup, bool_, i8, i16, i32, i64, u8, u32
 from iris.ir.uniformity import THREADGROUP, VARYING
 from iris.testing.choices import Choices
 from iris.testing.draft import MOST_ARRAYS, special_number
@@ -381,6 +381,63 @@ def load(cls: type[metal.Load], draft: MetalDraft, choices: Choices) -> None:
         place.base, place.offset, place.mask, other, volatile=volatile, result=place.type
     )
     draft.add(op)
+
+
+@make_metal(metal.Copy)
+def copies(cls: type[metal.Copy], draft: MetalDraft, choices: Choices) -> None:
+    """Copies to the parts of shared memory that a pattern gives each thread, one after the other,
+    waited for as late as may be."""
+    dtypes = [d for d in draft.all_dtypes if d.bits <= 32]
+    known = [m for m in draft.shared if m.start is None and m.dtype in dtypes]
+    if not known and dtypes and may_allocate(draft):
+        known = [allocated(draft, choices.of(dtypes), choices)]
+    if not known or draft.quiet or draft.flow is not THREADGROUP:
+        return
+    memory = choices.of(known[::-1])
+    fitting = [w for w in widths(memory.dtype) if w * memory.dtype.bytes >= 4 and w <= PARTS]
+    if not fitting:
+        return
+    width = choices.of(fitting)
+    pattern = some_pattern(draft, width, choices)
+    source, recipe = draft.input(memory.dtype)
+    count = prod(recipe.shape) // width
+    if not source.type_as(Ptr).aligned or not draft.access(
+        memory, Touch(Use.WRITE, pattern), choices
+    ):
+        return
+    for part in range(min(1 + choices.below(3), PARTS // width)):
+        to = draft.place(memory, pattern, draft.constant(part, i32))
+        at = draft.times(draft.small(choices, count), width)
+        mask = draft.like(bool_, choices) if choices.flag(3) else None
+        draft.builder.insert(metal.Copy(width, memory.base, to.offset, source, at, mask))
+        draft.builder.insert(metal.WaitCopies(1 + choices.below(2)))
+    draft.builder.insert(metal.WaitCopies(0))
+
+
+@make_metal(metal.WaitCopies)
+def wait_for_copies(cls: type[metal.WaitCopies], draft: MetalDraft, choices: Choices) -> None:
+    draft.builder.insert(metal.WaitCopies(choices.below(3)))
+
+
+@make_metal(metal.LoadRows)
+def load_rows(cls: type[metal.LoadRows], draft: MetalDraft, choices: Choices) -> None:
+    """Rows from anywhere in memory of the threadgroup."""
+    dtypes = [d for d in draft.all_dtypes if d.is_float and d.bits == 16]
+    known = [m for m in draft.shared if m.start is None and m.dtype in dtypes]
+    if not known and dtypes and may_allocate(draft):
+        known = [allocated(draft, choices.of(dtypes), choices)]
+    if not known or draft.quiet:
+        return
+    memory = choices.of(known[::-1])
+    rows = memory.size // FRAGMENT_SIZE
+    at = draft.wrapped(draft.thread, rows) if choices.flag() else draft.small(choices, rows)
+    if not draft.access(memory, Touch(Use.READ, None), choices):
+        return
+    offset = draft.offset(memory, at, FRAGMENT_SIZE)
+    if choices.flag(4):
+        offset = draft.put(math.Cast(offset, i64))
+    type_ = registers(choices.of((8, 4, 2)), memory.dtype)
+    draft.add(metal.LoadRows(memory.base, offset, transposed=choices.flag(), result=type_))
 
 
 def halves(

@@ -63,6 +63,7 @@ _PLACED = (
     metal.AtomicLoad,
     metal.Atomic,
     metal.CompareExchange,
+    metal.Copy,
     metal.Alloc,
     metal.View,
 )
@@ -73,6 +74,7 @@ _AT_LEAST: dict[type[Op], Uniformity] = {
     metal.AtomicLoad: VARYING,
     metal.Atomic: VARYING,
     metal.CompareExchange: VARYING,
+    metal.LoadRows: VARYING,
     metal.Mma: VARYING,
 }
 _AT_MOST: dict[type[Op], Uniformity] = {metal.Broadcast: SIMDGROUP}

@@ -109,6 +109,8 @@ _WEIGHTS: dict[type[Op], int] = {
     metal_ir.ShuffleXor: 3,
     metal_ir.Shuffle: 3,
     metal_ir.Mma: 3,
+    metal_ir.LoadRows: 2,
+    metal_ir.Copy: 2,
     metal_ir.Foreach: 6,
     metal_ir.Slice: 3,
     metal_ir.Take: 3,

@@ -60,7 +60,7 @@ def runs_alike(
     __tracebackhide__ = True
     on = select(device)
     language = language_of(on)
-    lower = with_simdgroups(METAL_PIPELINE, simdgroups)
+    lower = with_simdgroups(METAL_PIPELINE, simdgroups).on(on.target)
     fitting: list[tuple[Program, Pipeline]] = []
     functions: list[Func] = []
     for program in several:

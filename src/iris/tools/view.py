@@ -31,19 +31,15 @@ from iris.targets import DEFAULT, Target
 from iris.tools.emit import functions, lowering
 from iris.tools.opt import add_target, asked_for, read
 from iris.tools.script import run_script
+from iris.tools.verb import Verbs, add_verb
 from iris.viewer.page import page, write_page
 from iris.viewer.record import kernel_data
 from iris.viewer.sources import Sources
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "view",
-        help="show in a browser what kernels are compiled to",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_command(verbs: Verbs) -> None:
+    what = "show in a browser what kernels are compiled to"
+    parser = add_verb(verbs, "view", what, __doc__, run_command)
     add_target(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="the page (default: the name.html)")
     parser.add_argument(
@@ -51,7 +47,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument("file", help="IR text, or a Python script that launches kernels")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
-    parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> None:

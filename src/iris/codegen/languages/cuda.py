@@ -269,6 +269,22 @@ template <class T, int N> INLINE vec<T, N> from_lane(vec<T, N> x, int lane) {
     return x;
 }
 
+// Copies that go on by themselves.
+
+template <int Bytes> INLINE void copy(void* to, const void* from, bool inside = true) {
+    u32 at = u32(__cvta_generic_to_shared(to)), size = inside ? Bytes : 0;  // the rest are zeros
+    if (Bytes == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+            :: "r"(at), "l"(from), "r"(size) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+            :: "r"(at), "l"(from), "n"(Bytes), "r"(size) : "memory");
+    }
+}
+template <int Latest> INLINE void wait_copies() {
+    asm volatile("cp.async.commit_group; cp.async.wait_group %0;" :: "n"(Latest) : "memory");
+}
+
 // Atomics, relaxed.
 
 #define ATOMIC(NAME, F)                                                       \
@@ -300,6 +316,23 @@ template <class T> INLINE T exchange_with_lane(T x, int mask) {
 }
 template <class T> INLINE T from_lane_of(T x, int lane) { return from_lane(x, thread_of(lane)); }
 
+// Fragments of four rows of lanes, of which each says where a row is.
+template <int Count, bool Transposed, class T> INLINE void load_rows(vec<T, 2>* to, const T* row) {
+    static_assert(Count == 1 || Count == 2 || Count == 4, "as many as there are instructions for");
+    u32 bits[4], at = u32(__cvta_generic_to_shared(row));
+#define ROWS(N, TRANSPOSED, LIST)                                                             \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x" N TRANSPOSED ".shared.b16 " LIST ", [%4];"    \
+        : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3]) : "r"(at) : "memory")
+    if (Count == 1 && !Transposed) ROWS("1", "", "{%0}");
+    if (Count == 1 && Transposed) ROWS("1", ".trans", "{%0}");
+    if (Count == 2 && !Transposed) ROWS("2", "", "{%0, %1}");
+    if (Count == 2 && Transposed) ROWS("2", ".trans", "{%0, %1}");
+    if (Count == 4 && !Transposed) ROWS("4", "", "{%0, %1, %2, %3}");
+    if (Count == 4 && Transposed) ROWS("4", ".trans", "{%0, %1, %2, %3}");
+    #pragma unroll
+    for (int i = 0; i < Count; ++i) to[i] = as_type<vec<T, 2>>(bits[i]);
+}
+
 // The product of pairs of rows of fragments, one after the other.
 INLINE u32 bits_of(vec<half, 2> x) { return as_type<u32>(x); }
 INLINE u32 bits_of(vec<bfloat, 2> x) { return as_type<u32>(x); }
@@ -314,22 +347,48 @@ INLINE u32 transposed(u32 x) {
             "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"                             \
             : "+f"(sum.v[0]), "+f"(sum.v[1]), "+f"(sum.v[2]), "+f"(sum.v[3])                  \
             : "r"(a0), "r"(a1), "r"(b));                                                      \
+    }                                                                                         \
+    INLINE void multiply(vec<float, 4>& sum, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1, T) { \
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 "           \
+            "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                 \
+            : "+f"(sum.v[0]), "+f"(sum.v[1]), "+f"(sum.v[2]), "+f"(sum.v[3])                  \
+            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));                          \
     }
 MULTIPLY(half, "f16") MULTIPLY(bfloat, "bf16")
-template <int Rows, int Columns, class T>
+template <int Rows, int Depth> INLINE constexpr int place_in_a(int row, int step) {
+    int together = Rows % 2 ? 1 : 2;
+    return (row / together * Depth + step) * together + row % together;
+}
+template <int Rows, int Columns, int Depth, bool Transposed, class T>
 INLINE void multiply_all(fragment<float>* to, fragment<T>* a, fragment<T>* b,
                          fragment<float>* sum) {
     #pragma unroll
     for (int column = 0; column < Columns; ++column) {
-        u32 right = transposed(bits_of(b[column].elements));
+        u32 right[Depth];
+        #pragma unroll
+        for (int k = 0; k < Depth; ++k) {
+            right[k] = bits_of(b[column * Depth + k].elements);
+            if (!Transposed) right[k] = transposed(right[k]);
+        }
         #pragma unroll
         for (int row = 0; row < Rows; row += 2) {
             int first = row * Columns + column, second = first + Columns;
             bool both = row + 1 < Rows;
             vec<float, 2> none(0.0f);
             vec<float, 4> made(sum[first].elements, both ? sum[second].elements : none);
-            u32 below = both ? bits_of(a[row + 1].elements) : 0;
-            multiply(made, bits_of(a[row].elements), below, right, T());
+            u32 above[Depth], below[Depth];
+            #pragma unroll
+            for (int k = 0; k < Depth; ++k) {
+                above[k] = bits_of(a[place_in_a<Rows, Depth>(row, k)].elements);
+                below[k] = both ? bits_of(a[place_in_a<Rows, Depth>(row + 1, k)].elements) : 0;
+            }
+            #pragma unroll
+            for (int k = 0; k + 1 < Depth; k += 2) {
+                multiply(made, above[k], below[k], above[k + 1], below[k + 1], right[k],
+                         right[k + 1], T());
+            }
+            constexpr int last = Depth - 1;
+            if (Depth % 2) multiply(made, above[last], below[last], right[last], T());
             to[first].elements = lanes<0, 1>(made);
             if (both) to[second].elements = lanes<2, 3>(made);
         }
@@ -337,23 +396,32 @@ INLINE void multiply_all(fragment<float>* to, fragment<T>* a, fragment<T>* b,
 }
 
 // Of floats no product is to be less than exact: what a thread needs, others give it.
-template <int Rows, int Columns>
+template <bool Transposed> INLINE float element_of(fragment<float>& x, int row, int column) {
+    int at = Transposed ? column : row, beside = Transposed ? row : column;
+    float even = from_lane(x.elements.v[0], at << 2 | beside >> 1);
+    float odd = from_lane(x.elements.v[1], at << 2 | beside >> 1);
+    return beside & 1 ? odd : even;
+}
+template <int Rows, int Columns, int Depth, bool Transposed>
 INLINE void multiply_all(fragment<float>* to, fragment<float>* a, fragment<float>* b,
                          fragment<float>* sum) {
     int row = threadIdx.x >> 2 & 7, column = (threadIdx.x & 3) << 1;
     #pragma unroll
     for (int i = 0; i < Rows * Columns; ++i) to[i] = sum[i];
     #pragma unroll
-    for (int k = 0; k < 8; ++k) {
+    for (int k = 0; k < 8 * Depth; ++k) {
+        int step = k >> 3, inner = k & 7;
         float left[Rows];
         #pragma unroll
         for (int i = 0; i < Rows; ++i) {
-            left[i] = from_lane(a[i].elements.v[k & 1], row << 2 | k >> 1);
+            fragment<float>& x = a[place_in_a<Rows, Depth>(i, step)];
+            left[i] = from_lane(x.elements.v[k & 1], row << 2 | inner >> 1);
         }
         #pragma unroll
         for (int j = 0; j < Columns; ++j) {
-            float x = from_lane(b[j].elements.v[0], k << 2 | column >> 1);
-            float y = from_lane(b[j].elements.v[1], k << 2 | column >> 1);
+            fragment<float>& right = b[j * Depth + step];
+            float x = element_of<Transposed>(right, inner, column);
+            float y = element_of<Transposed>(right, inner, column + 1);
             #pragma unroll
             for (int i = 0; i < Rows; ++i) {
                 vec<float, 2>& made = to[i * Columns + j].elements;
@@ -429,7 +497,7 @@ def _exactly(name: str) -> Intrinsic:
 
 
 _KEYWORDS = """
-NULL INFINITY NAN INLINE BINARY ARITHMETIC FLOATS LANES1 LANES2 ATOMIC MULTIPLY
+NULL INFINITY NAN INLINE BINARY ARITHMETIC FLOATS LANES1 LANES2 ATOMIC ROWS MULTIPLY
 i8 i16 i32 i64 u8 u16 u32 u64 half half2 bfloat uint3 dim3 threadIdx blockIdx blockDim gridDim
 warpSize
 """
@@ -438,12 +506,12 @@ as_type vec packed lanes each just just_of seen unit magnitude to_floor to_ceil 
 lesser greater_number lesser_number multiply_add unsigned_of difference add_saturated choose
 exchange_with from_lane atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor
 atomic_exchange atomic_load atomic_compare_exchange fragment pair filled lane_of thread_of
-exchange_with_lane from_lane_of bits_of transposed multiply multiply_all exactly_exp exactly_exp2
-exactly_sqrt exactly_rsqrt exactly_sin exactly_cos exactly_log exactly_log2 exactly_tanh
-exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt nearly_sin nearly_cos memcpy fmaf
-fmodf abs floor fma isinf copysign error_function fma_bfloat floor_divide floor_modulo maxnum
-minnum maximum minimum maximum_nsz minimum_nsz add_record Params p programs program_among
-shared_bytes
+exchange_with_lane from_lane_of bits_of transposed copy wait_copies load_rows place_in_a multiply
+multiply_all element_of exactly_exp exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin exactly_cos
+exactly_log exactly_log2 exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt
+nearly_sin nearly_cos memcpy fmaf fmodf abs floor fma isinf copysign error_function fma_bfloat
+floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz add_record Params p
+programs program_among shared_bytes
 """
 
 
@@ -489,7 +557,8 @@ CUDA = Language(
     matrix="fragment<{type}>",
     filled="filled<{type}>",
     pair="pair",
-    multiply="multiply_all<{rows}, {columns}>",
+    load_rows="load_rows<{count}, {transposed}>",
+    multiply="multiply_all<{rows}, {columns}, {depth}, {transposed}>",
     multiplies_arrays=True,
     of_matrices=_of_matrices,
     kernel="__global__ void __launch_bounds__({threads}) {name}(",
@@ -534,6 +603,8 @@ CUDA = Language(
     helpers=_HELPERS,
     combined_bits=_combined_bits,
     unroll="#pragma unroll",
+    copy="copy<{bytes}>",
+    wait_copies="wait_copies<{latest}>()",
     barriers={
         Scope.SIMDGROUP: "__syncwarp()",
         Scope.THREADGROUP: "__syncthreads()",

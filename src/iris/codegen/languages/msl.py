@@ -95,6 +95,44 @@ METAL_FUNC thread {T}2& pair(thread simdgroup_{T}8x8& x) {{
 }}
 """,
     ),
+    "row_pair": Helper(
+        "row_pair",
+        5,
+        """\
+// What a lane holds of one of four matrices, where each lane says the place of a row.
+METAL_FUNC {T}2 row_pair(const threadgroup {T}* from, int place, bool transposed, ushort lane,
+                         ushort matrix) {{
+    ushort row = (lane >> 1 & 3) | (lane >> 2 & 4), column = (lane << 1 & 2) | (lane >> 1 & 4);
+    {T}2 made;
+    for (ushort i = 0; i < 2; ++i) {{
+        ushort at = transposed ? column + i : row, beside = transposed ? row : column + i;
+        ushort giver = (at & 1) | (at & 4) >> 1 | (matrix & 1) << 2 | (at & 2) << 2 |
+                       (matrix & 2) << 3;
+        made[i] = from[simd_shuffle(place, giver) + beside];
+    }}
+    return made;
+}}
+""",
+    ),
+    "transposed": Helper(
+        "transposed",
+        2,
+        """\
+// A matrix with rows and columns exchanged: each lane asks those that have its elements.
+METAL_FUNC simdgroup_{T}8x8 transposed(simdgroup_{T}8x8 x, ushort lane) {{
+    ushort row = (lane >> 1 & 3) | (lane >> 2 & 4), column = (lane << 1 & 2) | (lane >> 1 & 4);
+    simdgroup_{T}8x8 made;
+    for (ushort i = 0; i < 2; ++i) {{
+        ushort other = column + i;
+        ushort from = (row >> 1 & 1) | (other & 3) << 1 | (row & 4) << 1 | (other & 4) << 2;
+        float even = simd_shuffle(float(pair(x)[0]), from);
+        float odd = simd_shuffle(float(pair(x)[1]), from);
+        pair(made)[i] = {T}(row & 1 ? odd : even);
+    }}
+    return made;
+}}
+""",
+    ),
     "add_record": Helper(
         "add_record",
         7,
@@ -163,7 +201,7 @@ select sign signbit sin sincos sinh sinpi smoothstep sqrt step subsat tan tanh t
 mem_flags memory_order_relaxed simd_broadcast simd_shuffle simd_shuffle_xor simd_sum simd_max
 simd_min simd_any simd_all simdgroup_barrier threadgroup_barrier simdgroup_float8x8
 simdgroup_half8x8 simdgroup_bfloat8x8 simdgroup_matrix simdgroup_multiply_accumulate
-make_filled_simdgroup_matrix pair atomic_load_explicit atomic_store_explicit
+make_filled_simdgroup_matrix pair row_pair transposed atomic_load_explicit atomic_store_explicit
 atomic_exchange_explicit atomic_compare_exchange_weak_explicit error_function fma_bfloat
 floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz add_record Params p
 """
@@ -193,6 +231,7 @@ MSL = Language(
     matrix="simdgroup_{type}8x8",
     filled="make_filled_simdgroup_matrix<{type}, 8, 8>",
     pair="pair",
+    load_rows="",
     multiply="simdgroup_multiply_accumulate",
     multiplies_arrays=False,
     of_matrices=lambda language: language,
@@ -247,6 +286,8 @@ MSL = Language(
     helpers=_HELPERS,
     combined_bits=_combined_bits,
     unroll="#pragma unroll",
+    copy="",
+    wait_copies="",
     barriers={
         Scope.SIMDGROUP: "simdgroup_barrier(mem_flags::mem_threadgroup)",
         Scope.THREADGROUP: "threadgroup_barrier(mem_flags::mem_threadgroup)",

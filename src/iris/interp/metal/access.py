@@ -101,12 +101,17 @@ def note(
         since = None if since is None else _some(shape, active, since)
     else:
         places = spread(places, shape)
+    in_flight = memory.in_flight
     for units in memory.units(places):
+        if in_flight is not None and in_flight[units].any():
+            where = int(in_flight[units].argmax())
+            _report(frame, op, memory, places, stamps, where, "is still being copied to")
         if since is not None:
             written = shadow.written_since(units, since)
             if not all_of(written):
                 where = int(written.argmin())
-                _report_unwritten(frame, op, memory, places, stamps, where)
+                why = "is read before anything is written there"
+                _report(frame, op, memory, places, stamps, where, why)
         conflict = shadow.touch(use, units, stamps)
         if conflict is not None:
             _report_race(frame, op, memory, use, places, stamps, conflict)
@@ -161,15 +166,14 @@ def _own(places: Array, stamps: Stamps, where: int) -> int:
     return int(np.broadcast_to(stamps.own, places.shape).reshape(-1)[where])
 
 
-def _report_unwritten(
-    frame: Frame, op: Op, memory: Memory, places: Array, stamps: Stamps, where: int
+def _report(
+    frame: Frame, op: Op, memory: Memory, places: Array, stamps: Stamps, where: int, why: str
 ) -> None:
     numbering, at = frame.launch.numbering, memory.index_at(int(places.reshape(-1)[where]))
     _, number, thread = numbering.access_of(_own(places, stamps, where))
     program = numbering.program(number)
     raise ProgramError(
-        f"element {at} of {memory.name} is read before anything is written there, in program "
-        f"{program}, {thread_text(thread)}",
+        f"element {at} of {memory.name} {why}, in program {program}, {thread_text(thread)}",
         program=program,
         thread=thread,
         array=memory.name,

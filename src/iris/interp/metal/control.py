@@ -185,7 +185,7 @@ def _one_by_one(frame: Frame, op: metal.Foreach) -> Flow:
 
 
 _FLOWS = (If, For, While)
-_IN_ORDER = (metal.Barrier, metal.Print, metal.Atomic, metal.CompareExchange)
+_IN_ORDER = (metal.Barrier, metal.WaitCopies, metal.Print, metal.Atomic, metal.CompareExchange)
 
 
 def _together(op: metal.Foreach) -> bool:

@@ -143,6 +143,7 @@ class Chunk:
         clock = None if launch.order is None else Clock(launch.order, start)
         self.barriers = Barriers(launch.numbering, self.size, clock)
         self.arenas: dict[Op, Arena] = {}
+        self.begun: list[Any] = []  # copies that threads have not waited for; see `copies`
 
     def allocate(self, op: Op, rows: Array, threads: Array) -> Shared:
         """The memory of an allocation, which for the programs of some rows is made now."""

@@ -107,7 +107,7 @@ def count_load(
     mask: Array | None = None,
     other: Array | None = None,
 ) -> None:
-    _count(counters, frame, op, memory, offset, metal.count_of(op.result.type), mask, True)
+    count_access(counters, frame, op, memory, offset, metal.count_of(op.result.type), mask, True)
 
 
 @counting(metal.Store)
@@ -120,10 +120,10 @@ def count_store(
     x: Array,
     mask: Array | None = None,
 ) -> None:
-    _count(counters, frame, op, memory, offset, metal.count_of(op.value.type), mask, False)
+    count_access(counters, frame, op, memory, offset, metal.count_of(op.value.type), mask, False)
 
 
-def _count(
+def count_access(
     counters: Counters,
     frame: Frame,
     op: Op,
@@ -133,6 +133,7 @@ def _count(
     mask: Array | None,
     loads: bool,
 ) -> None:
+    """Count an access to so many elements by each thread."""
     active = frame.enabled(mask, offset.ndim)
     shape = (*frame.size, *frame.axes)
     first = np.broadcast_to(offset.astype(np.int64) * memory.itemsize, shape)

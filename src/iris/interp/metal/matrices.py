@@ -8,20 +8,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from iris.interp.metal.access import note, reach
 from iris.interp.metal.counters import Counters
 from iris.interp.metal.frame import Frame
+from iris.interp.metal.loadstore import count_access
+from iris.interp.metal.memory import Memory
 from iris.interp.metal.rules import counting, interpretation
+from iris.interp.metal.shadow import Use
 from iris.interp.metal.threads import check_simdgroups
 from iris.interp.quick import spread
-from iris.ir import metal
-from iris.ir.layout.linear import APPLE_FRAGMENT
-from iris.ir.metal import SIMDGROUP_WIDTH, count_of
+from iris.ir import metal, scalar
+from iris.ir.layout.linear import APPLE_FRAGMENT, FRAGMENT_ROWS
+from iris.ir.metal import FRAGMENT_SIZE, SIMDGROUP_WIDTH, count_of
 
 Array = npt.NDArray[Any]
 
 # Which element of a fragment, by its row-major number, each lane has as its first and second.
 _ELEMENTS = APPLE_FRAGMENT.table().reshape(2, SIMDGROUP_WIDTH).T.reshape(-1)
 _HOLDERS = np.argsort(_ELEMENTS)
+# Which lane says where each row of each fragment is, and for which fragment a lane does.
+_GIVERS = np.argsort(FRAGMENT_ROWS.table().reshape(-1)).reshape(FRAGMENT_ROWS.shape)
+_GIVEN, _ = FRAGMENT_ROWS.apply(lane=np.arange(SIMDGROUP_WIDTH))
 
 
 @interpretation(metal.Mma)
@@ -31,17 +38,56 @@ def mma(frame: Frame, op: metal.Mma, a: Array, b: Array, acc: Array) -> Sequence
         _matrices(frame, x, count_of(v.type) // 2)
         for v, x in zip(op.operands, (a, b, acc), strict=True)
     )
-    rows, columns = left.shape[-3], right.shape[-3]
-    # One product of all rows with all columns, not one for each fragment.
-    tall = left.reshape(*left.shape[:-3], rows * 8, 8)
-    wide = right.swapaxes(-3, -2).reshape(*right.shape[:-3], 8, columns * 8)
-    with np.errstate(all="ignore"):
-        # What is the same in all programs is there once.
-        product = np.matmul(tall, wide)
-        product = product.reshape(*product.shape[:-2], rows, 8, columns, 8)
-        product = np.moveaxis(product, -2, -3)
-        total = total + product.reshape(*product.shape[:-4], rows * columns, 8, 8)
+    if op.transposed:
+        right = right.swapaxes(-2, -1)
+    rows, columns = op.rows, op.columns
+    for step in range(op.depth):
+        # One product of all rows with all columns, not one for each fragment.
+        tall = left[..., [op.place_in_a(i, step) for i in range(rows)], :, :]
+        tall = tall.reshape(*tall.shape[:-3], rows * 8, 8)
+        wide = right[..., [op.place_in_b(step, i) for i in range(columns)], :, :].swapaxes(-3, -2)
+        wide = wide.reshape(*wide.shape[:-3], 8, columns * 8)
+        with np.errstate(all="ignore"):
+            # What is the same in all programs is there once.
+            product = np.matmul(tall, wide)
+            product = product.reshape(*product.shape[:-2], rows, 8, columns, 8)
+            product = np.moveaxis(product, -2, -3)
+            total = total + product.reshape(*product.shape[:-4], rows * columns, 8, 8)
     return [_registers(frame, total)]
+
+
+@interpretation(metal.LoadRows)
+def load_rows(frame: Frame, op: metal.LoadRows, memory: Memory, offset: Array) -> Sequence[Array]:
+    check_simdgroups(frame, op)
+    count = metal.fragments_of(op.result)
+    givers = _rows_given(frame, offset, count)
+    reached = reach(frame, op, memory, offset, FRAGMENT_SIZE, givers)
+    if reached is None:
+        return [np.zeros((1,) * frame.rank(op.result.type), scalar.storage(memory.dtype))]
+    starts = _by_fragment(frame, reached[0][..., 0])[..., :count, :]
+    row, column = _ELEMENTS // FRAGMENT_SIZE, _ELEMENTS % FRAGMENT_SIZE
+    if op.transposed:
+        row, column = column, row
+    index = _of_threads(starts[..., row] + column)
+    places = memory.places(index, frame.rows)
+    note(frame, op, memory, Use.READ, places, frame.enabled(None, index.ndim))
+    return [memory.read(places)]
+
+
+def _rows_given(frame: Frame, offset: Array, count: int) -> Array | None:
+    """Which threads say where a row is, if not all."""
+    if count == len(_GIVERS):
+        return None
+    gives = np.tile(count > _GIVEN, frame.simdgroups)
+    return gives.reshape(1, -1, *[1] * (offset.ndim - 2))
+
+
+def _by_fragment(frame: Frame, x: Array) -> Array:
+    """What threads have for the rows of fragments: rows, simdgroups, loops, fragments, 8."""
+    lead = x.shape[2:]
+    whole = np.broadcast_to(x, (x.shape[0], frame.simdgroups * SIMDGROUP_WIDTH, *lead))
+    apart = whole.reshape(x.shape[0], frame.simdgroups, SIMDGROUP_WIDTH, *lead)
+    return np.moveaxis(apart, 2, -1)[..., _GIVERS]
 
 
 def _matrices(frame: Frame, x: Array, count: int) -> Array:
@@ -57,13 +103,25 @@ def _matrices(frame: Frame, x: Array, count: int) -> Array:
 
 def _registers(frame: Frame, x: Array) -> Array:
     """What threads have of such fragments."""
-    flat = x.reshape(*x.shape[:-2], 64)[..., _ELEMENTS]
+    return _of_threads(x.reshape(*x.shape[:-2], 64)[..., _ELEMENTS])
+
+
+def _of_threads(flat: Array) -> Array:
+    """What threads have of fragments whose elements are in the order of lanes."""
     lanes = np.moveaxis(flat.reshape(*flat.shape[:-1], SIMDGROUP_WIDTH, 2), -2, 2)
     threads = lanes.shape[1] * SIMDGROUP_WIDTH
     return lanes.reshape(lanes.shape[0], threads, *lanes.shape[3:-2], 2 * lanes.shape[-2])
 
 
+@counting(metal.LoadRows)
+def count_load_rows(
+    counters: Counters, frame: Frame, op: metal.LoadRows, memory: Memory, offset: Array
+) -> None:
+    givers = _rows_given(frame, offset, metal.fragments_of(op.result))
+    count_access(counters, frame, op, memory, offset, FRAGMENT_SIZE, givers, True)
+
+
 @counting(metal.Mma)
 def count_mma(counters: Counters, frame: Frame, op: metal.Mma, *operands: Array) -> None:
-    fragments = count_of(op.a.type) * count_of(op.b.type) // 4
+    fragments = op.rows * op.columns * op.depth
     counters.mmas += frame.threads_running() // SIMDGROUP_WIDTH * fragments

@@ -59,6 +59,11 @@ class Memory:
         """How much there is, to people."""
         return f"which has {self.size} elements"
 
+    @property
+    def in_flight(self) -> Array | None:
+        """Which units of the shadow a copy goes to that nobody has waited for, if there is any."""
+        return None
+
     def places(self, index: Array, rows: Array) -> Array:
         """Where elements at indices that are in bounds are."""
         raise NotImplementedError
@@ -166,7 +171,7 @@ class Device(Memory):
 class Arena:
     """One allocation of threadgroup memory, for each row of a chunk."""
 
-    __slots__ = ("bytes", "fresh_since", "shadow", "stride", "unit")
+    __slots__ = ("bytes", "fresh_since", "in_flight", "shadow", "stride", "unit")
 
     def __init__(
         self, size: int, unit: int, rows: int, simdgroups: int, shadow_bits: tuple[int, int]
@@ -176,6 +181,7 @@ class Arena:
         self.stride = -(-size // ALIGNMENT) * ALIGNMENT
         self.bytes = np.zeros(self.stride * rows, np.uint8)
         self.shadow = Shadow(self.stride * rows // unit, *shadow_bits)
+        self.in_flight: Array | None = None
         # What was written before is lost, for the threads of each simdgroup.
         self.fresh_since = np.zeros((rows, simdgroups), np.int64)
 
@@ -201,6 +207,10 @@ class Shared(Memory):
     @property
     def address(self) -> int:
         return self.first
+
+    @property
+    def in_flight(self) -> Array | None:
+        return self.arena.in_flight
 
     def places(self, index: Array, rows: Array) -> Array:
         starts = (rows * self.arena.stride + self.first) // self.itemsize

@@ -528,6 +528,11 @@ def check_hardware(layout: LinearLayout) -> None:
 
 # The 8x8 simdgroup matrix: row = 4*b4 + 2*b2 + b1, column = 4*b3 + 2*b0 + register, with lane bits
 # b4..b0. The Metal specification leaves it open; `iris doctor` checks it on a real device.
+#: The row, of which fragment, that each lane says the place of where fragments are loaded by rows:
+#: as NVIDIA's hardware takes them, if its lanes are numbered as Apple's fragments want it.
+FRAGMENT_ROWS = LinearLayout.of(
+    (4, 8), register=[], lane=[(0, 1), (0, 4), (1, 0), (0, 2), (2, 0)], simdgroup=[]
+)
 APPLE_FRAGMENT = LinearLayout.of(
     (8, 8), register=[(0, 1)], lane=[(0, 2), (1, 0), (2, 0), (0, 4), (4, 0)], simdgroup=[]
 )

@@ -2,6 +2,7 @@
 
 from iris.passes.metal import (
     allocate_threadgroup,
+    async_copies,
     block_swizzle,
     canonicalize_registers,
     check_resources,
@@ -15,10 +16,12 @@ from iris.passes.metal import (
     share_barriers,
     simplify_extrema,
     uniform_conditions,
+    wait_for_copies,
 )
 
 __all__ = [
     "allocate_threadgroup",
+    "async_copies",
     "block_swizzle",
     "canonicalize_registers",
     "check_resources",
@@ -32,4 +35,5 @@ __all__ = [
     "share_barriers",
     "simplify_extrema",
     "uniform_conditions",
+    "wait_for_copies",
 ]

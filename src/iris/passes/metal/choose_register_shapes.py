@@ -202,7 +202,7 @@ def _compute(shapes: _Shapes, op: Op) -> None:
     shapes.computed.update(_arrays_of(op))
 
 
-@wish(Constant, metal.Mma, Yield, Return)
+@wish(Constant, metal.LoadRows, metal.Mma, Yield, Return)
 def _wish_nothing(shapes: _Shapes, op: Op) -> None:
     pass
 

@@ -40,5 +40,4 @@ class SerpentineFragments(Pass):
 
 def _turns(op: metal.Mma) -> bool:
     """Whether a product has several rows, of a number of columns that can be counted backwards."""
-    rows, columns = metal.fragments_of(op.a), metal.fragments_of(op.b)
-    return rows > 1 and columns > 1 and columns.bit_count() == 1
+    return op.rows > 1 and op.columns > 1 and op.columns.bit_count() == 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iris.analysis.affine import Sums, is_nonnegative
 from iris.analysis.backward_slice import makers, operands_within
-from iris.cost.occupancy import second_buffer_pays
+from iris.cost.occupancy import second_buffer_pays, usual_depth
 from iris.cost.resources import aligned
 from iris.errors import PipelineError
 from iris.ir import math, tile
@@ -18,8 +18,9 @@ from iris.ir.declare import Access
 from iris.ir.effects import effects_within, is_convergent, may_alias, may_speculate, writes
 from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.rewriter import with_results
-from iris.ir.types import Staged
+from iris.ir.types import Ptr, Staged
 from iris.passes.pipeline import TargetPass
+from iris.targets import Target
 
 
 @dataclass(frozen=True)
@@ -65,17 +66,20 @@ class PipelineLoads(TargetPass):
     `depth` is how many iterations have their tiles in memory at a time: 1 leaves all loops as they
     are, and with 3 an iteration loads for the one after the next.  What does not fit that often is
     there as often as it fits.  The cost model counts the memory that this takes, and no time of a
-    load that it saves.  So more than 2 are for a launch to ask for, `num_stages=3`, and for the
-    clock of a device to judge.
+    load that it saves.  So a launch may ask for more than is usual, `num_stages=3`, and the clock
+    of a device judges.
+
+    Where copies go on by themselves, a tile that is staged as it is loaded is staged at once, for
+    the copy to have the time of the round; and usual are 3 iterations, elsewhere 2.
     """
 
     name = "pipeline-loads"
     level = tile.TileOp.level
     always: bool = False
-    depth: int = 2
+    depth: int | None = None
 
     def run(self, module: Module) -> dict[str, int]:
-        if self.depth < 1:
+        if self.depth is not None and self.depth < 1:
             raise PipelineError(f"pipeline-loads: depth is at least 1, not {self.depth}")
         functions = [f for f in module if isinstance(f, Func)]
         return {"pipelined": sum(map(self._visit, functions))}
@@ -85,13 +89,14 @@ class PipelineLoads(TargetPass):
         ops = list(function.walk())
         used = _bytes(op for op in ops if isinstance(op, tile.Stage))
         pipelined = 0
+        depth = self.depth or usual_depth(self.target)
         for op in ops:
             if not isinstance(op, For):
                 continue
             loop = op
             stages = [s for s in loop.body if isinstance(s, tile.Stage) and not _is_carried(s)]
             # What is done one iteration ahead is done one more ahead in the same way.
-            for _ in range(1, self.depth):
+            for _ in range(1, depth):
                 ahead = _find_loads_ahead(loop, stages)
                 if ahead is None:
                     break
@@ -100,7 +105,7 @@ class PipelineLoads(TargetPass):
                     break
                 used = more
                 pipelined += len(ahead.stages)
-                loop, stages = ahead.apply()
+                loop, stages = ahead.apply(self.target)
         return pipelined
 
     def _has_room(self, used: int, more: int, function: Func) -> bool:
@@ -216,8 +221,8 @@ class _LoadsAhead:
                 loaded.add(op)
         return any(not moved.issuperset(v.users) for op in loaded for v in op.results)
 
-    def apply(self) -> tuple[For, list[tile.Stage]]:
-        """Do it; gives the loop that there is then, and what it stages at its end."""
+    def apply(self, target: Target) -> tuple[For, list[tile.Stage]]:
+        """Do it; gives the loop that there is then, and what it stages for later ones."""
         loop, body = self.body.loop, self.body.region
         step = loop.step
         b = Builder.before_op(loop)
@@ -230,7 +235,8 @@ class _LoadsAhead:
         last = _last_index(b, loop)
         new = with_results(loop, (*loop.operands, *staged), loop.results, [v.type for v in staged])
         carried = [body.add_argument(op.result.type, op.result.name) for op in self.stages]
-        later = self._load_and_stage_next(last, step)
+        at_once = target.copies and self._may_copy()
+        later = self._load_and_stage_next(last, step, at_once=at_once)
         for op, argument in zip(self.stages, carried, strict=True):
             op.result.replace_by(argument)
             op.erase()
@@ -239,8 +245,18 @@ class _LoadsAhead:
                 unused.erase()
         return new, later
 
-    def _load_and_stage_next(self, last: Value, step: Value) -> list[tile.Stage]:
-        """Load at the start of a round, and stage at its end, what the next one needs."""
+    def _may_copy(self) -> bool:
+        """Whether tiles are staged as they are loaded, from where vectors may be."""
+        loads = [inner for op in self.ops for inner in op.walk() if effects_within(inner)]
+        return all(isinstance(op, tile.Reshape) for op in self.after_loads) and all(
+            e.resource.type_as(Ptr).aligned
+            for op in loads
+            for e in op.effects()
+            if isinstance(e.resource, Value)
+        )
+
+    def _load_and_stage_next(self, last: Value, step: Value, *, at_once: bool) -> list[tile.Stage]:
+        """Load at the start of a round, and stage there or at its end, what the next one needs."""
         body, index = self.body.region, self.body.region.arguments[0]
         needed = [v for v in self.body.arguments(self.ops) if v is not index]
         next_values = {v: self.body.next_value(v) for v in needed}
@@ -253,7 +269,8 @@ class _LoadsAhead:
         more = b(math.Compare(Predicate.LT, index, last), "more")
         next_values[index] = b(math.Add(index, step), "next")
         self._load(b, next_values, more)
-        b.before = body.end
+        if not at_once:
+            b.before = body.end
         staged = self._stage(b, next_values)
         body.end.set_operands((*body.end.operands, *staged))
         return [v.op for v in staged if isinstance(v.op, tile.Stage)]

@@ -78,7 +78,7 @@ class _StagedDot:
 
     def __init__(self, op: tile.Dot, simdgroups: int, target: Target):
         self.op = op
-        self.arrangement = arrange(op, simdgroups)
+        self.arrangement = arrange(op, simdgroups, target)
         is_held = comes_from_product(op.a) or self._stays_in_registers(simdgroups, target)
         self.staged_operands = [op.b] if is_held else [op.a, op.b]
 

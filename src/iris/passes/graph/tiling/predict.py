@@ -16,12 +16,12 @@ from math import inf, prod
 import numpy as np
 
 from iris.cost.estimate import Counts, on_chip
-from iris.cost.occupancy import second_buffer_pays, simdgroups_per_core
+from iris.cost.occupancy import second_buffer_pays, simdgroups_per_core, usual_depth
 from iris.cost.sample import Sizes
 from iris.cost.traffic import MOST_FOLLOWED, Access, Traffic
 from iris.ir.core import Value
 from iris.ir.facts import facts
-from iris.ir.metal import SIMDGROUP_WIDTH
+from iris.ir.metal import FRAGMENT_SIZE, SIMDGROUP_WIDTH
 from iris.passes.graph.tiling.element_exprs import Aggregate, LoadExpr, Pointwise, SplatExpr
 from iris.passes.graph.tiling.element_graph import Product
 from iris.passes.graph.tiling.element_ref import ElementRef
@@ -30,7 +30,7 @@ from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
 from iris.passes.graph.tiling.kernel_cost import loops_of, tensor_bytes
 from iris.passes.graph.tiling.kernel_registers import most_alive
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
-from iris.passes.tile.layouts.fragments import FRAGMENT_SIZE, Arrangement, divide
+from iris.passes.tile.layouts.fragments import Arrangement, divide
 from iris.passes.tile.layouts.staged_layouts import PADDING_BYTES
 from iris.targets import Target
 
@@ -136,8 +136,10 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
         held_fragments = max(held_fragments, fragments * max(dot.widths) // 2)
     registers = -(-program.accumulators // threads) + held_fragments + OTHER_REGISTERS
     memory = max([dot.staged for dot in program.dots])
-    if second_buffer_pays(memory, 2 * memory, simdgroups, target):
-        memory *= 2
+    staged = memory
+    for _ in range(1, usual_depth(target)):
+        if second_buffer_pays(memory, memory + staged, simdgroups, target):
+            memory += staged
     limiting = None if target.dynamic_registers else registers
     held = simdgroups_per_core(memory, simdgroups, target, limiting)
     if registers > target.thread_registers:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from operator import itemgetter
 
+from iris.ir.metal import FRAGMENT_SIZE
 from iris.passes.graph.tiling.element_exprs import Contraction
 from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.index_expr import Axis
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.predict import Prediction, has_dots, predicted
 from iris.passes.tile.layouts.choose_simdgroups import simdgroups_for
-from iris.passes.tile.layouts.fragments import FRAGMENT_SIZE
 from iris.targets import Target
 
 # The bounds of a block of a product: rows and columns; terms of an iteration, which fewer make

@@ -15,12 +15,12 @@ from iris.errors import PipelineError
 from iris.ir import tile
 from iris.ir.control import Yield, names_of
 from iris.ir.core import Value
-from iris.ir.layout.linear import APPLE_FRAGMENT, LANE, SIMDGROUP, LinearLayout, log2
+from iris.ir.layout.linear import APPLE_FRAGMENT, LANE, REGISTER, SIMDGROUP, LinearLayout, log2
 from iris.ir.math import Elementwise, element_type
-from iris.ir.metal import VECTOR_BYTES
+from iris.ir.metal import FRAGMENT_SIZE, VECTOR_BYTES
 from iris.ir.types import Tile
-
-FRAGMENT_SIZE = 8
+from iris.targets import Target
+from iris.targets.target import Matrices
 
 
 @dataclass(frozen=True)
@@ -32,23 +32,30 @@ class Arrangement:
         fragment       0   1   0   1   0   1   0   1        for two of them
         lane           0   0   1   1   2   2   3   3
         columns        0,1 2,3 4,5 6,7 8,9 ...
+
+    Fragments of the right operand may be `transposed`: a lane has two neighbours in a column.  If
+    several along the `depth` are multiplied at once, they are together in the registers, as
+    `metal.mma` wants it.
     """
 
     rows: int
     columns: int
     copies: int
     together: int = 1
+    transposed: bool = False
+    depth: int = 1
 
     def result(self, shape: tuple[int, ...]) -> LinearLayout:
         return _grid(self, shape, (1, 0), (0, 1), self.together)
 
     def left(self, shape: tuple[int, ...]) -> LinearLayout:
         """The layout of the left operand: all columns of a block's rows."""
-        return _grid(self, shape, (0, 1), (0,), 1)
+        return _grid(self, shape, (0, 1), (0,), 1, lead=2, depth=self.depth)
 
     def right(self, shape: tuple[int, ...]) -> LinearLayout:
         """The layout of the right operand: all rows of a block's columns."""
-        return _grid(self, shape, (1, 0), (1,), self.together)
+        together, transposed = self.together, self.transposed
+        return _grid(self, shape, (1, 0), (1,), together, depth=self.depth, transposed=transposed)
 
     @staticmethod
     def of(result: LinearLayout) -> Arrangement | None:
@@ -76,11 +83,15 @@ def _grid(
     order: tuple[int, int],
     split: tuple[int, ...],
     together: int,
+    *,
+    lead: int = 1,
+    depth: int = 1,
+    transposed: bool = False,
 ) -> LinearLayout:
     """The layout of a matrix.
 
-    Its fragments go along the first axis of `order` first; `split` are the axes along which
-    simdgroups have blocks of it.
+    Its fragments go along the first axis of `order` first: but `lead` of them, then `depth` along
+    the other axis, then the rest.  `split` are the axes along which simdgroups have blocks of it.
     """
 
     def steps(axis: int, start: int, end: int) -> list[tuple[int, int]]:
@@ -93,7 +104,9 @@ def _grid(
         steps(0, FRAGMENT_SIZE, size[0]),
         steps(1, 2, 2 * together) + steps(1, FRAGMENT_SIZE * together, size[1]),
     ]
-    register = [(0, 1), *fragments[order[0]], *fragments[order[1]]]
+    first, second = fragments[order[0]], fragments[order[1]]
+    a, b = log2(lead), log2(depth)
+    register = [*first[:a], *second[:b], *first[a:], *second[b:]]
     simdgroup: list[tuple[int, int]] = []
     for axis, count in enumerate(counts):
         if axis in split:
@@ -101,8 +114,12 @@ def _grid(
         else:
             simdgroup += [(0, 0)] * log2(count)
     simdgroup += [(0, 0)] * log2(arrangement.copies)
-    lane = [(row, together * column) for row, column in APPLE_FRAGMENT.images(LANE)]
-    return LinearLayout.of(shape, register=register, lane=lane, simdgroup=simdgroup)
+    images = [*APPLE_FRAGMENT.images(REGISTER), *APPLE_FRAGMENT.images(LANE)]
+    if transposed:
+        images = [(row, column) for column, row in images]
+    # Neighbours are two columns of a fragment.
+    pair, *lane = [(row, column if column < 2 else together * column) for row, column in images]
+    return LinearLayout.of(shape, register=[pair, *register], lane=lane, simdgroup=simdgroup)
 
 
 def is_of_fragments(op: tile.Dot) -> bool:
@@ -118,21 +135,44 @@ def accumulated(op: tile.Dot) -> Value:
     return op.acc
 
 
-def arrange(op: tile.Dot, simdgroups: int) -> Arrangement:
+def matrices_of(op: tile.Dot, target: Target) -> Matrices:
+    """How the hardware multiplies the operands of a product."""
+    return target.matrices[tile.matrix_type(op.a).element.bits]
+
+
+def arrange(op: tile.Dot, simdgroups: int, target: Target) -> Arrangement:
+    """Choose blocks, and the columns of a lane.
+
+    Neighbouring columns of fragments go to one lane as far as one access of the right operand
+    reaches, unless rows are loaded whole; and not for a left operand: its columns must be in the
+    order of the other's rows.
+    """
+    blocks, matrices = choose_blocks(op, simdgroups), matrices_of(op, target)
+    _, columns = element_type(op.result.type).shape
+    is_left, _ = _uses_of_rows(op.result)
+    reach = VECTOR_BYTES // (2 * tile.matrix_type(op.b).element.bytes)
+    if is_left or matrices.loads_rows:
+        reach = 1
+    together = min(reach, columns // blocks.columns // FRAGMENT_SIZE)
+    return for_target(replace(blocks, together=together), op, target)
+
+
+def for_target(arrangement: Arrangement, op: tile.Dot, target: Target) -> Arrangement:
+    """The arrangement, with fragments of the operands as the hardware takes them."""
+    matrices = matrices_of(op, target)
+    depth = min(matrices.depth, tile.matrix_type(op.a).shape[1] // FRAGMENT_SIZE)
+    return replace(arrangement, transposed=matrices.transposed, depth=depth)
+
+
+def choose_blocks(op: tile.Dot, simdgroups: int) -> Arrangement:
     """Choose blocks that read the fewest rows and columns of the operands.
 
     One simdgroup gets all columns of a row if rows are then reduced, or are the left operand of a
-    product.  Neighbouring columns of fragments go to one lane as far as one access of the right
-    operand reaches, but not for a left operand: its columns must be in the order of the other's
-    rows.
+    product.
     """
     rows, columns = element_type(op.result.type).shape
-    is_left, is_reduced = _uses_of_rows(op.result)
-    in_rows = is_left or is_reduced or comes_from_product(op.a)
-    best = divide(rows, columns, simdgroups, in_rows=in_rows)
-    reach = VECTOR_BYTES // (2 * tile.matrix_type(op.b).element.bytes)
-    together = 1 if is_left else min(reach, columns // best.columns // FRAGMENT_SIZE)
-    return replace(best, together=together)
+    in_rows = any(_uses_of_rows(op.result)) or comes_from_product(op.a)
+    return divide(rows, columns, simdgroups, in_rows=in_rows)
 
 
 def divide(rows: int, columns: int, simdgroups: int, *, in_rows: bool) -> Arrangement:

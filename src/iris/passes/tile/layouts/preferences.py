@@ -69,7 +69,7 @@ class LayoutPreferences:
         """How simdgroups share the result of a product of fragments."""
         arrangement = self._arrangements.get(op)
         if arrangement is None:
-            arrangement = self._arrangements[op] = arrange(op, self.simdgroups)
+            arrangement = self._arrangements[op] = arrange(op, self.simdgroups, self.target)
         return arrangement
 
     def at_access(self, op: Op, value: Value) -> LinearLayout:

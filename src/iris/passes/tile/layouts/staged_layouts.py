@@ -17,9 +17,8 @@ from iris.ir.layout.cute import Layout
 from iris.ir.layout.linear import APPLE_FRAGMENT, log2
 from iris.ir.layout.swizzle import Swizzle, Swizzled
 from iris.ir.math import Constant, Elementwise, element_type
-from iris.ir.metal import SIMDGROUP_WIDTH
+from iris.ir.metal import FRAGMENT_SIZE, SIMDGROUP_WIDTH
 from iris.ir.types import Staged, Tile
-from iris.passes.tile.layouts.fragments import FRAGMENT_SIZE
 from iris.targets import Target
 
 PADDING_BYTES = 16

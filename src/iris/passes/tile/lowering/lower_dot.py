@@ -9,51 +9,56 @@ from iris.ir.control import For, Yield
 from iris.ir.core import Op, Region, Value
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.layout.scratch import row_major
-from iris.ir.metal import registers
+from iris.ir.metal import FRAGMENT_SIZE, registers
 from iris.ir.types import DType, Staged, f32, i32
 from iris.passes.metal.index_arithmetic import Number
 from iris.passes.tile.layouts.fragments import (
-    FRAGMENT_SIZE,
     Arrangement,
     accumulated,
+    for_target,
     is_of_fragments,
 )
 from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile_layout
 from iris.passes.tile.lowering.convert_layout import convert_layout, write_scratch
 from iris.passes.tile.lowering.lower_reduce import cast
-from iris.passes.tile.lowering.staging import staged_reader
+from iris.passes.tile.lowering.staging import rows_reader, staged_reader
 
 
 @lower(tile.Dot)
 def lower_dot(ctx: Lowering, op: tile.Dot) -> Sequence[Value]:
     arrangement = Arrangement.of(tile_layout(op.result)) if is_of_fragments(op) else None
+    if arrangement is not None:
+        arrangement = for_target(arrangement, op, ctx.target)
     return (
         _dot_of_scalars(ctx, op) if arrangement is None else _dot_of_fragments(ctx, op, arrangement)
     )
 
 
 def _dot_of_fragments(ctx: Lowering, op: tile.Dot, arrangement: Arrangement) -> Sequence[Value]:
-    """Loop over the fragments along the depth; rows and columns are unrolled."""
+    """Loop over the fragments along the depth, as many at once as the hardware takes; rows and
+    columns are unrolled."""
     dtype = op.result.type.element
     start = cast(ctx, ctx[accumulated(op)], f32)
     a, b = tile.matrix_type(op.a).shape, tile.matrix_type(op.b).shape
     (rows, depth), (_, columns) = a, b
-    left = _fragments(ctx, op.a, arrangement.left(a), arrangement.left((rows, FRAGMENT_SIZE)), 1)
-    right = _fragments(
-        ctx, op.b, arrangement.right(b), arrangement.right((FRAGMENT_SIZE, columns)), 0
-    )
+    size = arrangement.depth * FRAGMENT_SIZE
+    left = _fragments(ctx, op.a, arrangement.left(a), arrangement.left((rows, size)), 1)
+    right = _fragments(ctx, op.b, arrangement.right(b), arrangement.right((size, columns)), 0)
 
     def step(k: Number, acc: Value) -> Value:
-        return ctx.b(metal.Mma(left(k), right(k), acc))
+        product = metal.Mma(
+            left(k), right(k), acc, depth=arrangement.depth, transposed=arrangement.transposed
+        )
+        return ctx.b(product)
 
-    if depth == FRAGMENT_SIZE:
+    if depth == size:
         return [cast(ctx, step(0, start), dtype)]
     body = Region(None, [i32, start.type])
     k, acc = body.arguments
     k.name, acc.name = "k", "acc"
     with ctx.b.inside(body):
         ctx.b.insert(Yield([step(k, acc)]))
-    bounds = ctx.constant(0), ctx.constant(depth // FRAGMENT_SIZE), ctx.constant(1)
+    bounds = ctx.constant(0), ctx.constant(depth // size), ctx.constant(1)
     loop: Op = ctx.b.insert(For.create((*bounds, start), ((), False), (start.type,), (body,)))
     return [cast(ctx, loop.results[0], dtype)]
 
@@ -61,10 +66,14 @@ def _dot_of_fragments(ctx: Lowering, op: tile.Dot, arrangement: Arrangement) -> 
 def _fragments(
     ctx: Lowering, operand: Value, whole: LinearLayout, part: LinearLayout, axis: int
 ) -> Callable[[Number], Value]:
-    """The fragments of an operand, by their number along an axis."""
+    """The parts of an operand, by their number along an axis."""
     width = part.size(REGISTER)
     if isinstance(operand.type, Staged):
-        return staged_reader(ctx, operand, part, axis, FRAGMENT_SIZE)
+        if ctx.target.matrices[operand.type.element.bits].loads_rows:
+            by_rows = rows_reader(ctx, operand, part, axis)
+            if by_rows is not None:
+                return by_rows
+        return staged_reader(ctx, operand, part, axis, part.shape[axis])
     value = convert_layout(ctx, ctx[operand], tile_layout(operand), whole)
     return lambda k: ctx.part(value, k, width)
 

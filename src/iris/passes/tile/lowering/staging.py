@@ -30,8 +30,16 @@ from iris.ir.control import For
 from iris.ir.core import Op, Value
 from iris.ir.layout.bridge import to_linear
 from iris.ir.layout.cute import Layout
-from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout, log2
+from iris.ir.layout.linear import (
+    FRAGMENT_ROWS,
+    LANE,
+    REGISTER,
+    SIMDGROUP,
+    LinearLayout,
+    log2,
+)
 from iris.ir.layout.swizzle import Swizzled
+from iris.ir.metal import FRAGMENT_LANES, FRAGMENT_SIZE
 from iris.ir.types import Staged, Threadgroup
 from iris.passes.metal.index_arithmetic import Number
 from iris.passes.tile.layouts.access_layouts import run_along
@@ -138,6 +146,52 @@ def staged_reader(
     def read(part: Number) -> Value:
         def each(i: Number) -> Sequence[Value]:
             return [ctx.b(metal.Load(ctx[staged], address(part, i), result=result))]
+
+        return ctx.each(layout.size(REGISTER), width, each)[0]
+
+    return read
+
+
+def rows_reader(
+    ctx: Lowering, staged: Value, layout: LinearLayout, axis: int
+) -> Callable[[Number], Value] | None:
+    """The same for a part that is made of fragments of matrices, loaded by rows; None if those are
+    not each in one place."""
+    type_ = staged.type_as(Staged)
+    strides = _strides(type_)
+    if 1 not in strides or any(s % FRAGMENT_SIZE for s in strides if s != 1):
+        return None
+    if isinstance(type_.layout, Swizzled) and 1 << type_.layout.swizzle.base < FRAGMENT_SIZE:
+        return None
+    fastest = strides.index(1)
+    steps = [[tuple(n * (a == along) for a in (0, 1)) for n in (1, 2, 4)] for along in (0, 1)]
+    own = layout.images(REGISTER)
+    if any(step not in (*own, *layout.images(LANE)) for step in (*steps[0], *steps[1])):
+        return None  # a fragment is not of neighbours
+    pair, *fragments = own
+    # How far the rows of fragments are apart, by the bits of what FRAGMENT_ROWS says.
+    distances: dict[tuple[int, ...], tuple[int, ...]] = {
+        (1, 0): fragments[0] if fragments else (0, 0),
+        (2, 0): fragments[1] if len(fragments) > 1 else (0, 0),
+        **{(0, n): step for n, step in zip((1, 2, 4), steps[1 - fastest], strict=True)},
+    }
+    rows = LinearLayout.of(
+        layout.shape,
+        register=[*steps[fastest], *fragments[2:]],
+        lane=[distances[image] for image in FRAGMENT_ROWS.images(LANE)],
+        simdgroup=layout.images(SIMDGROUP),
+    )
+    address = _addresses(ctx, type_, rows, FRAGMENT_SIZE, axis, layout.shape[axis])
+    width = min(layout.size(REGISTER), FRAGMENT_LANES * FRAGMENT_ROWS.shape[0])
+    result = metal.registers(width, type_.element)
+    transposed = pair != steps[fastest][0]
+
+    def read(part: Number) -> Value:
+        def each(i: Number) -> Sequence[Value]:
+            load = metal.LoadRows(
+                ctx[staged], address(part, i), transposed=transposed, result=result
+            )
+            return [ctx.b(load)]
 
         return ctx.each(layout.size(REGISTER), width, each)[0]
 

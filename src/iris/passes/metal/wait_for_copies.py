@@ -1,0 +1,145 @@
+"""Waiting for copies that go on by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from iris.analysis.carried_memory import CarriedMemory, MemoryRange
+from iris.ir import metal
+from iris.ir.control import For, Func, If
+from iris.ir.core import Module, Op, Region, Value
+from iris.ir.types import Threadgroup
+from iris.passes.pipeline import Pass
+
+
+@dataclass(frozen=True)
+class WaitForCopies(Pass):
+    """Wait for copies before the barrier after which what they bring is touched.
+
+        for %c0, %n, %c1 (%k: i32, %now: threadgroup<64xf32> = %a, %next: ... = %b) {
+          metal.barrier threadgroup
+          metal.copy 4 %next, %mine, %X, %at
+          %x: f32 = metal.load %now, %other
+          yield %next, %now
+        }
+
+    becomes
+
+        metal.wait_copies 0                     // of what was begun before
+        for %c0, %n, %c1 (%k: i32, %now: threadgroup<64xf32> = %a, %next: ... = %b) {
+          metal.wait_copies 0
+          metal.barrier threadgroup
+          metal.copy 4 %next, %mine, %X, %at
+          %x: f32 = metal.load %now, %other
+          yield %next, %now
+        }
+        metal.wait_copies 0
+
+    Where a loop carries three memories, what one round copies is touched in the one after the next,
+    and `metal.wait_copies 1` lets the copies of the round before go on.
+
+    The barriers must be there already: `insert-barriers` runs before.
+    """
+
+    name = "wait-for-copies"
+    level = metal.MetalOp.level
+
+    def run(self, module: Module) -> dict[str, int]:
+        waits = 0
+        for function in [f for f in module if isinstance(f, Func)]:
+            if any(isinstance(op, metal.Copy) for op in function.walk()):
+                waits += _Waits(function).count
+        return {"waits": waits}
+
+
+class _Waits:
+    """The waits of a function."""
+
+    def __init__(self, function: Func):
+        self.memories = CarriedMemory()
+        self.count = 0
+        self._region(function.body, [])
+
+    def _wait(self, before: Op, latest: int = 0) -> None:
+        before.insert_before(metal.WaitCopies(latest, location=before.location))
+        self.count += 1
+
+    def _region(self, region: Region, pending: list[MemoryRange]) -> list[MemoryRange]:
+        """Wait where copies are pending that an op, or what comes after a barrier, needs; gives
+        those that are pending at the end."""
+        for op in list(region):
+            if isinstance(op, metal.WaitCopies):
+                pending = [] if op.latest == 0 else pending
+            elif isinstance(op, metal.Copy):
+                pending = [*pending, MemoryRange.of(op.base)]
+            elif op.loops and not isinstance(op, metal.Foreach):
+                self._loop(op, pending)
+                pending = []
+            elif pending and (isinstance(op, metal.Barrier) or self._touches(op, pending)):
+                self._wait(op)
+                pending = []
+            if isinstance(op, If | metal.Foreach):
+                pending = [p for inner in op.regions for p in self._region(inner, pending)]
+        return list(dict.fromkeys(pending))
+
+    def _touches(self, op: Op, pending: Sequence[MemoryRange]) -> bool:
+        """Whether an op itself touches what copies bring."""
+        return any(not self.memories.are_apart(a, b) for a in _touched([op]) for b in pending)
+
+    def _loop(self, loop: Op, pending: Sequence[MemoryRange]) -> None:
+        """Wait in a loop, and for what is pending before and after it."""
+        if pending:
+            self._wait(loop)
+        if not any(isinstance(op, metal.Copy) for op in loop.walk()):
+            return
+        rounds = self._rounds_ahead(loop) if isinstance(loop, For) else None
+        if rounds is None:
+            for region in loop.regions:
+                if self._region(region, []):
+                    self._wait(region.end)
+            return
+        barrier = next(op for op in loop.regions[0] if isinstance(op, metal.Barrier))
+        self._wait(barrier, rounds - 1)
+        following = loop.next
+        assert following is not None, "a loop ends no region"
+        self._wait(following)
+
+    def _rounds_ahead(self, loop: For) -> int | None:
+        """How many rounds before others touch it each round copies to memories that the loop
+        rotates; None if it does not, or there is more to it than a barrier and those copies."""
+        body = list(loop.body)
+        barriers = [n for n, op in enumerate(body) if isinstance(op, metal.Barrier)]
+        copying = [n for n, op in enumerate(body) if any(_copies(op))]
+        if not barriers or barriers[0] > copying[0]:
+            return None
+        inner = [op for op in loop.body.walk() if op.loops and not isinstance(op, metal.Foreach)]
+        if any(any(_copies(op)) for op in inner):
+            return None
+        touched = {part.memory for part in _touched(loop.body.walk())}
+        copied = {MemoryRange.of(copy.base).memory for op in body for copy in _copies(op)}
+        carried = loop.carried_arguments
+        if not copied <= {*carried} or not all(map(self.memories.is_one, copied)):
+            return None
+        early = {p.memory for op in body[: barriers[0]] for p in _touched(op.walk())}
+        late = {p.memory for op in body[copying[-1] + 1 :] for p in _touched(op.walk())}
+        if early or late & copied:
+            return None
+        return min(
+            next((n for n, name in enumerate(names, 1) if name in touched), len(names))
+            for names in (self.memories.later(memory, loop) for memory in copied)
+        )
+
+
+def _copies(op: Op) -> Iterator[metal.Copy]:
+    return (inner for inner in op.walk() if isinstance(inner, metal.Copy))
+
+
+def _touched(ops: Iterable[Op]) -> Iterator[MemoryRange]:
+    """The memories of the threadgroup that ops touch, but by copies."""
+    for op in ops:
+        if isinstance(op, metal.Copy | metal.Alloc):
+            continue
+        for _, resource in op.effects():
+            if isinstance(resource, Value) and isinstance(resource.type, Threadgroup):
+                yield MemoryRange.of(resource)
