@@ -111,7 +111,7 @@ def test_passes_are_listed_and_described(capsys: pytest.CaptureFixture[str]) -> 
         described = out_of(capsys, "passes", name)
         assert described.startswith(f"{name}: ")
     described = out_of(capsys, "passes", "pipeline-loads")
-    assert "  depth=2  (int)\n" in described
+    assert "  depth=none  (int | None)\n" in described
     assert "Options, as in pipeline-loads{target=" in described
     assert out_of(capsys, "passes", "--pipelines").startswith("graph   canonicalize,")
     assert "there is no pass nope" in out_of(capsys, "passes", "nope", status=1)
