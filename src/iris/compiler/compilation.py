@@ -6,14 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iris import knobs
-from iris.compiler import kernel_file
 from iris.compiler.dumps import dumps
 from iris.errors import PipelineError
 from iris.ir import Level, Module, Value, to_text, verify
@@ -35,6 +33,7 @@ from iris.viewer.sources import Sources
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from iris.compiler import kernel_file
     from iris.cost.estimate import Estimate
     from iris.cost.sample import Sizes
     from iris.runtime.device import Device
@@ -196,6 +195,8 @@ class Shown(ABC):
 
     def _repr_html_(self) -> str:
         """The same in a notebook, in a frame."""
+        from html import escape  # opened when first used
+
         return f'<iframe srcdoc="{escape(self._page())}" width="100%" height="640"></iframe>'
 
     def _page(self) -> str:
@@ -294,6 +295,8 @@ class Compilation(Shown):
         """Write the kernel to a file; `iris.load_kernel` launches it without tracing or passes."""
         if self._specs is None:
             raise PipelineError("a kernel of a function of arrays cannot be saved")
+        from iris.compiler import kernel_file  # opened when first used
+
         module = self.stages[-1].module
         names = [str(parameter.name) for parameter in entry_of(module).body.arguments]
         kernel_file.write(Path(file), module, {name: self._specs[name] for name in names})

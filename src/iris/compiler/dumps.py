@@ -14,7 +14,6 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from hashlib import blake2s
 from pathlib import Path
 from typing import TypeGuard
 
@@ -167,6 +166,8 @@ class Dump(Instrument):
 
 def _folder(root: Path, module: Module, pipeline: Pipeline) -> Path:
     decides = f"{pipeline}\n{to_text(module, locations=True)}"
+    from hashlib import blake2s  # opened when first used
+
     digest = blake2s(decides.encode(), digest_size=5).hexdigest()
     function = _function(module)
     return root / f"{'nothing' if function is None else function.symbol}-{digest}"

@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from shlex import quote
 
 from iris.errors import FileError, PassError, PipelineError, UserError
 from iris.ir.control import Func
@@ -115,4 +114,6 @@ def _report(
 
 def replay_command(rest: Pipeline, file: Path, verb: str = "opt --verify-each") -> str:
     """The command that runs what is left of a pipeline on the IR in a file."""
+    from shlex import quote  # opened when first used
+
     return f'iris {verb} --passes "{rest}" {quote(str(file))}'
