@@ -22,6 +22,8 @@ from iris.ir import math, parse, tile
 from iris.ir.control import For
 from iris.ir.core import Level
 from iris.passes import run
+from iris.targets import DEFAULT
+from iris.targets.nvidia import H200
 from iris.testing import bands, programs
 from iris.tools.replay import Program
 from masked_loops import some_program
@@ -59,7 +61,8 @@ def some(strategy: SearchStrategy[Program], number: int) -> list[Program]:
 
 def compile_all(drawn: list[Program]) -> None:
     for index, program in enumerate(drawn):
-        pipeline = OPTIONS[index % len(OPTIONS)].pipeline(Level.METAL)
+        target = DEFAULT if index % 4 else H200
+        pipeline = OPTIONS[index % len(OPTIONS)].pipeline(Level.METAL, target)
         try:
             (function,) = run(program.module, pipeline)
         except OutOfResources:

@@ -245,6 +245,11 @@ func metal @threads simdgroups=4, fast_math=true(%X: ptr<f32, noalias, aligned>,
   %acc: regs<8xf32> = constant 0.0
   %acc_1: regs<8xf32> = metal.mma %x, %x, %acc
   %old: i32, %done: bool = metal.compare_exchange %Bins, %row, %10, %n
+  metal.copy 4 %shared, %lane, %X, %n, mask=%done
+  metal.wait_copies 1
+  %halves: threadgroup<256xf16> = metal.view 0 %shared
+  %fragments: regs<8xf16> = metal.load_rows %halves, %lane, transposed=true
+  %acc_2: regs<8xf32> = metal.mma %fragments, %fragments, %acc, depth=2, transposed=true
   metal.assert "done" %done
   metal.print "x" [tile<128xf32>, i32] values=[%x, %old], places=[%2, %lane]
   return

@@ -42,7 +42,7 @@ def test_every_op_of_the_level_has_an_interpretation() -> None:
     assert [cls.name for cls in level + shared if interpretation.get(cls) is None] == []
 
 
-SHARED = {"iris.interp.quick", "iris.interp.watch"}
+SHARED = {"iris.interp.quick", "iris.interp.observer", "iris.interp.watch"}
 
 
 def test_nothing_is_shared_with_the_interpreter_of_tiles() -> None:

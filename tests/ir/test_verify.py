@@ -69,6 +69,8 @@ class Broken:
         for op in self.module.walk():
             self.ops[op.name] = op
             for value in (*op.results, *(a for r in op.regions for a in r.arguments)):
+                if value.op is not None and not value.name:
+                    value.name = op.result_name()  # also once its op is no longer right
                 self.values[value.name or ""] = value
                 if value.op is not None:
                     self.ops[value.name or ""] = op

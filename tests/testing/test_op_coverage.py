@@ -44,7 +44,9 @@ EFFECTS = (
     metal.Atomic,
     metal.CompareExchange,
     metal.Barrier,
+    metal.Copy,
     metal.Fence,
+    metal.WaitCopies,
     metal.Assert,
     metal.Print,
 )

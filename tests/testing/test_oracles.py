@@ -364,8 +364,8 @@ SUBTRACT = """\
 func tile @f(%X: ptr<f32>) {
   %p: i32 = tile.program_id 0
   %x: f32 = tile.load %X, %p
-  %c8: f32 = constant 8.0
-  %y: f32 = sub %x, %c8
+  %c8_0: f32 = constant 8.0
+  %y: f32 = sub %x, %c8_0
   tile.print "y" %y
   tile.store %X, %p, %y
   return
@@ -381,11 +381,11 @@ def test_what_a_failure_says(failures: Path, capsys: pytest.CaptureFixture[str])
     first = "wrong-swap-operands changed what the program does: %X[0] was -7.0 and is 7.0 "
     assert message.startswith(first + "(2 of 2 elements differ); elements 0 to 1")
     assert (
-        "the first value that differs is %y: f32 = sub %c8, %x: elements 0 to 1 were -7.0"
+        "the first value that differs is %y: f32 = sub %c8_0, %x: elements 0 to 1 were -7.0"
         in message
     )
     assert SUBTRACT in message
-    assert "-  %y: f32 = sub %x, %c8\n+  %y: f32 = sub %c8, %x\n" in message
+    assert "-  %y: f32 = sub %x, %c8_0\n+  %y: f32 = sub %c8_0, %x\n" in message
     (file,) = failures.iterdir()
     assert f"    iris run {file}\n" in message
     assert main(["run", str(file)]) == 0
@@ -431,7 +431,7 @@ def test_a_program_that_is_wrong_to_begin_with() -> None:
 
 def test_nan_is_like_another() -> None:
     """`neg` changes the sign of a nan, which is not to be seen."""
-    text = SUBTRACT.replace("sub %x, %c8", "neg %x").replace("[1.0, 2.0]", "[nan]")
+    text = SUBTRACT.replace("sub %x, %c8_0", "neg %x").replace("[1.0, 2.0]", "[nan]")
 
     def drop(op: Op) -> None:
         if isinstance(op, math.Neg):

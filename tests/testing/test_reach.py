@@ -22,6 +22,7 @@ OTHERS = (
     "codegen/languages/cuda.py",
     "codegen/source.py",
     "passes/__init__.py",
+    "passes/firings.py",
     "passes/graph/",
     "passes/instruments.py",
     "passes/manager.py",

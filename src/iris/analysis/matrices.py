@@ -14,8 +14,8 @@ from iris.ir.types import ElementType
 
 
 def multiplied(ops: Sequence[Op], dead: frozenset[Value]) -> frozenset[Value]:
-    """The factors and sums of products that some op needs, and what is loaded by rows; and what
-    loops, branches and slices carry these from and to.
+    """The factors and sums of products that some op needs, and fragments that are loaded by rows;
+    and the values that loops, branches and slices carry these from and to.
 
     The ops are all those of a body, as `walk` gives them.
     """

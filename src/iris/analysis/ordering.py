@@ -281,6 +281,8 @@ class _Planner:
     def _find(self, op: Op) -> Flow | None:
         if isinstance(op, metal.Barrier):
             return Flow(strength=self._orders(op))
+        if isinstance(op, metal.WaitCopies):
+            return None  # a copy counts as a write where it begins
         if op.regions:
             flow: Flow = nested[type(op)](op, self)
             return flow

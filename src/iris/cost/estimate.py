@@ -330,7 +330,8 @@ def shuffle(walk: _Walk, op: Op) -> None:
 
 @cost(metal.Mma)
 def mma(walk: _Walk, op: metal.Mma) -> None:
-    walk.counts.mmas += walk.simdgroups * op.rows * op.columns * op.depth
+    matrices = walk.target.matrices[element_type(op.a.type).element.bits]
+    walk.counts.mmas += walk.simdgroups * matrices.products(op.rows, op.columns, op.depth)
 
 
 # Control flow.  Of a loop, the round in the middle is looked at.
@@ -530,6 +531,8 @@ def on_chip(
         "L2": counts.device.lines * line / core.l2_bytes,
     }
     busy = min(1, together / core.saturating_simdgroups), min(1, together / core.schedulers)
+    # What products stage may be copied meanwhile.
+    in_turn = sum(spent.values()) - (spent["L2"] if chip.copies and counts.mmas else 0)
     bounds = {
         "arithmetic": spent["alu"] / busy[0] + spent["matrix"] / busy[1],
         "shared": spent["shared"],
@@ -537,7 +540,7 @@ def on_chip(
         "L1": spent["L1"],
         "L2": spent["L2"],
         # Those that meet at a barrier do one thing after the other.
-        "waiting": sum(spent.values())
+        "waiting": in_turn
         / (together / simdgroups if counts.barriers["threadgroup"] else together),
     }
     cycles = max(bounds.values())

@@ -424,7 +424,7 @@ class Copy(MetalOp):
     metal.copy 8 %shared, %at, %X, %offset, mask=%inside
 
     Both offsets count elements, and are multiples of how many are copied.  Until the thread has
-    waited for it, by `metal.wait_copies`, nobody may touch what is copied to.
+    waited for it, by `metal.wait_copies`, nobody may touch the elements there.
     """
 
     name = "metal.copy"
@@ -476,9 +476,9 @@ class LoadRows(MetalOp):
 
     %a: regs<8xf16> = metal.load_rows %shared, %offset
 
-    A lane says where one row of 8 elements starts, at a multiple of 8; `FRAGMENT_ROWS` says of
-    which fragment.  It gets what it holds of each fragment, one after the other.  With
-    `transposed`, a row in memory is a column of its fragment.
+    Each lane gives the offset of one row of 8 elements, a multiple of 8; `FRAGMENT_ROWS` has the
+    number of the row and of its fragment.  The lane gets its two elements of each fragment, one
+    after the other.  With `transposed`, a row in memory is a column of its fragment.
     """
 
     name = "metal.load_rows"
@@ -493,7 +493,7 @@ class LoadRows(MetalOp):
         if type_.element is not memory.element:
             raise self.invalid(f"{type_} does not go with {memory}", at="result")
         if type_.element.bits != 16:
-            raise self.invalid(f"elements have 16 bits, not those of {type_}", at="result")
+            raise self.invalid(f"elements must have 16 bits, not as {type_} has", at="result")
         if count_of(type_) not in (2, 4, 8):
             raise self.invalid(f"{type_} is not one, two or four fragments", at="result")
         if self.offset.type not in (i32, i64):

@@ -26,7 +26,7 @@ H200 = Target(
         occupancy=(*_OCCUPANCY, (510, 256)),
     ),
     # [PTX ISA: mma.m16n8k16, ldmatrix]  Those of f32 are multiplied by shuffles.
-    matrices={16: Matrices(depth=2, transposed=True, loads_rows=True), 32: Matrices()},
+    matrices={16: Matrices(rows=2, depth=2, transposed=True, loads_rows=True), 32: Matrices()},
     copies=True,  # [PTX ISA: cp.async]
     maker="NVIDIA",
     max_threads=1024,

@@ -116,14 +116,23 @@ class Core:
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """How the hardware multiplies matrices; the defaults are those of Apple's."""
+    """How the hardware multiplies matrices; the defaults are true of Apple's GPUs."""
 
-    #: How many fragments along the depth of a product it takes at once.
+    #: How many fragments it takes at once: of the left operand below each other, and along the
+    #: depth of a product.
+    rows: int = 1
     depth: int = 1
-    #: Whether it takes those of the right operand transposed.
+    #: Whether it takes the fragments of the right operand transposed.
     transposed: bool = False
     #: Whether it loads fragments of threadgroup memory by whole rows.
     loads_rows: bool = False
+
+    def products(self, rows: int, columns: int, depth: int) -> int:
+        """The products of two fragments that it does: an incomplete group takes as long as a whole
+        one."""
+        tall = -(-rows // self.rows) * self.rows
+        deep = -(-depth // self.depth) * self.depth
+        return tall * columns * deep
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,9 @@ def add_command(verbs: Verbs) -> None:
     add_target(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="the page (default: the name.html)")
     parser.add_argument(
-        "--serve", action="store_true", help="serve the page, and compile anew what is saved"
+        "--serve",
+        action="store_true",
+        help="serve the page, and compile again when the file is saved",
     )
     parser.add_argument("file", help="IR text, or a Python script that launches kernels")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")

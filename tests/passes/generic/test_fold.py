@@ -99,9 +99,9 @@ CASES = {
     "all_ones": [
         ("%r: i32 = and %x, %cm1", "%x"),
         ("%r: u8 = and %u255, %u", "%u"),
-        ("%r: i32 = or %cm1, %x", "%cm1: i32 = constant -1"),
+        ("%r: i32 = or %cm1, %x", "%r: i32 = constant -1"),
         ("%r: bool = and %p, %true", "%p"),
-        ("%r: bool = or %p, %true", "%true: bool = constant true"),
+        ("%r: bool = or %p, %true", "%r: bool = constant true"),
         ("%r: i32 = and %x, %c1", None),
     ],
     "same_operands": [

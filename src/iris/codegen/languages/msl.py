@@ -101,13 +101,14 @@ METAL_FUNC thread {T}2& pair(thread simdgroup_{T}8x8& x) {{
         """\
 // What a lane holds of one of four matrices, where each lane says the place of a row.
 METAL_FUNC {T}2 row_pair(const threadgroup {T}* from, int place, bool transposed, ushort lane,
-                         ushort matrix) {{
-    ushort row = (lane >> 1 & 3) | (lane >> 2 & 4), column = (lane << 1 & 2) | (lane >> 1 & 4);
+                         ushort which) {{
+    ushort row = ((lane >> 1) & 3) | ((lane >> 2) & 4);
+    ushort column = ((lane << 1) & 2) | ((lane >> 1) & 4);
     {T}2 made;
     for (ushort i = 0; i < 2; ++i) {{
         ushort at = transposed ? column + i : row, beside = transposed ? row : column + i;
-        ushort giver = (at & 1) | (at & 4) >> 1 | (matrix & 1) << 2 | (at & 2) << 2 |
-                       (matrix & 2) << 3;
+        ushort giver = (at & 1) | (at & 4) >> 1 | (which & 1) << 2 | (at & 2) << 2 |
+                       (which & 2) << 3;
         made[i] = from[simd_shuffle(place, giver) + beside];
     }}
     return made;
@@ -120,7 +121,8 @@ METAL_FUNC {T}2 row_pair(const threadgroup {T}* from, int place, bool transposed
         """\
 // A matrix with rows and columns exchanged: each lane asks those that have its elements.
 METAL_FUNC simdgroup_{T}8x8 transposed(simdgroup_{T}8x8 x, ushort lane) {{
-    ushort row = (lane >> 1 & 3) | (lane >> 2 & 4), column = (lane << 1 & 2) | (lane >> 1 & 4);
+    ushort row = ((lane >> 1) & 3) | ((lane >> 2) & 4);
+    ushort column = ((lane << 1) & 2) | ((lane >> 1) & 4);
     simdgroup_{T}8x8 made;
     for (ushort i = 0; i < 2; ++i) {{
         ushort other = column + i;

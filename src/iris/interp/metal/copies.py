@@ -39,7 +39,7 @@ class Begun:
     waits: int = 0
 
     def is_inside(self, frame: Frame) -> bool:
-        """Whether all of its threads are among those of a frame."""
+        """Whether all of its threads are in a frame."""
         inside: np.bool_ = (
             np.isin(self.frame.rows, frame.rows).all()
             and np.isin(self.frame.threads, frame.threads).all()

@@ -133,7 +133,7 @@ def count_access(
     mask: Array | None,
     loads: bool,
 ) -> None:
-    """Count an access to so many elements by each thread."""
+    """Count an access of each thread to some neighbours."""
     active = frame.enabled(mask, offset.ndim)
     shape = (*frame.size, *frame.axes)
     first = np.broadcast_to(offset.astype(np.int64) * memory.itemsize, shape)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iris.ir import metal
 from iris.ir.control import Func, If, Yield
-from iris.ir.core import Module, Op, Region, Resource, Value
+from iris.ir.core import Module, Op, Region, Value
 from iris.ir.declare import Access
 from iris.ir.effects import effects_within, is_convergent, may_alias, writes
 from iris.ir.math import Constant, constant_bits
@@ -19,8 +19,8 @@ COPIED_BYTES = (4, 8, 16)
 
 @dataclass(frozen=True)
 class AsyncCopies(TargetPass):
-    """Copy what is loaded only to be stored in threadgroup memory, if the target can do that
-    while a thread does other things.
+    """Copy elements that are loaded only to be stored in threadgroup memory, if the target can do
+    that while a thread does other things.
 
         %a: regs<16xf16> = if %more {
           %b: regs<16xf16> = metal.foreach 2 (%i: i32) {
@@ -206,14 +206,7 @@ def _brought_together(op: Op, stores: Sequence[_Stored]) -> bool:
 
 def _is_in_the_way(op: Op) -> bool:
     """Whether stores cannot be done before an op, which needs nothing of them, as they are."""
-    return is_convergent(op) or any(
-        access is not Access.ALLOCATE and not (access is Access.READ and _is_array(resource))
-        for access, resource in effects_within(op)
-    )
-
-
-def _is_array(resource: Value | Resource) -> bool:
-    return isinstance(resource, Value) and isinstance(resource.type, Ptr)
+    return is_convergent(op) or any(e.access is not Access.ALLOCATE for e in effects_within(op))
 
 
 def _store_in_branches(op: If, stores: Sequence[_Stored]) -> None:

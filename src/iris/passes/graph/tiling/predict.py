@@ -91,6 +91,12 @@ class _Dot:
         """Fragments of the operands that a simdgroup multiplies in a step of 8 terms."""
         return (self.rows // among.rows + self.columns // among.columns) // FRAGMENT_SIZE
 
+    def products(self, among: Arrangement, target: Target) -> int:
+        """Products of two fragments that all simdgroups do in an iteration."""
+        sides = self.rows // among.rows, self.columns // among.columns, self.depth
+        each = target.matrices[8 * max(self.widths)].products(*[n // FRAGMENT_SIZE for n in sides])
+        return each * among.rows * among.columns
+
 
 @dataclass
 class _Program:
@@ -130,7 +136,7 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
         fragments = dot.fragments(among)
         shared = dot.iterations * dot.shared(among)
         operations = FRAGMENT_OPERATIONS * fragments * dot.depth // FRAGMENT_SIZE
-        counts.mmas += dot.iterations * dot.rows * dot.columns * dot.depth // FRAGMENT_SIZE**3
+        counts.mmas += dot.iterations * dot.products(among, target)
         counts.shared.cycles += shared // (target.banks * target.bank_bytes)
         counts.work["alu"] += int(dot.iterations * threads * (ITERATION_OPERATIONS + operations))
         held_fragments = max(held_fragments, fragments * max(dot.widths) // 2)
