@@ -67,7 +67,7 @@ class Options:
     num_simdgroups: int | None = None  # that run a program together; as many as fit it, if None
     fast_math: bool = False
     num_stages: int | None = (
-        None  # buffers for each tile that a loop stages; if None, 2 where that pays
+        None  # buffers for each tile that a loop stages; if None, as many as pay
     )
     swizzle: int | None = None  # rows of programs in a group; as they are, if None
     serpentine: bool = False  # every other row of fragments is multiplied backwards

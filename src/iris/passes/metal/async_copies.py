@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from iris.ir import metal
-from iris.ir.control import Func, If, Yield
+from iris.ir.control import For, Func, If, While, Yield
 from iris.ir.core import Module, Op, Region, Value
 from iris.ir.declare import Access
 from iris.ir.effects import effects_within, is_convergent, may_alias, writes
@@ -101,9 +101,10 @@ def _may_be_late(op: Op) -> bool:
     next round of a loop around it at the latest, or before the next loop."""
     around = op.parent_op
     top = op
-    while around is not None and not (around.loops or around.isolated):
+    while around is not None and not (_repeats(around) or around.isolated):
         top, around = around, around.parent_op
-    later = [around] if around is not None and around.loops else _until_loop(top)
+    is_repeated = around is not None and _repeats(around)
+    later = [around] if around is not None and is_repeated else [top, *_until_loop(top)]
     written = [w for other in later for w in writes(effects_within(other))]
     return not any(is_convergent(inner) for inner in op.walk()) and all(
         access is Access.READ and not any(may_alias(resource, w) for w in written)
@@ -113,9 +114,14 @@ def _may_be_late(op: Op) -> bool:
 
 def _until_loop(op: Op) -> Iterator[Op]:
     following = op.next
-    while following is not None and not following.loops:
+    while following is not None and not _repeats(following):
         yield following
         following = following.next
+
+
+def _repeats(op: Op) -> bool:
+    """Whether an op is a loop of rounds, before each of which copies are waited for."""
+    return isinstance(op, For | While)
 
 
 def _is_copied(value: Value, store: _Stored) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from iris.analysis.carried_memory import CarriedMemory, MemoryRange
 from iris.ir import metal
 from iris.ir.control import For, Func, If
-from iris.ir.core import Module, Op, Region, Value
+from iris.ir.core import Module, Op, Region, Resource, Value
 from iris.ir.types import Threadgroup
 from iris.passes.pipeline import Pass
 
@@ -76,16 +76,19 @@ class _Waits:
             elif op.loops and not isinstance(op, metal.Foreach):
                 self._loop(op, pending)
                 pending = []
-            elif pending and (isinstance(op, metal.Barrier) or self._touches(op, pending)):
+            elif pending and (isinstance(op, metal.Barrier) or self._touches(op.walk(), pending)):
                 self._wait(op)
                 pending = []
             if isinstance(op, If | metal.Foreach):
                 pending = [p for inner in op.regions for p in self._region(inner, pending)]
+            if isinstance(op, metal.Foreach) and self._touches(op.walk(), pending):
+                self._wait(op.body.end)  # the next turn does
+                pending = []
         return list(dict.fromkeys(pending))
 
-    def _touches(self, op: Op, pending: Sequence[MemoryRange]) -> bool:
-        """Whether an op itself touches what copies bring."""
-        return any(not self.memories.are_apart(a, b) for a in _touched([op]) for b in pending)
+    def _touches(self, ops: Iterable[Op], pending: Sequence[MemoryRange]) -> bool:
+        """Whether ops touch the memory that copies write."""
+        return any(not self.memories.are_apart(a, b) for a in _touched(ops) for b in pending)
 
     def _loop(self, loop: Op, pending: Sequence[MemoryRange]) -> None:
         """Wait in a loop, and for what is pending before and after it."""
@@ -122,13 +125,25 @@ class _Waits:
         if not copied <= {*carried} or not all(map(self.memories.is_one, copied)):
             return None
         early = {p.memory for op in body[: barriers[0]] for p in _touched(op.walk())}
-        late = {p.memory for op in body[copying[-1] + 1 :] for p in _touched(op.walk())}
-        if early or late & copied:
+        if early or _is_touched_later(loop.body, copied):
             return None
         return min(
             next((n for n, name in enumerate(names, 1) if name in touched), len(names))
             for names in (self.memories.later(memory, loop) for memory in copied)
         )
+
+
+def _is_touched_later(region: Region, copied: Collection[Value | Resource]) -> bool:
+    """Whether ops touch memory after copies to it in the same round."""
+    began = False
+    for op in region:
+        if began and any(part.memory in copied for part in _touched(op.walk())):
+            return True
+        if any(_copies(op)):
+            began = True
+            if any(_is_touched_later(inner, copied) for inner in op.regions):
+                return True
+    return False
 
 
 def _copies(op: Op) -> Iterator[metal.Copy]:
