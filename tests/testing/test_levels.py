@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +12,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import wild
-from iris.ir import math, tile
+from iris.ir import math, metal, tile
 from iris.ir.core import Module
 from iris.ir.types import DTYPES
-from iris.passes import Pass
+from iris.passes import Pass, run
 from iris.passes.tile.layouts.fragments import is_of_fragments
+from iris.targets.nvidia import H200
 from iris.testing import programs
-from iris.testing.levels import Agreement, Disagreement, agree, compare
+from iris.testing.levels import (
+    LOWERING,
+    Agreement,
+    Disagreement,
+    agree,
+    compare,
+    with_simdgroups,
+)
 from iris.tools.replay import Program
 from support import counts
 
@@ -49,6 +58,25 @@ def test_the_levels_agree(change: Any, program: Program, way: Any) -> None:
 def test_the_levels_agree_on_matrices(change: Any, program: Program, way: Any) -> None:
     simdgroups, interleavings = way
     agree(change(program), simdgroups=simdgroups, interleavings=interleavings)
+
+
+def test_the_levels_agree_where_a_gpu_multiplies_and_copies_otherwise() -> None:
+    """In products of 16 terms, of fragments loaded by rows, and with copies that go on."""
+    met: Counter[str] = Counter()
+
+    @settings(max_examples=counts(30, 5000), suppress_health_check=[HealthCheck.filter_too_much])
+    @given(programs.tile(masked=True).filter(has_matrices), st.sampled_from(WAYS))
+    def check(program: Program, way: Any) -> None:
+        simdgroups, interleavings = way
+        lower = LOWERING.on(H200)
+        agree(program, simdgroups=simdgroups, interleavings=interleavings, pipeline=lower)
+        lowered = run(program.module, with_simdgroups(lower, simdgroups[-1]))
+        met.update({op.name for op in lowered.walk()})
+        met["deep"] += any(isinstance(op, metal.Mma) and op.depth > 1 for op in lowered.walk())
+
+    check()
+    print(met)
+    assert min(met[name] for name in ("deep", "metal.load_rows", "metal.copy")) > 0
 
 
 SOFTMAX = """
