@@ -32,7 +32,7 @@ def manual() -> str:
 
 
 def _body(text: str) -> str:
-    """Paragraphs, of which indented ones are code."""
+    """Markdown of paragraphs; indented ones become code."""
     return text.replace("%%", "%").strip("\n") + "\n" if text.strip() else ""
 
 

@@ -132,7 +132,7 @@ class ArrayCompilation(Shown):
     as it was traced, `.fused` with its kernels, `.why` says what kept each tensor that goes through
     memory from being fused away and each two kernels from being one, `.kernels` has the kernels,
     `.run(*arguments)` runs them, and `.edited(text)` is the function with other kernels or
-    schedules.  `.trace(value)`, `.explain()` and `.to_html(path)` are as those of a kernel.
+    schedules.  `.trace(value)`, `.explain()` and `.to_html(path)` do what they do for a kernel.
     """
 
     def __init__(

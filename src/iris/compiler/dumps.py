@@ -1,6 +1,6 @@
 """Dumps: the IR after each pass in files, a folder for each thing that is compiled.
 
-A folder is named after the function and a digest of what decides the result: the IR before the
+A folder is named after the function and a digest of all that decides the result: the IR before the
 first pass, with its source lines, and the pipeline.  So two specialisations of a kernel have two
 folders, and whoever compiles the same again writes the same again.  A folder is written under a
 name of its own and then takes its place in one step, so that threads and processes mix nothing; a

@@ -89,7 +89,7 @@ class SavedKernel:
 
 
 def _lacking(needed: Spec, given: Spec, value: Any) -> str | None:
-    """What an argument lacks of what a kernel was compiled for; None if it lacks nothing."""
+    """The property that a kernel was compiled for and an argument lacks, or None."""
     if isinstance(needed, ScalarSpec):
         if not isinstance(given, ScalarSpec) or given.type is not needed.type:
             return f"must be a number of {needed.type}"

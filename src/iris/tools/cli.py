@@ -37,7 +37,7 @@ Read, check, transform and run Iris IR.
 
     iris COMMAND --help             what a command does, with examples
     iris opt kernel.iris            a file of IR, parsed, verified and printed
-    iris dump train.py              the IR after each pass of what a script launches
+    iris dump train.py              the IR of a script's kernels after each pass
 
 Files may be - for standard input.  The exit status is 0, 1 for an error or what a command finds
 wrong, and 2 for wrong usage.

@@ -5,7 +5,7 @@
     iris --import mine fuzz --passes my-pass    a pass of your own, in mine.py
     iris fuzz --device softmetal                what a device does with texts and launches
     iris fuzz --level graph --seconds 600       only programs of a level
-    iris fuzz --examples 5000 --jobs 8          so many programs, in so many processes
+    iris fuzz --examples 5000 --jobs 8          5000 programs, in 8 processes
     iris fuzz --corpus finds                    goes on where it stopped, and writes there
 
 A failing program is reduced, and written to a file of the corpus with the command that replays it.

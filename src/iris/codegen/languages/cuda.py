@@ -316,7 +316,7 @@ template <class T> INLINE T exchange_with_lane(T x, int mask) {
 }
 template <class T> INLINE T from_lane_of(T x, int lane) { return from_lane(x, thread_of(lane)); }
 
-// Fragments of four rows of lanes, of which each says where a row is.
+// Loads fragments: each lane gives the address of one row.
 template <int Count, bool Transposed, class T> INLINE void load_rows(vec<T, 2>* to, const T* row) {
     static_assert(Count == 1 || Count == 2 || Count == 4, "as many as there are instructions for");
     u32 bits[4], at = u32(__cvta_generic_to_shared(row));

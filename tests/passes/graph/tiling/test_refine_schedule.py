@@ -78,8 +78,7 @@ def test_what_is_predicted_is_what_lowered_kernels_cost(
         known = predicted(schedule, schedule.simdgroups, find(target))
         if known.fits:
             cost = 1e3 * milliseconds(with_schedule(kernel, schedule), target)
-            # Too few lines are counted for short rows that start anywhere.
-            assert 0.55 * cost < known.microseconds - 1.3 < 1.5 * cost, schedule.written
+            assert 0.6 * cost < known.microseconds - 1.3 < 1.5 * cost, schedule.written
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -21,7 +21,7 @@ from iris.cost.sample import Sizes
 from iris.cost.traffic import MOST_FOLLOWED, Access, Traffic
 from iris.ir.core import Value
 from iris.ir.facts import facts
-from iris.ir.metal import FRAGMENT_SIZE, SIMDGROUP_WIDTH
+from iris.ir.metal import FRAGMENT_LANES, FRAGMENT_SIZE, SIMDGROUP_WIDTH, VECTOR_BYTES
 from iris.passes.graph.tiling.element_exprs import Aggregate, LoadExpr, Pointwise, SplatExpr
 from iris.passes.graph.tiling.element_graph import Product
 from iris.passes.graph.tiling.element_ref import ElementRef
@@ -179,10 +179,12 @@ def _program(schedule: KernelSchedule, target: Target) -> _Program:
         elif isinstance(expr, Aggregate) and ref not in products:
             inner = {*expr.over}.union(*(along[operand] for operand in expr.operands))
             counts.work["alu"] += times * _computed(schedule, inner)
+    dots = [_dot(schedule, product) for product in elements.products]
+    # Four lanes store a row of a result, each as many columns as it loads of the right operand.
+    row = FRAGMENT_SIZE // FRAGMENT_LANES * VECTOR_BYTES // max([dot.widths[1] for dot in dots])
     for output in elements.outputs:
         axes = elements.output_axes
-        _access(counts, schedule, output.ref, output.offset, axes, 1, target)
-    dots = [_dot(schedule, product) for product in elements.products]
+        _access(counts, schedule, output.ref, output.offset, axes, 1, target, row)
     return _Program(counts, dots, _accumulators(schedule))
 
 
@@ -237,13 +239,15 @@ def _access(
     axes: Collection[Axis],
     times: int,
     target: Target,
+    most: int | None = None,
 ) -> None:
-    """Count bytes and lines of a load or store."""
+    """Count bytes and lines of a load or store of at most `most` neighbours at once."""
     size, tile = ref.element.bytes, schedule.lanes_along(axes)
     neighbours = [
         schedule.lanes.get(atom, 1) for atom, n in offset.terms if n == 1 and isinstance(atom, Axis)
     ]
     together = max(neighbours, default=1)
+    together = together if most is None else min(together, most)
     elements = times * _computed(schedule, axes)
     counts.device.loaded += elements * size
     lines = tile // together * -(-together * size // target.line_bytes)
