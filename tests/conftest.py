@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from iris.runtime.devices import devices
 from support import ROOT, counts
@@ -26,6 +26,8 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
+    # To explain a failure, each run is traced line by line; and many tests fail, as they must.
+    phases=[phase for phase in Phase if phase is not Phase.explain],
     # Measures the machine and its load, and so would fail by chance.
     suppress_health_check=[HealthCheck.too_slow],
 )
