@@ -34,7 +34,7 @@ settings.register_profile(
 settings.load_profile("iris")
 
 # At its own threshold, Python takes about 15 % of the time to look for garbage.
-gc.set_threshold(50_000)
+gc.set_threshold(200_000)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
