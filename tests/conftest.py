@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from iris.runtime.devices import devices
 from support import ROOT, counts
@@ -26,13 +26,15 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
+    # To explain a failure, each run is traced line by line; and many tests fail, as they must.
+    phases=[phase for phase in Phase if phase is not Phase.explain],
     # Measures the machine and its load, and so would fail by chance.
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("iris")
 
 # At its own threshold, Python takes about 15 % of the time to look for garbage.
-gc.set_threshold(50_000)
+gc.set_threshold(200_000)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -41,6 +41,7 @@ class WildLaunch(Launch):
         ]
 
 
+@np.errstate(all="ignore")
 def run(program: Program, seed: int) -> list[Any]:
     """The arguments after one such execution, a program at a time."""
     arguments = program.make_arguments()

@@ -28,6 +28,7 @@ Array = npt.NDArray[Any]
 interpretation = Facet("graph interpretation")
 
 
+@np.errstate(all="ignore")
 def run(function: Func, arguments: Sequence[Array]) -> list[Array]:
     """What a function returns for some arrays.
 
@@ -135,7 +136,7 @@ def elementwise(frame: Frame, op: math.Elementwise, *operands: Array) -> Sequenc
     for where, message in scalar.program_errors(op, *operands):
         if where.any():
             _fail(op, f"{message}, at {_place(np.asarray(where))}" if where.ndim else message)
-    return [scalar.evaluate(op, *operands)]
+    return [scalar.evaluate_unwarned(op, *operands)]
 
 
 @interpretation(math.Constant)

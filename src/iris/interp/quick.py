@@ -14,13 +14,17 @@ Array = npt.NDArray[Any]
 
 
 def any_of(mask: Array) -> bool:
-    return bool(np.count_nonzero(mask))
+    return bool(mask) if mask.size == 1 else bool(np.count_nonzero(mask))
 
 
 def all_of(mask: Array) -> bool:
-    return int(np.count_nonzero(mask)) == mask.size
+    return bool(mask) if mask.size == 1 else int(np.count_nonzero(mask)) == mask.size
 
 
 def spread(x: Array, shape: tuple[int, ...]) -> Array:
     """An array of a shape, to be read: itself, if it has that shape."""
-    return x if x.shape == shape else np.broadcast_to(x, shape)
+    if x.shape == shape:
+        return x
+    wide = np.empty(shape, x.dtype)
+    wide[...] = x
+    return wide

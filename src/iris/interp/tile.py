@@ -61,6 +61,7 @@ Array = npt.NDArray[Any]
 CHUNK_BYTES = 1 << 19
 
 
+@np.errstate(all="ignore")
 def run(
     function: Func,
     grid: Grid,
@@ -191,7 +192,7 @@ def elementwise(frame: Frame, op: math.Elementwise, *operands: Array) -> Sequenc
             return [exact]
         for value, x in zip(op.operands, operands, strict=True):
             frame.check_fits(op, value, x, None)
-    return [scalar.evaluate(op, *operands)]
+    return [scalar.evaluate_unwarned(op, *operands)]
 
 
 @interpretation(math.Constant)
@@ -207,7 +208,7 @@ def select(
 ) -> Sequence[Array]:
     if condition.ndim == 1:
         condition = _like(condition, on_true)
-    return [scalar.evaluate(op, condition, on_true, on_false)]
+    return [scalar.evaluate_unwarned(op, condition, on_true, on_false)]
 
 
 # Control flow.

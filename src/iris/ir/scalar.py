@@ -39,9 +39,15 @@ def storage(dtype: DType) -> np.dtype[Any]:
 
 def evaluate(op: Op, *operands: Array) -> Array:
     """The value of a shared math op, from the values of its operands."""
-    rule: Rule = meaning[type(op)]
     with np.errstate(all="ignore"):
-        return np.asarray(rule(op, *operands))  # of 0-d arrays NumPy makes its scalars
+        return evaluate_unwarned(op, *operands)
+
+
+def evaluate_unwarned(op: Op, *operands: Array) -> Array:
+    """The same where NumPy ignores all floating-point errors: telling it so for each op takes as
+    long as many an op."""
+    rule: Rule = meaning[type(op)]
+    return np.asarray(rule(op, *operands))  # of 0-d arrays NumPy makes its scalars
 
 
 def program_errors(op: Op, *operands: Array) -> Iterator[tuple[Array, str]]:
@@ -237,8 +243,10 @@ def _wraps(op: math.Wrapping, *operands: Array) -> Iterator[tuple[Array, str]]:
 def _does_not_fit(op: Op, *operands: Array) -> Array:
     """Where the result of integers is out of range, computed with more bits."""
     dtype = _dtype(op)
-    wide = np.int64 if dtype.bits < 64 else object
-    exact = numpy_of(type(op))(*[x.astype(wide) for x in operands])
+    if dtype.bits < 64:
+        exact = numpy_of(type(op))(*[x.astype(np.int64) for x in operands])
+        return np.asarray(exact.astype(_STORAGE[dtype]) != exact)
+    exact = numpy_of(type(op))(*[x.astype(object) for x in operands])
     return np.asarray((exact < dtype.low) | (exact > dtype.high), np.bool_)
 
 

@@ -74,6 +74,7 @@ Array = npt.NDArray[Any]
 CHUNK_BYTES = 1 << 21
 
 
+@np.errstate(all="ignore")
 def run(
     function: Func,
     grid: Grid,
@@ -184,7 +185,8 @@ def _program(launch: Launch, chunk: Chunk) -> Program:
 def _frames(launch: Launch, chunk: Chunk) -> list[Frame]:
     every = np.arange(launch.numbering.threads)
     groups = [every] if launch.chance is None else list(every.reshape(-1, SIMDGROUP_WIDTH))
-    return [Frame(launch, chunk, np.arange(chunk.size), threads) for threads in groups]
+    rows = np.arange(chunk.size)
+    return [Frame(launch, chunk, rows, threads) for threads in groups]
 
 
 def _gathered(launch: Launch, chunk: Chunk, ends: Sequence[Sequence[Any]]) -> list[Array]:

@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 def elementwise(frame: Frame, op: math.Elementwise, *operands: Array) -> Sequence[Array]:
     for where, message in scalar.program_errors(op, *operands):
         frame.check(op, where, message)
-    return [scalar.evaluate(op, *operands)]
+    return [scalar.evaluate_unwarned(op, *operands)]
 
 
 @interpretation(math.Constant)
@@ -38,7 +38,7 @@ def select(
 ) -> Sequence[Array]:
     if condition.ndim < on_true.ndim:
         condition = condition[..., None]
-    return [scalar.evaluate(op, condition, on_true, on_false)]
+    return [scalar.evaluate_unwarned(op, condition, on_true, on_false)]
 
 
 # What is counted: operations on floats, by element.

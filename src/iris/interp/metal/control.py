@@ -119,7 +119,7 @@ def loop(frame: Frame, carried: Sequence[Any], again: Round, once: Round) -> Flo
         if not all_of(more if active is None else more == active):
             staying = _rows(inner, more)
             if len(staying) < len(kept):
-                leaving = np.setdiff1d(np.arange(len(kept)), staying)
+                leaving = np.delete(np.arange(len(kept)), staying)
                 left.append(Part(kept[leaving], None, [take(x, leaving) for x in carried]))
                 if not len(staying):
                     found = join(frame, left)

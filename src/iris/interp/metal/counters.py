@@ -88,15 +88,14 @@ class Counters:
         period = self.target.banks * self.target.bank_bytes
         least = np.where(active, first, np.iinfo(first.dtype).max).min(axis=1, keepdims=True)
         moved = np.where(active, first - least // period * period, -1)
-        patterns, times = np.unique(moved, axis=0, return_counts=True)
-        for pattern, count in zip(patterns, times.tolist(), strict=True):
-            banked.conflicts += count * self._conflicts(pattern, width)
-
-    def _conflicts(self, pattern: Array, width: int) -> int:
-        key = (pattern.tobytes(), width)
-        if key not in self._cycles:
-            self._cycles[key] = banks.conflicts(pattern[pattern >= 0], width, self.target)
-        return self._cycles[key]
+        text, size = moved.tobytes(), moved.shape[1] * moved.itemsize
+        patterns = Counter([text[at : at + size] for at in range(0, len(text), size)])
+        for pattern, count in patterns.items():
+            key = (pattern, width)
+            if key not in self._cycles:
+                lanes = np.frombuffer(pattern, moved.dtype)
+                self._cycles[key] = banks.conflicts(lanes[lanes >= 0], width, self.target)
+            banked.conflicts += count * self._cycles[key]
 
     def finish(self) -> None:
         """Ends the counting of a launch."""

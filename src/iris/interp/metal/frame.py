@@ -129,7 +129,7 @@ class Frame:
         switching, counters = launch.chance is not None, launch.counters
         values.update(zip(region.arguments, arguments, strict=True))
         for op, rule, flows, touches, count, dying in launch.plan(region):
-            operands = [self[v] for v in op.operands]
+            operands = [values[v] if v in values else self[v] for v in op.operands]
             if touches and switching:
                 yield None
             found = (yield from rule(self, op, *operands)) if flows else rule(self, op, *operands)

@@ -100,6 +100,8 @@ def _check_together(waiting: dict[int, Wait], ended: dict[int, list[Any]]) -> No
     for number, wait in waiting.items():
         if wait.op is not first.op:
             _report_missing(first, first.frame.rows[:1], number, wait)
+        if wait.frame.rows is first.frame.rows:  # as when no program is done
+            continue
         for one, other, absent in ((first, wait, number), (wait, first, min(waiting))):
             rows = np.setdiff1d(one.frame.rows, other.frame.rows)
             if len(rows):

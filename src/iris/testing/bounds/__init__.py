@@ -45,6 +45,7 @@ __all__ = ["access", "arithmetic", "atomics", "combine", "reordered", "run"]
 Array = npt.NDArray[Any]
 
 
+@np.errstate(all="ignore")
 def run(
     function: Func,
     grid: Grid,
