@@ -46,7 +46,7 @@ END = "end of text"
 
 
 def token_at(line: str, start: int) -> str:
-    """What is left of the token at a place in a line; a space where there is none."""
+    """The rest of the token at a place in a line; a space where there is none."""
     token = _TOKEN.match(line, start)
     return (token and token[1]) or " "
 
