@@ -53,7 +53,7 @@ def entry(cls: type[Pass]) -> str:
         parts.append(f"Options: {', '.join(options)}.")
     example = _example(cls.name)
     if example is not None:
-        parts += [f"{example.title}:", _shown(example.before), "becomes", _shown(example.after)]
+        parts += [f"{_title(example)}:", _shown(example.before), "becomes", _shown(example.after)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -65,7 +65,7 @@ def _example(name: str) -> Any | None:
         for file in sorted((ROOT / "tests/passes").rglob(f"{name}.iris"))
         for case in _ir_files().cases(file.read_text(encoding="utf-8"))
         if command.fullmatch(case.command)
-        and case.title
+        and _title(case)
         and not case.after.startswith("iris: ")
         and _ir(case.before) != _ir(case.after)
     ]
@@ -73,6 +73,13 @@ def _example(name: str) -> Any | None:
     if not found or min(lengths) > LONGEST:
         return None
     return found[lengths.index(min(lengths))]
+
+
+def _title(case: Any) -> str:
+    """The first sentence of the comments above the IR."""
+    lines = [line[2:] for line in case.before.splitlines() if line.startswith("# ")]
+    text = " ".join([line for line in lines if not line.startswith("run: ")])
+    return text.partition(". ")[0].rstrip(".:")
 
 
 def _shown(text: str) -> str:
