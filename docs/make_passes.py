@@ -12,6 +12,7 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 from iris.passes import PASSES, Pass
@@ -21,6 +22,7 @@ from iris.tools.passes import PIPELINES, default_text, level_word
 ROOT = Path(__file__).parent.parent
 FILE = ROOT / "docs/passes.md"
 LONGEST = 36  # lines of an example
+INDENTED = re.compile(r"^    .*(?:\n+    .*)*", re.MULTILINE)
 HEAD = """\
 # All passes
 
@@ -47,7 +49,7 @@ def reference() -> str:
 def entry(cls: type[Pass]) -> str:
     """What a pass says of itself, its options, and the shortest example of its tests."""
     parts = [f"### {cls.name}", f"Level: {level_word(cls)}."]
-    parts.append(inspect.getdoc(cls) or "")
+    parts.append(re.sub(INDENTED, _fenced, inspect.getdoc(cls) or ""))
     options = [f"`{kebab(f.name)}={default_text(f)}`" for f in dataclasses.fields(cls)]
     if options:
         parts.append(f"Options: {', '.join(options)}.")
@@ -80,6 +82,10 @@ def _title(case: Any) -> str:
     lines = [line[2:] for line in case.before.splitlines() if line.startswith("# ")]
     text = " ".join([line for line in lines if not line.startswith("run: ")])
     return text.partition(". ")[0].rstrip(".:")
+
+
+def _fenced(block: re.Match[str]) -> str:
+    return f"```\n{dedent(block[0])}\n```"
 
 
 def _shown(text: str) -> str:
