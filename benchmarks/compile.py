@@ -6,7 +6,8 @@ source is parsed already, every cache of the compiler empty, every pass of the d
 and verification off: `median`, `least` and `most` of 20.  `trace`, `tile`, `metal` and `msl` say
 how the median is spent: on tracing, on passes over Tile IR (the lowering is the last), on passes
 over Metal IR, on the text.  Each program is compiled for sizes that 16 divides, and (`ragged`) for
-sizes that it knows nothing of.
+sizes that it knows nothing of.  `dumped` is the median when the IR after each pass is written to
+files, as `iris dump` does.
 
 The other columns need `triton` and `torch`, and `tinygrad`; `ratio` is Triton's median to ours.
 Both compile anew each time: Triton with its cache off, until it has PTX for sm_80; tinygrad, which
@@ -24,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,10 +35,12 @@ import report
 from iris.codegen.emitter import emit
 from iris.compiler import arguments
 from iris.compiler.compilation import METAL_PIPELINE, entry_of
+from iris.compiler.dumps import Dump
 from iris.frontend.function import TileFunction
 from iris.ir.types import Type
 from iris.passes import run
 from iris.passes.instruments import Timing
+from iris.passes.manager import Instrument
 
 STAGES = ("trace", "tile", "metal", "msl")
 
@@ -197,7 +201,7 @@ def fresh(function: TileFunction) -> TileFunction:
     return again
 
 
-def compiled(case: Case, function: TileFunction) -> dict[str, float]:
+def compiled(case: Case, function: TileFunction, *watching: Instrument) -> dict[str, float]:
     """Compile a program; gives the seconds of each stage, and of all."""
     timing = Timing()
     given = arguments.call(function, case.arguments, case.constants)
@@ -205,7 +209,7 @@ def compiled(case: Case, function: TileFunction) -> dict[str, float]:
     start = time.perf_counter()
     traced = function.trace(known)
     ready = time.perf_counter()
-    lowered = run(traced, METAL_PIPELINE, [timing])
+    lowered = run(traced, METAL_PIPELINE, [timing, *watching])
     passed = time.perf_counter()
     emit(entry_of(lowered))
     end = time.perf_counter()
@@ -336,8 +340,16 @@ def main() -> None:
                 caches.clear()
                 gc.collect()
                 timed.append(compiled(case, fresh(function)))
+            dumped = []
+            with tempfile.TemporaryDirectory() as folder:
+                for number in range(report.times(5)):
+                    caches.clear()
+                    gc.collect()
+                    dump = Dump(Path(folder) / str(number))
+                    dumped.append(compiled(case, fresh(function), dump)["warm"])
             row = {"cold": cold * 1e3} | report.spread([t["warm"] for t in timed], 1e-3)
             row |= {stage: statistics.median(t[stage] for t in timed) * 1e3 for stage in STAGES}
+            row["dumped"] = statistics.median(dumped) * 1e3
             if case.bar is not None:
                 row["bar"] = case.bar
             if has_triton:

@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -146,6 +147,49 @@ def test_the_index_lists_every_page() -> None:
 def test_the_list_of_ops_is_current() -> None:
     script = load(ROOT / "docs/make_ops.py")
     assert script.FILE.read_text() == script.reference(), "run python docs/make_ops.py"
+
+
+def test_each_op_has_an_example() -> None:
+    _, *entries = (ROOT / "docs/ops.md").read_text().split("\n### ")
+    assert len(entries) > 100
+    assert [entry.splitlines()[0] for entry in entries if "\n```\n" not in entry] == []
+
+
+def test_the_list_of_passes_is_current() -> None:
+    script = load(ROOT / "docs/make_passes.py")
+    assert script.FILE.read_text() == script.reference(), "run python docs/make_passes.py"
+
+
+def build_site(folder: Path, to: Path) -> subprocess.CompletedProcess[str]:
+    command = ["-m", "mkdocs", "build", "--strict", "--site-dir", str(to)]
+    return subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True)
+
+
+def test_the_site_builds_and_its_links_lead_somewhere(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    done = build_site(ROOT, tmp_path / "site")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "site/architecture.html").read_text()
+    source = "source/src/iris/knobs.py.txt"
+    assert f'href="{source}"' in page
+    assert (tmp_path / "site" / source).read_text() == (ROOT / "src/iris/knobs.py").read_text()
+    assert "<h1" in (tmp_path / "site/about.html").read_text()
+
+
+@pytest.mark.parametrize("link", ["missing.md", "../src/iris/missing.py", "ir.md#no-heading"])
+def test_a_link_that_leads_nowhere_stops_the_site(link: str, tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    (tmp_path / "docs").mkdir()
+    for name in ("README.md", "CONTRIBUTING.md"):
+        (tmp_path / name).write_text("# Page\n")
+    (tmp_path / "docs/ir.md").write_text("# IR\n")
+    (tmp_path / "docs/index.md").write_text(f"# Index\n\n[link]({link})\n")
+    shutil.copy(ROOT / "docs/site_hooks.py", tmp_path / "docs")
+    settings = (ROOT / "mkdocs.yml").read_text()
+    (tmp_path / "mkdocs.yml").write_text(settings[: settings.index("nav:")])
+    done = build_site(tmp_path, tmp_path / "site")
+    assert done.returncode != 0
+    assert link.rpartition("/")[2].rpartition("#")[2] in done.stderr
 
 
 def test_the_manual_of_the_command_is_current() -> None:

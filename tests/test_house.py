@@ -16,6 +16,7 @@ TARGETS = (
     "demo",
     "test",
     "lint",
+    "docs",
     "bench",
     "campaign",
     "gpu",

@@ -188,6 +188,7 @@ class VerifyError(IrisError):
         index: int = 0,
         expected: object = None,
         context: str = "",
+        location: tuple[str, int] | None = None,
     ):
         super().__init__(message)
         self.message = message
@@ -195,6 +196,7 @@ class VerifyError(IrisError):
         self.index = index
         self.expected = expected  # the type that would have been right, where that is known
         self.context = context
+        self.location = location  # the file and line that the op at fault is from
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.context}" if self.context else self.message

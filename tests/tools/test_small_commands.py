@@ -14,7 +14,7 @@ import pytest
 import iris
 from iris.errors import ParseError
 from iris.ir import parse, to_text
-from iris.passes import PASSES
+from iris.passes import PASSES, run
 from iris.tools.cli import main, parsers
 from iris.tools.colours import coloured
 from support import ROOT
@@ -55,6 +55,9 @@ def test_opt_of_the_corpus_is_what_the_api_prints(
         text = program.read_text()
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         assert out_of(capsys, "opt") == to_text(parse(text))
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        passes = "canonicalize,cse,dce"
+        assert out_of(capsys, "opt", "--passes", passes) == to_text(run(parse(text), passes))
 
 
 # Check.
@@ -78,9 +81,46 @@ def test_check_points_at_each_mistake(file: Path, capsys: pytest.CaptureFixture[
         "file": str(file),
         "line": 3,
         "column": 7,
+        "end_column": 10,
         "message": error.value.message,
     }
     assert "cannot read" in out_of(capsys, "check", str(file.parent / "missing"), status=1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "marked"),
+    [
+        ("  tile.store %X, %i, ^%i^", "value is i32 where f32 goes"),
+        ("  %y: f32 = tile.^lod^ %X, %i", "expected an op"),
+        ("  %y: ptr^f32^ = tile.load %X, %i", "expected"),
+        ('  %y: f32 = tile.load %X, ^%z^ at "kernel.py":7', "%z"),
+    ],
+)
+def test_check_marks_the_range_at_fault(
+    wrong: str, marked: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, what, _ = wrong.split("^")
+    start = "func tile @f(%X: ptr<f32>) {\n  %i: i32 = constant 0\n"
+    file.write_text(start + wrong.replace("^", "") + "\n  return\n}\n")
+    (mistake,) = json.loads(out_of(capsys, "check", "--json", str(file), status=1))
+    assert marked in mistake["message"]
+    columns = mistake["column"], mistake["end_column"]
+    assert (mistake["line"], *columns) == (3, len(before) + 1, len(before) + len(what) + 1)
+
+
+def test_check_marks_the_line_that_the_verifier_refuses(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = 'metal.barrier threadgroup at "kernel.py":7  # not where the mistake is'
+    file.write_text(
+        "func metal @f(%X: ptr<f32>) {\n  %lane: i32 = metal.lane\n  %zero: i32 = constant 0\n"
+        "  %first: bool = compare eq %lane, %zero\n  if %first {\n"
+        f"    {line}\n    yield\n  }} else {{\n    yield\n  }}\n  return\n}}\n"
+    )
+    (mistake,) = json.loads(out_of(capsys, "check", "--json", str(file), status=1))
+    assert mistake["message"].startswith("metal.barrier: all threads of a threadgroup")
+    columns = mistake["column"], mistake["end_column"]
+    assert (mistake["line"], *columns) == (6, 5, 5 + len(line))
 
 
 # Diff.

@@ -21,7 +21,7 @@ from iris import knobs
 from iris.errors import FileError
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
-from iris.ir.text.printer import to_text
+from iris.ir.text.printer import text_state, to_text
 from iris.passes.manager import Instrument, replay_command
 from iris.passes.pipeline import Pass, Pipeline, TargetPass
 from iris.version import __version__
@@ -46,7 +46,7 @@ def is_dumped(module: Module, pipeline: Pipeline) -> bool:
     what = knobs.dump()
     if not what:
         return True
-    folder = _folder(knobs.dump_dir(), module, pipeline)
+    folder = _folder(knobs.dump_dir(), module, pipeline, to_text(module, locations=True))
     return (folder, what) in _WRITTEN and (folder / MANIFEST).exists()
 
 
@@ -73,17 +73,27 @@ class Dump(Instrument):
 
     def start(self, module: Module, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
-        self.folder = _folder(self.root, module, pipeline)
+        self.passes = [str(done) for done in pipeline]
+        self.verb = self._verb(pipeline)
+        self.state = text_state(module)
+        self.text = to_text(module, locations=True)
+        self.folder = _folder(self.root, module, pipeline, self.text)
         own = f"unfinished-{os.urandom(4).hex()}"
         self.unfinished = self.folder.with_name(f"{self.folder.name}-{own}")
-        self.last = ""
+        try:
+            self.unfinished.mkdir(parents=True)
+        except OSError as error:
+            raise self._cannot_write(error) from None
         self.stages: list[dict[str, object]] = []
-        self._add(None, module, 0.0, {})
+        self._add("input", module, True, 0.0, {})
 
     def after(
         self, position: int, done: Pass, module: Module, seconds: float, counts: Mapping[str, int]
     ) -> None:
-        self._add(done, module, seconds, counts)
+        before, state = self.text, text_state(module)
+        if state != self.state:  # most passes change nothing, and there is nothing to print
+            self.text, self.state = to_text(module, locations=True), state
+        self._add(done.name, module, self.text != before, seconds, counts)
 
     def end(self, module: Module, failure: str | None) -> None:
         function = _function(module)
@@ -102,15 +112,11 @@ class Dump(Instrument):
             self._publish()
 
     def _add(
-        self, done: Pass | None, module: Module, seconds: float, counts: Mapping[str, int]
+        self, name: str, module: Module, changed: bool, seconds: float, counts: Mapping[str, int]
     ) -> None:
-        text = to_text(module, locations=True)
-        changed = text != self.last
-        self.last = text
         number, function = len(self.stages), _function(module)
         level = None if function is None else function.function_level.value
-        name = "input" if done is None else done.name
-        kept = done is None or ((changed or self.everything) and level in self.levels)
+        kept = number == 0 or ((changed or self.everything) and level in self.levels)
         file = f"{number:02}-{name}{'' if changed else '-unchanged'}.iris" if kept else None
         self.stages.append(
             {
@@ -123,22 +129,21 @@ class Dump(Instrument):
             }
         )
         if file is not None:
-            rest = self.pipeline.after(number)
-            command = replay_command(rest, self.folder / file, self._verb)
-            where = f"after pass {number} of {len(self.pipeline)}, {name}" if done else "the input"
+            rest = ",".join(self.passes[number:])
+            command = replay_command(rest, self.folder / file, self.verb)
+            after = f"after pass {number} of {len(self.passes)}, {name}"
+            where = after if number else "the input"
             how = "" if changed else ", which changed nothing"
-            self._write(file, f"# {command}\n# {where}{how}; Iris {__version__}\n{text}")
+            self._write(file, f"# {command}\n# {where}{how}; Iris {__version__}\n{self.text}")
 
-    @property
-    def _verb(self) -> str:
+    def _verb(self, pipeline: Pipeline) -> str:
         """What goes on from a file: to the text of kernels, if the pipeline leads to one."""
         verb = "opt --verify-each" if self.emit is None else "emit"
-        target = next((p.target for p in self.pipeline if isinstance(p, TargetPass)), None)
+        target = next((p.target for p in pipeline if isinstance(p, TargetPass)), None)
         return verb if target is None else f"{verb} --target {target.name}"
 
     def _write(self, file: str, text: str) -> None:
         try:
-            self.unfinished.mkdir(parents=True, exist_ok=True)
             (self.unfinished / file).write_text(text, encoding="utf-8")
         except OSError as error:
             raise self._cannot_write(error) from None
@@ -164,8 +169,9 @@ class Dump(Instrument):
         return FileError(f"cannot write the dump {self.folder}: {error.strerror}")
 
 
-def _folder(root: Path, module: Module, pipeline: Pipeline) -> Path:
-    decides = f"{pipeline}\n{to_text(module, locations=True)}"
+def _folder(root: Path, module: Module, pipeline: Pipeline, text: str) -> Path:
+    """Where the dump of a module goes, which has this text with the lines it is from."""
+    decides = f"{pipeline}\n{text}"
     from hashlib import blake2s  # opened when first used
 
     digest = blake2s(decides.encode(), digest_size=5).hexdigest()

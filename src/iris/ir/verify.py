@@ -319,6 +319,7 @@ def _in_context(error: VerifyError, op: Op, function: Op) -> VerifyError:
         index=error.index,
         expected=error.expected,
         context="\n".join(context),
+        location=op.location,
     )
 
 

@@ -75,7 +75,8 @@ def entry(op: type[Op]) -> str:
     """An op in docs/ops.md."""
     parts = [f"### `{form(op.spec)}`"]
     for paragraph in inspect.cleandoc(op.__doc__ or "").split("\n\n"):
-        parts.append(f"```\n{paragraph}\n```" if paragraph.startswith("%") else paragraph)
+        is_text = paragraph.startswith(("%", f"{op.name} ", f"{op.name}\n")) or paragraph == op.name
+        parts.append(f"```\n{paragraph}\n```" if is_text else paragraph)
     return "\n\n".join([*parts, *_facts(op)]) + "\n"
 
 

@@ -46,7 +46,7 @@ def _list() -> Iterator[str]:
     width = max(map(len, PASSES))
     for name, cls in sorted(PASSES.items()):
         text = " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
-        head = f"{name:{width}}  {_level(cls):5}  "
+        head = f"{name:{width}}  {level_word(cls):5}  "
         yield from textwrap.wrap(
             text,
             LINE,
@@ -58,18 +58,18 @@ def _list() -> Iterator[str]:
 
 def describe(cls: type[Pass]) -> str:
     """All that is said of a pass."""
-    parts = [f"{cls.name}: {_level(cls)} level", inspect.getdoc(cls) or ""]
-    options = [f"  {kebab(f.name)}={_default(f)}  ({f.type})" for f in dataclasses.fields(cls)]
+    parts = [f"{cls.name}: {level_word(cls)} level", inspect.getdoc(cls) or ""]
+    options = [f"  {kebab(f.name)}={default_text(f)}  ({f.type})" for f in dataclasses.fields(cls)]
     if options:
         parts.append("\n".join(["Options, as in " + _example(cls), *options]))
     return "\n\n".join(parts)
 
 
-def _level(cls: type[Pass]) -> str:
+def level_word(cls: type[Pass]) -> str:
     return "any" if cls.level is None else cls.level.value
 
 
-def _default(field: dataclasses.Field[object]) -> str:
+def default_text(field: dataclasses.Field[object]) -> str:
     default = field.default
     if default is dataclasses.MISSING:
         return "..."
@@ -78,4 +78,4 @@ def _default(field: dataclasses.Field[object]) -> str:
 
 def _example(cls: type[Pass]) -> str:
     first = dataclasses.fields(cls)[0]
-    return f"{cls.name}{{{kebab(first.name)}={_default(first)}}}:"
+    return f"{cls.name}{{{kebab(first.name)}={default_text(first)}}}:"

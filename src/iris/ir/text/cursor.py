@@ -45,6 +45,12 @@ LONGEST_NUMBER = 64
 END = "end of text"
 
 
+def token_at(line: str, start: int) -> str:
+    """The rest of the token at a place in a line; a space where there is none."""
+    token = _TOKEN.match(line, start)
+    return (token and token[1]) or " "
+
+
 class Cursor:
     """The token under it is `text`, of a `kind` (value, symbol, string, shaped, number, word,
     mark or end), at `offset` in the source."""

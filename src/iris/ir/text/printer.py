@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 
 from iris.ir.attributes import Symbol, legal_name
-from iris.ir.core import Module, Op, Region, Value
+from iris.ir.core import Location, Module, Op, Region, Value
 from iris.ir.declare import Spec
 
 _SUFFIX = re.compile(r"_\d+$")
@@ -30,6 +31,19 @@ def to_text(node: Module | Op, *, locations: bool = False) -> str:
     else:
         printer.op(node, "")
     return "\n".join(printer.lines) + "\n"
+
+
+def text_state(module: Module) -> list[object]:
+    """All that the text of a module depends on: as long as this is equal, so is the text."""
+    state: list[object] = []
+    for op in module.walk():
+        state += op, op.parent, op.operands, op.attributes, op.location
+        for value in op.results:
+            state += value.type, value.name
+        for region in op.regions:
+            for value in region.arguments:
+                state += value.type, value.name
+    return state
 
 
 class Hints:
@@ -60,6 +74,11 @@ def _is_parameter(value: Value) -> bool:
     return value.region is not None and value.owner is not None and value.owner.isolated
 
 
+@lru_cache(1 << 10)
+def _place(location: Location) -> str:
+    return f" at {json.dumps(location.file)}:{location.line}"
+
+
 def _unnumbered(name: str) -> str:
     return _SUFFIX.sub("", name) if name[-1:].isdigit() else name
 
@@ -72,14 +91,18 @@ class Printer:
         self.taken: set[str] = set()
         self.hints = Hints()
         self.counts: dict[str, int] = {}
+        self.unnamed = 0
 
     def name(self, value: Value) -> str:
         """The name of a value, which it gets when first met."""
         known = self.names.get(value)
         if known is not None:
             return known
-        hint = self.hint(value)
-        name = hint if hint else self._numbered("")
+        name = self.hint(value)
+        if not name:  # a number is no hint: none else has it
+            text = self.names[value] = f"%{self.unnamed}"
+            self.unnamed += 1
+            return text
         if name in self.taken:
             name = self._numbered(_unnumbered(name) + "_")
         self.taken.add(name)
@@ -100,7 +123,7 @@ class Printer:
         return None if value.op is None else value.op.result_name()
 
     def _numbered(self, stem: str) -> str:
-        count = self.counts.get(stem, 1 if stem else 0)
+        count = self.counts.get(stem, 1)
         while f"{stem}{count}" in self.taken:
             count += 1
         self.counts[stem] = count + 1
@@ -109,6 +132,7 @@ class Printer:
     def op(self, op: Op, indent: str) -> None:
         if op.isolated:
             self.names, self.taken, self.counts, self.hints = {}, set(), {}, Hints()
+            self.unnamed = 0
         line = indent + self.head(op)
         if not op.regions:
             self.lines.append(line + self.place(op))
@@ -140,9 +164,7 @@ class Printer:
 
     def place(self, op: Op) -> str:
         """Where the op comes from, if that is to be shown."""
-        if not self.locations or op.location is None:
-            return ""
-        return f" at {json.dumps(op.location.file)}:{op.location.line}"
+        return _place(op.location) if self.locations and op.location is not None else ""
 
     def _body(self, op: Op, spec: Spec) -> str:
         of = op.results[0].type if op.results else None

@@ -28,6 +28,7 @@ from iris.ir.types import (
 
 DEEPEST_LAYOUT = 16
 LONGEST_SIZE = 10  # digits
+POINTER_FACTS = "noalias", "aligned"
 # Most types are of so many tokens, as `tile<64x32xf16>`: those that were read, kept like all types.
 _SHORT = 4
 _KNOWN: dict[tuple[str, ...], Type] = {}
@@ -35,7 +36,7 @@ _KNOWN: dict[tuple[str, ...], Type] = {}
 
 def at_type(token: str) -> bool:
     """Whether a type may start with a token."""
-    return token in DTYPES or token in _READERS
+    return token in DTYPES or token in READERS
 
 
 def read_type(cursor: Cursor) -> Type:
@@ -50,10 +51,10 @@ def read_type(cursor: Cursor) -> Type:
         cursor.skip(_SHORT)
         return known
     start = cursor.mark
-    if cursor.text not in _READERS:
-        what = f"a type: a dtype, or {', '.join(f'{k}<...>' for k in _READERS)}"
-        cursor.fail(what, (*DTYPES, *_READERS))
-    read = _READERS[cursor.advance()]
+    if cursor.text not in READERS:
+        what = f"a type: a dtype, or {', '.join(f'{k}<...>' for k in READERS)}"
+        cursor.fail(what, (*DTYPES, *READERS))
+    read = READERS[cursor.advance()]
     cursor.expect("<")
     type_ = read(cursor)
     cursor.expect(">")
@@ -108,7 +109,7 @@ def _sizes(cursor: Cursor, text: str, check: Callable[[int], object]) -> tuple[i
 
 def _read_ptr(cursor: Cursor) -> Type:
     element = _dtype(cursor)
-    facts = dict.fromkeys(("noalias", "aligned"), False)
+    facts = dict.fromkeys(POINTER_FACTS, False)
     while cursor.accept(","):
         left = [fact for fact, stated in facts.items() if not stated]
         facts[cursor.one_of({fact: fact for fact in left}, " or ".join(left) or "nothing")] = True
@@ -162,7 +163,7 @@ def _read_staged(cursor: Cursor) -> Type:
     return cursor.build(lambda: Staged(shape, element, layout), mark)
 
 
-_READERS: dict[str, Callable[[Cursor], Type]] = {
+READERS: dict[str, Callable[[Cursor], Type]] = {
     "ptr": _read_ptr,
     "tile": _read_tile,
     "tensor": _read_tensor,

@@ -24,7 +24,7 @@ class CommonSubexpressionElimination(Pass):
         %a: f32 = mul %x, %y
         %c: f32 = sub %a, %a
 
-    What reads memory is merged only while nothing may have written it.  What is convergent is
+    Reads of memory are merged only while nothing may have written it.  A convergent op is
     merged only within its region, for another region may run under other threads.
     """
 

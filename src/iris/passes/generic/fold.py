@@ -29,11 +29,11 @@ class Fold(Pass):
         %d: i32 = sub %x, %x
         %e: i32 = add %c, %d
 
-    becomes, with what is dead then left to `dce`,
+    becomes, with dead ops left to `dce`,
 
         %e: i32 = constant 5
 
-    Only what is exact in the dtype is done (`x + 0.0` stays: it turns -0.0 into 0.0), and an op
+    Only exact rewrites are done (`x + 0.0` stays: it turns -0.0 into 0.0), and an op
     that makes a program error stays, to be reported.
     """
 

@@ -30,7 +30,7 @@ class LoopInvariantCodeMotion(Pass):
         }
 
     What may not be speculated (a load, an integer division) leaves only a region that is sure to
-    run; what reads memory stays if the loop may write it; what is convergent stays put.
+    run; reads of memory stay if the loop may write it; convergent ops stay put.
     """
 
     name = "licm"

@@ -40,7 +40,7 @@ class GraphToTile(Pass):
     becomes a loop or a tile over its axis, and a matrix product a loop around `tile.dot`.
 
     A `graph.launch` numbers the programs of its kernels in a row: first all programs of the first
-    kernel, then those of the second one, and so on.  Each program branches on its number.
+    kernel, then the second's, and so on.  Each program branches on its number.
     """
 
     name = "graph-to-tile"

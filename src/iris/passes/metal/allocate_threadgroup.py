@@ -42,7 +42,7 @@ class AllocateThreadgroup(TargetPass):
     next may find.  An access by the name under which a loop carries it is one.
 
     To share costs barriers: what one allocation holds must have been read before the other is
-    written.  So what is used in one round of a loop is shared only if all take more than `budget`
+    written.  So memory used in one iteration is shared only if all take more than `budget`
     bytes together, which by default leaves a core room for two threadgroups: one works while the
     other waits at a barrier.  Other allocations are shared where a core then holds more.
     """

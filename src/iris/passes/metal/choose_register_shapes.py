@@ -39,10 +39,10 @@ class ChooseRegisterShapes(Pass):
         %sum: regs<2x2xf32> = metal.mma %a, %b, %acc
         %y: regs<4x4xf32> = exp %v
 
-    Vectors of 4 suit what is loaded and computed four at a time.  What is only made and used one
-    element or two at a time, in a loop, is held so.  What is multiplied is held by twos, for a lane
-    holds two elements of a fragment.  What is only moved, 16 bytes at a time, is one variable of
-    words.
+    Vectors of 4 suit an array that is loaded and computed four elements at a time.  One made and
+    used by one element or two, in a loop, is held so.  An operand of a product is held by twos,
+    for a lane holds two elements of a fragment.  An array that is only moved, 16 bytes at a time,
+    is one variable of words.
 
     Values that meet elementwise, or that a loop or branch carries from one to the other, are held
     alike.  A constant is cloned for each shape in which it is used.

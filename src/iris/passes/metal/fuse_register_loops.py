@@ -57,7 +57,7 @@ class FuseRegisterLoops(Pass):
         }
 
     Loops are fused if no element is needed before another's turn, and if none may write what
-    another touches.  Numbers that are cheap to make again, such as those of the registers, are
+    another touches.  Numbers that are cheap to make again, such as register numbers, are
     made again in each loop.  A function whose register shapes are chosen stays as it is.
     """
 

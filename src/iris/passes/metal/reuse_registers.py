@@ -45,7 +45,7 @@ class ReuseRegisters(Pass):
         }
 
     So the text has no copies that a Metal compiler would have to remove.  Run it after
-    `choose-register-shapes`: what is computed in place is held as what it overwrites.
+    `choose-register-shapes`: an array computed in place is held as the one it overwrites.
     """
 
     name = "reuse-registers"

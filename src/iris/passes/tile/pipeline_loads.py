@@ -54,12 +54,12 @@ class PipelineLoads(TargetPass):
           yield %y, %sa_2
         }
 
-    So a load has the time of a round, and there is one barrier in each: what is staged in it is
+    So a load has the time of a round, and there is one barrier in each: a tile staged in it is
     read after the next one, and was read before.
 
-    What lies between a load and what is staged, such as a cast, is done when that is staged.  A
-    load moves only if the loop writes nothing that it may read, and nothing else needs what is
-    loaded.  A loop stays as it is if there is no threadgroup memory for twice what it stages, and,
+    Ops between a load and its stage, such as a cast, move to the stage.  A
+    load moves only if the loop writes nothing that it may read, and nothing else needs its
+    result.  A loop stays as it is if there is no threadgroup memory for twice what it stages, and,
     but for `always`, if a core would then hold fewer simdgroups than keep it busy: those hide
     loads and barriers as well.
 

@@ -44,7 +44,7 @@ class StageDots(TargetPass):
 
     All that one iteration needs is staged together, if it fits, so that threads wait once.  The
     axis that is contiguous in device memory stays contiguous.  Rows are padded by 16 bytes, so that
-    those of a fragment lie in different banks; if padding does not fit, they are swizzled.
+    the rows of a fragment lie in different banks; if padding does not fit, they are swizzled.
 
     A left operand stays in registers if no two simdgroups need the same rows, and either it comes
     from a product, whose rows are there already, or it is loop-invariant and fits.  If not all
