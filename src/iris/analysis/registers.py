@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from iris.ir import metal
 from iris.ir.control import Func
 from iris.ir.core import Op, Region, Value
+from iris.ir.in_place import reads_part_by_part
 from iris.ir.math import Constant
 from iris.ir.types import ElementType
 
@@ -55,10 +56,9 @@ class Pressure:
         self._drop(region.arguments)
 
     def _nested(self, op: Op) -> None:
-        # A `foreach` fills its results part by part; other results are where the carried values
-        # have been.
-        if not isinstance(op, metal.Foreach):
-            self._drop(op.results)
+        # A `foreach` fills its results part by part, in place of what it reads so for the last
+        # time; other results are where the carried values have been.
+        self._drop(_overwriting(op) if isinstance(op, metal.Foreach) else op.results)
         if op.loops:
             self._add(self._from_outside[op])
         after, now = self.live, self.now
@@ -87,6 +87,16 @@ class Pressure:
             if value in live:
                 live.remove(value)
                 self.now -= self.sizes[value]
+
+
+def _overwriting(op: metal.Foreach) -> list[Value]:
+    """Results that take the places of arrays which nobody reads again."""
+    found: list[Value] = []
+    for x in op.sliced():
+        if reads_part_by_part(op, x):
+            left = [r for r in op.results if r not in found]
+            found += [r for r in left if r.type is x.type][:1]
+    return found
 
 
 def _used_from_outside(function: Func) -> Mapping[Op, set[Value]]:

@@ -50,7 +50,7 @@ METAL_PIPELINE = Pipeline.parse(
     "choose-simdgroups,stage-dots,pipeline-loads,assign-layouts,"
     "lower-to-metal,async-copies,fold,canonicalize,cse,licm,"
     "fuse-register-loops,fold,canonicalize,cse,licm,dce,simplify-extrema,"
-    "share-barriers,allocate-threadgroup,insert-barriers,wait-for-copies,check-resources,"
+    "share-barriers,allocate-threadgroup,insert-barriers,wait-for-copies,spread-copies,check-resources,"
     f"{TEXT_PIPELINE}"
 )
 # What leads from the traced program to each level.

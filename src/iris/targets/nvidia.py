@@ -25,8 +25,11 @@ H200 = Target(
         saturating_simdgroups=16,
         occupancy=(*_OCCUPANCY, (510, 256)),
     ),
-    # [PTX ISA: mma.m16n8k16, ldmatrix]  Those of f32 are multiplied by shuffles.
-    matrices={16: Matrices(rows=2, depth=2, transposed=True, loads_rows=True), 32: Matrices()},
+    # [PTX ISA: mma.m16n8k16, ldmatrix]
+    matrices={
+        16: Matrices(rows=2, depth=2, transposed=True, loads_rows=True),
+        32: Matrices(multiplies=False),
+    },
     copies=True,  # [PTX ISA: cp.async]
     maker="NVIDIA",
     max_threads=1024,

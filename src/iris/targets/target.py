@@ -126,6 +126,8 @@ class Matrices:
     transposed: bool = False
     #: Whether it loads fragments of threadgroup memory by whole rows.
     loads_rows: bool = False
+    #: Whether it does multiply them; else `metal.mma` is made of scalar arithmetic.
+    multiplies: bool = True
 
     def products(self, rows: int, columns: int, depth: int) -> int:
         """The products of two fragments that it does: an incomplete group takes as long as a whole

@@ -15,6 +15,7 @@ from iris.passes.metal import (
     serpentine_fragments,
     share_barriers,
     simplify_extrema,
+    spread_copies,
     uniform_conditions,
     wait_for_copies,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "serpentine_fragments",
     "share_barriers",
     "simplify_extrema",
+    "spread_copies",
     "uniform_conditions",
     "wait_for_copies",
 ]

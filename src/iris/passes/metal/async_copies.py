@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from iris.ir import metal
+from iris.ir.builder import Builder
 from iris.ir.control import For, Func, If, While, Yield
 from iris.ir.core import Module, Op, Region, Value
 from iris.ir.declare import Access
 from iris.ir.effects import effects_within, is_convergent, may_alias, writes
-from iris.ir.math import Constant, constant_bits
+from iris.ir.math import And, Constant, constant_bits, element_type
 from iris.ir.types import Ptr, Threadgroup
 from iris.passes.pipeline import TargetPass
 
@@ -41,23 +43,15 @@ class AsyncCopies(TargetPass):
 
     becomes
 
-        if %more {
-          metal.foreach 2 (%i: i32) {
-            %at: i32 = mul %i, %c512
-            %to: i32 = mul %i, %c256
-            metal.copy 8 %shared, %to, %X, %at
-            yield
-          }
-          yield
-        } else {
-          metal.foreach 2 (%i: i32) {
-            %to: i32 = mul %i, %c256
-            %x: regs<8xf16> = metal.slice %zeros, %i
-            metal.store %shared, %to, %x
-            yield
-          }
+        metal.foreach 2 (%i: i32) {
+          %at: i32 = mul %i, %c512
+          %to: i32 = mul %i, %c256
+          metal.copy 8 %shared, %to, %X, %at, mask=%more
           yield
         }
+
+    Where the other branch gives something else than zeros, there are copies in the one, and what
+    the other one gives is stored in it.
 
     Until the next round of a loop nobody may write an array that is copied from.  `wait-for-copies`
     adds what waits.
@@ -75,15 +69,20 @@ class AsyncCopies(TargetPass):
 def _visit(region: Region) -> int:
     """Make copies in a region, and in those inside; gives how many."""
     copies = 0
-    for op in list(region):
+    waiting = deque(region)
+    while waiting:
+        op = waiting.popleft()
         stores = _stores_of(op)
-        if stores and _brought_together(op, stores):
-            if isinstance(op, If):
-                _store_in_branches(op, stores)
-            else:
-                (store,) = stores
-                _copy(op, store)
-                copies += 1
+        if not (stores and _brought_together(op, stores)):
+            continue
+        if not isinstance(op, If):
+            (store,) = stores
+            _copy(op, store)
+            copies += 1
+        elif _may_mask(op):
+            waiting.extendleft(reversed(_load_masked(op)))
+        else:
+            _store_in_branches(op, stores)
     return copies + sum([_visit(r) for op in list(region) for r in op.regions])
 
 
@@ -213,6 +212,59 @@ def _brought_together(op: Op, stores: Sequence[_Stored]) -> bool:
 def _is_in_the_way(op: Op) -> bool:
     """Whether stores cannot be done before an op, which needs nothing of them, as they are."""
     return is_convergent(op) or any(e.access is not Access.ALLOCATE for e in effects_within(op))
+
+
+def _may_mask(op: If) -> bool:
+    """Whether a branch does no more than load, and where it is not taken there are zeros."""
+    then, otherwise = op.regions
+    return all(_is_zero(v) for v in otherwise.end.operands) and all(
+        _may_mask(inner)
+        if isinstance(inner, If)
+        else all(_may_mask_load(x) or x.regions or x.may_speculate() for x in inner.walk())
+        for inner in then
+        if inner is not then.end
+    )
+
+
+def _may_mask_load(op: Op) -> bool:
+    if not isinstance(op, metal.Load) or op.volatile:
+        return False
+    return op.other is None or _is_zero(op.other)
+
+
+def _is_zero(value: Value) -> bool:
+    return constant_bits(value) == 0
+
+
+def _load_masked(op: If) -> list[Op]:
+    """Do what a branch does in its place, and load only where it would be taken; gives the ops."""
+    then, _ = op.regions
+    before = op.previous
+    for inner in list(then):
+        if inner is not then.end:
+            inner.detach()
+            op.insert_before(inner)
+            for load in [x for x in inner.walk() if isinstance(x, metal.Load)]:
+                _mask(load, op.condition)
+    for result, value in zip(op.results, then.end.operands, strict=True):
+        result.replace_by(value)
+    done: list[Op] = []
+    following = op.enclosing.first if before is None else before.next
+    while following is not None and following is not op:
+        done.append(following)
+        following = following.next
+    op.erase()
+    return done
+
+
+def _mask(load: metal.Load, condition: Value) -> None:
+    """Let a load have zeros where a condition does not hold."""
+    b = Builder.before_op(load)
+    mask = condition if load.mask is None else b(And(load.mask, condition))
+    zeros = load.other or b(Constant.of_bits(0, element_type(load.result.type)))
+    masked = b(metal.Load(load.base, load.offset, mask, zeros, result=load.result.type))
+    load.result.replace_by(masked)
+    load.erase()
 
 
 def _store_in_branches(op: If, stores: Sequence[_Stored]) -> None:

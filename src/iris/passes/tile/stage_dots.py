@@ -20,6 +20,7 @@ from iris.passes.pipeline import TargetPass
 from iris.passes.tile.layouts.fragments import (
     arrange,
     comes_from_product,
+    is_large,
     is_of_fragments,
 )
 from iris.passes.tile.layouts.staged_layouts import fastest_axis, padded, swizzled
@@ -47,8 +48,9 @@ class StageDots(TargetPass):
     the rows of a fragment lie in different banks; if padding does not fit, they are swizzled.
 
     A left operand stays in registers if no two simdgroups need the same rows, and either it comes
-    from a product, whose rows are there already, or it is loop-invariant and fits.  If not all
-    operands fit in threadgroup memory, the largest stay in registers: each simdgroup loads the
+    from a product, whose rows are there already, or it is loop-invariant and fits; not if the
+    matrix hardware leaves the product to scalar arithmetic, which reads both from there.  If not
+    all operands fit in threadgroup memory, the largest stay in registers: each simdgroup loads the
     fragments that it needs.
     """
 
@@ -66,7 +68,7 @@ class StageDots(TargetPass):
             products = [
                 _StagedDot(op, function.simdgroups, self.target)
                 for op in function.walk()
-                if isinstance(op, tile.Dot) and is_of_fragments(op)
+                if isinstance(op, tile.Dot) and is_large(op)
             ]
             if products:
                 staged += _Staging(function, products, self.target).apply()
@@ -78,18 +80,21 @@ class _StagedDot:
 
     def __init__(self, op: tile.Dot, simdgroups: int, target: Target):
         self.op = op
-        self.arrangement = arrange(op, simdgroups, target)
-        is_held = comes_from_product(op.a) or self._stays_in_registers(simdgroups, target)
+        self.together, is_held = 1, False
+        if is_of_fragments(op, target):
+            arrangement = arrange(op, simdgroups, target)
+            self.together = arrangement.together
+            is_held = comes_from_product(op.a) or (
+                arrangement.rows == simdgroups and self._fits_in_registers(simdgroups, target)
+            )
         self.staged_operands = [op.b] if is_held else [op.a, op.b]
 
-    def _stays_in_registers(self, simdgroups: int, target: Target) -> bool:
-        """Whether the left operand stays in registers throughout a loop."""
+    def _fits_in_registers(self, simdgroups: int, target: Target) -> bool:
+        """Whether the left operand can stay in registers throughout a loop."""
         type_ = tile.matrix_type(self.op.a)
         registers = prod(type_.shape) * type_.element.bits // (32 * simdgroups * SIMDGROUP_WIDTH)
-        is_alone = self.arrangement.rows == simdgroups
         return (
-            is_alone
-            and self.op.a.home is not self.op.parent
+            self.op.a.home is not self.op.parent
             and registers <= MAX_HELD_FRACTION * target.thread_registers
         )
 
@@ -153,7 +158,7 @@ class _Staging:
         capacity = self.target.threadgroup_bytes
         while True:
             values = list(dict.fromkeys(v for p in self.products for v in p.operands))
-            columns = {p.op.b: p.arrangement.together for p in self.products}
+            columns = {p.op.b: p.together for p in self.products}
             for together, make_type in product((True, False), (padded, swizzled)):
                 types = {
                     v: make_type(v, fastest_axis(v, self.axes), columns.get(v, 1), self.target)

@@ -12,7 +12,7 @@ from iris.ir.metal import SIMDGROUP_WIDTH, VECTOR_BYTES
 from iris.ir.tile import Dot, TileOp
 from iris.ir.types import Tile
 from iris.passes.pipeline import Pass
-from iris.passes.tile.layouts.fragments import choose_blocks, is_of_fragments
+from iris.passes.tile.layouts.fragments import choose_blocks, is_divided
 
 # A thread holds as much of the largest tile as two accesses move, so that one access is in flight
 # while the data of the other is used.
@@ -60,7 +60,7 @@ def simdgroups_of(function: Func) -> int:
 def most_simdgroups(function: Func) -> int:
     """How many simdgroups can run a function without computing a part of a matrix product twice."""
     count = MAX_SIMDGROUPS
-    products = [op for op in function.walk() if isinstance(op, Dot) and is_of_fragments(op)]
+    products = [op for op in function.walk() if isinstance(op, Dot) and is_divided(op)]
     while any(choose_blocks(op, count).copies > 1 for op in products):
         count //= 2
     return count

@@ -122,10 +122,21 @@ def _grid(
     return LinearLayout.of(shape, register=[pair, *register], lane=lane, simdgroup=simdgroup)
 
 
-def is_of_fragments(op: tile.Dot) -> bool:
+def is_of_fragments(op: tile.Dot, target: Target) -> bool:
     """Whether the matrix hardware can compute a product: of floats, and at least 8x8."""
+    is_float = tile.matrix_type(op.a).element.is_float
+    return is_float and is_large(op) and matrices_of(op, target).multiplies
+
+
+def is_large(op: tile.Dot) -> bool:
+    """Whether the operands of a product are 8x8 at least."""
     a, b = tile.matrix_type(op.a), tile.matrix_type(op.b)
-    return a.element.is_float and min(*a.shape, *b.shape) >= FRAGMENT_SIZE
+    return min(*a.shape, *b.shape) >= FRAGMENT_SIZE
+
+
+def is_divided(op: tile.Dot) -> bool:
+    """Whether simdgroups share the result of a product in blocks."""
+    return min(element_type(op.result.type).shape) >= FRAGMENT_SIZE
 
 
 def accumulated(op: tile.Dot) -> Value:

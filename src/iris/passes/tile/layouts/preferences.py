@@ -19,8 +19,10 @@ from iris.passes.tile.layouts.fragments import (
     Arrangement,
     accumulated,
     arrange,
+    is_divided,
     is_of_fragments,
 )
+from iris.passes.tile.layouts.scalar_blocks import scalar_blocks
 from iris.targets import Target
 
 # What a barrier costs, and one element that goes to threadgroup memory and back, in accesses of a
@@ -136,7 +138,7 @@ def _as_fragments(layouts: LayoutPreferences, value: Value) -> LinearLayout | No
         if not isinstance(user, Elementwise):
             break
         value = user.results[0]
-    if isinstance(user, tile.Dot) and is_of_fragments(user):
+    if isinstance(user, tile.Dot) and is_of_fragments(user, layouts.target):
         arrangement, shape = layouts.arrangement(user), tile.matrix_type(value).shape
         if value is user.acc:
             return arrangement.result(shape)
@@ -158,9 +160,11 @@ def _as_fragments(layouts: LayoutPreferences, value: Value) -> LinearLayout | No
 
 @preferred(tile.Dot)
 def dot_layout(layouts: LayoutPreferences, op: tile.Dot) -> LinearLayout:
-    if not is_of_fragments(op):
-        return layouts.preferred_or_default(accumulated(op))
-    return layouts.arrangement(op).result(element_type(op.result.type).shape)
+    if is_of_fragments(op, layouts.target):
+        return layouts.arrangement(op).result(element_type(op.result.type).shape)
+    if is_divided(op):
+        return scalar_blocks(op, layouts.simdgroups)
+    return layouts.preferred_or_default(accumulated(op))
 
 
 @preferred(tile.ExpandDims)
@@ -226,12 +230,12 @@ def reduced_layouts(layouts: LayoutPreferences, op: tile.Reduce) -> Sequence[Lin
 
 @operand_layouts(tile.Dot)
 def dot_operand_layouts(layouts: LayoutPreferences, op: tile.Dot) -> Sequence[LinearLayout | None]:
-    if not is_of_fragments(op):
-        return [
-            layouts.preferred_or_default(op.a),
-            layouts.preferred_or_default(op.b),
-            layouts.of(op.result),
+    if not is_of_fragments(op, layouts.target):
+        tiles = [
+            layouts.preferred_or_default(v) if isinstance(v.type, Tile) else None
+            for v in op.operands[:2]
         ]
+        return [*tiles, layouts.of(op.result)]
     arrangement = layouts.arrangement(op)
     a, b = (tile.matrix_type(v).shape for v in (op.a, op.b))
     return [arrangement.left(a), arrangement.right(b), layouts.of(op.result)]

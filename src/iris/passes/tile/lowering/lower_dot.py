@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from iris.ir import math, metal, tile
 from iris.ir.control import For, Yield
 from iris.ir.core import Op, Region, Value
+from iris.ir.layout.cute import Layout
 from iris.ir.layout.linear import LANE, REGISTER, SIMDGROUP, LinearLayout
 from iris.ir.layout.scratch import row_major
-from iris.ir.metal import FRAGMENT_SIZE, registers
-from iris.ir.types import DType, Staged, f32, i32
+from iris.ir.metal import FRAGMENT_SIZE
+from iris.ir.types import DType, Staged, Tile, f32, i32
 from iris.passes.metal.index_arithmetic import Number
 from iris.passes.tile.layouts.fragments import (
     Arrangement,
@@ -23,10 +24,15 @@ from iris.passes.tile.lowering.convert_layout import convert_layout, write_scrat
 from iris.passes.tile.lowering.lower_reduce import cast
 from iris.passes.tile.lowering.staging import rows_reader, staged_reader
 
+# Terms of a product of scalars that are read together: more need registers that sums could have.
+TERMS_AT_ONCE = 2
+
 
 @lower(tile.Dot)
 def lower_dot(ctx: Lowering, op: tile.Dot) -> Sequence[Value]:
-    arrangement = Arrangement.of(tile_layout(op.result)) if is_of_fragments(op) else None
+    arrangement = None
+    if is_of_fragments(op, ctx.target):
+        arrangement = Arrangement.of(tile_layout(op.result))
     if arrangement is not None:
         arrangement = for_target(arrangement, op, ctx.target)
     return (
@@ -37,8 +43,6 @@ def lower_dot(ctx: Lowering, op: tile.Dot) -> Sequence[Value]:
 def _dot_of_fragments(ctx: Lowering, op: tile.Dot, arrangement: Arrangement) -> Sequence[Value]:
     """Loop over the fragments along the depth, as many at once as the hardware takes; rows and
     columns are unrolled."""
-    dtype = op.result.type.element
-    start = cast(ctx, ctx[accumulated(op)], f32)
     a, b = tile.matrix_type(op.a).shape, tile.matrix_type(op.b).shape
     (rows, depth), (_, columns) = a, b
     size = arrangement.depth * FRAGMENT_SIZE
@@ -51,16 +55,7 @@ def _dot_of_fragments(ctx: Lowering, op: tile.Dot, arrangement: Arrangement) -> 
         )
         return ctx.b(product)
 
-    if depth == size:
-        return [cast(ctx, step(0, start), dtype)]
-    body = Region(None, [i32, start.type])
-    k, acc = body.arguments
-    k.name, acc.name = "k", "acc"
-    with ctx.b.inside(body):
-        ctx.b.insert(Yield([step(k, acc)]))
-    bounds = ctx.constant(0), ctx.constant(depth // size), ctx.constant(1)
-    loop: Op = ctx.b.insert(For.create((*bounds, start), ((), False), (start.type,), (body,)))
-    return [cast(ctx, loop.results[0], dtype)]
+    return [_over_depth(ctx, op, depth // size, f32, step)]
 
 
 def _fragments(
@@ -73,57 +68,98 @@ def _fragments(
             by_rows = rows_reader(ctx, operand, part, axis)
             if by_rows is not None:
                 return by_rows
-        return staged_reader(ctx, operand, part, axis, part.shape[axis])
+        return staged_reader(ctx, ctx[operand], operand.type, part, axis, part.shape[axis])
     value = convert_layout(ctx, ctx[operand], tile_layout(operand), whole)
     return lambda k: ctx.part(value, k, width)
 
 
 def _dot_of_scalars(ctx: Lowering, op: tile.Dot) -> Sequence[Value]:
-    """Multiply scalars, with the operands in threadgroup memory."""
-    layout = tile_layout(op.result)
-    dtype = op.result.type.element
+    """Loop over the depth, a few terms at once: each lane reads its rows of one operand and its
+    columns of the other from threadgroup memory, and adds the products in order."""
+    layout, dtype = tile_layout(op.result), op.result.type.element
     carried = f32 if dtype.is_float else dtype
-    a, b = (_write_operand(ctx, operand) for operand in (op.a, op.b))
     _, depth = tile.matrix_type(op.a).shape
-    _, columns = tile.matrix_type(op.b).shape
-    count = layout.size(REGISTER)
-    type_ = registers(count, carried)
-    start = cast(ctx, ctx[accumulated(op)], carried)
+    terms, count = min(depth, TERMS_AT_ONCE), layout.size(REGISTER)
+    left, right = (_scalars(ctx, x, layout, axis, terms) for axis, x in enumerate((op.a, op.b)))
+    rows, columns = (_numbers(layout, axis) for axis in (0, 1))
+    width = 1 << sum(map(bool, columns))
 
-    body = Region(None, [i32, type_])
+    def step(k: Number, acc: Value) -> Value:
+        a, b = (cast(ctx, part(k), carried) for part in (left, right))
+
+        def element(i: Number) -> Sequence[Value]:
+            total = ctx.part(acc, i, 1)
+            row, column = ctx.linear_form(i, rows), ctx.linear_form(i, columns)
+            for term in range(terms):
+                x = ctx.part(a, ctx.add(ctx.times(row, terms), term), 1)
+                y = ctx.part(b, ctx.add(column, term * width), 1)
+                if carried.is_float:
+                    total = ctx.b(math.Fma(x, y, total))
+                else:
+                    total = ctx.b(math.Add(total, ctx.b(math.Mul(x, y))))
+            return [total]
+
+        return ctx.each(count, 1, element)[0]
+
+    return [_over_depth(ctx, op, depth // terms, carried, step)]
+
+
+def _over_depth(
+    ctx: Lowering,
+    op: tile.Dot,
+    steps: int,
+    carried: DType,
+    step: Callable[[Number, Value], Value],
+) -> Value:
+    """Add to the accumulator of a product in steps, by their number."""
+    start = cast(ctx, ctx[accumulated(op)], carried)
+    if steps == 1:
+        return cast(ctx, step(0, start), op.result.type.element)
+    body = Region(None, [i32, start.type])
     k, acc = body.arguments
     k.name, acc.name = "k", "acc"
     with ctx.b.inside(body):
-
-        def step(i: Number) -> Sequence[Value]:
-            row, column = (_index(ctx, layout, axis, i) for axis in (0, 1))
-            left = _element(ctx, a, ctx.add(ctx.times(row, depth), k), carried)
-            right = _element(ctx, b, ctx.add(ctx.times(k, columns), column), carried)
-            before = ctx.part(acc, i, 1)
-            if carried.is_float:
-                return [ctx.b(math.Fma(left, right, before))]
-            return [ctx.b(math.Add(before, ctx.b(math.Mul(left, right))))]
-
-        ctx.b.insert(Yield(ctx.each(count, 1, step)))
-    bounds = ctx.constant(0), ctx.constant(depth), ctx.constant(1)
-    loop: Op = ctx.b.insert(For.create((*bounds, start), ((), False), (type_,), (body,)))
-    return [cast(ctx, loop.results[0], dtype)]
+        ctx.b.insert(Yield([step(k, acc)]))
+    bounds = ctx.constant(0), ctx.constant(steps), ctx.constant(1)
+    loop: Op = ctx.b.insert(For.create((*bounds, start), ((), False), (start.type,), (body,)))
+    return cast(ctx, loop.results[0], op.result.type.element)
 
 
-def _write_operand(ctx: Lowering, operand: Value) -> Value:
+def _numbers(layout: LinearLayout, axis: int) -> list[int]:
+    """The number of a register among those that differ along an axis, by the bits of its number."""
+    step, numbers = 1, []
+    for image in axis_images(layout, REGISTER, axis):
+        numbers.append(step if image else 0)
+        step *= 2 if image else 1
+    return numbers
+
+
+def _scalars(
+    ctx: Lowering, operand: Value, result: LinearLayout, axis: int, terms: int
+) -> Callable[[Number], Value]:
+    """What a lane needs of an operand for some terms, by their number: those of the left one (the
+    axis is 0) row by row, the columns of the right one term by term."""
+
+    def place(along: int, term: int) -> tuple[int, int]:
+        return (term, along) if axis else (along, term)
+
+    def threads(dim: str) -> list[tuple[int, int]]:
+        return [place(image, 0) for image in axis_images(result, dim, axis)]
+
+    own = [place(image, 0) for image in axis_images(result, REGISTER, axis) if image]
+    along = [place(0, 1 << bit) for bit in range(terms.bit_length() - 1)]
+    part = LinearLayout.of(
+        place(result.shape[axis], terms),
+        register=[*own, *along] if axis else [*along, *own],
+        lane=threads(LANE),
+        simdgroup=threads(SIMDGROUP),
+    )
+    if isinstance(operand.type, Staged):
+        return staged_reader(ctx, ctx[operand], operand.type, part, 1 - axis, terms)
     layout = tile_layout(operand)
-    return write_scratch(ctx, ctx[operand], layout, row_major(layout, operand.type.element.bytes))
-
-
-def _index(ctx: Lowering, layout: LinearLayout, axis: int, i: Number) -> Number:
-    """The coordinate of one of a thread's elements along an axis."""
-    lanes, groups, own = (axis_images(layout, d, axis) for d in (LANE, SIMDGROUP, REGISTER))
-    return ctx.xor_forms(
-        ctx.thread_part(lanes, groups), ctx.linear_form(i, own), [*lanes, *groups], own
+    memory = write_scratch(
+        ctx, ctx[operand], layout, row_major(layout, operand.type_as(Tile).element.bytes)
     )
-
-
-def _element(ctx: Lowering, memory: Value, offset: Number, dtype: DType) -> Value:
-    return cast(
-        ctx, ctx.b(metal.Load(memory, ctx.value(offset), result=memory.type.element)), dtype
-    )
+    shape, element = tile.matrix_type(operand).shape, memory.type.element
+    there = Staged(shape, element, Layout(shape, (shape[1], 1)))
+    return staged_reader(ctx, memory, there, part, 1 - axis, terms)

@@ -128,24 +128,24 @@ def yielded_memories(ctx: Lowering, loop: For, end: Op) -> Sequence[Value]:
 
 @lower(tile.Unstage)
 def lower_unstage(ctx: Lowering, op: tile.Unstage) -> Sequence[Value]:
-    return [staged_reader(ctx, op.x, tile_layout(op.result), 0, 0)(0)]
+    type_ = op.x.type_as(Staged)
+    return [staged_reader(ctx, ctx[op.x], type_, tile_layout(op.result), 0, 0)(0)]
 
 
 def staged_reader(
-    ctx: Lowering, staged: Value, layout: LinearLayout, axis: int, size: int
+    ctx: Lowering, memory: Value, type_: Staged, layout: LinearLayout, axis: int, size: int
 ) -> Callable[[Number], Value]:
     """A function that reads a part of a staged tile in a layout.
 
     Parts are numbered along an axis, and have `size` elements there.
     """
-    type_ = staged.type_as(Staged)
     width = _access_width(type_, layout)
     address = _addresses(ctx, type_, layout, width, axis, size)
     result = metal.registers(width, type_.element)
 
     def read(part: Number) -> Value:
         def each(i: Number) -> Sequence[Value]:
-            return [ctx.b(metal.Load(ctx[staged], address(part, i), result=result))]
+            return [ctx.b(metal.Load(memory, address(part, i), result=result))]
 
         return ctx.each(layout.size(REGISTER), width, each)[0]
 
