@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "softmetal"))
 import numpy as np
 from msl import Failure, Library
 
-from foreign import instances, kernels, packages
+from foreign import heads, instances, kernels, packages
 
 VERSION = 310  # of the language
 _KERNEL = re.compile(r"^\[\[kernel|^kernel void", re.M)
@@ -29,10 +29,9 @@ _FRAGMENTS = ("fa_common", "fa_vec_common")  # of other files, which include mor
 
 def texts(folder: Path) -> Iterator[tuple[str, str]]:
     """Every file, with what it includes and instances of its templates."""
-    root = packages.mlx_root(folder)
-    kernels = root / "mlx/backend/metal/kernels"
+    roots = packages.mlx_roots(folder)
     for name, header in instances.HEADERS.items():
-        text = packages.flat([*header.before, name], [kernels, root])
+        text = packages.flat([*header.before, name], roots)
         yield f"mlx {name}", text + instances.lines(header)
     for path in sorted(packages.llama_kernels(folder).glob("*.metal")):
         before = ["common.h", "dequantize.h"] if path.stem in _FRAGMENTS else []
@@ -42,7 +41,7 @@ def texts(folder: Path) -> Iterator[tuple[str, str]]:
 
 def left_out(folder: Path) -> Iterator[str]:
     """The headers with kernels of which there is no instance: those of Metal 4's tensors."""
-    kernels = packages.mlx_root(folder) / "mlx/backend/metal/kernels"
+    kernels, _ = packages.mlx_roots(folder)
     for path in sorted(kernels.rglob("*.h")):
         name = str(path.relative_to(kernels))
         if _KERNEL.search(path.read_text()) and name not in instances.HEADERS:
@@ -90,6 +89,12 @@ def main(chosen: list[str]) -> int:
                 right += not wrong
                 failed += bool(wrong)
                 print(f"    {kernel}: {wrong or 'right'}", flush=True)
+        for name, ours, theirs in heads.texts(packages.python_site(folder)) if not chosen else ():
+            before = packages.flat(["utils.h"], packages.mlx_roots(folder))
+            _, error = compiled(before + theirs)
+            wrong = error or ("" if heads.is_same(ours, theirs) else "another head than ours")
+            failed += bool(wrong)
+            print(f"{'mlx.core.fast.metal_kernel ' + name:<50} {wrong or 'as ours'}")
         for name in left_out(folder) if not chosen else ():
             print(f"mlx {name:<46} left out: it is for Metal 4")
         print(f"{right} kernels right, {failed} of all that fail")
