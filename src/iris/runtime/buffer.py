@@ -62,12 +62,13 @@ class Buffer:
         dtype: DType,
         shape: tuple[int, ...],
         lent: Lent | None = None,
+        offset: int = 0,
     ):
         self.device = device
         self.lent = lent  # of another library's array
         self.dtype = dtype
         self.shape = shape
-        self._argument: ArrayArgument | None = ArrayArgument(memory, 0, dtype, shape)
+        self._argument: ArrayArgument | None = ArrayArgument(memory, offset, dtype, shape)
 
     @property
     def argument(self) -> ArrayArgument:
@@ -149,7 +150,7 @@ def shared(name: str, value: object) -> Buffer | None:
         return None
     on = select(home)
     argument, lent = on.share(name, value)
-    return Buffer(on, argument.memory, argument.dtype, argument.shape, lent)
+    return Buffer(on, argument.memory, argument.dtype, argument.shape, lent, argument.offset)
 
 
 def asarray(
