@@ -9,7 +9,6 @@ when this ends, or into the one that IRIS_FOREIGN names, which stays.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,38 +19,26 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "softmetal"))
 import numpy as np
 from msl import Failure, Library
 
-from foreign import instances, kernels, packages
+from foreign import heads, instances, kernels, packages
 
-VERSION = 310  # of the language
-_KERNEL = re.compile(r"^\[\[kernel|^kernel void", re.M)
 _FRAGMENTS = ("fa_common", "fa_vec_common")  # of other files, which include more before them
 
 
-def texts(folder: Path) -> Iterator[tuple[str, str]]:
-    """Every file, with what it includes and instances of its templates."""
-    root = packages.mlx_root(folder)
-    kernels = root / "mlx/backend/metal/kernels"
+def texts(folder: Path) -> Iterator[tuple[str, str, int]]:
+    """Every file, with what it includes and instances of its templates, and its language."""
+    roots = packages.mlx_roots(folder)
     for name, header in instances.HEADERS.items():
-        text = packages.flat([*header.before, name], [kernels, root])
-        yield f"mlx {name}", text + instances.lines(header)
+        text = packages.flat([*header.before, name], roots)
+        yield f"mlx {name}", text + instances.lines(header), header.version
     for path in sorted(packages.llama_kernels(folder).glob("*.metal")):
         before = ["common.h", "dequantize.h"] if path.stem in _FRAGMENTS else []
         roots = [path.parent, path.parents[1], path.parents[2]]
-        yield f"llama.cpp {path.name}", packages.flat([*before, path.name], roots)
+        yield f"llama.cpp {path.name}", packages.flat([*before, path.name], roots), 310
 
 
-def left_out(folder: Path) -> Iterator[str]:
-    """The headers with kernels of which there is no instance: those of Metal 4's tensors."""
-    kernels = packages.mlx_root(folder) / "mlx/backend/metal/kernels"
-    for path in sorted(kernels.rglob("*.h")):
-        name = str(path.relative_to(kernels))
-        if _KERNEL.search(path.read_text()) and name not in instances.HEADERS:
-            yield name
-
-
-def compiled(text: str) -> tuple[Library | None, str]:
+def compiled(text: str, version: int = 310) -> tuple[Library | None, str]:
     try:
-        return Library.compile(text, {"GGML_METAL_HAS_BF16": "1"}, version=VERSION), ""
+        return Library.compile(text, {"GGML_METAL_HAS_BF16": "1"}, version=version), ""
     except Failure as error:
         errors = [line for line in str(error).splitlines() if "error: " in line]
         return None, (errors or [str(error)])[0]
@@ -79,10 +66,10 @@ def main(chosen: list[str]) -> int:
             folder.mkdir(parents=True, exist_ok=True)
             packages.fetch(folder)
         failed = right = 0
-        for name, text in texts(folder):
+        for name, text, version in texts(folder):
             if chosen and not any(part in name for part in chosen):
                 continue
-            library, error = compiled(text)
+            library, error = compiled(text, version)
             failed += library is None
             said = f"{len(library.names)} kernels" if library else error
             print(f"{name:<50} {said}", flush=True)
@@ -90,8 +77,12 @@ def main(chosen: list[str]) -> int:
                 right += not wrong
                 failed += bool(wrong)
                 print(f"    {kernel}: {wrong or 'right'}", flush=True)
-        for name in left_out(folder) if not chosen else ():
-            print(f"mlx {name:<46} left out: it is for Metal 4")
+        for name, ours, theirs in heads.texts(packages.python_site(folder)) if not chosen else ():
+            before = packages.flat(["utils.h"], packages.mlx_roots(folder))
+            _, error = compiled(before + theirs)
+            wrong = error or ("" if heads.is_same(ours, theirs) else "another head than ours")
+            failed += bool(wrong)
+            print(f"{'mlx.core.fast.metal_kernel ' + name:<50} {wrong or 'as ours'}")
         print(f"{right} kernels right, {failed} of all that fail")
     return 1 if failed else 0
 

@@ -10,6 +10,10 @@ class Header(NamedTuple):
 
     before: tuple[str, ...]
     instances: tuple[tuple[str, str], ...]
+    version: int = 310  # of the language
+
+
+METAL_4 = 400
 
 
 def _all(arguments: str, *names: str) -> tuple[tuple[str, str], ...]:
@@ -29,6 +33,9 @@ _COPIES = (
     *("copy_gg_nd1", "copy_gg_nd2", "copy_gg_nd3", "copy_gg", "copy_gg_dynamic_nd1"),
     *("copy_gg_dynamic_nd2", "copy_gg_dynamic_nd3", "copy_gg_dynamic"),
 )
+_NAX = ("utils.h", "steel/gemm/gemm.h", "steel/gemm/gemm_nax.h")
+_NAX_TILE = "64, 64, 64, 2, 2"
+_QUANTIZED_NAX = (*_NAX, "quantized_utils.h")
 # With more than one simdgroup to a row, a barrier of theirs is not reached by all threads.
 _MV = "8, 1, 1, 32, 4, 4"
 
@@ -184,6 +191,67 @@ HEADERS = {
         _GEMM,
         _all(f"half, float, {_TILE}, false, false, true, true", "gemm_splitk")
         + _all("float, half", "gemm_splitk_accum", "gemm_splitk_accum_axpby"),
+    ),
+    # Those of tensors.  MLX has three more kernels, which call what is not there.
+    "fp_quantized_nax.h": Header(
+        _QUANTIZED_NAX,
+        _all("half, 32, 4, true, false", "fp_qmm_t_nax")
+        + _all("half, 32, 4, true", "fp_gather_qmm_t_nax")
+        + _all("half, 32, 4, 64, 64, 64, 2, 2, true", "fp_gather_qmm_rhs_nax"),
+        METAL_4,
+    ),
+    "gated_delta_update_nax.h": Header(
+        _NAX, _all("half, 64, 64, 2, 4, 16, 4", "gated_delta_fused_nax"), METAL_4
+    ),
+    "gated_delta_update_nax_vjp.h": Header(
+        _NAX,
+        _all("half, 64, 64, 2, 4, 16, 4", "gated_delta_vjp_fused_nax")
+        + _all("half, 64, 64, 2, 4, 16", "gated_delta_vjp_fused_nax1")
+        + _all("half, 16", "gated_delta_dgamma_to_dg"),
+        METAL_4,
+    ),
+    "quantized_nax.h": Header(
+        _QUANTIZED_NAX,
+        _all("half, 64, 4, true, false", "affine_qmm_t_nax")
+        + _all("half, 64, 4, false", "affine_qmm_n_nax")
+        + _all("half, 64, 4, true", "affine_gather_qmm_t_nax")
+        + _all("half, 64, 4", "affine_gather_qmm_n_nax")
+        + _all("half, 64, 4, 64, 64, 64, 2, 2, true", "affine_gather_qmm_rhs_nax"),
+        METAL_4,
+    ),
+    "steel/attn/kernels/steel_attention_nax.h": Header(
+        _UTILS,
+        _all("half, 64, 32, 64, 64, 4, 1, half", "attention_nax")
+        + _all("half, 32, 32, 256, 2, 2, half", "attention_nax_dsplit"),
+        METAL_4,
+    ),
+    "steel/gemm/kernels/steel_gemm_fused_nax.h": Header(
+        _NAX,
+        _all(f"float, {_NAX_TILE}, false, false", "gemm")
+        + _all(f"half, {_NAX_TILE}, false, true", "gemm")
+        + _all(f"bfloat16_t, {_NAX_TILE}, true, false", "gemm"),
+        METAL_4,
+    ),
+    "steel/gemm/kernels/steel_gemm_gather_nax.h": Header(
+        _NAX,
+        _all(f"half, {_NAX_TILE}, false, true", "gather_mm_rhs_nax"),
+        METAL_4,
+    ),
+    "steel/gemm/kernels/steel_gemm_segmented_nax.h": Header(
+        _NAX,
+        _all(f"half, {_NAX_TILE}, false, false", "segmented_mm_nax"),
+        METAL_4,
+    ),
+    "steel/gemm/kernels/steel_gemm_splitk_nax.h": Header(
+        _NAX,
+        _all(f"half, {_NAX_TILE}, false, false", "gemm_splitk_nax"),
+        METAL_4,
+    ),
+    "steel/gemm/kernels/steel_gemm_thin_nax.h": Header(
+        _NAX,
+        _all("half, 1, 2, 1, 2, 2, false", "gemm_thin_nax")
+        + _all("half, 2, 1, 2, 1, 1, true", "gemm_thin_nax"),
+        METAL_4,
     ),
     "ternary.h": Header(
         ("utils.h", "ternary_ops.h"),

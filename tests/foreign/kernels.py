@@ -166,10 +166,18 @@ def _(library: Library) -> tuple[Array, Array]:
     return out, mat.astype(np.float64) @ x
 
 
-def _gemm(library: Library, name: str, dtype: Any, transpose: bool) -> tuple[Array, Array]:
-    m, n, k = 50, 70, 40
+def _gemm(
+    library: Library,
+    name: str,
+    dtype: Any,
+    transpose: bool,
+    sizes: tuple[int, int, int] = (50, 70, 40),
+    tile: tuple[int, int, int] = (32, 32, 16),
+) -> tuple[Array, Array]:
+    (m, n, k), (rows, columns, depth) = sizes, tile
     a, b, out = _floats(m, k, dtype=dtype), _floats(k, n, dtype=dtype), np.zeros((m, n), dtype)
     given = np.ascontiguousarray(b.T) if transpose else b
+    across, down = -(-n // columns), -(-m // rows)
     params = _struct(
         "i M i N i K i lda i ldb i ldd i tiles_n i tiles_m q a q b q d i swizzle i steps i ndim",
         M=m,
@@ -178,14 +186,14 @@ def _gemm(library: Library, name: str, dtype: Any, transpose: bool) -> tuple[Arr
         lda=k,
         ldb=k if transpose else n,
         ldd=n,
-        tiles_n=3,
-        tiles_m=2,
-        steps=k // 16,
+        tiles_n=across,
+        tiles_m=down,
+        steps=k // depth,
         ndim=1,
     )
     no = ("b", np.zeros(1, np.bool_))
     made = library.specialize(**{f"_{i}": no for i in (10, 100, 110, 200, 201, 202)})
-    made.run(name, [a, given, None, out, params], (3 * 32, 2 * 2, 2), (32, 2, 2))
+    made.run(name, [a, given, None, out, params], (across * 32, down * 2, 2), (32, 2, 2))
     return out, a.astype(np.float64) @ b
 
 
@@ -197,6 +205,43 @@ def _(library: Library) -> tuple[Array, Array]:
 @_run("mlx steel/gemm/kernels/steel_gemm_fused.h", "gemm_1", 5e-3)
 def _(library: Library) -> tuple[Array, Array]:
     return _gemm(library, "gemm_1", np.float16, True)
+
+
+_NAX = "mlx steel/gemm/kernels/steel_gemm_fused_nax.h"
+
+
+@_run(_NAX, "gemm_0", 1e-4)
+def _(library: Library) -> tuple[Array, Array]:
+    return _gemm(library, "gemm_0", np.float32, False, (100, 90, 150), (64, 64, 64))
+
+
+@_run(_NAX, "gemm_1", 5e-3)
+def _(library: Library) -> tuple[Array, Array]:
+    return _gemm(library, "gemm_1", np.float16, True, (130, 70, 200), (64, 64, 64))
+
+
+@_run("mlx steel/gemm/kernels/steel_gemm_thin_nax.h", "gemm_thin_nax_0", 5e-3)
+def _(library: Library) -> tuple[Array, Array]:
+    """Two simdgroups divide the depth of each product of 16 rows and 32 columns."""
+    m, n, k = 20, 70, 300
+    a, b = _floats(m, k, dtype=np.float16), _floats(k, n, dtype=np.float16)
+    out = np.zeros((m, n), np.float16)
+    params = _struct(
+        "i M i N i K i lda i ldb i ldd i tiles_n i tiles_m q a q b q d i swizzle i steps i ndim",
+        M=m,
+        N=n,
+        K=k,
+        lda=k,
+        ldb=n,
+        ldd=n,
+        tiles_n=2,
+        tiles_m=2,
+        steps=-(-k // 128),
+    )
+    no = ("b", np.zeros(1, np.bool_))
+    made = library.specialize(**{f"_{i}": no for i in (100, 110, 200, 201, 202)})
+    made.run("gemm_thin_nax_0", [a, b, None, out, params], (4 * 128, 1, 1), (128, 1, 1))
+    return out, a.astype(np.float64) @ b
 
 
 @_run("mlx sdpa_vector.h", "sdpa_vector_0", 5e-3)

@@ -10,15 +10,17 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-MLX = "mlx-metal==0.32.4"
+MLX_VERSION = "0.32.4"
 LLAMA = "llama-cpp-python==0.3.36"
 _PLATFORM = ["--platform", "macosx_14_0_arm64", "--only-binary=:all:"]
 
 
 def fetch(folder: Path) -> None:
-    """Download both packages into a folder and unpack what there is of Metal."""
-    _download(folder, MLX, _PLATFORM)
+    """Download both packages into a folder, unpack what there is of Metal, and install MLX."""
+    _download(folder, f"mlx-metal=={MLX_VERSION}", _PLATFORM)
     _download(folder, LLAMA, ["--no-binary=llama-cpp-python"])
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target"]
+    subprocess.run([*command, str(python_site(folder)), f"mlx[cpu]=={MLX_VERSION}"], check=True)
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         headers = [name for name in archive.namelist() if name.endswith(".h")]
@@ -38,9 +40,15 @@ def _download(folder: Path, package: str, options: Sequence[str]) -> None:
     subprocess.run([*command, str(folder), *options, package], check=True)
 
 
-def mlx_root(folder: Path) -> Path:
-    """What MLX's headers are included from."""
-    return folder / "mlx/mlx/include"
+def python_site(folder: Path) -> Path:
+    """Where MLX itself is, for this machine."""
+    return folder / "site"
+
+
+def mlx_roots(folder: Path) -> list[Path]:
+    """What MLX's headers are included from: the folder of its kernels, and the one of all."""
+    root = folder / "mlx/mlx/include"
+    return [root / "mlx/backend/metal/kernels", root]
 
 
 def llama_kernels(folder: Path) -> Path:

@@ -13,7 +13,7 @@ from iris.codegen.language import Language
 from iris.codegen.languages.msl import MSL
 from iris.codegen.names import Names
 from iris.codegen.source import Array, Extent, Scalar, Source
-from iris.codegen.statements import STEP, Block, Line, Run, set_block
+from iris.codegen.statements import STEP, Line, Run, set_block
 from iris.codegen.tree import Name
 from iris.codegen.writer import Writer
 from iris.ir.control import Func
@@ -124,16 +124,18 @@ class _Kernel:
             for usual, position in language.positions.items()
             if usual in ctx.positions
         ]
-        top: Block = []
+        declared: list[str] = []
+        if language.kernel is None:
+            declared += parameters
         if language.positions_are_parameters:
             parameters += positions
         else:
-            top = [Run(Name(position)) for position in positions]
+            declared += positions
+        top = [Run(Name(declaration)) for declaration in declared]
         entry = Names(language.reserved).new(function.symbol)
         threads = SIMDGROUP_WIDTH * function.simdgroups
-        lines = set_block(ctx.block, STEP)
-        top += [*ctx.shared, *ctx.opening]
-        text = self.text(entry, threads, parameters, set_block(top, STEP) + lines)
+        lines = set_block([*top, *ctx.shared, *ctx.opening, *ctx.block], STEP)
+        text = self.text(entry, threads, parameters, lines)
         return Source(
             text=text,
             entry=entry,
@@ -145,8 +147,8 @@ class _Kernel:
             report_buffer=report_buffer,
             threadgroup_bytes=ctx.shared_bytes + -ctx.shared_bytes % 16,
             sites=tuple(ctx.sites),
-            # The body is all that comes before the last line.
-            first_line=text.count("\n") - len(lines),
+            # The body is all that comes before the last line, which ends the kernel.
+            first_line=text.count("\n") - len(lines) + (language.kernel is None),
             locations=tuple([line.location for line in lines]),
             version=ctx.version,
         )
@@ -158,8 +160,10 @@ class _Kernel:
             fields = "".join([f"{STEP}{field}\n" for field in self.fields])
             blocks.append(f"struct Params {{\n{fields}}};\n")
         blocks += [text for text in ctx.helpers.values() if text]
-        head = language.kernel.format(threads=threads, name=entry)
-        listed = "".join([f"\n{STEP}{parameter}," for parameter in parameters]).rstrip(",")
         body = "".join([f"{line.text}\n" for line in lines])
-        blocks.append(f"{head}{listed})\n{{\n{body}}}\n")
+        if language.kernel is not None:
+            head = language.kernel.format(threads=threads, name=entry)
+            listed = "".join([f"\n{STEP}{parameter}," for parameter in parameters]).rstrip(",")
+            body = f"{head}{listed})\n{{\n{body}}}\n"
+        blocks.append(body)
         return "\n".join(blocks)

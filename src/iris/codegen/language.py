@@ -73,7 +73,9 @@ class Language:
     #: How kernels with matrices are written, where that is otherwise.
     of_matrices: Callable[[Language], Language]
     # How a kernel starts.
-    kernel: str  # what stands before the name of a kernel; has {threads}
+    #: What stands before the parameters of a kernel; has {threads} and {name}.  None: whoever
+    #: compiles the text writes that, and the first statements declare what would be parameters.
+    kernel: str | None
     array: str  # the parameter of an array; has {device}, {type}, {alone}, {name} and {index}
     alone: str  # what says of an array that is only read that no other pointer reaches it
     constants: str  # the parameter that has the scalar arguments; has {index}

@@ -87,6 +87,12 @@ class Source:
     locations: tuple[Location | None, ...]  # of the lines of the body
     version: tuple[int, int] = (3, 1)  # of the language
 
+    @property
+    def parts(self) -> tuple[str, str]:
+        """What stands before the body, and the body to the end of the text."""
+        lines = self.text.splitlines(keepends=True)
+        return "".join(lines[: self.first_line - 1]), "".join(lines[self.first_line - 1 :])
+
     def location(self, line: int) -> Location | None:
         """The user's line that a line of the text, counted from 1, comes from."""
         number = line - self.first_line

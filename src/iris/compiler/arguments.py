@@ -252,7 +252,7 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
             for name, offset in block.offsets.items():
                 array = arrays[name]
                 dtype, is_aligned = array_dtype(name, array), offset % ALIGNMENT == 0
-                specs[name] = _array_spec(
+                specs[name] = array_spec(
                     dtype, array.shape, apart, is_aligned, _rows_are_dense(array)
                 )
         _check_apart(arrays, buffers)
@@ -264,7 +264,7 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
             aligned = buffer.lent is None or buffer.lent.is_aligned
             if apart and is_lent:
                 apart = not any(_overlap(buffer, other) for other in buffers.values())
-            specs[name] = _array_spec(buffer.dtype, buffer.shape, apart, aligned)
+            specs[name] = array_spec(buffer.dtype, buffer.shape, apart, aligned)
     return Call(constants, specs, passed, arrays, buffers, is_lent)
 
 
@@ -282,9 +282,10 @@ def _overlap(buffer: Buffer, other: Buffer) -> bool:
 
 
 @lru_cache(maxsize=1 << 12)
-def _array_spec(
+def array_spec(
     dtype: DType, shape: tuple[int, ...], noalias: bool, aligned: bool, rows_are_dense: bool = True
 ) -> ArraySpec:
+    """What a kernel may know of an array."""
     divisors = tuple([gcd(n, ALIGNMENT) for n in shape])
     return _interned(ArraySpec(dtype, len(shape), noalias, aligned, divisors, rows_are_dense))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from os import PathLike
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from iris import knobs
 from iris.compiler.dumps import dumps
 from iris.errors import PipelineError
+from iris.frontend.specs import ArraySpec
 from iris.ir import Level, Module, Value, to_text, verify
 from iris.ir.control import Func
+from iris.ir.effects import effects_within, reads, writes
 from iris.ir.text.diff import diff
 from iris.passes import Instrument, Pass, Pipeline, run
 from iris.passes.firings import Firing, watched
@@ -33,9 +35,10 @@ from iris.viewer.sources import Sources
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iris.compiler import kernel_file
+    from iris.codegen.language import Language
     from iris.cost.estimate import Estimate
     from iris.cost.sample import Sizes
+    from iris.frontend.specs import Spec
     from iris.runtime.device import Device
 
 # Masks are followed first: until then a masked element has no value.
@@ -223,7 +226,7 @@ class Compilation(Shown):
         launch: Callable[..., Any],
         sizes: Sizes,
         target: Target = DEFAULT,
-        specs: Mapping[str, kernel_file.Spec] | None = None,
+        specs: Mapping[str, Spec] | None = None,
     ):
         self.traced = traced
         self._specs = specs
@@ -291,15 +294,69 @@ class Compilation(Shown):
         """Launch the kernel, on the grid that it was lowered for."""
         return self._launch(*arguments, **named)
 
+    def to_torch(self) -> Callable[..., None]:
+        """The kernel as a function of PyTorch's tensors on the device `mps`.
+
+        softmax = kernel.lower(x, out, 300, BLOCK=512, grid=8).to_torch()
+        softmax(tensor, result, 300)
+        softmax(longer, result, 300, grid=16)
+
+        PyTorch compiles the text, and launches it in order with its own kernels.
+        """
+        from iris.codegen.languages.msl import MSL  # opened when first used
+        from iris.compiler.torch_kernel import torch_kernel
+
+        return torch_kernel(self._foreign(self.stages[-1].module, self._known_specs(), MSL))
+
+    def to_mlx(self) -> Callable[..., Any]:
+        """The kernel as a function of MLX's arrays, which returns those that it writes to.
+
+        softmax = kernel.lower(x, out, 300, BLOCK=512, grid=8).to_mlx()
+        result = softmax(array, (8, 300), 300)
+
+        The caller gives the shape of a result.  It has no elements but those that the kernel
+        writes, or those of `init_value`.  MLX launches the kernel when a result is needed.
+        """
+        from iris.codegen.languages.mlx import MLX  # opened when first used
+        from iris.compiler.mlx_kernel import mlx_kernel
+
+        # MLX's arrays may start anywhere; what it makes starts where it must.
+        traced = self.traced.clone()
+        effects = effects_within(entry_of(traced))
+        written = {v.name for v in writes(effects) if isinstance(v, Value)}
+        specs = dict(self._known_specs())
+        for argument in entry_of(traced).body.arguments:
+            spec = specs[str(argument.name)]
+            if isinstance(spec, ArraySpec) and argument.name not in written:
+                specs[str(argument.name)] = spec = replace(spec, aligned=False)
+                argument.type = spec.type
+        module = stages_of(traced, self.options.pipeline(Level.METAL, self._target))[-1].module
+        read = frozenset([str(v.name) for v in reads(effects) if isinstance(v, Value)])
+        return mlx_kernel(self._foreign(module, specs, MLX), read)
+
+    def _known_specs(self) -> Mapping[str, Spec]:
+        if self._specs is None:
+            raise PipelineError(
+                "a kernel of a function of arrays is neither saved nor handed to another library"
+            )
+        return self._specs
+
+    def _foreign(self, module: Module, specs: Mapping[str, Spec], language: Language) -> Any:
+        from iris.codegen.emitter import emit  # opened when first used
+        from iris.compiler.foreign_kernel import ForeignKernel
+
+        entry = entry_of(module)
+        names = [str(parameter.name) for parameter in entry.body.arguments]
+        source = emit(entry, language)
+        return ForeignKernel(entry, source, {n: specs[n] for n in names}, self._sizes.grid)
+
     def save(self, file: str | PathLike[str]) -> None:
         """Write the kernel to a file; `iris.load_kernel` launches it without tracing or passes."""
-        if self._specs is None:
-            raise PipelineError("a kernel of a function of arrays cannot be saved")
         from iris.compiler import kernel_file  # opened when first used
 
-        module = self.stages[-1].module
+        specs, module = self._known_specs(), self.stages[-1].module
         names = [str(parameter.name) for parameter in entry_of(module).body.arguments]
-        kernel_file.write(Path(file), module, {name: self._specs[name] for name in names})
+        kernel_file.write(Path(file), module, {name: specs[name] for name in names})
 
     def __str__(self) -> str:
         return self.msl

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, fields
-from math import prod
 from types import FunctionType
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import Any
 
 from iris import knobs
 from iris.compiler.arguments import Call, call, check_written, place
 from iris.compiler.check import check_stages
 from iris.compiler.compilation import Compilation, Options, entry_of, level_of, optimize, target_of
 from iris.compiler.dumps import is_dumped
+from iris.compiler.grids import GridLike, as_grid
 from iris.compiler.recording import RECORDERS, record
 from iris.compiler.trial import Trial
 from iris.cost.sample import Sizes
@@ -25,19 +23,16 @@ from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.decorated import Decorated
 from iris.frontend.function import TileFunction
 from iris.frontend.specs import exact_key
-from iris.frontend.tracing import error_at, error_from, error_here, is_tracing
-from iris.frontend.values import Traced
+from iris.frontend.tracing import error_here, is_tracing
 from iris.ir import metal
 from iris.ir.control import Func
 from iris.ir.core import Level, Module, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.tile import Extent
-from iris.ir.types import i32, i64
+from iris.ir.types import i32
 from iris.runtime.device import ArrayArgument, Device, Grid, Program
 from iris.runtime.devices import select
 from iris.runtime.recent import Recent
-
-GridLike: TypeAlias = "int | Sequence[int] | Callable[[dict[str, Any]], int | Sequence[int]]"
 
 
 def kernel(function: Callable[..., None] | None = None, **options: Any) -> Kernel:
@@ -119,7 +114,7 @@ class Kernel(Decorated):
         device = named.pop("device", None)
         options = split_options(named)
         given = call(self.function, arguments, named)
-        programs = as_grid(grid, given)
+        programs = as_grid(grid, given.constants)
         traced = self.traced(given, options)
         launch = functools.partial(self._launch, grid, device=device, **asdict(options))
         shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
@@ -166,7 +161,7 @@ class Kernel(Decorated):
         """
         options = split_options(named)
         given = call(self.function, arguments, named)
-        programs = as_grid(grid, given)
+        programs = as_grid(grid, given.constants)
         for name in given.arrays:
             raise error_here(
                 ArgumentError,
@@ -188,7 +183,7 @@ class Kernel(Decorated):
         """A launch on copies of its arrays, to be repeated and looked at."""
         options = split_options(named)
         given = call(self.function, arguments, named)
-        sizes = as_grid(grid, given)
+        sizes = as_grid(grid, given.constants)
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
         _check_extents(compiled, given)
@@ -205,7 +200,7 @@ class Kernel(Decorated):
     ) -> None:
         options = split_options(named)
         given = call(self.function, arguments, named)
-        sizes = as_grid(grid, given)
+        sizes = as_grid(grid, given.constants)
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
         if RECORDERS:
@@ -305,61 +300,6 @@ def split_options(named: dict[str, Any]) -> Options:
         if not any(type(value) is type(legal) and value == legal for legal in values):
             raise error_here(ArgumentError, f"{name} is {meaning}, not {value!r}")
     return options
-
-
-def as_grid(grid: GridLike | None, given: Call) -> Grid:
-    """The numbers of programs along the three axes."""
-    if type(grid) is int and 0 <= grid <= i32.high:
-        return grid, 1, 1
-    if grid is None:
-        raise error_here(
-            ArgumentError, "how many programs are there? say grid= to lower and prepare, as grid=8"
-        )
-    if not callable(grid):
-        return _sizes(grid, error_here)
-    constants = dict(given.constants)
-    name = getattr(grid, "__name__", type(grid).__name__)
-    try:
-        sizes = grid(dict(constants))
-    except IrisError:
-        raise
-    except Exception as error:
-        message = f"the grid function {name} failed: {type(error).__name__}: {error}"
-        given_it = f"; it is given the constexprs, {constants}"
-        raise error_from(ArgumentError, error, message + given_it) from error
-
-    def wrong(kind: type[ArgumentError], message: str) -> ArgumentError:
-        code = getattr(grid, "__code__", None)
-        message = f"the grid function {name}: {message}"
-        if code is None:
-            return error_here(kind, message)
-        return error_at(kind, message, code.co_filename, code.co_firstlineno)
-
-    return _sizes(sizes, wrong)
-
-
-def _sizes(
-    grid: int | Sequence[int],
-    wrong: Callable[[type[ArgumentError], str], ArgumentError],
-) -> Grid:
-    """The three sizes of a grid that is no function."""
-    sizes = grid if isinstance(grid, (tuple, list)) else (grid,)
-    whole = all(
-        isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in sizes
-    )
-    if not 1 <= len(sizes) <= 3 or not whole or any(isinstance(n, Traced) for n in sizes):
-        raise wrong(
-            ArgumentError,
-            f"a grid is an int or a tuple of up to three, none negative; not {grid!r}",
-        )
-    padded = (*[int(n) for n in sizes], 1, 1)[:3]
-    if max(padded) > i32.high or prod(padded) > i64.high:
-        raise wrong(
-            ArgumentError,
-            "a grid has at most 2**31 - 1 programs along an axis, and 2**63 - 1 in all; not "
-            f"{grid!r}",
-        )
-    return padded[0], padded[1], padded[2]
 
 
 def _given(given: Call, placed: dict[str, ArrayArgument]) -> list[Any]:

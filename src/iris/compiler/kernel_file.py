@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from iris.errors import FileError
-from iris.frontend.specs import ArraySpec, ScalarSpec
+from iris.frontend.specs import ArraySpec, ScalarSpec, Spec
 from iris.ir import Module, parse, to_text, verify
 from iris.ir.types import DTYPES
 
-Spec = ArraySpec | ScalarSpec
 _HEAD = "# saved kernel: "
 
 

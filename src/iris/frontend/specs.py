@@ -41,6 +41,9 @@ class ScalarSpec:
     is_one: bool = False  # it is the integer 1
 
 
+Spec = ArraySpec | ScalarSpec
+
+
 def exact_key(value: Any) -> Hashable:
     """A key that tells apart what `==` does not: 1, 1.0 and True, and 0.0 and -0.0."""
     kind = type(value)

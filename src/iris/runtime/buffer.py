@@ -19,15 +19,24 @@ from iris.runtime.device import MOST_BYTES, Array, ArrayArgument, Device, Lent, 
 from iris.runtime.devices import select
 from iris.runtime.foreign import as_array, home_of, ml_dtypes
 
-_BY_NAME: dict[str, DType] = {
-    "bfloat16" if dtype is bf16 else storage(dtype).name: dtype for dtype in DTYPES.values()
-}
+
+def numpy_name(dtype: DType) -> str:
+    """What NumPy and other libraries call a dtype."""
+    return "bfloat16" if dtype is bf16 else storage(dtype).name
+
+
+_BY_NAME: dict[str, DType] = {numpy_name(dtype): dtype for dtype in DTYPES.values()}
 NUMPY_NAMES = tuple(_BY_NAME)
 
 
 def dtype_of(dtype: np.dtype[Any]) -> DType | None:
     """The dtype of elements that NumPy calls so, if GPUs have it."""
     return _BY_NAME.get(dtype.name) if dtype.isnative else None
+
+
+def dtype_named(name: str) -> DType | None:
+    """The dtype that NumPy and other libraries call so, if GPUs have it."""
+    return _BY_NAME.get(name)
 
 
 class Buffer:
@@ -53,12 +62,13 @@ class Buffer:
         dtype: DType,
         shape: tuple[int, ...],
         lent: Lent | None = None,
+        offset: int = 0,
     ):
         self.device = device
         self.lent = lent  # of another library's array
         self.dtype = dtype
         self.shape = shape
-        self._argument: ArrayArgument | None = ArrayArgument(memory, 0, dtype, shape)
+        self._argument: ArrayArgument | None = ArrayArgument(memory, offset, dtype, shape)
 
     @property
     def argument(self) -> ArrayArgument:
@@ -140,7 +150,7 @@ def shared(name: str, value: object) -> Buffer | None:
         return None
     on = select(home)
     argument, lent = on.share(name, value)
-    return Buffer(on, argument.memory, argument.dtype, argument.shape, lent)
+    return Buffer(on, argument.memory, argument.dtype, argument.shape, lent, argument.offset)
 
 
 def asarray(

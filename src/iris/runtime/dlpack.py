@@ -45,7 +45,7 @@ class _Versioned(ctypes.Structure):
 
 
 #: Where memory is, and what elements are.
-CPU, GPU = 1, 2
+CPU, GPU, METAL = 1, 2, 8
 INT, UNSIGNED, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6
 _READ_ONLY = 1
 
@@ -62,12 +62,18 @@ class Given(NamedTuple):
     """An array of another library, for as long as its capsule lives."""
 
     capsule: object
-    pointer: int  # to the first element
+    data: int  # where the memory is: an address, or a buffer as its device knows it
+    offset: int  # of the first element, in bytes
     device: tuple[int, int]  # where it is, and on which of these
     element: tuple[int, int, int]  # its kind, bits, and how many are one
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None  # in elements; None: in row-major order
     read_only: bool
+
+    @property
+    def pointer(self) -> int:
+        """The address of the first element, where memory has addresses."""
+        return self.data + self.offset
 
     @property
     def is_row_major(self) -> bool:
@@ -99,7 +105,8 @@ def given(value: Any, **options: Any) -> Given | None:
     rank = tensor.ndim
     return Given(
         capsule,
-        (tensor.data or 0) + tensor.byte_offset,
+        tensor.data or 0,
+        tensor.byte_offset,
         (tensor.device_type, tensor.device_id),
         (tensor.code, tensor.bits, tensor.lanes),
         tuple(tensor.shape[:rank]),

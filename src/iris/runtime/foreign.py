@@ -10,7 +10,7 @@ from iris.errors import ArgumentError, DTypeError
 from iris.runtime.device import Array
 
 #: The devices whose memory other libraries have arrays in, by what DLPack calls it.
-HOMES = {2: "cuda"}
+HOMES = {2: "cuda", 8: "metal"}
 
 
 def home_of(value: object) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,12 @@ class Use(Protocol):
         """Until it is done."""
 
 
+class Foreign(NamedTuple):
+    """A buffer that another library allocated."""
+
+    pointer: int
+
+
 class Block:
     """A buffer of a device, and which launches still use it."""
 
@@ -41,7 +47,8 @@ class Block:
         self.buffer = buffer  # as the device knows it
         self.contents = contents  # where the host sees it, if it does
         self.size = size
-        self.home: Any = None  # the stream on which another library uses it
+        # How another library's work on it is ordered: its stream, or what waits for it.
+        self.home: Any = None
         # The last batch of each stream, by its number, that reads or writes it, and that writes it.
         self.used: dict[int, Use] = {}
         self.written: dict[int, Use] = {}

@@ -13,16 +13,18 @@ import platform
 import re
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Source
-from iris.errors import DeviceError, OutOfResources
+from iris.errors import ArgumentError, DeviceError, OutOfResources
 from iris.ir.control import Func
 from iris.ir.types import u32
-from iris.runtime import reports
+from iris.runtime import dlpack, reports, sharing
 from iris.runtime.cache import Cache
 from iris.runtime.compiled_kernel import CompiledKernel, compiled_kernel, locations_in
 from iris.runtime.device import (
@@ -30,11 +32,12 @@ from iris.runtime.device import (
     ArrayArgument,
     Device,
     Grid,
+    Lent,
     Program,
     Timing,
     as_stored,
 )
-from iris.runtime.memory import Block, Memory, Pool, view, wait_for, words
+from iris.runtime.memory import Block, Foreign, Memory, Pool, view, wait_for, words
 from iris.runtime.messages import (
     PRECISE_FUNCTIONS,
     SHARED,
@@ -45,7 +48,7 @@ from iris.runtime.messages import (
     made,
 )
 from iris.runtime.objc import Object, ObjectiveCError, Pointer, Runtime, UInteger
-from iris.runtime.queue import LINE, Launch, Stream, Streams
+from iris.runtime.queue import LINE, Batch, Launch, Stream, Streams
 from iris.runtime.recent import Recent
 from iris.targets import Target
 from iris.targets.apple import of_mac
@@ -84,6 +87,8 @@ class Metal(Device):
         self._pool = Pool(int(self.messages.working_set(self._device)) // 8)
         self._most_threadgroup = int(self.messages.most_threadgroup_memory(self._device))
         self._queue = self.new_stream()
+        # Of other libraries' buffers, by what Metal knows them by.
+        self._foreign: weakref.WeakValueDictionary[int, Memory] = weakref.WeakValueDictionary()
 
     def _find(self) -> None:
         """Find the GPU; an error says what it lacks."""
@@ -258,6 +263,31 @@ class Metal(Device):
             return None
         return Memory(Block(buffer, start, size), None, keeps=array)
 
+    def share(self, name: str, value: Any) -> tuple[ArrayArgument, Lent]:
+        library = sharing.library_of(value)
+        wait = sharing.WAITS.get(library)
+        if wait is None:
+            raise ArgumentError(f"{name} is an array of {library}, and nothing waits for its work")
+        found, dtype = sharing.taken(name, value, (dlpack.METAL, 0))
+        wait()
+        memory = self._foreign.get(found.data)
+        if memory is None:
+            buffer = Foreign(found.data)
+            with self.runtime.pool():
+                contents = self.messages.contents(buffer.pointer)
+                size = self.messages.length(buffer.pointer)
+            if contents is None:
+                raise ArgumentError(f"{name} is in memory that the CPU cannot reach; pass a copy")
+            memory = Memory(Block(buffer, contents, size), None, keeps=found)
+            self._foreign[found.data] = memory
+        if library not in sharing.UNCHANGING:
+            memory.block.home = wait
+        lent = Lent(
+            is_aligned=found.offset % 16 == 0,
+            is_read_only=found.read_only or library in sharing.UNCHANGING,
+        )
+        return ArrayArgument(memory, found.offset, dtype, found.shape), lent
+
     def view(self, of: ArrayArgument) -> Array:
         return view(of)
 
@@ -286,14 +316,14 @@ class Metal(Device):
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
-            (stream or self._queue).run(self._launch(program.code, grid, arguments))
+            self._start(self._launch(program.code, grid, arguments), stream or self._queue)
 
     def run(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
             launch = self._launch(program.code, grid, arguments)
-            batch = (stream or self._queue).run(launch)
+            batch = self._start(launch, stream or self._queue)
             batch.wait()
             failure = batch.failures.get(id(launch))
             if failure is not None:
@@ -302,21 +332,31 @@ class Metal(Device):
     def prepare(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> Callable[[], None]:
-        pipeline, run = program.code, (stream or self._queue).run
+        pipeline, on = program.code, stream or self._queue
         if not prod(grid):
             return lambda: None
         if pipeline.source.report_buffer is not None:
             # What one launch reports is not that of another.
             def anew() -> None:
-                run(self._launch(pipeline, grid, arguments))
+                self._start(self._launch(pipeline, grid, arguments), on)
 
             return anew
         launch = self._launch(pipeline, grid, arguments)
+        run = partial(self._start, stream=on) if launch.waits else on.run
 
         def again() -> None:
             run(launch)
 
         return again
+
+    def _start(self, launch: Launch, stream: Stream) -> Batch:
+        """Run a launch in order with the work of other libraries, which never wait for ours."""
+        for wait in launch.waits:
+            wait()
+        batch = stream.run(launch)
+        if launch.waits:
+            batch.wait()
+        return batch
 
     def _launch(self, pipeline: CompiledKernel, grid: Grid, arguments: Sequence[Any]) -> Launch:
         source = pipeline.source
@@ -357,12 +397,15 @@ class Metal(Device):
             frozenset(blocks),
             frozenset(written),
             sum([block.size for block in blocks]),
+            frozenset([block.home for block in blocks if block.home is not None]),
             report,
         )
 
     def synchronize(self, memory: Memory | None = None) -> None:
         if memory is not None:
             wait_for(memory.block, memory.block.used)
+            if memory.block.home is not None:
+                memory.block.home()
         else:
             self.streams.synchronize()
 

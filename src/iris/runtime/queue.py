@@ -56,6 +56,7 @@ class Launch(NamedTuple):
     blocks: frozenset[Block]
     written: frozenset[Block]
     size: int  # of all blocks
+    waits: frozenset[Callable[[], object]]  # for work of other libraries on them
     report: Memory | None
 
 

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from iris.runtime.device import (
     as_stored,
     stored,
 )
-from iris.runtime.memory import Block, Memory, Pool, wait_for
+from iris.runtime.memory import Block, Foreign, Memory, Pool, wait_for
 from iris.runtime.recent import Recent
 from iris.targets import nvidia
 
@@ -54,12 +54,6 @@ _PLAIN_SHARED_BYTES = 48 * 1024
 _LEAST_CAPABILITY = 8
 # Programs that the hardware numbers along y and z. [CUDA C++ Programming Guide]
 _MOST_ALONG = 65535
-
-
-class _Foreign(NamedTuple):
-    """Memory that another library allocated."""
-
-    pointer: int
 
 
 class Cuda(Device):
@@ -86,7 +80,8 @@ class Cuda(Device):
         # Opened when the device is, for they take long.
         from cuda.bindings import driver
 
-        from iris.runtime.cuda import cuda_streams, nvrtc, sharing
+        from iris.runtime import sharing
+        from iris.runtime.cuda import cuda_streams, nvrtc
         from iris.runtime.cuda.driver import Allocation, OutOfMemory, call
 
         self._driver, self._call, self._out_of_memory = driver, call, OutOfMemory
@@ -226,9 +221,11 @@ class Cuda(Device):
         sharing = self._sharing
         library = sharing.library_of(value)
         stream = sharing.current_stream(library)
-        found, dtype = sharing.taken(name, value, self.home, stream)
+        found, dtype = sharing.taken(
+            name, value, self.home, stream=stream or sharing.DEFAULT_STREAM
+        )
         size = prod(found.shape) * stored(dtype).itemsize
-        memory = Memory(Block(_Foreign(found.pointer), None, size), None, keeps=found)
+        memory = Memory(Block(Foreign(found.pointer), None, size), None, keeps=found)
         memory.block.home = self._foreign_stream(stream)
         lent = Lent(
             is_aligned=found.pointer % 16 == 0,

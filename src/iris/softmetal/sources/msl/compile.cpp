@@ -91,8 +91,11 @@ std::vector<std::string> math_flags(MathMode math) {
     return {};
 }
 
-std::vector<std::string> compiler_flags(const Settings &with, MathMode math) {
-    std::vector<std::string> made = {"-std=c++17", "-w", "-Wno-invalid-constexpr", "-O2",
+// Products of tensors have descriptors, which are classes, as template arguments.
+const char *standard(unsigned version) { return version >= 400 ? "-std=c++20" : "-std=c++17"; }
+
+std::vector<std::string> compiler_flags(const Settings &with, MathMode math, unsigned version) {
+    std::vector<std::string> made = {standard(version), "-w", "-Wno-invalid-constexpr", "-O2",
 #if defined(__x86_64__)
             "-march=native",
 #else
@@ -108,9 +111,9 @@ std::vector<std::string> compiler_flags(const Settings &with, MathMode math) {
 }
 
 // All that a precompiled header depends on.
-std::string header_key(const Settings &with, MathMode math, const std::string &version) {
-    std::string all = with.compiler + version;
-    for (const std::string &flag : compiler_flags(with, math)) all += '\n' + flag;
+std::string header_key(const Settings &with, MathMode math, unsigned version, const std::string &compiler) {
+    std::string all = with.compiler + compiler;
+    for (const std::string &flag : compiler_flags(with, math, version)) all += '\n' + flag;
     std::set<std::string> files;
     for (const auto &entry : fs::recursive_directory_iterator(with.include_directory)) {
         if (entry.is_regular_file()) files.insert(entry.path());
@@ -121,10 +124,10 @@ std::string header_key(const Settings &with, MathMode math, const std::string &v
     return text;
 }
 
-std::string make_header(const Settings &with, MathMode math, const std::string &output,
+std::string make_header(const Settings &with, MathMode math, unsigned version, const std::string &output,
                         const std::vector<const MemoryFile *> &files = {}) {
     const Outcome outcome = run_program(
-        std::vector<std::string>{with.compiler} + compiler_flags(with, math) +
+        std::vector<std::string>{with.compiler} + compiler_flags(with, math, version) +
             std::vector<std::string>{"-fpch-instantiate-templates", "-I" + with.include_directory, "-x", "c++-header",
                                      "-fno-temp-file", with.include_directory + "/softmetal_prefix", "-o", output},
         files);
@@ -155,17 +158,18 @@ private:
 };
 
 // In the cache; made there by one process, while others wait.  Empty if the cache cannot be used.
-std::string cached_header(const Settings &with, MathMode math, const std::string &version, std::string &error) {
+std::string cached_header(const Settings &with, MathMode math, unsigned version, const std::string &compiler,
+                          std::string &error) {
     if (with.cache_directory.empty()) return "";
     std::error_code failed;
     fs::create_directories(with.cache_directory, failed);
-    const std::string made = with.cache_directory + "/metal_stdlib-" + header_key(with, math, version) + ".pch";
+    const std::string made = with.cache_directory + "/metal_stdlib-" + header_key(with, math, version, compiler) + ".pch";
     const HeaderLock lock(made + ".lock");
     if (!lock.held()) return "";
     if (fs::is_regular_file(made, failed) && lock.vouches_for(contents(made))) return made;
     const std::string partial = made + ".partial";  // of whoever holds the lock: a killed one leaves no other
     fs::remove(partial, failed);
-    error = make_header(with, math, partial);
+    error = make_header(with, math, version, partial);
     const std::string header = contents(partial);
     if (error.empty() && lock.vouch_for(header)) {
         fs::rename(partial, made, failed);
@@ -184,24 +188,24 @@ struct Header {
 // Of one configuration, once in this process.
 class Headers {
 public:
-    Header get(const Settings &with, MathMode math) {
+    Header get(const Settings &with, MathMode math, unsigned version) {
         std::lock_guard lock(mutex);
         Header &header = known[{math, with.compiler + '\n' + with.include_directory + '\n' + with.cache_directory +
-                                          "\n" + std::to_string(int(with.count))}];
+                                          "\n" + std::to_string(int(with.count)) + standard(version)}];
         if (!header.path.empty() && fs::exists(header.path)) return header;
         header = {};
-        const Outcome version = run_program({with.compiler, "--version"});
-        if (!version.succeeded || version.output.find("clang") == std::string::npos) {
+        const Outcome compiler = run_program({with.compiler, "--version"});
+        if (!compiler.succeeded || compiler.output.find("clang") == std::string::npos) {
             header.error = "kernels are compiled by clang 16 or newer (on Debian: apt install clang-19), and '" +
                            with.compiler + "', which IRIS_SOFTMETAL_COMPILER may name, is none that runs\n";
             return header;
         }
-        header.path = cached_header(with, math, version.output, header.error);
+        header.path = cached_header(with, math, version, compiler.output, header.error);
         if (!header.path.empty() || !header.error.empty()) return header;
         // Where nothing can be kept: for this process alone, as long as it runs.
         own.push_back(std::make_unique<MemoryFile>());
         header = {own.back()->path(), {own.back().get()}, ""};
-        header.error = make_header(with, math, header.path, header.files);
+        header.error = make_header(with, math, version, header.path, header.files);
         return header;
     }
 
@@ -222,7 +226,10 @@ bool is_metals_own(std::string_view directive) {
     if (directive.substr(at, 7) != "include") return false;
     const size_t name = directive.find('<');
     if (name == std::string_view::npos) return false;
-    return directive.substr(name + 1, 5) == "metal" || directive.substr(name + 1, 4) == "simd";
+    for (const std::string_view own : {"metal", "simd", "MetalPerformancePrimitives/"}) {
+        if (directive.substr(name + 1, own.size()) == own) return true;
+    }
+    return false;
 }
 
 bool is_pragma(std::string_view directive) { return directive.find("pragma") != std::string_view::npos; }
@@ -357,7 +364,7 @@ Compilation compile(const std::string &source, const Options &options, const Con
         const std::string wrong = check(source, options);
         if (!wrong.empty()) return {"", wrong};
     }
-    const Header header = headers().get(with, options.math);
+    const Header header = headers().get(with, options.math, options.version);
     if (!header.error.empty()) return {"", header.error};
     const Outcome text = preprocess(source, options, with);
     if (!text.succeeded) return {"", text.output};
@@ -368,7 +375,7 @@ Compilation compile(const std::string &source, const Options &options, const Con
     files.push_back(&input);
     const MemoryFile unoptimized;
     const bool in_two_steps = with.count == Counting::text;
-    std::vector<std::string> command = std::vector<std::string>{with.compiler} + compiler_flags(with, options.math) +
+    std::vector<std::string> command = std::vector<std::string>{with.compiler} + compiler_flags(with, options.math, options.version) +
         std::vector<std::string>{"-I" + with.include_directory, "-include-pch", header.path, "-c", "-x", "c++",
                                  input.path(), "-o", "-"};
     if (in_two_steps) command.push_back("-emit-llvm");

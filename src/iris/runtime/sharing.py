@@ -1,4 +1,4 @@
-"""Arrays in the memory of an NVIDIA GPU that other libraries have, and that they are given."""
+"""Arrays in the memory of a GPU that other libraries have, and that they are given."""
 
 from __future__ import annotations
 
@@ -16,9 +16,16 @@ CURRENT_STREAM: Mapping[str, Callable[[Any], int]] = {
     "torch": lambda torch: int(torch.cuda.current_stream().cuda_stream),
     "cupy": lambda cupy: int(cupy.cuda.get_current_stream().ptr),
 }
+DEFAULT_STREAM = 1  # how DLPack calls it
+#: What waits for a library's work on Metal, by the library's name: DLPack orders nothing there.
+#: [https://docs.pytorch.org/docs/stable/generated/torch.mps.synchronize.html,
+#: https://ml-explore.github.io/mlx/build/html/python/_autosummary/mlx.core.synchronize.html]
+WAITS: Mapping[str, Callable[[], object]] = {
+    "torch": lambda: sys.modules["torch"].mps.synchronize(),
+    "mlx": lambda: sys.modules["mlx.core"].synchronize(),
+}
 #: Libraries whose arrays never change.
-UNCHANGING = frozenset({"jax", "jaxlib"})
-_DEFAULT_STREAM = 1  # how DLPack calls it
+UNCHANGING = frozenset({"jax", "jaxlib", "mlx"})
 
 
 def _element(dtype: DType) -> tuple[int, int, int]:
@@ -47,10 +54,12 @@ def current_stream(library: str) -> int:
     return 0 if ask is None else ask(sys.modules[library])
 
 
-def taken(name: str, value: Any, home: tuple[int, int], stream: int) -> tuple[dlpack.Given, DType]:
-    """An array of another library, which is complete where the stream is now."""
+def taken(
+    name: str, value: Any, home: tuple[int, int], **options: Any
+) -> tuple[dlpack.Given, DType]:
+    """An array of another library in the memory of a GPU; options go to the library."""
     try:
-        found = dlpack.given(value, stream=stream or _DEFAULT_STREAM)
+        found = dlpack.given(value, **options)
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise ArgumentError(f"{name} does not share its memory: {error}") from None
     if found is None:
