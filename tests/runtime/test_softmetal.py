@@ -193,7 +193,9 @@ NEEDED = {
     "new",
     "newCommandQueue",
     "newLibraryWithSource:options:error:",
-    "newComputePipelineStateWithFunction:error:",
+    "newComputePipelineStateWithDescriptor:options:reflection:error:",
+    "newIndirectCommandBufferWithDescriptor:maxCommandCount:options:",
+    "indirectComputeCommandAtIndex:",
     "contents",
     "commandBuffer",
     "computeCommandEncoderWithDispatchType:",
@@ -225,7 +227,7 @@ def selectors() -> set[str]:
 
 
 def scenario() -> np.ndarray:
-    """A device from its making to the result of a launch."""
+    """A device from its making to the result of a launch and of a replay."""
     device = Softmetal()
     pages = np.frombuffer(bytearray(1 << 16), np.uint8)
     start = -pages.ctypes.data % 4096
@@ -234,6 +236,12 @@ def scenario() -> np.ndarray:
     given = iris.asarray(x, device=device)
     out = iris.empty_like(given)
     scale[16](given, out, 3.0, 1024)
+    assert (out.numpy() == 3).all()
+    with iris.record() as recording:
+        scale[16](out, out, 2.0, 1024)
+    recording.replay()
+    recording.launches[0].update(factor=0.5)
+    recording.replay()
     return np.array(out.numpy())
 
 

@@ -31,7 +31,17 @@ from iris.tools.cli import main
 from on_metal import METAL
 from support import ROOT
 
-LINES = ("miscompiles", "lanes", "integers", "numbers", "ops", "launches", "barriers", "timing")
+LINES = (
+    "miscompiles",
+    "lanes",
+    "integers",
+    "numbers",
+    "ops",
+    "launches",
+    "replay",
+    "barriers",
+    "timing",
+)
 
 
 @pytest.fixture(autouse=True)

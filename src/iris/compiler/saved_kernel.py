@@ -85,7 +85,7 @@ class SavedKernel:
                 )
             entry = entry_of(self._module)
             compiled = self._compiled[on] = Compiled.of(entry, self._module, on, ())
-        start(compiled, on, as_grid(grid, given), given, stream)
+        start(compiled, on, as_grid(grid, given), given, stream, partial(self._launch, grid))
 
 
 def _lacking(needed: Spec, given: Spec, value: Any) -> str | None:

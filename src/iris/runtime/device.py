@@ -79,6 +79,31 @@ class Timing:
     end: float
 
 
+class RecordedLaunch(NamedTuple):
+    """What `Device.launch` is given, but for the stream."""
+
+    program: Program
+    grid: Grid
+    arguments: Sequence[Any]
+
+
+class Replay:
+    """Launches that run one after the other, again and again."""
+
+    def __init__(self, device: Device, launches: Sequence[RecordedLaunch], stream: Any = None):
+        self._prepare = partial(device.prepare, stream=stream)
+        self._steps = [self._prepare(*launch) for launch in launches]
+
+    def run(self) -> None:
+        """Run them; it need not wait until they are done."""
+        for step in self._steps:
+            step()
+
+    def change(self, number: int, launch: RecordedLaunch) -> None:
+        """Put a launch in the place of one of them, from the next run on."""
+        self._steps[number] = self._prepare(*launch)
+
+
 class Device:
     """The contract.  Memory belongs to the device: arrays are copied in and out of it.
 
@@ -185,6 +210,10 @@ class Device:
     ) -> Callable[[], None]:
         """A launch with all that it needs, to be run again and again."""
         return partial(self.launch, program, grid, arguments, stream)
+
+    def record(self, launches: Sequence[RecordedLaunch], stream: Any = None) -> Replay:
+        """Launches to be run together, again and again."""
+        return Replay(self, launches, stream)
 
     def synchronize(self, memory: Any = None) -> None:
         """Wait until all launches are done, or those that use some memory."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from iris import knobs
 from iris.errors import ArgumentError, IrisError, SettingError
 from iris.runtime.device import Device
+from iris.runtime.recorder import refuse_while_recording
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -88,6 +89,7 @@ def _open(name: str, wrong: type[IrisError]) -> Device:
 
 def synchronize() -> None:
     """Wait until everything that was launched is done; what went wrong in a launch is raised."""
+    refuse_while_recording("iris.synchronize() waits for launches")
     first: IrisError | None = None
     for device in list(_opened.values()):
         try:

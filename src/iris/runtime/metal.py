@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -23,17 +24,25 @@ from iris.errors import DeviceError, OutOfResources
 from iris.ir.control import Func
 from iris.ir.types import u32
 from iris.runtime import reports
-from iris.runtime.cache import Cache
-from iris.runtime.compiled_kernel import CompiledKernel, compiled_kernel, locations_in
+from iris.runtime.cache import CHOICES, Cache
+from iris.runtime.compiled_kernel import (
+    CompiledKernel,
+    are_alike_each_time,
+    compiled_kernel,
+    locations_in,
+)
 from iris.runtime.device import (
     Array,
     ArrayArgument,
     Device,
     Grid,
     Program,
+    RecordedLaunch,
+    Replay,
     Timing,
     as_stored,
 )
+from iris.runtime.indirect_commands import MOST_COMMANDS, IndirectReplay
 from iris.runtime.memory import Block, Memory, Pool, view, wait_for, words
 from iris.runtime.messages import (
     PRECISE_FUNCTIONS,
@@ -55,8 +64,13 @@ _MOST_LIBRARIES = 256
 
 # What kernels need of MTLGPUFamily: Apple7, and Metal3.
 _NEEDED_FAMILIES = {1007: "matrices of simdgroups", 5001: "bfloat"}
+_APPLE9 = 1009
 _VIRTUAL = "Paravirtual"
 _LEAST_SYSTEM = 14  # the first whose compiler takes version 3.1 of the language
+
+
+# What is kept of a check that has passed.
+_INDIRECT = "indirect commands"
 
 
 class Metal(Device):
@@ -84,6 +98,8 @@ class Metal(Device):
         self._pool = Pool(int(self.messages.working_set(self._device)) // 8)
         self._most_threadgroup = int(self.messages.most_threadgroup_memory(self._device))
         self._queue = self.new_stream()
+        self._checked = Cache(f"{self.toolchain()} {self._label}", CHOICES)
+        self.has_indirect_commands = self._checked.get(self._checked.key(_INDIRECT)) is not None
 
     def _find(self) -> None:
         """Find the GPU; an error says what it lacks."""
@@ -138,8 +154,11 @@ class Metal(Device):
                 self.name,
                 f"the function {name}",
             )
+            described = self.new("MTLComputePipelineDescriptor")
+            messages.set_function(described, function)
+            messages.set_indirect(described, True)
             try:
-                state = messages.new_pipeline(self._device, function)
+                state = messages.new_pipeline(self._device, described, 0, None)
             except ObjectiveCError as error:
                 raise DeviceError(f"the kernel {name} makes no pipeline: {error}") from None
             self._check_limits(source, state)
@@ -199,10 +218,7 @@ class Metal(Device):
 
     def compile_options(self, mode: MathMode, version: tuple[int, int] = (3, 1)) -> Object:
         """How the texts of kernels are compiled, in a version of the language."""
-        messages = self.messages
-        options = made(
-            messages.new(self.runtime.get_class("MTLCompileOptions")), self.name, "compile options"
-        )
+        messages, options = self.messages, self.new("MTLCompileOptions")
         messages.set_language(options, version[0] << 16 | version[1])
         if messages.responds(options, self.runtime.selector("setMathMode:")) & 0xFF:
             messages.set_math_mode(options, mode)
@@ -234,6 +250,11 @@ class Metal(Device):
             return None
         start = messages.bytes_of(data)
         return None if start is None else ctypes.string_at(start, messages.length(data)) or None
+
+    def new(self, class_name: str) -> Object:
+        """A new object of a class, with what it has before it is told anything."""
+        found = self.messages.new(self.runtime.get_class(class_name))
+        return made(found, self.name, f"an {class_name}")
 
     # Memory.
 
@@ -277,6 +298,25 @@ class Metal(Device):
 
     # Launches.
 
+    def trust_indirect_commands(self, works: bool) -> None:
+        """Replay recordings as indirect commands from now on, in later processes, too; or not."""
+        self.has_indirect_commands = works
+        if works:
+            self._checked.put(self._checked.key(_INDIRECT), b"checked")
+        else:
+            self._checked.drop(self._checked.key(_INDIRECT))
+
+    @cached_property
+    def knows_indirect_pipelines(self) -> bool:
+        """Whether indirect commands may use pipelines that no encoder has used; the GPUs of M1 and
+        M2 crash."""
+        return bool(self.messages.supports_family(self._device, _APPLE9) & 0xFF)
+
+    def new_commands(self, described: Object, count: int) -> Object:
+        """An indirect command buffer."""
+        found = self.messages.new_commands(self._device, described, count, SHARED)
+        return made(found, self.name, f"an indirect command buffer of {count} commands")
+
     def new_stream(self) -> Stream:
         with self.runtime.pool():
             queue = self.messages.new_queue(self._device)
@@ -286,13 +326,13 @@ class Metal(Device):
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
-            (stream or self._queue).run(self._launch(program.code, grid, arguments))
+            (stream or self._queue).run(self.bound_launch(program, grid, arguments))
 
     def run(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
-            launch = self._launch(program.code, grid, arguments)
+            launch = self.bound_launch(program, grid, arguments)
             batch = (stream or self._queue).run(launch)
             batch.wait()
             failure = batch.failures.get(id(launch))
@@ -308,17 +348,29 @@ class Metal(Device):
         if pipeline.source.report_buffer is not None:
             # What one launch reports is not that of another.
             def anew() -> None:
-                run(self._launch(pipeline, grid, arguments))
+                run(self.bound_launch(program, grid, arguments))
 
             return anew
-        launch = self._launch(pipeline, grid, arguments)
+        launch = self.bound_launch(program, grid, arguments)
 
         def again() -> None:
             run(launch)
 
         return again
 
-    def _launch(self, pipeline: CompiledKernel, grid: Grid, arguments: Sequence[Any]) -> Launch:
+    def record(self, launches: Sequence[RecordedLaunch], stream: Stream | None = None) -> Replay:
+        is_encoded = (
+            self.has_indirect_commands
+            and len(launches) <= MOST_COMMANDS
+            and are_alike_each_time(launches)
+        )
+        if not is_encoded:
+            return super().record(launches, stream)
+        return IndirectReplay(self, launches, stream or self._queue)
+
+    def bound_launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> Launch:
+        """All that is told to Metal of a launch."""
+        pipeline: CompiledKernel = program.code
         source = pipeline.source
         threads = grid[0] * source.threads
         if threads > u32.high:

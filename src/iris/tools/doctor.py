@@ -13,6 +13,7 @@ one that is asked for, it runs checks and times a few kernels, one line each:
     numbers      nan, infinity and subnormal numbers, in each math mode
     ops          each op of each dtype, against the interpreter
     launches     what every device must do: memory, launches, streams, errors
+    replay       recordings as indirect command buffers, which are used from then on
     barriers     programs of every number of simdgroups
     timing       a copy, products of matrices, attention
 
@@ -35,6 +36,7 @@ from iris.errors import IrisError
 from iris.ir.core import Level
 from iris.runtime.device import Device
 from iris.runtime.devices import devices, select
+from iris.runtime.metal import Metal
 from iris.testing import conformance, gpu, kernels
 from iris.testing.gpu.speeds import work_is_right_and_timed
 from iris.tools.opt import write
@@ -119,6 +121,8 @@ def _checks(device: Device) -> Iterator[tuple[str, gpu.Check]]:
     for name, check in gpu.CHECKS.items():
         if name == "barriers":
             yield "launches", _launches
+            if isinstance(device, Metal):
+                yield "replay", _replays
         if device.accepts is MSL or (takes_text and name not in gpu.BY_HAND):
             yield name, check
     yield "timing", work_is_right_and_timed
@@ -163,6 +167,19 @@ def _words(error: BaseException) -> str:
     if isinstance(error, (AssertionError, IrisError)) and str(error):
         return str(error)
     return f"{type(error).__name__}: {error}"
+
+
+def _replays(device: Device) -> str:
+    """Recordings as Metal's own: a Mac uses these once this has passed."""
+    assert isinstance(device, Metal)
+    device.has_indirect_commands = True
+    works = False
+    try:
+        conformance.launches_can_be_recorded(device)
+        works = True
+    finally:
+        device.trust_indirect_commands(works)
+    return "indirect command buffers do what launches do"
 
 
 def _launches(device: Device) -> str:

@@ -25,7 +25,12 @@ from iris.ir.control import Func
 from iris.ir.types import i32
 from iris.runtime import dlpack, reports
 from iris.runtime.cache import Cache
-from iris.runtime.compiled_kernel import CompiledKernel, compiled_kernel, locations_in
+from iris.runtime.compiled_kernel import (
+    CompiledKernel,
+    are_alike_each_time,
+    compiled_kernel,
+    locations_in,
+)
 from iris.runtime.device import (
     Array,
     ArrayArgument,
@@ -33,6 +38,8 @@ from iris.runtime.device import (
     Grid,
     Lent,
     Program,
+    RecordedLaunch,
+    Replay,
     Timing,
     as_stored,
     stored,
@@ -42,7 +49,7 @@ from iris.runtime.recent import Recent
 from iris.targets import nvidia
 
 if TYPE_CHECKING:
-    from iris.runtime.cuda.cuda_streams import Launch, Stream
+    from iris.runtime.cuda.cuda_streams import Launch, Launches, Stream
 
 #: How the compiler says a line of a text.
 _LINE = re.compile(r"kernel\((\d+)\)")
@@ -86,11 +93,12 @@ class Cuda(Device):
         # Opened when the device is, for they take long.
         from cuda.bindings import driver
 
-        from iris.runtime.cuda import cuda_streams, nvrtc, sharing
+        from iris.runtime.cuda import cuda_graph, cuda_streams, nvrtc, sharing
         from iris.runtime.cuda.driver import Allocation, OutOfMemory, call
 
         self._driver, self._call, self._out_of_memory = driver, call, OutOfMemory
         self._streams, self._nvrtc, self._allocation = cuda_streams, nvrtc, Allocation
+        self._graphs = cuda_graph
         self._sharing, self.home = sharing, (dlpack.GPU, number)
         self._foreign: dict[int, Stream] = {}  # streams of others, by their handles
         call(driver.cuInit, 0)
@@ -274,15 +282,15 @@ class Cuda(Device):
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
-            launch = self._launch(program.code, grid, arguments)
-            self._stream(launch, stream).run(launch)
+            launch = self.bound_launch(program, grid, arguments)
+            self.stream_for(launch, stream).run(launch)
 
     def run(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
-            launch = self._launch(program.code, grid, arguments)
-            on = self._stream(launch, stream)
+            launch = self.bound_launch(program, grid, arguments)
+            on = self.stream_for(launch, stream)
             on.run(launch)
             on.synchronize()
             for block in launch.written:
@@ -292,21 +300,28 @@ class Cuda(Device):
     def prepare(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> Callable[[], None]:
-        kernel = program.code
         if not prod(grid):
             return lambda: None
-        launch = self._launch(kernel, grid, arguments)
-        run = self._stream(launch, stream).run
+        launch = self.bound_launch(program, grid, arguments)
+        run = self.stream_for(launch, stream).run
         if launch.report is not None:
             # What one launch reports is not that of another.
-            return lambda: run(self._launch(kernel, grid, arguments))
+            return lambda: run(self.bound_launch(program, grid, arguments))
         return lambda: run(launch)
 
-    def _stream(self, launch: Launch, stream: Stream | None) -> Stream:
+    def record(self, launches: Sequence[RecordedLaunch], stream: Stream | None = None) -> Replay:
+        if not are_alike_each_time(launches):
+            return super().record(launches, stream)
+        self._enter()
+        return self._graphs.GraphReplay(self, launches, stream)
+
+    def stream_for(self, launch: Launch | Launches, stream: Stream | None) -> Stream:
         """The stream that is asked for, or where another library uses what a launch is given."""
         return stream or next(iter(launch.homes), self._queue)
 
-    def _launch(self, kernel: CompiledKernel, grid: Grid, arguments: Sequence[Any]) -> Launch:
+    def bound_launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> Launch:
+        """All that is told to the driver of a launch."""
+        kernel: CompiledKernel = program.code
         source = kernel.source
         along = grid
         if max(grid[1:]) > _MOST_ALONG:
