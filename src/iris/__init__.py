@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from iris.compiler.autotune import autotune, heuristics
     from iris.compiler.candidates import Config
     from iris.compiler.jit import Jit, jit
-    from iris.compiler.launch_recording import Recording, record
+    from iris.compiler.launch_recording import record
     from iris.compiler.metallib import build
     from iris.compiler.saved_kernel import load_kernel
 
@@ -93,7 +93,6 @@ __all__ = [
     "Config",
     "Jit",
     "Kernel",
-    "Recording",
     "abs",
     "all",
     "any",
@@ -191,7 +190,6 @@ _LATER = {
     "autotune": "iris.compiler.autotune",
     "heuristics": "iris.compiler.autotune",
     "jit": "iris.compiler.jit",
-    "Recording": "iris.compiler.launch_recording",
     "record": "iris.compiler.launch_recording",
     "build": "iris.compiler.metallib",
     "load_kernel": "iris.compiler.saved_kernel",

@@ -8,21 +8,18 @@ commands says which resources they use, for Metal looks into none of them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from iris.ir.types import u8
 from iris.runtime.device import ArrayArgument, RecordedLaunch, Replay
 from iris.runtime.interrupts import HoldBack
-from iris.runtime.memory import Block, Hazards, view
-from iris.runtime.messages import DISPATCHES, MOST_BUFFERS, Range, made
+from iris.runtime.memory import Block, Hazards, Memory, view
+from iris.runtime.messages import Range, made
 from iris.runtime.objc import Object, Pointer
-from iris.runtime.queue import Batch, Commands, Launch, Stream
-
-if TYPE_CHECKING:
-    from iris.runtime.metal import Metal
+from iris.runtime.queue import Batch, Commands, Launch, Stream, Streams
 
 # As many commands run at a time. [executeCommandsInBuffer:withRange:]
 MOST_COMMANDS = 1 << 14
@@ -30,26 +27,36 @@ MOST_COMMANDS = 1 << 14
 _ALIGNMENT = 256
 
 
+class Maker(NamedTuple):
+    """What a device does for its recordings."""
+
+    streams: Streams
+    bind: Callable[..., Launch]  # a recorded launch
+    allocate: Callable[[int], Memory]
+    new_commands: Callable[[int], Object]  # an indirect command buffer of as many
+    meets_pipelines_first: bool  # or a GPU crashes at those that no encoder has used
+
+
 class IndirectReplay(Replay):
     """Launches that are encoded once."""
 
-    def __init__(self, device: Metal, launches: Sequence[RecordedLaunch], stream: Stream):
-        self._device = device
+    def __init__(self, maker: Maker, launches: Sequence[RecordedLaunch], stream: Stream):
+        self._maker = maker
         self._stream = stream
-        self._launches = [device.bound_launch(*launch) for launch in launches]
+        self._launches = [maker.bind(*launch) for launch in launches]
         self._batch: Batch | None = None  # the last that runs them
         self._barriers: list[bool] = []  # before each
         self._encode_all()
 
     def run(self) -> None:
-        if self._device.streams.tell is None:
+        if self._maker.streams.tell is None:
             self._batch = self._stream.run(self._commands)
             return
         for launch in self._launches:  # each is timed
             self._stream.run(launch)
 
     def change(self, number: int, launch: RecordedLaunch) -> None:
-        new = self._device.bound_launch(*launch)
+        new = self._maker.bind(*launch)
         # The GPU may read the commands until then.
         if self._batch is not None:
             self._batch.wait()
@@ -59,7 +66,7 @@ class IndirectReplay(Replay):
             self._encode_all()
             return
         self._barriers = _barriers(self._launches)
-        with self._device.runtime.pool(), HoldBack():
+        with self._maker.streams.runtime.pool(), HoldBack():
             for n, (old, barrier) in enumerate(zip(before, self._barriers, strict=True)):
                 if n == number or old != barrier:
                     self._encode(n)
@@ -68,27 +75,18 @@ class IndirectReplay(Replay):
     def _encode_all(self) -> None:
         rooms = [_rounded(launch.constants) for launch in self._launches]
         *self._offsets, size = itertools.accumulate(rooms, initial=0)
-        self._constants = self._device.allocate(size)
+        self._constants = self._maker.allocate(size)
         self._barriers = _barriers(self._launches)
-        with self._device.runtime.pool():
-            self._buffer = self._new_buffer()
+        with self._maker.streams.runtime.pool():
+            self._buffer = self._maker.new_commands(len(self._launches))
             for n in range(len(self._launches)):
                 self._encode(n)
         self._commands = self._commands_now()
 
-    def _new_buffer(self) -> Object:
-        device, send = self._device, self._device.messages
-        described = device.new("MTLIndirectCommandBufferDescriptor")
-        send.set_command_types(described, DISPATCHES)
-        send.set_inherit_pipeline(described, False)
-        send.set_inherit_buffers(described, False)
-        send.set_most_buffers(described, MOST_BUFFERS)
-        return device.new_commands(described, len(self._launches))
-
     def _encode(self, number: int) -> None:
-        send, launch = self._device.messages, self._launches[number]
-        name = self._device.name
-        command = made(send.command(self._buffer, number), name, f"the command {number}")
+        streams, launch = self._maker.streams, self._launches[number]
+        send = streams.messages
+        command = made(send.command(self._buffer, number), streams.device, "a command")
         send.reset(command)
         if self._barriers[number]:
             send.set_barrier(command)
@@ -116,7 +114,7 @@ class IndirectReplay(Replay):
             len(read),
             _pointers(written),
             len(written),
-            () if self._device.knows_indirect_pipelines else tuple(pipelines),
+            tuple(pipelines) if self._maker.meets_pipelines_first else (),
             launches,
             (self._constants,),
             blocks,

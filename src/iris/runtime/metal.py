@@ -14,7 +14,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -42,9 +41,11 @@ from iris.runtime.device import (
     Timing,
     as_stored,
 )
-from iris.runtime.indirect_commands import MOST_COMMANDS, IndirectReplay
+from iris.runtime.indirect_commands import MOST_COMMANDS, IndirectReplay, Maker
 from iris.runtime.memory import Block, Memory, Pool, view, wait_for, words
 from iris.runtime.messages import (
+    DISPATCHES,
+    MOST_BUFFERS,
     PRECISE_FUNCTIONS,
     SHARED,
     MathMode,
@@ -306,15 +307,14 @@ class Metal(Device):
         else:
             self._checked.drop(self._checked.key(_INDIRECT))
 
-    @cached_property
-    def knows_indirect_pipelines(self) -> bool:
-        """Whether indirect commands may use pipelines that no encoder has used; the GPUs of M1 and
-        M2 crash."""
-        return bool(self.messages.supports_family(self._device, _APPLE9) & 0xFF)
-
-    def new_commands(self, described: Object, count: int) -> Object:
-        """An indirect command buffer."""
-        found = self.messages.new_commands(self._device, described, count, SHARED)
+    def _new_commands(self, count: int) -> Object:
+        """An indirect command buffer of as many dispatches, which are told everything."""
+        send, described = self.messages, self.new("MTLIndirectCommandBufferDescriptor")
+        send.set_command_types(described, DISPATCHES)
+        send.set_inherit_pipeline(described, False)
+        send.set_inherit_buffers(described, False)
+        send.set_most_buffers(described, MOST_BUFFERS)
+        found = send.new_commands(self._device, described, count, SHARED)
         return made(found, self.name, f"an indirect command buffer of {count} commands")
 
     def new_stream(self) -> Stream:
@@ -326,13 +326,13 @@ class Metal(Device):
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
-            (stream or self._queue).run(self.bound_launch(program, grid, arguments))
+            (stream or self._queue).run(self._launch(program, grid, arguments))
 
     def run(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
-            launch = self.bound_launch(program, grid, arguments)
+            launch = self._launch(program, grid, arguments)
             batch = (stream or self._queue).run(launch)
             batch.wait()
             failure = batch.failures.get(id(launch))
@@ -348,10 +348,10 @@ class Metal(Device):
         if pipeline.source.report_buffer is not None:
             # What one launch reports is not that of another.
             def anew() -> None:
-                run(self.bound_launch(program, grid, arguments))
+                run(self._launch(program, grid, arguments))
 
             return anew
-        launch = self.bound_launch(program, grid, arguments)
+        launch = self._launch(program, grid, arguments)
 
         def again() -> None:
             run(launch)
@@ -366,10 +366,17 @@ class Metal(Device):
         )
         if not is_encoded:
             return super().record(launches, stream)
-        return IndirectReplay(self, launches, stream or self._queue)
+        maker = Maker(
+            self.streams,
+            self._launch,
+            self.allocate,
+            self._new_commands,
+            # On M1 and M2.
+            not self.messages.supports_family(self._device, _APPLE9) & 0xFF,
+        )
+        return IndirectReplay(maker, launches, stream or self._queue)
 
-    def bound_launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> Launch:
-        """All that is told to Metal of a launch."""
+    def _launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> Launch:
         pipeline: CompiledKernel = program.code
         source = pipeline.source
         threads = grid[0] * source.threads

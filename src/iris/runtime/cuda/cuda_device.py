@@ -49,7 +49,7 @@ from iris.runtime.recent import Recent
 from iris.targets import nvidia
 
 if TYPE_CHECKING:
-    from iris.runtime.cuda.cuda_streams import Launch, Launches, Stream
+    from iris.runtime.cuda.cuda_streams import Launch, Stream
 
 #: How the compiler says a line of a text.
 _LINE = re.compile(r"kernel\((\d+)\)")
@@ -282,15 +282,15 @@ class Cuda(Device):
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
-            launch = self.bound_launch(program, grid, arguments)
-            self.stream_for(launch, stream).run(launch)
+            launch = self._launch(program, grid, arguments)
+            self._stream(launch, stream).run(launch)
 
     def run(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
-            launch = self.bound_launch(program, grid, arguments)
-            on = self.stream_for(launch, stream)
+            launch = self._launch(program, grid, arguments)
+            on = self._stream(launch, stream)
             on.run(launch)
             on.synchronize()
             for block in launch.written:
@@ -302,25 +302,24 @@ class Cuda(Device):
     ) -> Callable[[], None]:
         if not prod(grid):
             return lambda: None
-        launch = self.bound_launch(program, grid, arguments)
-        run = self.stream_for(launch, stream).run
+        launch = self._launch(program, grid, arguments)
+        run = self._stream(launch, stream).run
         if launch.report is not None:
             # What one launch reports is not that of another.
-            return lambda: run(self.bound_launch(program, grid, arguments))
+            return lambda: run(self._launch(program, grid, arguments))
         return lambda: run(launch)
 
     def record(self, launches: Sequence[RecordedLaunch], stream: Stream | None = None) -> Replay:
         if not are_alike_each_time(launches):
             return super().record(launches, stream)
         self._enter()
-        return self._graphs.GraphReplay(self, launches, stream)
+        return self._graphs.GraphReplay(self.streams, self._launch, launches, stream, self._queue)
 
-    def stream_for(self, launch: Launch | Launches, stream: Stream | None) -> Stream:
+    def _stream(self, launch: Launch, stream: Stream | None) -> Stream:
         """The stream that is asked for, or where another library uses what a launch is given."""
         return stream or next(iter(launch.homes), self._queue)
 
-    def bound_launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> Launch:
-        """All that is told to the driver of a launch."""
+    def _launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> Launch:
         kernel: CompiledKernel = program.code
         source = kernel.source
         along = grid

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from cuda.bindings import driver as cuda
 
-from iris.runtime.cuda.cuda_streams import Launch, Launches, Stream
+from iris.runtime.cuda.cuda_streams import Launch, Launches, Stream, Streams
 from iris.runtime.cuda.driver import call
 from iris.runtime.device import RecordedLaunch, Replay
-
-if TYPE_CHECKING:
-    from iris.runtime.cuda.cuda_device import Cuda
 
 
 class Graph:
@@ -58,22 +55,30 @@ def parameters_of(launch: Launch) -> Any:
 class GraphReplay(Replay):
     """Launches that the driver has as a graph."""
 
-    def __init__(self, device: Cuda, launches: Sequence[RecordedLaunch], stream: Stream | None):
-        self._device = device
-        self._launches = [device.bound_launch(*launch) for launch in launches]
+    def __init__(
+        self,
+        streams: Streams,
+        bind: Callable[..., Launch],
+        launches: Sequence[RecordedLaunch],
+        stream: Stream | None,
+        usual: Stream,
+    ):
+        self._streams = streams
+        self._bind = bind  # a recorded launch
+        self._launches = [bind(*launch) for launch in launches]
         self._graph = Graph(self._launches)
         self._together = self._all()
-        self._stream = device.stream_for(self._together, stream)
+        self._stream = stream or next(iter(self._together.homes), usual)
 
     def run(self) -> None:
-        if self._device.streams.tell is None:
+        if self._streams.tell is None:
             self._stream.run(self._together)
             return
         for launch in self._launches:  # each is timed
             self._stream.run(launch)
 
     def change(self, number: int, launch: RecordedLaunch) -> None:
-        new = self._device.bound_launch(*launch)
+        new = self._bind(*launch)
         self._graph.change(number, new)
         self._launches[number] = new
         self._together = self._all()
