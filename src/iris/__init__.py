@@ -73,7 +73,7 @@ from iris.frontend.memory import (
 )
 from iris.ir.types import bf16, bool_, f16, f32, i8, i16, i32, i64, u8, u16, u32, u64
 from iris.runtime.buffer import Buffer, empty, empty_like, to_numpy
-from iris.runtime.devices import devices, stream, synchronize
+from iris.runtime.devices import devices, gputrace, stream, synchronize
 from iris.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ __all__ = [
     "floor",
     "fma",
     "full",
+    "gputrace",
     "heuristics",
     "i8",
     "i16",

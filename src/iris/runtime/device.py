@@ -12,8 +12,10 @@ A new accelerator is a module with a subclass of `Device`, and an entry point of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -223,6 +225,10 @@ class Device:
 
         A device that has no choice does nothing.
         """
+
+    def trace(self, path: Path) -> AbstractContextManager[None]:
+        """Write the launches of a `with` to a file, for the maker's own tools."""
+        raise ArgumentError(f"{self.name} writes no traces for Xcode; devices of Metal do")
 
     def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
         """Tell of every launch from now on, once it is done, when it ran; None to end that."""

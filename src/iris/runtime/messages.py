@@ -24,6 +24,8 @@ class Range(ctypes.Structure):
 CONCURRENT = 1  # MTLDispatchTypeConcurrent
 BUFFERS = 1  # MTLBarrierScopeBuffers
 READ, WRITE = 1, 2  # MTLResourceUsage
+FAIL_ON_MISS = 4  # MTLPipelineOptionFailOnBinaryArchiveMiss
+TRACE_DOCUMENT = 2  # MTLCaptureDestinationGPUTraceDocument
 DISPATCHES = 32  # MTLIndirectCommandTypeConcurrentDispatch
 MOST_BUFFERS = 31  # of a kernel
 SHARED = 0  # MTLResourceStorageModeShared
@@ -77,6 +79,9 @@ class Messages:
             UInteger,
             UInteger,
         )
+        self.new_archive = message(
+            "newBinaryArchiveWithDescriptor:error:", Object, Pointer, error=True
+        )
         # Compiling.
         self.new = message("new", Object)
         self.set_math_mode = message("setMathMode:", None, Integer)
@@ -87,6 +92,25 @@ class Messages:
         self.set_function = message("setComputeFunction:", None, Pointer)
         self.set_label = message("setLabel:", None, Pointer)
         self.set_indirect = message("setSupportIndirectCommandBuffers:", None, ctypes.c_bool)
+        self.set_archives = message("setBinaryArchives:", None, Pointer)
+        self.set_url = message("setUrl:", None, Pointer)
+        self.add_pipeline = message(
+            "addComputePipelineFunctionsWithDescriptor:error:", ctypes.c_bool, Pointer, error=True
+        )
+        self.serialize = message("serializeToURL:error:", ctypes.c_bool, Pointer, error=True)
+        # Of other frameworks.
+        self.file_url = message("fileURLWithPath:", Object, Pointer)
+        self.array_of = message("arrayWithObject:", Object, Pointer)
+        # Traces for Xcode.
+        self.capture_manager = message("sharedCaptureManager", Object)
+        self.can_capture = message("supportsDestination:", Integer, Integer)
+        self.set_captured = message("setCaptureObject:", None, Pointer)
+        self.set_destination = message("setDestination:", None, Integer)
+        self.set_output = message("setOutputURL:", None, Pointer)
+        self.start_capture = message(
+            "startCaptureWithDescriptor:error:", ctypes.c_bool, Pointer, error=True
+        )
+        self.stop_capture = message("stopCapture", None)
         self.responds = message("respondsToSelector:", Integer, Pointer)
         self.data_of = message("libraryDataContents", Object)
         self.bytes_of = message("bytes", Pointer)

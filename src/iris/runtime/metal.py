@@ -13,10 +13,13 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
+from pathlib import Path
 from typing import Any
 
+from iris import knobs
 from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Source
 from iris.errors import DeviceError, OutOfResources
@@ -48,6 +51,7 @@ from iris.runtime.messages import (
     MOST_BUFFERS,
     PRECISE_FUNCTIONS,
     SHARED,
+    TRACE_DOCUMENT,
     MathMode,
     Messages,
     Range,
@@ -55,6 +59,7 @@ from iris.runtime.messages import (
     made,
 )
 from iris.runtime.objc import Object, ObjectiveCError, Pointer, Runtime, UInteger
+from iris.runtime.pipeline_archive import PipelineArchives
 from iris.runtime.queue import LINE, Launch, Stream, Streams
 from iris.runtime.recent import Recent
 from iris.targets import Target
@@ -95,6 +100,9 @@ class Metal(Device):
         self.target = self.find_target()
         self.streams = Streams(self.name, self.runtime, self.messages)
         self._cache = Cache(f"{self.toolchain()} {self._label}")
+        self._archives = PipelineArchives(
+            self.runtime, self.messages, self._device, f"{self.toolchain()} {self._label}"
+        )
         self._libraries: Recent[tuple[str, MathMode], Object] = Recent(_MOST_LIBRARIES)
         self._pool = Pool(int(self.messages.working_set(self._device)) // 8)
         self._most_threadgroup = int(self.messages.most_threadgroup_memory(self._device))
@@ -158,8 +166,11 @@ class Metal(Device):
             described = self.new("MTLComputePipelineDescriptor")
             messages.set_function(described, function)
             messages.set_indirect(described, True)
+            messages.set_label(described, self.runtime.string(name))
             try:
-                state = messages.new_pipeline(self._device, described, 0, None)
+                state = self._archives.pipeline(
+                    described, source.text, name, mode.name, str(source.version)
+                )
             except ObjectiveCError as error:
                 raise DeviceError(f"the kernel {name} makes no pipeline: {error}") from None
             self._check_limits(source, state)
@@ -192,7 +203,8 @@ class Metal(Device):
         found = self._libraries.get(key)
         if found is None:
             kept = self._cache.key(source.text, mode.name, str(source.version))
-            data = self._cache.get(kept)
+            # What was kept does not show its text in a trace.
+            data = None if knobs.traces() else self._cache.get(kept)
             found = None if data is None else self._opened(data, source.entry)
             if found is None:
                 found = self._compiled(source, mode)
@@ -202,6 +214,7 @@ class Metal(Device):
                     self._cache.put(kept, data)
                 else:
                     self._cache.drop(kept)
+            self.messages.set_label(found, self.runtime.string(source.entry))
             self._libraries.put(key, found)
         return found
 
@@ -388,6 +401,8 @@ class Metal(Device):
         arrays: list[ArrayArgument] = [arguments[i] for i in pipeline.arrays]
         memories = [array.memory for array in arrays]
         blocks = [memory.block for memory in memories]
+        if self.streams.are_labelled:
+            self._label_buffers(pipeline, blocks)
         written = [blocks[i] for i in pipeline.written]
         pointers = [block.buffer.pointer for block in blocks]
         offsets = [array.offset for array in arrays]
@@ -419,11 +434,46 @@ class Metal(Device):
             report,
         )
 
+    def _label_buffers(self, pipeline: CompiledKernel, blocks: Sequence[Block]) -> None:
+        """Call buffers what a kernel does."""
+        parameters = pipeline.entry.body.arguments
+        for number, block in zip(pipeline.arrays, blocks, strict=True):
+            text = f"{parameters[number].name} of {pipeline.name}"
+            self.messages.set_label(block.buffer, self.runtime.string(text))
+
     def synchronize(self, memory: Memory | None = None) -> None:
         if memory is not None:
             wait_for(memory.block, memory.block.used)
         else:
             self.streams.synchronize()
+
+    @contextmanager
+    def trace(self, path: Path) -> Iterator[None]:
+        send = self.messages
+        self.synchronize()  # a trace has the command buffers that are made and committed within it
+        with self.runtime.pool():
+            manager = send.capture_manager(self.runtime.get_class("MTLCaptureManager"))
+            if manager is None or not send.can_capture(manager, TRACE_DOCUMENT) & 0xFF:
+                raise DeviceError(
+                    "Metal writes traces only for a process that is started with "
+                    "METAL_CAPTURE_ENABLED=1 in its environment"
+                )
+            described = self.new("MTLCaptureDescriptor")
+            send.set_captured(described, self._device)
+            send.set_destination(described, TRACE_DOCUMENT)
+            send.set_output(described, self._archives.url(path))
+            try:
+                send.start_capture(manager, described)
+            except ObjectiveCError as error:
+                raise DeviceError(f"the trace {path.name} cannot be written: {error}") from None
+        try:
+            yield
+        finally:
+            try:
+                self.synchronize()
+            finally:
+                with self.runtime.pool():
+                    send.stop_capture(manager)
 
     def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
         try:

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from iris import knobs
 from iris.errors import DeviceError
 from iris.runtime import reports
 from iris.runtime.compiled_kernel import CompiledKernel, locations_in
@@ -187,6 +188,7 @@ class Streams(Failures):
         self.numbers = itertools.count()
         self.tell: Callable[[Timing], None] | None = None
         self.most_launches = MOST_LAUNCHES  # of a batch
+        self.are_labelled = knobs.traces()  # streams and buffers, for traces
 
     def synchronize(self) -> None:
         """Wait for all launches; raise the first error that nobody was told of."""
@@ -326,6 +328,10 @@ class Stream:
             buffer = made(messages.command_buffer(self._queue), streams.device, "a command buffer")
             encoder = made(messages.encoder(buffer, CONCURRENT), streams.device, "an encoder")
             self._open = batch = Batch(self, buffer, encoder)
+        if streams.are_labelled:
+            label = streams.runtime.string(f"stream {self.number}")
+            messages.set_label(buffer, label)
+            messages.set_label(encoder, label)
         return batch
 
     def _send(self, batch: Batch) -> None:
