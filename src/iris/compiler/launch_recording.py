@@ -92,8 +92,8 @@ class Recording:
         """While this lasts, launches of this thread are added to the recording, and do not run."""
         if RECORDER.recording is not None:
             raise error_here(ArgumentError, "a recording is begun, or updated, within another one")
-        RECORDER.recording = self
         try:
+            RECORDER.recording = self
             yield
         finally:
             RECORDER.recording = None
