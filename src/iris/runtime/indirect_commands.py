@@ -19,7 +19,7 @@ from iris.runtime.interrupts import HoldBack
 from iris.runtime.memory import Block, Hazards, Memory, view
 from iris.runtime.messages import Range, made
 from iris.runtime.objc import Object, Pointer
-from iris.runtime.queue import Batch, Commands, Launch, Stream, Streams
+from iris.runtime.queue import Commands, Launch, Stream, Streams
 
 # As many commands run at a time. [executeCommandsInBuffer:withRange:]
 MOST_COMMANDS = 1 << 14
@@ -44,13 +44,12 @@ class IndirectReplay(Replay):
         self._maker = maker
         self._stream = stream
         self._launches = [maker.bind(*launch) for launch in launches]
-        self._batch: Batch | None = None  # the last that runs them
         self._barriers: list[bool] = []  # before each
         self._encode_all()
 
     def run(self) -> None:
         if self._maker.streams.tell is None:
-            self._batch = self._stream.run(self._commands)
+            self._stream.run(self._commands)
             return
         for launch in self._launches:  # each is timed
             self._stream.run(launch)
@@ -58,8 +57,8 @@ class IndirectReplay(Replay):
     def change(self, number: int, launch: RecordedLaunch) -> None:
         new = self._maker.bind(*launch)
         # The GPU may read the commands until then.
-        if self._batch is not None:
-            self._batch.wait()
+        for use in list(self._constants.block.used.values()):
+            use.wait()
         room, before = _rounded(self._launches[number].constants), self._barriers
         self._launches[number] = new
         if _rounded(new.constants) != room:
@@ -103,9 +102,11 @@ class IndirectReplay(Replay):
 
     def _commands_now(self) -> Commands:
         launches = tuple(self._launches)
-        blocks = frozenset().union(*[launch.blocks for launch in launches])
+        # The constants tell who runs the commands.
+        own = frozenset([self._constants.block])
+        blocks = own.union(*[launch.blocks for launch in launches])
         written = frozenset().union(*[launch.written for launch in launches])
-        read = {self._constants.block, *blocks} - written
+        read = blocks - written
         pipelines = dict.fromkeys([launch.pipeline for launch in launches])
         return Commands(
             self._buffer,
