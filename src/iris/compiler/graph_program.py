@@ -75,8 +75,8 @@ class GraphProgram:
 
     def run(self, device: Device, arguments: Sequence[Any]) -> list[Buffer]:
         """Launch the kernels; the results are Buffers that need not be filled yet."""
-        buffers = [x for x in arguments if isinstance(x, Buffer)]
-        if any(isinstance(x, np.ndarray) for x in arguments):
+        recording = RECORDER.recording
+        if recording is not None and any(isinstance(x, np.ndarray) for x in arguments):
             refuse_while_recording(f"{self.function.symbol} copies an array that is no Buffer")
         steps, constants = self._for(device)
         parameters = self.function.body.arguments
@@ -94,17 +94,14 @@ class GraphProgram:
                 memory, offset = memories[self.buffers.of[base]], 0
             return ArrayArgument(memory, offset, type_.element, type_.shape)
 
-        launches = [
-            RecordedLaunch(program, grid, [argument(v) for v in arrays])
-            for program, grid, arrays in steps
-        ]
-        if RECORDER.recording is None:
-            stream = device.stream_of(list(argument_of.values()))
-            for launch in launches:
-                device.launch(*launch, stream)
+        if recording is not None:
+            for program, grid, arrays in steps:
+                launch = RecordedLaunch(program, grid, [argument(v) for v in arrays])
+                recording.add(device, launch, [x for x in arguments if isinstance(x, Buffer)])
         else:
-            for launch in launches:
-                RECORDER.recording.add(device, launch, buffers)
+            stream = device.stream_of(list(argument_of.values()))
+            for program, grid, arrays in steps:
+                device.launch(program, grid, [argument(v) for v in arrays], stream)
         results = [argument(v) for v in self.function.body.end.operands]
         return [Buffer(device, x.memory, x.dtype, x.shape) for x in results]
 

@@ -71,15 +71,14 @@ class Launch(NamedTuple):
     size: int  # of all blocks
     report: Memory | None
 
+    dispatches: int = 1
+
     @property
     def pipelines(self) -> tuple[CompiledKernel, ...]:
         return (self.pipeline,)
 
-    @property
-    def dispatches(self) -> int:
-        return 1
-
     def encode(self, send: Messages, batch: Batch) -> None:
+        """Tell the encoder of a batch."""
         encoder, pipeline = batch.encoder, self.pipeline
         if batch.pipeline is not pipeline:
             batch.pipeline = None
@@ -274,8 +273,8 @@ class Stream:
             for block in launch.blocks:
                 if block.failure is not None:
                     raise block.failure.error()
-        if streams.busy.keys() <= {self}:
-            return None
+        if len(streams.busy) == (self in streams.busy):
+            return None  # there are no others
         for block in launch.blocks:
             used = block.used if block in launch.written else block.written
             if len(used) > 1 or (used and self.number not in used):
