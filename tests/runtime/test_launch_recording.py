@@ -15,7 +15,7 @@ import pytest
 
 import iris
 from iris.errors import ArgumentError, DeviceError, ProgramError
-from iris.runtime import indirect_commands
+from iris.runtime import indirect_commands, metal
 from iris.runtime.device import Device, Replay
 from iris.runtime.devices import select
 from iris.runtime.metal import Metal
@@ -151,7 +151,7 @@ def test_what_reports_is_recorded(device: Device) -> None:
 
 
 @pytest.fixture
-def metal() -> Metal:
+def on_metal() -> Metal:
     found = select("softmetal")
     assert isinstance(found, Metal)
     return found
@@ -168,23 +168,23 @@ def series(device: Device, buffers: int = 3) -> tuple[Any, iris.Buffer]:
 
 
 @softmetal
-def test_launches_that_meet_are_ordered(metal: Metal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launches_that_meet_are_ordered(on_metal: Metal, monkeypatch: pytest.MonkeyPatch) -> None:
     """In all orders of launches between barriers, which would be wrong without these."""
     try:
         for seed in range(4):
-            metal.shuffle(seed)
-            conformance.launches_can_be_recorded(metal)
+            on_metal.shuffle(seed)
+            conformance.launches_can_be_recorded(on_metal)
         none = [False] * 40
         monkeypatch.setattr(indirect_commands, "_barriers", lambda launches: none)
         with pytest.raises(AssertionError, match="launches that were recorded"):
-            conformance.launches_can_be_recorded(metal)
+            conformance.launches_can_be_recorded(on_metal)
     finally:
-        metal.shuffle(None)
+        on_metal.shuffle(None)
 
 
 @softmetal
-def test_many_replays_leave_nothing(metal: Metal) -> None:
-    x, y = ones(metal), ones(metal)
+def test_many_replays_leave_nothing(on_metal: Metal) -> None:
+    x, y = ones(on_metal), ones(on_metal)
     with iris.record() as recording:
         scale[2](x, y, 2.0, 100)
         scale[2](y, x, 0.5, 100)
@@ -213,19 +213,19 @@ def test_many_replays_leave_nothing(metal: Metal) -> None:
 
 
 @softmetal
-def test_a_replay_of_100_launches_costs_little(metal: Metal) -> None:
+def test_a_replay_of_100_launches_costs_little(on_metal: Metal) -> None:
     """In Python, with messages that do nothing."""
-    recording, _ = series(metal)
+    recording, _ = series(on_metal)
     recording.replay()
-    metal.synchronize()
-    quiet = Quiet(metal)
+    on_metal.synchronize()
+    quiet = Quiet(on_metal)
     try:
         costs = []
         for _ in range(counts(2_000, 20_000)):
             start = time.perf_counter()
             recording.replay()
             costs.append(time.perf_counter() - start)
-        metal.synchronize()
+        on_metal.synchronize()
     finally:
         quiet.end()
     assert sorted(costs)[len(costs) // 20] < 20e-6
@@ -252,8 +252,8 @@ class Nothing:
 
 
 @softmetal
-def test_a_failed_replay_is_the_error_of_what_it_writes(metal: Metal) -> None:
-    recording, first = series(metal)
+def test_a_failed_replay_is_the_error_of_what_it_writes(on_metal: Metal) -> None:
+    recording, first = series(on_metal)
     recording.replay()
     assert (first.numpy() == 2).all()
     fail = library().softmetal_fail
@@ -264,15 +264,15 @@ def test_a_failed_replay_is_the_error_of_what_it_writes(metal: Metal) -> None:
         first.numpy()
     with pytest.raises(DeviceError, match="scale failed"):
         recording.replay()
-    metal.copy_in(first.argument, np.ones(32, np.float32))
+    on_metal.copy_in(first.argument, np.ones(32, np.float32))
     with pytest.raises(DeviceError, match="scale failed"):  # for the others
         recording.replay()
 
 
 @softmetal
-def test_each_replayed_launch_is_measured(metal: Metal) -> None:
-    recording, first = series(metal)
-    with iris.profile(metal) as measured:
+def test_each_replayed_launch_is_measured(on_metal: Metal) -> None:
+    recording, first = series(on_metal)
+    with iris.profile(on_metal) as measured:
         recording.replay()
     assert len(measured.launches) == 100
     assert (first.numpy() == 2).all()
@@ -303,6 +303,8 @@ def test_a_mac_replays_as_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "do what launches do" in doctor._replays(device)
     for known in (device, OnMac()):
         assert kind(known) is indirect_commands.IndirectReplay
+    monkeypatch.setattr(metal, "_APPLE9", 1007)  # a GPU that has no need to meet pipelines first
+    assert kind(device) is indirect_commands.IndirectReplay
     monkeypatch.setattr(indirect_commands, "_barriers", lambda launches: [False] * len(launches))
     try:
         device.shuffle(1)
