@@ -93,8 +93,9 @@ class Replay:
     """Launches that run one after the other, again and again."""
 
     def __init__(self, device: Device, launches: Sequence[RecordedLaunch], stream: Any = None):
-        self._prepare = partial(device.prepare, stream=stream)
-        self._steps = [self._prepare(*launch) for launch in launches]
+        self._prepare = device.prepare
+        self._stream = stream
+        self._steps = [device.prepare(*launch, stream) for launch in launches]
 
     def run(self) -> None:
         """Run them; it need not wait until they are done."""
@@ -103,7 +104,7 @@ class Replay:
 
     def change(self, number: int, launch: RecordedLaunch) -> None:
         """Put a launch in the place of one of them, from the next run on."""
-        self._steps[number] = self._prepare(*launch)
+        self._steps[number] = self._prepare(*launch, self._stream)
 
 
 class Device:
