@@ -40,12 +40,17 @@ class Maker(NamedTuple):
 class IndirectReplay(Replay):
     """Launches that are encoded once."""
 
+    _launches: list[Launch]
+    _barriers: list[bool]  # before each
+    _buffer: Object
+    _constants: Memory
+    _offsets: list[int]  # of the constants of each
+    _commands: Commands
+
     def __init__(self, maker: Maker, launches: Sequence[RecordedLaunch], stream: Stream):
         self._maker = maker
         self._stream = stream
-        self._launches = [maker.bind(*launch) for launch in launches]
-        self._barriers: list[bool] = []  # before each
-        self._encode_all()
+        self._encode_all([maker.bind(*launch) for launch in launches])
 
     def run(self) -> None:
         if self._maker.streams.tell is None:
@@ -55,37 +60,44 @@ class IndirectReplay(Replay):
             self._stream.run(launch)
 
     def change(self, number: int, launch: RecordedLaunch) -> None:
-        new = self._maker.bind(*launch)
+        launches = [*self._launches]
+        launches[number] = self._maker.bind(*launch)
         # The GPU may read the commands until then.
         for use in list(self._constants.block.used.values()):
             use.wait()
-        room, before = _rounded(self._launches[number].constants), self._barriers
-        self._launches[number] = new
-        if _rounded(new.constants) != room:
-            self._encode_all()
+        if _room(launches[number]) != _room(self._launches[number]):
+            self._encode_all(launches)
             return
-        self._barriers = _barriers(self._launches)
-        with self._maker.streams.runtime.pool(), HoldBack():
-            for n, (old, barrier) in enumerate(zip(before, self._barriers, strict=True)):
-                if n == number or old != barrier:
-                    self._encode(n)
-        self._commands = self._commands_now()
-
-    def _encode_all(self) -> None:
-        rooms = [_rounded(launch.constants) for launch in self._launches]
-        *self._offsets, size = itertools.accumulate(rooms, initial=0)
-        self._constants = self._maker.allocate(size)
-        self._barriers = _barriers(self._launches)
+        barriers = _barriers(launches)
+        pairs = enumerate(zip(self._barriers, barriers, strict=True))
+        changed = [n for n, (old, new) in pairs if n == number or old != new]
         with self._maker.streams.runtime.pool():
-            self._buffer = self._maker.new_commands(len(self._launches))
-            for n in range(len(self._launches)):
-                self._encode(n)
-        self._commands = self._commands_now()
+            commands = [self._command(self._buffer, n) for n in changed]
+            with HoldBack():  # from here on nothing fails
+                self._launches, self._barriers = launches, barriers
+                for n, command in zip(changed, commands, strict=True):
+                    self._encode(command, n)
+                self._commands = self._commands_now()
 
-    def _encode(self, number: int) -> None:
-        streams, launch = self._maker.streams, self._launches[number]
-        send = streams.messages
-        command = made(send.command(self._buffer, number), streams.device, "a command")
+    def _encode_all(self, launches: list[Launch]) -> None:
+        *offsets, size = itertools.accumulate(map(_room, launches), initial=0)
+        constants = self._maker.allocate(size)
+        with self._maker.streams.runtime.pool():
+            buffer = self._maker.new_commands(len(launches))
+            commands = [self._command(buffer, n) for n in range(len(launches))]
+            with HoldBack():
+                self._launches, self._barriers = launches, _barriers(launches)
+                self._buffer, self._constants, self._offsets = buffer, constants, offsets
+                for n, command in enumerate(commands):
+                    self._encode(command, n)
+                self._commands = self._commands_now()
+
+    def _command(self, buffer: Object, number: int) -> Object:
+        streams = self._maker.streams
+        return made(streams.messages.command(buffer, number), streams.device, "a command")
+
+    def _encode(self, command: Object, number: int) -> None:
+        send, launch = self._maker.streams.messages, self._launches[number]
         send.reset(command)
         if self._barriers[number]:
             send.set_barrier(command)
@@ -124,9 +136,9 @@ class IndirectReplay(Replay):
         )
 
 
-def _rounded(constants: bytes) -> int:
-    """The room for some constants."""
-    return -(-len(constants) // _ALIGNMENT) * _ALIGNMENT
+def _room(launch: Launch) -> int:
+    """The bytes that its constants take up."""
+    return -(-len(launch.constants) // _ALIGNMENT) * _ALIGNMENT
 
 
 def _barriers(launches: Sequence[Launch]) -> list[bool]:
