@@ -73,7 +73,7 @@ from iris.frontend.memory import (
 )
 from iris.ir.types import bf16, bool_, f16, f32, i8, i16, i32, i64, u8, u16, u32, u64
 from iris.runtime.buffer import Buffer, empty, empty_like, to_numpy
-from iris.runtime.devices import devices, stream, synchronize
+from iris.runtime.devices import devices, gputrace, stream, synchronize
 from iris.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from iris.compiler.autotune import autotune, heuristics
     from iris.compiler.candidates import Config
     from iris.compiler.jit import Jit, jit
+    from iris.compiler.launch_recording import record
     from iris.compiler.metallib import build
     from iris.compiler.saved_kernel import load_kernel
 
@@ -133,6 +134,7 @@ __all__ = [
     "floor",
     "fma",
     "full",
+    "gputrace",
     "heuristics",
     "i8",
     "i16",
@@ -154,6 +156,7 @@ __all__ = [
     "prod",
     "profile",
     "program_id",
+    "record",
     "reshape",
     "round",
     "rsqrt",
@@ -188,6 +191,7 @@ _LATER = {
     "autotune": "iris.compiler.autotune",
     "heuristics": "iris.compiler.autotune",
     "jit": "iris.compiler.jit",
+    "record": "iris.compiler.launch_recording",
     "build": "iris.compiler.metallib",
     "load_kernel": "iris.compiler.saved_kernel",
 }

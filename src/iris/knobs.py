@@ -16,6 +16,10 @@ IRIS_SOFTMETAL_STRICT    1: refuse texts that Apple's compiler refuses
 IRIS_SOFTMETAL_FLUSH     1: take subnormal floats for zero, as Apple's GPUs do
 IRIS_SOFTMETAL_COMPILER  the clang that compiles kernels (default: the newest that is tested)
 
+And one of Metal's own:
+
+METAL_CAPTURE_ENABLED    1: traces for Xcode can be written, which show labels and texts
+
 An empty one is as if it were not set.  A value that means nothing is a `SettingError`.  Variables
 of other programs begin with IRIS_, too: one that is nearly a name of ours gets a warning.
 """
@@ -135,6 +139,11 @@ def timeout() -> float | None:
             "IRIS_SOFTMETAL_TIMEOUT", "a number of seconds, over 0 and at most a million"
         )
     return float(word)
+
+
+def traces() -> bool:
+    """Whether Metal can write traces for Xcode: it reads the variable itself."""
+    return _word("METAL_CAPTURE_ENABLED") == "1"
 
 
 def warn_of_unknown() -> None:

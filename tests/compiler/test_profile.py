@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import iris
+from iris.runtime.devices import select
 from on_metal import METAL
 
 DEVICES = ["interp", pytest.param(METAL, marks=pytest.mark.metal)]
@@ -45,6 +46,10 @@ def test_a_profile(device: str, tmp_path: Path) -> None:
     assert ran[3].bytes == 2 * 4 * 1024 and ran[3].flops == 2 * 32**3
     assert ran[4].bytes == 2 * 4 * 512
     assert all(0 <= r.start <= r.end for r in ran)
+    # What the cost model says of the target, which `lower` asks, too.
+    one = scale.lower(x, out, 512, grid=2, B=256, device=device).estimate.chips
+    predicted = {on.chip: (on.simdgroups, on.milliseconds / 1e3) for on in one}
+    assert (ran[4].occupancy, ran[4].predicted) == predicted[select(device).target]
     lines = str(measured).splitlines()
     assert lines[0] == f"on {device}"
     assert {line.split()[0]: line.split()[1] for line in lines[2:]} == {"scale": "4", "square": "1"}

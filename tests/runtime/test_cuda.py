@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import time
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,47 @@ def test_what_other_threads_write_is_read_anew(device: Device) -> None:
     for _ in range(3):
         expected[1:] = expected[:-1].copy()
     np.testing.assert_array_equal(x.numpy(), expected)
+
+
+def test_a_replay_costs_little_and_leaves_nothing(device: Device) -> None:
+    x, out = (iris.asarray(np.ones(64, np.float32), device=device) for _ in "12")
+    with iris.record() as recording:
+        for _ in range(100):
+            double[1](x, out, 64)
+    recording.replay()
+    assert (out.numpy() == 2).all()
+    costs = []
+    for _ in range(1000):
+        start = time.perf_counter()
+        recording.replay()
+        costs.append(time.perf_counter() - start)
+    assert sorted(costs)[50] < 20e-6  # what waits for room in the stream takes longer
+    iris.synchronize()
+    tracemalloc.start()
+    for _ in range(20_000):
+        recording.replay()
+    iris.synchronize()
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 1 << 20
+
+
+def test_a_recording_is_in_order_with_the_stream_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    stream, n = torch.cuda.Stream(), 1 << 20
+    with torch.cuda.stream(stream):
+        x, out = torch.zeros(n, device="cuda"), torch.zeros(n, device="cuda")
+        with iris.record() as recording:
+            double[1 << 14](x, out, n)
+            double[1 << 14](out, x, n)
+        for _ in TWICE:
+            x.fill_(0)
+            torch.cuda._sleep(100_000_000)
+            x += 1
+            recording.replay()
+            then = x + 1
+            stream.synchronize()
+            assert (then == 5).all()
 
 
 def test_a_kernel_takes_and_fills_tensors() -> None:

@@ -300,7 +300,7 @@ def interrupted_everywhere(work: Callable[[], object], after: Callable[[], None]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("way", ["direct", "prepared", "arrays", "report", "profile"])
+@pytest.mark.parametrize("way", ["direct", "prepared", "arrays", "report", "profile", "replay"])
 def test_an_interrupt_at_every_line(device: Metal, way: str) -> None:
     """Launches after it are right, no lock is held, and nothing goes on."""
     x = ones(device)
@@ -330,7 +330,18 @@ def test_an_interrupt_at_every_line(device: Metal, way: str) -> None:
         with iris.profile(device):
             direct()
 
+    with iris.record() as recording:
+        scale[2](x, middle, 3.0, 100)
+        plus[2](middle, out, 4.0, 100)
+
+    def replay() -> None:
+        recording.launches[1].update(number=4.0)
+        recording.replay()
+
     def after() -> None:
+        if way == "replay":
+            replay()
+            assert (out.numpy() == 7).all()
         # The other kernel first: the one that was set before must not run in its place.
         plus[2](x, middle, 1.0, 100)
         scale[2](middle, out, 5.0, 100)
@@ -340,7 +351,7 @@ def test_an_interrupt_at_every_line(device: Metal, way: str) -> None:
         few_out.numpy()
 
     works = {"direct": direct, "prepared": prepared, "arrays": on_arrays}
-    work = {**works, "report": report, "profile": profile}[way]
+    work = {**works, "report": report, "profile": profile, "replay": replay}[way]
     work()
     after()
     before = int(library().softmetal_live_objects())

@@ -23,7 +23,7 @@ from iris.codegen.source import Source
 from iris.compiler.compilation import entry_of
 from iris.errors import DeviceError, IrisError
 from iris.ir.control import Func
-from iris.runtime.cache import Cache
+from iris.runtime.cache import PIPELINES, Cache, entries
 from iris.runtime.devices import select
 from iris.runtime.messages import PRECISE_FUNCTIONS, MathMode, Messages
 from iris.runtime.metal import Metal
@@ -193,7 +193,8 @@ NEEDED = {
     "new",
     "newCommandQueue",
     "newLibraryWithSource:options:error:",
-    "newComputePipelineStateWithFunction:error:",
+    "newIndirectCommandBufferWithDescriptor:maxCommandCount:options:",
+    "indirectComputeCommandAtIndex:",
     "contents",
     "commandBuffer",
     "computeCommandEncoderWithDispatchType:",
@@ -201,8 +202,15 @@ NEEDED = {
     "waitUntilCompleted",
     "status",
 }
-# Without these memory is asked for again or copied, a library compiled anew or not kept.
+# Without this there is no result, unless the pipeline is kept: then it is compiled anew.
+PIPELINE = "newComputePipelineStateWithDescriptor:options:reflection:error:"
+# Without these memory is asked for again or copied, what is compiled is compiled anew or not kept.
 SPARED = {
+    "newBinaryArchiveWithDescriptor:error:",
+    "addComputePipelineFunctionsWithDescriptor:error:",
+    "serializeToURL:error:",
+    "fileURLWithPath:",
+    "arrayWithObject:",
     "newBufferWithLength:options:",
     "newBufferWithBytesNoCopy:length:options:deallocator:",
     "newLibraryWithData:error:",
@@ -225,7 +233,7 @@ def selectors() -> set[str]:
 
 
 def scenario() -> np.ndarray:
-    """A device from its making to the result of a launch."""
+    """A device from its making to the result of a launch and of a replay."""
     device = Softmetal()
     pages = np.frombuffer(bytearray(1 << 16), np.uint8)
     start = -pages.ctypes.data % 4096
@@ -234,6 +242,12 @@ def scenario() -> np.ndarray:
     given = iris.asarray(x, device=device)
     out = iris.empty_like(given)
     scale[16](given, out, 3.0, 1024)
+    assert (out.numpy() == 3).all()
+    with iris.record() as recording:
+        scale[16](out, out, 2.0, 1024)
+    recording.replay()
+    recording.launches[0].update(factor=0.5)
+    recording.replay()
     return np.array(out.numpy())
 
 
@@ -250,8 +264,9 @@ def test_each_call_can_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
             # An empty cache for what compiles, a filled one for what opens.
             scale._cache.clear()
             if not kept:
-                for path in (tmp_path / "libraries").glob("*"):
-                    path.unlink()
+                for room in ("libraries", "pipelines"):
+                    for path in (tmp_path / room).glob("*"):
+                        path.unlink()
             before = live()
             fail(selector.encode(), 1)
             error = None
@@ -261,7 +276,8 @@ def test_each_call_can_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
                 error = raised
             if fail(None, 0):
                 carried_out.add(selector)
-                assert error is not None or selector not in NEEDED, selector
+                is_needed = selector in NEEDED or (selector == PIPELINE and not kept)
+                assert error is not None or not is_needed, selector
                 assert error is None or selector not in SPARED, f"{selector}: {error}"
             else:
                 assert error is None, f"{selector}: {error}"
@@ -271,7 +287,7 @@ def test_each_call_can_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
             scale._cache.clear()
             assert live() <= before, f"{selector} leaks"
             np.testing.assert_array_equal(scenario(), 3)
-    assert carried_out >= NEEDED | SPARED
+    assert carried_out >= NEEDED | SPARED | {PIPELINE}
 
 
 # Memory.
@@ -434,19 +450,56 @@ def test_processes_share_an_empty_cache(tmp_path: Path) -> None:
     for process in processes:
         output, _ = process.communicate()
         assert output == "right\n", (process.returncode, output)
-    entries = list((tmp_path / "cache" / "libraries").iterdir())
-    assert len([path for path in entries if not path.name.startswith("partial")]) == kernels
-    # Entries that are damaged, swapped or cut are compiled again.
-    content = entries[0].read_bytes()
-    entries[0].write_bytes(content[: len(content) // 2])
-    entries[1].write_bytes(content)
-    flipped = bytearray(entries[2].read_bytes())
-    flipped[len(flipped) // 2] ^= 4
-    entries[2].write_bytes(flipped)
+    for room in ("libraries", "pipelines"):
+        entries = list((tmp_path / "cache" / room).iterdir())
+        assert len([path for path in entries if not path.name.startswith("partial")]) == kernels
+        # Entries that are damaged, swapped or cut are compiled again.
+        content = entries[0].read_bytes()
+        entries[0].write_bytes(content[: len(content) // 2])
+        entries[1].write_bytes(content)
+        flipped = bytearray(entries[2].read_bytes())
+        flipped[len(flipped) // 2] ^= 4
+        entries[2].write_bytes(flipped)
     output, _ = compiling(tmp_path, kernels).communicate()
     assert output == "right\n", output
-    after = list((tmp_path / "cache" / "libraries").iterdir())
-    assert len(after) == kernels
+    for room in ("libraries", "pipelines"):
+        assert len(list((tmp_path / "cache" / room).iterdir())) == kernels
+
+
+def test_pipelines_are_kept_that_open_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "softmetal").symlink_to(Path(build.library()).parents[1])
+    monkeypatch.setenv("IRIS_CACHE_DIR", str(tmp_path))
+    x = np.ones(64, np.float32)
+    functions = [lowered(scale, x, x.copy(), factor, 64) for factor in (2.0, 2)]
+    options: list[int] = []
+
+    def compile_both() -> list[int]:
+        """How each pipeline is asked for: 4 wants it from an archive."""
+        device, seen = Softmetal(), len(options)
+        make = device.messages.new_pipeline
+
+        def new_pipeline(*given: Any) -> Any:
+            options.append(given[2])
+            return make(*given)
+
+        device.messages.new_pipeline = new_pipeline
+        for function, source in functions:
+            device.compile(function, source)
+        return options[seen:]
+
+    assert compile_both() == [0, 4, 0, 4]
+    assert compile_both() == [4, 4]
+    cache = Cache(f"{Softmetal().toolchain()} softmetal", PIPELINES)
+    one, other = entries(tmp_path / "pipelines")
+    contents = [cache.get(one.name), cache.get(other.name)]
+    assert None not in contents
+    cache.put(one.name, contents[1] or b"")  # an archive without the pipeline
+    cache.put(other.name, b"no archive")
+    assert sorted(compile_both()) == [0, 0, 4, 4, 4]
+    assert compile_both() == [4, 4]
+    assert [cache.get(one.name), cache.get(other.name)] == contents
 
 
 def test_bytes_of_another_library_are_not_kept(

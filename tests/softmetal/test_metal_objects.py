@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes as c
 import mmap
 import threading
+from pathlib import Path
+from typing import Any
 
 import metal as m
 import numpy as np
@@ -291,6 +293,49 @@ def test_a_pipeline_of_a_descriptor() -> None:
     made = m.ask(m.device(), selector, described, 0, None, error=True)
     assert m.text(made, "label") == "mine"
     assert m.number(made, "maxTotalThreadsPerThreadgroup") == 256
+
+
+def archive(path: Path | None) -> Any:
+    described = m.new("MTLBinaryArchiveDescriptor")
+    if path is not None:
+        m.send(described, "setUrl:", url(path))
+    return m.ask(m.device(), "newBinaryArchiveWithDescriptor:error:", described, error=True)
+
+
+def url(path: Path) -> Any:
+    return m.ask(m.runtime().get_class("NSURL"), "fileURLWithPath:", m.string(str(path)))
+
+
+def test_an_archive_has_the_pipelines_that_were_added(tmp_path: Path) -> None:
+    def described(name: str, *archives: Any) -> Any:
+        made = m.new("MTLComputePipelineDescriptor")
+        m.send(made, "setComputeFunction:", m.function(m.kernels(), name))
+        for one in archives:
+            array = m.ask(m.runtime().get_class("NSArray"), "arrayWithObject:", one)
+            m.send(made, "setBinaryArchives:", array)
+        return made
+
+    def pipeline(of: Any, options: int) -> Any:
+        selector = "newComputePipelineStateWithDescriptor:options:reflection:error:"
+        return m.ask(m.device(), selector, of, options, None, error=True)
+
+    def sent(selector: str, *arguments: Any) -> bool:
+        return bool(m.send(empty, selector, *arguments, result=c.c_bool, error=True))
+
+    file, empty = tmp_path / "archive", archive(None)
+    with pytest.raises(ObjectiveCError, match="nothing can be written"):
+        sent("serializeToURL:error:", url(file))
+    assert sent("addComputePipelineFunctionsWithDescriptor:error:", described("add"))
+    assert sent("serializeToURL:error:", url(file))
+    kept = archive(file)
+    assert m.number(pipeline(described("add", kept), 4), "threadExecutionWidth") == 32
+    for one in (described("small", kept), described("add")):
+        with pytest.raises(ObjectiveCError, match="no binary archive has the pipeline"):
+            pipeline(one, 4)
+        assert m.number(pipeline(one, 0), "threadExecutionWidth") == 32
+    for wrong in (tmp_path / "nothing", Path(__file__)):
+        with pytest.raises(ObjectiveCError, match="is no binary archive"):
+            archive(wrong)
 
 
 @pytest.mark.parametrize(

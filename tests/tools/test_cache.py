@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from iris.runtime.cache import CHOICES, Cache
+from iris.runtime.cache import CHOICES, PIPELINES, Cache
 from iris.tools.cli import main
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("IRIS_CACHE_DIR", str(tmp_path))
-    for room, texts in (("libraries", ("one", "two")), (CHOICES, ("three",))):
+    for room, texts in (
+        ("libraries", ("one", "two")),
+        (PIPELINES, ("four",)),
+        (CHOICES, ("three",)),
+    ):
         cache = Cache("tools", room)
         for text in texts:
             cache.put(cache.key(text), text.encode())
@@ -28,13 +32,11 @@ def test_size_and_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["cache"]) == 0
     said = capsys.readouterr().out
     assert f"libraries  kept: 2 of {size} bytes in {folder}/libraries\n" in said
-    assert "choices    kept: 1 of " in said
+    assert "choices    kept: 1 of " in said and "pipelines  kept: 1 of " in said
     assert main(["cache", "list"]) == 0
     listed = capsys.readouterr().out
-    assert (
-        len(re.findall(r"^\d{4}-\d\d-\d\d .* (?:libraries|choices)/[0-9a-f]{64}$", listed, re.M))
-        == 3
-    )
+    rooms = re.findall(r"^\d{4}-\d\d-\d\d .* (\w+)/[0-9a-f]{64}$", listed, re.M)
+    assert sorted(rooms) == ["choices", "libraries", "libraries", "pipelines"]
     assert all(path.name in listed for path in files) and listed.endswith(
         said.splitlines()[-1] + "\n"
     )
@@ -44,6 +46,6 @@ def test_clear(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", "clear"]) == 0
     assert "libraries  removed: 2 of " in capsys.readouterr().out
     assert [path.name for path in (folder / "libraries").iterdir()] == ["of-mine"]
-    assert [*(folder / CHOICES).iterdir()] == []
+    assert [*(folder / CHOICES).iterdir(), *(folder / PIPELINES).iterdir()] == []
     assert main(["cache"]) == 0
-    assert capsys.readouterr().out.count("kept: 0 of 0 bytes") == 2
+    assert capsys.readouterr().out.count("kept: 0 of 0 bytes") == 3

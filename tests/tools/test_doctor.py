@@ -27,11 +27,22 @@ from iris.testing.gpu import tile_ops
 from iris.testing.gpu.each_op import programs
 from iris.testing.gpu.from_ir import differences
 from iris.testing.one_op import every_op
+from iris.tools import doctor
 from iris.tools.cli import main
 from on_metal import METAL
 from support import ROOT
 
-LINES = ("miscompiles", "lanes", "integers", "numbers", "ops", "launches", "barriers", "timing")
+LINES = (
+    "miscompiles",
+    "lanes",
+    "integers",
+    "numbers",
+    "ops",
+    "launches",
+    "replay",
+    "barriers",
+    "timing",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +133,35 @@ def test_planted_faults_are_named(folder: Path) -> None:
     report = (folder / "iris-doctor.txt").read_text(encoding="utf-8")
     assert "swapped arrays in mode relaxed" in report
     assert "bfloat: of a product lane 0" in report
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "wrong"),
+    [
+        (0, "2026-01-01 Python[1:2] Metal API Validation Enabled\n", None),
+        (
+            0,
+            "Invalid device load at offset 8\n",
+            "it ended with 0, and this was said:\nInvalid dev",
+        ),
+        (1, "", "it ended with 1"),
+        (-6, "failed assertion `set a pipeline'\n", "it ended by signal 6"),
+    ],
+)
+def test_it_runs_again_under_validation(
+    code: int, said: str, wrong: str | None, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    ran: list[Any] = []
+
+    def run(command: list[str], env: dict[str, str], **named: Any) -> Any:
+        ran.append((command[-4:], env["MTL_DEBUG_LAYER"], env["MTL_SHADER_VALIDATION"]))
+        return subprocess.CompletedProcess(command, code, None, said)
+
+    monkeypatch.setattr(doctor.subprocess, "run", run)
+    assert main(["doctor", "--validate", "--device", "interp", "-o", "out"]) == (wrong is not None)
+    assert ran == [(["-o", "out", "--device", "interp"], "1", "1")]
+    output = capfd.readouterr()
+    assert wrong in output.err if wrong else "validation found nothing" in output.out
 
 
 class Otherwise(Softmetal):

@@ -22,7 +22,8 @@ from iris.ir.math import element_type
 from iris.ir.scalar import storage
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.runtime.buffer import Buffer
-from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program
+from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program, RecordedLaunch
+from iris.runtime.recorder import RECORDER, refuse_while_recording
 from iris.targets import Target
 
 
@@ -74,6 +75,9 @@ class GraphProgram:
 
     def run(self, device: Device, arguments: Sequence[Any]) -> list[Buffer]:
         """Launch the kernels; the results are Buffers that need not be filled yet."""
+        recording = RECORDER.recording
+        if recording is not None and any(isinstance(x, np.ndarray) for x in arguments):
+            refuse_while_recording(f"{self.function.symbol} copies an array that is no Buffer")
         steps, constants = self._for(device)
         parameters = self.function.body.arguments
         argument_of = {
@@ -90,9 +94,14 @@ class GraphProgram:
                 memory, offset = memories[self.buffers.of[base]], 0
             return ArrayArgument(memory, offset, type_.element, type_.shape)
 
-        stream = device.stream_of(list(argument_of.values()))
-        for program, grid, arrays in steps:
-            device.launch(program, grid, [argument(v) for v in arrays], stream)
+        if recording is not None:
+            for program, grid, arrays in steps:
+                launch = RecordedLaunch(program, grid, [argument(v) for v in arrays])
+                recording.add(device, launch, [x for x in arguments if isinstance(x, Buffer)])
+        else:
+            stream = device.stream_of(list(argument_of.values()))
+            for program, grid, arrays in steps:
+                device.launch(program, grid, [argument(v) for v in arrays], stream)
         results = [argument(v) for v in self.function.body.end.operands]
         return [Buffer(device, x.memory, x.dtype, x.shape) for x in results]
 

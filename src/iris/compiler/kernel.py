@@ -30,9 +30,10 @@ from iris.ir.core import Level, Module, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.tile import Extent
 from iris.ir.types import i32
-from iris.runtime.device import ArrayArgument, Device, Grid, Program
+from iris.runtime.device import ArrayArgument, Device, Grid, Program, RecordedLaunch
 from iris.runtime.devices import select
 from iris.runtime.recent import Recent
+from iris.runtime.recorder import RECORDER
 
 
 def kernel(function: Callable[..., None] | None = None, **options: Any) -> Kernel:
@@ -170,7 +171,16 @@ class Kernel(Decorated):
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
         _check_extents(compiled, given)
-        return on.prepare(compiled.program, programs, _given(given, {}), stream)
+        launch = RecordedLaunch(compiled.program, programs, _given(given, {}))
+        step, buffers = on.prepare(*launch, stream), [*given.buffers.values()]
+
+        def run() -> None:
+            if RECORDER.recording is None:
+                step()
+            else:
+                RECORDER.recording.add(on, launch, buffers)
+
+        return run
 
     def trial(
         self,
@@ -206,10 +216,13 @@ class Kernel(Decorated):
         if RECORDERS:
             named |= {**asdict(options), "grid": sizes, "device": device}
             record(compiled, functools.partial(self.lower, *arguments, **named))
-        if knobs.check():
+        if knobs.check() and RECORDER.recording is None:
             _check_extents(compiled, given)
             check_stages(compiled.traced, sizes, given.passed, compiled.written)
-        start(compiled, on, sizes, given, stream)
+        start(compiled, on, sizes, given, stream, functools.partial(self._again, sizes, options))
+
+    def _again(self, grid: Grid, options: Options, **named: Any) -> None:
+        self._launch(grid, **asdict(options), **named)
 
     def traced(self, given: Call, options: Options) -> Module:
         """The Tile IR of a launch, before any pass."""
@@ -250,16 +263,51 @@ class Kernel(Decorated):
         return Compiled.of(entry, traced, device, tuple(given.specs.values()))
 
 
-def start(compiled: Compiled, device: Device, grid: Grid, given: Call, stream: Any) -> None:
-    """Launch a kernel, on copies of the arrays among its arguments."""
+def start(
+    compiled: Compiled,
+    device: Device,
+    grid: Grid,
+    given: Call,
+    stream: Any,
+    again: Callable[..., None],
+) -> None:
+    """Launch a kernel, on copies of the arrays among its arguments; or record the launch, which
+    `again` is for other arguments by their names."""
     _check_extents(compiled, given)
     if given.is_lent:
         for name in compiled.written & given.buffers.keys():
             check_written(name, given.buffers[name])
-    if given.arrays:
+    if RECORDER.recording is not None:
+        _record(compiled, device, grid, given, stream, again)
+    elif given.arrays:
         _run_on_copies(device, compiled, grid, given, stream)
     else:
         device.launch(compiled.program, grid, _given(given, {}), stream)
+
+
+def _record(
+    compiled: Compiled,
+    device: Device,
+    grid: Grid,
+    given: Call,
+    stream: Any,
+    again: Callable[..., None],
+) -> None:
+    """Add a launch to the recording of this thread."""
+    for name in given.arrays:
+        raise error_here(
+            ArgumentError,
+            f"a launch on an array reads it back, and within iris.record() none runs: pass "
+            f"iris.asarray({name}) for {name}",
+        )
+    if stream is not None:
+        raise error_here(
+            ArgumentError, "a recording runs on one stream: pass stream= to iris.record()"
+        )
+    launch = RecordedLaunch(compiled.program, grid, _given(given, {}))
+    arguments = {**given.constants, **given.passed}
+    again = functools.partial(again, device=device, **arguments)
+    RECORDER.recording.add(device, launch, [*given.buffers.values()], again)
 
 
 def device_of(device: str | Device | None, given: Call) -> Device:

@@ -15,6 +15,7 @@ from iris.ir.core import Level, Module
 from iris.passes import run
 from iris.runtime.device import ArrayArgument, Device, Timing
 from iris.runtime.devices import select
+from iris.targets import Target
 from iris.targets.apple import ON_CPU
 
 _MMA_FLOPS = 2 * 8**3
@@ -22,8 +23,7 @@ _MMA_FLOPS = 2 * 8**3
 
 @dataclass(frozen=True)
 class Ran:
-    """A launch: when it ran, in seconds of the device's clock, and what it did by the counts of the
-    cost model."""
+    """A launch: when it ran, in seconds of the device's clock, and what the cost model says."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -31,6 +31,8 @@ class Ran:
     end: float
     bytes: int  # loaded from and stored to device memory
     flops: int
+    occupancy: int  # simdgroups that a core of the target holds at once
+    predicted: float  # seconds
 
     @property
     def seconds(self) -> float:
@@ -49,7 +51,10 @@ class Profile:
     launches: list[Ran] = field(default_factory=list)
 
     def __str__(self) -> str:
-        head = ("kernel", "launches", "total ms", "mean ms", "MB", "GB/s", "Mflop", "Gflop/s")
+        head = (
+            *("kernel", "launches", "total ms", "mean ms", "predicted", "occupancy"),
+            *("MB", "GB/s", "Mflop", "Gflop/s"),
+        )
         by_kernel: dict[str, list[Ran]] = {}
         for ran in self.launches:
             by_kernel.setdefault(ran.kernel, []).append(ran)
@@ -73,7 +78,13 @@ class Profile:
                 "dur": ran.seconds * 1e6,
                 "pid": self.device,
                 "tid": "launches",
-                "args": {"grid": list(ran.grid), "bytes": ran.bytes, "flops": ran.flops},
+                "args": {
+                    "grid": list(ran.grid),
+                    "bytes": ran.bytes,
+                    "flops": ran.flops,
+                    "occupancy": ran.occupancy,
+                    "predicted ms": ran.predicted * 1e3,
+                },
             }
             for ran in self.launches
         ]
@@ -100,14 +111,13 @@ def profile(device: str | Device | None = None) -> Iterator[Profile]:
         on.synchronize()
     finally:
         on.time_launches(None)
-        works: dict[tuple[Func, str], tuple[int, int]] = {}
+        works: dict[tuple[Func, str], tuple[int, int, int, float]] = {}
         for timing, sizes in timings:
             key = timing.entry, repr(sizes)
             if key not in works:
-                works[key] = _work(timing.entry, sizes)
-            moved, flops = works[key]
+                works[key] = _work(timing.entry, sizes, on.target)
             measured.launches.append(
-                Ran(timing.entry.symbol, timing.grid, timing.start, timing.end, moved, flops)
+                Ran(timing.entry.symbol, timing.grid, timing.start, timing.end, *works[key])
             )
 
 
@@ -120,6 +130,8 @@ def _row(name: str, launches: list[Ran]) -> tuple[str, ...]:
         str(len(launches)),
         f"{seconds * 1e3:.3f}",
         f"{seconds * 1e3 / len(launches):.4f}",
+        f"{sum(ran.predicted for ran in launches) * 1e3 / len(launches):.4f}",
+        str(max(ran.occupancy for ran in launches)),
         f"{moved / 1e6:.3f}",
         f"{moved * per_second / 1e9:.2f}",
         f"{flops / 1e6:.3f}",
@@ -134,14 +146,17 @@ def _sizes(timing: Timing) -> Sizes:
     return Sizes.of(timing.grid, dict(zip(names, values, strict=True)))
 
 
-def _work(entry: Func, sizes: Sizes) -> tuple[int, int]:
-    """The bytes and flops of a launch."""
+def _work(entry: Func, sizes: Sizes, target: Target) -> tuple[int, int, int, float]:
+    """The bytes and flops of a launch, the simdgroups that a core holds, and seconds."""
     if entry.function_level is not Level.METAL:
         # It runs already, whatever Metal promises.
         lowering = Options().pipeline(Level.METAL, ON_CPU).after(len(TILE_PIPELINE))
         entry = entry_of(run(Module([entry.clone({})]), lowering))
-    from iris.cost.estimate import count  # opened when first used
+    from iris.cost.estimate import estimate  # opened when first used
 
-    counts = count(entry, sizes)
+    found = estimate(entry, sizes, target)
+    counts, programs = found.counts, sizes.programs
     flops = counts.flops + counts.mmas * _MMA_FLOPS
-    return counts.device.bytes * sizes.programs, flops * sizes.programs
+    here = [on for on in found.chips if on.chip == target]  # none, where there is no room for it
+    occupancy, seconds = (here[0].simdgroups, here[0].milliseconds / 1e3) if here else (0, 0.0)
+    return counts.device.bytes * programs, flops * programs, occupancy, seconds

@@ -74,4 +74,5 @@ class SavedKernel:
                 )
             entry = entry_of(self._module)
             compiled = self._compiled[on] = Compiled.of(entry, self._module, on, ())
-        start(compiled, on, as_grid(grid, given.constants), given, stream)
+        again = partial(self._launch, grid)
+        start(compiled, on, as_grid(grid, given.constants), given, stream, again)

@@ -18,6 +18,7 @@ from iris.ir.types import DTYPES, DType, bf16
 from iris.runtime.device import MOST_BYTES, Array, ArrayArgument, Device, Lent, stored
 from iris.runtime.devices import select
 from iris.runtime.foreign import as_array, home_of, ml_dtypes
+from iris.runtime.recorder import refuse_while_recording
 
 
 def numpy_name(dtype: DType) -> str:
@@ -74,7 +75,7 @@ class Buffer:
     def argument(self) -> ArrayArgument:
         """What a device is given for it."""
         if self._argument is None:
-            raise ArgumentError(f"{self!r} is used after it was freed")
+            raise _freed(self)
         return self._argument
 
     @property
@@ -96,6 +97,7 @@ class Buffer:
 
         Launches after this one do not wait for what is read through the array: take it again.
         """
+        refuse_while_recording("a Buffer is read")
         argument = self.argument
         self.device.synchronize(argument.memory)
         view = self.device.view(argument)
@@ -129,6 +131,7 @@ class Buffer:
     def __dlpack__(self, **options: Any) -> Any:
         if self.device.home is None:
             return self.numpy().__dlpack__(**options)
+        refuse_while_recording("a Buffer is given to another library")
         return self.device.export(self.argument, options.get("stream"))
 
     def __dlpack_device__(self) -> tuple[Any, Any]:
@@ -141,6 +144,17 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"Buffer({self.shape}, {self.dtype}, device={self.device.name!r})"
+
+
+def refuse_freed(buffers: Sequence[Buffer]) -> None:
+    """Raise the error of a Buffer that is used after it was freed, if one was."""
+    for buffer in buffers:
+        if buffer._argument is None:
+            raise _freed(buffer)
+
+
+def _freed(buffer: Buffer) -> ArgumentError:
+    return ArgumentError(f"{buffer!r} is used after it was freed")
 
 
 def shared(name: str, value: object) -> Buffer | None:

@@ -28,8 +28,9 @@ _DIGEST = hashlib.sha256().digest_size
 _WARNED: set[str] = set()
 
 
-#: The folders of compiled kernels, and of the choices of `iris.autotune` and `iris.jit`.
-LIBRARIES, CHOICES = ROOMS = "libraries", "choices"
+#: The folders of compiled kernels, of their pipelines, and of the choices of `iris.autotune` and
+#: `iris.jit`.
+LIBRARIES, PIPELINES, CHOICES = ROOMS = "libraries", "pipelines", "choices"
 
 
 class Cache:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 from iris.codegen.source import Array as ArrayPlace
@@ -13,6 +14,7 @@ from iris.ir.control import Func
 from iris.ir.core import Location
 from iris.ir.literal import encode
 from iris.ir.types import DType, i32
+from iris.runtime.device import RecordedLaunch
 
 
 class CompiledKernel(NamedTuple):
@@ -57,6 +59,14 @@ def compiled_kernel(entry: Func, source: Source, state: Any) -> CompiledKernel:
         scalars=tuple([i for i, _ in scalars]),
         extents=tuple([(extent.argument, extent.axis) for extent in source.extents]),
         pack=_packer(fields, source.constants_bytes),
+    )
+
+
+def are_alike_each_time(launches: Sequence[RecordedLaunch]) -> bool:
+    """Whether launches can be told to a GPU once for all their runs: none is empty, and none leaves
+    a report, for what one run reports is not that of another."""
+    return all(
+        prod(grid) and program.code.source.report_buffer is None for program, grid, _ in launches
     )
 
 

@@ -12,8 +12,10 @@ A new accelerator is a module with a subclass of `Device`, and an entry point of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -77,6 +79,32 @@ class Timing:
     arguments: tuple[Any, ...]
     start: float
     end: float
+
+
+class RecordedLaunch(NamedTuple):
+    """What `Device.launch` is given, but for the stream."""
+
+    program: Program
+    grid: Grid
+    arguments: Sequence[Any]
+
+
+class Replay:
+    """Launches that run one after the other, again and again."""
+
+    def __init__(self, device: Device, launches: Sequence[RecordedLaunch], stream: Any = None):
+        self._prepare = device.prepare
+        self._stream = stream
+        self._steps = [device.prepare(*launch, stream) for launch in launches]
+
+    def run(self) -> None:
+        """Run them; it need not wait until they are done."""
+        for step in self._steps:
+            step()
+
+    def change(self, number: int, launch: RecordedLaunch) -> None:
+        """Put a launch in the place of one of them, from the next run on."""
+        self._steps[number] = self._prepare(*launch, self._stream)
 
 
 class Device:
@@ -186,6 +214,10 @@ class Device:
         """A launch with all that it needs, to be run again and again."""
         return partial(self.launch, program, grid, arguments, stream)
 
+    def record(self, launches: Sequence[RecordedLaunch], stream: Any = None) -> Replay:
+        """Launches to be run together, again and again."""
+        return Replay(self, launches, stream)
+
     def synchronize(self, memory: Any = None) -> None:
         """Wait until all launches are done, or those that use some memory."""
 
@@ -194,6 +226,10 @@ class Device:
 
         A device that has no choice does nothing.
         """
+
+    def trace(self, path: Path) -> AbstractContextManager[None]:
+        """Write the launches of a `with` to a file, for the maker's own tools."""
+        raise ArgumentError(f"{self.name} writes no traces for Xcode; devices of Metal do")
 
     def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
         """Tell of every launch from now on, once it is done, when it ran; None to end that."""

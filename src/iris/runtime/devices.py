@@ -5,11 +5,16 @@ from __future__ import annotations
 import atexit
 import pkgutil
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from iris import knobs
 from iris.errors import ArgumentError, IrisError, SettingError
 from iris.runtime.device import Device
+from iris.runtime.recorder import refuse_while_recording
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -88,6 +93,7 @@ def _open(name: str, wrong: type[IrisError]) -> Device:
 
 def synchronize() -> None:
     """Wait until everything that was launched is done; what went wrong in a launch is raised."""
+    refuse_while_recording("iris.synchronize() waits for launches")
     first: IrisError | None = None
     for device in list(_opened.values()):
         try:
@@ -108,6 +114,26 @@ def stream(device: str | Device | None = None) -> Any:
     Launches on the same memory still come one after the other.
     """
     return select(device).new_stream()
+
+
+@contextmanager
+def gputrace(path: str | PathLike[str], device: str | Device | None = None) -> Iterator[None]:
+    """Write the launches of a `with` to a trace that Xcode opens.
+
+    with iris.gputrace("softmax.gputrace"):
+        softmax[rows](x, out, columns, BLOCK=1024)
+
+    Python must be started with METAL_CAPTURE_ENABLED=1 in its environment.  The trace then names
+    kernels, streams and Buffers, and shows the texts of kernels.
+    """
+    refuse_while_recording("a trace waits for launches")
+    file = Path(path).absolute()
+    if file.suffix != ".gputrace":
+        raise ArgumentError(f"the name of a trace ends in .gputrace, for Xcode: {path}")
+    if file.exists():
+        raise ArgumentError(f"{path} is there already, and Metal writes over no trace; remove it")
+    with select(device).trace(file):
+        yield
 
 
 def _default() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -69,6 +69,31 @@ def wait_for(block: Block, uses: Mapping[int, Use]) -> None:
         use.wait()
     if block.failure is not None:
         raise block.failure.error()
+
+
+class Hazards:
+    """Blocks that launches use which may run in any order."""
+
+    __slots__ = ("_used", "_written")
+
+    def __init__(self) -> None:
+        self._used: set[Block] = set()
+        self._written: set[Block] = set()
+
+    def meet(self, blocks: Set[Block], written: Set[Block]) -> bool:
+        """Whether another launch must come after these: it reads what one of them writes, or
+        writes what one of them reads or writes."""
+        return not (self._written.isdisjoint(blocks) and self._used.isdisjoint(written))
+
+    def add(self, blocks: Set[Block], written: Set[Block]) -> None:
+        """A launch that may run at the same time."""
+        self._written |= written
+        self._used |= blocks
+
+    def clear(self) -> None:
+        """A barrier: what comes now comes after them."""
+        self._written.clear()
+        self._used.clear()
 
 
 class Memory:

@@ -23,6 +23,11 @@ class Range(ctypes.Structure):
 
 CONCURRENT = 1  # MTLDispatchTypeConcurrent
 BUFFERS = 1  # MTLBarrierScopeBuffers
+READ, WRITE = 1, 2  # MTLResourceUsage
+FAIL_ON_MISS = 4  # MTLPipelineOptionFailOnBinaryArchiveMiss
+TRACE_DOCUMENT = 2  # MTLCaptureDestinationGPUTraceDocument
+DISPATCHES = 32  # MTLIndirectCommandTypeConcurrentDispatch
+MOST_BUFFERS = 31  # of a kernel
 SHARED = 0  # MTLResourceStorageModeShared
 COMPLETED = 4  # MTLCommandBufferStatusCompleted
 PRECISE_FUNCTIONS = 1  # MTLMathFloatingPointFunctionsPrecise
@@ -60,7 +65,22 @@ class Messages:
         )
         self.new_library_of_data = message("newLibraryWithData:error:", Object, Pointer, error=True)
         self.new_pipeline = message(
-            "newComputePipelineStateWithFunction:error:", Object, Pointer, error=True
+            "newComputePipelineStateWithDescriptor:options:reflection:error:",
+            Object,
+            Pointer,
+            UInteger,
+            Pointer,
+            error=True,
+        )
+        self.new_commands = message(
+            "newIndirectCommandBufferWithDescriptor:maxCommandCount:options:",
+            Object,
+            Pointer,
+            UInteger,
+            UInteger,
+        )
+        self.new_archive = message(
+            "newBinaryArchiveWithDescriptor:error:", Object, Pointer, error=True
         )
         # Compiling.
         self.new = message("new", Object)
@@ -69,6 +89,28 @@ class Messages:
         self.set_fast_math = message("setFastMathEnabled:", None, ctypes.c_bool)
         self.set_language = message("setLanguageVersion:", None, UInteger)
         self.new_function = message("newFunctionWithName:", Object, Pointer)
+        self.set_function = message("setComputeFunction:", None, Pointer)
+        self.set_label = message("setLabel:", None, Pointer)
+        self.set_indirect = message("setSupportIndirectCommandBuffers:", None, ctypes.c_bool)
+        self.set_archives = message("setBinaryArchives:", None, Pointer)
+        self.set_url = message("setUrl:", None, Pointer)
+        self.add_pipeline = message(
+            "addComputePipelineFunctionsWithDescriptor:error:", ctypes.c_bool, Pointer, error=True
+        )
+        self.serialize = message("serializeToURL:error:", ctypes.c_bool, Pointer, error=True)
+        # Of other frameworks.
+        self.file_url = message("fileURLWithPath:", Object, Pointer)
+        self.array_of = message("arrayWithObject:", Object, Pointer)
+        # Traces for Xcode.
+        self.capture_manager = message("sharedCaptureManager", Object)
+        self.can_capture = message("supportsDestination:", Integer, Integer)
+        self.set_captured = message("setCaptureObject:", None, Pointer)
+        self.set_destination = message("setDestination:", None, Integer)
+        self.set_output = message("setOutputURL:", None, Pointer)
+        self.start_capture = message(
+            "startCaptureWithDescriptor:error:", ctypes.c_bool, Pointer, error=True
+        )
+        self.stop_capture = message("stopCapture", None)
         self.responds = message("respondsToSelector:", Integer, Pointer)
         self.data_of = message("libraryDataContents", Object)
         self.bytes_of = message("bytes", Pointer)
@@ -100,6 +142,26 @@ class Messages:
         )
         self.barrier = message("memoryBarrierWithScope:", None, UInteger, quick=True)
         self.end_encoding = message("endEncoding", None)
+        # Commands that are encoded once.
+        self.set_command_types = message("setCommandTypes:", None, UInteger)
+        self.set_inherit_pipeline = message("setInheritPipelineState:", None, ctypes.c_bool)
+        self.set_inherit_buffers = message("setInheritBuffers:", None, ctypes.c_bool)
+        self.set_most_buffers = message("setMaxKernelBufferBindCount:", None, UInteger)
+        self.command = message("indirectComputeCommandAtIndex:", Object, UInteger)
+        self.reset = message("reset", None)
+        self.set_buffer = message(
+            "setKernelBuffer:offset:atIndex:", None, Pointer, UInteger, UInteger
+        )
+        self.set_barrier = message("setBarrier", None)
+        self.dispatch_command = message(
+            "concurrentDispatchThreadgroups:threadsPerThreadgroup:", None, Size, Size
+        )
+        self.use = message(
+            "useResources:count:usage:", None, Pointer, UInteger, UInteger, quick=True
+        )
+        self.execute = message(
+            "executeCommandsInBuffer:withRange:", None, Pointer, Range, quick=True
+        )
 
 
 def made(value: Object | None, device: str, what: str) -> Object:

@@ -14,19 +14,27 @@ import re
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from math import prod
+from pathlib import Path
 from typing import Any
 
+from iris import knobs
 from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Source
 from iris.errors import ArgumentError, DeviceError, OutOfResources
 from iris.ir.control import Func
 from iris.ir.types import u32
 from iris.runtime import dlpack, reports, sharing
-from iris.runtime.cache import Cache
-from iris.runtime.compiled_kernel import CompiledKernel, compiled_kernel, locations_in
+from iris.runtime.cache import CHOICES, Cache
+from iris.runtime.compiled_kernel import (
+    CompiledKernel,
+    are_alike_each_time,
+    compiled_kernel,
+    locations_in,
+)
 from iris.runtime.device import (
     Array,
     ArrayArgument,
@@ -34,13 +42,19 @@ from iris.runtime.device import (
     Grid,
     Lent,
     Program,
+    RecordedLaunch,
+    Replay,
     Timing,
     as_stored,
 )
+from iris.runtime.indirect_commands import MOST_COMMANDS, IndirectReplay, Maker
 from iris.runtime.memory import Block, Foreign, Memory, Pool, view, wait_for, words
 from iris.runtime.messages import (
+    DISPATCHES,
+    MOST_BUFFERS,
     PRECISE_FUNCTIONS,
     SHARED,
+    TRACE_DOCUMENT,
     MathMode,
     Messages,
     Range,
@@ -48,7 +62,8 @@ from iris.runtime.messages import (
     made,
 )
 from iris.runtime.objc import Object, ObjectiveCError, Pointer, Runtime, UInteger
-from iris.runtime.queue import LINE, Batch, Launch, Stream, Streams
+from iris.runtime.pipeline_archive import PipelineArchives
+from iris.runtime.queue import LINE, Batch, Commands, Launch, Stream, Streams
 from iris.runtime.recent import Recent
 from iris.targets import Target
 from iris.targets.apple import of_mac
@@ -58,8 +73,13 @@ _MOST_LIBRARIES = 256
 
 # What kernels need of MTLGPUFamily: Apple7, and Metal3.
 _NEEDED_FAMILIES = {1007: "matrices of simdgroups", 5001: "bfloat"}
+_APPLE9 = 1009
 _VIRTUAL = "Paravirtual"
 _LEAST_SYSTEM = 14  # the first whose compiler takes version 3.1 of the language
+
+
+# What is kept of a check that has passed.
+_INDIRECT = "indirect commands"
 
 
 class Metal(Device):
@@ -83,12 +103,17 @@ class Metal(Device):
         self.target = self.find_target()
         self.streams = Streams(self.name, self.runtime, self.messages)
         self._cache = Cache(f"{self.toolchain()} {self._label}")
+        self._archives = PipelineArchives(
+            self.runtime, self.messages, self._device, f"{self.toolchain()} {self._label}"
+        )
         self._libraries: Recent[tuple[str, MathMode], Object] = Recent(_MOST_LIBRARIES)
         self._pool = Pool(int(self.messages.working_set(self._device)) // 8)
         self._most_threadgroup = int(self.messages.most_threadgroup_memory(self._device))
         self._queue = self.new_stream()
         # Of other libraries' buffers, by what Metal knows them by.
         self._foreign: weakref.WeakValueDictionary[int, Memory] = weakref.WeakValueDictionary()
+        self._checked = Cache(f"{self.toolchain()} {self._label}", CHOICES)
+        self.has_indirect_commands = self._checked.get(self._checked.key(_INDIRECT)) is not None
 
     def _find(self) -> None:
         """Find the GPU; an error says what it lacks."""
@@ -143,8 +168,14 @@ class Metal(Device):
                 self.name,
                 f"the function {name}",
             )
+            described = self.new("MTLComputePipelineDescriptor")
+            messages.set_function(described, function)
+            messages.set_indirect(described, True)
+            messages.set_label(described, self.runtime.string(name))
             try:
-                state = messages.new_pipeline(self._device, function)
+                state = self._archives.pipeline(
+                    described, source.text, name, mode.name, str(source.version)
+                )
             except ObjectiveCError as error:
                 raise DeviceError(f"the kernel {name} makes no pipeline: {error}") from None
             self._check_limits(source, state)
@@ -177,7 +208,8 @@ class Metal(Device):
         found = self._libraries.get(key)
         if found is None:
             kept = self._cache.key(source.text, mode.name, str(source.version))
-            data = self._cache.get(kept)
+            # What was kept does not show its text in a trace.
+            data = None if knobs.traces() else self._cache.get(kept)
             found = None if data is None else self._opened(data, source.entry)
             if found is None:
                 found = self._compiled(source, mode)
@@ -187,6 +219,7 @@ class Metal(Device):
                     self._cache.put(kept, data)
                 else:
                     self._cache.drop(kept)
+            self.messages.set_label(found, self.runtime.string(source.entry))
             self._libraries.put(key, found)
         return found
 
@@ -204,10 +237,7 @@ class Metal(Device):
 
     def compile_options(self, mode: MathMode, version: tuple[int, int] = (3, 1)) -> Object:
         """How the texts of kernels are compiled, in a version of the language."""
-        messages = self.messages
-        options = made(
-            messages.new(self.runtime.get_class("MTLCompileOptions")), self.name, "compile options"
-        )
+        messages, options = self.messages, self.new("MTLCompileOptions")
         messages.set_language(options, version[0] << 16 | version[1])
         if messages.responds(options, self.runtime.selector("setMathMode:")) & 0xFF:
             messages.set_math_mode(options, mode)
@@ -239,6 +269,11 @@ class Metal(Device):
             return None
         start = messages.bytes_of(data)
         return None if start is None else ctypes.string_at(start, messages.length(data)) or None
+
+    def new(self, class_name: str) -> Object:
+        """A new object of a class, with what it has before it is told anything."""
+        found = self.messages.new(self.runtime.get_class(class_name))
+        return made(found, self.name, f"an {class_name}")
 
     # Memory.
 
@@ -307,6 +342,24 @@ class Metal(Device):
 
     # Launches.
 
+    def trust_indirect_commands(self, works: bool) -> None:
+        """Replay recordings as indirect commands from now on, in later processes, too; or not."""
+        self.has_indirect_commands = works
+        if works:
+            self._checked.put(self._checked.key(_INDIRECT), b"checked")
+        else:
+            self._checked.drop(self._checked.key(_INDIRECT))
+
+    def _new_commands(self, count: int) -> Object:
+        """An indirect command buffer of as many dispatches, which are told everything."""
+        send, described = self.messages, self.new("MTLIndirectCommandBufferDescriptor")
+        send.set_command_types(described, DISPATCHES)
+        send.set_inherit_pipeline(described, False)
+        send.set_inherit_buffers(described, False)
+        send.set_most_buffers(described, MOST_BUFFERS)
+        found = send.new_commands(self._device, described, count, SHARED)
+        return made(found, self.name, f"an indirect command buffer of {count} commands")
+
     def new_stream(self) -> Stream:
         with self.runtime.pool():
             queue = self.messages.new_queue(self._device)
@@ -316,13 +369,13 @@ class Metal(Device):
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
-            self._start(self._launch(program.code, grid, arguments), stream or self._queue)
+            self._start(self._launch(program, grid, arguments), stream or self._queue)
 
     def run(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
-            launch = self._launch(program.code, grid, arguments)
+            launch = self._launch(program, grid, arguments)
             batch = self._start(launch, stream or self._queue)
             batch.wait()
             failure = batch.failures.get(id(launch))
@@ -338,10 +391,10 @@ class Metal(Device):
         if pipeline.source.report_buffer is not None:
             # What one launch reports is not that of another.
             def anew() -> None:
-                self._start(self._launch(pipeline, grid, arguments), on)
+                self._start(self._launch(program, grid, arguments), on)
 
             return anew
-        launch = self._launch(pipeline, grid, arguments)
+        launch = self._launch(program, grid, arguments)
         run = partial(self._start, stream=on) if launch.waits else on.run
 
         def again() -> None:
@@ -349,16 +402,36 @@ class Metal(Device):
 
         return again
 
-    def _start(self, launch: Launch, stream: Stream) -> Batch:
-        """Run a launch in order with the work of other libraries, which never wait for ours."""
-        for wait in launch.waits:
+    def _start(self, work: Launch | Commands, stream: Stream) -> Batch:
+        """Run something in order with the work of other libraries, which never wait for ours."""
+        for wait in work.waits:
             wait()
-        batch = stream.run(launch)
-        if launch.waits:
+        batch = stream.run(work)
+        if work.waits:
             batch.wait()
         return batch
 
-    def _launch(self, pipeline: CompiledKernel, grid: Grid, arguments: Sequence[Any]) -> Launch:
+    def record(self, launches: Sequence[RecordedLaunch], stream: Stream | None = None) -> Replay:
+        is_encoded = (
+            self.has_indirect_commands
+            and len(launches) <= MOST_COMMANDS
+            and are_alike_each_time(launches)
+        )
+        if not is_encoded:
+            return super().record(launches, stream)
+        maker = Maker(
+            self.streams,
+            self._launch,
+            self._start,
+            self.allocate,
+            self._new_commands,
+            # On M1 and M2.
+            not self.messages.supports_family(self._device, _APPLE9) & 0xFF,
+        )
+        return IndirectReplay(maker, launches, stream or self._queue)
+
+    def _launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> Launch:
+        pipeline: CompiledKernel = program.code
         source = pipeline.source
         threads = grid[0] * source.threads
         if threads > u32.high:
@@ -369,6 +442,8 @@ class Metal(Device):
         arrays: list[ArrayArgument] = [arguments[i] for i in pipeline.arrays]
         memories = [array.memory for array in arrays]
         blocks = [memory.block for memory in memories]
+        if self.streams.are_labelled:
+            self._label_buffers(pipeline, blocks)
         written = [blocks[i] for i in pipeline.written]
         pointers = [block.buffer.pointer for block in blocks]
         offsets = [array.offset for array in arrays]
@@ -401,6 +476,13 @@ class Metal(Device):
             report,
         )
 
+    def _label_buffers(self, pipeline: CompiledKernel, blocks: Sequence[Block]) -> None:
+        """Call buffers what a kernel does."""
+        parameters = pipeline.entry.body.arguments
+        for number, block in zip(pipeline.arrays, blocks, strict=True):
+            text = f"{parameters[number].name} of {pipeline.name}"
+            self.messages.set_label(block.buffer, self.runtime.string(text))
+
     def synchronize(self, memory: Memory | None = None) -> None:
         if memory is not None:
             wait_for(memory.block, memory.block.used)
@@ -408,6 +490,34 @@ class Metal(Device):
                 memory.block.home()
         else:
             self.streams.synchronize()
+
+    @contextmanager
+    def trace(self, path: Path) -> Iterator[None]:
+        send = self.messages
+        self.synchronize()  # a trace has the command buffers that are made and committed within it
+        with self.runtime.pool():
+            manager = send.capture_manager(self.runtime.get_class("MTLCaptureManager"))
+            if manager is None or not send.can_capture(manager, TRACE_DOCUMENT) & 0xFF:
+                raise DeviceError(
+                    "Metal writes traces only for a process that is started with "
+                    "METAL_CAPTURE_ENABLED=1 in its environment"
+                )
+            described = self.new("MTLCaptureDescriptor")
+            send.set_captured(described, self._device)
+            send.set_destination(described, TRACE_DOCUMENT)
+            send.set_output(described, self._archives.url(path))
+            try:
+                send.start_capture(manager, described)
+            except ObjectiveCError as error:
+                raise DeviceError(f"the trace {path.name} cannot be written: {error}") from None
+        try:
+            yield
+        finally:
+            try:
+                self.synchronize()
+            finally:
+                with self.runtime.pool():
+                    send.stop_capture(manager)
 
     def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
         try:

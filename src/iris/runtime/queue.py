@@ -11,6 +11,7 @@ note too many does no harm; and what the encoder was told, after it was told.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import re
 import threading
@@ -18,15 +19,26 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from iris import knobs
 from iris.errors import DeviceError
 from iris.runtime import reports
 from iris.runtime.compiled_kernel import CompiledKernel, locations_in
 from iris.runtime.device import Grid, Timing
 from iris.runtime.failure import Failure, Failures
 from iris.runtime.interrupts import HoldBack
-from iris.runtime.memory import MOST_USES, Block, Memory, Use, words
-from iris.runtime.messages import BUFFERS, COMPLETED, CONCURRENT, Messages, Range, Size, made
-from iris.runtime.objc import Object, Runtime
+from iris.runtime.memory import MOST_USES, Block, Hazards, Memory, Use, words
+from iris.runtime.messages import (
+    BUFFERS,
+    COMPLETED,
+    CONCURRENT,
+    READ,
+    WRITE,
+    Messages,
+    Range,
+    Size,
+    made,
+)
+from iris.runtime.objc import Object, Pointer, Runtime, UInteger
 
 # A batch is sent off when it has as many launches, or they touch as many bytes.
 MOST_LAUNCHES = 40
@@ -36,6 +48,7 @@ MOST_BATCHES = 8
 # As many streams may have launches that are not done before another one waits for the first of
 # them; that many live on at most after their users have dropped them.
 MOST_STREAMS = 64
+NOTHING = Size(0, 0, 0)
 # How compilers and softmetal say a line of a text.
 LINE = re.compile(r"(?:program_source:|\bline )(\d+)")
 
@@ -48,8 +61,8 @@ class Launch(NamedTuple):
     arguments: tuple[Any, ...]
     groups: Size
     threads: Size
-    buffers: object  # an array of pointers
-    offsets: object  # an array of integers
+    buffers: ctypes.Array[Pointer]
+    offsets: ctypes.Array[UInteger]
     range: Range
     constants: bytes
     memories: tuple[Memory, ...]  # kept alive
@@ -59,26 +72,82 @@ class Launch(NamedTuple):
     waits: frozenset[Callable[[], object]]  # for work of other libraries on them
     report: Memory | None
 
+    dispatches: int = 1
+
+    @property
+    def pipelines(self) -> tuple[CompiledKernel, ...]:
+        return (self.pipeline,)
+
+    def encode(self, send: Messages, batch: Batch) -> None:
+        """Tell the encoder of a batch."""
+        encoder, pipeline = batch.encoder, self.pipeline
+        if batch.pipeline is not pipeline:
+            batch.pipeline = None
+            send.set_pipeline(encoder, pipeline.state)
+            batch.pipeline = pipeline
+        send.set_buffers(encoder, self.buffers, self.offsets, self.range)
+        if self.constants:
+            index = pipeline.source.constants_buffer
+            send.set_bytes(encoder, self.constants, len(self.constants), index)
+        send.dispatch(encoder, self.groups, self.threads)
+
+
+class Commands(NamedTuple):
+    """All that is told to Metal of launches that were encoded before."""
+
+    buffer: Object  # an indirect command buffer
+    range: Range
+    read: object  # an array of pointers to what they read alone
+    read_count: int
+    used: object  # and to the others
+    used_count: int
+    unready: tuple[CompiledKernel, ...]  # what the GPU must have met before
+    launches: tuple[Launch, ...]
+    memories: tuple[Memory, ...]  # kept alive
+    blocks: frozenset[Block]
+    written: frozenset[Block]
+    size: int  # of all blocks
+    waits: frozenset[Callable[[], object]]  # for work of other libraries on them
+    report: None = None
+
+    @property
+    def pipelines(self) -> tuple[CompiledKernel, ...]:
+        return tuple([launch.pipeline for launch in self.launches])
+
+    @property
+    def dispatches(self) -> int:
+        return len(self.launches)
+
+    def encode(self, send: Messages, batch: Batch) -> None:
+        encoder = batch.encoder
+        send.use(encoder, self.read, self.read_count, READ)
+        send.use(encoder, self.used, self.used_count, READ | WRITE)
+        batch.pipeline = None
+        for pipeline in self.unready:
+            send.set_pipeline(encoder, pipeline.state)
+            send.dispatch(encoder, NOTHING, NOTHING)
+        send.execute(encoder, self.buffer, self.range)
+
 
 class Batch:
     """Launches that are sent off together."""
 
     __slots__ = (
         "buffer",
+        "dispatches",
         "encoder",
         "failure",
         "failures",
         "has_reports",
+        "hazards",
         "is_committed",
         "is_done",
         "is_encoded",
         "launches",
         "pipeline",
-        "read",
         "retired",
         "size",
         "stream",
-        "written",
     )
 
     def __init__(self, stream: Stream, buffer: Object, encoder: Object):
@@ -86,7 +155,8 @@ class Batch:
         self.stream: Stream | None = stream
         self.buffer: Object | None = buffer
         self.encoder = encoder
-        self.launches: list[Launch] = []  # which keep alive what they use
+        self.launches: list[Launch | Commands] = []  # which keep alive what they use
+        self.dispatches = 0
         self.size = 0
         self.pipeline: CompiledKernel | None = None  # the one that is set, if that is known
         # How far it has come.
@@ -97,9 +167,7 @@ class Batch:
         self.failure: Failure | None = None  # of the batch as a whole
         self.failures: dict[int, Failure] = {}  # of launches, by their id
         self.has_reports = False
-        # Since the last barrier.
-        self.read: set[Block] = set()
-        self.written: set[Block] = set()
+        self.hazards = Hazards()  # since the last barrier
 
     def wait(self) -> None:
         """Until it is done; what went wrong is left to what it was to write."""
@@ -121,6 +189,7 @@ class Streams(Failures):
         self.numbers = itertools.count()
         self.tell: Callable[[Timing], None] | None = None
         self.most_launches = MOST_LAUNCHES  # of a batch
+        self.are_labelled = knobs.traces()  # streams and buffers, for traces
 
     def synchronize(self) -> None:
         """Wait for all launches; raise the first error that nobody was told of."""
@@ -141,7 +210,7 @@ class Stream:
         self._open: Batch | None = None
         self._sent: deque[Batch] = deque()
 
-    def run(self, launch: Launch) -> Batch:
+    def run(self, launch: Launch | Commands) -> Batch:
         """Put a launch into a batch; raise what went wrong in one that was to write its memory."""
         streams = self._streams
         runtime = streams.runtime
@@ -199,13 +268,16 @@ class Stream:
 
     # With the lock of all streams.
 
-    def _in_the_way(self, launch: Launch) -> Use | None:
+    def _in_the_way(self, launch: Launch | Commands) -> Use | None:
         """A batch of another stream that must be done before a launch."""
+        streams = self._streams
+        if streams.has_failed:
+            for block in launch.blocks:
+                if block.failure is not None:
+                    raise block.failure.error()
+        if len(streams.busy) == (self in streams.busy):
+            return None  # there are no others
         for block in launch.blocks:
-            if block.failure is not None:
-                raise block.failure.error()
-            if len(block.used) > MOST_USES:
-                block.forget_done()
             used = block.used if block in launch.written else block.written
             if len(used) > 1 or (used and self.number not in used):
                 for number, batch in list(used.items()):
@@ -215,7 +287,7 @@ class Stream:
                         return batch
         return None
 
-    def _encode(self, launch: Launch) -> Batch:
+    def _encode(self, launch: Launch | Commands) -> Batch:
         send = self._streams.messages
         batch = self._open
         # What is measured is alone in its batch; one that is encoded was interrupted.
@@ -224,33 +296,26 @@ class Stream:
             batch = None
         if batch is None:
             batch = self._begin()
-        encoder, number = batch.encoder, self.number
+        number = self.number
         written, blocks = launch.written, launch.blocks
         batch.launches.append(launch)
+        batch.dispatches += launch.dispatches
         batch.size += launch.size
         if launch.report is not None:
             batch.has_reports = True
         for block in blocks:
             block.used[number] = batch
+            if len(block.used) > MOST_USES:
+                block.forget_done()
         for block in written:
             block.written[number] = batch
-        if not (batch.written.isdisjoint(blocks) and batch.read.isdisjoint(written)):
-            send.barrier(encoder, BUFFERS)
-            batch.written.clear()
-            batch.read.clear()
-        batch.written |= written
-        batch.read |= blocks
-        if batch.pipeline is not launch.pipeline:
-            batch.pipeline = None
-            send.set_pipeline(encoder, launch.pipeline.state)
-            batch.pipeline = launch.pipeline
-        send.set_buffers(encoder, launch.buffers, launch.offsets, launch.range)
-        if launch.constants:
-            index = launch.pipeline.source.constants_buffer
-            send.set_bytes(encoder, launch.constants, len(launch.constants), index)
-        send.dispatch(encoder, launch.groups, launch.threads)
+        if batch.hazards.meet(blocks, written):
+            send.barrier(batch.encoder, BUFFERS)
+            batch.hazards.clear()
+        batch.hazards.add(blocks, written)
+        launch.encode(send, batch)
         if (
-            len(batch.launches) >= self._streams.most_launches
+            batch.dispatches >= self._streams.most_launches
             or batch.size >= MOST_BYTES
             or self._streams.tell is not None
         ):
@@ -264,6 +329,10 @@ class Stream:
             buffer = made(messages.command_buffer(self._queue), streams.device, "a command buffer")
             encoder = made(messages.encoder(buffer, CONCURRENT), streams.device, "an encoder")
             self._open = batch = Batch(self, buffer, encoder)
+        if streams.are_labelled:
+            label = streams.runtime.string(f"stream {self.number}")
+            messages.set_label(buffer, label)
+            messages.set_label(encoder, label)
         return batch
 
     def _send(self, batch: Batch) -> None:
@@ -295,13 +364,12 @@ class Stream:
             for line in lines:
                 print(line)
         batch.launches.clear()
-        batch.read.clear()
-        batch.written.clear()
+        batch.hazards.clear()
         batch.is_done = True
-        batch.buffer = batch.stream = None
+        batch.buffer = batch.stream = batch.pipeline = None
         self._rest()
 
-    def _conclude(self, batch: Batch, launch: Launch) -> list[str]:
+    def _conclude(self, batch: Batch, launch: Launch | Commands) -> list[str]:
         """Mark what a launch was to write, if that or what it was given is wrong; the lines that it
         prints."""
         lines: list[str] = []
@@ -331,13 +399,14 @@ class Stream:
         """Of the only launch of a batch."""
         messages = self._streams.messages
         launch = batch.launches[0]
+        assert isinstance(launch, Launch)
         start, end = messages.start_time(batch.buffer), messages.end_time(batch.buffer)
         return Timing(launch.pipeline.entry, launch.grid, launch.arguments, start, end)
 
     def _error(self, batch: Batch) -> DeviceError:
         streams = self._streams
         text = streams.runtime.error_text(streams.messages.error(batch.buffer))
-        pipelines = {launch.pipeline.name: launch.pipeline for launch in batch.launches}
+        pipelines = {one.name: one for launch in batch.launches for one in launch.pipelines}
         names = ", ".join(pipelines)
         what = f"the kernel {names} failed" if len(pipelines) == 1 else f"one of {names} failed"
         # Where the text says which one, its line can be told, too.

@@ -42,6 +42,10 @@ class Softmetal(Metal):
         packages = build.missing()
         return f"install its compilers: apt-get install {' '.join(packages)}" if packages else None
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_indirect_commands = True
+
     def find_target(self) -> Target:
         return self.target
 

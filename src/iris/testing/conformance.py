@@ -214,6 +214,58 @@ def launches_can_be_prepared(device: Device) -> None:
     _equal(x.numpy(), 1024, "a prepared launch that is repeated")
 
 
+class _Series:
+    """Launches that use what others write, and what NumPy makes of them."""
+
+    def __init__(self, device: Device, count: int):
+        self._rng = np.random.default_rng(4)
+        self._expected = [np.zeros(64, np.int32) for _ in range(6)]
+        self.buffers = [iris.asarray(x, device=device, persistent=True) for x in self._expected]
+        self._launches = [self._drawn() for _ in range(count)]
+
+    def _drawn(self) -> tuple[int, ...]:
+        return (*self._rng.integers(0, len(self.buffers), 3).tolist(), int(self._rng.integers(99)))
+
+    def launch(self) -> None:
+        for number in range(len(self._launches)):
+            kernels.mix[2](**self.arguments(number))
+
+    def change(self, number: int) -> dict[str, Any]:
+        """Give a launch other arguments."""
+        self._launches[number] = self._drawn()
+        return self.arguments(number)
+
+    def arguments(self, number: int) -> dict[str, Any]:
+        x, y, out, term = self._launches[number]
+        buffers = self.buffers
+        return {"X": buffers[x], "Y": buffers[y], "Out": buffers[out], "term": term}
+
+    def check(self, times: int) -> None:
+        """Compare, after it has run as many times since the last check."""
+        made, at = self._expected, np.arange(64)
+        for x, y, out, term in self._launches * times:
+            made[out] = (3 * made[x] + 5 * made[y] + term + at) % 1024
+        for buffer, expected in zip(self.buffers, made, strict=True):
+            _equal(buffer.numpy(), expected, f"launches that were recorded, {times} times")
+
+
+@_check
+def launches_can_be_recorded(device: Device) -> None:
+    series = _Series(device, 40)
+    with iris.record() as recording:
+        series.launch()
+    series.check(0)
+    for number in (0, 7, 39, 0):
+        recording.replay()
+        series.launch()  # before and after, on the same memory
+        recording.replay()
+        series.check(3)
+        recording.launches[number].update(**series.change(number))
+    for _ in range(20):
+        recording.replay()
+    series.check(20)
+
+
 @_check
 def streams_see_what_others_did(device: Device) -> None:
     streams = [device.new_stream() for _ in range(3)]

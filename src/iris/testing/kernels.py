@@ -26,6 +26,12 @@ def scale(X, factor):
 
 
 @iris.kernel
+def mix(X, Y, Out, term):
+    at = iris.program_id(0) * 32 + iris.arange(0, 32)
+    iris.store(Out + at, (3 * iris.load(X + at) + 5 * iris.load(Y + at) + term + at) & 1023)
+
+
+@iris.kernel
 def where_am_i(Out):
     x, y, z = iris.program_id(0), iris.program_id(1), iris.program_id(2)
     number = x + iris.num_programs(0) * (y + iris.num_programs(1) * z)

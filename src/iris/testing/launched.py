@@ -289,6 +289,13 @@ def refused(launch: Callable[[], object]) -> None:
     raise AssertionError("nothing is said against it")
 
 
+def recorded(launch: Callable[[], None], stream: Any) -> Callable[[], None]:
+    """What replays a launch."""
+    with iris.record(stream=stream) as recording:
+        launch()
+    return recording.replay
+
+
 def wait(stream: Any) -> None:
     """Wait for a stream; launches of a device without streams are done."""
     if stream is not None:

@@ -164,7 +164,8 @@ class _Drawing:
         choices = self.choices
         style = choices.below(6)
         launch = self.show() if style < 2 else self.refuse(self.buffer()) if style == 2 else None
-        prepared = steps.Prepare(launch or self.launch([self.buffer() for _ in "123"]))
+        launch = launch or self.launch([self.buffer() for _ in "123"])
+        prepared = steps.Prepare(launch, is_recorded=choices.flag())
         if style == 2:
             return [prepared, steps.Again(1)][: 1 + choices.below(2)]
         many, one = steps.Again(45), steps.Again(1)

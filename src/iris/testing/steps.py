@@ -205,15 +205,25 @@ class Refused(Quiet):
 
 @dataclass(frozen=True)
 class Prepare(Quiet):
+    """A launch to be run later, maybe as a recording."""
+
     launch: Launch
+    is_recorded: bool = False
 
     @property
     def line(self) -> str:
         one = self.launch
+        if self.is_recorded:
+            stream = None if one.stream is None else f"streams[{one.stream}]"
+            return f"prepared = recorded(lambda: {replace(one, stream=None).line}, {stream})"
         return f"prepared = {one.kernel}.prepare({one.given}, grid={one.grid}{one.where})"
 
     def change(self, order: InOrder) -> None:
         order.prepared = self.launch.call(order)
+
+    def simpler(self) -> Iterator[Step]:
+        if self.is_recorded:
+            yield Prepare(self.launch)
 
 
 @dataclass(frozen=True)

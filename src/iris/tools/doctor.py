@@ -13,8 +13,12 @@ one that is asked for, it runs checks and times a few kernels, one line each:
     numbers      nan, infinity and subnormal numbers, in each math mode
     ops          each op of each dtype, against the interpreter
     launches     what every device must do: memory, launches, streams, errors
+    replay       recordings as indirect command buffers, which are used from then on
     barriers     programs of every number of simdgroups
     timing       a copy, products of matrices, attention
+
+With --validate it runs again under Metal's validation of calls and of kernels, which stops at the
+first wrong call, and whatever that says is wrong.
 
 The exit code is 1 if anything was wrong. A report of a problem needs no more than the file that is
 written: it has these lines, all that was wrong, and what the machine is.
@@ -25,6 +29,9 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -35,6 +42,7 @@ from iris.errors import IrisError
 from iris.ir.core import Level
 from iris.runtime.device import Device
 from iris.runtime.devices import devices, select
+from iris.runtime.metal import Metal
 from iris.testing import conformance, gpu, kernels
 from iris.testing.gpu.speeds import work_is_right_and_timed
 from iris.tools.opt import write
@@ -56,10 +64,16 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         default="iris-doctor.txt",
         help="write the report here (default: %(default)s)",
     )
+    parser.add_argument(
+        "--validate", action="store_true", help="run it under Metal's validation, which is slow"
+    )
     parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> None:
+    if options.validate:
+        _validate(options)
+        return
     report = _Report()
     mac = platform.mac_ver()[0]
     system = f"macOS {mac}" if mac else platform.platform()
@@ -84,6 +98,35 @@ def run_command(options: argparse.Namespace) -> None:
     if report.names:
         raise IrisError(f"{len(report.names)} checks failed: {', '.join(report.names)}")
     print("everything is as it must be")
+
+
+# Read when a process makes its first device. [man MetalValidation]
+_VALIDATION = {
+    "MTL_DEBUG_LAYER": "1",
+    "MTL_DEBUG_LAYER_WARNING_MODE": "nslog",
+    "MTL_SHADER_VALIDATION": "1",
+    "MTL_SHADER_VALIDATION_REPORT_TO_STDERR": "1",
+}
+_ENABLED = re.compile(r"Metal \w+ Validation Enabled")  # no more than that it is
+
+
+def _validate(options: argparse.Namespace) -> None:
+    """Run again in a process that Metal validates."""
+    arguments = ["doctor", "-o", options.output]
+    if options.device is not None:
+        arguments += ["--device", options.device]
+    again = "import sys; from iris.tools.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", again, *arguments],
+        env=os.environ | _VALIDATION,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    said = [line for line in done.stderr.splitlines() if not _ENABLED.search(line)]
+    if said or done.returncode:
+        how = f"by signal {-done.returncode}" if done.returncode < 0 else f"with {done.returncode}"
+        raise IrisError("\n".join([f"under validation it ended {how}, and this was said:", *said]))
+    print("validation found nothing")
 
 
 class _Report:
@@ -119,6 +162,8 @@ def _checks(device: Device) -> Iterator[tuple[str, gpu.Check]]:
     for name, check in gpu.CHECKS.items():
         if name == "barriers":
             yield "launches", _launches
+            if isinstance(device, Metal):
+                yield "replay", _replays
         if device.accepts is MSL or (takes_text and name not in gpu.BY_HAND):
             yield name, check
     yield "timing", work_is_right_and_timed
@@ -163,6 +208,19 @@ def _words(error: BaseException) -> str:
     if isinstance(error, (AssertionError, IrisError)) and str(error):
         return str(error)
     return f"{type(error).__name__}: {error}"
+
+
+def _replays(device: Device) -> str:
+    """Recordings as Metal's own: a Mac uses these once this has passed."""
+    assert isinstance(device, Metal)
+    device.has_indirect_commands = True
+    works = False
+    try:
+        conformance.launches_can_be_recorded(device)
+        works = True
+    finally:
+        device.trust_indirect_commands(works)
+    return "indirect command buffers do what launches do"
 
 
 def _launches(device: Device) -> str:

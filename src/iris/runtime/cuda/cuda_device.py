@@ -25,7 +25,12 @@ from iris.ir.control import Func
 from iris.ir.types import i32
 from iris.runtime import dlpack, reports
 from iris.runtime.cache import Cache
-from iris.runtime.compiled_kernel import CompiledKernel, compiled_kernel, locations_in
+from iris.runtime.compiled_kernel import (
+    CompiledKernel,
+    are_alike_each_time,
+    compiled_kernel,
+    locations_in,
+)
 from iris.runtime.device import (
     Array,
     ArrayArgument,
@@ -33,6 +38,8 @@ from iris.runtime.device import (
     Grid,
     Lent,
     Program,
+    RecordedLaunch,
+    Replay,
     Timing,
     as_stored,
     stored,
@@ -81,11 +88,12 @@ class Cuda(Device):
         from cuda.bindings import driver
 
         from iris.runtime import sharing
-        from iris.runtime.cuda import cuda_streams, nvrtc
+        from iris.runtime.cuda import cuda_graph, cuda_streams, nvrtc
         from iris.runtime.cuda.driver import Allocation, OutOfMemory, call
 
         self._driver, self._call, self._out_of_memory = driver, call, OutOfMemory
         self._streams, self._nvrtc, self._allocation = cuda_streams, nvrtc, Allocation
+        self._graphs = cuda_graph
         self._sharing, self.home = sharing, (dlpack.GPU, number)
         self._foreign: dict[int, Stream] = {}  # streams of others, by their handles
         call(driver.cuInit, 0)
@@ -271,14 +279,14 @@ class Cuda(Device):
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
-            launch = self._launch(program.code, grid, arguments)
+            launch = self._launch(program, grid, arguments)
             self._stream(launch, stream).run(launch)
 
     def run(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
-            launch = self._launch(program.code, grid, arguments)
+            launch = self._launch(program, grid, arguments)
             on = self._stream(launch, stream)
             on.run(launch)
             on.synchronize()
@@ -289,21 +297,27 @@ class Cuda(Device):
     def prepare(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> Callable[[], None]:
-        kernel = program.code
         if not prod(grid):
             return lambda: None
-        launch = self._launch(kernel, grid, arguments)
+        launch = self._launch(program, grid, arguments)
         run = self._stream(launch, stream).run
         if launch.report is not None:
             # What one launch reports is not that of another.
-            return lambda: run(self._launch(kernel, grid, arguments))
+            return lambda: run(self._launch(program, grid, arguments))
         return lambda: run(launch)
+
+    def record(self, launches: Sequence[RecordedLaunch], stream: Stream | None = None) -> Replay:
+        if not are_alike_each_time(launches):
+            return super().record(launches, stream)
+        self._enter()
+        return self._graphs.GraphReplay(self.streams, self._launch, launches, stream, self._queue)
 
     def _stream(self, launch: Launch, stream: Stream | None) -> Stream:
         """The stream that is asked for, or where another library uses what a launch is given."""
         return stream or next(iter(launch.homes), self._queue)
 
-    def _launch(self, kernel: CompiledKernel, grid: Grid, arguments: Sequence[Any]) -> Launch:
+    def _launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> Launch:
+        kernel: CompiledKernel = program.code
         source = kernel.source
         along = grid
         if max(grid[1:]) > _MOST_ALONG:

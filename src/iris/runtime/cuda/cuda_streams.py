@@ -48,13 +48,57 @@ class Launch(NamedTuple):
     homes: tuple[Stream, ...]  # where other libraries use what it is given
     report: Memory | None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.kernel.name,)
+
+    def start(self, stream: Any) -> None:
+        """Give it to the GPU."""
+        source = self.kernel.source
+        if self.report is not None:
+            at = self.report.block.buffer.pointer
+            call(cuda.cuMemsetD32Async, at, 0, 1, stream)
+            call(cuda.cuMemsetD32Async, at + 4, reports.ROOM, 1, stream)
+        x, y, z = self.blocks_along
+        status = cuda.cuLaunchKernel(
+            self.kernel.state,
+            x,
+            y,
+            z,
+            source.threads,
+            1,
+            1,
+            source.threadgroup_bytes,
+            stream,
+            self.table,
+            0,
+        )[0]
+        if status:
+            raise DeviceError(f"the kernel {source.entry} does not start: {error_text(status)}")
+
+
+class Launches(NamedTuple):
+    """All that is told to the driver of launches that it has as a graph."""
+
+    launchable: Any
+    names: tuple[str, ...]  # of their kernels
+    keeps: tuple[Any, ...]  # alive
+    blocks: frozenset[Block]
+    written: frozenset[Block]
+    homes: tuple[Stream, ...]
+    report: None = None
+
+    def start(self, stream: Any) -> None:
+        """Give them to the GPU."""
+        call(cuda.cuGraphLaunch, self.launchable, stream)
+
 
 class Place:
     """A launch as one of its stream."""
 
     __slots__ = ("launch", "number", "stream")
 
-    def __init__(self, stream: Stream, number: int, launch: Launch | None):
+    def __init__(self, stream: Stream, number: int, launch: Launch | Launches | None):
         self.stream = stream
         self.number = number
         self.launch = launch  # of those that are unsettled
@@ -102,7 +146,7 @@ class Streams(Failures):
                     print(line)
                 place.launch = None
 
-    def _conclude(self, launch: Launch) -> list[str]:
+    def _conclude(self, launch: Launch | Launches) -> list[str]:
         """Mark what a launch was to write, if that or what it was given is wrong; the lines that it
         prints."""
         lines: list[str] = []
@@ -137,7 +181,7 @@ class Stream:
         if self._destroy is not None:
             self._destroy(self.handle)
 
-    def run(self, launch: Launch) -> None:
+    def run(self, launch: Launch | Launches) -> None:
         """Give a launch to the GPU; raise what went wrong in one that was to write its memory."""
         streams = self._streams
         with streams.lock:
@@ -157,9 +201,9 @@ class Stream:
             if is_kept:
                 streams.unsettled.append(place)
             streams.busy[self] = None
-            self._names.append(launch.kernel.name)
-            if streams.tell is None:
-                self._start(launch)
+            self._names.extend(launch.names)
+            if streams.tell is None or isinstance(launch, Launches):
+                launch.start(self.handle)
             else:
                 self._time(launch, streams.tell)
             if self._last is not None:
@@ -218,7 +262,7 @@ class Stream:
             self._names.clear()
             self._streams.busy.pop(self, None)
 
-    def _others(self, launch: Launch) -> dict[Stream, None]:
+    def _others(self, launch: Launch | Launches) -> dict[Stream, None]:
         """The streams with launches that must be done before one starts."""
         found: dict[Stream, None] = {}
         for block in launch.blocks:
@@ -247,30 +291,6 @@ class Stream:
         call(cuda.cuStreamWaitEvent, self.handle, event.handle, 0)
         self._awaited.append((self.given + 1, other, other.given))
 
-    def _start(self, launch: Launch) -> None:
-        source = launch.kernel.source
-        function = launch.kernel.state
-        if launch.report is not None:
-            at = launch.report.block.buffer.pointer
-            call(cuda.cuMemsetD32Async, at, 0, 1, self.handle)
-            call(cuda.cuMemsetD32Async, at + 4, reports.ROOM, 1, self.handle)
-        x, y, z = launch.blocks_along
-        status = cuda.cuLaunchKernel(
-            function,
-            x,
-            y,
-            z,
-            source.threads,
-            1,
-            1,
-            source.threadgroup_bytes,
-            self.handle,
-            launch.table,
-            0,
-        )[0]
-        if status:
-            raise DeviceError(f"the kernel {source.entry} does not start: {error_text(status)}")
-
     def _time(self, launch: Launch, tell: Callable[[Timing], None]) -> None:
         """Run a launch alone, and tell when it ran."""
         streams = self._streams
@@ -279,7 +299,7 @@ class Stream:
             streams.start.record(self.handle)
         before, after = Event(timed=True), Event(timed=True)
         before.record(self.handle)
-        self._start(launch)
+        launch.start(self.handle)
         after.record(self.handle)
         after.wait()
         start, end = before.seconds_since(streams.start), after.seconds_since(streams.start)

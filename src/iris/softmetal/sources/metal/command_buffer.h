@@ -20,6 +20,7 @@ struct completion;
     NSError *error;
     SMEncoder *encoder;  // the one that is open; it is not retained
     double committed, started, ended;
+    unsigned long capture;  // the one that it was made in
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;

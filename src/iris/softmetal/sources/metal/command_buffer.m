@@ -2,6 +2,7 @@
 
 #import "../support.h"
 #import "blit_encoder.h"
+#import "capture.h"
 #include "completion.h"
 #import "compute_encoder.h"
 #import "device.h"
@@ -20,6 +21,7 @@
     pthread_mutex_init(&mutex, NULL);
     pthread_cond_init(&changed, NULL);
     completion = completion_new();
+    capture = capture_now();
     return self;
 }
 
@@ -255,6 +257,7 @@
     encoder = nil;
     committed = seconds_now();
     [self setStatus:MTLCommandBufferStatusCommitted];
+    capture_add(capture, label, commands);
     [queue commit:self];
 }
 

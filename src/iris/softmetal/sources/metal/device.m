@@ -10,6 +10,7 @@
 #import "../faults.h"
 #import "../softmetal.h"
 #import "../support.h"
+#import "archive.h"
 #import "buffer.h"
 #import "event.h"
 #import "indirect.h"
@@ -275,12 +276,27 @@ static NSUInteger physical_memory(void)
 
 // Pipelines.
 
+static BOOL is_archived(MTLComputePipelineDescriptor *descriptor)
+{
+    for (SMBinaryArchive *archive in descriptor->binaryArchives)
+        if ([SMBinaryArchive check:archive] && [archive has:descriptor->computeFunction]) return YES;
+    return NO;
+}
+
+- (id)newBinaryArchiveWithDescriptor:(MTLBinaryArchiveDescriptor *)descriptor error:(NSError **)error
+{
+    return [SMBinaryArchive newWithDevice:self descriptor:descriptor error:error];
+}
+
 - (id)newComputePipelineStateWithDescriptor:(MTLComputePipelineDescriptor *)descriptor
                                     options:(NSUInteger)options
                                  reflection:(id *)reflection
                                       error:(NSError **)error
 {
     if (reflection) *reflection = nil;
+    if (options & MTLPipelineOptionFailOnBinaryArchiveMiss && [MTLComputePipelineDescriptor check:descriptor] &&
+        !is_archived(descriptor))
+        return fail_with(error, MTLLibraryErrorFunctionNotFound, @"no binary archive has the pipeline");
     return [SMPipeline newWithDevice:self descriptor:descriptor error:error];
 }
 

@@ -64,4 +64,6 @@
 - (id)initWithDevice:(SMDevice *)owner library:(msl_library *)owned function:(const msl_function *)found;
 - (const msl_function *)function;
 - (NSString *)name;
+// Of what it is made of.
+- (NSString *)fingerprint;
 @end

@@ -406,6 +406,15 @@ static msl_library *compile(NSString *source, MTLCompileOptions *options, char *
     return string_of(msl_function_name(function));
 }
 
+- (NSString *)fingerprint
+{
+    unsigned long count;
+    const unsigned char *bytes = msl_library_bytes(library, &count);
+    uint64_t hash = 0xcbf29ce484222325;
+    for (unsigned long i = 0; i < count; ++i) hash = (hash ^ bytes[i]) * 0x100000001b3;
+    return [NSString stringWithFormat:@"%016lx %s", hash, msl_function_name(function)];
+}
+
 - (NSUInteger)functionType
 {
     return MTLFunctionTypeKernel;

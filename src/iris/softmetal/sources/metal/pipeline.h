@@ -9,10 +9,12 @@
     NSInteger threadGroupSizeIsMultipleOfThreadExecutionWidth, supportIndirectCommandBuffers,
         supportAddingBinaryFunctions;
     NSUInteger maxTotalThreadsPerThreadgroup, maxCallStackDepth;
+    NSArray *binaryArchives;
     id buffers;  // of mutability, which says nothing that is checked
 }
 - (void)setLabel:(NSString *)text;
 - (void)setComputeFunction:(SMFunction *)function;
+- (void)setBinaryArchives:(NSArray *)archives;
 @end
 
 @interface SMPipeline : SMDeviceObject <MTLComputePipelineState> {

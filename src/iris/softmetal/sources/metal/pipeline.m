@@ -51,6 +51,7 @@ NUMBER(mutability, setMutability)
 {
     [label release];
     [computeFunction release];
+    [binaryArchives release];
     [buffers release];
     [super dealloc];
 }
@@ -65,6 +66,7 @@ NUMBER(mutability, setMutability)
     made->supportAddingBinaryFunctions = supportAddingBinaryFunctions;
     made->maxTotalThreadsPerThreadgroup = maxTotalThreadsPerThreadgroup;
     made->maxCallStackDepth = maxCallStackDepth;
+    made->binaryArchives = [binaryArchives copy];
     return made;
 }
 
@@ -72,6 +74,7 @@ NUMBER(mutability, setMutability)
 {
     [self setLabel:nil];
     [self setComputeFunction:nil];
+    [self setBinaryArchives:nil];
     threadGroupSizeIsMultipleOfThreadExecutionWidth = supportIndirectCommandBuffers = supportAddingBinaryFunctions = NO;
     maxTotalThreadsPerThreadgroup = 0;
     maxCallStackDepth = 1;
@@ -84,6 +87,7 @@ NUMBER(mutability, setMutability)
 
 OBJECT(NSString, label, setLabel, copy)
 OBJECT(SMFunction, computeFunction, setComputeFunction, retain)
+OBJECT(NSArray, binaryArchives, setBinaryArchives, copy)
 FLAG(threadGroupSizeIsMultipleOfThreadExecutionWidth, setThreadGroupSizeIsMultipleOfThreadExecutionWidth)
 FLAG(supportIndirectCommandBuffers, setSupportIndirectCommandBuffers)
 FLAG(supportAddingBinaryFunctions, setSupportAddingBinaryFunctions)

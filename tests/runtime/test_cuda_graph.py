@@ -1,0 +1,88 @@
+"""What the driver is told of a recording, by a driver that notes it: no GPU is needed."""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("cuda.bindings.driver")
+
+from cuda.bindings import driver
+
+from iris.runtime.cuda import cuda_graph
+from iris.runtime.cuda.cuda_streams import Launch, parameters_of
+
+
+class Driver:
+    """Graphs as lists of kernels: what they were told when they were told it."""
+
+    CUDA_KERNEL_NODE_PARAMS = driver.CUDA_KERNEL_NODE_PARAMS
+
+    def __init__(self) -> None:
+        self.nodes: list[tuple[list[int], tuple[Any, ...]]] = []
+        self.launchable: list[tuple[Any, ...]] = []
+        self.destroyed: list[str] = []
+
+    def cuGraphCreate(self, flags: int) -> tuple[int, str]:
+        return flags, "graph"
+
+    def cuGraphAddKernelNode(
+        self, graph: str, before: list[int], count: int, told: Any
+    ) -> tuple[int, int]:
+        assert (graph, len(before)) == ("graph", count)
+        self.nodes.append((before, _read(told)))
+        return 0, len(self.nodes) - 1
+
+    def cuGraphInstantiate(self, graph: str, flags: int) -> tuple[int, str]:
+        self.launchable = [node for _, node in self.nodes]
+        return flags, f"launchable {graph}"
+
+    def cuGraphExecKernelNodeSetParams(self, launchable: str, node: int, told: Any) -> tuple[int]:
+        assert launchable == "launchable graph"
+        self.launchable[node] = _read(told)
+        return (0,)
+
+    def cuGraphDestroy(self, graph: str) -> tuple[int]:
+        self.destroyed.append(graph)
+        return (0,)
+
+    cuGraphExecDestroy = cuGraphDestroy
+
+
+def _read(told: Any) -> tuple[Any, ...]:
+    """A kernel with a pointer and four bytes of constants."""
+    addresses = (ctypes.c_void_p * 2).from_address(told.kernelParams)
+    values = [ctypes.string_at(addresses[0] or 0, 8), ctypes.string_at(addresses[1] or 0, 4)]
+    grid = told.gridDimX, told.gridDimY, told.gridDimZ
+    block = told.blockDimX, told.blockDimY, told.blockDimZ
+    return int(told.func), grid, block, told.sharedMemBytes, values
+
+
+def launch(function: int, x: int, constant: bytes) -> Launch:
+    held, table = parameters_of([x.to_bytes(8, "little"), constant])
+    source = SimpleNamespace(threads=64, threadgroup_bytes=48)
+    kernel: Any = SimpleNamespace(source=source, state=driver.CUfunction(function))
+    address, nothing = ctypes.addressof(table), frozenset[Any]()
+    return Launch(
+        kernel, (2, 3, 1), (6, 1, 1), (), held, address, table, (), nothing, nothing, (), None
+    )
+
+
+def test_what_a_graph_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Driver()
+    monkeypatch.setattr(cuda_graph, "cuda", told)
+    graph = cuda_graph.Graph([launch(7, 1 << 40, b"abcd"), launch(8, 5, b"efgh")])
+
+    def node(function: int, x: int, constant: bytes) -> tuple[Any, ...]:
+        return function, (6, 1, 1), (64, 1, 1), 48, [x.to_bytes(8, "little"), constant]
+
+    first, second = node(7, 1 << 40, b"abcd"), node(8, 5, b"efgh")
+    assert told.nodes == [([], first), ([0], second)]
+    graph.change(1, launch(9, 6, b"ijkl"))
+    assert told.launchable == [first, node(9, 6, b"ijkl")]
+    assert told.destroyed == []
+    del graph
+    assert told.destroyed == ["launchable graph", "graph"]
