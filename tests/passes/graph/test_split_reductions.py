@@ -130,6 +130,7 @@ func graph @f returns=[tensor<f16>](%x: tensor<65536xf16>) {
     "function",
     [
         lambda x: x.sum(),
+        lambda x: x.reshape(4096, 4096).sum(),
         lambda x: x.max(),
         lambda x: x.argmax(),
         lambda x: x.mean(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from iris.ir import graph, math
 from iris.ir.builder import Builder
@@ -55,8 +56,9 @@ class SplitReductions(TargetPass):
 
     def _split(self, op: Op, rule: SplitRule) -> bool:
         """Split an op, if that pays; say whether it does."""
-        size, rereads, split = rule(op)
-        parts = min(self._wanted_parts(op, rereads), size // self.min_part)
+        size, beside, rereads, split = rule(op)
+        most = min(size, size * beside // self.min_part)
+        parts = min(self._wanted_parts(op, rereads), most)
         if parts < 2:
             return False
         parts = next((n for n in range(parts, min(2 * parts, size)) if size % n == 0), parts)
@@ -98,9 +100,9 @@ class Parts:
         return self.b(graph.Reshape(x, to))
 
 
-# The size of the axis to split, how often the parts read all elements again, and what makes the
-# result of the parts.
-Split = tuple[int, int, Callable[[Parts], Value]]
+# The size of the axis to split, how many elements a result needs of each along it, how often the
+# parts read all elements again, and what makes the result of the parts.
+Split = tuple[int, int, int, Callable[[Parts], Value]]
 SplitRule = Callable[[Op], Split]
 split_rules = Facet("split in parts")
 
@@ -110,7 +112,8 @@ def split_reduce(op: graph.Reduce) -> Split:
     shape = element_type(op.x.type).shape
     axis = max(op.axes, key=lambda axis: shape[axis])
     split = _arg_reduce if op.kind in EXTREMA else _reduce
-    return shape[axis], 0, lambda parts: split(op, axis, parts)
+    beside = prod([shape[a] for a in op.axes if a != axis])
+    return shape[axis], beside, 0, lambda parts: split(op, axis, parts)
 
 
 def _reduce(op: graph.Reduce, axis: int, parts: Parts) -> Value:
@@ -143,7 +146,7 @@ def _arg_reduce(op: graph.Reduce, axis: int, parts: Parts) -> Value:
 
 @split_rules(graph.Scan)
 def split_scan(op: graph.Scan) -> Split:
-    return element_type(op.x.type).shape[op.axis], 1, lambda parts: _scan(op, parts)
+    return element_type(op.x.type).shape[op.axis], 1, 1, lambda parts: _scan(op, parts)
 
 
 def _scan(op: graph.Scan, parts: Parts) -> Value:
@@ -194,7 +197,7 @@ def split_matmul(op: graph.Matmul) -> Split:
         products = graph.Matmul(b(graph.Transpose(order, rows)), parts.of(op.b, rank - 2, 0))
         return b(graph.Reduce(ReduceKind.SUM, (rank - 2,), b(products)))
 
-    return depth, 0, split
+    return depth, 1, 0, split
 
 
 def _broadcast(b: Builder, x: Value, axis: int, like: Value) -> Value:

@@ -38,6 +38,12 @@ def attention(q: Any, k: Any, v: Any) -> Any:
     return scores / scores.sum(1, keepdims=True) @ v
 
 
+def causal(q: Any, k: Any, v: Any) -> Any:
+    scores = np.where(np.tri(len(q), dtype=bool), q @ k.T, -np.inf)
+    scores = np.exp(scores - scores.max(1, keepdims=True))
+    return scores / scores.sum(1, keepdims=True) @ v
+
+
 def kernels(function: Any, *arguments: Any) -> list[KernelCompilation]:
     return iris.jit(function).kernels(*arguments)
 
@@ -62,6 +68,8 @@ PRODUCTS = [
     (product, zeros(4096, 4096, dtype=np.float16), zeros(4096, 4096, dtype=np.float16)),
     (product, zeros(128, 4096), zeros(4096, 4096)),
     (hidden, zeros(1024, 100), zeros(100, 1024)),
+    (attention, *[zeros(4096, 64, dtype=np.float16)] * 3),
+    (causal, *[zeros(4096, 64, dtype=np.float16)] * 3),
 ]
 
 

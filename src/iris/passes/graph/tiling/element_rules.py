@@ -98,8 +98,10 @@ def concat_expr(op: graph.Concat, ref: ElementRef, elements: ElementGraph) -> El
     for value in op.values:
         size = element_type(value.type).shape[op.axis]
         indices = list(ref.indices)
-        indices[op.axis] = indices[op.axis] + -start
-        inside = Within(indices[op.axis], 0, size)
+        index = indices[op.axis] + -start
+        # Of one element it is 0, so that what is computed of it does not depend on the index.
+        indices[op.axis] = IndexExpr() if size == 1 else index
+        inside = Within(index, 0, size)
         cases.append(((inside,), ref.of(value, indices=tuple(indices))))
         start += size
     return _piecewise(cases)
@@ -112,7 +114,7 @@ def _piecewise(cases: Sequence[tuple[tuple[Within, ...], ElementRef]]) -> Elemen
         if any(c.is_impossible for c in conditions):
             continue
         open_ = tuple([c for c in conditions if not c.is_certain])
-        possible.append((open_, ref.where(*open_)))
+        possible.append((open_, ref.where(*open_).with_own_guard()))
         if not open_:
             break
     if len(possible) == 1:

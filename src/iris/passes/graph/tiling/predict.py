@@ -22,14 +22,20 @@ from iris.cost.traffic import MOST_FOLLOWED, Access, Traffic
 from iris.ir.core import Value
 from iris.ir.facts import facts
 from iris.ir.metal import FRAGMENT_LANES, FRAGMENT_SIZE, SIMDGROUP_WIDTH, VECTOR_BYTES
-from iris.passes.graph.tiling.element_exprs import Aggregate, LoadExpr, Pointwise, SplatExpr
-from iris.passes.graph.tiling.element_graph import Product
+from iris.passes.graph.tiling.element_exprs import (
+    Aggregate,
+    Contraction,
+    LoadExpr,
+    Pointwise,
+    SplatExpr,
+)
 from iris.passes.graph.tiling.element_ref import ElementRef
 from iris.passes.graph.tiling.emission_order import emission_order
 from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
 from iris.passes.graph.tiling.kernel_cost import loops_of, tensor_bytes
 from iris.passes.graph.tiling.kernel_registers import most_alive
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
+from iris.passes.graph.tiling.masked_blocks import part_that_runs
 from iris.passes.tile.layouts.fragments import Arrangement, divide
 from iris.passes.tile.layouts.staged_layouts import PADDING_BYTES
 from iris.targets import Target
@@ -64,32 +70,40 @@ def _without_room(reason: str) -> Prediction:
 
 @dataclass(frozen=True)
 class _Dot:
-    """A matrix product: the block that an iteration adds to, and how many iterations there are."""
+    """A matrix product: the block that an iteration adds to, and how many iterations there are.
+
+    Of products that are made with a maximum, each simdgroup has whole rows, with the left operand
+    in its registers.
+    """
 
     rows: int
     columns: int
     depth: int
     iterations: int
     widths: tuple[int, int]  # bytes of an element of each operand
+    in_rows: bool
 
-    @property
-    def staged(self) -> int:
-        """Bytes of threadgroup memory for both operands."""
+    def among(self, simdgroups: int) -> Arrangement:
+        return divide(self.rows, self.columns, simdgroups, in_rows=self.in_rows)
+
+    def staged(self, padding: int) -> int:
+        """Bytes of threadgroup memory for the operands, with some of padding in each row."""
         left, right = self.widths
-        return self.rows * (self.depth * left + PADDING_BYTES) + self.depth * (
-            self.columns * right + PADDING_BYTES
-        )
+        own = self.depth * (self.columns * right + padding)
+        return own if self.in_rows else own + self.rows * (self.depth * left + padding)
 
     def shared(self, among: Arrangement) -> int:
         """Bytes to and from threadgroup memory in an iteration."""
-        left, right = (
-            n * size for n, size in zip((self.rows, self.columns), self.widths, strict=True)
-        )
-        return self.depth * (left * (1 + among.columns) + right * (1 + among.rows))
+        left, right = self.widths
+        own = self.columns * right * (1 + among.rows)
+        if not self.in_rows:
+            own += self.rows * left * (1 + among.columns)
+        return self.depth * own
 
     def fragments(self, among: Arrangement) -> int:
-        """Fragments of the operands that a simdgroup multiplies in a step of 8 terms."""
-        return (self.rows // among.rows + self.columns // among.columns) // FRAGMENT_SIZE
+        """Fragments of the operands that a simdgroup loads in a step of 8 terms."""
+        left = 0 if self.in_rows else self.rows // among.rows
+        return (left + self.columns // among.columns) // FRAGMENT_SIZE
 
     def products(self, among: Arrangement, target: Target) -> int:
         """Products of two fragments that all simdgroups do in an iteration."""
@@ -105,21 +119,13 @@ class _Program:
     counts: Counts
     dots: list[_Dot]
     accumulators: int  # elements that are alive at once
+    rescaled: int  # of these, results that are multiplied in each iteration
 
 
 def has_dots(schedule: KernelSchedule) -> bool:
-    """Whether the matrix hardware computes the products of a kernel, each in a loop of its own."""
+    """Whether the matrix hardware computes the products of a kernel."""
     products = schedule.elements.products
-    return bool(products) and all(_is_dot(schedule, product) for product in products)
-
-
-def _is_dot(schedule: KernelSchedule, product: Product) -> bool:
-    sides = product.rows, product.columns, product.expr.over
-    return (
-        product.expr.rescaling is None
-        and all(ref.element.is_float for ref in product.expr.operands)
-        and min([schedule.lanes_along(axes) for axes in sides]) >= FRAGMENT_SIZE
-    )
+    return bool(products) and all(_dot(schedule, product.expr) for product in products)
 
 
 def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Prediction:
@@ -128,9 +134,9 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
     threads = simdgroups * SIMDGROUP_WIDTH
     counts = Counts(work=Counter(program.counts.work), device=program.counts.device)
     counts.barriers["threadgroup"] = 1
-    held_fragments = 0
+    held_fragments, accumulators = 0, program.accumulators
     for dot in program.dots:
-        among = divide(dot.rows, dot.columns, simdgroups, in_rows=False)
+        among = dot.among(simdgroups)
         if among.copies > 1:
             return _without_room("simdgroups would compute a part of a product twice")
         fragments = dot.fragments(among)
@@ -140,9 +146,10 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
         counts.shared.cycles += shared // (target.banks * target.bank_bytes)
         counts.work["alu"] += int(dot.iterations * threads * (ITERATION_OPERATIONS + operations))
         held_fragments = max(held_fragments, fragments * max(dot.widths) // 2)
-    registers = -(-program.accumulators // threads) + held_fragments + OTHER_REGISTERS
-    memory = max([dot.staged for dot in program.dots])
-    staged = memory
+    if any(dot.in_rows and dot.rows > FRAGMENT_SIZE * simdgroups for dot in program.dots):
+        accumulators += program.rescaled  # by a factor of each of several rows: not in place
+    registers = -(-accumulators // threads) + held_fragments + OTHER_REGISTERS
+    memory = staged = _staged(program.dots, schedule, target)
     for _ in range(1, usual_depth(target)):
         if second_buffer_pays(memory, memory + staged, simdgroups, target):
             memory += staged
@@ -168,7 +175,7 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
 def _program(schedule: KernelSchedule, target: Target) -> _Program:
     elements, along = schedule.elements, schedule.elements.dependencies
     counts, repeated = Counts(), loops_of(schedule)
-    products = {product.ref for product in elements.products}
+    dots = []
     for ref, expr in elements.exprs.items():
         times = repeated.get(ref, 1)
         if isinstance(expr, LoadExpr):
@@ -176,26 +183,45 @@ def _program(schedule: KernelSchedule, target: Target) -> _Program:
         elif isinstance(expr, Pointwise):
             for unit, amount in facts[type(expr.op)].work.items():
                 counts.work[unit] += int(amount * times * _computed(schedule, along[ref]))
-        elif isinstance(expr, Aggregate) and ref not in products:
+        elif isinstance(expr, Contraction) and (dot := _dot(schedule, expr)):
+            dots.append(dot)
+        elif isinstance(expr, Aggregate):
             inner = {*expr.over}.union(*(along[operand] for operand in expr.operands))
             counts.work["alu"] += times * _computed(schedule, inner)
-    dots = [_dot(schedule, product) for product in elements.products]
     # Four lanes store a row of a result, each as many columns as it loads of the right operand.
     row = FRAGMENT_SIZE // FRAGMENT_LANES * VECTOR_BYTES // max([dot.widths[1] for dot in dots])
     for output in elements.outputs:
         axes = elements.output_axes
         _access(counts, schedule, output.ref, output.offset, axes, 1, target, row)
-    return _Program(counts, dots, _accumulators(schedule))
+    rescaled = [
+        schedule.lanes_along(along[ref])
+        for ref, expr in elements.exprs.items()
+        if isinstance(expr, Contraction) and expr.rescaling is not None
+    ]
+    return _Program(counts, dots, _accumulators(schedule), sum(rescaled))
 
 
-def _dot(schedule: KernelSchedule, product: Product) -> _Dot:
-    expr, along = product.expr, schedule.elements.dependencies
-    sides = product.rows, product.columns, expr.over
-    rows, columns, depth = [schedule.lanes_along(axes) for axes in sides]
-    every = {*expr.over}.union(*(along[ref] for ref in expr.operands))
-    iterations = _computed(schedule, every) // (rows * columns * depth)
+def _dot(schedule: KernelSchedule, expr: Contraction) -> _Dot | None:
+    """A product, if the matrix hardware computes it."""
+    elements = schedule.elements
+    a, b = (elements.dependencies[ref] for ref in expr.operands)
+    rows, columns, depth = map(schedule.lanes_along, (a - b, b - a, expr.over))
+    if min(rows, columns, depth) < FRAGMENT_SIZE or not expr.element.is_float:
+        return None
+    iterations = _computed(schedule, {*expr.over, *a, *b}) // (rows * columns * depth)
     left, right = [ref.element.bytes for ref in expr.operands]
-    return _Dot(rows, columns, depth, iterations, (left, right))
+    in_rows = not elements.online_axes.isdisjoint(a | b)
+    return _Dot(rows, columns, depth, iterations, (left, right), in_rows)
+
+
+def _staged(dots: Collection[_Dot], schedule: KernelSchedule, target: Target) -> int:
+    """The bytes of threadgroup memory for operands of products: without padding, or one after the
+    other, if they have no room else."""
+    padded, bare = ([dot.staged(n) for dot in dots] for n in (PADDING_BYTES, 0))
+    if not schedule.elements.online_axes:  # each is in a loop of its own
+        return max(padded)
+    room = target.threadgroup_bytes
+    return sum(padded) if sum(padded) <= room else sum(bare) if sum(bare) <= room else max(bare)
 
 
 @lru_cache(maxsize=16)
@@ -225,10 +251,13 @@ def _traffic(schedule: KernelSchedule) -> Traffic:
 
 
 def _computed(schedule: KernelSchedule, axes: Collection[Axis]) -> int:
-    """How many elements a program computes along some axes, with those past their ends."""
+    """How many elements a program computes along some axes, with those past their ends, but for
+    those that masks hide."""
     divided = [a for a in schedule.output_axes if a not in schedule.kept]
-    loops = [schedule.blocks(axis) for axis in axes if axis not in divided]
-    return schedule.lanes_along(axes) * prod(loops)
+    loops = prod([schedule.blocks(axis) for axis in axes if axis not in divided])
+    if not schedule.elements.online_axes.isdisjoint(axes):
+        loops = max(1, round(part_that_runs(schedule) * loops))
+    return schedule.lanes_along(axes) * loops
 
 
 def _access(
@@ -255,11 +284,15 @@ def _access(
 
 
 def _accumulators(schedule: KernelSchedule) -> int:
-    """How many words hold results of products, and what is computed from these, at once."""
+    """How many words hold results of products, and what is computed from these, at once; and left
+    operands that stay in registers."""
     elements = schedule.elements
     lanes = [schedule.lanes_along(axes) for axes in elements.dependencies.values()]
     after: set[ElementRef] = set()
+    left = 0
     for ref, expr in elements.exprs.items():
+        if isinstance(expr, Contraction) and expr.a not in after and elements.online_axes:
+            left += schedule.lanes_along(elements.dependencies[expr.a])
         if isinstance(expr, Aggregate) or not after.isdisjoint(expr.refs):
             after.add(ref)
     words = [
@@ -268,4 +301,4 @@ def _accumulators(schedule: KernelSchedule) -> int:
     ]
     of = dict(zip(elements.exprs, words, strict=True))
     results = sum({of[output.ref] for output in elements.outputs})
-    return max(results, most_alive(elements, emission_order(elements, lanes), words))
+    return left + max(results, most_alive(elements, emission_order(elements, lanes), words))

@@ -186,6 +186,7 @@ def choose_blocks(op: tile.Dot, simdgroups: int) -> Arrangement:
     return divide(rows, columns, simdgroups, in_rows=in_rows)
 
 
+@lru_cache(maxsize=1024)
 def divide(rows: int, columns: int, simdgroups: int, *, in_rows: bool) -> Arrangement:
     """Divide a result among simdgroups; `in_rows` gives each of them all columns of its rows."""
     best = Arrangement(1, 1, simdgroups)
