@@ -28,7 +28,7 @@ MOST_PARTS = 4
 
 
 def programs() -> st.SearchStrategy[Program]:
-    """Programs of a few accesses, many of which bring elements from an array."""
+    """Programs of a few accesses, and many bring elements from an array."""
     return st.binary(min_size=BYTES, max_size=BYTES).map(lambda x: _Fetches(Choices(x)).made())
 
 
@@ -87,7 +87,7 @@ class _Fetches(Exchanges):
                 super().write(source)
 
     def chosen_load(self, type_: ElementType) -> Value:
-        """What is loaded only if a condition holds that all threads have alike."""
+        """A load under a condition that all threads have alike, or else zeros."""
         source = self.source(type_)
         branch = self.b.insert(If(self.condition(), [type_]))
         loading, other = branch.regions[:: self.choices.of((1, -1))]
@@ -190,7 +190,7 @@ class _Fetches(Exchanges):
         return Place(source, at, mask, width, single=True)
 
     def load(self, place: Place) -> Value:
-        """Load elements; what is not there is mostly zero."""
+        """Load elements, mostly zeros where the mask is false."""
         other = None
         if place.mask is not None:
             other = self.telling(place.type) if self.choices.flag(4) else self.nothing(place.type)
