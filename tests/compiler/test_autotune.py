@@ -167,6 +167,20 @@ def test_comparing_changes_nothing_that_it_is_given() -> None:
     np.testing.assert_array_equal(on_device.numpy(), expected)
 
 
+def test_comparing_tells_of_no_other_launch() -> None:
+    @iris.kernel
+    def fail(X):
+        iris.device_assert(iris.load(X) < 0, "it fails")
+
+    fail[1](iris.asarray(np.zeros(1, np.float32), device="softmetal"), device="softmetal")
+    x, out = (iris.asarray(array, device="softmetal") for array in arrays(100))
+    kernel = tuned(double, iris.Config(BLOCK=64), iris.Config(BLOCK=128))
+    kernel[blocks(100)](x, out, 100, device="softmetal")
+    np.testing.assert_array_equal(out.numpy(), 2 * x.numpy())
+    with pytest.raises(ProgramError, match="it fails"):
+        iris.synchronize()
+
+
 def test_arrays_that_overlap_do_in_the_copies_as_well() -> None:
     x = np.arange(64, dtype=np.float32)
     kernel = tuned(double, iris.Config(BLOCK=64), iris.Config(BLOCK=32, num_simdgroups=1))

@@ -31,7 +31,7 @@ from iris.tools.replay import Program
 ORDER = {
     "tile": ("passes", "masks", "proofs", "graph-passes", "agree", "sources", "words"),
     "lowering": ("layouts", "indices", "agree", "fits", "text"),
-    "metal": ("orders", "thread-passes", "agree", "text"),
+    "metal": ("orders", "thread-passes", "copies", "agree", "text"),
     "text": ("text", "thread-text", "graph-text"),
     "graph": (
         "graph-passes",

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from iris.compiler import kernel
+import iris
+from iris.compiler import candidates, kernel
 from iris.errors import IrisError
 from iris.runtime.device import ArrayArgument, Grid, Program
 from iris.runtime.devices import select
@@ -61,7 +62,7 @@ def test_metal_conforms(script: Script) -> None:
         assert not reports, reports.decode()
 
 
-@pytest.mark.parametrize("name", sorted({*launched.TRIED} - {"refuse"}))
+@pytest.mark.parametrize("name", sorted({*launched.TRIED} - {"refuse", "tuned"}))
 def test_a_kernel_means_what_it_does(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     named = {"X": "a", "Y": "b", "Out": "c", "n": 100, "number": 2.5, "B": 256, "C": -0.0}
     named |= {"ROWS": 2, "PLANES": 3, "a": -3.0, "b": True, "c": 2**63 + 5, "d": -7, "step": 1}
@@ -81,6 +82,19 @@ def test_a_kernel_means_what_it_does(name: str, capsys: pytest.CaptureFixture[st
     lines = tried.meaning(*expected) or []
     assert capsys.readouterr().out.splitlines() == lines
     for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_the_first_configuration_says_what_is_right(tells: bool) -> None:
+    x, out, counts = (launched.arrays()[name] for name in ("a", "b", "counts"))
+    given, expected = (x, out, counts), (x, out.copy(), counts.copy())
+    launched._tuned(*expected, 100, TELLS=tells)
+    kernel = launched.fresh()["tuned"]
+    with candidates.watched():
+        grid = lambda named: iris.cdiv(launched.SIZE, named["B"])  # noqa: E731
+        kernel[grid](*given, 100, TELLS=tells, device="interp")
+    for one, other in zip(given, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 

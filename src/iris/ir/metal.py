@@ -424,8 +424,8 @@ class Copy(MetalOp):
     metal.copy 8 %shared, %at, %X, %offset, mask=%inside
 
     Both offsets count elements, and are multiples of how many are copied.  Until the thread has
-    waited for it, by `metal.wait_copies`, nobody may touch the elements there; other threads may
-    after a barrier that comes after that wait.
+    waited for it, by `metal.wait_copies`, nobody may touch the elements there, or write those in
+    the source; other threads may after a barrier that comes after that wait.
     """
 
     name = "metal.copy"

@@ -133,7 +133,7 @@ class Places:
     def argument(self, recipe: Array, *, noalias: bool) -> Value:
         self.recipes.append(recipe)
         return self.function.body.add_argument(
-            Ptr(recipe.dtype, noalias=noalias), f"array{len(self.recipes)}"
+            Ptr(recipe.dtype, noalias=noalias, aligned=True), f"array{len(self.recipes)}"
         )
 
     # Memory.

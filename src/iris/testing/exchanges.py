@@ -42,10 +42,14 @@ _COMMUTING = (AtomicKind.ADD, AtomicKind.ADD, AtomicKind.XOR, AtomicKind.MAX)
 
 def programs() -> st.SearchStrategy[Program]:
     """Programs of a few accesses, in loops and branches."""
-    return st.binary(min_size=BYTES, max_size=BYTES).map(lambda data: _Draft(Choices(data)).made())
+    return st.binary(min_size=BYTES, max_size=BYTES).map(
+        lambda data: Exchanges(Choices(data)).made()
+    )
 
 
-class _Draft(Places):
+class Exchanges(Places):
+    """Builds such a program."""
+
     def __init__(self, choices: Choices):
         super().__init__(choices)
         self.left = 0  # accesses, about, that are still to come

@@ -20,6 +20,7 @@ from iris.ir.core import Region, Value
 from iris.passes import Pass, Pipeline
 from iris.passes.manager import check_level
 from iris.passes.metal.insert_barriers import InsertBarriers
+from iris.passes.metal.wait_for_copies import WaitForCopies
 from iris.testing.limit import limited
 from iris.tools.replay import Program
 
@@ -198,12 +199,21 @@ def bisect(
 def stage_options(program: Program, rest: Pipeline) -> dict[str, Any]:
     """How the interpreter runs what a pipeline has made so far; the `rest` of it is yet to come.
 
-    Metal IR that has yet to get its barriers runs as if they were there.
+    Metal IR that has yet to get its barriers, or waits for its copies, runs as if they were there.
     """
-    return {"implied_barriers": True} if is_unordered(program, rest) else {}
+    options = {
+        "implied_barriers": is_unordered(program, rest),
+        "implied_waits": _has_yet(program, rest, WaitForCopies),
+    }
+    return {name: True for name, is_so in options.items() if is_so}
 
 
 def is_unordered(program: Program, rest: Pipeline) -> bool:
     """Whether a program is Metal IR into which a pipeline has yet to put barriers."""
+    return _has_yet(program, rest, InsertBarriers)
+
+
+def _has_yet(program: Program, rest: Pipeline, pass_: type[Pass]) -> bool:
+    """Whether a program is Metal IR that has yet to go through a pass."""
     is_metal = program.function.function_level is Level.METAL
-    return is_metal and any(isinstance(pass_, InsertBarriers) for pass_ in rest)
+    return is_metal and any(isinstance(one, pass_) for one in rest)

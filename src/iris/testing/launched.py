@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,8 @@ import numpy.typing as npt
 
 import iris
 from iris.compiler.kernel import MOST_SPECIALISATIONS, Kernel
-from iris.errors import IrisError, ProgramError
+from iris.errors import ArgumentError, IrisError, ProgramError
+from iris.ir.core import Level
 from iris.runtime.device import ArrayArgument, Device
 from iris.runtime.recent import Recent
 
@@ -180,6 +183,24 @@ def _refuse(out, number):
     raise NotImplementedError("it fails")
 
 
+@iris.kernel
+def tuned(X, Out, Blocks, n, TELLS: iris.constexpr, B: iris.constexpr):
+    at = iris.program_id(0) * B + iris.arange(0, B)
+    iris.store(Out + at, iris.load(X + at, mask=at < n) + 1, mask=at < n)
+    if TELLS:
+        iris.store(Blocks + iris.program_id(0), B)
+
+
+def _tuned(x, out, blocks, n, TELLS):
+    out[:n] = x[:n] + 1
+    if TELLS:
+        first = CONFIGS[0].constants["B"]  # which says what is right
+        blocks[: -(-SIZE // first)] = first
+
+
+CONFIGS = iris.Config(B=64), iris.Config(B=256), iris.Config(B=64, num_simdgroups=1)
+
+
 @iris.jit(static_argnames="number")
 def plus(x, number):
     return x + np.float32(number) if isinstance(number, float) else x - np.float32(number)
@@ -226,6 +247,7 @@ TRIED = {
         Tried(tally, _tally, (0,)),
         Tried(numbers, _numbers, (0,)),
         Tried(show, _show, ()),
+        Tried(tuned, _tuned, (1, 2)),
         Tried(refuse, _refuse, (0,)),
     )
 }
@@ -244,7 +266,8 @@ def fresh(most: int = MOST_SPECIALISATIONS) -> dict[str, Any]:
         one._cache = Recent(most)
     for one in (added, weighed):
         one._traces = Recent(most)
-    return {**kernels, "plus": added, "weigh": weighed}
+    chosen = iris.autotune(CONFIGS, key=["n"])(kernels["tuned"])
+    return {**kernels, "tuned": chosen, "plus": added, "weigh": weighed}
 
 
 def arrays() -> dict[str, Array]:
@@ -294,6 +317,27 @@ def recorded(launch: Callable[[], None], stream: Any) -> Callable[[], None]:
     with iris.record(stream=stream) as recording:
         launch()
     return recording.replay
+
+
+def from_file(
+    device: Device,
+    compiled: iris.Compilation,
+    launch: Callable[[Any], object],
+    otherwise: Callable[[], object],
+    fits: bool,
+) -> None:
+    """Launch what was compiled, from a file; or do otherwise, if it is for other arguments, or not
+    for the device."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "kernel.iris"
+        compiled.save(file)
+        kernel = iris.load_kernel(file)
+    try:
+        launch(kernel)
+    except ArgumentError:
+        if fits and device.accepts is not Level.TILE:
+            raise
+        otherwise()
 
 
 def wait(stream: Any) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from iris.testing import steps
 from iris.testing.choices import Choices
-from iris.testing.launched import ROWS, SIZE
+from iris.testing.launched import ROWS, SIZE, TRIED
 from iris.testing.scripts import Script
 from iris.testing.steps import Argument, Buffer, Launch, Number, Refused, Returned, Slice, Step
 
@@ -27,7 +27,7 @@ SEEDS = 1 << 16
 
 # Kernels that steps launch on any arrays; and on one of their own.
 _KERNELS = (
-    *("shift", "shift", "add", "add", "add", "reverse", "reload", "scale", "scale", "scale"),
+    *("shift", "shift", "add", "add", "reload", "reverse", "reload", "scale", "scale", "scale"),
     *("window", "window", "corners", "blocks", "blocks", "convert", "spaced", "spaced"),
 )
 _SIZES = (SIZE, 100, 128, 20)
@@ -113,9 +113,9 @@ class _Drawing:
     few: _Few
 
     def steps(self) -> Sequence[Step]:
-        kind = self.choices.below(40)
+        kind = self.choices.below(42)
         if kind < 15:
-            return [self.launch([self.buffer() for _ in "123"])]
+            return [self.kept(self.launch([self.buffer() for _ in "123"]))]
         if kind < 18:
             return self.on_host()
         if kind < 20:
@@ -141,6 +141,8 @@ class _Drawing:
                 return self.wrong()
             case 22:
                 return steps.Again(choices.of((1, 45)))
+            case 40 | 41:
+                return self.tuned()
             case 23:
                 return steps.Spread(buffer)
             case 24 | 25:
@@ -188,7 +190,7 @@ class _Drawing:
         which = self.choices.below(8)
         if which < 3:
             return [self.launch([*slices[:which], self.buffer(), *slices[which + 1 :]])]
-        launch = self.launch(slices)
+        launch = self.kept(self.launch(slices))
         other = replace(launch, device="other", stream=None)
         return self.choices.of(([launch], [launch, other], [other, launch]))
 
@@ -255,6 +257,40 @@ class _Drawing:
                 return of("corners", number, out, grid=grid, constants=constants)
             case _:
                 return of("window", x, number, out, grid=1, constants=())
+
+    def kept(self, launch: Launch) -> Launch:
+        """The launch, at times of a kernel from a file that was compiled for other arguments."""
+        is_whole = len(launch.arguments) == len(TRIED[launch.kernel].kernel.function.variables)
+        if isinstance(launch.grid, str) or not is_whole or not self.choices.flag(5):
+            return launch
+        compiled_for = tuple([self.changed(one) for one in launch.arguments])
+        if self.choices.flag():  # Buffers that share no memory
+            others = iter("abcdef")
+            compiled_for = tuple(
+                [Buffer(next(others)) if one in self.few.buffers else one for one in compiled_for]
+            )
+        return steps.FromFile(**vars(launch), compiled_for=compiled_for)
+
+    def changed(self, argument: Argument) -> Argument:
+        """What a kernel may be compiled for, and be given this: mostly the same."""
+        choices = self.choices
+        if not choices.flag(3):
+            return argument
+        if isinstance(argument, Buffer) and argument in self.few.buffers:
+            return self.buffer()
+        if isinstance(argument, Slice):
+            return replace(argument, start=choices.of((0, 3, 4, 24)))
+        if isinstance(argument, Number) and type(argument.number) is int:
+            return Number(choices.of((*self.few.sizes, 1)))
+        return argument
+
+    def tuned(self) -> Launch:
+        """A launch of the fastest of some configurations."""
+        n = Number(self.choices.of(self.few.sizes))
+        given = (self.buffer(), self.buffer(), Buffer("counts"), n)
+        grid = f"lambda named: iris.cdiv({SIZE}, named['B'])"
+        constants = (("TELLS", self.choices.flag()),)
+        return Launch("tuned", given, grid, constants, stream=self.stream())
 
     def returned(self) -> Returned:
         choices, buffer = self.choices, self.buffer()

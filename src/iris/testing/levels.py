@@ -116,13 +116,16 @@ class WithinBounds:
         return partial(self._judge, Expected.of(program))
 
     def _judge(self, expected: Expected, made: Program, rest: Pipeline) -> None:
-        self._run(expected, made, "in lockstep", stage_options(made, rest))
+        options = stage_options(made, rest)
+        self._run(expected, made, "in lockstep", options)
         function = made.function
         # One simdgroup alone has nobody to take turns with.
         has_turns = function.function_level is Level.METAL and function.simdgroups > 1
         if has_turns and not is_unordered(made, rest):
             for seed in self.interleavings:
-                self._run(expected, made, f"with interleave={seed}", {"interleave": seed})
+                self._run(
+                    expected, made, f"with interleave={seed}", {"interleave": seed, **options}
+                )
 
     def _run(self, expected: Expected, made: Program, how: str, options: Mapping[str, Any]) -> None:
         arguments = made.make_arguments()

@@ -19,7 +19,16 @@ from iris.ir import graph, math, metal, tile
 from iris.ir.control import For, If, While
 from iris.ir.core import Level
 from iris.passes import Pipeline
-from iris.testing import bands, exchanges, indices, launches, layouts, programs, tile_functions
+from iris.testing import (
+    bands,
+    exchanges,
+    fetches,
+    indices,
+    launches,
+    layouts,
+    programs,
+    tile_functions,
+)
 from iris.testing.array_functions import Function, functions
 from iris.testing.calls import Call, calls
 from iris.testing.choices import Choices
@@ -118,7 +127,12 @@ def _transformed() -> st.SearchStrategy[tuple[Program, Pipeline]]:
 
 
 def _fused() -> st.SearchStrategy[tuple[Program, Pipeline]]:
-    return st.tuples(_fusible(), graph_schedules())
+    """Some are short, and do little but reduce floats, or make something of their extremes and
+    means."""
+    reducing = programs.graph(
+        ops=(graph.Reduce,), max_ops=4, dtypes=["f32", "f16"], portable=True, rounding=True
+    )
+    return st.tuples(st.one_of(_fusible(), reducing), graph_schedules())
 
 
 def _handed() -> st.SearchStrategy[tuple[Program, Pipeline, bytes]]:
@@ -233,6 +247,11 @@ def _order(drawn: Sequence[tuple[Program, int]], seconds: float) -> None:
         orders(passes, program, hidden=harder == 0, weakened=harder == 1, seconds=seconds)
 
 
+def _copy(drawn: Sequence[Program], seconds: float) -> None:
+    for program in drawn:
+        orders(_COPIED, program, seconds=seconds)
+
+
 def _run(device: str, drawn: Sequence[Program], seconds: float) -> None:
     runs_alike(drawn, device, seconds=seconds)
 
@@ -249,6 +268,11 @@ _AGGREGATING = (graph.Reduce, graph.Scan, graph.Matmul, math.Mul, math.Sub, grap
 _OF_REGISTERS = (metal.Join, metal.Take, metal.Slice, metal.Foreach, math.Add, math.Select)
 # Whatever can be shared is, though there may be room for all of it.
 _SHARED = "allocate-threadgroup{budget=0},insert-barriers"
+# As a GPU has them that copies while threads do other things.
+_COPIED = (
+    "async-copies{target=nvidia-h200},share-barriers,allocate-threadgroup{budget=0},insert-barriers,"
+    "wait-for-copies"
+)
 _UNIFORM = "allocate-threadgroup{budget=0},uniform-conditions,insert-barriers"
 _OF_THREADS = (
     *_GENERIC,
@@ -282,5 +306,6 @@ PROPERTIES = {
         Property("thread-passes", "metal", _threads, partial(_preserve, _OF_THREADS)),
         Property("interleaves", "metal", programs.metal, _interleave),
         Property("orders", "metal", _orderly, _order),
+        Property("copies", "metal", fetches.programs, _copy),
     )
 }

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from iris.compiler import candidates
 from iris.compiler.compilation import Compilation, entry_of, optimize
 from iris.errors import IrisError, ProgramError
 from iris.ir import to_text
@@ -118,7 +119,7 @@ class Script:
     def run(self, device: Device) -> None:
         """Run the lines on a device; raises `Wrong` where one does what it does not in order."""
         try:
-            with watched(device) as programs:
+            with watched(device) as programs, candidates.watched():
                 self._run(device, programs)
         finally:
             with suppress(IrisError):

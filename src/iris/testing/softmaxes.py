@@ -22,9 +22,11 @@ def softmax_like(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> No
     maximum = _along(draft, choices.of(MAXIMA), x, axis)
     other = draft.leaf(element_type(x.type)) if choices.flag(6) else x
     difference = draft.put(math.Sub(other, maximum))
-    terms = draft.put(choices.of((math.Exp, math.Exp, math.Exp2))(difference))
-    if choices.flag(4):
-        factor = draft.leaf(element_type(x.type))
+    exponent = draft.put(math.Neg(difference)) if choices.flag(6) else difference
+    terms = draft.put(choices.of((math.Exp, math.Exp, math.Exp2))(exponent))
+    if choices.flag(3):
+        # Also a term itself, or the difference, as in an entropy.
+        factor = choices.of((draft.leaf(element_type(x.type)), difference, terms))
         terms = draft.put(choices.of((math.Mul, math.Div))(terms, factor))
     total = _along(draft, ReduceKind.SUM, terms, axis)
     weights = draft.put(math.Div(terms, total)) if choices.flag() else terms

@@ -193,6 +193,34 @@ class Launch(Step):
 
 
 @dataclass(frozen=True)
+class FromFile(Launch):
+    """A launch of a kernel from a file, which was compiled for some arguments; of the kernel itself
+    if it is not for these."""
+
+    compiled_for: tuple[Argument, ...] = ()
+    lowered = None
+
+    @property
+    def line(self) -> str:
+        usual = super().line
+        lower = replace(self, arguments=self.compiled_for, named=0).given
+        given = replace(self, constants=(), options=()).given
+        return (
+            f"from_file({self.device}, "
+            f"{self.kernel}.lower({lower}, grid={self.grid}, device={self.device}), "
+            f"lambda kernel: kernel[{self.grid}]({given}{self.where}), "
+            f"lambda: {usual}, {self.compiled_for == self.arguments})"
+        )
+
+    def simpler(self) -> Iterator[Step]:
+        yield from super().simpler()
+        for at, (own, other) in enumerate(zip(self.arguments, self.compiled_for, strict=True)):
+            if own != other:
+                alike = (*self.compiled_for[:at], own, *self.compiled_for[at + 1 :])
+                yield replace(self, compiled_for=alike)
+
+
+@dataclass(frozen=True)
 class Refused(Quiet):
     """A launch on arrays that no kernel takes, or not this one: it says so, and does nothing."""
 

@@ -84,14 +84,15 @@ def same_by_turns(program: Program, seeds: Sequence[int] = SEEDS) -> Judge:
         with doing("changed what the program does", how):
             expected.compare(found)
 
-    def run_by_turns(made: Program) -> None:
+    def run_by_turns(made: Program, rest: Pipeline) -> None:
         for seed in seeds:
-            run(made, f"with interleave={seed}", {"interleave": seed})
+            options = {"interleave": seed, **stage_options(made, rest)}
+            run(made, f"with interleave={seed}", options)
 
     def judge(made: Program, rest: Pipeline) -> None:
         run(made, "in lockstep", stage_options(made, rest))
         if not is_unordered(made, rest):
-            run_by_turns(made)
+            run_by_turns(made, rest)
 
-    run_by_turns(program)
+    run_by_turns(program, Pipeline())
     return judge

@@ -22,7 +22,7 @@ from iris.passes import Pass, Pipeline
 from iris.passes.graph.split_reductions import SplitReductions
 from iris.passes.metal.allocate_threadgroup import AllocateThreadgroup
 from iris.passes.tile.pipeline_loads import PipelineLoads
-from iris.targets import DEFAULT, Target, imaginary
+from iris.targets import DEFAULT, Target, imaginary, nvidia
 from iris.testing import layouts
 from iris.testing.choices import Choices
 from iris.testing.levels import without_limits
@@ -96,7 +96,7 @@ _OPTIONS = (
 
 
 # Whatever depends on a target is decided one way for some of them, and otherwise for others.
-_TARGETS = (DEFAULT, DEFAULT, imaginary.SLOW_CORES, imaginary.ONE_CORE)
+_TARGETS = (DEFAULT, nvidia.H200, imaginary.SLOW_CORES, imaginary.ONE_CORE)
 
 
 def graph_schedules() -> st.SearchStrategy[Pipeline]:

@@ -21,7 +21,7 @@ def variance_like(draft: GraphDraft, x: Value, axes: Sequence[int], choices: Cho
     if type_.element is not f32 and not choices.flag(3):
         x = draft.put(math.Cast(x, type_.with_element(f32)))
     count = prod([shape[axis] for axis in axes])
-    count += choices.flag(6)  # and then it is no mean
+    count += choices.flag(3)  # and then it is no mean
     total = _along(draft, x, axes)
     kept = element_type(total.type)
     divides = choices.flag()

@@ -85,6 +85,7 @@ def run(
     interleave: int | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     implied_barriers: bool = False,
+    implied_waits: bool = False,
     observer: Observer | None = None,
 ) -> list[Array]:
     """Runs a function in a threadgroup for every program of a grid.
@@ -99,6 +100,7 @@ def run(
 
     With `implied_barriers`, IR into which `insert-barriers` has yet to put its barriers runs in
     lockstep as if one stood before each access.  Races that no barrier mends are still reported.
+    With `implied_waits`, IR that has yet to get `wait_copies` runs as if one stood after each copy.
 
     An observer is told of each op, and never of the same run twice: where it might have to be,
     programs take turns from the start.
@@ -114,6 +116,7 @@ def run(
         counters,
         interleave,
         implied_barriers=implied_barriers,
+        implied_waits=implied_waits,
         observer=observer,
     )
     fences = any(isinstance(op, metal.Fence) for op in function.walk())

@@ -1,13 +1,15 @@
 """Copies to threadgroup memory that go on while the threads that began them do other things.
 
 The elements are there at once, but noted as in flight, so that whoever touches them is reported.
-They are written, as others see it, when the threads that began the copy have waited for it.
+They are written, as others see it, when the threads that began the copy have waited for it.  If the
+array that they are from has others by then, the copy might have brought these: that is reported,
+too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from iris.ir import metal
 from iris.ir.metal import SIMDGROUP_WIDTH
 
 Array = npt.NDArray[Any]
+_BITS = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 
 
 @dataclass(eq=False)
@@ -36,6 +39,8 @@ class Begun:
     memory: Shared
     places: Array
     active: Array | None
+    source: Device
+    found: tuple[Array, Array | None] | None  # where in the source, and which threads load there
     waits: int = 0
 
     def is_inside(self, frame: Frame) -> bool:
@@ -56,18 +61,24 @@ class Begun:
 
     def pieces(self) -> Iterator[Begun]:
         """The copy, one simdgroup of one program at a time."""
-        shape = (*self.frame.size, *self.places.shape[2:])
-        places = np.broadcast_to(self.places, shape)
-        active = None if self.active is None else np.broadcast_to(self.active, shape)
         outer = self.frame
+        shape = (*outer.size, *self.places.shape[2:])
         for row in range(shape[0]):
             for start in range(0, shape[1], SIMDGROUP_WIDTH):
                 part = np.s_[row : row + 1, start : start + SIMDGROUP_WIDTH]
+
+                def of(x: Array, part: tuple[slice, ...] = part) -> Array:
+                    return np.asarray(np.broadcast_to(x, shape)[part])
+
                 frame = Frame(
                     outer.launch, outer.chunk, outer.rows[part[0]], outer.threads[part[1]]
                 )
-                some = None if active is None else active[part]
-                yield Begun(frame, self.op, self.memory, places[part], some, self.waits)
+                active = None if self.active is None else of(self.active)
+                found = self.found
+                if found is not None:
+                    index, loads = found
+                    found = of(index), None if loads is None else of(loads)
+                yield replace(self, frame=frame, places=of(self.places), active=active, found=found)
 
     def finish(self) -> None:
         """Note that the elements are there."""
@@ -78,6 +89,21 @@ class Begun:
         for units in self.memory.units(places):
             in_flight[units] = False
         note(self.frame, self.op, self.memory, Use.WRITE, self.places, self.active)
+        self._check_source()
+
+    def _check_source(self) -> None:
+        """Report what the source has no more."""
+        if self.found is None:
+            return
+        index, loads = self.found
+        now = self.source.flat.take(index).view(_BITS[self.source.itemsize])
+        then = self.memory.flat.take(self.places).view(_BITS[self.source.itemsize])
+        changed = now != then
+        for some in (loads, self.active):
+            changed = changed if some is None else changed & some
+        if changed.any():
+            why = f"of {self.source.name} is written before the copy of it is waited for"
+            self.frame.fail(self.op, changed, why, memory=self.source, index=index)
 
 
 @interpretation(metal.Copy)
@@ -101,7 +127,8 @@ def copy(
         x = source.flat.take(places)
         x = x if active is None else np.where(active, x, np.zeros((), x.dtype))
     if op.count == 1:
-        to = to[0][..., None], None if to[1] is None else to[1][..., None]
+        to = _with_axis(to)
+        found = found and _with_axis(found)
         x = x if x.ndim == to[0].ndim else x[..., None]
     index, active = to
     places = memory.places(index, frame.rows)
@@ -109,12 +136,20 @@ def copy(
     shape = np.broadcast_shapes(shape_of(frame, index, active), x.shape)
     where, x = lanes(shape, active, places, x)
     memory.flat[where] = x
+    if frame.launch.implied_waits:
+        return []
     if memory.arena.in_flight is None:
         memory.arena.in_flight = np.zeros(memory.arena.shadow.size, np.bool_)
     for units in memory.units(where):
         memory.arena.in_flight[units] = True
-    frame.chunk.begun.append(Begun(frame, op, memory, places, active))
+    frame.chunk.begun.append(Begun(frame, op, memory, places, active, source, found))
     return []
+
+
+def _with_axis(places: tuple[Array, Array | None]) -> tuple[Array, Array | None]:
+    """Of one element each, as of several."""
+    index, active = places
+    return index[..., None], None if active is None else active[..., None]
 
 
 @interpretation(metal.WaitCopies)

@@ -45,11 +45,12 @@ class Launch:
         *,
         ordered: bool = False,
         implied_barriers: bool = False,
+        implied_waits: bool = False,
         observer: Observer | None = None,
     ):
         """`ordered`: programs run one at a time, by turns, and what they do is in the order that
         atomic ops and fences make.  `implied_barriers`: a program passes a barrier before each
-        access."""
+        access.  `implied_waits`: it waits after each copy."""
         if not function.simdgroups:
             raise ArgumentError(
                 f"{function.symbol} does not say how many simdgroups run it; choose a number, as "
@@ -60,6 +61,7 @@ class Launch:
         self.counters = counters
         self.observer = observer
         self.implied_barriers = implied_barriers
+        self.implied_waits = implied_waits
         self.chance = None if seed is None else np.random.default_rng(seed)
         self.reports = Reports(self.numbering)
         self.together: dict[Op, bool] = {}  # whether a loop's rounds can run all at once
