@@ -1,11 +1,14 @@
-"""Writes docs/pictures/viewer-*.webp: the page that `iris view` makes, in a browser.
+"""Writes docs/pictures/viewer-*.webp, the page that `iris view` makes, in a browser; and top.svg,
+the inspector of `iris top`.
 
 python docs/make_screenshots.py
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
+import os
 import shutil
 from base64 import b64decode, b64encode
 from pathlib import Path
@@ -33,6 +36,21 @@ AS_WEBP = """async (url) => {
   return new Uint8Array(await blob.arrayBuffer()).toBase64();
 }"""
 
+#: What the inspector is shown with: blocks of a transformer, again and again.
+TRAIN = f"""\
+import sys
+import numpy as np
+sys.path.append("{ROOT / "examples"}")
+from transformer_block import block, parameters
+
+p = parameters(64, np.random.default_rng(0))
+x = np.zeros((2, 32, 64), np.float32)
+for step in range(1000):
+    block(x, p, 4)
+    if step % 10 == 0:
+        print("step", step)
+"""
+
 
 def compilations() -> dict[str, Any]:
     """The compiled examples that the pictures show, by name."""
@@ -55,6 +73,22 @@ def _load(name: str) -> Any:
     return module
 
 
+async def inspect(script: Path) -> None:
+    """The inspector, once the script has launched enough."""
+    from iris.tools.launch_log import LaunchLog
+    from iris.tools.script_process import ScriptProcess
+    from iris.tools.top_app import Inspector
+
+    run = ScriptProcess(str(script), [], LaunchLog(), [])
+    inspector = Inspector(run)
+    async with inspector.run_test(size=(112, 30)) as pilot:
+        while len(run.output or []) < 20:
+            await pilot.pause(0.1)
+        picture = inspector.export_screenshot(title="iris top train.py")
+    (FOLDER / "top.svg").write_text(picture, encoding="utf-8")
+    run.stop()
+
+
 def main() -> None:
     from playwright.sync_api import sync_playwright
 
@@ -74,6 +108,10 @@ def main() -> None:
             (FOLDER / f"viewer-{picture}.webp").write_bytes(b64decode(small))
             page.close()
         browser.close()
+        script = Path(folder) / "train.py"
+        script.write_text(TRAIN)
+        os.environ.setdefault("IRIS_DEVICE", "softmetal")
+        asyncio.run(inspect(script))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ A new accelerator is a module with a subclass of `Device`, and an entry point of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
@@ -77,6 +78,20 @@ class Timing:
     arguments: tuple[Any, ...]
     start: float
     end: float
+    stream: int = 0  # its number
+
+
+class Usage(NamedTuple):
+    """What a device has at work now, and what its cache on disk has given so far."""
+
+    buffers: int  # that somebody refers to
+    bytes: int
+    kept_buffers: int  # by the pool, for those who want memory of the same size
+    kept_bytes: int
+    streams: int  # with launches that are not done
+    launches: int  # that are not done
+    cache_hits: int
+    cache_misses: int
 
 
 class Device:
@@ -99,6 +114,7 @@ class Device:
     home: tuple[int, int] | None = None
     #: Whether its times tell how fast kernels are; else the cost model ranks them.
     is_timed: ClassVar[bool] = True
+    _listeners: tuple[Callable[[Timing], None], ...] = ()
 
     @classmethod
     def missing(cls) -> str | None:
@@ -198,6 +214,28 @@ class Device:
     def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
         """Tell of every launch from now on, once it is done, when it ran; None to end that."""
         raise NotImplementedError
+
+    @contextmanager
+    def timed(self, tell: Callable[[Timing], None]) -> Iterator[None]:
+        """Tell of every launch within the `with`, beside others who are told."""
+        self._listen((*self._listeners, tell))
+        try:
+            yield
+            self.synchronize()
+        finally:
+            self._listen(tuple([other for other in self._listeners if other is not tell]))
+
+    def _listen(self, listeners: tuple[Callable[[Timing], None], ...]) -> None:
+        def tell_all(timing: Timing) -> None:
+            for tell in listeners:
+                tell(timing)
+
+        self._listeners = listeners
+        self.time_launches(tell_all if listeners else None)
+
+    def usage(self) -> Usage | None:
+        """What it has at work; None if it has neither a pool nor streams."""
+        return None
 
 
 def stored(dtype: DType) -> np.dtype[Any]:

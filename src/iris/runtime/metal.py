@@ -32,9 +32,10 @@ from iris.runtime.device import (
     Grid,
     Program,
     Timing,
+    Usage,
     as_stored,
 )
-from iris.runtime.memory import Block, Memory, Pool, view, wait_for, words
+from iris.runtime.memory import Block, Memory, Pool, usage, view, wait_for, words
 from iris.runtime.messages import (
     PRECISE_FUNCTIONS,
     SHARED,
@@ -371,6 +372,9 @@ class Metal(Device):
             self.synchronize()
         finally:
             self.streams.tell = tell
+
+    def usage(self) -> Usage:
+        return usage(self._pool, self.streams, self._cache)
 
 
 def _missing_of_mac() -> str | None:
