@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from iris.ir import to_text
+from iris.tools import cli
+
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs/pictures"
 WIDTH, HEIGHT = 1280, 760
@@ -25,6 +28,7 @@ SHOTS = {
     "changes": ("attention", "#in=attention&pass=18&show=changes&value=%25scores", "light"),
     "memory": ("attention", "#in=attention&pass=33&show=memory", "dark"),
     "layouts": ("attention", "#in=attention&pass=18&show=layouts", "light"),
+    "run": ("run", "#show=run&step=52&value=%25scores", "light"),
     "graph": ("block", "#in=block&pass=9&show=overview", "light"),
 }
 #: A picture in fewer bytes, by the browser.
@@ -73,6 +77,16 @@ def _load(name: str) -> Any:
     return module
 
 
+def record(attention: Any, folder: Path) -> None:
+    """The page of a run of the kernel, as it was traced."""
+    arrays = [f"# argument %{name}: f32[2, 64, 32] seed=1" for name in ("Q", "K", "V", "Out")]
+    head = ["# grid: 4, 2", *arrays, "# argument %S: 64", "# argument %scale: 0.1"]
+    text = to_text(attention.stages[0].module, locations=True)
+    (folder / "run.iris").write_text("\n".join([*head, text]))
+    page, file = str(folder / "run.html"), str(folder / "run.iris")
+    cli.main(["step", "--html", page, "--program", "1", file])
+
+
 async def inspect(script: Path) -> None:
     """The inspector, once the script has launched enough."""
     from iris.tools.launch_log import LaunchLog
@@ -93,8 +107,10 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
-        for name, compilation in compilations().items():
+        made = compilations()
+        for name, compilation in made.items():
             compilation.to_html(Path(folder) / f"{name}.html")
+        record(made["attention"], Path(folder))
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
@@ -108,6 +124,7 @@ def main() -> None:
             (FOLDER / f"viewer-{picture}.webp").write_bytes(b64decode(small))
             page.close()
         browser.close()
+    with TemporaryDirectory() as folder:
         script = Path(folder) / "train.py"
         script.write_text(TRAIN)
         os.environ.setdefault("IRIS_DEVICE", "softmetal")

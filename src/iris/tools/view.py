@@ -101,7 +101,13 @@ def _parts_of(function: Func, target: Target, sources: Sources) -> list[dict[str
     if function.function_level is Level.GRAPH:
         program = GraphProgram.of(module, target)
         return ArrayCompilation(module, program, program.run, target).page_parts(sources)
+    return [kernel_part(function, target, sources)]
+
+
+def kernel_part(function: Func, target: Target, sources: Sources) -> dict[str, Any]:
+    """What a page shows of a kernel of IR text."""
+    module = Module([function.clone({})])
     stages = stages_of(module, lowering(function).on(target))
     last, sizes = entry_of(stages[-1].module), Sizes()
     cost = estimate(last, sizes, target)
-    return [kernel_data(function.symbol, stages, emit(last), cost, sizes, target, sources)]
+    return kernel_data(function.symbol, stages, emit(last), cost, sizes, target, sources)

@@ -106,7 +106,7 @@ def about_graph(function: Func) -> list[str]:
 
 
 def explained(part: Data) -> str:
-    """The sentences of a kernel; those of a graph also say why its kernels are not fewer."""
+    """The sentences of a kernel or a graph, and why the kernels of a graph are not fewer."""
     return "\n".join([*part["sentences"], *part.get("why", ()), *part.get("apart", ())])
 
 
