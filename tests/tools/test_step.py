@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -15,11 +16,12 @@ import pytest
 
 from iris.interp import tile as interpreter
 from iris.interp.observer import Observer
-from iris.ir import Level, tile
+from iris.ir import Level, metal, tile
 from iris.ir.control import Func
 from iris.ir.core import Op, Value
 from iris.ir.effects import asks_others
 from iris.ir.kinds import AtomicKind
+from iris.ir.metal import SIMDGROUP_WIDTH, count_of
 from iris.tools import step_recorder
 from iris.tools.cli import main
 from iris.tools.replay import Program
@@ -304,6 +306,36 @@ class Stores(Observer):
         return at, inside if op.limit is None else inside & (at < int(part(op.limit)))
 
 
+class ThreadStores(Stores):
+    """The same of Metal IR, thread by thread."""
+
+    def before(self, frame: Any, op: Op) -> None:
+        if not isinstance(op, metal.Store) or op.base not in self.arrays:
+            return
+        threads = op_function(op).simdgroups * SIMDGROUP_WIDTH
+        for program, thread in itertools.product(range(self.programs), range(threads)):
+            if not frame.runs(program, thread):
+                continue
+            mask, at, x = (
+                True if v is None else frame.part(v, frame[v], program, thread)
+                for v in (op.mask, op.offset, op.value)
+            )
+            # All iterations of a `metal.foreach` store at once.
+            neighbours = np.arange(count_of(op.value.type))
+            at = np.asarray(at).reshape(-1, 1) + neighbours
+            inside = np.broadcast_to(np.asarray(mask).reshape(-1, 1), at.shape)
+            x = np.broadcast_to(np.asarray(x).reshape(-1, neighbours.size), at.shape)
+            self.arrays[op.base].reshape(-1)[at[inside]] = x[inside]
+            self.count += np.count_nonzero(inside)
+
+
+def op_function(op: Op) -> Func:
+    while not isinstance(op, Func):
+        assert op.parent_op is not None
+        op = op.parent_op
+    return op
+
+
 def launches() -> list[Path]:
     """Programs whose arrays all change by plain stores, and are apart."""
     found = []
@@ -321,15 +353,19 @@ def launches() -> list[Path]:
     return found
 
 
-def test_stores_are_those_of_the_interpreter() -> None:
+@pytest.mark.parametrize("level", [Level.TILE, Level.METAL])
+def test_stores_are_those_of_the_interpreter(level: Level) -> None:
     files, count = launches(), 0
     assert len(files) > 10
     for file in files:
         program = Program.parse(file.read_text(), file.name)
+        if level is Level.METAL:
+            program = for_level(program, level)
         plain, seen, remade = (program.make_arguments() for _ in range(3))
         program.run(plain, output=lambda line: None)
         arrays = dict(zip(program.function.body.arguments, remade, strict=True))
-        observer = Stores(arrays, int(np.prod(program.grid)))
+        stores = Stores if level is Level.TILE else ThreadStores
+        observer = stores(arrays, int(np.prod(program.grid)))
         program.run(seen, output=lambda line: None, observer=observer)
         count += observer.count
         for one, same, other in zip(plain, seen, remade, strict=True):

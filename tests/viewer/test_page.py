@@ -217,15 +217,18 @@ def test_a_recorded_race_ends_at_the_line_with_both_threads(window: Any, race_pa
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_reader_of_a_phone_sees_it_all(browser: Any, attention_page: Path, scheme: str) -> None:
+def test_a_reader_of_a_phone_sees_it_all(
+    browser: Any, attention_page: Path, attention_run_page: Path, scheme: str
+) -> None:
     phone = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme=scheme)
-    reader = Reader(phone, attention_page)
-    for tab in TABS:
-        reader.open(f"#in=attention&pass=18&show={tab}")
-        assert phone.evaluate("document.documentElement.scrollWidth") <= 390, tab
-    assert phone.evaluate(CONTRAST) == []
+    for page, tabs in ((attention_page, TABS), (attention_run_page, ["run"])):
+        reader = Reader(phone, page)
+        for tab in tabs:
+            reader.open(f"#in=attention&pass=18&show={tab}&step=60")
+            assert phone.evaluate("document.documentElement.scrollWidth") <= 390, tab
+        assert phone.evaluate(CONTRAST) == []
+        assert reader.complaints == []
     phone.close()
-    assert reader.complaints == []
 
 
 def test_every_control_has_a_name(reader: Reader) -> None:

@@ -39,8 +39,8 @@ function show() {
   markValue();
   markPlace();
   markLine();
-  if (tab.name === "run") markRun();
   $("passes").querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  if (tab.name === "run") markRun();
 }
 
 /** Mark the chosen value wherever it stands; in the text before a pass, what it was called there. */
