@@ -95,13 +95,17 @@ def test_a_table_and_a_trace_without_a_terminal(
     assert in_use[-1] == 3 * 4 * 64 or in_use[-1] == 2 * 4 * 64  # x, out and perhaps a result
 
 
-def test_kernels_of_ops_that_only_the_script_knows_are_not_counted() -> None:
-    log = LaunchLog()
+def test_kernels_of_ops_that_only_the_script_knows_are_not_counted(tmp_path: Path) -> None:
+    log = LaunchLog(keeps_all=True)
     text = "func metal @f(%X: ptr<f32>) {\n  mine.op %X\n  return\n}\n"
     launch = ["launch", 0, [2, 1, 1], [[64]], 0.0, 0.5, 0, 1.0]
     log.take(json.dumps([["kernel", 0, "mine", "f", text], launch, launch]))
     assert figures(log.table())["f"] == ["2", "1000.000", "500.0000", "?", "?", "?", "?"]
     assert "f is not counted: " in log.table()
+    log.save_trace(tmp_path / "run.json")
+    first, second = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
+    assert (first["ts"], first["dur"], first["args"]) == (0, 500_000, {"grid": [2, 1, 1]})
+    assert second == first
 
 
 def test_ctrl_c_is_for_the_script(script: Path) -> None:

@@ -115,8 +115,10 @@ class Sender:
         if os.getpid() == self._process:
             self._is_over.set()
             self._thread.join()
-            self._timed.close()
-            self._send()
+            try:
+                self._timed.close()  # which waits, and raises what nobody was told of
+            finally:
+                self._send()
 
 
 def _plain(x: Any) -> Any:

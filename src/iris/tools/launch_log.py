@@ -134,9 +134,12 @@ class LaunchLog:
             starts = [event["ts"] for event in self._others]
             starts += [ran.start + self._behind[device] for device, ran in self._launches]
             first = min(starts, default=0.0)
-            events = [
-                ran.event(device, first - self._behind[device]) for device, ran in self._launches
-            ]
+            events = []
+            for device, ran in self._launches:
+                event = ran.event(device, first - self._behind[device])
+                if ran.kernel in self.uncounted:
+                    del event["args"]["bytes"], event["args"]["flops"]
+                events.append(event)
             for event in self._others:
                 times = {"ts": (event["ts"] - first) * 1e6}
                 if "dur" in event:
