@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -114,7 +115,7 @@ class Device:
     home: tuple[int, int] | None = None
     #: Whether its times tell how fast kernels are; else the cost model ranks them.
     is_timed: ClassVar[bool] = True
-    _listeners: tuple[Callable[[Timing], None], ...] = ()
+    _listeners: tuple[ref[Callable[[Timing], None]], ...] = ()
 
     @classmethod
     def missing(cls) -> str | None:
@@ -218,17 +219,22 @@ class Device:
     @contextmanager
     def timed(self, tell: Callable[[Timing], None]) -> Iterator[None]:
         """Tell of every launch within the `with`, beside others who are told."""
-        self._listen((*self._listeners, tell))
+        listener = ref(tell)  # gone with this frame, wherever Ctrl-C may come
         try:
+            self._listen((*self._listeners, listener))
             yield
             self.synchronize()
         finally:
-            self._listen(tuple([other for other in self._listeners if other is not tell]))
+            self._listen(tuple([other for other in self._listeners if other is not listener]))
 
-    def _listen(self, listeners: tuple[Callable[[Timing], None], ...]) -> None:
+    def _listen(self, listeners: tuple[ref[Callable[[Timing], None]], ...]) -> None:
+        listeners = tuple([listener for listener in listeners if listener() is not None])
+
         def tell_all(timing: Timing) -> None:
-            for tell in listeners:
-                tell(timing)
+            for listener in listeners:
+                tell = listener()
+                if tell is not None:
+                    tell(timing)
 
         self._listeners = listeners
         self.time_launches(tell_all if listeners else None)
