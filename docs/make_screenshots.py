@@ -1,10 +1,12 @@
-"""Writes docs/pictures/*.webp: the page that `iris view` makes, and commands in a terminal.
+"""Writes docs/pictures/*.webp: the page that `iris view` makes, and commands in a terminal; and
+top.svg, the inspector of `iris top`.
 
 python docs/make_screenshots.py
 """
 
 from __future__ import annotations
 
+import asyncio
 import html
 import importlib.util
 import os
@@ -25,6 +27,7 @@ import numpy as np
 from iris.compiler.compilation import METAL_PIPELINE
 from iris.ir import parse, to_text
 from iris.passes import Pipeline, run
+from iris.tools import cli
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs/pictures"
@@ -36,6 +39,7 @@ SHOTS = {
     "layouts": ("attention", "#in=attention&pass=18&show=layouts", "light"),
     "overview": ("attention", "#in=attention&show=overview", "light"),
     "metal": ("attention", "#in=attention&show=metal", "dark"),
+    "run": ("run", "#show=run&step=52&value=%25scores", "light"),
     "graph": ("block", "#in=block&pass=9&show=overview", "light"),
 }
 # By the name of the picture: a command in a terminal, and what is typed when it asks.
@@ -53,6 +57,21 @@ AS_WEBP = """async (url) => {
   const blob = await canvas.convertToBlob({ type: "image/webp", quality: 0.8 });
   return new Uint8Array(await blob.arrayBuffer()).toBase64();
 }"""
+
+#: What the inspector is shown with: blocks of a transformer, again and again.
+TRAIN = f"""\
+import sys
+import numpy as np
+sys.path.append("{ROOT / "examples"}")
+from transformer_block import block, parameters
+
+p = parameters(64, np.random.default_rng(0))
+x = np.zeros((2, 32, 64), np.float32)
+for step in range(1000):
+    block(x, p, 4)
+    if step % 10 == 0:
+        print("step", step)
+"""
 
 
 def compilations() -> dict[str, Any]:
@@ -111,12 +130,40 @@ def racing() -> str:
     return f"{launch}\n\n{to_text(run(parse(program), Pipeline(passes)))}"
 
 
+def record(attention: Any, folder: Path) -> None:
+    """The page of a run of the kernel, as it was traced."""
+    arrays = [f"# argument %{name}: f32[2, 64, 32] seed=1" for name in ("Q", "K", "V", "Out")]
+    head = ["# grid: 4, 2", *arrays, "# argument %S: 64", "# argument %scale: 0.1"]
+    text = to_text(attention.stages[0].module, locations=True)
+    (folder / "run.iris").write_text("\n".join([*head, text]))
+    page, file = str(folder / "run.html"), str(folder / "run.iris")
+    cli.main(["step", "--html", page, "--program", "1", file])
+
+
+async def inspect(script: Path) -> None:
+    """The inspector, once the script has launched enough."""
+    from iris.tools.launch_log import LaunchLog
+    from iris.tools.script_process import ScriptProcess
+    from iris.tools.top_app import Inspector
+
+    run = ScriptProcess(str(script), [], LaunchLog(), [])
+    inspector = Inspector(run)
+    async with inspector.run_test(size=(112, 30)) as pilot:
+        while len(run.output or []) < 20:
+            await pilot.pause(0.1)
+        picture = inspector.export_screenshot(title="iris top train.py")
+    (FOLDER / "top.svg").write_text(picture, encoding="utf-8")
+    run.stop()
+
+
 def main() -> None:
     from playwright.sync_api import sync_playwright
 
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
-        for name, compilation in compilations().items():
+        made = compilations()
+        for name, compilation in made.items():
             compilation.to_html(Path(folder) / f"{name}.html")
+        record(made["attention"], Path(folder))
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
@@ -134,6 +181,11 @@ def main() -> None:
             _keep(page, page.locator("pre").screenshot(), f"terminal-{picture}")
             page.close()
         browser.close()
+    with TemporaryDirectory() as folder:
+        script = Path(folder) / "train.py"
+        script.write_text(TRAIN)
+        os.environ.setdefault("IRIS_DEVICE", "softmetal")
+        asyncio.run(inspect(script))
 
 
 def _keep(page: Any, shot: bytes, name: str) -> None:

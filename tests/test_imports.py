@@ -58,7 +58,11 @@ MAY_CLOSE_A_CIRCLE = {
     # The text of a module is `str(module)`, and printing it is built on the core.
     ("iris.ir.core", "iris.ir.text.printer"),
 }
-THIRD_PARTY = {"testing": {"numpy", "hypothesis", "z3"}, "runtime": {"numpy", "ml_dtypes", "cuda"}}
+THIRD_PARTY = {
+    "testing": {"numpy", "hypothesis", "z3"},
+    "runtime": {"numpy", "ml_dtypes", "cuda"},
+    "tools": {"numpy", "rich", "textual"},
+}
 # The reporter, which writes a reproducer and raises again; a call of the user's grid function; what
 # looks for failures, whatever they are.
 MAY_CATCH_ALL = {

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
+import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,14 +14,20 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from iris.interp import tile as interpreter
 from iris.interp.observer import Observer
-from iris.ir import Level, tile
-from iris.ir.core import Op
+from iris.ir import Level, metal, tile
+from iris.ir.control import Func
+from iris.ir.core import Op, Value
 from iris.ir.effects import asks_others
+from iris.ir.kinds import AtomicKind
+from iris.ir.metal import SIMDGROUP_WIDTH, count_of
+from iris.tools import step_recorder
 from iris.tools.cli import main
 from iris.tools.replay import Program
 from iris.tools.run import for_level
-from support import ROOT
+from races import RACE, TILE_RACE
+from support import EXAMPLES, ROOT, load
 
 LOOP = """\
 # grid: 2, 2, 1
@@ -36,25 +45,6 @@ func tile @loop(%X: ptr<f32>) {
   }
   %q: i32 = tile.program_id 0
   %at: i32 = add %p, %q
-  return
-}
-"""
-RACE = """\
-# grid: 1
-# argument %X: f32[64]
-func metal @race simdgroups=2(%X: ptr<f32>) {
-  %s: threadgroup<64xf32> = metal.alloc
-  %lane: i32 = metal.lane
-  %simdgroup: i32 = metal.simdgroup
-  %c32: i32 = constant 32
-  %base: i32 = mul %simdgroup, %c32
-  %t: i32 = add %base, %lane
-  %one: f32 = constant 1.0
-  metal.store %s, %t, %one at "race.py":3
-  %c63: i32 = constant 63
-  %other: i32 = sub %c63, %t
-  %y: f32 = metal.load %s, %other at "race.py":4
-  metal.store %X, %t, %y
   return
 }
 """
@@ -145,6 +135,14 @@ def test_it_stops_at_a_race_with_the_lines_of_both(steps: Steps) -> None:
     assert steps.status == 1, "also without a command"
 
 
+def test_it_stops_at_a_race_among_programs(steps: Steps) -> None:
+    out = steps(TILE_RACE, ["c", "p %other"])
+    assert "program (0, 0, 0) reads element 1 of X, which program (1, 0, 0) writes" in out
+    assert "  at race.py:4\n  at race.py:3\n" in out
+    assert "%other = 1\n" in out
+    assert steps.status == 1
+
+
 def test_a_masked_element_does_not_count(steps: Steps) -> None:
     text = """\
 # grid: 1
@@ -206,19 +204,76 @@ def test_help_lists_every_command(steps: Steps) -> None:
     assert "watch %x | %X[3]: stop when a value changes" in out
 
 
+# A recorded run.
+
+
+def page_data(file: Path) -> Any:
+    (part,) = json.loads(file.read_text().split('id="data">')[1].split("</script>")[0])["parts"]
+    return part
+
+
+@pytest.mark.parametrize("name", ["loop", "carried-rotation"])
+def test_a_recorded_run_is_what_steps_show(steps: Steps, tmp_path: Path, name: str) -> None:
+    text, arguments = LOOP, ["--program", "1,1"]
+    if name != "loop":
+        text, arguments = (ROOT / f"tests/programs/{name}.iris").read_text(), ["--thread", "5"]
+    shown = steps(text, ["step 9999"], *arguments)
+    page = tmp_path / "run.html"
+    assert steps(text, [], "--html", str(page), *arguments) == ""
+    part = page_data(page)
+    run, lines = part["run"], part["texts"][0]["lines"]
+    assert run["error"] is None and run["leftOut"] == 0
+    given = re.findall(r"^  (%\w+) = ([^\[\n]+)$", shown, re.MULTILINE)  # numbers
+    assert len(given) > 5
+    for value in {value for value, _ in given}:
+        (defined,) = [
+            n for n, line in enumerate(lines) if re.match(rf"\s*(%\w+: \S+, )*{value}: ", line)
+        ]
+        recorded = run["values"][value]
+        assert [text for _, text in recorded] == [text for v, text in given if v == value]
+        if not lines[defined].endswith("{"):
+            # Each is there from the step after the one at which its line is next.
+            assert [step - 1 for step, _ in recorded] == [
+                n for n, line in enumerate(run["lines"]) if line == defined
+            ]
+
+
+def test_a_recorded_run_that_is_long_is_cut(
+    steps: Steps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_recorder, "ROOM", 100)
+    page = tmp_path / "run.html"
+    steps(LOOP, [], "--html", str(page))
+    run = page_data(page)["run"]
+    assert 0 < len(run["lines"]) < 14 and len(run["lines"]) + run["leftOut"] == 14
+
+
+def test_a_recorded_run_that_fails(steps: Steps, tmp_path: Path) -> None:
+    page = tmp_path / "run.html"
+    steps(RACE, [], "--html", str(page), "--thread", "37")
+    assert steps.status == 1
+    run = page_data(page)["run"]
+    assert run["where"] == "program (0, 0, 0), thread 37"
+    assert "at race.py:4" in run["error"] and "at race.py:3" in run["error"]
+    assert page_data(page)["texts"][0]["lines"][run["lines"][-1]].strip().startswith("%y: f32")
+
+
 # What an observer is told is what the interpreter computes.
+
+
+UPDATES = {AtomicKind.ADD: np.add, AtomicKind.MAX: np.fmax, AtomicKind.MIN: np.fmin}
 
 
 class Stores(Observer):
     """Makes the arrays anew of what is stored, program by program."""
 
-    def __init__(self, arrays: dict[str, npt.NDArray[Any]], programs: int):
+    def __init__(self, arrays: dict[Value, npt.NDArray[Any]], programs: int):
         self.arrays = arrays
         self.programs = programs
         self.count = 0
 
     def before(self, frame: Any, op: Op) -> None:
-        if not isinstance(op, tile.Store | tile.StoreTile):
+        if not isinstance(op, tile.Store | tile.StoreTile | tile.Atomic):
             return
         for program in range(self.programs):
             if not frame.runs(program, 0):
@@ -227,16 +282,19 @@ class Stores(Observer):
             def part(value: Any, program: int = program) -> Any:
                 return frame.part(value, frame[value], program, 0)
 
-            if isinstance(op, tile.Store):
+            if isinstance(op, tile.Store | tile.Atomic):
                 at, inside = part(op.offset), True if op.mask is None else part(op.mask)
             else:
                 at, inside = self.block(op, part)
             at, x = np.broadcast_arrays(at, part(op.value), subok=True)
             inside = np.broadcast_to(inside, at.shape) & ~np.ma.getmaskarray(x)
-            array = self.arrays[str(op.base.name)].reshape(-1)
-            for index, element in zip(at[inside], x[inside], strict=True):
-                array[index] = element
-                self.count += 1
+            array = self.arrays[op.base].reshape(-1)
+            if isinstance(op, tile.Atomic):
+                update = UPDATES[op.kind]
+                update.at(array, np.asarray(at[inside]), np.asarray(x[inside]))
+            else:
+                array[at[inside]] = x[inside]
+            self.count += np.count_nonzero(inside)
 
     def block(self, op: tile.StoreTile, part: Callable[[Any], Any]) -> tuple[Any, Any]:
         """Where the elements of a block go, and which of them are there."""
@@ -246,6 +304,36 @@ class Stores(Observer):
             at = at + index * int(part(op.strides[axis]))
             inside = inside & (index >= 0) & (index < int(part(op.bounds[axis])))
         return at, inside if op.limit is None else inside & (at < int(part(op.limit)))
+
+
+class ThreadStores(Stores):
+    """The same of Metal IR, thread by thread."""
+
+    def before(self, frame: Any, op: Op) -> None:
+        if not isinstance(op, metal.Store) or op.base not in self.arrays:
+            return
+        threads = op_function(op).simdgroups * SIMDGROUP_WIDTH
+        for program, thread in itertools.product(range(self.programs), range(threads)):
+            if not frame.runs(program, thread):
+                continue
+            mask, at, x = (
+                True if v is None else frame.part(v, frame[v], program, thread)
+                for v in (op.mask, op.offset, op.value)
+            )
+            # All iterations of a `metal.foreach` store at once.
+            neighbours = np.arange(count_of(op.value.type))
+            at = np.asarray(at).reshape(-1, 1) + neighbours
+            inside = np.broadcast_to(np.asarray(mask).reshape(-1, 1), at.shape)
+            x = np.broadcast_to(np.asarray(x).reshape(-1, neighbours.size), at.shape)
+            self.arrays[op.base].reshape(-1)[at[inside]] = x[inside]
+            self.count += np.count_nonzero(inside)
+
+
+def op_function(op: Op) -> Func:
+    while not isinstance(op, Func):
+        assert op.parent_op is not None
+        op = op.parent_op
+    return op
 
 
 def launches() -> list[Path]:
@@ -265,23 +353,52 @@ def launches() -> list[Path]:
     return found
 
 
-def test_stores_are_those_of_the_interpreter() -> None:
+@pytest.mark.parametrize("level", [Level.TILE, Level.METAL])
+def test_stores_are_those_of_the_interpreter(level: Level) -> None:
     files, count = launches(), 0
     assert len(files) > 10
     for file in files:
         program = Program.parse(file.read_text(), file.name)
+        if level is Level.METAL:
+            program = for_level(program, level)
         plain, seen, remade = (program.make_arguments() for _ in range(3))
         program.run(plain, output=lambda line: None)
-        arrays = {
-            str(v.name): x for v, x in zip(program.function.body.arguments, remade, strict=True)
-        }
-        observer = Stores(arrays, int(np.prod(program.grid)))
+        arrays = dict(zip(program.function.body.arguments, remade, strict=True))
+        stores = Stores if level is Level.TILE else ThreadStores
+        observer = stores(arrays, int(np.prod(program.grid)))
         program.run(seen, output=lambda line: None, observer=observer)
         count += observer.count
         for one, same, other in zip(plain, seen, remade, strict=True):
             np.testing.assert_array_equal(one, same, file.name)
             np.testing.assert_array_equal(one, other, file.name)
     assert count > 1000
+
+
+def test_every_store_of_every_example_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays made anew of what is shown are those of the interpreter, for each kernel once."""
+    run, seen, counts = interpreter.run, set(), {}
+
+    def shown(entry: Func, grid: tuple[int, ...], arguments: Sequence[Any], **options: Any) -> Any:
+        if entry in seen:
+            return run(entry, grid, arguments, **options)
+        seen.add(entry)
+        named = zip(entry.body.arguments, arguments, strict=True)
+        arrays = {v: x for v, x in named if isinstance(x, np.ndarray)}
+        remade = {v: x.copy() for v, x in arrays.items()}
+        stores = Stores(remade, int(np.prod(grid)))
+        found = run(entry, grid, arguments, **options, observer=stores)
+        for v, array in arrays.items():
+            np.testing.assert_array_equal(array, remade[v], f"{entry.symbol}: {v.name}")
+        counts[example] = counts.get(example, 0) + stores.count
+        return found
+
+    monkeypatch.setenv("IRIS_DEVICE", "interp")
+    monkeypatch.setattr(interpreter, "run", shown)
+    for example in EXAMPLES:
+        load(example).main()
+    # One runs no kernel, but passes.
+    assert {path.stem for path in EXAMPLES} - {path.stem for path in counts} == {"first_ir"}
+    assert min(counts.values()) > 10 and sum(counts.values()) > 100_000, counts
 
 
 class Counts(Observer):

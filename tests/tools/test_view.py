@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -61,10 +64,12 @@ def parts(page: Path) -> list[dict[str, Any]]:
     return found
 
 
-def view(tmp_path: Path, text: str, *arguments: str, name: str = "file.iris") -> list[Any]:
+def view(
+    tmp_path: Path, text: str, *arguments: str, name: str = "file.iris", options: Sequence[str] = ()
+) -> list[Any]:
     file, output = tmp_path / name, tmp_path / "out.html"
     file.write_text(text)
-    assert main(["view", "-o", str(output), str(file), *arguments]) == 0
+    assert main(["view", *options, "-o", str(output), str(file), *arguments]) == 0
     return parts(output)
 
 
@@ -86,6 +91,37 @@ def test_what_a_script_launches_once_each(
     assert [part["name"] for part in found] == ["double", "double 2", "norm", "norm_div"]
     assert [part["kind"] for part in found] == ["kernel", "kernel", "graph", "kernel"]
     assert capsys.readouterr().out == "ran with ['--fast']\n"
+
+
+def test_a_script_is_compiled_for_the_target_that_is_asked_for(tmp_path: Path) -> None:
+    found = view(tmp_path, SCRIPT, name="script.py", options=["--target=apple-m4"])
+    assert {part["target"] for part in found if part["kind"] == "kernel"} == {"apple-m4"}
+    assert "IRIS_TARGET" not in os.environ
+
+
+@pytest.mark.parametrize("name", ["file.iris", "graph.iris", "script.py"])
+def test_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """The sentences of the page, and for a script what its compilations say."""
+    text = {"file.iris": TILE, "graph.iris": GRAPH, "script.py": SCRIPT}[name]
+    found = view(tmp_path, text, name=name)
+    capsys.readouterr()
+    assert main(["explain", str(tmp_path / name)]) == 0
+    said = capsys.readouterr().out.removeprefix("ran with []\n")
+    sections = said.rstrip("\n").split("\n\n")
+    assert [s.splitlines()[1:] for s in sections] == [
+        [*part["sentences"], *part.get("why", []), *part.get("apart", [])] for part in found
+    ]
+    assert sections[0].startswith(f"@{found[0]['name']}:\n")
+
+
+def test_explain_reads_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TILE.encode())))
+    assert main(["explain"]) == 0
+    assert capsys.readouterr().out.startswith("@double:\nThe kernel runs as 1 program")
+    assert main(["explain", "nothing.iris"]) == 1
+    assert "cannot read nothing.iris" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

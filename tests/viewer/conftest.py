@@ -12,8 +12,28 @@ import pytest
 
 from iris.compiler.array_compilation import ArrayCompilation
 from iris.compiler.compilation import Compilation
+from iris.ir import to_text
+from iris.tools.cli import main
+from races import RACE
 from support import ROOT, load
 
+SUM = """\
+# grid: 1
+# argument %X: f32[4] data=[1.0, 2.0, 3.0, 4.0]
+func tile @sums(%X: ptr<f32>) {
+  %zero: f32 = constant 0.0
+  %c0: i32 = constant 0
+  %c1: i32 = constant 1
+  %c4: i32 = constant 4
+  %sum: f32 = for %c0, %c4, %c1 (%i: i32, %acc: f32 = %zero) {
+    %x: f32 = tile.load %X, %i
+    %next: f32 = add %acc, %x at "SOURCE":2
+    yield %next
+  }
+  tile.store %X, %c0, %sum
+  return
+}
+"""
 CHROMIUM = shutil.which("chromium")
 
 
@@ -46,6 +66,35 @@ def block_page(block: ArrayCompilation, tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.mktemp("pages") / "block.html"
     block.to_html(path)
     return path
+
+
+def recorded(folder: Path, text: str, status: int, *arguments: str) -> Path:
+    """The page that `iris step --html` writes."""
+    file, page = folder / "kernel.iris", folder / "run.html"
+    file.write_text(text)
+    assert main(["step", "--html", str(page), *arguments, str(file)]) == status
+    return page
+
+
+@pytest.fixture(scope="session")
+def attention_run_page(attention: Compilation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    arrays = [f"# argument %{name}: f32[2, 64, 32] seed=1" for name in ("Q", "K", "V", "Out")]
+    head = ["# grid: 4, 2", *arrays, "# argument %S: 64", "# argument %scale: 0.1"]
+    text = "\n".join([*head, to_text(attention.stages[0].module, locations=True)])
+    return recorded(tmp_path_factory.mktemp("attention"), text, 0, "--program", "1")
+
+
+@pytest.fixture(scope="session")
+def run_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    source = folder / "sum.py"
+    source.write_text("def sums(X):\n    total = total + load(X + i)\n")
+    return recorded(folder, SUM.replace("SOURCE", str(source)), 0)
+
+
+@pytest.fixture(scope="session")
+def race_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recorded(tmp_path_factory.mktemp("race"), RACE, 1)
 
 
 @pytest.fixture(scope="session")

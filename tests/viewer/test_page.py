@@ -164,16 +164,71 @@ def test_a_graph_leads_to_its_kernels(window: Any, block_page: Path, block: Any)
     assert reader.complaints == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_reader_of_a_phone_sees_it_all(browser: Any, attention_page: Path, scheme: str) -> None:
-    phone = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme=scheme)
-    reader = Reader(phone, attention_page)
-    for tab in TABS:
-        reader.open(f"#in=attention&pass=18&show={tab}")
-        assert phone.evaluate("document.documentElement.scrollWidth") <= 390, tab
-    assert phone.evaluate(CONTRAST) == []
-    phone.close()
+def test_a_recorded_run_is_gone_through(window: Any, run_page: Path) -> None:
+    reader = Reader(window, run_page)
+    reader.open()
+
+    def values() -> dict[str, str]:
+        pairs = [each for text in reader.texts(".values") for each in text.split("   ") if each]
+        return dict(pair.split(" = ", 1) for pair in pairs)
+
+    def next_op() -> list[str]:
+        return [text.split("\n")[-1].strip() for text in reader.texts("#view .next code")]
+
+    assert reader.texts("#tabs [aria-selected=true]") == ["Run"]
+    assert next_op() == ["%zero: f32 = constant 0.0"]
+    assert values() == {"%X": "[1.0, 2.0, 3.0, 4.0]"}
+    # By key, by button, and by the slider.
+    reader.page.keyboard.press("ArrowRight")
+    assert values()["%zero"] == "0.0"
+    reader.page.locator("[data-by='1']").click()
+    assert reader.at("step") == "2" and reader.texts("#at-step") == ["2 of 14"]
+    reader.page.locator("#step").fill("6")
+    assert next_op() == ["%next: f32 = add %acc, %x"] and values()["%x"] == "1.0"
+    assert reader.texts(".values.just") == ["%x = 1.0"]
+    assert "total = total" in reader.texts("#source .linked-now")[0]
+    # To the changes of a value, and to a line.
+    reader.page.locator("#view [data-value='%acc']").first.click()
+    for total in ("1.0", "3.0", "6.0"):
+        reader.page.keyboard.press("c")
+        assert values()["%acc"] == total and reader.texts("#value .now") == [total]
+    reader.page.locator("#view .line", has_text="tile.store").locator(".n").click()
+    reader.page.keyboard.press("b")
+    assert "tile.store" in next_op()[0]
+    reader.page.keyboard.press("ArrowRight")
+    assert values()["%X"] == "[10.0, 2.0, 3.0, 4.0]"
+    reader.page.keyboard.press("ArrowRight")
+    assert reader.texts("#step-says") == ["The program has ended."] and next_op() == []
+    reader.page.keyboard.press("ArrowRight")  # there is no more
+    reader.page.keyboard.press("ArrowLeft")
+    assert reader.at("step") == "13"
     assert reader.complaints == []
+
+
+def test_a_recorded_race_ends_at_the_line_with_both_threads(window: Any, race_page: Path) -> None:
+    reader = Reader(window, race_page)
+    reader.open()
+    reader.page.locator("#step").fill("99")
+    assert "metal.load %s, %other" in reader.texts("#view .failed code")[0]
+    said = reader.texts("#step-says")[0]
+    assert "thread 0 (simdgroup 0, lane 0) reads element 63 of s, which thread 63" in said
+    assert "at race.py:4" in said and "at race.py:3" in said
+    assert reader.complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_reader_of_a_phone_sees_it_all(
+    browser: Any, attention_page: Path, attention_run_page: Path, scheme: str
+) -> None:
+    phone = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    for page, tabs in ((attention_page, TABS), (attention_run_page, ["run"])):
+        reader = Reader(phone, page)
+        for tab in tabs:
+            reader.open(f"#in=attention&pass=18&show={tab}&step=60")
+            assert phone.evaluate("document.documentElement.scrollWidth") <= 390, tab
+        assert phone.evaluate(CONTRAST) == []
+        assert reader.complaints == []
+    phone.close()
 
 
 def test_every_control_has_a_name(reader: Reader) -> None:
@@ -201,7 +256,9 @@ def test_it_works_in_the_frame_of_a_notebook(window: Any, tmp_path: Path, attent
     assert reader.complaints == []
 
 
-@pytest.mark.parametrize(("name", "seconds"), [("attention", 1.0), ("block", 2.0)])
+@pytest.mark.parametrize(
+    ("name", "seconds"), [("attention", 1.0), ("attention_run", 1.0), ("block", 2.0)]
+)
 def test_it_opens_at_once(
     request: pytest.FixtureRequest, browser: Any, name: str, seconds: float
 ) -> None:

@@ -149,8 +149,9 @@ def test_text_does_not_end_the_script_that_holds_it(tmp_path: Path) -> None:
         write_page(tmp_path / "no" / "page.html", html)
 
 
-def test_sizes(attention_page: Path, block_page: Path) -> None:
+def test_sizes(attention_page: Path, attention_run_page: Path, block_page: Path) -> None:
     assert attention_page.stat().st_size < 1e6
+    assert attention_run_page.stat().st_size < 1e6
     assert block_page.stat().st_size < 3e6
     for each in (attention_page, block_page):
         assert "http" not in each.read_text(encoding="utf-8")

@@ -195,11 +195,11 @@ class ArrayCompilation(Shown):
 
     def explain(self) -> str:
         """What became one kernel, what did not and why, and what limits each, in sentences."""
+        from iris.viewer.explain import explained  # opened when first used
+
         graph, *kernels = self.page_parts(Sources())
-        lines = [*graph["sentences"], *graph["why"], *graph["apart"]]
-        for kernel in kernels:
-            lines += ["", f"@{kernel['name']}:", *kernel["sentences"]]
-        return "\n".join(lines)
+        named = [f"@{kernel['name']}:\n{explained(kernel)}" for kernel in kernels]
+        return "\n\n".join([explained(graph), *named])
 
     def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
         from iris.viewer.record import graph_data  # opened when first used

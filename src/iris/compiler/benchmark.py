@@ -53,11 +53,8 @@ def do_bench(
     on = select(device)
     launched: list[Timing] = []
     _repeat(function, on, warmup / 1e3)
-    on.time_launches(launched.append)
-    try:
+    with on.timed(launched.append):
         seconds = _repeat(function, on, rep / 1e3, launched)
-    finally:
-        on.time_launches(None)
     milliseconds = np.array(seconds) * 1e3
     if quantiles is None:
         return float(np.median(milliseconds))

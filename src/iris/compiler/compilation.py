@@ -271,8 +271,10 @@ class Compilation(Shown):
 
     def explain(self) -> str:
         """What the kernel needs of a GPU, who holds its tiles, and what limits it, in sentences."""
+        from iris.viewer.explain import explained  # opened when first used
+
         (part,) = self.page_parts(Sources())
-        return "\n".join(part["sentences"])
+        return explained(part)
 
     def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
         from iris.codegen.emitter import emit  # opened when first used

@@ -12,6 +12,7 @@ import numpy as np
 
 from iris import knobs
 from iris.compiler.compilation import GRAPH_PIPELINE, entry_of, level_of, optimize, target_of
+from iris.compiler.compile_times import compiling
 from iris.compiler.dumps import is_dumped
 from iris.compiler.graph_kernels import GraphKernel, compile_all, kernels_of
 from iris.frontend.arrays import TensorSpec, spec_of
@@ -109,7 +110,8 @@ class GraphProgram:
         with self._compiling:
             found = self._compiled.get(device)
             if found is None:
-                found = self._compiled[device] = self._compile(device)
+                with compiling(self.function.symbol):
+                    found = self._compiled[device] = self._compile(device)
             elif knobs.dump():
                 self._dump(device)
             return found

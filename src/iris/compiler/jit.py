@@ -6,6 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -14,6 +15,7 @@ from iris import knobs
 from iris.compiler.arguments import as_array, shared_buffer
 from iris.compiler.array_compilation import ArrayCompilation, KernelCompilation
 from iris.compiler.compilation import GRAPH_PIPELINE, is_called_as, optimize, target_of
+from iris.compiler.compile_times import compiling
 from iris.compiler.dumps import is_dumped
 from iris.compiler.graph_program import GraphProgram, argument_spec
 from iris.compiler.kernel import MOST_SPECIALISATIONS
@@ -89,7 +91,8 @@ def jit(
 DEVICE = "device"  # the option of a call
 
 
-class _Traced(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Traced:
     """A function for some shapes and dtypes: its graph, and what runs it."""
 
     module: Module
@@ -213,10 +216,11 @@ class Jit(Decorated):
         with self._tracing:
             found = self._traces.get(key)
             if found is None:
-                module, captured, results, narrowed = self.function.trace(
-                    call, specs, fast_math=self.fast_math
-                )
-                program = GraphProgram.of(module, target, captured)
+                with compiling(self.function.name):
+                    module, captured, results, narrowed = self.function.trace(
+                        call, specs, fast_math=self.fast_math
+                    )
+                    program = GraphProgram.of(module, target, captured)
                 found = _Traced(module, program, results, narrowed)
                 self._traces.put(key, found)
             elif knobs.dump():

@@ -14,6 +14,7 @@ from iris import knobs
 from iris.compiler.arguments import Call, call, check_written, place
 from iris.compiler.check import check_stages
 from iris.compiler.compilation import Compilation, Options, entry_of, level_of, optimize, target_of
+from iris.compiler.compile_times import compiling
 from iris.compiler.dumps import is_dumped
 from iris.compiler.grids import GridLike, as_grid
 from iris.compiler.recording import RECORDERS, record
@@ -214,8 +215,8 @@ class Kernel(Decorated):
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
         if RECORDERS:
-            named |= {**asdict(options), "grid": sizes, "device": device}
-            record(compiled, functools.partial(self.lower, *arguments, **named))
+            named |= {"grid": sizes, "device": device}
+            record(compiled, lambda: self.lower(*arguments, **named, **asdict(options)))
         if knobs.check() and RECORDER.recording is None:
             _check_extents(compiled, given)
             check_stages(compiled.traced, sizes, given.passed, compiled.written)
@@ -252,7 +253,8 @@ class Kernel(Decorated):
             with self._compiling:
                 found = self._cache.get(key)
                 if found is None:
-                    found = self._compile(given, options, device)
+                    with compiling(self.function.name):
+                        found = self._compile(given, options, device)
                     self._cache.put(key, found)
         return found
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from iris.compiler.compilation import TILE_PIPELINE, Options, entry_of
 from iris.cost.sample import Sizes
@@ -33,10 +34,89 @@ class Ran:
     flops: int
     occupancy: int  # simdgroups that a core of the target holds at once
     predicted: float  # seconds
+    stream: int = 0
 
     @property
     def seconds(self) -> float:
         return self.end - self.start
+
+    def event(self, device: str, start: float) -> dict[str, Any]:
+        """As a trace has it, which starts at a time of the device's clock."""
+        return {
+            "name": self.kernel,
+            "ph": "X",
+            "ts": (self.start - start) * 1e6,
+            "dur": self.seconds * 1e6,
+            "pid": device,
+            "tid": f"stream {self.stream}",
+            "args": {
+                "grid": list(self.grid),
+                "bytes": self.bytes,
+                "flops": self.flops,
+                "occupancy": self.occupancy,
+                "predicted ms": self.predicted * 1e3,
+            },
+        }
+
+
+@dataclass
+class Totals:
+    """Launches of a kernel taken together."""
+
+    launches: int = 0
+    seconds: float = 0.0
+    bytes: int = 0
+    flops: int = 0
+    occupancy: int = 0  # the most
+    predicted: float = 0.0
+    is_counted: bool = True  # whether anybody knows what they did
+
+    def add(self, ran: Ran) -> None:
+        self.launches += 1
+        self.seconds += ran.seconds
+        self.bytes += ran.bytes
+        self.flops += ran.flops
+        self.occupancy = max(self.occupancy, ran.occupancy)
+        self.predicted += ran.predicted
+
+    def figures(self) -> tuple[str, ...]:
+        """What a table shows of them; see `FIGURES`."""
+        each = 1e3 / max(self.launches, 1)
+        times = str(self.launches), f"{self.seconds * 1e3:.3f}", f"{self.seconds * each:.4f}"
+        if not self.is_counted:
+            return *times, *["?"] * (len(FIGURES) - len(times))
+        per_second = 0 if self.seconds == 0 else 1 / self.seconds
+        return (
+            *times,
+            f"{self.predicted * each:.4f}",
+            str(self.occupancy),
+            f"{self.bytes / 1e6:.3f}",
+            f"{self.bytes * per_second / 1e9:.2f}",
+            f"{self.flops / 1e6:.3f}",
+            f"{self.flops * per_second / 1e9:.2f}",
+        )
+
+
+FIGURES = (
+    *("launches", "total ms", "mean ms", "predicted", "occupancy"),
+    *("MB", "GB/s", "Mflop", "Gflop/s"),
+)
+
+
+def table(by_kernel: Mapping[str, Totals]) -> str:
+    """A line for each kernel, those that took longest first."""
+    longest_first = sorted(by_kernel.items(), key=lambda item: -item[1].seconds)
+    rows = [("kernel", *FIGURES), *[(name, *total.figures()) for name, total in longest_first]]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+    )
+
+
+def save_trace(path: str | Path, events: Iterable[Mapping[str, Any]]) -> None:
+    """Write a trace in the format of Chrome's, which Perfetto reads."""
+    lines = ",\n".join(map(json.dumps, events))
+    Path(path).write_text(f'{{"traceEvents": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
 @dataclass
@@ -51,44 +131,15 @@ class Profile:
     launches: list[Ran] = field(default_factory=list)
 
     def __str__(self) -> str:
-        head = (
-            *("kernel", "launches", "total ms", "mean ms", "predicted", "occupancy"),
-            *("MB", "GB/s", "Mflop", "Gflop/s"),
-        )
-        by_kernel: dict[str, list[Ran]] = {}
+        by_kernel: dict[str, Totals] = {}
         for ran in self.launches:
-            by_kernel.setdefault(ran.kernel, []).append(ran)
-        longest_first = sorted(by_kernel.items(), key=lambda item: -sum(r.seconds for r in item[1]))
-        rows = [head, *[_row(name, launches) for name, launches in longest_first]]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
-            for row in rows
-        ]
-        return "\n".join([f"on {self.device}", *lines])
+            by_kernel.setdefault(ran.kernel, Totals()).add(ran)
+        return f"on {self.device}\n{table(by_kernel)}"
 
     def save(self, path: str | Path) -> None:
         """Write a trace in the format of Chrome's, which Perfetto reads."""
         first = min([ran.start for ran in self.launches], default=0.0)
-        events = [
-            {
-                "name": ran.kernel,
-                "ph": "X",
-                "ts": (ran.start - first) * 1e6,
-                "dur": ran.seconds * 1e6,
-                "pid": self.device,
-                "tid": "launches",
-                "args": {
-                    "grid": list(ran.grid),
-                    "bytes": ran.bytes,
-                    "flops": ran.flops,
-                    "occupancy": ran.occupancy,
-                    "predicted ms": ran.predicted * 1e3,
-                },
-            }
-            for ran in self.launches
-        ]
-        Path(path).write_text(json.dumps({"traceEvents": events}, indent=1) + "\n")
+        save_trace(path, [ran.event(self.device, first) for ran in self.launches])
 
 
 @contextmanager
@@ -104,46 +155,46 @@ def profile(device: str | Device | None = None) -> Iterator[Profile]:
     """
     on = select(device)
     measured = Profile(on.name)
-    timings: list[tuple[Timing, Sizes]] = []
-    on.time_launches(lambda timing: timings.append((timing, _sizes(timing))))
+    timings: list[tuple[Timing, tuple[Any, ...]]] = []
     try:
-        yield measured
-        on.synchronize()
+        with on.timed(lambda timing: timings.append((timing, passed(timing)))):
+            yield measured
     finally:
-        on.time_launches(None)
-        works: dict[tuple[Func, str], tuple[int, int, int, float]] = {}
-        for timing, sizes in timings:
-            key = timing.entry, repr(sizes)
-            if key not in works:
-                works[key] = _work(timing.entry, sizes, on.target)
-            measured.launches.append(
-                Ran(timing.entry.symbol, timing.grid, timing.start, timing.end, *works[key])
-            )
+        works = Works()
+        measured.launches += [
+            works.ran(on.target, t.entry, t.grid, values, t.start, t.end, t.stream)
+            for t, values in timings
+        ]
 
 
-def _row(name: str, launches: list[Ran]) -> tuple[str, ...]:
-    seconds = sum(ran.seconds for ran in launches)
-    moved, flops = sum(ran.bytes for ran in launches), sum(ran.flops for ran in launches)
-    per_second = 0 if seconds == 0 else 1 / seconds
-    return (
-        name,
-        str(len(launches)),
-        f"{seconds * 1e3:.3f}",
-        f"{seconds * 1e3 / len(launches):.4f}",
-        f"{sum(ran.predicted for ran in launches) * 1e3 / len(launches):.4f}",
-        str(max(ran.occupancy for ran in launches)),
-        f"{moved / 1e6:.3f}",
-        f"{moved * per_second / 1e9:.2f}",
-        f"{flops / 1e6:.3f}",
-        f"{flops * per_second / 1e9:.2f}",
-    )
+def passed(timing: Timing) -> tuple[Any, ...]:
+    """The arguments of a launch without their memory: of arrays the shapes."""
+    return tuple([v.shape if isinstance(v, ArrayArgument) else v for v in timing.arguments])
 
 
-def _sizes(timing: Timing) -> Sizes:
-    """What the counts depend on, of the arguments of a launch."""
-    names = [parameter.name or "" for parameter in timing.entry.body.arguments]
-    values = [v.shape if isinstance(v, ArrayArgument) else v for v in timing.arguments]
-    return Sizes.of(timing.grid, dict(zip(names, values, strict=True)))
+class Works:
+    """What launches did, counted once for all of the same sizes."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Func, str], tuple[int, int, int, float]] = {}
+
+    def ran(
+        self,
+        target: Target,
+        entry: Func,
+        grid: tuple[int, int, int],
+        values: Sequence[Any],
+        start: float,
+        end: float,
+        stream: int,
+    ) -> Ran:
+        """A launch with what it did."""
+        names = [parameter.name or "" for parameter in entry.body.arguments]
+        sizes = Sizes.of(grid, dict(zip(names, values, strict=True)))
+        key = entry, repr(sizes)
+        if key not in self._known:
+            self._known[key] = _work(entry, sizes, target)
+        return Ran(entry.symbol, grid, start, end, *self._known[key], stream)
 
 
 def _work(entry: Func, sizes: Sizes, target: Target) -> tuple[int, int, int, float]:

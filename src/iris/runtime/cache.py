@@ -38,6 +38,7 @@ class Cache:
 
     def __init__(self, toolchain: str, room: str = LIBRARIES):
         self._toolchain = toolchain
+        self.hits = self.misses = 0
         self._folder = folder_of(room)
         why = not_ours(self._folder)
         if why is not None:
@@ -55,6 +56,12 @@ class Cache:
 
     def get(self, key: str) -> bytes | None:
         """What was kept; None if there is nothing that is as it was written."""
+        kept = self._read(key)
+        self.hits += kept is not None
+        self.misses += kept is None
+        return kept
+
+    def _read(self, key: str) -> bytes | None:
         try:
             content = _content(self._folder / key)
         except OSError:

@@ -11,12 +11,13 @@ A new accelerator is a module with a subclass of `Device`, and an entry point of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +80,20 @@ class Timing:
     arguments: tuple[Any, ...]
     start: float
     end: float
+    stream: int = 0  # its number
+
+
+class Usage(NamedTuple):
+    """What a device has at work now, and what its cache on disk has given so far."""
+
+    buffers: int  # that somebody refers to
+    bytes: int
+    kept_buffers: int  # by the pool, for those who want memory of the same size
+    kept_bytes: int
+    streams: int  # with launches that are not done
+    launches: int  # that are not done
+    cache_hits: int
+    cache_misses: int
 
 
 class RecordedLaunch(NamedTuple):
@@ -127,6 +142,7 @@ class Device:
     home: tuple[int, int] | None = None
     #: Whether its times tell how fast kernels are; else the cost model ranks them.
     is_timed: ClassVar[bool] = True
+    _listeners: tuple[ref[Callable[[Timing], None]], ...] = ()
 
     @classmethod
     def missing(cls) -> str | None:
@@ -234,6 +250,33 @@ class Device:
     def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
         """Tell of every launch from now on, once it is done, when it ran; None to end that."""
         raise NotImplementedError
+
+    @contextmanager
+    def timed(self, tell: Callable[[Timing], None]) -> Iterator[None]:
+        """Tell of every launch within the `with`, beside others who are told."""
+        listener = ref(tell)  # gone with this frame, wherever Ctrl-C may come
+        try:
+            self._listen((*self._listeners, listener))
+            yield
+            self.synchronize()
+        finally:
+            self._listen(tuple([other for other in self._listeners if other is not listener]))
+
+    def _listen(self, listeners: tuple[ref[Callable[[Timing], None]], ...]) -> None:
+        listeners = tuple([listener for listener in listeners if listener() is not None])
+
+        def tell_all(timing: Timing) -> None:
+            for listener in listeners:
+                tell = listener()
+                if tell is not None:
+                    tell(timing)
+
+        self._listeners = listeners
+        self.time_launches(tell_all if listeners else None)
+
+    def usage(self) -> Usage | None:
+        """What it has at work; None if it has neither a pool nor streams."""
+        return None
 
 
 def stored(dtype: DType) -> np.dtype[Any]:

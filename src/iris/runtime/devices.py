@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import pkgutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -27,6 +27,8 @@ DEVICES: dict[str, type[Device] | str] = {
     "softmetal": "iris.runtime.softmetal:Softmetal",
     "cuda": "iris.runtime.cuda.cuda_device:Cuda",
 }
+#: Told of each device as it is opened.
+WATCHERS: list[Callable[[Device], None]] = []
 GROUP = "iris.devices"  # of the entry points of others
 _opened: dict[str, Device] = {}
 _opening = threading.Lock()  # of two threads, both get the same device
@@ -88,7 +90,10 @@ def _open(name: str, wrong: type[IrisError]) -> Device:
         knobs.warn_of_unknown()
         # What was launched and not waited for may still have to print, or to fail.
         atexit.register(synchronize)
-    return chosen()
+    opened = chosen()
+    for watcher in WATCHERS:
+        watcher(opened)
+    return opened
 
 
 def synchronize() -> None:

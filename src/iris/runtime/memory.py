@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from iris.errors import DeviceError
 from iris.ir.types import u32
-from iris.runtime.device import MOST_BYTES, Array, ArrayArgument, stored
+from iris.runtime.cache import Cache
+from iris.runtime.device import MOST_BYTES, Array, ArrayArgument, Usage, stored
 from iris.runtime.failure import Failure
 
 # As many blocks are kept at most for those who want memory of the same size.
@@ -165,6 +166,11 @@ class Pool:
         """How many blocks somebody has."""
         return len(self._lent)
 
+    @property
+    def lent_bytes(self) -> int:
+        """The bytes of these blocks."""
+        return sum([block.size for block in list(self._lent)])
+
     def allocate(
         self, device: str, size: int, make: Callable[[int], Block | None], *, persistent: bool
     ) -> Memory:
@@ -229,3 +235,16 @@ class Pool:
         """Let go of all blocks."""
         with self._lock:
             self._free, self.held, self.count = {}, 0, 0
+
+
+class Working(Protocol):
+    """The streams of a device."""
+
+    def at_work(self) -> tuple[int, int]:
+        """How many streams have launches that are not done, and how many launches those are."""
+
+
+def usage(pool: Pool, streams: Working, cache: Cache) -> Usage:
+    """What a device with a pool, streams and a cache on disk has at work."""
+    lent = pool.lent, pool.lent_bytes, pool.count, pool.held
+    return Usage(*lent, *streams.at_work(), cache.hits, cache.misses)

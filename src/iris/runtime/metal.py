@@ -45,10 +45,11 @@ from iris.runtime.device import (
     RecordedLaunch,
     Replay,
     Timing,
+    Usage,
     as_stored,
 )
 from iris.runtime.indirect_commands import MOST_COMMANDS, IndirectReplay, Maker
-from iris.runtime.memory import Block, Foreign, Memory, Pool, view, wait_for, words
+from iris.runtime.memory import Block, Foreign, Memory, Pool, usage, view, wait_for, words
 from iris.runtime.messages import (
     DISPATCHES,
     MOST_BUFFERS,
@@ -524,6 +525,9 @@ class Metal(Device):
             self.synchronize()
         finally:
             self.streams.tell = tell
+
+    def usage(self) -> Usage:
+        return usage(self._pool, self.streams, self._cache)
 
 
 def _missing_of_mac() -> str | None:

@@ -199,6 +199,11 @@ class Streams(Failures):
             stream.synchronize()
         self.raise_untold()
 
+    def at_work(self) -> tuple[int, int]:
+        """How many streams have launches that are not done, and how many launches those are."""
+        with self.lock:
+            return len(self.busy), sum([stream.at_work for stream in self.busy])
+
 
 class Stream:
     """Launches that have the effect of running in order, concurrently with other streams."""
@@ -240,6 +245,12 @@ class Stream:
             last.wait()
         with self._streams.lock:
             self._rest()
+
+    @property
+    def at_work(self) -> int:
+        """How many launches are not done, as far as anybody has waited; with the lock."""
+        batches = [*self._sent, *([] if self._open is None else [self._open])]
+        return sum([len(batch.launches) for batch in batches])
 
     def finish(self, batch: Batch) -> None:
         """Wait for a batch, and so for those before it."""
@@ -401,7 +412,7 @@ class Stream:
         launch = batch.launches[0]
         assert isinstance(launch, Launch)
         start, end = messages.start_time(batch.buffer), messages.end_time(batch.buffer)
-        return Timing(launch.pipeline.entry, launch.grid, launch.arguments, start, end)
+        return Timing(launch.pipeline.entry, launch.grid, launch.arguments, start, end, self.number)
 
     def _error(self, batch: Batch) -> DeviceError:
         streams = self._streams

@@ -354,14 +354,14 @@ def what_a_failed_launch_was_to_write_is_an_error(device: Device) -> None:
 def launches_are_timed(device: Device) -> None:
     x = iris.asarray(np.ones(32, np.float32), device=device)
     timings: list[Timing] = []
-    device.time_launches(timings.append)
-    try:
-        for _ in range(3):
+    others: list[Timing] = []
+    with device.timed(timings.append):
+        kernels.scale[1](x, 2.0)
+        with device.timed(others.append):
             kernels.scale[1](x, 2.0)
-        device.synchronize()
-    finally:
-        device.time_launches(None)
+        kernels.scale[1](x, 2.0)
     kernels.scale[1](x, 2.0)
     device.synchronize()
     assert [t.entry.symbol for t in timings] == ["scale"] * 3, "not every launch is timed"
+    assert len(others) == 1, "who listens to one launch is not told of that one"
     assert all(t.start <= t.end for t in timings), "a launch ends before it starts"

@@ -19,6 +19,7 @@ from iris.tools import (
     doctor,
     dump,
     emit,
+    explain,
     fuzz,
     layout,
     ops,
@@ -27,6 +28,7 @@ from iris.tools import (
     run,
     softmetal,
     step,
+    top,
     tune,
     view,
 )
@@ -44,8 +46,8 @@ wrong, and 2 for wrong usage.
 """
 # In the order in which --help lists them.
 COMMANDS = (
-    opt, emit, run, step, check, diff, dump, view, tune, bisect, fuzz, passes, ops, layout, devices,
-    softmetal, doctor, cache, completion,
+    opt, emit, run, step, check, diff, dump, view, explain, top, tune, bisect, fuzz, passes, ops,
+    layout, devices, softmetal, doctor, cache, completion,
 )  # fmt: skip
 
 

@@ -16,16 +16,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from iris import knobs
 from iris.compiler.dumps import MANIFEST
 from iris.errors import SettingError
-from iris.tools.script import run_script
+from iris.tools.script import environment, run_script
 from iris.tools.verb import Verbs, add_verb
 
 
@@ -46,7 +44,7 @@ def add_command(verbs: Verbs) -> None:
 
 def run_command(options: argparse.Namespace) -> int:
     root = Path(options.output) if options.output else knobs.dump_dir()
-    with _recording(options.what, root):
+    with environment({"IRIS_DUMP": options.what, "IRIS_DUMP_DIR": str(root)}):
         try:
             knobs.dump()
         except SettingError as error:
@@ -61,21 +59,6 @@ def run_command(options: argparse.Namespace) -> int:
     if not written:
         print(f"{options.script} compiles nothing", file=sys.stderr)
     return 0 if written else 1
-
-
-@contextmanager
-def _recording(what: str, root: Path) -> Iterator[None]:
-    new = {"IRIS_DUMP": what, "IRIS_DUMP_DIR": str(root)}
-    old = {name: os.environ.get(name) for name in new}
-    os.environ.update(new)
-    try:
-        yield
-    finally:
-        for name, value in old.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _manifests(root: Path) -> dict[Path, int]:

@@ -6,6 +6,7 @@
     iris step kernel.iris --passes "fold,cse"       after these passes
     echo "c" | iris step kernel.iris                commands from a script: stop at an error only
     printf "break 12\\nc\\nvalues\\n" | iris step kernel.iris     stop at line 12, and show all
+    iris step --html run.html kernel.iris           a page to go through the run, back and forth
 
 Commands: step, continue, break LINE or FILE:LINE, watch VALUE, print VALUE, values, list, where,
 program, thread, delete, help, quit; the first letter of most will do.  It stops before an op, and
@@ -27,16 +28,24 @@ from iris.errors import ProgramError, SettingError
 from iris.ir import Level, verify
 from iris.passes import Pipeline
 from iris.passes import run as run_passes
+from iris.targets import DEFAULT
 from iris.tools.opt import read
 from iris.tools.replay import Program
 from iris.tools.run import for_level, show_arrays
-from iris.tools.stepper import Quit, Stepper, numbers
+from iris.tools.step_recorder import StepRecorder
+from iris.tools.stepper import Place, Quit, Stepper, numbers
 from iris.tools.verb import Verbs, add_verb
+from iris.tools.view import kernel_part
+from iris.viewer.page import page, write_page
+from iris.viewer.sources import Sources
 
 
 def add_command(verbs: Verbs) -> None:
     parser = add_verb(
         verbs, "step", "run IR text op by op, as a debugger does", __doc__, run_command
+    )
+    parser.add_argument(
+        "--html", metavar="FILE", help="record the run, and write a page with it here"
     )
     parser.add_argument("file", help="IR text; standard input is for commands")
     parser.add_argument(
@@ -69,6 +78,8 @@ def run_command(options: argparse.Namespace) -> int:
             "a graph has no programs to step through; `iris dump` writes the Tile IR of its kernels"
         )
     place = numbers(options.program)
+    if options.html is not None:
+        return _record(program, place, options)
     stepper = Stepper(program.function, program.grid, place, options.thread, sys.stdin, sys.stdout)
     arguments = program.make_arguments(options.seed)
     try:
@@ -81,3 +92,17 @@ def run_command(options: argparse.Namespace) -> int:
         return 1
     show_arrays(program.function, arguments)
     return 0
+
+
+def _record(program: Program, place: tuple[int, int, int], options: argparse.Namespace) -> int:
+    """Write a page with all that one thread does."""
+    function, sources = program.function, Sources()
+    recorder = StepRecorder(function, Place.of(function, program.grid, place, options.thread))
+    try:
+        program.run(program.make_arguments(options.seed), observer=recorder)
+    except ProgramError as error:
+        recorder.failed(error)
+        print(error, file=sys.stderr)
+    part = kernel_part(function, DEFAULT, sources) | {"run": recorder.data()}
+    write_page(options.html, page(function.symbol, [part], sources))
+    return 0 if recorder.error is None else 1

@@ -11,7 +11,7 @@ import linecache
 import re
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -30,6 +30,38 @@ _WHAT = re.compile(r"%?(?P<name>\w+)(?:\[(?P<index>[0-9]+)\])?")
 
 class Quit(Exception):
     """The user has seen enough."""
+
+
+class Place(NamedTuple):
+    """A program of a launch, and a thread of it."""
+
+    program: tuple[int, int, int]
+    thread: int
+    number: int  # of the program
+    threads: int  # that a program has
+
+    @classmethod
+    def of(
+        cls,
+        function: Func,
+        grid: tuple[int, int, int],
+        program: tuple[int, int, int],
+        thread: int,
+    ) -> Place:
+        """One that is there; else an error."""
+        for index, size in zip(program, grid, strict=True):
+            if not 0 <= index < size:
+                raise SettingError(f"there is no program {program}: the grid is {grid}")
+        threads = function.simdgroups * SIMDGROUP_WIDTH or 1
+        if not 0 <= thread < threads:
+            count = f"has threads 0 to {threads - 1}" if threads > 1 else "is one thread"
+            raise SettingError(f"there is no thread {thread}: a program {count}")
+        x, y, z = program
+        return cls(program, thread, x + grid[0] * (y + grid[1] * z), threads)
+
+    def __str__(self) -> str:
+        thread = f", thread {self.thread}" if self.threads > 1 else ""
+        return f"program {self.program}{thread}"
 
 
 class Listing(Printer):
@@ -64,12 +96,11 @@ class Stepper(cmd.Cmd, Observer):
         self.use_rawinput = commands.isatty()
         self.prompt = "(step) " if self.use_rawinput else ""
         self.listing = Listing(function)
-        self.grid, self.threads = grid, function.simdgroups * SIMDGROUP_WIDTH or 1
+        self.function, self.grid = function, grid
         self.focus(program, thread)
         self.left: int | None = 1  # ops until the next stop, if there is to be one
         self.breaks: list[str] = []
         self.watched: dict[str, bytes | None] = {}  # what each was last
-        self.last: dict[Value, Any] = {}  # what the thread computed last
         self.frame: Any = None
         self.at: Op | None = None
         self.given: Sequence[Value] = []  # what that op has given, which the frame has yet to hold
@@ -89,12 +120,13 @@ class Stepper(cmd.Cmd, Observer):
             self._stop(*reasons)
 
     def after(self, frame: Any, op: Op, results: Sequence[Any]) -> None:
-        if not frame.runs(self.number, self.thread):
+        number, thread = self.place.number, self.place.thread
+        if not frame.runs(number, thread):
             return
         for value, x in zip(op.results, results, strict=True):
             if x is None:  # threads left a loop with different memories
                 continue
-            self.last[value] = frame.part(value, x, self.number, self.thread)
+            self.last[value] = frame.part(value, x, number, thread)
             if self.left is not None and not self.detached:
                 self._say("  " + self._text(value))
         self.frame, self.at, self.given = frame, op, op.results
@@ -119,7 +151,7 @@ class Stepper(cmd.Cmd, Observer):
         self.cmdloop()
 
     def _is_here(self) -> bool:
-        return bool(self.frame.runs(self.number, self.thread))
+        return bool(self.frame.runs(self.place.number, self.place.thread))
 
     def _is_at(self, place: str, op: Op) -> bool:
         file, _, line = place.rpartition(":")
@@ -145,7 +177,8 @@ class Stepper(cmd.Cmd, Observer):
         """What the thread has of a value, or had last; None if it has not computed it yet."""
         if value in self.frame and value not in self.given and self._is_here():
             x = self.frame[value]
-            self.last[value] = self.frame.part(value, x, self.number, self.thread)
+            place = self.place
+            self.last[value] = self.frame.part(value, x, place.number, place.thread)
         return self.last.get(value)
 
     def _named(self, text: str) -> tuple[Value, int | None]:
@@ -168,7 +201,7 @@ class Stepper(cmd.Cmd, Observer):
         x = self.last.get(value)
         if x is None:
             return f"{name} has no value yet"
-        return f"{name} = {_shown(value, _element(x, index), most)}"
+        return f"{name} = {shown(value, _element(x, index), most)}"
 
     def _op_lines(self, op: Op) -> str:
         line = self.listing.line_of[op]
@@ -185,16 +218,8 @@ class Stepper(cmd.Cmd, Observer):
 
     def focus(self, program: tuple[int, int, int], thread: int) -> None:
         """Show another program and thread from now on."""
-        for index, size in zip(program, self.grid, strict=True):
-            if not 0 <= index < size:
-                raise SettingError(f"there is no program {program}: the grid is {self.grid}")
-        if not 0 <= thread < self.threads:
-            count = f"has threads 0 to {self.threads - 1}" if self.threads > 1 else "is one thread"
-            raise SettingError(f"there is no thread {thread}: a program {count}")
-        x, y, z = program
-        self.program, self.thread = program, thread
-        self.number = x + self.grid[0] * (y + self.grid[1] * z)
-        self.last = {}
+        self.place = Place.of(self.function, self.grid, program, thread)
+        self.last: dict[Value, Any] = {}  # what the thread computed last
 
     def do_step(self, argument: str) -> bool:
         """step [N]: run the next op, or the next N, and show what they give (s)"""
@@ -257,8 +282,7 @@ class Stepper(cmd.Cmd, Observer):
 
     def do_where(self, argument: str) -> None:
         """where: show the op that is next, and the loops that it is in"""
-        thread = f", thread {self.thread}" if self.threads > 1 else ""
-        self._say(f"program {self.program}{thread}")
+        self._say(str(self.place))
         if self.at is not None:
             self._say(self._op_lines(self.at))
 
@@ -268,7 +292,7 @@ class Stepper(cmd.Cmd, Observer):
 
     def do_thread(self, argument: str) -> None:
         """thread N: show another thread of the program"""
-        self.focus(self.program, _number(argument))
+        self.focus(self.place.program, _number(argument))
 
     def do_quit(self, argument: str) -> bool:
         """quit: end the run here (q)"""
@@ -337,7 +361,7 @@ def _element(x: Any, index: int | None) -> Any:
     return flat[index]
 
 
-def _shown(value: Value, x: Any, most: int) -> str:
+def shown(value: Value, x: Any, most: int) -> str:
     """Numbers in as few digits as tell them from others of their dtype; `--` does not count."""
     dtype = value.type.element
     flat = np.ma.asanyarray(x).reshape(-1)

@@ -30,7 +30,7 @@ from iris.ir.control import Func
 from iris.targets import DEFAULT, Target
 from iris.tools.emit import functions, lowering
 from iris.tools.opt import add_target, asked_for, read
-from iris.tools.script import run_script
+from iris.tools.script import environment, run_script
 from iris.tools.verb import Verbs, add_verb
 from iris.viewer.page import page, write_page
 from iris.viewer.record import kernel_data
@@ -58,16 +58,23 @@ def run_command(options: argparse.Namespace) -> None:
         asked = ["--target", options.target] if options.target else []
         serve(Path(options.file), [*asked, options.file, *options.arguments])
         return
-    target = asked_for(options) or DEFAULT
+    target = asked_for(options)
     sources = Sources()
-    if options.file.endswith(".py"):
-        parts = parts_of_script(options.file, options.arguments, sources)
-    else:
-        parts = parts_of_text(options.file, target, sources)
+    parts = parts_of(options.file, options.arguments, target, sources)
     name = Path(options.file).stem
     output = options.output or f"{name}.html"
     write_page(output, page(name, parts, sources))
     print(output, file=sys.stderr)
+
+
+def parts_of(
+    file: str, arguments: list[str], target: Target | None, sources: Sources
+) -> list[dict[str, Any]]:
+    """What there is to show of IR text, or of all that a script launches."""
+    if not file.endswith(".py"):
+        return parts_of_text(file, target or DEFAULT, sources)
+    with environment({} if target is None else {"IRIS_TARGET": target.name}):
+        return parts_of_script(file, arguments, sources)
 
 
 def parts_of_script(script: str, arguments: list[str], sources: Sources) -> list[dict[str, Any]]:
@@ -94,7 +101,13 @@ def _parts_of(function: Func, target: Target, sources: Sources) -> list[dict[str
     if function.function_level is Level.GRAPH:
         program = GraphProgram.of(module, target)
         return ArrayCompilation(module, program, program.run, target).page_parts(sources)
+    return [kernel_part(function, target, sources)]
+
+
+def kernel_part(function: Func, target: Target, sources: Sources) -> dict[str, Any]:
+    """What a page shows of a kernel of IR text."""
+    module = Module([function.clone({})])
     stages = stages_of(module, lowering(function).on(target))
     last, sizes = entry_of(stages[-1].module), Sizes()
     cost = estimate(last, sizes, target)
-    return [kernel_data(function.symbol, stages, emit(last), cost, sizes, target, sources)]
+    return kernel_data(function.symbol, stages, emit(last), cost, sizes, target, sources)

@@ -105,5 +105,10 @@ def about_graph(function: Func) -> list[str]:
     ]
 
 
+def explained(part: Data) -> str:
+    """The sentences of a kernel or a graph, and why the kernels of a graph are not fewer."""
+    return "\n".join([*part["sentences"], *part.get("why", ()), *part.get("apart", ())])
+
+
 def counted(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"

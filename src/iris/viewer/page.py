@@ -16,7 +16,7 @@ from iris.version import __version__
 from iris.viewer.sources import Sources
 
 #: The files of the program, in order; they share one scope.
-PROGRAM = ("model", "lines", "changes", "overview", "machine", "layouts", "panels", "main")
+PROGRAM = ("model", "lines", "changes", "overview", "machine", "layouts", "panels", "run", "main")
 
 
 def page(title: str, parts: Sequence[dict[str, Any]], sources: Sources) -> str:

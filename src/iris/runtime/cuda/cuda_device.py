@@ -41,10 +41,11 @@ from iris.runtime.device import (
     RecordedLaunch,
     Replay,
     Timing,
+    Usage,
     as_stored,
     stored,
 )
-from iris.runtime.memory import Block, Foreign, Memory, Pool, wait_for
+from iris.runtime.memory import Block, Foreign, Memory, Pool, usage, wait_for
 from iris.runtime.recent import Recent
 from iris.targets import nvidia
 
@@ -372,6 +373,9 @@ class Cuda(Device):
             self.synchronize()
         finally:
             self.streams.tell = tell
+
+    def usage(self) -> Usage:
+        return usage(self._pool, self.streams, self._cache)
 
 
 _POINTER = struct.Struct("<Q").pack

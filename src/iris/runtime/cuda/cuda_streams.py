@@ -135,6 +135,11 @@ class Streams(Failures):
         with self.lock:
             self.raise_untold()
 
+    def at_work(self) -> tuple[int, int]:
+        """How many streams have launches that are not done, and how many launches those are."""
+        with self.lock:
+            return len(self.busy), sum([stream.given - stream.done for stream in self.busy])
+
     def settle(self) -> None:
         """Take down what launches that are done have to say; with the lock."""
         # What one was given is of launches before it, which are done, too.
@@ -303,7 +308,8 @@ class Stream:
         after.record(self.handle)
         after.wait()
         start, end = before.seconds_since(streams.start), after.seconds_since(streams.start)
-        tell(Timing(launch.kernel.entry, launch.grid, launch.arguments, start, end))
+        entry, grid = launch.kernel.entry, launch.grid
+        tell(Timing(entry, grid, launch.arguments, start, end, self.number))
 
 
 def _report(pointer: int) -> reports.Words:

@@ -2,12 +2,13 @@
 
 const $ = (id) => document.getElementById(id);
 
-const TEXTS = ["changes", "ir", "metal"]; // views with lines
+const TEXTS = ["changes", "ir", "metal", "run"]; // views with lines
 const TABS = [
   { name: "overview", title: "Overview", shown: () => true, draw: overviewView },
   { name: "changes", title: "Changes", shown: () => true, draw: changesView },
   { name: "ir", title: "IR", shown: () => true, draw: () => listed(text()) },
   { name: "metal", title: "Metal", shown: () => part().msl, draw: () => listed(part().msl) },
+  { name: "run", title: "Run", shown: () => part().run, draw: runView },
   { name: "layouts", title: "Layouts", shown: () => part().layouts?.length, draw: layoutsView },
   { name: "memory", title: "Memory", shown: () => part().memory, draw: memoryView },
 ];
@@ -39,6 +40,7 @@ function show() {
   markPlace();
   markLine();
   $("passes").querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  if (tab.name === "run") markRun();
 }
 
 /** Mark the chosen value wherever it stands; in the text before a pass, what it was called there. */
@@ -153,7 +155,8 @@ document.addEventListener("click", (event) => {
     layoutChosen = Number(event.target.closest("[data-choose]").dataset.choose);
     registerChosen = -1;
     redraw();
-  } else if (event.target.closest(".live")) go({ tab: "ir", stage: part().stages.length - 1, line: chartLine(event) });
+  } else if (at("[data-by]")) toStep(here.step + Number(at("[data-by]").dataset.by));
+  else if (event.target.closest(".live")) go({ tab: "ir", stage: part().stages.length - 1, line: chartLine(event) });
   else if (event.target.closest("#unchoose")) go({ value: "" });
   else if (line?.dataset.place && at("#view")) {
     go({ place: Number(line.dataset.place), line: line.dataset.side === "old" ? -1 : Number(line.dataset.line) });
@@ -181,6 +184,7 @@ const lastStageOf = (n) => part().stages.findLastIndex((s) => s.text === n);
 const stageWith = (name) => part().stages.findLastIndex((s) => namesOf(text(s.text)).get(name)?.defined >= 0);
 
 $("view").addEventListener("input", (event) => {
+  if (event.target.id === "step") toStep(Number(event.target.value));
   if (event.target.id !== "register") return;
   registerChosen = Number(event.target.value);
   redraw();
@@ -222,6 +226,7 @@ const KEYS = {
   Escape: ["let go of value, line and search", letGo],
   d: ["light or dark", () => $("theme").click()],
   "?": ["this list", () => $("keys").showModal()],
+  ...(PARTS.some((p) => p.run) ? RUN_KEYS : {}),
 };
 
 document.addEventListener("keydown", (event) => {
@@ -248,7 +253,7 @@ $("keys").innerHTML =
     <h2>Keys</h2>
     <dl>
       ${Object.entries(KEYS).map(([key, [what]]) => `<div><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}
-      <div><dt><kbd>1</kbd> to <kbd>6</kbd></dt><dd>views</dd></div>
+      <div><dt><kbd>1</kbd> to <kbd>${TABS.length}</kbd></dt><dd>views</dd></div>
     </dl>
     <form method="dialog"><button>Close</button></form>`;
 $("help").addEventListener("click", () => $("keys").showModal());

@@ -4,7 +4,7 @@ const DATA = JSON.parse(document.getElementById("data").textContent);
 const PARTS = DATA.parts;
 
 // Where the reader is. All of it is in the address, so that a link leads back here.
-const here = { part: 0, stage: 0, tab: "", value: "", line: -1, place: -1 };
+const here = { part: 0, stage: 0, tab: "", value: "", line: -1, place: -1, step: 0 };
 
 const part = () => PARTS[here.part];
 const stage = () => part().stages[here.stage];
@@ -22,10 +22,14 @@ function readAddress() {
   here.part = number < 0 ? 0 : number;
   const last = part().stages.length - 1;
   here.stage = said.has("pass") ? Math.min(Number(said.get("pass")) || 0, last) : firstStage(part());
-  here.tab = TABS.some((t) => t.name === said.get("show") && t.shown()) ? said.get("show") : "overview";
+  here.tab = TABS.some((t) => t.name === said.get("show") && t.shown()) ? said.get("show") : part().run ? "run" : "overview";
   here.value = said.get("value") ?? "";
   here.line = said.has("line") ? Number(said.get("line")) : -1;
   here.place = said.has("from") ? Number(said.get("from")) : -1;
+  if (here.tab !== "run") return;
+  here.stage = 0;
+  here.step = Math.min(Number(said.get("step")) || 0, lastStep());
+  here.place = part().texts[0].at[part().run.lines[here.step]] ?? -1;
 }
 
 function address(change = {}) {
@@ -36,18 +40,19 @@ function address(change = {}) {
   words.set("show", to.tab);
   if (to.value) words.set("value", to.value);
   if (to.line >= 0) words.set("line", to.line);
-  if (to.place >= 0) words.set("from", to.place);
+  if (to.tab === "run") words.set("step", to.step);
+  else if (to.place >= 0) words.set("from", to.place);
   return "#" + words;
 }
 
 let shown = location.hash;
 
-/** Go to an address of this page: a new entry of the browser's history. */
-function visit(to) {
+/** Go to an address of this page: a new entry of the browser's history, or in place of this one. */
+function visit(to, how = "pushState") {
   if (to !== shown) {
     shown = to;
     // The frame of a notebook has no address to change.
-    if (location.protocol !== "about:") history.pushState(null, "", to);
+    if (location.protocol !== "about:") history[how](null, "", to);
   }
   show();
 }
@@ -59,8 +64,8 @@ function partAddress(number) {
 }
 
 /** Go somewhere else. */
-function go(change) {
-  visit(address(change));
+function go(change, how) {
+  visit(address(change), how);
 }
 
 /** Where the names of a text stand: on which line each is defined, and on which it is used. */

@@ -86,7 +86,7 @@ function valuePanel() {
   const times = known.used.length;
   const used = times === 0 ? "Never used" : times === 1 ? "Used once" : `Used on ${times} lines`;
   return html`
-    ${head}
+    ${head}${valueNowHtml()}
     ${known.defined >= 0 && list("Defined", [known.defined])}
     ${list(used, known.used)}
     <h3>Through the passes</h3>${traceHtml()}`;
