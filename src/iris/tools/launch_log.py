@@ -50,9 +50,7 @@ class LaunchLog:
             with self.lock:
                 getattr(self, f"_take_{kind}")(*event)
 
-    def _take_kernel(
-        self, number: int, device: str, target: str, name: str, text: str
-    ) -> None:
+    def _take_kernel(self, number: int, device: str, target: str, name: str, text: str) -> None:
         try:
             entry = entry_of(parse(text))
         except IrisError as error:  # it has ops that only the script knows
