@@ -21,6 +21,7 @@ from iris.cost.sample import Sizes
 from iris.cost.traffic import MOST_FOLLOWED, Access, Traffic
 from iris.ir.core import Value
 from iris.ir.facts import facts
+from iris.ir.math import Fma
 from iris.ir.metal import FRAGMENT_LANES, FRAGMENT_SIZE, SIMDGROUP_WIDTH, VECTOR_BYTES
 from iris.passes.graph.tiling.element_exprs import (
     Aggregate,
@@ -37,6 +38,7 @@ from iris.passes.graph.tiling.kernel_registers import most_alive
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.masked_blocks import part_that_runs
 from iris.passes.tile.layouts.fragments import Arrangement, divide
+from iris.passes.tile.layouts.scalar_blocks import LANES, TERMS_AT_ONCE, neighbours
 from iris.passes.tile.layouts.staged_layouts import PADDING_BYTES
 from iris.targets import Target
 
@@ -92,24 +94,55 @@ class _Dot:
         own = self.depth * (self.columns * right + padding)
         return own if self.in_rows else own + self.rows * (self.depth * left + padding)
 
-    def shared(self, among: Arrangement) -> int:
-        """Bytes to and from threadgroup memory in an iteration."""
+    def sides(self, among: Arrangement) -> tuple[int, int]:
+        """The rows and columns of a simdgroup."""
+        return self.rows // among.rows, self.columns // among.columns
+
+    def count(self, counts: Counts, among: Arrangement, target: Target) -> int:
+        """Count what all iterations do; give the registers that hold parts of the operands."""
+        matrices = target.matrices[8 * max(self.widths)]
+        count = self._count_fragments if matrices.multiplies else self._count_scalars
+        return count(counts, among, target)
+
+    def _count_fragments(self, counts: Counts, among: Arrangement, target: Target) -> int:
+        height, width = self.sides(among)
         left, right = self.widths
-        own = self.columns * right * (1 + among.rows)
+        # To threadgroup memory and from there.
+        moved = self.columns * right * (1 + among.rows)
         if not self.in_rows:
-            own += self.rows * left * (1 + among.columns)
-        return self.depth * own
+            moved += self.rows * left * (1 + among.columns)
+        cycles = self.depth * moved // (target.banks * target.bank_bytes)
+        sides = [n // FRAGMENT_SIZE for n in (height, width, self.depth)]
+        products = target.matrices[8 * max(self.widths)].products(*sides)
+        # What a simdgroup loads in a step of 8 terms.
+        fragments = (width if self.in_rows else height + width) // FRAGMENT_SIZE
+        operations = FRAGMENT_OPERATIONS * fragments * self.depth // FRAGMENT_SIZE
+        counts.mmas += self.iterations * products * among.rows * among.columns
+        self._count(counts, among, cycles, operations)
+        return fragments * max(self.widths) // 2
 
-    def fragments(self, among: Arrangement) -> int:
-        """Fragments of the operands that a simdgroup loads in a step of 8 terms."""
-        left = 0 if self.in_rows else self.rows // among.rows
-        return (left + self.columns // among.columns) // FRAGMENT_SIZE
+    def _count_scalars(self, counts: Counts, among: Arrangement, target: Target) -> int:
+        height, width = self.sides(among)
+        (left, right), (down, across) = self.widths, LANES
+        steps = self.depth // TERMS_AT_ONCE
+        # An access takes a cycle: it brings some terms of a row, or neighbours of one term.
+        group = neighbours(width, right)
+        accesses = steps * (height // down + TERMS_AT_ONCE * width // (across * group))
+        stored = self.depth * (self.rows * left + self.columns * right)
+        cycles = accesses * among.rows * among.columns
+        cycles += stored // (target.banks * target.bank_bytes)
+        for unit, amount in facts[Fma].work.items():
+            products = self.rows * self.columns * self.depth
+            counts.work[unit] += int(amount * self.iterations * products)
+        self._count(counts, among, cycles, accesses)
+        return TERMS_AT_ONCE * (height // down + width // across)
 
-    def products(self, among: Arrangement, target: Target) -> int:
-        """Products of two fragments that all simdgroups do in an iteration."""
-        sides = self.rows // among.rows, self.columns // among.columns, self.depth
-        each = target.matrices[8 * max(self.widths)].products(*[n // FRAGMENT_SIZE for n in sides])
-        return each * among.rows * among.columns
+    def _count(self, counts: Counts, among: Arrangement, cycles: int, operations: float) -> None:
+        """Count cycles of threadgroup memory, and what a thread does beside products, in each
+        iteration."""
+        threads = among.rows * among.columns * SIMDGROUP_WIDTH
+        counts.shared.cycles += self.iterations * cycles
+        counts.work["alu"] += int(self.iterations * threads * (ITERATION_OPERATIONS + operations))
 
 
 @dataclass
@@ -134,21 +167,15 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
     threads = simdgroups * SIMDGROUP_WIDTH
     counts = Counts(work=Counter(program.counts.work), device=program.counts.device)
     counts.barriers["threadgroup"] = 1
-    held_fragments, accumulators = 0, program.accumulators
+    operands, accumulators = 0, program.accumulators
     for dot in program.dots:
         among = dot.among(simdgroups)
         if among.copies > 1:
             return _without_room("simdgroups would compute a part of a product twice")
-        fragments = dot.fragments(among)
-        shared = dot.iterations * dot.shared(among)
-        operations = FRAGMENT_OPERATIONS * fragments * dot.depth // FRAGMENT_SIZE
-        counts.mmas += dot.iterations * dot.products(among, target)
-        counts.shared.cycles += shared // (target.banks * target.bank_bytes)
-        counts.work["alu"] += int(dot.iterations * threads * (ITERATION_OPERATIONS + operations))
-        held_fragments = max(held_fragments, fragments * max(dot.widths) // 2)
+        operands = max(operands, dot.count(counts, among, target))
     if any(dot.in_rows and dot.rows > FRAGMENT_SIZE * simdgroups for dot in program.dots):
         accumulators += program.rescaled  # by a factor of each of several rows: not in place
-    registers = -(-accumulators // threads) + held_fragments + OTHER_REGISTERS
+    registers = -(-accumulators // threads) + operands + OTHER_REGISTERS
     memory = staged = _staged(program.dots, schedule, target)
     for _ in range(1, usual_depth(target)):
         if second_buffer_pays(memory, memory + staged, simdgroups, target):

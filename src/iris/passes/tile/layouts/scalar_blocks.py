@@ -11,6 +11,8 @@ from iris.passes.tile.layouts.fragments import choose_blocks
 # Lanes below each other, and beside each other: few lanes read the same of an operand, and rows of
 # 16 bytes more than a power of two lie in different banks.
 LANES = 8, 4
+# Terms that are read together: more need registers that sums could have.
+TERMS_AT_ONCE = 2
 
 
 def scalar_blocks(op: tile.Dot, simdgroups: int) -> LinearLayout:
@@ -24,8 +26,7 @@ def scalar_blocks(op: tile.Dot, simdgroups: int) -> LinearLayout:
     shape = element_type(op.result.type).shape
     height, width = shape[0] // blocks.rows, shape[1] // blocks.columns
     down, across = LANES
-    reach = VECTOR_BYTES // tile.matrix_type(op.b).element.bytes
-    group = min(reach, width // across)
+    group = neighbours(width, tile.matrix_type(op.b).element.bytes)
 
     def steps(axis: int, start: int, end: int) -> list[tuple[int, int]]:
         sizes = [start << bit for bit in range(log2(end) - log2(start))]
@@ -45,3 +46,8 @@ def scalar_blocks(op: tile.Dot, simdgroups: int) -> LinearLayout:
             *[(0, 0)] * log2(blocks.copies),
         ],
     )
+
+
+def neighbours(width: int, element_bytes: int) -> int:
+    """How many columns of a block of some width a lane has beside each other."""
+    return min(VECTOR_BYTES // element_bytes, width // LANES[1])

@@ -19,13 +19,11 @@ from iris.passes.tile.layouts.fragments import (
     for_target,
     is_of_fragments,
 )
+from iris.passes.tile.layouts.scalar_blocks import TERMS_AT_ONCE
 from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile_layout
 from iris.passes.tile.lowering.convert_layout import convert_layout, write_scratch
 from iris.passes.tile.lowering.lower_reduce import cast
 from iris.passes.tile.lowering.staging import rows_reader, staged_reader
-
-# Terms of a product of scalars that are read together: more need registers that sums could have.
-TERMS_AT_ONCE = 2
 
 
 @lower(tile.Dot)
