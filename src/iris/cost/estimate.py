@@ -531,17 +531,23 @@ def on_chip(
         "L2": counts.device.lines * line / core.l2_bytes,
     }
     busy = min(1, together / core.saturating_simdgroups), min(1, together / core.schedulers)
-    # What products stage may be copied meanwhile.
-    in_turn = sum(spent.values()) - (spent["L2"] if chip.copies and counts.mmas else 0)
+    barriers = counts.barriers["threadgroup"]
+    if chip.copies and counts.mmas:
+        # What products stage is copied meanwhile, and a simdgroup that has passed a barrier
+        # multiplies while another loads: what each barrier costs is the time until it does.
+        in_turn = max(spent.values()) + barriers * core.barrier_cycles
+    else:
+        in_turn = sum(spent.values())
+    alu, matrix = spent["alu"] / busy[0], spent["matrix"] / busy[1]
     bounds = {
-        "arithmetic": spent["alu"] / busy[0] + spent["matrix"] / busy[1],
+        "arithmetic": max(alu, matrix) if core.has_matrix_units else alu + matrix,
         "shared": spent["shared"],
         "shuffle": spent["shuffle"],
         "L1": spent["L1"],
         "L2": spent["L2"],
         # Those that meet at a barrier do one thing after the other.
         "waiting": in_turn
-        / (together / simdgroups if counts.barriers["threadgroup"] else together),
+        / (together / simdgroups if barriers else together),
     }
     cycles = max(bounds.values())
     hertz = chip.clock * 1e9

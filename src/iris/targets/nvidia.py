@@ -20,8 +20,12 @@ H200 = Target(
     core=Core(
         rates=_RATES,
         mma_cycles=2,
+        has_matrix_units=True,
         shuffle_bytes=128,
         l1_bytes=128,
+        # Measured on an H100: products move no more than 4.9 TB/s from the last cache.
+        l2_bytes=20,
+        barrier_cycles=250,
         saturating_simdgroups=16,
         occupancy=(*_OCCUPANCY, (510, 256)),
     ),

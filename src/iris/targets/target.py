@@ -91,6 +91,8 @@ class Core:
     #: fused multiply-adds: 17 to 18, where those of the product alone would take 16.  Four
     #: simdgroups at a time.
     mma_cycles: float = 17.5
+    #: Whether matrices have hardware of their own, beside that for other arithmetic.
+    has_matrix_units: bool = False
     schedulers: int = 4
     #: Bytes: given by lanes to each other, and from the two caches.
     shuffle_bytes: float = 256
@@ -98,6 +100,8 @@ class Core:
     l2_bytes: float = 32
     #: Simdgroups that keep the arithmetic busy.
     saturating_simdgroups: int = 24
+    #: From a barrier until matrices are multiplied again, where nothing else is waited for.
+    barrier_cycles: float = 0
     #: How many threads fit a core, by the most registers of 16 bits that each has; the last are
     #: all that a thread can have.  [Mesa: agx_performance.c]
     occupancy: tuple[tuple[int, int], ...] = (
@@ -112,6 +116,11 @@ class Core:
         (232, 448),
         (256, 384),
     )
+
+    @property
+    def register_bytes(self) -> int:
+        """What the registers of all threads hold."""
+        return max(2 * halves * threads for halves, threads in self.occupancy)
 
 
 @dataclass(frozen=True, slots=True)

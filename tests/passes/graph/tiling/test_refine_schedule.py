@@ -123,9 +123,9 @@ def test_two_targets_have_other_blocks_and_the_reason_is_printed(
             "limited by arithmetic",
         ),
         "nvidia-h200": (
-            "[i0: programs 128 of 4096, i1: programs 128 of 4096, k0: loop 64 of 4096, "
+            "[i0: programs 256 of 4096, i1: programs 128 of 4096, k0: loop 64 of 4096, "
             "simdgroups: 8]",
-            "limited by arithmetic",
+            "limited by waiting",
         ),
     }
 

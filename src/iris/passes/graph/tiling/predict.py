@@ -46,7 +46,7 @@ from iris.targets import Target
 # of each fragment that it loads; registers that hold no elements.
 ITERATION_OPERATIONS = 12
 FRAGMENT_OPERATIONS = 1.75
-OTHER_REGISTERS = 16
+OTHER_REGISTERS = 18
 
 
 @dataclass(frozen=True, order=True)
@@ -166,7 +166,7 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
     program = _program(schedule, target)
     threads = simdgroups * SIMDGROUP_WIDTH
     counts = Counts(work=Counter(program.counts.work), device=program.counts.device)
-    counts.barriers["threadgroup"] = 1
+    counts.barriers["threadgroup"] = max([dot.iterations for dot in program.dots])
     operands, accumulators = 0, program.accumulators
     for dot in program.dots:
         among = dot.among(simdgroups)

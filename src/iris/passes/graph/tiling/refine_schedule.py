@@ -17,16 +17,17 @@ from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.index_expr import Axis
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.predict import Prediction, has_dots, predicted
+from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.tile.layouts.choose_simdgroups import simdgroups_for
 from iris.targets import Target
 
 # The bounds of a block of a product: rows and columns; terms of an iteration, which fewer make
 # more barriers of than the model knows a price for.
-LEAST_SIDE, MOST_SIDE = 16, 128
+LEAST_SIDE, MOST_SIDE = 16, 256
 LEAST_DEPTH, MOST_DEPTH = 16, 64
 SIMDGROUPS = (1, 2, 4, 8, 16)
-# How many times as large as other tiles a block of results may be: it stays in registers.
-BLOCK_TILES = 4
+# The part of a core's registers that a block of results may take.
+BLOCK_PART = 1 / 2
 
 
 def refined(schedule: KernelSchedule, max_tile_bytes: int, target: Target) -> KernelSchedule:
@@ -34,7 +35,8 @@ def refined(schedule: KernelSchedule, max_tile_bytes: int, target: Target) -> Ke
     if not has_dots(schedule):
         return schedule.with_blocks({}, usual_simdgroups(schedule))
     best, cost = _by_best_simdgroups(schedule, target)
-    seen, most = {best.written.axes}, BLOCK_TILES * max_tile_bytes
+    seen = {best.written.axes}
+    most = BLOCK_PART * target.core.register_bytes * max_tile_bytes / MAX_TILE_BYTES
     while True:
         steps = [s for s in neighbours(best) if s.written.axes not in seen]
         steps = [s for s in steps if _largest(s) <= max(_largest(best), most)]
