@@ -70,8 +70,9 @@ class Counts:
     """What one program does.
 
     Flops and functions are of floats, and of all threads; a fused multiply-add is two flops.
-    `work` has the elements that each part of the arithmetic hardware computes, `touched` the lines
-    of each array in device memory.  Matrix products, shuffles and barriers are as in the counters
+    `work` has the elements that each part of the arithmetic hardware computes, `sums` those of them
+    that are products added to one of many sums of a thread, `touched` the lines of each array in
+    device memory.  Matrix products, shuffles and barriers are as in the counters
     of the interpreter.
     """
 
@@ -85,6 +86,7 @@ class Counts:
     device: Memory = field(default_factory=Memory)
     shared: Memory = field(default_factory=Memory)
     work: Counter[str] = field(default_factory=Counter)
+    sums: Counter[str] = field(default_factory=Counter)
     touched: Counter[Value] = field(default_factory=Counter)
     guesses: int = 0  # loops and offsets of which nothing is known
 
@@ -105,7 +107,7 @@ class _Walk:
         self.accesses: list[Access] = []
         self.target = target
         self.sample = Sample(function, sizes, others)
-        self.times = 1
+        self.times = self.at_once = 1
         self.fixed: set[Value] = set()  # integers that the Metal compiler knows
         self.active = np.ones(self.sample.threads, np.bool_)
         self.region(function.body)
@@ -245,6 +247,14 @@ def _multiplies(op: Op) -> bool:
     return isinstance(op, math.Mul) and not any(int(n).bit_count() == 1 for n in factors)
 
 
+@cost(math.Fma)
+def fused(walk: _Walk, op: math.Fma) -> None:
+    arithmetic(walk, op)
+    if walk.at_once >= MANY_SUMS:
+        elements = walk.threads * count_of(op.result.type)
+        walk.counts.sums.update({part: n * elements for part, n in facts[math.Fma].work.items()})
+
+
 @cost(math.Transcendental, math.Sqrt)
 def function(walk: _Walk, op: Op) -> None:
     walk.counts.functions[op.name] += walk.threads * count_of(op.results[0].type)
@@ -342,8 +352,10 @@ def foreach(walk: _Walk, op: metal.Foreach) -> None:
     # It is unrolled, or its body is all that runs: what is made of the number alone is known.
     walk.fixed.add(op.body.arguments[0])
     walk.sample.set(op.body.arguments[0], np.array([op.count // 2]))
+    around, walk.at_once = walk.at_once, walk.at_once * op.count
     with walk.repeated(op.count):
         walk.region(op.body)
+    walk.at_once = around
 
 
 @cost(control.For)
@@ -398,6 +410,8 @@ def if_(walk: _Walk, op: control.If) -> None:
 
 # Estimates.
 
+#: Sums of a thread of which enough are ready at any time.
+MANY_SUMS = 16
 _SPENT = ("alu", "matrix", "shared", "shuffle", "L1", "L2")  # where a program spends cycles
 
 
@@ -522,32 +536,35 @@ def on_chip(
     each = ceil(sizes.programs / chip.cores)  # programs that a core runs, one after the other
     # Simdgroups; a launch of no programs takes no time, but each would be on a core.
     together = min(held, max(each, 1) * simdgroups)
+    alu, sums = (
+        sum(n / core.rates[part] for part, n in work.items()) for work in (counts.work, counts.sums)
+    )
     spent = {
-        "alu": sum(n / core.rates[part] for part, n in counts.work.items()),
+        "alu": alu,
         "matrix": counts.mmas * core.mma_cycles / core.schedulers,
         "shared": float(counts.shared.cycles),
         "shuffle": counts.shuffles * SIMDGROUP_WIDTH * 4 / core.shuffle_bytes,
         "L1": counts.device.bytes / core.l1_bytes,
         "L2": counts.device.lines * line / core.l2_bytes,
     }
-    busy = min(1, together / core.saturating_simdgroups), min(1, together / core.schedulers)
     barriers = counts.barriers["threadgroup"]
+    in_turn = sum(spent.values())
     if chip.copies and counts.mmas:
         # What products stage is copied meanwhile, and a simdgroup that has passed a barrier
         # multiplies while another loads: what each barrier costs is the time until it does.
         in_turn = max(spent.values()) + barriers * core.barrier_cycles
-    else:
-        in_turn = sum(spent.values())
-    alu, matrix = spent["alu"] / busy[0], spent["matrix"] / busy[1]
+    # With fewer simdgroups the hardware waits for results, unless there are other sums to add to.
+    enough = core.saturating_by_sums if 2 * sums > alu else core.saturating_simdgroups
+    slow = alu / min(1, together / enough)
+    matrix = spent["matrix"] / min(1, together / core.schedulers)
     bounds = {
-        "arithmetic": max(alu, matrix) if core.has_matrix_units else alu + matrix,
+        "arithmetic": max(slow, matrix) if core.has_matrix_units else slow + matrix,
         "shared": spent["shared"],
         "shuffle": spent["shuffle"],
         "L1": spent["L1"],
         "L2": spent["L2"],
         # Those that meet at a barrier do one thing after the other.
-        "waiting": in_turn
-        / (together / simdgroups if barriers else together),
+        "waiting": in_turn / (together / simdgroups if barriers else together),
     }
     cycles = max(bounds.values())
     hertz = chip.clock * 1e9

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from iris.targets import Target
 
+# Registers of a thread that hold no elements of tiles, counted in lowered kernels.
+OTHER_REGISTERS = 18
+
 
 def simdgroups_per_core(
     threadgroup_bytes: int, simdgroups: int, target: Target, registers: int | None = None
@@ -37,18 +40,16 @@ def second_buffer_pays(
 
     `one` and `two` are the bytes of threadgroup memory with one buffer and with two.  Other
     simdgroups already hide a wait, so a second buffer is worth less than they are; but where copies
-    go on by themselves, two threadgroups on a core are enough.
+    go on by themselves, two threadgroups on a core are enough, or one where no more has registers.
 
     >>> from iris.targets.apple import M1
     >>> [second_buffer_pays(9696, 2 * 9696, simdgroups, M1) for simdgroups in (4, 8)]
     [False, True]
     """
+    before, after = (simdgroups_per_core(n, simdgroups, target, registers) for n in (one, two))
     if target.copies:
-        return 2 * two <= target.core_threadgroup_bytes
-    before, after = (
-        busy(simdgroups_per_core(n, simdgroups, target, registers), target) for n in (one, two)
-    )
-    return 0 < before <= after
+        return 0 < min(before, 2 * simdgroups) <= after
+    return 0 < busy(before, target) <= busy(after, target)
 
 
 def usual_depth(target: Target) -> int:

@@ -100,6 +100,8 @@ class Core:
     l2_bytes: float = 32
     #: Simdgroups that keep the arithmetic busy.
     saturating_simdgroups: int = 24
+    #: The same, where that is mostly to add products to many sums of each thread.
+    saturating_by_sums: int = 24
     #: From a barrier until matrices are multiplied again, where nothing else is waited for.
     barrier_cycles: float = 0
     #: How many threads fit a core, by the most registers of 16 bits that each has; the last are

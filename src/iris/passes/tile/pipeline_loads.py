@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from iris.analysis.affine import Sums, is_nonnegative
 from iris.analysis.backward_slice import makers, operands_within
-from iris.cost.occupancy import second_buffer_pays, usual_depth
+from iris.cost.occupancy import OTHER_REGISTERS, second_buffer_pays, usual_depth
 from iris.cost.resources import aligned
 from iris.errors import PipelineError
 from iris.ir import math, tile
@@ -17,8 +18,9 @@ from iris.ir.core import Module, Op, Region, Resource, Value
 from iris.ir.declare import Access
 from iris.ir.effects import effects_within, is_convergent, may_alias, may_speculate, writes
 from iris.ir.math import Constant, Predicate, element_type
+from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.rewriter import with_results
-from iris.ir.types import Ptr, Staged
+from iris.ir.types import Ptr, Staged, Tile
 from iris.passes.pipeline import TargetPass
 from iris.targets import Target
 
@@ -101,19 +103,27 @@ class PipelineLoads(TargetPass):
                 if ahead is None:
                     break
                 more = used + _bytes(ahead.stages)
-                if not self._has_room(used, more, function):
+                if not self._has_room(used, more, loop, function):
                     break
                 used = more
                 pipelined += len(ahead.stages)
                 loop, stages = ahead.apply(self.target)
         return pipelined
 
-    def _has_room(self, used: int, more: int, function: Func) -> bool:
+    def _has_room(self, used: int, more: int, loop: For, function: Func) -> bool:
         """Whether there is so much more threadgroup memory, and it is worth it."""
         if more > self.target.threadgroup_bytes:
             return False
         count = function.simdgroups or 1
-        return self.always or second_buffer_pays(used, more, count, self.target)
+        registers = _carried_registers(loop, count) + OTHER_REGISTERS
+        return self.always or second_buffer_pays(used, more, count, self.target, registers)
+
+
+def _carried_registers(loop: For, simdgroups: int) -> int:
+    """How many registers of a thread hold the tiles that a loop carries."""
+    tiles = [v.type for v in loop.carried_arguments if isinstance(v.type, Tile)]
+    threads = simdgroups * SIMDGROUP_WIDTH
+    return sum([prod(t.shape) * t.element.bytes // (4 * threads) for t in tiles])
 
 
 def _is_carried(stage: tile.Stage) -> bool:

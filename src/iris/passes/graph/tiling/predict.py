@@ -15,8 +15,13 @@ from math import inf, prod
 
 import numpy as np
 
-from iris.cost.estimate import Counts, on_chip
-from iris.cost.occupancy import second_buffer_pays, simdgroups_per_core, usual_depth
+from iris.cost.estimate import MANY_SUMS, Counts, on_chip
+from iris.cost.occupancy import (
+    OTHER_REGISTERS,
+    second_buffer_pays,
+    simdgroups_per_core,
+    usual_depth,
+)
 from iris.cost.sample import Sizes
 from iris.cost.traffic import MOST_FOLLOWED, Access, Traffic
 from iris.ir.core import Value
@@ -43,10 +48,9 @@ from iris.passes.tile.layouts.staged_layouts import PADDING_BYTES
 from iris.targets import Target
 
 # What a thread does beside products, counted in lowered kernels: operations of each iteration, and
-# of each fragment that it loads; registers that hold no elements.
+# of each fragment that it loads.
 ITERATION_OPERATIONS = 12
 FRAGMENT_OPERATIONS = 1.75
-OTHER_REGISTERS = 18
 
 
 @dataclass(frozen=True, order=True)
@@ -131,9 +135,11 @@ class _Dot:
         stored = self.depth * (self.rows * left + self.columns * right)
         cycles = accesses * among.rows * among.columns
         cycles += stored // (target.banks * target.bank_bytes)
-        for unit, amount in facts[Fma].work.items():
-            products = self.rows * self.columns * self.depth
-            counts.work[unit] += int(amount * self.iterations * products)
+        products = self.iterations * self.rows * self.columns * self.depth
+        work = {unit: int(amount * products) for unit, amount in facts[Fma].work.items()}
+        counts.work.update(work)
+        if height * width >= MANY_SUMS * SIMDGROUP_WIDTH:
+            counts.sums.update(work)
         self._count(counts, among, cycles, accesses)
         return TERMS_AT_ONCE * (height // down + width // across)
 
@@ -177,10 +183,10 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
         accumulators += program.rescaled  # by a factor of each of several rows: not in place
     registers = -(-accumulators // threads) + operands + OTHER_REGISTERS
     memory = staged = _staged(program.dots, schedule, target)
-    for _ in range(1, usual_depth(target)):
-        if second_buffer_pays(memory, memory + staged, simdgroups, target):
-            memory += staged
     limiting = None if target.dynamic_registers else registers
+    for _ in range(1, usual_depth(target)):
+        if second_buffer_pays(memory, memory + staged, simdgroups, target, limiting):
+            memory += staged
     held = simdgroups_per_core(memory, simdgroups, target, limiting)
     if registers > target.thread_registers:
         return _without_room(f"a thread would need {registers} registers")
