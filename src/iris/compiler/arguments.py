@@ -64,6 +64,8 @@ def bind(
         if name in bound:
             raise _wrong(function, f"was given {name!r} twice")
         bound[name] = value
+    if len(bound) == len(names):
+        return bound
     for parameter in parameters:
         if parameter.name not in bound:
             if not parameter.has_default:
@@ -228,24 +230,32 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
         if type(value) is int and value > 1:
             divisors.append(value)
     dividing = tuple(divisors)
+    is_lent = False
     for name in function.variables:
         value = bound[name]
         if isinstance(value, Buffer):
             buffers[name] = passed[name] = value
+            specs[name] = value.spec or _buffer_spec(value)
+            is_lent = is_lent or value.lent is not None
+            continue
+        if isinstance(value, (int, float, np.generic)):
+            specs[name] = scalar_spec(name, value, dividing)
+            passed[name] = _plain_number(value) if isinstance(value, np.generic) else value
             continue
         there = shared_buffer(name, value)
         if there is not None:
             buffers[name] = passed[name] = there
+            specs[name] = _buffer_spec(there)
+            is_lent = True
             continue
         array = value.array if isinstance(value, Strided) else as_array(name, value)
         if array is None:
-            specs[name] = scalar_spec(name, value, dividing)
-            passed[name] = _plain_number(value) if isinstance(value, np.generic) else value
-        else:
-            if not array.flags.c_contiguous:
-                _check_strides(name, array, asked=isinstance(value, Strided))
-            arrays[name] = passed[name] = array
-    is_lent = False
+            specs[name] = scalar_spec(name, value, dividing)  # which raises
+            continue
+        if not array.flags.c_contiguous:
+            _check_strides(name, array, asked=isinstance(value, Strided))
+        arrays[name] = passed[name] = array
+        specs[name] = None  # in its place, for they are told apart in this order
     if arrays:
         for block in _blocks(arrays):
             apart = len(block.offsets) == 1
@@ -258,13 +268,13 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
         _check_apart(arrays, buffers)
     if buffers:
         memories = [id(buffer.argument.memory) for buffer in buffers.values()]
-        is_lent = any(buffer.lent is not None for buffer in buffers.values())
-        for (name, buffer), memory in zip(buffers.items(), memories, strict=True):
-            apart = memories.count(memory) == 1
-            aligned = buffer.lent is None or buffer.lent.is_aligned
-            if apart and is_lent:
-                apart = not any(_overlap(buffer, other) for other in buffers.values())
-            specs[name] = _array_spec(buffer.dtype, buffer.shape, apart, aligned)
+        if is_lent or len(set(memories)) < len(memories):
+            for (name, buffer), memory in zip(buffers.items(), memories, strict=True):
+                apart = memories.count(memory) == 1
+                if apart and is_lent:
+                    apart = not any(_overlap(buffer, other) for other in buffers.values())
+                if not apart:
+                    specs[name] = _buffer_spec(buffer, noalias=False)
     return Call(constants, specs, passed, arrays, buffers, is_lent)
 
 
@@ -279,6 +289,15 @@ def shared_buffer(name: str, value: object) -> Buffer | None:
 def _overlap(buffer: Buffer, other: Buffer) -> bool:
     is_another = other is not buffer and other.device is buffer.device
     return is_another and buffer.device.overlap(buffer.argument, other.argument)
+
+
+def _buffer_spec(buffer: Buffer, *, noalias: bool = True) -> ArraySpec:
+    """What a kernel may know of a Buffer, which keeps it if nothing else has the same memory."""
+    aligned = buffer.lent is None or buffer.lent.is_aligned
+    spec = _array_spec(buffer.dtype, buffer.shape, noalias, aligned)
+    if noalias:
+        buffer.spec = spec
+    return spec
 
 
 @lru_cache(maxsize=1 << 12)

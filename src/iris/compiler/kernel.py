@@ -33,6 +33,7 @@ from iris.ir.core import Level, Module, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.tile import Extent
 from iris.ir.types import i32, i64
+from iris.runtime.buffer import Buffer
 from iris.runtime.device import ArrayArgument, Device, Grid, Program, RecordedLaunch
 from iris.runtime.devices import select
 from iris.runtime.recent import Recent
@@ -238,7 +239,7 @@ class Kernel(Decorated):
             device,
             options,
             *map(exact_key, given.constants.values()),
-            *[id(given.specs[name]) for name in self.function.variables],
+            *map(id, given.specs.values()),
         )
         try:
             found = self._cache.get(key)
@@ -412,8 +413,10 @@ def _sizes(
 
 def _given(given: Call, placed: dict[str, ArrayArgument]) -> list[Any]:
     """What a device is given for the arguments."""
-    known = placed | {name: buffer.argument for name, buffer in given.buffers.items()}
-    return [known.get(name, value) for name, value in given.passed.items()]
+    return [
+        value.argument if isinstance(value, Buffer) else placed.get(name, value)
+        for name, value in given.passed.items()
+    ]
 
 
 def _check_extents(compiled: Compiled, given: Call) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import struct
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from math import prod
@@ -253,7 +252,7 @@ class Cuda(Device):
         return known
 
     def stream_of(self, arguments: Sequence[ArrayArgument]) -> Stream | None:
-        return next(iter(_homes(arguments)), None)
+        return next(iter(_homes([argument.memory.block for argument in arguments])), None)
 
     def overlap(self, one: ArrayArgument, other: ArrayArgument) -> bool:
         first, second = one.memory.block, other.memory.block
@@ -317,7 +316,7 @@ class Cuda(Device):
 
     def _stream(self, launch: Launch, stream: Stream | None) -> Stream:
         """The stream that is asked for, or where another library uses what a launch is given."""
-        return stream or next(iter(launch.homes), self._queue)
+        return stream or (launch.homes[0] if launch.homes else self._queue)
 
     def _launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> Launch:
         kernel: CompiledKernel = program.code
@@ -331,36 +330,27 @@ class Cuda(Device):
                     "the second and third axis of a grid need no more"
                 )
         arrays: list[ArrayArgument] = [arguments[i] for i in kernel.arrays]
-        memories = [array.memory for array in arrays]
-        blocks = [memory.block for memory in memories]
+        blocks = [array.memory.block for array in arrays]
         written = [blocks[i] for i in kernel.written]
-        values = [
-            _POINTER(block.buffer.pointer + array.offset)
-            for block, array in zip(blocks, arrays, strict=True)
-        ]
-        if source.constants_buffer is not None:
-            values.append(kernel.constants(arguments))
-        report = None
+        pointers = [array.memory.block.buffer.pointer + array.offset for array in arrays]
+        report, reported = None, []
         if source.report_buffer is not None:
             report = self.allocate(reports.BYTES)
-            memories.append(report)
             blocks.append(report.block)
             written.append(report.block)
-            values.append(_POINTER(report.block.buffer.pointer))
-        values.append(_GRID(*grid))
-        held, parameters = self._streams.parameters_of(values)
+            reported = [report.block.buffer.pointer]
+        constants = kernel.constants(arguments)
+        parameters = self._streams.parameters_of(pointers, constants, reported, grid)
         return self._streams.Launch(
             kernel,
             grid,
             along,
             tuple(arguments),
-            held,
-            ctypes.addressof(parameters),
             parameters,
-            tuple(memories),
-            frozenset(blocks),
-            frozenset(written),
-            _homes(arrays),
+            ctypes.addressof(parameters),
+            tuple(blocks),
+            tuple(written),
+            _homes(blocks),
             report,
         )
 
@@ -377,14 +367,10 @@ class Cuda(Device):
             self.streams.tell = tell
 
 
-_POINTER = struct.Struct("<Q").pack
-_GRID = struct.Struct("<III").pack
-
-
-def _homes(arguments: Sequence[ArrayArgument]) -> tuple[Stream, ...]:
-    """The streams on which other libraries use some arrays."""
-    homes = [argument.memory.block.home for argument in arguments]
-    return tuple(dict.fromkeys([home for home in homes if home is not None]))
+def _homes(blocks: Sequence[Block]) -> tuple[Stream, ...]:
+    """The streams on which other libraries use some blocks."""
+    homes = [block.home for block in blocks if block.home is not None]
+    return tuple(dict.fromkeys(homes)) if homes else ()
 
 
 def _span(of: ArrayArgument) -> int:
