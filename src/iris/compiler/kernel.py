@@ -33,7 +33,6 @@ from iris.ir.core import Level, Module, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.tile import Extent
 from iris.ir.types import i32, i64
-from iris.runtime.buffer import Buffer
 from iris.runtime.device import ArrayArgument, Device, Grid, Program, RecordedLaunch
 from iris.runtime.devices import select
 from iris.runtime.recent import Recent
@@ -413,16 +412,13 @@ def _sizes(
 
 def _given(given: Call, placed: dict[str, ArrayArgument]) -> list[Any]:
     """What a device is given for the arguments."""
-    return [
-        value.argument if isinstance(value, Buffer) else placed.get(name, value)
-        for name, value in given.passed.items()
-    ]
+    return list((given.told | placed if placed else given.told).values())
 
 
 def _check_extents(compiled: Compiled, given: Call) -> None:
     """Refuse arrays longer than what a kernel counts them with."""
     for name, axis in compiled.extents:
-        size = given.passed[name].shape[axis]
+        size = given.told[name].shape[axis]
         if size > i32.high:
             raise error_here(
                 ArgumentError,

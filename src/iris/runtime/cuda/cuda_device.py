@@ -322,7 +322,7 @@ class Cuda(Device):
         kernel: CompiledKernel = program.code
         source = kernel.source
         along = grid
-        if max(grid[1:]) > _MOST_ALONG:
+        if grid[1] > _MOST_ALONG or grid[2] > _MOST_ALONG:
             along = (prod(grid), 1, 1)
             if along[0] > i32.high:
                 raise DeviceError(
