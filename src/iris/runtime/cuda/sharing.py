@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from iris.errors import ArgumentError, DTypeError
 from iris.ir.types import DTYPES, DType, bf16, bool_
 from iris.runtime import dlpack
+from iris.runtime.device import stored
 
 #: The stream on which a library works now, by the name of the library; others work on the default
 #: stream of CUDA.
@@ -36,6 +38,38 @@ ELEMENTS = {dtype: _element(dtype) for dtype in DTYPES.values()}
 _DTYPES = {element: dtype for dtype, element in ELEMENTS.items()}
 
 
+@cache
+def _elements_of_torch(torch: Any) -> dict[Any, tuple[int, int, int]]:
+    """The dtypes of torch that kernels have."""
+    names = {
+        stored(dtype).name: element for dtype, element in ELEMENTS.items() if dtype is not bf16
+    }
+    names["bfloat16"] = ELEMENTS[bf16]
+    return {getattr(torch, name): e for name, e in names.items() if hasattr(torch, name)}
+
+
+def _given_by_torch(torch: Any, tensor: Any) -> dlpack.Given | None:
+    """What a plain tensor holds.  The storage is kept, for a tensor may be given another one."""
+    element = _elements_of_torch(torch).get(tensor.dtype)
+    is_plain = (
+        type(tensor) is torch.Tensor
+        and element is not None
+        and tensor.layout is torch.strided
+        and tensor.is_contiguous()
+        and not (tensor.requires_grad or tensor.is_neg())
+    )
+    if element is None or not is_plain:
+        return None
+    home = dlpack.GPU, tensor.get_device()
+    shape, storage = tuple(tensor.shape), tensor.untyped_storage()
+    return dlpack.Given(storage, tensor.data_ptr(), home, element, shape, None, read_only=False)
+
+
+#: What an array holds, as its library says it, by the name of that: in place of DLPack, which costs
+#: far more. None, where DLPack is to be asked, which also tells why an array is not shared.
+_GIVEN: Mapping[str, Callable[[Any, Any], dlpack.Given | None]] = {"torch": _given_by_torch}
+
+
 def library_of(value: object) -> str:
     """The library that an array is of."""
     return type(value).__module__.partition(".")[0]
@@ -49,8 +83,12 @@ def current_stream(library: str) -> int:
 
 def taken(name: str, value: Any, home: tuple[int, int], stream: int) -> tuple[dlpack.Given, DType]:
     """An array of another library, which is complete where the stream is now."""
+    library = library_of(value)
+    ask = _GIVEN.get(library)
     try:
-        found = dlpack.given(value, stream=stream or _DEFAULT_STREAM)
+        # DLPack orders what has written it before the stream; that is the library's own here.
+        found = None if ask is None else ask(sys.modules[library], value)
+        found = found or dlpack.given(value, stream=stream or _DEFAULT_STREAM)
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise ArgumentError(f"{name} does not share its memory: {error}") from None
     if found is None:
