@@ -224,7 +224,7 @@ class Kernel(Decorated):
         if knobs.check() and RECORDER.recording is None:
             _check_extents(compiled, given)
             check_stages(compiled.traced, sizes, given.passed, compiled.written)
-        start(compiled, on, sizes, given, stream, functools.partial(self._again, sizes, options))
+        start(compiled, on, sizes, given, stream, self._again, sizes, options)
 
     def _again(self, grid: Grid, options: Options, **named: Any) -> None:
         self._launch(grid, **asdict(options), **named)
@@ -275,15 +275,16 @@ def start(
     given: Call,
     stream: Any,
     again: Callable[..., None],
+    *how: Any,
 ) -> None:
     """Launch a kernel, on copies of the arrays among its arguments; or record the launch, which
-    `again` is for other arguments by their names."""
+    `again` is, after `how`, for other arguments by their names."""
     _check_extents(compiled, given)
     if given.is_lent:
         for name in compiled.written & given.buffers.keys():
             check_written(name, given.buffers[name])
     if RECORDER.recording is not None:
-        _record(compiled, device, grid, given, stream, again)
+        _record(compiled, device, grid, given, stream, functools.partial(again, *how))
     elif given.arrays:
         _run_on_copies(device, compiled, grid, given, stream)
     else:

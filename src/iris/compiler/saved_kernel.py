@@ -67,8 +67,9 @@ class SavedKernel:
         **named: Any,
     ) -> None:
         given = call(self, arguments, named)
+        passed = given.passed
         for name, spec in self._specs.items():
-            lacking = _lacking(spec, given.specs[name], given.passed[name])
+            lacking = _lacking(spec, given.specs[name], passed[name])
             if lacking is not None:
                 raise error_here(
                     ArgumentError,
@@ -85,7 +86,7 @@ class SavedKernel:
                 )
             entry = entry_of(self._module)
             compiled = self._compiled[on] = Compiled.of(entry, self._module, on, ())
-        start(compiled, on, as_grid(grid, given), given, stream, partial(self._launch, grid))
+        start(compiled, on, as_grid(grid, given), given, stream, self._launch, grid)
 
 
 def _lacking(needed: Spec, given: Spec, value: Any) -> str | None:

@@ -61,7 +61,7 @@ _new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 class Given(NamedTuple):
     """An array of another library, for as long as its capsule lives."""
 
-    capsule: object
+    capsule: object  # or what else keeps the memory
     pointer: int  # to the first element
     device: tuple[int, int]  # where it is, and on which of these
     element: tuple[int, int, int]  # its kind, bits, and how many are one

@@ -49,20 +49,14 @@ def _elements_of_torch(torch: Any) -> dict[Any, tuple[int, int, int]]:
 
 
 def _given_by_torch(torch: Any, tensor: Any) -> dlpack.Given | None:
-    """What a plain tensor holds.  The storage is kept, for a tensor may be given another one."""
-    element = _elements_of_torch(torch).get(tensor.dtype)
-    is_plain = (
-        type(tensor) is torch.Tensor
-        and element is not None
-        and tensor.layout is torch.strided
-        and tensor.is_contiguous()
-        and not (tensor.requires_grad or tensor.is_neg())
-    )
-    if element is None or not is_plain:
+    """What a plain tensor holds.  An alias is kept, for the tensor may be given other memory."""
+    if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
         return None
-    home = dlpack.GPU, tensor.get_device()
-    shape, storage = tuple(tensor.shape), tensor.untyped_storage()
-    return dlpack.Given(storage, tensor.data_ptr(), home, element, shape, None, read_only=False)
+    element = _elements_of_torch(torch).get(tensor.dtype)
+    if element is None or tensor.requires_grad or tensor.is_neg() or not tensor.is_contiguous():
+        return None
+    home, shape = (dlpack.GPU, tensor.get_device()), tuple(tensor.shape)
+    return dlpack.Given(tensor.detach(), tensor.data_ptr(), home, element, shape, None, False)
 
 
 #: What an array holds, as its library says it, by the name of that: in place of DLPack, which costs
@@ -86,7 +80,7 @@ def taken(name: str, value: Any, home: tuple[int, int], stream: int) -> tuple[dl
     library = library_of(value)
     ask = _GIVEN.get(library)
     try:
-        # DLPack orders what has written it before the stream; that is the library's own here.
+        # The stream is the one on which the library works, so that nothing has to wait.
         found = None if ask is None else ask(sys.modules[library], value)
         found = found or dlpack.given(value, stream=stream or _DEFAULT_STREAM)
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
