@@ -216,7 +216,7 @@ class Call:
 
     @property
     def passed(self) -> dict[str, Any]:
-        """What is not a constexpr, as it was passed: arrays, Buffers and numbers."""
+        """The others as they were passed: arrays, Buffers and numbers."""
         return self.told | self.buffers
 
 

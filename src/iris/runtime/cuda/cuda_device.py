@@ -252,7 +252,8 @@ class Cuda(Device):
         return known
 
     def stream_of(self, arguments: Sequence[ArrayArgument]) -> Stream | None:
-        return next(iter(_homes([argument.memory.block for argument in arguments])), None)
+        homes = [argument.memory.block.home for argument in arguments]
+        return next((home for home in homes if home is not None), None)
 
     def overlap(self, one: ArrayArgument, other: ArrayArgument) -> bool:
         first, second = one.memory.block, other.memory.block
@@ -329,10 +330,17 @@ class Cuda(Device):
                     f"{along[0]} programs are more than {self.name} numbers; {_MOST_ALONG} along "
                     "the second and third axis of a grid need no more"
                 )
-        arrays: list[ArrayArgument] = [arguments[i] for i in kernel.arrays]
-        blocks = [array.memory.block for array in arrays]
+        blocks: list[Block] = []
+        pointers: list[int] = []
+        homes: dict[Stream, None] = {}  # where other libraries use what it is given
+        for number in kernel.arrays:
+            array: ArrayArgument = arguments[number]
+            block: Block = array.memory.block
+            blocks.append(block)
+            pointers.append(block.buffer.pointer + array.offset)
+            if block.home is not None:
+                homes[block.home] = None
         written = [blocks[i] for i in kernel.written]
-        pointers = [array.memory.block.buffer.pointer + array.offset for array in arrays]
         report, reported = None, []
         if source.report_buffer is not None:
             report = self.allocate(reports.BYTES)
@@ -350,7 +358,7 @@ class Cuda(Device):
             ctypes.addressof(parameters),
             tuple(blocks),
             tuple(written),
-            _homes(blocks),
+            tuple(homes),
             report,
         )
 
@@ -365,12 +373,6 @@ class Cuda(Device):
             self.synchronize()
         finally:
             self.streams.tell = tell
-
-
-def _homes(blocks: Sequence[Block]) -> tuple[Stream, ...]:
-    """The streams on which other libraries use some blocks."""
-    homes = [block.home for block in blocks if block.home is not None]
-    return tuple(dict.fromkeys(homes)) if homes else ()
 
 
 def _span(of: ArrayArgument) -> int:
