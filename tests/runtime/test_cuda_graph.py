@@ -70,6 +70,20 @@ def launch(function: int, x: int, constant: bytes) -> Launch:
     return Launch(kernel, (2, 3, 1), (6, 1, 1), (), held, address, (), (), (), None)
 
 
+def test_parameters_come_as_the_text_declares_them() -> None:
+    def values(held: Any, *sizes: int) -> list[bytes]:
+        table = (ctypes.c_uint64 * len(sizes)).from_buffer(held)
+        start, end = ctypes.addressof(held), ctypes.addressof(held) + ctypes.sizeof(held)
+        assert all(start <= at and at + size <= end for at, size in zip(table, sizes, strict=True))
+        return [ctypes.string_at(at, size) for at, size in zip(table, sizes, strict=True)]
+
+    x, y, report = (number.to_bytes(8, "little") for number in (1 << 40, 5, 1 << 63))
+    grid = struct.pack("<III", 2, 3, 1)
+    held = parameters_of([1 << 40, 5], b"16 bytes of them", [1 << 63], (2, 3, 1))
+    assert values(held, 8, 8, 16, 8, 12) == [x, y, b"16 bytes of them", report, grid]
+    assert values(parameters_of([5], b"", [], (2, 3, 1)), 8, 12) == [y, grid]
+
+
 def test_what_a_graph_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Driver()
     monkeypatch.setattr(cuda_graph, "cuda", told)
