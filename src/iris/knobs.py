@@ -29,6 +29,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from functools import cache
 from pathlib import Path
 
 from iris.errors import SettingError
@@ -53,8 +54,15 @@ _MOST_SEED = 2**64 - 1
 _MOST_SECONDS = 1_000_000
 
 
+# The dict behind os.environ: that raises an error within for each name that is not set, and each
+# launch asks for several.
+_SET = os.environ._data  # type: ignore[attr-defined]
+_key = cache(os.environ.encodekey)
+
+
 def _word(name: str) -> str:
-    return os.environ.get(name, "")
+    value = _SET.get(_key(name))
+    return "" if value is None else os.environ.decodevalue(value)
 
 
 def _refused(name: str, wanted: str) -> SettingError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +51,35 @@ def test_arrays_that_are_not_contiguous_are_refused() -> None:
     # These are contiguous: an axis of length 1 has no next element, and no element has any.
     for array in (x[:1, :], x[3:4][::-1], x[:, 2:2], x.T[4:4], x[0].reshape(1, 8, 1)[::-1]):
         double[1](array, out, array.size)
+
+
+@pytest.mark.softmetal
+def test_a_launch_on_buffers_is_few_calls_of_python() -> None:
+    x = iris.asarray(np.zeros(8, np.float32), device="softmetal")
+    out = iris.empty_like(x)
+
+    def direct() -> None:
+        double[1](x, out, 8)
+
+    direct()
+    prepared = double.prepare(x, out, 8, grid=1)
+    assert _calls(direct) <= 50  # 46 of them; each is about a tenth of a microsecond
+    assert _calls(prepared) <= 16  # 13
+
+
+def _calls(function: Callable[[], None]) -> int:
+    """How many functions in Python are called; those are more that begin or send off a batch."""
+    counts = []
+    for _ in range(3):
+        seen = []
+        before = sys.getprofile()
+        sys.setprofile(lambda frame, event, _, seen=seen: seen.append(event))  # type: ignore[misc]
+        try:
+            function()
+        finally:
+            sys.setprofile(before)
+        counts.append(seen.count("call"))
+    return min(counts)
 
 
 @iris.kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,22 +54,34 @@ class Driver:
 
 
 def _read(told: Any) -> tuple[Any, ...]:
-    """A kernel with a pointer and four bytes of constants."""
-    addresses = (ctypes.c_void_p * 2).from_address(told.kernelParams)
-    values = [ctypes.string_at(addresses[0] or 0, 8), ctypes.string_at(addresses[1] or 0, 4)]
+    """A kernel with a pointer, four bytes of constants, and the grid."""
+    addresses = (ctypes.c_void_p * 3).from_address(told.kernelParams)
+    values = [ctypes.string_at(addresses[i] or 0, size) for i, size in enumerate((8, 4, 12))]
     grid = told.gridDimX, told.gridDimY, told.gridDimZ
     block = told.blockDimX, told.blockDimY, told.blockDimZ
     return int(told.func), grid, block, told.sharedMemBytes, values
 
 
 def launch(function: int, x: int, constant: bytes) -> Launch:
-    held, table = parameters_of([x.to_bytes(8, "little"), constant])
+    held = parameters_of([x], constant, [], (2, 3, 1))
     source = SimpleNamespace(threads=64, threadgroup_bytes=48)
     kernel: Any = SimpleNamespace(source=source, state=driver.CUfunction(function))
-    address, nothing = ctypes.addressof(table), frozenset[Any]()
-    return Launch(
-        kernel, (2, 3, 1), (6, 1, 1), (), held, address, table, (), nothing, nothing, (), None
-    )
+    address = ctypes.addressof(held)
+    return Launch(kernel, (2, 3, 1), (6, 1, 1), (), held, address, (), (), (), None)
+
+
+def test_parameters_come_as_the_text_declares_them() -> None:
+    def values(held: Any, *sizes: int) -> list[bytes]:
+        table = (ctypes.c_uint64 * len(sizes)).from_buffer(held)
+        start, end = ctypes.addressof(held), ctypes.addressof(held) + ctypes.sizeof(held)
+        assert all(start <= at and at + size <= end for at, size in zip(table, sizes, strict=True))
+        return [ctypes.string_at(at, size) for at, size in zip(table, sizes, strict=True)]
+
+    x, y, report = (number.to_bytes(8, "little") for number in (1 << 40, 5, 1 << 63))
+    grid = struct.pack("<III", 2, 3, 1)
+    held = parameters_of([1 << 40, 5], b"16 bytes of them", [1 << 63], (2, 3, 1))
+    assert values(held, 8, 8, 16, 8, 12) == [x, y, b"16 bytes of them", report, grid]
+    assert values(parameters_of([5], b"", [], (2, 3, 1)), 8, 12) == [y, grid]
 
 
 def test_what_a_graph_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +90,8 @@ def test_what_a_graph_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = cuda_graph.Graph([launch(7, 1 << 40, b"abcd"), launch(8, 5, b"efgh")])
 
     def node(function: int, x: int, constant: bytes) -> tuple[Any, ...]:
-        return function, (6, 1, 1), (64, 1, 1), 48, [x.to_bytes(8, "little"), constant]
+        grid = struct.pack("<III", 2, 3, 1)
+        return function, (6, 1, 1), (64, 1, 1), 48, [x.to_bytes(8, "little"), constant, grid]
 
     first, second = node(7, 1 << 40, b"abcd"), node(8, 5, b"efgh")
     assert told.nodes == [([], first), ([0], second)]

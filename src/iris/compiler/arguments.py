@@ -64,6 +64,8 @@ def bind(
         if name in bound:
             raise _wrong(function, f"was given {name!r} twice")
         bound[name] = value
+    if len(bound) == len(names):
+        return bound
     for parameter in parameters:
         if parameter.name not in bound:
             if not parameter.has_default:
@@ -207,10 +209,15 @@ class Call:
 
     constants: dict[str, Any]  # constexprs
     specs: dict[str, Any]  # what the kernel may know of the others
-    passed: dict[str, Any]  # the others as the kernel gets them: arrays, Buffers and numbers
+    told: dict[str, Any]  # the others as a device is told of them; arrays are to be placed
     arrays: dict[str, Array]
     buffers: dict[str, Buffer]
     is_lent: bool = False  # whether some of these are of other libraries
+
+    @property
+    def passed(self) -> dict[str, Any]:
+        """The others as they were passed: arrays, Buffers and numbers."""
+        return self.told | self.buffers
 
 
 def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str, Any]) -> Call:
@@ -218,7 +225,7 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
     bound = bind(function, positional, named)
     constants: dict[str, Any] = {}
     specs: dict[str, Any] = {}
-    passed: dict[str, Any] = {}
+    told: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
     buffers: dict[str, Buffer] = {}
     divisors: list[int] = []
@@ -228,24 +235,38 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
         if type(value) is int and value > 1:
             divisors.append(value)
     dividing = tuple(divisors)
+    memories: list[int] = []  # of the Buffers
+    is_lent = False
     for name in function.variables:
         value = bound[name]
         if isinstance(value, Buffer):
-            buffers[name] = passed[name] = value
+            buffers[name] = value
+            told[name] = argument = value.argument
+            memories.append(id(argument.memory))
+            specs[name] = value.spec or _buffer_spec(value)
+            if value.lent is not None:
+                is_lent = True
+            continue
+        if isinstance(value, (int, float, np.generic)):
+            specs[name] = scalar_spec(name, value, dividing)
+            told[name] = _plain_number(value) if isinstance(value, np.generic) else value
             continue
         there = shared_buffer(name, value)
         if there is not None:
-            buffers[name] = passed[name] = there
+            buffers[name] = there
+            told[name] = argument = there.argument
+            memories.append(id(argument.memory))
+            specs[name] = _buffer_spec(there)
+            is_lent = True
             continue
         array = value.array if isinstance(value, Strided) else as_array(name, value)
         if array is None:
-            specs[name] = scalar_spec(name, value, dividing)
-            passed[name] = _plain_number(value) if isinstance(value, np.generic) else value
-        else:
-            if not array.flags.c_contiguous:
-                _check_strides(name, array, asked=isinstance(value, Strided))
-            arrays[name] = passed[name] = array
-    is_lent = False
+            specs[name] = scalar_spec(name, value, dividing)  # which raises
+            continue
+        if not array.flags.c_contiguous:
+            _check_strides(name, array, asked=isinstance(value, Strided))
+        arrays[name] = told[name] = array
+        specs[name] = None  # in its place, for they are told apart in this order
     if arrays:
         for block in _blocks(arrays):
             apart = len(block.offsets) == 1
@@ -256,16 +277,14 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
                     dtype, array.shape, apart, is_aligned, _rows_are_dense(array)
                 )
         _check_apart(arrays, buffers)
-    if buffers:
-        memories = [id(buffer.argument.memory) for buffer in buffers.values()]
-        is_lent = any(buffer.lent is not None for buffer in buffers.values())
+    if is_lent or len(set(memories)) < len(memories):
         for (name, buffer), memory in zip(buffers.items(), memories, strict=True):
             apart = memories.count(memory) == 1
-            aligned = buffer.lent is None or buffer.lent.is_aligned
             if apart and is_lent:
                 apart = not any(_overlap(buffer, other) for other in buffers.values())
-            specs[name] = array_spec(buffer.dtype, buffer.shape, apart, aligned)
-    return Call(constants, specs, passed, arrays, buffers, is_lent)
+            if not apart:
+                specs[name] = _buffer_spec(buffer, noalias=False)
+    return Call(constants, specs, told, arrays, buffers, is_lent)
 
 
 def shared_buffer(name: str, value: object) -> Buffer | None:
@@ -279,6 +298,15 @@ def shared_buffer(name: str, value: object) -> Buffer | None:
 def _overlap(buffer: Buffer, other: Buffer) -> bool:
     is_another = other is not buffer and other.device is buffer.device
     return is_another and buffer.device.overlap(buffer.argument, other.argument)
+
+
+def _buffer_spec(buffer: Buffer, *, noalias: bool = True) -> ArraySpec:
+    """What a kernel may know of a Buffer, which keeps it if nothing else has the same memory."""
+    aligned = buffer.lent is None or buffer.lent.is_aligned
+    spec = array_spec(buffer.dtype, buffer.shape, noalias, aligned)
+    if noalias:
+        buffer.spec = spec
+    return spec
 
 
 @lru_cache(maxsize=1 << 12)

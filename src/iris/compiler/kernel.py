@@ -220,7 +220,7 @@ class Kernel(Decorated):
         if knobs.check() and RECORDER.recording is None:
             _check_extents(compiled, given)
             check_stages(compiled.traced, sizes, given.passed, compiled.written)
-        start(compiled, on, sizes, given, stream, functools.partial(self._again, sizes, options))
+        start(compiled, on, sizes, given, stream, self._again, sizes, options)
 
     def _again(self, grid: Grid, options: Options, **named: Any) -> None:
         self._launch(grid, **asdict(options), **named)
@@ -234,7 +234,7 @@ class Kernel(Decorated):
             device,
             options,
             *map(exact_key, given.constants.values()),
-            *[id(given.specs[name]) for name in self.function.variables],
+            *map(id, given.specs.values()),
         )
         try:
             found = self._cache.get(key)
@@ -272,15 +272,16 @@ def start(
     given: Call,
     stream: Any,
     again: Callable[..., None],
+    *how: Any,
 ) -> None:
     """Launch a kernel, on copies of the arrays among its arguments; or record the launch, which
-    `again` is for other arguments by their names."""
+    `again` is, after `how`, for other arguments by their names."""
     _check_extents(compiled, given)
     if given.is_lent:
         for name in compiled.written & given.buffers.keys():
             check_written(name, given.buffers[name])
     if RECORDER.recording is not None:
-        _record(compiled, device, grid, given, stream, again)
+        _record(compiled, device, grid, given, stream, functools.partial(again, *how))
     elif given.arrays:
         _run_on_copies(device, compiled, grid, given, stream)
     else:
@@ -354,14 +355,13 @@ def split_options(named: dict[str, Any]) -> Options:
 
 def _given(given: Call, placed: dict[str, ArrayArgument]) -> list[Any]:
     """What a device is given for the arguments."""
-    known = placed | {name: buffer.argument for name, buffer in given.buffers.items()}
-    return [known.get(name, value) for name, value in given.passed.items()]
+    return list((given.told | placed if placed else given.told).values())
 
 
 def _check_extents(compiled: Compiled, given: Call) -> None:
     """Refuse arrays longer than what a kernel counts them with."""
     for name, axis in compiled.extents:
-        size = given.passed[name].shape[axis]
+        size = given.told[name].shape[axis]
         if size > i32.high:
             raise error_here(
                 ArgumentError,

@@ -74,5 +74,5 @@ class SavedKernel:
                 )
             entry = entry_of(self._module)
             compiled = self._compiled[on] = Compiled.of(entry, self._module, on, ())
-        again = partial(self._launch, grid)
-        start(compiled, on, as_grid(grid, given.constants), given, stream, again)
+        sizes = as_grid(grid, given.constants)
+        start(compiled, on, sizes, given, stream, self._launch, grid)

@@ -52,7 +52,7 @@ class Buffer:
     that it takes part in.
     """
 
-    __slots__ = ("__weakref__", "_argument", "device", "dtype", "lent", "shape")
+    __slots__ = ("__weakref__", "_argument", "device", "dtype", "lent", "shape", "spec")
     dtype: DType
     shape: tuple[int, ...]
 
@@ -67,6 +67,7 @@ class Buffer:
     ):
         self.device = device
         self.lent = lent  # of another library's array
+        self.spec: Any = None  # what kernels may know of it alone, once a launch has asked
         self.dtype = dtype
         self.shape = shape
         self._argument: ArrayArgument | None = ArrayArgument(memory, offset, dtype, shape)

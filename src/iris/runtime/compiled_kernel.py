@@ -35,8 +35,9 @@ class CompiledKernel(NamedTuple):
         if self.source.constants_buffer is None:
             return b""
         values = [arguments[i] for i in self.scalars]
-        sizes = [arguments[i].shape[axis] for i, axis in self.extents]
-        return self.pack(*values, *sizes)
+        if self.extents:
+            values += [arguments[i].shape[axis] for i, axis in self.extents]
+        return self.pack(*values)
 
 
 def compiled_kernel(entry: Func, source: Source, state: Any) -> CompiledKernel:
@@ -92,11 +93,9 @@ def _packer(fields: Sequence[tuple[int, DType]], size: int) -> Callable[..., byt
     pack = struct.Struct(f"{layout}{size - end}x").pack
 
     def packed(*values: Any) -> bytes:
-        if floats:
-            changed = list(values)
-            for number, dtype in floats:
-                changed[number] = encode(float(values[number]), dtype)
-            return pack(*changed)
-        return pack(*values)
+        changed = list(values)
+        for number, dtype in floats:
+            changed[number] = encode(float(values[number]), dtype)
+        return pack(*changed)
 
-    return packed
+    return packed if floats else pack

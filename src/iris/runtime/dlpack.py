@@ -61,7 +61,7 @@ _new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 class Given(NamedTuple):
     """An array of another library, for as long as its capsule lives."""
 
-    capsule: object
+    capsule: object  # or what else keeps the memory
     data: int  # where the memory is: an address, or a buffer as its device knows it
     offset: int  # of the first element, in bytes
     device: tuple[int, int]  # where it is, and on which of these

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -81,15 +81,15 @@ class Hazards:
         self._used: set[Block] = set()
         self._written: set[Block] = set()
 
-    def meet(self, blocks: Set[Block], written: Set[Block]) -> bool:
+    def meet(self, blocks: Collection[Block], written: Collection[Block]) -> bool:
         """Whether another launch must come after these: it reads what one of them writes, or
         writes what one of them reads or writes."""
         return not (self._written.isdisjoint(blocks) and self._used.isdisjoint(written))
 
-    def add(self, blocks: Set[Block], written: Set[Block]) -> None:
+    def add(self, blocks: Collection[Block], written: Collection[Block]) -> None:
         """A launch that may run at the same time."""
-        self._written |= written
-        self._used |= blocks
+        self._written.update(written)
+        self._used.update(blocks)
 
     def clear(self) -> None:
         """A barrier: what comes now comes after them."""

@@ -441,8 +441,7 @@ class Metal(Device):
                 "numbers along an axis; use another axis of the grid, too"
             )
         arrays: list[ArrayArgument] = [arguments[i] for i in pipeline.arrays]
-        memories = [array.memory for array in arrays]
-        blocks = [memory.block for memory in memories]
+        blocks = [array.memory.block for array in arrays]
         if self.streams.are_labelled:
             self._label_buffers(pipeline, blocks)
         written = [blocks[i] for i in pipeline.written]
@@ -452,7 +451,6 @@ class Metal(Device):
         if source.report_buffer is not None:
             report = self.allocate(reports.BYTES)
             reports.clear(words(report))
-            memories.append(report)
             blocks.append(report.block)
             written.append(report.block)
             # Where the constants come before it, they are set after this.
@@ -469,9 +467,8 @@ class Metal(Device):
             (UInteger * len(offsets))(*offsets),
             Range(0, len(pointers)),
             pipeline.constants(arguments),
-            tuple(memories),
-            frozenset(blocks),
-            frozenset(written),
+            tuple(blocks),
+            tuple(written),
             sum([block.size for block in blocks]),
             frozenset([block.home for block in blocks if block.home is not None]),
             report,

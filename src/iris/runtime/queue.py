@@ -16,7 +16,7 @@ import itertools
 import re
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from iris import knobs
@@ -58,16 +58,15 @@ class Launch(NamedTuple):
 
     pipeline: CompiledKernel
     grid: Grid
-    arguments: tuple[Any, ...]
+    arguments: tuple[Any, ...]  # which keep memory alive
     groups: Size
     threads: Size
     buffers: ctypes.Array[Pointer]
     offsets: ctypes.Array[UInteger]
     range: Range
     constants: bytes
-    memories: tuple[Memory, ...]  # kept alive
-    blocks: frozenset[Block]
-    written: frozenset[Block]
+    blocks: Collection[Block]
+    written: Collection[Block]
     size: int  # of all blocks
     waits: frozenset[Callable[[], object]]  # for work of other libraries on them
     report: Memory | None
@@ -104,8 +103,8 @@ class Commands(NamedTuple):
     unready: tuple[CompiledKernel, ...]  # what the GPU must have met before
     launches: tuple[Launch, ...]
     memories: tuple[Memory, ...]  # kept alive
-    blocks: frozenset[Block]
-    written: frozenset[Block]
+    blocks: Collection[Block]
+    written: Collection[Block]
     size: int  # of all blocks
     waits: frozenset[Callable[[], object]]  # for work of other libraries on them
     report: None = None

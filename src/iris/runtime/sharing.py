@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from iris.errors import ArgumentError, DTypeError
 from iris.ir.types import DTYPES, DType, bf16, bool_
 from iris.runtime import dlpack
+from iris.runtime.device import stored
 
 #: The stream on which a library works now, by the name of the library; others work on the default
 #: stream of CUDA.
@@ -43,6 +45,36 @@ ELEMENTS = {dtype: _element(dtype) for dtype in DTYPES.values()}
 _DTYPES = {element: dtype for dtype, element in ELEMENTS.items()}
 
 
+@cache
+def _elements_of_torch(torch: Any) -> dict[Any, tuple[int, int, int]]:
+    """The dtypes of torch that kernels have."""
+    names = {
+        stored(dtype).name: element for dtype, element in ELEMENTS.items() if dtype is not bf16
+    }
+    names["bfloat16"] = ELEMENTS[bf16]
+    return {getattr(torch, name): e for name, e in names.items() if hasattr(torch, name)}
+
+
+def _given_by_torch(torch: Any, tensor: Any) -> dlpack.Given | None:
+    """What a plain tensor holds.  An alias is kept, for the tensor may be given other memory."""
+    if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
+        return None
+    element = _elements_of_torch(torch).get(tensor.dtype)
+    if element is None or tensor.requires_grad or tensor.is_neg() or not tensor.is_contiguous():
+        return None
+    home, shape = (dlpack.GPU, tensor.get_device()), tuple(tensor.shape)
+    pointer = tensor.data_ptr()
+    return dlpack.Given(tensor.detach(), pointer, 0, home, element, shape, None, False)
+
+
+#: What an array on a kind of GPU holds, as its library says it, by the name of that: in place of
+#: DLPack, which costs far more. The stream is the one on which the library works, so nothing has to
+#: wait. None, where DLPack is to be asked, which also tells why an array is not shared.
+_GIVEN: Mapping[tuple[str, int], Callable[[Any, Any], dlpack.Given | None]] = {
+    ("torch", dlpack.GPU): _given_by_torch
+}
+
+
 def library_of(value: object) -> str:
     """The library that an array is of."""
     return type(value).__module__.partition(".")[0]
@@ -58,8 +90,11 @@ def taken(
     name: str, value: Any, home: tuple[int, int], **options: Any
 ) -> tuple[dlpack.Given, DType]:
     """An array of another library in the memory of a GPU; options go to the library."""
+    library = library_of(value)
+    ask = _GIVEN.get((library, home[0]))
     try:
-        found = dlpack.given(value, **options)
+        found = None if ask is None else ask(sys.modules[library], value)
+        found = found or dlpack.given(value, **options)
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise ArgumentError(f"{name} does not share its memory: {error}") from None
     if found is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import struct
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from math import prod
@@ -251,7 +250,8 @@ class Cuda(Device):
         return known
 
     def stream_of(self, arguments: Sequence[ArrayArgument]) -> Stream | None:
-        return next(iter(_homes(arguments)), None)
+        homes = [argument.memory.block.home for argument in arguments]
+        return next((home for home in homes if home is not None), None)
 
     def overlap(self, one: ArrayArgument, other: ArrayArgument) -> bool:
         first, second = one.memory.block, other.memory.block
@@ -315,50 +315,48 @@ class Cuda(Device):
 
     def _stream(self, launch: Launch, stream: Stream | None) -> Stream:
         """The stream that is asked for, or where another library uses what a launch is given."""
-        return stream or next(iter(launch.homes), self._queue)
+        return stream or (launch.homes[0] if launch.homes else self._queue)
 
     def _launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> Launch:
         kernel: CompiledKernel = program.code
         source = kernel.source
         along = grid
-        if max(grid[1:]) > _MOST_ALONG:
+        if grid[1] > _MOST_ALONG or grid[2] > _MOST_ALONG:
             along = (prod(grid), 1, 1)
             if along[0] > i32.high:
                 raise DeviceError(
                     f"{along[0]} programs are more than {self.name} numbers; {_MOST_ALONG} along "
                     "the second and third axis of a grid need no more"
                 )
-        arrays: list[ArrayArgument] = [arguments[i] for i in kernel.arrays]
-        memories = [array.memory for array in arrays]
-        blocks = [memory.block for memory in memories]
+        blocks: list[Block] = []
+        pointers: list[int] = []
+        homes: dict[Stream, None] = {}  # where other libraries use what it is given
+        for number in kernel.arrays:
+            array: ArrayArgument = arguments[number]
+            block: Block = array.memory.block
+            blocks.append(block)
+            pointers.append(block.buffer.pointer + array.offset)
+            if block.home is not None:
+                homes[block.home] = None
         written = [blocks[i] for i in kernel.written]
-        values = [
-            _POINTER(block.buffer.pointer + array.offset)
-            for block, array in zip(blocks, arrays, strict=True)
-        ]
-        if source.constants_buffer is not None:
-            values.append(kernel.constants(arguments))
-        report = None
+        report, reported = None, []
         if source.report_buffer is not None:
             report = self.allocate(reports.BYTES)
-            memories.append(report)
             blocks.append(report.block)
             written.append(report.block)
-            values.append(_POINTER(report.block.buffer.pointer))
-        values.append(_GRID(*grid))
-        held, parameters = self._streams.parameters_of(values)
+            reported = [report.block.buffer.pointer]
+        constants = kernel.constants(arguments)
+        parameters = self._streams.parameters_of(pointers, constants, reported, grid)
         return self._streams.Launch(
             kernel,
             grid,
             along,
             tuple(arguments),
-            held,
-            ctypes.addressof(parameters),
             parameters,
-            tuple(memories),
-            frozenset(blocks),
-            frozenset(written),
-            _homes(arrays),
+            ctypes.addressof(parameters),
+            tuple(blocks),
+            tuple(written),
+            tuple(homes),
             report,
         )
 
@@ -376,16 +374,6 @@ class Cuda(Device):
 
     def usage(self) -> Usage:
         return usage(self._pool, self.streams, self._cache)
-
-
-_POINTER = struct.Struct("<Q").pack
-_GRID = struct.Struct("<III").pack
-
-
-def _homes(arguments: Sequence[ArrayArgument]) -> tuple[Stream, ...]:
-    """The streams on which other libraries use some arrays."""
-    homes = [argument.memory.block.home for argument in arguments]
-    return tuple(dict.fromkeys([home for home in homes if home is not None]))
 
 
 def _span(of: ArrayArgument) -> int:

@@ -8,10 +8,12 @@ wait.
 from __future__ import annotations
 
 import itertools
+import struct
 import threading
 from collections import deque
-from collections.abc import Callable
-from ctypes import addressof, c_void_p, create_string_buffer
+from collections.abc import Callable, Collection, Sequence
+from ctypes import Array, addressof, c_char
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,13 +40,11 @@ class Launch(NamedTuple):
     kernel: CompiledKernel
     grid: Grid
     blocks_along: Grid  # the same programs, as the hardware can number them
-    arguments: tuple[Any, ...]
-    values: Any  # what the parameters are, one after the other
-    table: int  # the address of where each of them is
-    addresses: Any  # that table
-    memories: tuple[Memory, ...]  # kept alive
-    blocks: frozenset[Block]
-    written: frozenset[Block]
+    arguments: tuple[Any, ...]  # which keep memory alive
+    parameters: Any  # behind a table of their addresses
+    table: int  # the address of that
+    blocks: Collection[Block]
+    written: Collection[Block]
     homes: tuple[Stream, ...]  # where other libraries use what it is given
     report: Memory | None
 
@@ -83,8 +83,8 @@ class Launches(NamedTuple):
     launchable: Any
     names: tuple[str, ...]  # of their kernels
     keeps: tuple[Any, ...]  # alive
-    blocks: frozenset[Block]
-    written: frozenset[Block]
+    blocks: Collection[Block]
+    written: Collection[Block]
     homes: tuple[Stream, ...]
     report: None = None
 
@@ -275,7 +275,9 @@ class Stream:
                 raise block.failure.error()
             if len(block.used) > MOST_USES:
                 block.forget_done()
-            found.update(self._streams_of(block.used if block in launch.written else block.written))
+            uses = block.used if block in launch.written else block.written
+            if len(uses) > (self.number in uses):
+                found.update(self._streams_of(uses))
         return found
 
     def _streams_of(self, uses: dict[int, Use]) -> dict[Stream, None]:
@@ -321,8 +323,30 @@ def _report(pointer: int) -> reports.Words:
     return words
 
 
-def parameters_of(values: list[bytes]) -> tuple[Any, Any]:
-    """Values of parameters in memory, and where each of them is."""
-    held = create_string_buffer(b"".join(values))
-    ends = itertools.accumulate(map(len, values), initial=addressof(held))
-    return held, (c_void_p * len(values))(*itertools.islice(ends, len(values)))
+class _Layout(NamedTuple):
+    """Memory for the parameters of a kernel, behind a table of their addresses."""
+
+    memory: type[Array[c_char]]
+    pack_into: Callable[..., None]
+    offsets: tuple[int, ...]  # of the parameters
+
+
+@lru_cache(maxsize=256)
+def _layout(pointers: int, constants: int, reports: int) -> _Layout:
+    sizes = [*[8] * pointers, *[constants] * bool(constants), *[8] * reports, 12]
+    ends = [*itertools.accumulate(sizes, initial=8 * len(sizes))]
+    packed = struct.Struct(f"<{len(sizes)}Q{pointers}Q{constants}s{reports}Q3I")
+    assert packed.size == ends[-1]
+    return _Layout(c_char * packed.size, packed.pack_into, tuple(ends[:-1]))
+
+
+def parameters_of(
+    pointers: Sequence[int], constants: bytes, reports: Sequence[int], grid: Grid
+) -> Array[c_char]:
+    """The parameters of a kernel in memory, behind a table of their addresses."""
+    layout = _layout(len(pointers), len(constants), len(reports))
+    memory = layout.memory()
+    start = addressof(memory)
+    table = [start + offset for offset in layout.offsets]
+    layout.pack_into(memory, 0, *table, *pointers, constants, *reports, *grid)
+    return memory
