@@ -546,8 +546,7 @@ def on_chip(
         "L1": spent["L1"],
         "L2": spent["L2"],
         # Those that meet at a barrier do one thing after the other.
-        "waiting": in_turn
-        / (together / simdgroups if barriers else together),
+        "waiting": in_turn / (together / simdgroups if barriers else together),
     }
     cycles = max(bounds.values())
     hertz = chip.clock * 1e9
