@@ -17,6 +17,7 @@ from iris.ir.core import Module
 from iris.ir.types import DTYPES
 from iris.passes import Pass, run
 from iris.passes.tile.layouts.fragments import is_of_fragments, is_of_tensors
+from iris.targets import DEFAULT
 from iris.targets.apple import M5_TENSORS
 from iris.targets.nvidia import H200
 from iris.testing import programs
@@ -42,7 +43,9 @@ CHANGES = [
 
 def has_matrices(program: Program) -> bool:
     """Whether some product in a program is one of the hardware's matrices."""
-    return any(isinstance(op, tile.Dot) and is_of_fragments(op) for op in program.module.walk())
+    return any(
+        isinstance(op, tile.Dot) and is_of_fragments(op, DEFAULT) for op in program.module.walk()
+    )
 
 
 def has_tensors(program: Program) -> bool:
