@@ -23,6 +23,7 @@ from iris.ir.control import For
 from iris.ir.core import Level
 from iris.passes import run
 from iris.targets import DEFAULT
+from iris.targets.apple import M5_TENSORS
 from iris.targets.nvidia import H200
 from iris.testing import bands, programs
 from iris.tools.replay import Program
@@ -61,7 +62,7 @@ def some(strategy: SearchStrategy[Program], number: int) -> list[Program]:
 
 def compile_all(drawn: list[Program]) -> None:
     for index, program in enumerate(drawn):
-        target = DEFAULT if index % 4 else H200
+        target = {0: H200, 2: M5_TENSORS}.get(index % 4, DEFAULT)
         pipeline = OPTIONS[index % len(OPTIONS)].pipeline(Level.METAL, target)
         try:
             (function,) = run(program.module, pipeline)

@@ -16,7 +16,9 @@ from iris.ir import math, metal, tile
 from iris.ir.core import Module
 from iris.ir.types import DTYPES
 from iris.passes import Pass, run
-from iris.passes.tile.layouts.fragments import is_of_fragments
+from iris.passes.tile.layouts.fragments import is_of_fragments, is_of_tensors
+from iris.targets import DEFAULT
+from iris.targets.apple import M5_TENSORS
 from iris.targets.nvidia import H200
 from iris.testing import programs
 from iris.testing.levels import (
@@ -41,7 +43,15 @@ CHANGES = [
 
 def has_matrices(program: Program) -> bool:
     """Whether some product in a program is one of the hardware's matrices."""
-    return any(isinstance(op, tile.Dot) and is_of_fragments(op) for op in program.module.walk())
+    return any(
+        isinstance(op, tile.Dot) and is_of_fragments(op, DEFAULT) for op in program.module.walk()
+    )
+
+
+def has_tensors(program: Program) -> bool:
+    """Whether some product in a program is one of tensors, on GPUs that multiply these."""
+    ops = program.module.walk()
+    return any(isinstance(op, tile.Dot) and is_of_tensors(op, M5_TENSORS) for op in ops)
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -77,6 +87,23 @@ def test_the_levels_agree_where_a_gpu_multiplies_and_copies_otherwise() -> None:
     check()
     print(met)
     assert min(met[name] for name in ("deep", "metal.load_rows", "metal.copy")) > 0
+
+
+def test_the_levels_agree_where_a_gpu_multiplies_tensors() -> None:
+    lower, met = LOWERING.on(M5_TENSORS), 0
+
+    @settings(max_examples=counts(12, 5000), suppress_health_check=[HealthCheck.filter_too_much])
+    @given(programs.tile(masked=True).filter(has_tensors), st.sampled_from(WAYS))
+    def check(program: Program, way: Any) -> None:
+        nonlocal met
+        simdgroups, interleavings = way
+        agree(program, simdgroups=simdgroups, interleavings=interleavings, pipeline=lower)
+        lowered = run(program.module, with_simdgroups(lower, simdgroups[0]))
+        met += any(isinstance(op, metal.Mma) and op.tensors for op in lowered.walk())
+
+    check()
+    print(met)
+    assert met > 0
 
 
 SOFTMAX = """

@@ -38,7 +38,6 @@ CANNOT = {
     "codegen.languages.msl._both": WHEN_IMPORTED,
     "codegen.languages.msl._precise": WHEN_IMPORTED,
     "codegen.language.versions": "is said by devices",
-    "codegen.matrices._address": "is of CUDA C++",
     "codegen.shapes._misfit_of_computed": "choose-register-shapes computes with no words",
     "codegen.shapes._refused": "choose-register-shapes finds shapes that fit",
     "codegen.writer.unsupported": "check-target refuses it before",

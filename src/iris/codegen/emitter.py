@@ -32,8 +32,14 @@ def emit(function: Func, language: Language = MSL) -> Source:
         raise function.invalid(f"only functions of the metal level are emitted, not of {level}")
     if not function.simdgroups:
         raise function.invalid("how many simdgroups run the kernel is not decided yet")
-    if any(isinstance(op, LoadRows | Mma) for op in function.walk()):
+    of_matrices = [op for op in function.walk() if isinstance(op, LoadRows | Mma)]
+    if of_matrices:
         language = language.of_matrices(language)
+    tensors = next((op for op in of_matrices if isinstance(op, Mma) and op.tensors), None)
+    if tensors is not None:
+        if language.of_tensors is None:
+            raise tensors.invalid(f"{language.name} has no tensors")
+        language = language.of_tensors(language)
     return _Kernel(function, language).source()
 
 

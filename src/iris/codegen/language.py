@@ -72,6 +72,7 @@ class Language:
     multiplies_arrays: bool  # whether it does so for arrays of them: then it has {rows}, {columns}
     #: How kernels with matrices are written, where that is otherwise.
     of_matrices: Callable[[Language], Language]
+    of_tensors: Callable[[Language], Language] | None  # the same with tensors, if it has them
     # How a kernel starts.
     #: What stands before the parameters of a kernel; has {threads} and {name}.  None: whoever
     #: compiles the text writes that, and the first statements declare what would be parameters.

@@ -44,12 +44,18 @@ def _mma(ctx: Writer, op: metal.Mma) -> None:
     left, right = _matrices(ctx, op.a), _matrices(ctx, op.b)
     acc, product = _sum(ctx, op)
     rows, columns = op.rows, op.columns
+    arrays = [_address(x) for x in (product, left, right, acc)]
+    if op.tensors:
+        define(ctx, "multiply_tensors", dtype_of(op.a))
+        name = ctx.language.helpers["multiply_tensors"].name
+        ctx.put(Run(Call(f"{name}<{rows // 2}, {columns // 4}>", *arrays)))
+        return
     if ctx.language.multiplies_arrays:
         words = str(op.transposed).lower()
         name = ctx.language.multiply.format(
             rows=rows, columns=columns, depth=op.depth, transposed=words
         )
-        ctx.put(Run(Call(name, *[_address(x) for x in (product, left, right, acc)])))
+        ctx.put(Run(Call(name, *arrays)))
         return
     if op.transposed:
         right = _turned(ctx, op.b, right)

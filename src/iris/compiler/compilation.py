@@ -84,7 +84,7 @@ class Options:
     def _chosen(self, usual: Pass) -> tuple[Pass, ...]:
         """What runs in place of a pass of the usual pipeline."""
         if isinstance(usual, ChooseSimdgroups):
-            return (ChooseSimdgroups(self.num_simdgroups or 0),)
+            return (ChooseSimdgroups(count=self.num_simdgroups or 0),)
         if isinstance(usual, PipelineLoads) and self.num_stages is not None:
             return (PipelineLoads(always=True, depth=self.num_stages),)
         if isinstance(usual, LowerToMetal) and self.swizzle is not None:

@@ -693,6 +693,10 @@ class Mma(MetalOp):
     `transposed` the fragments of `b` are transposed: a lane holds two neighbours in a column.  With
     `in_place` the result overwrites the variable of `acc`, which nothing else reads.  With
     `serpentine` every other row is computed backwards, if the number of columns is a power of two.
+
+    With `tensors` four fragments make a 16x16 matrix, in which a lane holds four neighbours of each
+    of two rows (`TENSOR_FRAGMENT`), and these are multiplied: with `depth=2`, an even number of
+    rows, and columns in fours, as Metal 4's `matmul2d` takes two such matrices beside each other.
     """
 
     name = "metal.mma"
@@ -701,6 +705,7 @@ class Mma(MetalOp):
     transposed: bool = attribute(Boolean(), False)
     in_place: bool = attribute(Boolean(), False)
     serpentine: bool = attribute(Boolean(), False)
+    tensors: bool = attribute(Boolean(), False)
     a: Value = operand(FLOATS)
     b: Value = operand(FLOATS)
     acc: Value = operand(FLOATS)
@@ -719,7 +724,18 @@ class Mma(MetalOp):
             raise self.invalid(f"the product of {a} and {b} is added to {wanted}", at="acc")
         if self.serpentine and self.columns.bit_count() != 1:
             raise self.invalid(f"{b} has no power of two of columns to go back over", at="b")
+        if self.tensors:
+            self._check_tensors()
         return (acc,)
+
+    def _check_tensors(self) -> None:
+        if self.depth != 2 or self.transposed or self.serpentine:
+            message = "tensors have a depth of 2, and are neither transposed nor serpentine"
+            raise self.invalid(message, at="tensors")
+        for field, count, whole in (("a", self.rows, 2), ("b", self.columns, 4)):
+            if count % whole:
+                message = f"tensors are of {whole} fragments and multiples, not of {count}"
+                raise self.invalid(message, at=field)
 
     @property
     def rows(self) -> int:

@@ -18,6 +18,7 @@ TARGETS = {
     for t in (
         *apple.GENERATIONS,
         *apple.LARGER,
+        apple.M5_TENSORS,
         apple.ON_CPU,
         nvidia.H200,
         imaginary.ONE_CORE,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from iris.targets.target import Target
+from iris.targets.target import Matrices, Target
 
 M1 = Target("apple-m1", cores=8, clock=1.28, bandwidth=68)
 M2 = Target("apple-m2", cores=10, clock=1.40, bandwidth=100)
@@ -63,6 +63,16 @@ def of_mac(gpu: str, cores: int | None, macos: str) -> Target:
     language = max([text for since, text in _LANGUAGES.items() if since <= version] or [(3, 0)])
     return replace(chip.with_cores(cores or chip.cores), language=language)
 
+
+#: The same chip as `apple-m5`, by the tensor operations of Metal 4.  Never tried on hardware, so
+#: nothing chooses it but a name: `--target apple-m5-tensors`.  What these products cost is not
+#: known; they are priced as others are.
+M5_TENSORS = replace(
+    M5,
+    name="apple-m5-tensors",
+    matrices={16: Matrices(tensors=True), 32: Matrices(tensors=True)},
+    language=(4, 0),
+)
 
 #: What runs Metal programs on the CPU: there, all threadgroups get their turns.
 ON_CPU = replace(M1, name="apple-on-cpu", forward_progress=True)

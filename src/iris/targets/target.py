@@ -139,6 +139,8 @@ class Matrices:
     loads_rows: bool = False
     #: Whether it does multiply them; else `metal.mma` is made of scalar arithmetic.
     multiplies: bool = True
+    #: Whether it multiplies tensors: 16x16 matrices by 16x32 ones. [MLX 0.32.4: BaseNAXFrag]
+    tensors: bool = False
 
     def products(self, rows: int, columns: int, depth: int) -> int:
         """The products of two fragments that it does: an incomplete group takes as long as a whole

@@ -561,6 +561,7 @@ CUDA = Language(
     multiply="multiply_all<{rows}, {columns}, {depth}, {transposed}>",
     multiplies_arrays=True,
     of_matrices=_of_matrices,
+    of_tensors=None,
     kernel="__global__ void __launch_bounds__({threads}) {name}(",
     array="{type}* {alone}{name}",
     alone="__restrict__ ",

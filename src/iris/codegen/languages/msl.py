@@ -9,6 +9,7 @@ Functions of floats come as `precise::` and `fast::`; both are of 32 bits only.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from iris.codegen.language import Helper, Intrinsic, Language, Position
@@ -135,6 +136,42 @@ METAL_FUNC simdgroup_{T}8x8 transposed(simdgroup_{T}8x8 x, ushort lane) {{
 }}
 """,
     ),
+    "multiply_tensors": Helper(
+        "multiply_tensors",
+        4,
+        """\
+// Adds products of 16x16 matrices and pairs of them, each of four fragments, to pairs.
+template <ushort rows, ushort columns>
+METAL_FUNC void multiply_tensors(thread simdgroup_float8x8* to, thread simdgroup_{T}8x8* a,
+                                 thread simdgroup_{T}8x8* b, thread simdgroup_float8x8* acc) {{
+    using namespace mpp::tensor_ops;
+    constexpr auto of = matmul2d_descriptor(16, 32, 16, false, false, false,
+                                            matmul2d_descriptor::mode::multiply_accumulate);
+    matmul2d<of, execution_simdgroup> product;
+    auto left = product.get_left_input_cooperative_tensor<{T}, {T}, float>();
+    auto right = product.get_right_input_cooperative_tensor<{T}, {T}, float>();
+    auto sum =
+        product.get_destination_cooperative_tensor<decltype(left), decltype(right), float>();
+    #pragma unroll
+    for (ushort row = 0; row < rows; ++row) {{
+        #pragma unroll
+        for (ushort i = 0; i < 8; ++i) left[i] = pair(a[row * 4 + i / 2])[i % 2];
+        #pragma unroll
+        for (ushort column = 0; column < columns; ++column) {{
+            ushort at = (row * columns + column) * 8;
+            #pragma unroll
+            for (ushort i = 0; i < 16; ++i) {{
+                right[i] = pair(b[column * 8 + i / 2])[i % 2];
+                sum[i] = pair(acc[at + i / 2])[i % 2];
+            }}
+            product.run(left, right, sum);
+            #pragma unroll
+            for (ushort i = 0; i < 16; ++i) pair(to[at + i / 2])[i % 2] = sum[i];
+        }}
+    }}
+}}
+""",
+    ),
     "add_record": Helper(
         "add_record",
         7,
@@ -205,15 +242,25 @@ simd_min simd_any simd_all simdgroup_barrier threadgroup_barrier simdgroup_float
 simdgroup_half8x8 simdgroup_bfloat8x8 simdgroup_matrix simdgroup_multiply_accumulate
 make_filled_simdgroup_matrix pair row_pair transposed atomic_load_explicit atomic_store_explicit
 atomic_exchange_explicit atomic_compare_exchange_weak_explicit error_function fma_bfloat
-floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz add_record Params p
+multiply_tensors floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz
+add_record Params p
 """
 _VECTORS = {f"{t}{n}" for t in _TYPES.values() for n in (2, 3, 4)}
+
+_STDLIB = "#include <metal_stdlib>\n"
+_PRIMITIVES = "#include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>\n"
+_USING = "using namespace metal;\n"
+
+
+def _of_tensors(language: Language) -> Language:
+    return replace(language, version=(4, 0), prologue=_STDLIB + _PRIMITIVES + _USING)
+
 
 MSL = Language(
     name="the Metal Shading Language",
     version=(3, 1),
     fence_version=(3, 2),
-    prologue="#include <metal_stdlib>\nusing namespace metal;\n",
+    prologue=_STDLIB + _USING,
     exact_pragma="#pragma METAL fp contract(off)\n#pragma STDC FP_CONTRACT OFF\n",
     types=_TYPES,
     vector="{type}{lanes}",
@@ -237,6 +284,7 @@ MSL = Language(
     multiply="simdgroup_multiply_accumulate",
     multiplies_arrays=False,
     of_matrices=lambda language: language,
+    of_tensors=_of_tensors,
     kernel="[[max_total_threads_per_threadgroup({threads})]]\nkernel void {name}(",
     array="{device} {type}* {name} [[buffer({index})]]",
     alone="",

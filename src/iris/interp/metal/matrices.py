@@ -38,22 +38,46 @@ def mma(frame: Frame, op: metal.Mma, a: Array, b: Array, acc: Array) -> Sequence
         _matrices(frame, x, count_of(v.type) // 2)
         for v, x in zip(op.operands, (a, b, acc), strict=True)
     )
+    if op.tensors:
+        left, right, total = map(_tensors, (left, right, total))
+        return [_registers(frame, _fragments(_sum(total, left, right)))]
     if op.transposed:
         right = right.swapaxes(-2, -1)
-    rows, columns = op.rows, op.columns
     for step in range(op.depth):
-        # One product of all rows with all columns, not one for each fragment.
-        tall = left[..., [op.place_in_a(i, step) for i in range(rows)], :, :]
-        tall = tall.reshape(*tall.shape[:-3], rows * 8, 8)
-        wide = right[..., [op.place_in_b(step, i) for i in range(columns)], :, :].swapaxes(-3, -2)
-        wide = wide.reshape(*wide.shape[:-3], 8, columns * 8)
-        with np.errstate(all="ignore"):
-            # What is the same in all programs is there once.
-            product = np.matmul(tall, wide)
-            product = product.reshape(*product.shape[:-2], rows, 8, columns, 8)
-            product = np.moveaxis(product, -2, -3)
-            total = total + product.reshape(*product.shape[:-4], rows * columns, 8, 8)
+        rows = left[..., [op.place_in_a(i, step) for i in range(op.rows)], :, :]
+        columns = right[..., [op.place_in_b(step, i) for i in range(op.columns)], :, :]
+        total = _sum(total, rows, columns)
     return [_registers(frame, total)]
+
+
+def _sum(total: Array, left: Array, right: Array) -> Array:
+    """Add the products of all matrices of a column with all of a row, row by row."""
+    rows, columns, size = left.shape[-3], right.shape[-3], left.shape[-1]
+    # One product of all rows with all columns, not one for each fragment.
+    tall = left.reshape(*left.shape[:-3], rows * size, size)
+    wide: Array = right.swapaxes(-3, -2)
+    wide = wide.reshape(*wide.shape[:-3], size, columns * size)
+    with np.errstate(all="ignore"):
+        # What is the same in all programs is there once.
+        product: Array = np.matmul(tall, wide)
+        product = product.reshape(*product.shape[:-2], rows, size, columns, size)
+        product = np.moveaxis(product, -2, -3)
+        return total + product.reshape(*product.shape[:-4], rows * columns, size, size)
+
+
+def _tensors(x: Array) -> Array:
+    """The 16x16 matrices that fours of fragments make: of those beside each other each gives two
+    columns by turns."""
+    lead = x.shape[:-3]
+    apart: Array = x.reshape(*lead, -1, 2, 2, 8, 4, 2)  # below, beside; rows, pairs of columns
+    return np.moveaxis(apart, -4, -2).reshape(*lead, -1, 16, 16)
+
+
+def _fragments(x: Array) -> Array:
+    """The fragments of such matrices."""
+    lead = x.shape[:-3]
+    apart = x.reshape(*lead, -1, 2, 8, 4, 2, 2)
+    return np.moveaxis(apart, -2, -4).reshape(*lead, -1, 8, 8)
 
 
 @interpretation(metal.LoadRows)

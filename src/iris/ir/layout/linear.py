@@ -536,3 +536,10 @@ FRAGMENT_ROWS = LinearLayout.of(
 APPLE_FRAGMENT = LinearLayout.of(
     (8, 8), register=[(0, 1)], lane=[(0, 2), (1, 0), (2, 0), (0, 4), (4, 0)], simdgroup=[]
 )
+# Two by two of these, whose columns are in pairs by turns.  [MLX 0.32.4: BaseNAXFrag]
+TENSOR_FRAGMENT = LinearLayout.of(
+    (16, 16),
+    register=[(0, 1), (0, 2), (8, 0)],
+    lane=[(0, 4), (1, 0), (2, 0), (0, 8), (4, 0)],
+    simdgroup=[],
+)

@@ -40,4 +40,4 @@ class SerpentineFragments(Pass):
 
 def _turns(op: metal.Mma) -> bool:
     """Whether a product has several rows, of a number of columns that can be counted backwards."""
-    return op.rows > 1 and op.columns > 1 and op.columns.bit_count() == 1
+    return op.rows > 1 and op.columns > 1 and op.columns.bit_count() == 1 and not op.tensors

@@ -11,8 +11,14 @@ from iris.ir.core import Module
 from iris.ir.metal import SIMDGROUP_WIDTH, VECTOR_BYTES
 from iris.ir.tile import Dot, TileOp
 from iris.ir.types import Tile
-from iris.passes.pipeline import Pass
-from iris.passes.tile.layouts.fragments import choose_blocks, is_divided
+from iris.passes.pipeline import TargetPass
+from iris.passes.tile.layouts.fragments import (
+    Arrangement,
+    blocks_of_tensors,
+    choose_blocks,
+    is_divided,
+)
+from iris.targets import DEFAULT, Target
 
 # A thread holds as much of the largest tile as two accesses move, so that one access is in flight
 # while the data of the other is used.
@@ -21,7 +27,7 @@ MAX_SIMDGROUPS = 8
 
 
 @dataclass(frozen=True)
-class ChooseSimdgroups(Pass):
+class ChooseSimdgroups(TargetPass):
     """Decide how many simdgroups run a program: `count`, else the number of the function, else
     as many as its largest tile keeps busy without computing a part of a matrix product twice.
 
@@ -44,24 +50,28 @@ class ChooseSimdgroups(Pass):
         for function in module:
             if isinstance(function, Func):
                 function.set_simdgroups(
-                    self.count or function.simdgroups or simdgroups_of(function)
+                    self.count or function.simdgroups or simdgroups_of(function, self.target)
                 )
 
 
-def simdgroups_of(function: Func) -> int:
+def simdgroups_of(function: Func, target: Target) -> int:
     """How many simdgroups the largest tile of a function keeps busy, without computing a part of a
     matrix product twice."""
     ops = list(function.walk())
     tiles = (v.type for op in ops for v in op.results if isinstance(v.type, Tile))
     count = simdgroups_for(max((prod(t.shape) * t.element.bytes for t in tiles), default=0))
-    return min(count, most_simdgroups(function))
+    return min(count, most_simdgroups(function, target))
 
 
-def most_simdgroups(function: Func) -> int:
+def most_simdgroups(function: Func, target: Target = DEFAULT) -> int:
     """How many simdgroups can run a function without computing a part of a matrix product twice."""
     count = MAX_SIMDGROUPS
     products = [op for op in function.walk() if isinstance(op, Dot) and is_divided(op)]
-    while any(choose_blocks(op, count).copies > 1 for op in products):
+
+    def blocks(op: Dot) -> Arrangement:
+        return blocks_of_tensors(op, count, target) or choose_blocks(op, count)
+
+    while any(blocks(op).copies > 1 for op in products):
         count //= 2
     return count
 

@@ -22,6 +22,8 @@ from iris.ir.types import Tile
 from iris.targets import Target
 from iris.targets.target import Matrices
 
+TENSOR_BLOCK = 16, 32  # rows and columns of the least result of tensors
+
 
 @dataclass(frozen=True)
 class Arrangement:
@@ -36,6 +38,8 @@ class Arrangement:
     Fragments of the right operand may be `transposed`: a lane has two neighbours in a column.  If
     several along the `depth` are multiplied at once, they are together in the registers, as
     `metal.mma` wants it.
+
+    With `tensors` four fragments are one of 16x16, in all three matrices (`TENSOR_FRAGMENT`).
     """
 
     rows: int
@@ -44,13 +48,15 @@ class Arrangement:
     together: int = 1
     transposed: bool = False
     depth: int = 1
+    tensors: bool = False
 
     def result(self, shape: tuple[int, ...]) -> LinearLayout:
         return _grid(self, shape, (1, 0), (0, 1), self.together)
 
     def left(self, shape: tuple[int, ...]) -> LinearLayout:
         """The layout of the left operand: all columns of a block's rows."""
-        return _grid(self, shape, (0, 1), (0,), 1, lead=2, depth=self.depth)
+        together = self.together if self.tensors else 1
+        return _grid(self, shape, (0, 1), (0,), together, lead=2, depth=self.depth)
 
     def right(self, shape: tuple[int, ...]) -> LinearLayout:
         """The layout of the right operand: all rows of a block's columns."""
@@ -58,8 +64,8 @@ class Arrangement:
         return _grid(self, shape, (1, 0), (1,), together, depth=self.depth, transposed=transposed)
 
     @staticmethod
-    def of(result: LinearLayout) -> Arrangement | None:
-        """The arrangement that gives a result this layout, if any."""
+    def of(result: LinearLayout, *, tensors: bool = False) -> Arrangement | None:
+        """The arrangement that gives a result this layout, if any; of `tensors` if allowed."""
         if result.rank != 2 or min(result.shape) < FRAGMENT_SIZE:
             return None
         counts = [1, 1, 1]
@@ -72,8 +78,14 @@ class Arrangement:
         together = max(1, result.images(LANE)[0][1] // 2)
         if together > width // FRAGMENT_SIZE:
             return None
-        arrangement = Arrangement(counts[0], counts[1], counts[2], together)
-        return arrangement if arrangement.result(result.shape) == result else None
+        candidates = [Arrangement(counts[0], counts[1], counts[2], together)]
+        height = result.shape[0] // counts[0]
+        if tensors and height >= TENSOR_BLOCK[0] and width >= TENSOR_BLOCK[1]:
+            candidates.append(candidates[0].of_tensors())
+        return next((c for c in candidates if c.result(result.shape) == result), None)
+
+    def of_tensors(self) -> Arrangement:
+        return replace(self, together=2, depth=2, tensors=True)
 
 
 @lru_cache(maxsize=4096)
@@ -107,6 +119,10 @@ def _grid(
     first, second = fragments[order[0]], fragments[order[1]]
     a, b = log2(lead), log2(depth)
     register = [*first[:a], *second[:b], *first[a:], *second[b:]]
+    if arrangement.tensors:
+        rows, columns = fragments
+        square = columns[0], rows[0]
+        register = [*square, *[step for step in (*first, *second) if step not in square]]
     simdgroup: list[tuple[int, int]] = []
     for axis, count in enumerate(counts):
         if axis in split:
@@ -158,6 +174,9 @@ def arrange(op: tile.Dot, simdgroups: int, target: Target) -> Arrangement:
     reaches, unless rows are loaded whole; and not for a left operand: its columns must be in the
     order of the other's rows.
     """
+    tensors = blocks_of_tensors(op, simdgroups, target)
+    if tensors is not None and tensors.copies == 1:
+        return tensors
     blocks, matrices = choose_blocks(op, simdgroups), matrices_of(op, target)
     _, columns = element_type(op.result.type).shape
     is_left, _ = _uses_of_rows(op.result)
@@ -170,28 +189,53 @@ def arrange(op: tile.Dot, simdgroups: int, target: Target) -> Arrangement:
 
 def for_target(arrangement: Arrangement, op: tile.Dot, target: Target) -> Arrangement:
     """The arrangement, with fragments of the operands as the hardware takes them."""
+    if arrangement.tensors:
+        return arrangement
     matrices = matrices_of(op, target)
     depth = min(matrices.depth, tile.matrix_type(op.a).shape[1] // FRAGMENT_SIZE)
     return replace(arrangement, transposed=matrices.transposed, depth=depth)
 
 
-def choose_blocks(op: tile.Dot, simdgroups: int) -> Arrangement:
-    """Choose blocks that read the fewest rows and columns of the operands.
+def is_of_tensors(op: tile.Dot, target: Target) -> bool:
+    """Whether the hardware can multiply the operands of a product as tensors."""
+    (rows, depth), (_, columns) = (tile.matrix_type(v).shape for v in (op.a, op.b))
+    fits = rows >= TENSOR_BLOCK[0] and columns >= TENSOR_BLOCK[1] and depth >= 2 * FRAGMENT_SIZE
+    return is_of_fragments(op, target) and fits and matrices_of(op, target).tensors
+
+
+def blocks_of_tensors(op: tile.Dot, simdgroups: int, target: Target) -> Arrangement | None:
+    """Choose blocks of whole tensors, if the hardware multiplies them so."""
+    if not is_of_tensors(op, target):
+        return None
+    return choose_blocks(op, simdgroups, TENSOR_BLOCK).of_tensors()
+
+
+def choose_blocks(
+    op: tile.Dot, simdgroups: int, least: tuple[int, int] = (FRAGMENT_SIZE, FRAGMENT_SIZE)
+) -> Arrangement:
+    """Choose blocks that read the fewest rows and columns of the operands, of the least size.
 
     One simdgroup gets all columns of a row if rows are then reduced, or are the left operand of a
     product.
     """
     rows, columns = element_type(op.result.type).shape
     in_rows = any(_uses_of_rows(op.result)) or comes_from_product(op.a)
-    return divide(rows, columns, simdgroups, in_rows=in_rows)
+    return divide(rows, columns, simdgroups, in_rows=in_rows, least=least)
 
 
 @lru_cache(maxsize=1024)
-def divide(rows: int, columns: int, simdgroups: int, *, in_rows: bool) -> Arrangement:
+def divide(
+    rows: int,
+    columns: int,
+    simdgroups: int,
+    *,
+    in_rows: bool,
+    least: tuple[int, int] = (FRAGMENT_SIZE, FRAGMENT_SIZE),
+) -> Arrangement:
     """Divide a result among simdgroups; `in_rows` gives each of them all columns of its rows."""
     best = Arrangement(1, 1, simdgroups)
-    for down in _powers(min(simdgroups, rows // FRAGMENT_SIZE)):
-        across = 1 if in_rows else min(simdgroups // down, columns // FRAGMENT_SIZE)
+    for down in _powers(min(simdgroups, rows // least[0])):
+        across = 1 if in_rows else min(simdgroups // down, columns // least[1])
         candidate = Arrangement(down, across, simdgroups // (down * across))
         if _work_and_reads(candidate, rows, columns) < _work_and_reads(best, rows, columns):
             best = candidate

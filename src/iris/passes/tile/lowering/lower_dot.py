@@ -18,6 +18,7 @@ from iris.passes.tile.layouts.fragments import (
     accumulated,
     for_target,
     is_of_fragments,
+    is_of_tensors,
 )
 from iris.passes.tile.layouts.scalar_blocks import TERMS_AT_ONCE
 from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile_layout
@@ -30,7 +31,8 @@ from iris.passes.tile.lowering.staging import rows_reader, staged_reader
 def lower_dot(ctx: Lowering, op: tile.Dot) -> Sequence[Value]:
     arrangement = None
     if is_of_fragments(op, ctx.target):
-        arrangement = Arrangement.of(tile_layout(op.result))
+        tensors = is_of_tensors(op, ctx.target)
+        arrangement = Arrangement.of(tile_layout(op.result), tensors=tensors)
     if arrangement is not None:
         arrangement = for_target(arrangement, op, ctx.target)
     return (
@@ -49,7 +51,12 @@ def _dot_of_fragments(ctx: Lowering, op: tile.Dot, arrangement: Arrangement) -> 
 
     def step(k: Number, acc: Value) -> Value:
         product = metal.Mma(
-            left(k), right(k), acc, depth=arrangement.depth, transposed=arrangement.transposed
+            left(k),
+            right(k),
+            acc,
+            depth=arrangement.depth,
+            transposed=arrangement.transposed,
+            tensors=arrangement.tensors,
         )
         return ctx.b(product)
 

@@ -1,0 +1,108 @@
+"""Products of tensors, by `matmul2d` of Metal 4: equal to NumPy's as lowered and as text."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iris.codegen import emit
+from iris.codegen.languages.cuda import CUDA
+from iris.compiler.compilation import entry_of
+from iris.errors import ParseError, VerifyError
+from iris.ir import parse
+from iris.targets.apple import M5_TENSORS
+from matrix_programs import BF16, F16, F32, Array, attention, gemm, product, whole
+
+BLOCKS = {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 32}
+GOLDEN = Path(__file__).with_name("tensor_product.metal")
+DEVICES = ["interp:metal", "softmetal"]
+
+
+@pytest.fixture(autouse=True)
+def target(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IRIS_TARGET", M5_TENSORS.name)
+
+
+def operands(dtype: Any) -> tuple[Array, Array, Array]:
+    """Matrices that no block divides."""
+    return whole((50, 70), dtype), whole((70, 90), dtype, 1), np.full((50, 90), np.nan, F32)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [F16, BF16, F32], ids=str)
+def test_products_are_exact(device: str, dtype: Any) -> None:
+    a, b, c = operands(dtype)
+    for options in ({}, {"num_simdgroups": 1, "serpentine": True, "preload": True}):
+        c.fill(np.nan)
+        gemm[2, 2](a, b, c, 50, 90, 70, **BLOCKS, **options, device=device)
+        np.testing.assert_array_equal(c, product(a, b))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_product_is_the_left_operand_of_the_next(device: str) -> None:
+    q, k, v = (whole((1, 40, 32), F32, seed) / 4 for seed in range(3))
+    out = np.empty((1, 40, 32), F32)
+    blocks = {"D": 32, "BQ": 32, "BK": 32}
+    attention[2, 1](q, k, v, out, 40, 0.25, **blocks, causal=False, device=device)
+    weights = np.exp(0.25 * q[0].astype(np.float64) @ k[0].T)
+    expected = weights / weights.sum(axis=1, keepdims=True) @ v[0]
+    np.testing.assert_allclose(out[0], expected, rtol=0, atol=2e-6)
+
+
+def lowered() -> Any:
+    return gemm.lower(*operands(F16), 50, 90, 70, **BLOCKS, grid=(2, 2))
+
+
+def test_golden() -> None:
+    """`IRIS_UPDATE=1` writes the text anew, to be read and committed."""
+    a, b, c = whole((32, 16), F16), whole((16, 32), F16), np.empty((32, 32), F32)
+    blocks = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 16}
+    text = gemm.lower(a, b, c, 32, 32, 16, **blocks, num_simdgroups=1, grid=(1, 1)).msl
+    if os.environ.get("IRIS_UPDATE") == "1":
+        GOLDEN.write_text(text)
+    assert text == GOLDEN.read_text()
+
+
+def test_the_text_is_of_metal_4_and_no_other_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    compilation = lowered()
+    assert "multiply_tensors<" in compilation.msl
+    entry = entry_of(compilation.stages[-1].module)
+    assert emit(entry).version == (4, 0)
+    with pytest.raises(VerifyError, match=r"CUDA C\+\+ has no tensors"):
+        emit(entry, CUDA)
+    monkeypatch.setenv("IRIS_TARGET", "apple-m5")
+    assert "tensors" not in lowered().msl
+
+
+def test_as_many_simdgroups_run_as_have_whole_tensors() -> None:
+    entry = entry_of(lowered().stages[-1].module)
+    assert entry.simdgroups == 32 * 64 // (16 * 32)
+
+
+MMA = """
+func metal @f simdgroups=1(%X: ptr<f32>) {{
+  %a: regs<{a}xf16> = constant 1.0
+  %b: regs<{b}xf16> = constant 1.0
+  %acc: regs<{acc}xf32> = constant 0.0
+  %c: regs<{acc}xf32> = metal.mma %a, %b, %acc, {words}tensors=true
+  return
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "acc", "words", "message"),
+    [
+        (8, 16, 64, "", "tensors have a depth of 2"),
+        (8, 16, 16, "depth=2, transposed=true, ", "neither transposed"),
+        (4, 16, 8, "depth=2, ", "tensors are of 2 fragments and multiples, not of 1"),
+        (8, 8, 8, "depth=2, ", "tensors are of 4 fragments and multiples, not of 2"),
+    ],
+)
+def test_what_tensors_are_not(a: int, b: int, acc: int, words: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message):
+        parse(MMA.format(a=a, b=b, acc=acc, words=words))
