@@ -157,7 +157,8 @@ class Script:
                     step.expect(order, Outcome(shown, failure))
                 except Unsettled:
                     break
-                if failure is None and step.lowered is not None:
+                is_known = not (step.is_tuned and device.is_timed)
+                if failure is None and step.lowered is not None and is_known:
                     found, wanted = to_text(programs[-1].entry), _compiled(step.lowered, device)
                     assert found == wanted, f"it runs what others are compiled to:\n\n{found}"
         return order

@@ -103,6 +103,8 @@ class Step:
 
     #: What lowers the kernel that the line has launched, as Python.
     lowered: str | None = None
+    #: Whether the kernel runs as is fastest, where a device tells time.
+    is_tuned: bool = False
 
     @property
     def line(self) -> str:
@@ -160,6 +162,11 @@ class Launch(Step):
     def where(self) -> str:
         stream = "" if self.stream is None else f", stream=streams[{self.stream}]"
         return f", device={self.device}{stream}"
+
+    @property
+    def is_tuned(self) -> bool:  # type: ignore[override]
+        constants = TRIED[self.kernel].kernel.function.constants
+        return not {*constants} <= {name for name, _ in self.constants}
 
     @property
     def lowered(self) -> str | None:  # type: ignore[override]
