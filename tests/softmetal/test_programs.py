@@ -25,6 +25,7 @@ from iris.passes import run as run_passes
 from iris.passes.tile.layouts.fragments import is_of_fragments
 from iris.runtime import device
 from iris.runtime.devices import select
+from iris.targets import DEFAULT
 from iris.testing import programs
 from iris.testing.levels import Disagreement, Expected, with_simdgroups
 from iris.testing.texts import runs_alike, together
@@ -79,7 +80,9 @@ def check(chosen: Sequence[Program]) -> None:
 
 
 def has_matrices(program: Program) -> bool:
-    return any(isinstance(op, tile.Dot) and is_of_fragments(op) for op in program.module.walk())
+    return any(
+        isinstance(op, tile.Dot) and is_of_fragments(op, DEFAULT) for op in program.module.walk()
+    )
 
 
 @pytest.mark.parametrize("change", [lambda p: p, wild.inexact], ids=["as is", "inexact"])

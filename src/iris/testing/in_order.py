@@ -72,7 +72,8 @@ class Call(NamedTuple):
 
     @property
     def _written(self) -> list[Any]:
-        return [self.arguments[index] for index in self.kernel.writes]
+        also = [index for name, index in self.kernel.writes_if if self.constants[name]]
+        return [self.arguments[index] for index in (*self.kernel.writes, *also)]
 
     @property
     def waits(self) -> bool:

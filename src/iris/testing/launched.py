@@ -224,11 +224,12 @@ def _weigh(x, number):
 @dataclass(frozen=True)
 class Tried:
     """A kernel, what it does in NumPy, which may give the lines that it prints, and which of its
-    parameters it writes."""
+    parameters it writes: always, and only if some constant is true."""
 
     kernel: Kernel
     meaning: Callable[..., list[str] | None]
     writes: tuple[int, ...]
+    writes_if: tuple[tuple[str, int], ...] = ()
 
 
 TRIED = {
@@ -247,7 +248,7 @@ TRIED = {
         Tried(tally, _tally, (0,)),
         Tried(numbers, _numbers, (0,)),
         Tried(show, _show, ()),
-        Tried(tuned, _tuned, (1, 2)),
+        Tried(tuned, _tuned, (1,), (("TELLS", 2),)),
         Tried(refuse, _refuse, (0,)),
     )
 }
