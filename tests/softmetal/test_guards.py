@@ -20,7 +20,7 @@ import numpy as np
 import iris
 from iris.runtime.devices import select
 from iris.runtime.messages import CONCURRENT, Range, Size
-from iris.runtime.objc import Pointer, UInteger
+from iris.runtime.objc import Object, Pointer, UInteger
 
 TEXT = """#include <metal_stdlib>
 using namespace metal;
@@ -34,10 +34,13 @@ kernel void shared(device uchar* X [[buffer(0)]], device const int* At [[buffer(
 device = select("softmetal")
 runtime, send = device.runtime, device.messages
 set_length = runtime.message("setThreadgroupMemoryLength:atIndex:", None, UInteger, UInteger)
+new_pipeline = runtime.message(
+    "newComputePipelineStateWithFunction:error:", Object, Pointer, error=True
+)
 options = send.new(runtime.get_class("MTLCompileOptions"))
 library = send.new_library(device._device, runtime.string(TEXT), options)
 states = {
-    name: send.new_pipeline(device._device, send.new_function(library, runtime.string(name)))
+    name: new_pipeline(device._device, send.new_function(library, runtime.string(name)))
     for name in ("reads", "writes", "shared")
 }
 out = iris.empty(16, np.uint8, device=device)

@@ -50,9 +50,6 @@ class AsyncCopies(TargetPass):
           yield
         }
 
-    Where the other branch gives something else than zeros, there are copies in the one, and what
-    the other one gives is stored in it.
-
     Until the next round of a loop nobody may write an array that is copied from.  `wait-for-copies`
     adds what waits.
     """
@@ -75,14 +72,12 @@ def _visit(region: Region) -> int:
         stores = _stores_of(op)
         if not (stores and _brought_together(op, stores)):
             continue
-        if not isinstance(op, If):
+        if isinstance(op, If):
+            waiting.extendleft(reversed(_load_masked(op)))
+        else:
             (store,) = stores
             _copy(op, store)
             copies += 1
-        elif _may_mask(op):
-            waiting.extendleft(reversed(_load_masked(op)))
-        else:
-            _store_in_branches(op, stores)
     return copies + sum([_visit(r) for op in list(region) for r in op.regions])
 
 
@@ -124,16 +119,12 @@ def _repeats(op: Op) -> bool:
 
 
 def _is_copied(value: Value, store: _Stored) -> bool:
-    """Whether to store a value is, at least on some way to it, to copy what was loaded."""
+    """Whether to store a value is to copy what was loaded, or zeros."""
     op = value.op
     if isinstance(op, If):
-        ways = [region.end.operands[value.index] for region in op.regions]
-        rest = [v for v in ways if not isinstance(v.op, Constant)]
-        return bool(rest) and all(
-            len(v.users) == 1 and v.home is region and _is_copied(v, store)
-            for v, region in zip(ways, op.regions, strict=True)
-            if v in rest
-        )
+        given = op.then.end.operands[value.index]
+        own = len(given.users) == 1 and given.home is op.then
+        return own and _may_mask(op) and _is_copied(given, store)
     if isinstance(op, metal.Foreach):
         loads = [inner for inner in op.body if not inner.touches_nothing]
         return (
@@ -265,22 +256,6 @@ def _mask(load: metal.Load, condition: Value) -> None:
     masked = b(metal.Load(load.base, load.offset, mask, zeros, result=load.result.type))
     load.result.replace_by(masked)
     load.erase()
-
-
-def _store_in_branches(op: If, stores: Sequence[_Stored]) -> None:
-    """Store what a branch gives in the branch."""
-    order = {other: n for n, other in enumerate(op.enclosing)}
-    for stored in sorted(stores, key=lambda s: order[s.op]):
-        for region in op.regions:
-            given = region.end.operands[stored.value.index]
-            region.end.insert_before(stored.op.clone({stored.value: given}))
-    for stored in stores:
-        stored.op.erase()
-    regions, op.regions = op.regions, ()
-    for region in regions:
-        region.end.set_operands(())
-    op.insert_before(If.create((op.condition,), (), (), regions, op.location))
-    op.erase()
 
 
 def _copy(op: Op, stored: _Stored) -> None:
