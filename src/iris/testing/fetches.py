@@ -90,7 +90,7 @@ class _Fetches(Exchanges):
         """A load under a condition that all threads have alike, or else zeros."""
         source = self.source(type_)
         branch = self.b.insert(If(self.condition(), [type_]))
-        loading, other = branch.regions[:: self.choices.of((1, -1))]
+        loading, other = branch.regions[:: self.choices.of((1, 1, 1, -1))]
         with self.b.inside(loading):
             self.b.insert(Yield([self.load(self.where(source, type_))]))
         with self.b.inside(other):
