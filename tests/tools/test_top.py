@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,14 @@ def figures(table: str) -> dict[str, list[str]]:
     """The figures of each kernel."""
     lines = [line.split() for line in table.splitlines()]
     return {words[0]: words[1:] for words in lines if len(words) == 10 and words[1].isdigit()}
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Ctrl-C reaches scripts, also where a shell runs the tests in its background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.metal
