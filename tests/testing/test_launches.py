@@ -18,6 +18,7 @@ from iris.runtime.device import ArrayArgument, Grid, Program
 from iris.runtime.devices import select
 from iris.runtime.interpreters import Interpreter
 from iris.runtime.metal import Metal
+from iris.runtime.softmetal import Softmetal
 from iris.testing import conforms, launched, launches, steps
 from iris.testing.in_order import InOrder, Outcome, Unsettled
 from iris.testing.scripts import Script, fault
@@ -248,8 +249,7 @@ def test_a_missing_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.softmetal
 def test_launches_that_nothing_orders_are_shuffled(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = select("softmetal")
-    assert isinstance(device, Metal)
+    device = Softmetal()
     monkeypatch.setattr(device.messages, "barrier", lambda encoder, scope: None)
     script = Script((shift(a, b), shift(b, c), Read(c)))
     found = [fault(replace(script, seed=seed), device) for seed in range(8)]
