@@ -192,7 +192,7 @@ HEADERS = {
         _all(f"half, float, {_TILE}, false, false, true, true", "gemm_splitk")
         + _all("float, half", "gemm_splitk_accum", "gemm_splitk_accum_axpby"),
     ),
-    # Those of tensors.  MLX has three more kernels, which call what is not there.
+    # Kernels of tensors.  MLX has three more, which call functions that no header defines.
     "fp_quantized_nax.h": Header(
         _QUANTIZED_NAX,
         _all("half, 32, 4, true, false", "fp_qmm_t_nax")

@@ -56,8 +56,8 @@ class Pressure:
         self._drop(region.arguments)
 
     def _nested(self, op: Op) -> None:
-        # A `foreach` fills its results part by part, in place of what it reads so for the last
-        # time; other results are where the carried values have been.
+        # A `foreach` fills its results part by part, in place of arrays that it reads part by part
+        # and nobody reads again; other results take the places of carried values.
         self._drop(_overwriting(op) if isinstance(op, metal.Foreach) else op.results)
         if op.loops:
             self._add(self._from_outside[op])

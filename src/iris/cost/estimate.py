@@ -410,7 +410,7 @@ def if_(walk: _Walk, op: control.If) -> None:
 
 # Estimates.
 
-#: Sums of a thread of which enough are ready at any time.
+#: With so many sums in each thread, additions to them do not wait for each other.
 MANY_SUMS = 16
 _SPENT = ("alu", "matrix", "shared", "shuffle", "L1", "L2")  # where a program spends cycles
 

@@ -114,7 +114,7 @@ def _until_loop(op: Op) -> Iterator[Op]:
 
 
 def _repeats(op: Op) -> bool:
-    """Whether an op is a loop of rounds, before each of which copies are waited for."""
+    """Whether an op is a loop, which waits for copies in each of its rounds."""
     return isinstance(op, For | While)
 
 

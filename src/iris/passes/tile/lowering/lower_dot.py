@@ -142,8 +142,8 @@ def _numbers(layout: LinearLayout, axis: int) -> list[int]:
 def _scalars(
     ctx: Lowering, operand: Value, result: LinearLayout, axis: int, terms: int
 ) -> Callable[[Number], Value]:
-    """What a lane needs of an operand for some terms, by their number: those of the left one (the
-    axis is 0) row by row, the columns of the right one term by term."""
+    """Reads a lane's elements of an operand for a few terms, by the number of these: of the left
+    operand (the axis is 0) row by row, of the right one term by term."""
 
     def place(along: int, term: int) -> tuple[int, int]:
         return (term, along) if axis else (along, term)
