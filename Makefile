@@ -61,6 +61,7 @@ gpu: $(INSTALLED)  ## With an NVIDIA GPU: run what runs there, random programs t
 	IRIS_TEST_TEXTS=cuda $(PYTEST) tests/runtime/test_cuda.py tests/e2e tests/testing/test_corpus.py tests/testing/test_launches.py -k "not interp and not every and not careless"
 	$(BIN)/iris fuzz --device cuda --examples 2000
 	$(BIN)/python benchmarks/gpu.py
+	$(BIN)/python benchmarks/model.py
 
 sanitize: $(INSTALLED)  ## With an NVIDIA GPU: look for races and accesses out of bounds there
 	for tool in memcheck racecheck synccheck; do \

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from iris.ir import metal
 from iris.ir.control import Func
 from iris.ir.core import Op, Region, Value
-from iris.ir.in_place import reads_part_by_part
+from iris.ir.in_place import slices_in_step
 from iris.ir.math import Constant
 from iris.ir.types import ElementType
 
@@ -58,7 +58,7 @@ class Pressure:
     def _nested(self, op: Op) -> None:
         # A `foreach` fills its results part by part, in place of arrays that it reads part by part
         # and nobody reads again; other results take the places of carried values.
-        self._drop(_overwriting(op) if isinstance(op, metal.Foreach) else op.results)
+        self._drop(self._overwriting(op) if isinstance(op, metal.Foreach) else op.results)
         if op.loops:
             self._add(self._from_outside[op])
         after, now = self.live, self.now
@@ -78,8 +78,26 @@ class Pressure:
             if value not in live:
                 live.add(value)
                 if value not in self.sizes:
-                    self.sizes[value] = self.size(value)
+                    self.sizes[value] = 0 if self._is_part_of_live(value) else self.size(value)
                 self.now += self.sizes[value]
+
+    def _is_part_of_live(self, value: Value) -> bool:
+        """Whether elements were taken from an array that is read after them, so that they have no
+        registers of their own."""
+        while isinstance(value.op, metal.Take):
+            value = value.op.x
+            if value in self.live:
+                return True
+        return False
+
+    def _overwriting(self, op: metal.Foreach) -> list[Value]:
+        """Results that take the places of arrays which nobody reads again."""
+        found: list[Value] = []
+        for x in op.sliced():
+            if x not in self.live and slices_in_step(op, x):
+                left = [r for r in op.results if r not in found]
+                found += [r for r in left if r.type is x.type][:1]
+        return found
 
     def _drop(self, values: Iterable[Value]) -> None:
         live = self.live
@@ -87,16 +105,6 @@ class Pressure:
             if value in live:
                 live.remove(value)
                 self.now -= self.sizes[value]
-
-
-def _overwriting(op: metal.Foreach) -> list[Value]:
-    """Results that take the places of arrays which nobody reads again."""
-    found: list[Value] = []
-    for x in op.sliced():
-        if reads_part_by_part(op, x):
-            left = [r for r in op.results if r not in found]
-            found += [r for r in left if r.type is x.type][:1]
-    return found
 
 
 def _used_from_outside(function: Func) -> Mapping[Op, set[Value]]:

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import ceil, prod
 from typing import Any
 
@@ -344,17 +345,20 @@ def mma(walk: _Walk, op: metal.Mma) -> None:
     walk.counts.mmas += walk.simdgroups * matrices.products(op.rows, op.columns, op.depth)
 
 
-# Control flow.  Of a loop, the round in the middle is looked at.
+# Control flow.  Of a loop, the round in the middle is looked at; of one with conditions, which may
+# hold in some rounds and not in others, the middles of its parts.
+MOST_ROUNDS = 8
 
 
 @cost(metal.Foreach)
 def foreach(walk: _Walk, op: metal.Foreach) -> None:
     # It is unrolled, or its body is all that runs: what is made of the number alone is known.
     walk.fixed.add(op.body.arguments[0])
-    walk.sample.set(op.body.arguments[0], np.array([op.count // 2]))
     around, walk.at_once = walk.at_once, walk.at_once * op.count
-    with walk.repeated(op.count):
-        walk.region(op.body)
+    for number, times in _rounds(op.body, op.count):
+        walk.sample.set(op.body.arguments[0], np.array([number]))
+        with walk.repeated(times):
+            walk.region(op.body)
     walk.at_once = around
 
 
@@ -362,16 +366,30 @@ def foreach(walk: _Walk, op: metal.Foreach) -> None:
 def for_(walk: _Walk, op: control.For) -> None:
     bounds = [walk.sample.of(v) for v in op.operands[:3]]
     index, *carried = op.body.arguments
-    rounds = 1
-    if all(x is not None for x in bounds) and (longest := _longest(bounds)) is not None:
-        rounds = len(longest)
-        walk.sample.set(index, np.array([longest[rounds // 2]]) if rounds else None)
-    else:
-        walk.counts.guesses += 1
     _bind(walk, carried, op.initial)
-    if rounds:
-        with walk.repeated(rounds):
+    if any(x is None for x in bounds) or (longest := _longest(bounds)) is None:
+        walk.counts.guesses += 1
+        walk.region(op.body)
+        return
+    for number, times in _rounds(op.body, len(longest)):
+        walk.sample.set(index, np.array([longest[number]]))
+        with walk.repeated(times):
             walk.region(op.body)
+
+
+def _rounds(body: Region, count: int) -> list[tuple[int, int]]:
+    """The rounds of a loop that are looked at, and for how many rounds each of them stands."""
+    parts = min(count, MOST_ROUNDS if _has_conditions(body) else 1)
+    ends = [count * part // parts for part in range(1, parts + 1)]
+    return [((start + end) // 2, end - start) for start, end in pairwise([0, *ends])]
+
+
+def _has_conditions(region: Region) -> bool:
+    return any(
+        isinstance(op, control.If)
+        or (isinstance(op, metal.Load | metal.Copy | metal.Store) and op.mask is not None)
+        for op in region.walk()
+    )
 
 
 def _longest(bounds: list[Array | None]) -> range | None:

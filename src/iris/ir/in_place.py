@@ -15,13 +15,19 @@ def is_last_use(op: Op, value: Value) -> bool:
 
 def reads_part_by_part(op: Foreach, x: Value) -> bool:
     """Whether nothing reads an array but the body of a loop, and that only its own part."""
+    is_read_here = all(user.parent is op.body for user in x.users)
+    return _ends_with(op.parent, x) and is_read_here and slices_in_step(op, x)
+
+
+def slices_in_step(op: Foreach, x: Value) -> bool:
+    """Whether the body of a loop reads of an array that it slices only its own part."""
     (number,) = op.body.arguments
-    return _ends_with(op.parent, x) and all(
+    return all(
         isinstance(user, Slice)
-        and user.parent is op.body
         and user.index is number
         and count_of(user.result.type) * op.count == count_of(x.type)
         for user in x.users
+        if user.parent is op.body
     )
 
 

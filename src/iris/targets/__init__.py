@@ -20,7 +20,7 @@ TARGETS = {
         *apple.LARGER,
         apple.M5_TENSORS,
         apple.ON_CPU,
-        nvidia.H200,
+        *nvidia.GPUS,
         imaginary.ONE_CORE,
         imaginary.SLOW_CORES,
     )

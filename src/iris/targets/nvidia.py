@@ -1,9 +1,11 @@
 """NVIDIA's GPUs, which the device `cuda` runs on.
 
-[CUDA C++ Programming Guide, compute capability 9.0; H200: data sheet]
+[CUDA C++ Programming Guide, compute capability 9.0; H100 and H200: data sheets]
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from iris.targets.target import Core, Matrices, Target
 
@@ -50,3 +52,14 @@ H200 = Target(
     atomic_bits=(32, 64),
     forward_progress=True,
 )
+H100 = replace(H200, name="nvidia-h100", bandwidth=3350)
+GPUS = (H100, H200)
+
+
+def nearest(bandwidth: float, cores: int) -> Target:
+    """The GPU whose memory is about as fast, in GB/s, with some cores.
+
+    >>> nearest(3352, 132).name, nearest(4915, 114).name
+    ('nvidia-h100', 'nvidia-h200-114-cores')
+    """
+    return min(GPUS, key=lambda gpu: abs(gpu.bandwidth - bandwidth)).with_cores(cores)

@@ -220,6 +220,16 @@ class Target:
         that is coherent over the device.  [Metal Shading Language Specification: 3.2]"""
         return self.language >= (3, 2)
 
+    def registers_among(self, threads: int) -> int:
+        """How many registers of 32 bits each of a threadgroup's threads can have.
+
+        >>> from iris.targets.apple import M1
+        >>> M1.registers_among(256), M1.registers_among(1024)
+        (128, 52)
+        """
+        room = [most // 2 for most, fitting in self.core.occupancy if fitting >= threads]
+        return min(self.thread_registers, max(room, default=self.thread_registers))
+
     def with_cores(self, cores: int) -> Target:
         """The same with another number of cores, which the name then says.
 

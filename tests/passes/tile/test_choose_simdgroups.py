@@ -18,7 +18,7 @@ def chosen(body: str, passes: str = "choose-simdgroups") -> int:
 
 @pytest.mark.parametrize(
     ("size", "count"),
-    [(1, 1), (64, 1), (256, 1), (512, 2), (1024, 4), (2048, 8), (4096, 8), (16384, 8)],
+    [(1, 1), (64, 1), (256, 1), (512, 2), (1024, 4), (2048, 8), (4096, 8), (8192, 8), (16384, 16)],
 )
 def test_as_many_as_have_32_bytes_a_thread(size: int, count: int) -> None:
     assert chosen(f"%x: tile<{size}xi32> = tile.arange 0") == count

@@ -218,6 +218,19 @@ INLINE float greater_number(float x, float y) { return fmaxf(x, y); }
 INLINE half greater_number(half x, half y) { return __hmax(x, y); }
 INLINE float lesser_number(float x, float y) { return fminf(x, y); }
 INLINE half lesser_number(half x, half y) { return __hmin(x, y); }
+// nan if either is, and -0 is less than +0. [PTX ISA: max, min]
+INLINE half greater_or_nan(half x, half y) { return __hmax_nan(x, y); }
+INLINE half lesser_or_nan(half x, half y) { return __hmin_nan(x, y); }
+INLINE bfloat greater_or_nan(bfloat x, bfloat y) { return __hmax_nan(x, y); }
+INLINE bfloat lesser_or_nan(bfloat x, bfloat y) { return __hmin_nan(x, y); }
+INLINE float greater_or_nan(float x, float y) {
+    asm("max.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(y));
+    return x;
+}
+INLINE float lesser_or_nan(float x, float y) {
+    asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(y));
+    return x;
+}
 template <class T> INLINE T greater(T x, T y) { return x < y ? y : x; }
 template <class T> INLINE T lesser(T x, T y) { return y < x ? y : x; }
 LANES2(greater_number) LANES2(lesser_number) LANES2(greater) LANES2(lesser)
@@ -464,8 +477,19 @@ def _combined_bits(operator: str, dtype: DType) -> str:
     return f"{bits}(as_type<{bits}>(x) {operator} as_type<{bits}>(y))"
 
 
+def _hardware(name: str, hardware: str) -> Helper:
+    return Helper(
+        name, 2, f"{{inline}} {{T}} {name}({{T}} x, {{T}} y) {{{{ return {hardware}(x, y); }}}}\n"
+    )
+
+
 _HELPERS = {
     **HELPERS,
+    **{
+        key: _hardware(key, f"{side}_or_nan")
+        for side, word in (("greater", "maximum"), ("lesser", "minimum"))
+        for key in (word, f"{word}_nsz")
+    },
     # It is in the prologue: nothing more to define.
     "pair": Helper("pair", 1, ""),
     "add_record": Helper(
@@ -503,15 +527,15 @@ warpSize
 """
 _FUNCTIONS = """
 as_type vec packed lanes each just just_of seen unit magnitude to_floor to_ceil to_even greater
-lesser greater_number lesser_number multiply_add unsigned_of difference add_saturated choose
-exchange_with from_lane atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor
-atomic_exchange atomic_load atomic_compare_exchange fragment pair filled lane_of thread_of
-exchange_with_lane from_lane_of bits_of transposed copy wait_copies load_rows place_in_a multiply
-multiply_all element_of exactly_exp exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin exactly_cos
-exactly_log exactly_log2 exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt nearly_rsqrt
-nearly_sin nearly_cos memcpy fmaf fmodf abs floor fma isinf copysign error_function fma_bfloat
-floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz add_record Params p
-programs program_among shared_bytes
+lesser greater_number lesser_number greater_or_nan lesser_or_nan multiply_add unsigned_of difference
+add_saturated choose exchange_with from_lane atomic_add atomic_max atomic_min atomic_and atomic_or
+atomic_xor atomic_exchange atomic_load atomic_compare_exchange fragment pair filled lane_of
+thread_of exchange_with_lane from_lane_of bits_of transposed copy wait_copies load_rows place_in_a
+multiply multiply_all element_of exactly_exp exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin
+exactly_cos exactly_log exactly_log2 exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt
+nearly_rsqrt nearly_sin nearly_cos memcpy fmaf fmodf abs floor fma isinf copysign error_function
+fma_bfloat floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz
+add_record Params p programs program_among shared_bytes
 """
 
 

@@ -68,7 +68,6 @@ class Cuda(Device):
 
     name = "cuda"
     accepts = CUDA
-    target = nvidia.H200
     home: tuple[int, int]
 
     @classmethod
@@ -102,14 +101,19 @@ class Cuda(Device):
         self._enter()
         self._label = call(driver.cuDeviceGetName, 256, device).split(b"\0")[0].decode()
         ask = driver.CUdevice_attribute
-        major, minor, self._most_shared = (
+        major, minor, self._most_shared, cores, kilohertz, bits = (
             int(call(driver.cuDeviceGetAttribute, attribute, device))
             for attribute in (
                 ask.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
                 ask.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
                 ask.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+                ask.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+                ask.CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE,
+                ask.CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH,
             )
         )
+        # Memory moves its width twice in a cycle.
+        self.target = nvidia.nearest(2 * kilohertz * bits / 8e6, cores)
         if major < _LEAST_CAPABILITY:
             raise DeviceError(
                 f"{self._label} has the compute capability {major}.{minor}; {self.name} needs "

@@ -309,7 +309,9 @@ class Stream:
         launch.start(self.handle)
         after.record(self.handle)
         after.wait()
-        start, end = before.seconds_since(streams.start), after.seconds_since(streams.start)
+        # The driver gives floats of 32 bits, which are exact enough only of short times.
+        start = before.seconds_since(streams.start)
+        end = start + after.seconds_since(before)
         entry, grid = launch.kernel.entry, launch.grid
         tell(Timing(entry, grid, launch.arguments, start, end, self.number))
 

@@ -21,7 +21,7 @@ from iris.passes.graph.tiling.index_expr import Axis
 from iris.passes.graph.tiling.kernel_axes import axis_choices, merge_axes
 from iris.passes.graph.tiling.kernel_cost import PROGRAMS_PER_CORE, cost_of
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule, axes_size, tile_axes
-from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES, MAX_TILE_DIMENSIONS
+from iris.passes.graph.tiling.tile_limits import LONG_ROW, MAX_TILE_BYTES, MAX_TILE_DIMENSIONS
 from iris.targets import Target
 
 # Elements of the largest tile of an elementwise program.
@@ -35,6 +35,8 @@ DOT_DEPTH = 32
 # is computed within another one.
 MIN_ROWS = 16
 INNER_DEPTH = 128
+# By what factor a tile of a whole long row must lessen what programs load.
+LONG_ROW_GAIN = 1.1
 # How often both sides of these tiles are halved where there are too few programs.
 MOST_HALVINGS = 2
 
@@ -98,12 +100,26 @@ def _schedules(elements: ElementGraph, max_tile_bytes: int, target: Target) -> l
 def considered(
     elements: ElementGraph, max_tile_bytes: int, target: Target
 ) -> Iterator[KernelSchedule | CannotFuse]:
-    """Yield the schedules that are considered for a kernel, and what rules others out."""
+    """Yield the schedules that are considered for a kernel, and what rules others out.
+
+    Where rows that do not fit tiles are read again, tiles of whole rows are considered, too, if all
+    other schedules load clearly more: loops over rows have several programs on a core at a time.
+    """
+    reads_again = False
+    loaded = []
     for choice in _choices(elements):
         try:
-            yield from _by_tiles(choice, max_tile_bytes, target)
+            for schedule in _by_tiles(choice, max_tile_bytes, target):
+                cost = cost_of(schedule, target)
+                reads_again = reads_again or cost.reloaded > 0
+                loaded.append(cost.traffic)
+                yield schedule
         except CannotFuse as error:
             yield error
+    if reads_again and not elements.products:
+        long = _Choice(next(_choices(elements)), LONG_ROW * max_tile_bytes, 0).schedule
+        if LONG_ROW_GAIN * cost_of(long, target).traffic < min(loaded):
+            yield long
 
 
 def _by_tiles(

@@ -156,7 +156,7 @@ class Fusion:
         if kernel not in self.lowered:
             part = Part(kernel.schedule.plan(), kernel.outputs)
             program = build_tile_func([part], kernel.inputs, self.function)
-            self.lowered[kernel] = Lowered(kernel, program)
+            self.lowered[kernel] = Lowered(kernel, program, self.target)
         return self.lowered[kernel]
 
     def _alone(self, kernel: Candidate) -> SideBySide:

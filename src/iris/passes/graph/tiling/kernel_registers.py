@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import mul
 
+from iris.cost.occupancy import OTHER_REGISTERS
 from iris.ir.metal import SIMDGROUP_WIDTH, VECTOR
-from iris.passes.graph.tiling.element_exprs import Alias, SplatExpr
+from iris.passes.graph.tiling.element_exprs import Aggregate, Alias, SplatExpr
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.emission_order import emission_order
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
@@ -24,22 +25,26 @@ def spilled(schedule: KernelSchedule, target: Target) -> int:
     A thread computes vector by vector: of each tile it holds a vector at once, or all that it has
     of the tile where a reduction comes before the tile is used.
     """
-    elements = schedule.elements
+    threads = _threads(schedule, target)
+    words = _words(schedule, threads)
     room = int(PART * target.thread_registers)
-    if _most_words(elements) * len(elements.exprs) <= room:
+    if sum(words) <= room:
         return 0
-    words = _words(schedule)
-    return 0 if sum(words) <= room else max(0, _alive(schedule, words) - room)
+    room_between = target.registers_among(threads) - OTHER_REGISTERS
+    vectors, between = _alive(schedule, words)
+    return max(0, vectors - room, between - room_between)
 
 
-def _most_words(elements: ElementGraph) -> int:
-    """The most values of 32 bits that a thread holds of one tile."""
-    return PER_THREAD_BYTES // 4 if elements.aggregates else VECTOR
-
-
-def words_alive(schedule: KernelSchedule) -> int:
+def words_alive(schedule: KernelSchedule, target: Target) -> int:
     """How many values of 32 bits a thread holds at once."""
-    return _alive(schedule, _words(schedule))
+    return max(_alive(schedule, _words(schedule, _threads(schedule, target))))
+
+
+def _threads(schedule: KernelSchedule, target: Target) -> int:
+    """How many threads run a program."""
+    sizes = [ref.element.bytes for ref in schedule.elements.exprs]
+    largest = max(map(mul, _lanes(schedule), sizes), default=0)
+    return SIMDGROUP_WIDTH * simdgroups_for(largest, target)
 
 
 def _lanes(schedule: KernelSchedule) -> list[int]:
@@ -49,22 +54,38 @@ def _lanes(schedule: KernelSchedule) -> list[int]:
     return [along[axes] for axes in dependencies.values()]
 
 
-def _words(schedule: KernelSchedule) -> list[int]:
-    """The values of 32 bits that a thread holds of each tile."""
-    exprs, lanes = schedule.elements.exprs, _lanes(schedule)
-    sizes = [ref.element.bytes for ref in exprs]
-    largest = max(map(mul, lanes, sizes), default=0)
-    threads = SIMDGROUP_WIDTH * simdgroups_for(largest)
-    own = min(_most_words(schedule.elements), -(-max(lanes, default=0) // threads))
+def _words(schedule: KernelSchedule, threads: int) -> list[int]:
+    """The values of 32 bits that a thread has of each tile."""
     return [
-        0 if isinstance(expr, SplatExpr) else min(own, count) * -(-size // 4)
-        for expr, count, size in zip(exprs.values(), lanes, sizes, strict=True)
+        0 if isinstance(expr, SplatExpr) else -(-count // threads) * -(-ref.element.bytes // 4)
+        for (ref, expr), count in zip(
+            schedule.elements.exprs.items(), _lanes(schedule), strict=True
+        )
     ]
 
 
-def _alive(schedule: KernelSchedule, words: Sequence[int]) -> int:
-    order = emission_order(schedule.elements, _lanes(schedule))
-    return most_alive(schedule.elements, order, words)
+def _alive(schedule: KernelSchedule, words: Sequence[int]) -> tuple[int, int]:
+    """The most values of 32 bits that a thread holds at once: while it computes vector by vector,
+    and from before a reduction until after it."""
+    elements = schedule.elements
+    order = emission_order(elements, _lanes(schedule))
+    most = PER_THREAD_BYTES // 4 if elements.aggregates else VECTOR
+    vectors = [min(most, count) for count in words]
+    return most_alive(elements, order, vectors), _most_held(elements, order, words)
+
+
+def _most_held(elements: ElementGraph, order: Sequence[int], sizes: Sequence[int]) -> int:
+    """The greatest sum of the sizes of elements that are computed before a reduction, and used
+    after it."""
+    operands, exprs = elements.operands, list(elements.exprs.values())
+    alive: set[int] = set()
+    most = 0
+    for n in order:
+        alive.discard(n)
+        if n < len(exprs) and isinstance(exprs[n], Aggregate):
+            most = max(most, sum([sizes[other] for other in alive]))
+        alive.update(operands[n] if n < len(exprs) else ())
+    return most
 
 
 def most_alive(elements: ElementGraph, order: Sequence[int], sizes: Sequence[int]) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from operator import itemgetter
 
-from iris.ir.metal import FRAGMENT_SIZE
+from iris.ir.metal import FRAGMENT_SIZE, SIMDGROUP_WIDTH, VECTOR_BYTES
 from iris.passes.graph.tiling.element_exprs import Contraction
 from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.index_expr import Axis
@@ -28,12 +28,14 @@ LEAST_DEPTH, MOST_DEPTH = 16, 64
 SIMDGROUPS = (1, 2, 4, 8, 16)
 # The part of a core's registers that a block of results may take.
 BLOCK_PART = 1 / 2
+# How many simdgroups of programs with loops a core should have.
+SIMDGROUPS_OF_CORE = 32
 
 
 def refined(schedule: KernelSchedule, max_tile_bytes: int, target: Target) -> KernelSchedule:
     """The schedule, or a cheaper one with other blocks; it says how many simdgroups there are."""
     if not has_dots(schedule):
-        return schedule.with_blocks({}, usual_simdgroups(schedule))
+        return schedule.with_blocks({}, usual_simdgroups(schedule, target))
     best, cost = _by_best_simdgroups(schedule, target)
     seen = {best.written.axes}
     most = BLOCK_PART * target.core.register_bytes * max_tile_bytes / MAX_TILE_BYTES
@@ -44,7 +46,8 @@ def refined(schedule: KernelSchedule, max_tile_bytes: int, target: Target) -> Ke
         found = [_by_best_simdgroups(s, target) for s in steps]
         step, step_cost = min(found, key=itemgetter(1), default=(best, cost))
         if step_cost >= cost:
-            return best if cost.fits else schedule.with_blocks({}, usual_simdgroups(schedule))
+            usual = usual_simdgroups(schedule, target)
+            return best if cost.fits else schedule.with_blocks({}, usual)
         best, cost = step, step_cost
 
 
@@ -93,13 +96,22 @@ def _is_within(lanes: Mapping[Axis, int], least: int, most: int) -> bool:
     )
 
 
-def usual_simdgroups(schedule: KernelSchedule) -> int:
+def usual_simdgroups(schedule: KernelSchedule, target: Target) -> int:
     """As many simdgroups as the largest tile of a program keeps busy, as long as none of them
-    computes a part of a product that another one has."""
+    computes a part of a product that another one has.
+
+    Where a core has few programs, nothing else runs while one waits for the next block of a loop.
+    Such a program has more simdgroups, as long as each thread has a vector.
+    """
     elements, along = schedule.elements, schedule.elements.dependencies
     # Indices have four bytes.
     tiles = [schedule.lanes_along(axes) * max(4, r.element.bytes) for r, axes in along.items()]
-    count = simdgroups_for(max(tiles, default=0))
+    largest = max(tiles, default=0)
+    count, of_core = simdgroups_for(largest, target), -(-schedule.programs // target.cores)
+    if any(schedule.is_looped(axis) for axis in elements.axes):
+        most = min(SIMDGROUPS_OF_CORE // of_core, largest // (SIMDGROUP_WIDTH * VECTOR_BYTES))
+        while 2 * count <= most:
+            count *= 2
     for _, expr, rows, columns in elements.products:
         parts = schedule.lanes_along(rows) // FRAGMENT_SIZE
         if expr.rescaling is None:

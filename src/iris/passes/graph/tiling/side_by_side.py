@@ -58,13 +58,16 @@ class Lowered:
 
     kernel: Candidate
     program: Func
+    target: Target
 
     @cached_property
     def needs(self) -> Needs:
         schedule = self.kernel.schedule
-        usual = usual_simdgroups(schedule)
-        words = words_alive(schedule) * usual * SIMDGROUP_WIDTH
-        return Needs(schedule.simdgroups or usual, most_simdgroups(self.program), words)
+        usual = usual_simdgroups(schedule, self.target)
+        words = words_alive(schedule, self.target) * usual * SIMDGROUP_WIDTH
+        return Needs(
+            schedule.simdgroups or usual, most_simdgroups(self.program, self.target), words
+        )
 
 
 class SideBySide:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from iris.ir.layout.linear import HARDWARE, LANE, REGISTER, SIMDGROUP, LinearLayout, log2
 from iris.ir.metal import SIMDGROUP_WIDTH
 
-_FEW = 8  # totals that a thread may always read
+_FEW = 32  # totals that a thread may always read
 
 
 @lru_cache(maxsize=4096)

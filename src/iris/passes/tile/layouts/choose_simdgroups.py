@@ -23,7 +23,10 @@ from iris.targets import DEFAULT, Target
 # A thread holds as much of the largest tile as two accesses move, so that one access is in flight
 # while the data of the other is used.
 PER_THREAD_BYTES = 2 * VECTOR_BYTES
-MAX_SIMDGROUPS = 8
+USUAL_SIMDGROUPS = 8
+# More simdgroups than the usual ones run a program of which a thread would hold more than this:
+# several programs then do not fit a core's registers.
+MOST_THREAD_BYTES = 8 * VECTOR_BYTES
 
 
 @dataclass(frozen=True)
@@ -59,14 +62,15 @@ def simdgroups_of(function: Func, target: Target) -> int:
     matrix product twice."""
     ops = list(function.walk())
     tiles = (v.type for op in ops for v in op.results if isinstance(v.type, Tile))
-    count = simdgroups_for(max((prod(t.shape) * t.element.bytes for t in tiles), default=0))
+    largest = max((prod(t.shape) * t.element.bytes for t in tiles), default=0)
+    count = simdgroups_for(largest, target)
     return min(count, most_simdgroups(function, target))
 
 
 def most_simdgroups(function: Func, target: Target = DEFAULT) -> int:
     """How many simdgroups can run a function without computing a part of a matrix product twice."""
-    count = MAX_SIMDGROUPS
     products = [op for op in function.walk() if isinstance(op, Dot) and is_divided(op)]
+    count = USUAL_SIMDGROUPS if products else target.max_threads // SIMDGROUP_WIDTH
 
     def blocks(op: Dot) -> Arrangement:
         return blocks_of_tensors(op, count, target) or choose_blocks(op, count)
@@ -76,9 +80,12 @@ def most_simdgroups(function: Func, target: Target = DEFAULT) -> int:
     return count
 
 
-def simdgroups_for(largest: int) -> int:
+def simdgroups_for(largest: int, target: Target) -> int:
     """How many simdgroups the largest tile of a program keeps busy, by its bytes."""
-    count = 1
-    while count < MAX_SIMDGROUPS and count * SIMDGROUP_WIDTH * PER_THREAD_BYTES < largest:
+    count, most = 1, target.max_threads // SIMDGROUP_WIDTH
+    while count < most:
+        enough = PER_THREAD_BYTES if count < USUAL_SIMDGROUPS else MOST_THREAD_BYTES
+        if count * SIMDGROUP_WIDTH * enough >= largest:
+            break
         count *= 2
     return count
