@@ -77,7 +77,7 @@ from iris.runtime.devices import devices, gputrace, stream, synchronize
 from iris.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from iris import nn
+    from iris import metal, nn
     from iris.compiler.array_compilation import ArrayCompilation
     from iris.compiler.autotune import autotune, heuristics
     from iris.compiler.candidates import Config
@@ -183,6 +183,8 @@ __all__ = [
     "zeros",
 ]
 
+# Modules, opened when they are first asked for.
+_MODULES = ("metal", "nn")
 # What not every program needs is opened when it is first asked for.
 _LATER = {
     "ArrayCompilation": "iris.compiler.array_compilation",
@@ -198,8 +200,8 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "nn":
-        return import_module("iris.nn")
+    if name in _MODULES:
+        return import_module(f"iris.{name}")
     if name in _LATER:
         found = globals()[name] = getattr(import_module(_LATER[name]), name)
         return found
