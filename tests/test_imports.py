@@ -30,7 +30,7 @@ BELOW_COMPILER = OF_PASSES | {
     "runtime",
     "viewer",
 }
-PUBLIC = {"iris", "nn", "metal"}
+PUBLIC = {"iris", "nn", "api", "metal", "ops"}
 ALL = BELOW_COMPILER | PUBLIC | {"version", "compiler", "softmetal", "testing", "tools"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -50,7 +50,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "nn": {"errors", "frontend", "ir"},
     "viewer": OF_PASSES | {"passes", "codegen", "version"},
     "compiler": BELOW_COMPILER | {"version"},
+    "api": {"compiler", "runtime"},
     "metal": {"compiler"},
+    "ops": {"compiler", "errors", "frontend", "nn", "runtime"},
     "testing": ALL,
     "tools": ALL,
     "iris": ALL - {"testing", "tools"},

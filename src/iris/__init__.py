@@ -77,7 +77,10 @@ from iris.runtime.devices import devices, gputrace, stream, synchronize
 from iris.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from iris import metal, nn
+    from iris import api as api
+    from iris import metal as metal
+    from iris import nn
+    from iris import ops as ops
     from iris.compiler.array_compilation import ArrayCompilation
     from iris.compiler.autotune import autotune, heuristics
     from iris.compiler.candidates import Config
@@ -184,7 +187,7 @@ __all__ = [
 ]
 
 # Modules, opened when they are first asked for.
-_MODULES = ("metal", "nn")
+_MODULES = ("api", "metal", "nn", "ops")
 # What not every program needs is opened when it is first asked for.
 _LATER = {
     "ArrayCompilation": "iris.compiler.array_compilation",
