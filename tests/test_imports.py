@@ -30,7 +30,9 @@ BELOW_COMPILER = OF_PASSES | {
     "runtime",
     "viewer",
 }
-ALL = BELOW_COMPILER | {"version", "iris", "nn", "compiler", "softmetal", "testing", "tools"}
+ALL = BELOW_COMPILER | {
+    *("version", "iris", "metal", "nn", "compiler", "softmetal", "testing", "tools"),
+}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
@@ -49,6 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "nn": {"errors", "frontend", "ir"},
     "viewer": OF_PASSES | {"passes", "codegen", "version"},
     "compiler": BELOW_COMPILER | {"version"},
+    "metal": {"compiler", "frontend"},
     "testing": ALL,
     "tools": ALL,
     "iris": ALL - {"testing", "tools"},

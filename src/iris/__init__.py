@@ -77,7 +77,7 @@ from iris.runtime.devices import devices, gputrace, stream, synchronize
 from iris.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from iris import nn
+    from iris import metal, nn
     from iris.compiler.array_compilation import ArrayCompilation
     from iris.compiler.autotune import autotune, heuristics
     from iris.compiler.candidates import Config
@@ -148,6 +148,7 @@ __all__ = [
     "log2",
     "max",
     "maximum",
+    "metal",
     "min",
     "minimum",
     "next_power_of_2",
@@ -198,8 +199,8 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "nn":
-        return import_module("iris.nn")
+    if name in ("metal", "nn"):
+        return import_module(f"iris.{name}")
     if name in _LATER:
         found = globals()[name] = getattr(import_module(_LATER[name]), name)
         return found

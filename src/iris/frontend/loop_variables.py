@@ -92,7 +92,7 @@ def named(name: str, value: object) -> None:
     if tracer.watching:
         tracer.assigned[_variable(name)] = location()
     if isinstance(value, Pointer):
-        value = value.offset
+        value = Traced(value.base) if value.offset is None else value.offset
     if isinstance(value, Traced) and value.value.name is None:
         value.value.name = name
 

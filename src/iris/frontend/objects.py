@@ -166,44 +166,44 @@ def _(x: _Names) -> dict[Any, Any]:
 
 
 @singledispatch
-def _put(x: Any, held: dict[Any, Any]) -> None:
+def put(x: Any, held: dict[Any, Any]) -> None:
     """Give a container other items."""
 
 
-@_put.register
+@put.register
 def _(x: list, held: dict[Any, Any]) -> None:  # type: ignore[type-arg]
     list.__setitem__(x, slice(None), list(held.values()))
 
 
-@_put.register
+@put.register
 def _(x: deque, held: dict[Any, Any]) -> None:  # type: ignore[type-arg]
     x.clear()
     x.extend(held.values())
 
 
-@_put.register
+@put.register
 def _(x: dict, held: dict[Any, Any]) -> None:  # type: ignore[type-arg]
     dict.clear(x)
     dict.update(x, held)
 
 
-@_put.register
+@put.register
 def _(x: set, held: dict[Any, Any]) -> None:  # type: ignore[type-arg]
     set.clear(x)
     set.update(x, held)
 
 
-@_put.register
+@put.register
 def _(x: bytearray, held: dict[Any, Any]) -> None:
     x[:] = held[...]
 
 
-@_put.register
+@put.register
 def _(x: np.ndarray, held: dict[Any, Any]) -> None:
     x[...] = np.frombuffer(held[...], x.dtype).reshape(x.shape)
 
 
-@_put.register
+@put.register
 def _(x: CellType, held: dict[Any, Any]) -> None:
     if held:
         x.cell_contents = held[...]
@@ -211,7 +211,7 @@ def _(x: CellType, held: dict[Any, Any]) -> None:
         del x.cell_contents
 
 
-@_put.register
+@put.register
 def _(x: _Names, held: dict[Any, Any]) -> None:
     for name in x.names - held.keys():
         x.scope.pop(name, None)
@@ -263,7 +263,7 @@ def contents(x: object) -> Contents | None:
 def refill(x: Any, held: Contents) -> None:
     """Give an object something else to hold."""
     if items(x) is not None:
-        _put(x, {place.key: v for place, v in held.items() if place.is_item})
+        put(x, {place.key: v for place, v in held.items() if place.is_item})
     now = _attributes(x)
     if now is None:
         return
