@@ -18,6 +18,7 @@ from iris.frontend.specs import ArraySpec, Threads
 from iris.frontend.threads.function import ThreadFunction
 from iris.frontend.tracing import error_here, is_tracing
 from iris.ir.core import Level, Module
+from iris.ir.types import i32
 from iris.passes import Pipeline
 from iris.runtime.device import Grid
 from iris.targets import DEFAULT, Target
@@ -111,7 +112,8 @@ class ThreadKernel(Kernel):
                 "how many threads are there? give threads=(width, height), or grid=(2, 2), "
                 "threadgroup=(16, 16)",
             )
-        return ThreadOptions(threads=Threads(_threadgroup(size))), given, as_grid(grid, {})
+        known, sizes = Threads(_threadgroup(size)), as_grid(grid, {})
+        return ThreadOptions(threads=known), given, _counted(known, sizes)
 
     def _by_threads(self, threads: Any, size: object, given: Call) -> tuple[Options, Call, Grid]:
         """Of whole threadgroups as many as have all threads."""
@@ -124,7 +126,7 @@ class ThreadKernel(Kernel):
         for axis, name in zip(edges, known.counts, strict=True):
             given.told[name] = counts[axis]
         x, y, z = (-(-count // n) for count, n in zip(counts, sizes, strict=True))
-        return ThreadOptions(threads=known), given, (x, y, z)
+        return ThreadOptions(threads=known), given, _counted(known, (x, y, z))
 
     def _check_declared(self, given: Call) -> None:
         """Let arguments have the types that are declared."""
@@ -152,6 +154,13 @@ class ThreadKernel(Kernel):
         for axis, name in zip(known.edges, known.counts, strict=True):
             counts[axis] = named.pop(name)
         self._launch(None, threads=tuple(counts), threadgroup=known.size, **named)
+
+
+def _counted(threads: Threads, grid: Grid) -> Grid:
+    """The numbers of threadgroups, if 32 bits count their threads."""
+    if max([n * size for n, size in zip(grid, threads.size, strict=True)]) > i32.high:
+        raise error_here(ArgumentError, "along an axis there are at most 2**31 - 1 threads")
+    return grid
 
 
 def _threadgroup(size: Any) -> tuple[int, int, int]:

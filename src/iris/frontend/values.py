@@ -58,7 +58,10 @@ class Traced:
         object.__setattr__(self, "value", value)
 
     def _reject_change(self, *change: object) -> NoReturn:
-        raise error_here(LanguageError, "a tile is never changed; make another, as with iris.where")
+        instead = "a tile is never changed; make another, as with iris.where"
+        if isinstance(self.value.type, Registers):
+            instead = "a vector is never changed; make another, as in metal.float2(x, v.y)"
+        raise error_here(LanguageError, instead)
 
     __setattr__ = __delattr__ = __setitem__ = __delitem__ = _reject_change
 
@@ -208,6 +211,7 @@ class Traced:
         def __mod__(self, other: object) -> Traced: ...
         def __and__(self, other: object) -> Traced: ...
         def __or__(self, other: object) -> Traced: ...
+        def __rshift__(self, other: object) -> Traced: ...
         def __lt__(self, other: object) -> Traced: ...
         def __ge__(self, other: object) -> Traced: ...
         def __eq__(self, other: object) -> Traced: ...  # type: ignore[override]

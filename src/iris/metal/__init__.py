@@ -25,6 +25,12 @@ from iris.frontend.language import maximum as max
 from iris.frontend.language import minimum as min
 from iris.frontend.language import tile_range as range
 from iris.frontend.language import where as select
+from iris.frontend.threads.matrices import (
+    simdgroup_load,
+    simdgroup_matrix,
+    simdgroup_multiply_accumulate,
+    simdgroup_store,
+)
 from iris.frontend.threads.memory import (
     array,
     atomic_add,
@@ -131,6 +137,10 @@ __all__ = [
     "simd_shuffle_xor",
     "simd_sum",
     "simdgroup_id",
+    "simdgroup_load",
+    "simdgroup_matrix",
+    "simdgroup_multiply_accumulate",
+    "simdgroup_store",
     "sin",
     "sqrt",
     "tanh",

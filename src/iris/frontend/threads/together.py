@@ -15,7 +15,7 @@ from iris.ir.metal import SIMDGROUP_WIDTH, Scope
 from iris.ir.types import bf16, bool_, f32, u32
 
 
-def _check_all_there(use: str) -> None:
+def check_all_there(use: str) -> None:
     """Refuse what all threads do, where simdgroups or threadgroups may lack some."""
     threads = threads_here()
     if threads.are_all:
@@ -42,7 +42,7 @@ def barrier(scope: str = "threadgroup") -> None:
         raise error_here(
             ArgumentError, f"a barrier is for one of {', '.join(scopes)}: not {scope!r}"
         )
-    _check_all_there("barrier")
+    check_all_there("barrier")
     current().insert(metal.Barrier(Scope(scope)))
 
 
@@ -51,7 +51,7 @@ def barrier(scope: str = "threadgroup") -> None:
 
 def _exchange(use: str, x: Operand, op: Callable[[Traced], Op]) -> Traced:
     """What another lane has of a value, which goes as one of 32 bits where lanes exchange those."""
-    _check_all_there(use)
+    check_all_there(use)
     value = as_traced(x)
     if value.dtype.bits > 32:
         raise error_here(DTypeError, f"lanes exchange values of up to 32 bits, not {value.dtype}")
