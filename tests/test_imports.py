@@ -51,7 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "viewer": OF_PASSES | {"passes", "codegen", "version"},
     "compiler": BELOW_COMPILER | {"version"},
     "api": {"compiler", "runtime"},
-    "metal": {"compiler"},
+    "metal": {"compiler", "frontend"},
     "ops": {"compiler", "errors", "frontend", "nn", "runtime"},
     "testing": ALL,
     "tools": ALL,

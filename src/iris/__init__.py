@@ -78,8 +78,7 @@ from iris.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from iris import api as api
-    from iris import metal as metal
-    from iris import nn
+    from iris import metal, nn
     from iris import ops as ops
     from iris.compiler.array_compilation import ArrayCompilation
     from iris.compiler.autotune import autotune, heuristics
@@ -151,6 +150,7 @@ __all__ = [
     "log2",
     "max",
     "maximum",
+    "metal",
     "min",
     "minimum",
     "next_power_of_2",
