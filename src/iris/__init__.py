@@ -78,6 +78,7 @@ from iris.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from iris import api as api
+    from iris import cuda as cuda
     from iris import metal, nn
     from iris import ops as ops
     from iris.compiler.array_compilation import ArrayCompilation
@@ -187,7 +188,7 @@ __all__ = [
 ]
 
 # Modules, opened when they are first asked for.
-_MODULES = ("api", "metal", "nn", "ops")
+_MODULES = ("api", "cuda", "metal", "nn", "ops")
 # What not every program needs is opened when it is first asked for.
 _LATER = {
     "ArrayCompilation": "iris.compiler.array_compilation",

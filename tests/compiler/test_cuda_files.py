@@ -1,0 +1,222 @@
+"""Kernels of CUDA files, each against NumPy; and each without one of its barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import iris
+from iris.compiler.cuda_file import CudaFile
+from support import ROOT
+
+FOLDER = ROOT / "tests/cuda_files"
+Array = np.ndarray[Any, Any]
+rng = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> Array:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def ints(*shape: int, low: int = -9, high: int = 9) -> Array:
+    return rng.integers(low, high, shape).astype(np.int32)
+
+
+class Case(NamedTuple):
+    """A launch, and what the last array among its arguments is afterwards."""
+
+    file: str
+    kernel: str
+    shape: tuple[Any, ...]
+    arguments: Sequence[Any]
+    written: int  # which argument
+    expected: Array
+    runs_on_metal: bool = False
+
+    def run(self, file: CudaFile, device: str) -> Array:
+        given = [np.copy(x) if isinstance(x, np.ndarray) else x for x in self.arguments]
+        file[self.kernel][self.shape](*given, device=device)
+        found: Array = given[self.written]
+        return found
+
+
+@cache
+def loaded(name: str) -> CudaFile:
+    return iris.cuda.load(FOLDER / f"{name}.cu")
+
+
+def _elementwise() -> list[Case]:
+    a, b, n = floats(200), floats(200), 180
+    some = np.arange(200) < n
+    x, h = floats(256), floats(70).astype(np.float16)
+    four = x.reshape(-1, 4) * [1.5, 1, -1, 1.5]
+    four[:, 3] = x.reshape(-1, 4)[:, 2] + x.reshape(-1, 4)[:, 3] * np.float32(1.5)
+    zero = np.zeros_like(a)
+    return [
+        Case("elementwise", "add", (4, 64), (a, b, zero, n), 2, np.where(some, a + b, 0), True),
+        Case("elementwise", "saxpy", (2, 32), (2.0, a, b, n), 2, np.where(some, 2 * a + b, b)),
+        Case("elementwise", "scale4", (1, 64), (x, x, 1.5, 256), 1, four.reshape(-1)),
+        Case("elementwise", "halves", (3, 32), (h, h, 70), 1, np.maximum(2 * h, 0.5)),
+    ]
+
+
+def _transpose() -> list[Case]:
+    x = floats(40, 70)
+    given = (np.zeros((70, 40), np.float32), x, 70, 40)
+    return [Case("transpose", "transpose", ((3, 2), (32, 8)), given, 0, x.T, True)]
+
+
+def _reductions() -> list[Case]:
+    n, block = 1000, 128
+    x = ints(n).astype(np.float32)
+    padded = np.pad(x, (0, 24)).reshape(-1, block)
+    one, two = padded.sum(1), padded.reshape(4, -1).sum(1)
+    out, memory = np.zeros(8, np.float32), 4 * block
+
+    def case(kernel: str, blocks: int, sums: Array, *more: Any) -> Case:
+        on_metal = kernel == "shuffled"
+        return Case(
+            "reduction", kernel, (blocks, block, *more), (x, out[:blocks], n), 1, sums, on_metal
+        )
+
+    everything = np.array([x.sum()], np.float32)
+    two_blocks = x[:512].sum() + [0, 0]  # a stride of the grid gives blocks by turns
+    turns = np.pad(x, (0, 24)).reshape(-1, 2, 128).sum((0, 2))
+    del two_blocks
+    pairs = np.pad(x, (0, 24)).reshape(2, 2, 256).sum((0, 2))
+    return [
+        case("interleaved", 8, one, memory),
+        case("strided", 8, one, memory),
+        case("sequential", 4, two, memory),
+        case("shuffled", 2, turns),
+        case("tiles", 8, one),
+        case("unrolled<float, 128>", 2, pairs)._replace(),
+        Case(
+            "reduction",
+            "atomic",
+            (8, 128),
+            (x.astype(np.int32), np.zeros(1, np.int32), n),
+            1,
+            everything,
+        ),
+    ]
+
+
+def _scans() -> list[Case]:
+    x, n = ints(64), 64
+    f = x.astype(np.float32)
+    exclusive = np.cumsum(x) - x
+    return [
+        Case("scan", "doubling", (1, 64, 2 * 4 * 64), (f, 0 * f, n), 1, np.cumsum(f)),
+        Case("scan", "tree", (1, 32, 4 * 64), (x, 0 * x, n), 1, exclusive),
+        Case("scan", "by_warps", (1, 64), (x, 0 * x), 1, np.cumsum(x)),
+    ]
+
+
+def _others() -> list[Case]:
+    data = rng.integers(0, 256, 500).astype(np.uint8)
+    counts = np.zeros(256, np.uint32)
+    a, b, c = floats(20, 40), floats(40, 30), np.zeros((20, 30), np.float32)
+    wide, tall, square = floats(64, 16), floats(16, 32), np.zeros((64, 32), np.float32)
+    line = ints(128 + 6)
+    near = np.lib.stride_tricks.sliding_window_view(line, 7).sum(1)
+    grid = floats(10, 40)
+    framed = np.pad(grid, 1)
+    five = framed[1:-1, :-2] + framed[1:-1, 2:] + framed[:-2, 1:-1] + framed[2:, 1:-1] - 4 * grid
+    return [
+        Case(
+            "histogram",
+            "histogram",
+            (2, 64),
+            (data, counts, 500),
+            1,
+            np.bincount(data, minlength=256),
+            True,
+        ),
+        Case("matmul", "tiled<16>", ((2, 2), (16, 16)), (a, b, c, 20, 30, 40), 2, a @ b),
+        Case("matmul", "columns", ((1, 2), 256), (wide, tall, square, 32, 16), 2, wide @ tall),
+        Case("stencil", "line", (2, 64), (line, np.zeros(128, np.int32)), 1, near),
+        Case("stencil", "five", ((2, 2), (32, 8)), (grid, 0 * grid, 40, 10), 1, five),
+    ]
+
+
+def _rows() -> list[Case]:
+    x = floats(4, 90)
+    e = np.exp(x - x.max(1, keepdims=True))
+    softmax = e / e.sum(1, keepdims=True)
+    scale, shift = floats(90), floats(90)
+    normal = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+    return [
+        Case("rows", "softmax_warp", (2, 64), (x, 0 * x, 4, 90), 1, softmax),
+        Case("rows", "softmax_block", (4, 64, 256), (x, 0 * x, 90), 1, softmax),
+        Case(
+            "rows",
+            "layernorm",
+            (4, 64),
+            (x, scale, shift, 0 * x, 90),
+            3,
+            normal * scale + shift,
+            True,
+        ),
+    ]
+
+
+def _collatz(x: int) -> int:
+    count = 0
+    while x != 1 and count < 100:
+        x, count = (3 * x + 1 if x % 2 else x // 2), count + 1
+    return count
+
+
+def _language() -> list[Case]:
+    x = np.arange(1, 61, dtype=np.int32)
+    steps = np.array([_collatz(int(n)) for n in x])
+    rows = ints(32, 8)
+    above = [next((i for i, v in enumerate(row) if v > 6), -1) for row in rows]
+    ordered = np.concatenate([np.sort(rows), np.array(above)[:, None]], 1)
+    a, b = ints(32, low=-99, high=99), ints(32)
+    b[b == 0] = 5
+    quotient = np.trunc(a / b).astype(np.int32)
+    truth = ((a < b) & (b > 0)) | (a == 0)
+    scaled = np.trunc(a * np.float32(0.37)).astype(np.int32)
+    words = np.stack([quotient, a - quotient * b, (a >> 2) ^ (b << 3), scaled + truth], 1)
+    ones = np.array([int(v).bit_count() for v in a.view(np.uint32)], np.uint32)
+    bits = (a.view(np.uint32) >> 28 | 1) + b.astype(np.uint8) + ones
+    nothing = np.zeros((32, 4), np.int32)
+    v = ints(32)
+    positive = int((v > 0) @ (1 << np.arange(32, dtype=np.int64)))
+    following = np.roll(v.reshape(4, 8), -1, 1).reshape(-1)
+    votes = positive + bool((v == 7).any()) + 2 * bool((v < 9).all()) + 4 * (following + 16)
+    start = np.array([-100], np.int32)
+    return [
+        Case("language", "steps", (2, 32), (x, 0 * x, 60), 1, steps, True),
+        Case("language", "sorted", (1, 32), (rows, np.zeros((32, 9), np.int32), 6), 1, ordered),
+        Case("language", "arithmetic", (1, 32), (a, b, nothing, np.zeros(32, np.uint32)), 2, words),
+        Case("language", "arithmetic", (1, 32), (a, b, nothing, np.zeros(32, np.uint32)), 3, bits),
+        Case(
+            "language", "votes", (1, 32), (v, np.zeros(32, np.uint32)), 1, votes.astype(np.uint32)
+        ),
+    ]
+
+
+CASES = [
+    *_elementwise(),
+    *_transpose(),
+    *_reductions(),
+    *_scans(),
+    *_others(),
+    *_rows(),
+    *_language(),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.file}-{case.kernel}")
+def test_kernels_are_right(case: Case) -> None:
+    found = case.run(loaded(case.file), "interp:metal")
+    np.testing.assert_allclose(
+        found, case.expected, 2e-3 if found.dtype == np.float16 else 2e-5, 1e-5
+    )
