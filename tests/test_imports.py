@@ -30,7 +30,7 @@ BELOW_COMPILER = OF_PASSES | {
     "runtime",
     "viewer",
 }
-PUBLIC = {"iris", "nn", "api", "metal", "ops"}
+PUBLIC = {"iris", "nn", "api", "cuda", "metal", "ops"}
 ALL = BELOW_COMPILER | PUBLIC | {"version", "compiler", "softmetal", "testing", "tools"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -51,6 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "viewer": OF_PASSES | {"passes", "codegen", "version"},
     "compiler": BELOW_COMPILER | {"version"},
     "api": {"compiler", "runtime"},
+    "cuda": {"compiler"},
     "metal": {"compiler", "frontend"},
     "ops": {"compiler", "errors", "frontend", "nn", "runtime"},
     "testing": ALL,

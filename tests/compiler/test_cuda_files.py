@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +13,9 @@ import pytest
 
 import iris
 from iris.compiler.cuda_file import CudaFile
-from support import ROOT
+from iris.errors import ArgumentError, FileError, LanguageError, ProgramError, RaceError
+from on_metal import SHARING
+from support import ROOT, counts
 
 FOLDER = ROOT / "tests/cuda_files"
 Array = np.ndarray[Any, Any]
@@ -77,24 +81,21 @@ def _reductions() -> list[Case]:
     one, two = padded.sum(1), padded.reshape(4, -1).sum(1)
     out, memory = np.zeros(8, np.float32), 4 * block
 
-    def case(kernel: str, blocks: int, sums: Array, *more: Any) -> Case:
+    def case(kernel: str, blocks: int, sums: Array, *more: Any, block: int = block) -> Case:
+        given = (x, out[:blocks], n)
         on_metal = kernel == "shuffled"
-        return Case(
-            "reduction", kernel, (blocks, block, *more), (x, out[:blocks], n), 1, sums, on_metal
-        )
+        return Case("reduction", kernel, (blocks, block, *more), given, 1, sums, on_metal)
 
     everything = np.array([x.sum()], np.float32)
-    two_blocks = x[:512].sum() + [0, 0]  # a stride of the grid gives blocks by turns
     turns = np.pad(x, (0, 24)).reshape(-1, 2, 128).sum((0, 2))
-    del two_blocks
-    pairs = np.pad(x, (0, 24)).reshape(2, 2, 256).sum((0, 2))
+    pairs = np.pad(x, (0, 24)).reshape(2, 512).sum(1)
     return [
         case("interleaved", 8, one, memory),
         case("strided", 8, one, memory),
         case("sequential", 4, two, memory),
         case("shuffled", 2, turns),
         case("tiles", 8, one),
-        case("unrolled<float, 128>", 2, pairs)._replace(),
+        case("unrolled<float, 256>", 2, pairs, block=256),
         Case(
             "reduction",
             "atomic",
@@ -191,9 +192,10 @@ def _language() -> list[Case]:
     positive = int((v > 0) @ (1 << np.arange(32, dtype=np.int64)))
     following = np.roll(v.reshape(4, 8), -1, 1).reshape(-1)
     votes = positive + bool((v == 7).any()) + 2 * bool((v < 9).all()) + 4 * (following + 16)
-    start = np.array([-100], np.int32)
+    start, most = np.array([-100], np.int32), np.array([max(x)], np.int32)
     return [
         Case("language", "steps", (2, 32), (x, 0 * x, 60), 1, steps, True),
+        Case("language", "greatest", (2, 32), (x, start, 60), 1, most),
         Case("language", "sorted", (1, 32), (rows, np.zeros((32, 9), np.int32), 6), 1, ordered),
         Case("language", "arithmetic", (1, 32), (a, b, nothing, np.zeros(32, np.uint32)), 2, words),
         Case("language", "arithmetic", (1, 32), (a, b, nothing, np.zeros(32, np.uint32)), 3, bits),
@@ -214,9 +216,165 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.file}-{case.kernel}")
+def _name(case: Case) -> str:
+    return f"{case.file}-{case.kernel}"
+
+
+def _check(case: Case, device: str) -> None:
+    found = case.run(loaded(case.file), device)
+    relative = 2e-3 if found.dtype == np.float16 else 2e-5
+    np.testing.assert_allclose(found, case.expected, relative, 1e-5)
+
+
+@pytest.mark.parametrize("case", CASES, ids=_name)
 def test_kernels_are_right(case: Case) -> None:
-    found = case.run(loaded(case.file), "interp:metal")
-    np.testing.assert_allclose(
-        found, case.expected, 2e-3 if found.dtype == np.float16 else 2e-5, 1e-5
+    assert case.expected.shape == np.shape(case.arguments[case.written])
+    _check(case, "interp:metal")
+
+
+@pytest.mark.metal
+@pytest.mark.parametrize("case", [case for case in CASES if case.runs_on_metal], ids=_name)
+def test_kernels_are_right_on_metal(case: Case) -> None:
+    _check(case, SHARING)
+
+
+_BARRIER = re.compile(r"__syncthreads\(\);|block\.sync\(\);|cg::sync\(block\);")
+BARRIERS = [
+    (path, found.span())
+    for path in sorted(FOLDER.glob("*.cu"))
+    for found in _BARRIER.finditer(path.read_text())
+]
+# Each thread reads only what it wrote last itself.
+REDUNDANT = {("scan.cu", 43)}
+
+
+@pytest.mark.parametrize("number", range(0, len(BARRIERS), counts(4, 1)))
+def test_a_barrier_that_is_missing_is_reported(number: int, tmp_path: Path) -> None:
+    path, (start, end) = BARRIERS[number]
+    text = path.read_text()
+    without = tmp_path / path.name
+    without.write_text(f"{text[:start]};{text[end:]}")
+    file, races = iris.cuda.load(without), []
+    for case in CASES:
+        if case.file == path.stem and not races:
+            try:
+                case.run(file, "interp:metal")
+            except RaceError as error:
+                races.append(error)
+    if (path.name, text.count("\n", 0, start) + 1) in REDUNDANT:
+        assert not races
+    else:
+        assert [file for file, _ in races[0].locations] == [str(without)] * 2
+
+
+# What is wrong, and where: `^` is below the place.
+WRONG = {
+    "double": """\
+__global__ void k(float *x) {
+    x[0] = x[0] * 0.1;
+           ^ Apple's GPUs have no double
+}
+""",
+    "switch": """\
+__global__ void k(int *x) {
+    switch (x[0]) { default: x[1] = 2; }
+    ^ SwitchStmt is not translated
+}
+""",
+    "own struct": """\
+struct Pair { int a, b; };
+__global__ void k(int *x) {
+    Pair p;
+    ^ Pair is not translated
+}
+""",
+    "clang's own": """\
+__global__ void k(int *x) {
+    x[0] = y;
+^ use of undeclared identifier 'y'
+}
+""",
+    "address": """\
+__device__ void set(int *x) { *x = 1; }
+__global__ void k(int *x) {
+    int mine = 0;
+    set(&mine);
+        ^ the address of a thread's own variable is not translated
+}
+""",
+    "printf": """\
+extern "C" __device__ int printf(const char *, ...);
+__global__ void k(int *x) {
+    printf("%d", x[0]);
+    ^ printf is not translated
+}
+""",
+    "parameter": """\
+__global__ void k(double *x) {
+                  ^ Apple's GPUs have no double
+}
+""",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_not_translated_is_told_at_its_line(wrong: str, tmp_path: Path) -> None:
+    lines = WRONG[wrong].splitlines()
+    (at,) = [n for n, line in enumerate(lines) if line.lstrip().startswith("^")]
+    column, message = lines[at].index("^") + 1, lines[at].partition("^")[2].strip()
+    file = tmp_path / "wrong.cu"
+    file.write_text("\n".join([*lines[:at], *lines[at + 1 :]]))
+    with pytest.raises(LanguageError, match=re.escape(message)) as told:
+        iris.cuda.load(file).k  # noqa: B018
+    spot = told.value.spot
+    assert spot is not None
+    assert (spot.line, spot.column) == (at, column)
+    assert str(iris.cuda.check(file)).startswith(f"wrong.cu: k: {message}")
+
+
+def test_accesses_out_of_bounds_and_masks_of_some_lanes_are_told_at_their_lines(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "beyond.cu"
+    file.write_text(
+        "__global__ void beyond(const int *x, int *out) {\n"
+        "    out[threadIdx.x] = x[threadIdx.x + 1];\n"
+        "}\n"
+        "__global__ void some(int *x) {\n"
+        "    x[0] = __shfl_sync(0xffff, x[0], 0);\n"
+        "}\n"
     )
+    loaded = iris.cuda.load(file)
+    x = ints(32)
+    with pytest.raises(ProgramError, match="32") as told:
+        loaded.beyond[1, 32](x, x.copy(), device="interp:metal")
+    assert told.value.locations == ((str(file), 2),)
+    with pytest.raises(LanguageError, match="all lanes take part") as refused:
+        loaded.some[1, 32](x, device="interp:metal")
+    assert f"{file}:5:12" in str(refused.value)
+
+
+def test_launches_and_names_are_checked(tmp_path: Path) -> None:
+    reductions = loaded("reduction")
+    x, out = floats(64), np.zeros(1, np.float32)
+    with pytest.raises(ArgumentError, match="launch it with its bytes"):
+        reductions.interleaved[1, 64](x, out, 64, device="interp:metal")
+    with pytest.raises(ArgumentError, match=r"interleaved\[grid, block\]"):
+        reductions.interleaved[1]
+    with pytest.raises(ArgumentError, match=r"no kernel 'sums'; there are: .*unrolled<\.\.\.>"):
+        reductions.sums  # noqa: B018
+    with pytest.raises(ArgumentError, match="no instance of the template"):
+        reductions["unrolled<float>"]
+    with pytest.raises(FileError, match="there is no file"):
+        iris.cuda.load(tmp_path / "none.cu")
+    with pytest.raises(FileError, match=r"no \.cu files"):
+        iris.cuda.check(tmp_path)
+
+
+def test_a_folder_is_checked() -> None:
+    report = iris.cuda.check(FOLDER / "matmul.cu")
+    assert [(one.kernel, one.why is None) for one in report] == [
+        ("columns", True),
+        ("tiled", False),
+    ]
+    assert str(report).endswith("1 of 2 kernels are translated")

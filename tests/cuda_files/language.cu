@@ -58,7 +58,7 @@ __global__ void votes(const int *x, unsigned int *out) {
 __global__ void greatest(const int *x, int *lock, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {
-        int old = *lock, expected;
+        int old = atomicAdd(lock, 0), expected;
         do {
             expected = old;
             old = atomicCAS(lock, expected, max(expected, x[i]));

@@ -10,6 +10,7 @@ from iris.compiler.thread_kernel import ThreadKernel
 from iris.errors import ArgumentError, FileError, LanguageError
 from iris.frontend.cuda.unit import TranslatedKernel, Unit
 from iris.frontend.tracing import error_here
+from iris.ir.types import i32
 
 
 def load(path: str | Path) -> CudaFile:
@@ -91,6 +92,13 @@ class CudaKernel:
         more = {"dynamic_shared": rest[0] if rest else 0} if self._is_dynamic else {}
 
         def launch(*arguments: Any, **options: Any) -> None:
+            for one in arguments:
+                if getattr(one, "size", 0) > i32.high:
+                    raise error_here(
+                        ArgumentError,
+                        "an array has at most 2**31 - 1 elements: kernels of CUDA "
+                        "files count them with 32 bits",
+                    )
             self.kernel(*arguments, grid=grid, threadgroup=block, **more, **options)
 
         return launch

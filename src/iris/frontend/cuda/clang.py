@@ -94,7 +94,7 @@ def parse(path: Path, instances: Sequence[str] = ()) -> Tree:
 
 
 class _Places:
-    """Gives each node its place: clang names a file or line only where it is another than before."""
+    """Gives each node its place: clang names a file or a line only where it changes."""
 
     def __init__(self) -> None:
         self.file, self.line = "", 0

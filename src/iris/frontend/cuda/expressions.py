@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Sequence
-
+from collections.abc import Callable
 
 from iris.frontend.cuda.calls import called, member_called
 from iris.frontend.cuda.clang import Node, inner
@@ -96,10 +95,10 @@ def _cast(self: Translation, node: Node) -> ast.expr:
         raise unknown(node, f"the conversion {kind} is not translated")
     type_ = _value_type(node)
     if type_of(source).word == "double":  # of a literal, which has its value before
-        value = _double(source)
-        if value is None:
+        number = _double(source)
+        if number is None:
             raise unknown(node, _NO_DOUBLE)
-        return call("number", type_.word, value if kind == "FloatingCast" else int(value))
+        return call("number", type_.word, number if kind == "FloatingCast" else int(number))
     return call("convert", type_.word, self.expression(source))
 
 
@@ -171,13 +170,21 @@ def _is_call_of_member(node: Node) -> bool:
 # Operators.
 
 _ARITHMETIC: dict[str, Callable[[], ast.operator]] = {
-    **{"+": ast.Add, "-": ast.Sub, "*": ast.Mult},
-    **{"&": ast.BitAnd, "|": ast.BitOr, "^": ast.BitXor},
+    "+": ast.Add,
+    "-": ast.Sub,
+    "*": ast.Mult,
+    "&": ast.BitAnd,
+    "|": ast.BitOr,
+    "^": ast.BitXor,
 }
 _WORDS = {"/": "divided", "%": "remainder", "<<": "shifted_left", ">>": "shifted_right"}
 _COMPARISONS: dict[str, Callable[[], ast.cmpop]] = {
-    **{"<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE},
-    **{"==": ast.Eq, "!=": ast.NotEq},
+    "<": ast.Lt,
+    "<=": ast.LtE,
+    ">": ast.Gt,
+    ">=": ast.GtE,
+    "==": ast.Eq,
+    "!=": ast.NotEq,
 }
 
 

@@ -16,9 +16,15 @@ HEADERS = (
 )
 
 _ELEMENTS = {
-    **{"char": "signed char", "uchar": "unsigned char", "short": "short"},
-    **{"ushort": "unsigned short", "int": "int", "uint": "unsigned int", "float": "float"},
-    **{"long": "long", "ulong": "unsigned long"},
+    "char": "signed char",
+    "uchar": "unsigned char",
+    "short": "short",
+    "ushort": "unsigned short",
+    "int": "int",
+    "uint": "unsigned int",
+    "float": "float",
+    "long": "long",
+    "ulong": "unsigned long",
 }
 #: The struct types that are vectors: the word for their scalars, and how many these are.
 VECTORS = {f"{word}{n}": (word, n) for word in _ELEMENTS for n in (2, 3, 4)}
@@ -101,7 +107,8 @@ typedef _Float16 half; typedef _Float16 __half; typedef __bf16 __nv_bfloat16;
 {_vectors()}
 struct dim3 {{
     unsigned x, y, z;
-    __host__ __device__ constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {{}}
+    __host__ __device__ constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1)
+        : x(x), y(y), z(z) {{}}
 }};
 extern const __device__ uint3 threadIdx, blockIdx;
 extern const __device__ dim3 blockDim, gridDim;

@@ -116,10 +116,10 @@ def start(self: Translation, variable: Variable, offset: ast.expr | None) -> Non
 
 def _declare_array(self: Translation, node: Node, type_: CType, values: list[Node]) -> None:
     """An array of the thread's own; what is not set is zero."""
-    if not type_.count or not type_.is_known:
+    if not type_.size or not type_.is_known:
         raise unknown(node, f"an array of {node['type']['qualType']} is not translated")
     variable = self.declare(node, type_)
-    self.emit(assign(variable.name, call("array", type_.count, type_.word)))
+    self.emit(assign(variable.name, call("array", type_.size, type_.word)))
     for number, value in enumerate(_elements(values[0]) if values else ()):
         item = ast.Subscript(name(variable.name), ast.Constant(number), ast.Store())
         if value["kind"] != "ImplicitValueInitExpr":
@@ -130,11 +130,12 @@ def _elements(node: Node) -> list[Node]:
     """What an array begins with, in order."""
     if node["kind"] != "InitListExpr":
         raise unknown(node, "an array is set by a list")
-    if "array_filler" in node:
-        filled = [n for n in node["array_filler"] if n.get("kind") != "ImplicitValueInitExpr"]
-        return filled
+    if "array_filler" in node:  # what is not listed is zero
+        return [n for n in node["array_filler"] if n.get("kind") != "ImplicitValueInitExpr"]
     parts: list[Node] = []
     for one in inner(node):
+        if "array_filler" in one:
+            raise unknown(one, "every element of a row is listed, or none")
         parts += _elements(one) if one["kind"] == "InitListExpr" else [one]
     return parts
 
@@ -306,16 +307,13 @@ def _counts(self: Translation, node: Node) -> bool:
     if type_.word not in ("int", "uint", "long", "ulong") or not inner(counter):
         return False
     used = {n["referencedDecl"]["id"] for n in walk(bound) if "referencedDecl" in n}
-    used |= {n["referencedDecl"]["id"] for n in walk(step) if "referencedDecl" in n}
-    if (
-        used & changed
-        or (used - {counter["id"]}) & {counter["id"]}
-        or type_of(bound) != type_of(left)
-    ):
+    if isinstance(by, dict):
+        used |= {n["referencedDecl"]["id"] for n in walk(by) if "referencedDecl" in n}
+    if used & {*changed, counter["id"]} or type_of(bound).word != type_.word:
         return False
     with self.block() as before:
         end = self.expression(bound)
-        each = call("number", "int", -1) if by == "down" else self.expression(by)  # type: ignore[arg-type]
+        each = call("number", "int", -1) if by == "down" else self.expression(by)
     if before or not is_pure(end) or not is_pure(each):
         return False
     low = self.expression(inner(counter)[0])

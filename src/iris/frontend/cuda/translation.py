@@ -12,27 +12,23 @@ import keyword
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from iris.errors import LanguageError, SourceSpot
-from iris.frontend.cuda.clang import Node, Place, inner, place_of, walk
+from iris.frontend.cuda.clang import Node, inner, place_of, walk
 from iris.frontend.cuda.types import CType, type_of
-from iris.frontend.cuda.words import DYNAMIC
 
 WORDS = "iris_cuda"  # what translated functions call the words by
 DYNAMIC_BYTES = "dynamic_shared"  # the parameter of kernels with the bytes of a launch
 
 
-class Unknown(LanguageError):
-    """CUDA that is not translated; shown at its line."""
-
-
-def unknown(node: Node, what: str) -> Unknown:
+def unknown(node: Node, what: str) -> LanguageError:
+    """The error of what is not translated, at its line."""
     place = place_of(node)
     if place is None:
-        return Unknown(what)
-    return Unknown(what, SourceSpot.of_line(place.file, place.line, place.column - 1))
+        return LanguageError(what)
+    return LanguageError(what, SourceSpot.of_line(place.file, place.line, place.column - 1))
 
 
 @dataclass(eq=False)
@@ -72,20 +68,6 @@ class Loop:
 
     skip: str  # the variable that says that the rest of an iteration is skipped
     broke: str  # that the loop ends
-
-
-@dataclass(eq=False)
-class Function:
-    """A function that is translated."""
-
-    name: str  # of C
-    node: Node
-    python: ast.FunctionDef
-    place: Place
-    is_kernel: bool
-    parameters: list[tuple[str, CType]]
-    shared: dict[str, CType]  # its own
-    calls: list[Node] = field(default_factory=list)
 
 
 Expression = Callable[["Translation", Node], ast.expr]
@@ -238,7 +220,11 @@ class Translation:
         builder = EXPRESSIONS.get(node["kind"])
         if builder is None:
             raise unknown(node, f"{node['kind']} is not translated")
-        return located(builder(self, node), node)
+        body, before = self.body, len(self.body)
+        made = builder(self, node)
+        for one in (*body[before:], made):
+            located(one, node)
+        return made
 
     def statement(self, node: Node) -> None:
         """Add what a statement, or an expression that stands as one, does."""
@@ -250,8 +236,8 @@ class Translation:
             found = self.expression(node)
             if not is_pure(found) or isinstance(found, ast.Call):
                 self.emit(ast.Expr(found))
-        for made in self.body[before:]:
-            located(made, node)
+        for one in self.body[before:]:
+            located(one, node)
 
     def statements(self, nodes: Sequence[Node]) -> None:
         """Statements one after the other; after one that may leave an iteration the others are
@@ -263,7 +249,9 @@ class Translation:
                 with self.block() as after:
                     self.statements(rest)
                 go_on = call("negated", name(self.loops[-1].skip))
-                self.emit(located(ast.If(go_on, after or [ast.Pass()], []), rest[0]))
+                others = ast.If(go_on, after or [ast.Pass()], [])
+                located(others, rest[0])
+                self.emit(others)
                 return
 
     def nested(self, node: Node | None) -> list[ast.stmt]:
@@ -345,18 +333,15 @@ def moved(pointer: Pointer, by: ast.expr | None, *, part: bool = False) -> Point
     if by is None:
         return pointer._replace(type=type_)
     if part and type_.shape:  # an array again
-        by = ast.BinOp(call("index", by), ast.Mult(), call("number", "int", type_.count))
+        by = ast.BinOp(call("index", by), ast.Mult(), call("number", "int", type_.size))
     by = call("index", by)
     if pointer.offset is not None:
         by = ast.BinOp(call("index", pointer.offset), ast.Add(), by)
     return Pointer(pointer.base, by, type_)
 
 
-Located = Any
-
-
-def located(made: Located, node: Node) -> Located:
-    """Syntax at the line and column of a node, as far as it is at none yet."""
+def located(made: ast.AST, node: Node) -> None:
+    """Put syntax at the line and column of a node, as far as it is at none yet."""
     place = place_of(node)
     if place is not None:
         for one in ast.walk(made):
@@ -364,7 +349,6 @@ def located(made: Located, node: Node) -> Located:
                 one.lineno = one.end_lineno = place.line  # type: ignore[attr-defined]
                 one.col_offset = place.column - 1  # type: ignore[attr-defined]
                 one.end_col_offset = place.column  # type: ignore[attr-defined]
-    return made
 
 
 def _changes(node: Node) -> bool:

@@ -9,17 +9,39 @@ from typing import Any, NamedTuple
 from iris.frontend.cuda.prelude import VECTORS
 
 _WORDS = {
-    **{"bool": "bool", "_Bool": "bool", "char": "char", "signed char": "char"},
-    **{"unsigned char": "uchar", "short": "short", "unsigned short": "ushort", "int": "int"},
-    **{"unsigned int": "uint", "long": "long", "unsigned long": "ulong", "long long": "long"},
-    **{"unsigned long long": "ulong", "float": "float", "_Float16": "half", "__bf16": "bfloat"},
+    "bool": "bool",
+    "_Bool": "bool",
+    "char": "char",
+    "signed char": "char",
+    "unsigned char": "uchar",
+    "short": "short",
+    "unsigned short": "ushort",
+    "int": "int",
+    "unsigned int": "uint",
+    "long": "long",
+    "unsigned long": "ulong",
+    "long long": "long",
+    "unsigned long long": "ulong",
+    "float": "float",
+    "_Float16": "half",
+    "__bf16": "bfloat",
     **{name: name for name in VECTORS},
     "void": "void",
 }
 _ALIASES = {"half": "_Float16", "__half": "_Float16", "__nv_bfloat16": "__bf16"}
 BYTES = {
-    **{"bool": 1, "char": 1, "uchar": 1, "short": 2, "ushort": 2, "half": 2, "bfloat": 2},
-    **{"int": 4, "uint": 4, "float": 4, "long": 8, "ulong": 8},
+    "bool": 1,
+    "char": 1,
+    "uchar": 1,
+    "short": 2,
+    "ushort": 2,
+    "half": 2,
+    "bfloat": 2,
+    "int": 4,
+    "uint": 4,
+    "float": 4,
+    "long": 8,
+    "ulong": 8,
 }
 
 
@@ -38,7 +60,7 @@ class CType(NamedTuple):
         return self.is_known and not self.is_pointer and self.shape is None
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """The elements of an array."""
         return prod(self.shape or (0,))
 
@@ -46,7 +68,7 @@ class CType(NamedTuple):
     def bytes(self) -> int:
         word, n = VECTORS.get(self.word, (self.word, 1))
         one = BYTES.get(word, 0) * n
-        return 8 if self.is_pointer else one * (self.count if self.shape is not None else 1)
+        return 8 if self.is_pointer else one * (self.size if self.shape is not None else 1)
 
 
 def type_of(node: dict[str, Any], field: str = "type") -> CType:

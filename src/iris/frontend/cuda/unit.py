@@ -10,9 +10,10 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+from iris.errors import LanguageError, SourceSpot
 from iris.frontend.cuda import expressions as _expressions  # noqa: F401  (registers builders)
 from iris.frontend.cuda import words
-from iris.frontend.cuda.clang import Node, Tree, inner, last_line, parse, place_of, walk
+from iris.frontend.cuda.clang import Node, Tree, inner, last_line, parse, place_of
 from iris.frontend.cuda.statements import returned, start
 from iris.frontend.cuda.translation import (
     DYNAMIC_BYTES,
@@ -47,11 +48,11 @@ class Unit:
 
     def __init__(self, path: Path, instances: tuple[str, ...] = ()):
         self.tree: Tree = parse(path, instances)
-        self._file = str(path.absolute())
         self._definitions: dict[str, Node] = {}  # functions, by the names that linkers use
         self._declarations: dict[str, Node] = {}  # by id
         self.kernels: dict[str, Node] = {}
         self.templates: dict[str, Node] = {}  # of kernels
+        self._open: list[str] = []  # functions that are being translated
         for one in self.tree.declarations:
             self._enter(one, template=None)
         for known, node in list(self._declarations.items()):
@@ -94,16 +95,23 @@ class Unit:
 
     def _function(self, node: Node) -> tuple[FunctionType, dict[str, CType], list[str]]:
         key = node["id"]
+        if key in self._open:
+            raise unknown(node, f"{node['name']} calls itself; kernels cannot recurse")
         if key not in self._functions:
             self._refuse_errors(node)
-            self._functions[key] = self._translated(node)
+            self._open.append(key)
+            try:
+                self._functions[key] = self._translated(node)
+            finally:
+                self._open.pop()
         return self._functions[key]
 
     def _refuse_errors(self, node: Node) -> None:
+        """Raise what clang says of the lines of a function."""
         place, end = place_of(node), last_line(node)
         for error in self.tree.errors:
             if place is not None and place.line <= error.line <= end:
-                raise unknown(_at_line(error.line, self._file), error.message)
+                raise LanguageError(error.message, SourceSpot.of_line(place.file, error.line, 0))
 
     def _translated(self, node: Node) -> tuple[FunctionType, dict[str, CType], list[str]]:
         place = place_of(node)
@@ -112,8 +120,6 @@ class Unit:
         shared: dict[str, CType] = {}
 
         def function_name(declaration: Node) -> str:
-            if declaration["id"] == node["id"]:
-                raise unknown(declaration, f"{declaration['name']} calls itself")
             function, needs, _ = self._function(declaration)
             shared.update(needs)
             called[f"{declaration['name']}_{declaration['id']}"] = function
@@ -129,7 +135,8 @@ class Unit:
         if _is_kernel(node):
             made.body[:0] = list(_allocations(shared))
         head = _head(node, parameters, DYNAMIC in shared and _is_kernel(node), made.body)
-        return _compiled(located(head, node), place.file, called), shared, parameters
+        located(head, node)
+        return _compiled(head, place.file, called), shared, parameters
 
 
 def _is_kernel(node: Node) -> bool:
@@ -184,7 +191,7 @@ def _parameters(made: Translation, node: Node) -> list[str]:
 def _allocations(shared: Mapping[str, CType]) -> Iterator[ast.stmt]:
     """What a kernel begins with: memory for all that it and its functions share."""
     for key, type_ in shared.items():
-        count: Any = max(type_.count, 1)
+        count: Any = max(type_.size, 1)
         if key == DYNAMIC:
             size = ast.Constant(BYTES.get(type_.word, 16))
             count = ast.BinOp(name(DYNAMIC_BYTES), ast.FloorDiv(), size)
@@ -215,12 +222,3 @@ def _compiled(head: ast.FunctionDef, file: str, called: Mapping[str, Any]) -> Fu
         made.__defaults__ = tuple(defaults)
         made.__annotations__ = {DYNAMIC_BYTES: constexpr}
     return made
-
-
-def _at_line(line: int, file: str) -> Node:
-    from iris.frontend.cuda.clang import Place
-
-    return {"range": {"begin": {"place": Place(file, line, 1)}}}
-
-
-__all__ = ["TranslatedKernel", "Unit", "walk"]

@@ -14,7 +14,7 @@ from iris.frontend.threads import memory, positions, together
 from iris.frontend.threads.memory import Elements
 from iris.frontend.threads.types import MetalType, as_type
 from iris.frontend.tracing import Tracer, current, error_here, rules_as
-from iris.frontend.values import Traced, cast, compare, constant, emit, taken
+from iris.frontend.values import Traced, binary, cast, compare, constant, emit, taken
 from iris.ir import control, math, metal
 from iris.ir.core import Region
 from iris.ir.literal import encode
@@ -61,7 +61,7 @@ def with_part(x: Traced, index: int, value: Traced) -> Traced:
 def divided(x: Traced, y: Traced) -> Traced:
     """The quotient, towards zero."""
     if x.dtype.is_float:
-        return x / y
+        return binary(math.Div, x, y)
     quotient = x // y
     if not x.dtype.is_signed:
         return quotient
@@ -75,11 +75,11 @@ def remainder(x: Traced, y: Traced) -> Traced:
 
 
 def shifted_left(x: Traced, by: Traced) -> Traced:
-    return x << cast(by, x.dtype)
+    return binary(math.Shl, x, cast(by, x.dtype))
 
 
 def shifted_right(x: Traced, by: Traced) -> Traced:
-    return x >> cast(by, x.dtype)
+    return binary(math.Shr, x, cast(by, x.dtype))
 
 
 def negated(condition: Traced) -> Traced:
@@ -105,7 +105,9 @@ def power(x: Traced, y: Traced) -> Traced:
 UNARY: dict[str, Callable[[Any], Any]] = {
     **{name: getattr(language, name) for name in ("sqrt", "rsqrt", "exp", "exp2", "log", "log2")},
     **{name: getattr(language, name) for name in ("sin", "cos", "tanh", "erf", "floor", "ceil")},
-    **{"fabs": language.abs, "abs": language.abs, "rint": language.round},
+    "fabs": language.abs,
+    "abs": language.abs,
+    "rint": language.round,
 }
 
 
@@ -123,7 +125,7 @@ def least(x: Traced, y: Traced) -> Traced:
 
 # Where a thread is.
 
-_POSITIONS = {
+_POSITIONS: dict[str, Callable[[int], Any]] = {
     "threadIdx": positions._thread_in_threadgroup,
     "blockIdx": positions._threadgroup_id,
     "blockDim": positions._threadgroup_size,
@@ -272,7 +274,7 @@ def shuffle(
     if how == "idx":
         return together.simd_shuffle(x, first + by % size)
     if how == "xor":
-        return together.simd_shuffle(x, _within(me ^ by, me, first, size))
+        return together.simd_shuffle(x, _within(binary(math.Xor, me, by), me, first, size))
     return together.simd_shuffle(x, _within(me + by if how == "down" else me - by, me, first, size))
 
 
@@ -312,8 +314,12 @@ def reduced(how: str, x: Traced) -> Traced:
 # Atomics.
 
 ATOMICS = {
-    **{"Add": memory.atomic_add, "Max": memory.atomic_max, "Min": memory.atomic_min},
-    **{"And": memory.atomic_and, "Or": memory.atomic_or, "Xor": memory.atomic_xor},
+    "Add": memory.atomic_add,
+    "Max": memory.atomic_max,
+    "Min": memory.atomic_min,
+    "And": memory.atomic_and,
+    "Or": memory.atomic_or,
+    "Xor": memory.atomic_xor,
     "Exch": memory.atomic_exchange,
 }
 
