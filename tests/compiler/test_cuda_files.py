@@ -59,11 +59,13 @@ def _elementwise() -> list[Case]:
     x, h = floats(256), floats(70).astype(np.float16)
     four = x.reshape(-1, 4) * [1.5, 1, -1, 1.5]
     four[:, 3] = x.reshape(-1, 4)[:, 2] + x.reshape(-1, 4)[:, 3] * np.float32(1.5)
-    zero = np.zeros_like(a)
+    zero, p = np.zeros_like(a), floats(20, 3)
+    turned = p[:, 0] * p[:, 1] - 12 * p[:, 0]
     return [
         Case("elementwise", "add", (4, 64), (a, b, zero, n), 2, np.where(some, a + b, 0), True),
         Case("elementwise", "saxpy", (2, 32), (2.0, a, b, n), 2, np.where(some, 2 * a + b, b)),
         Case("elementwise", "scale4", (1, 64), (x, x, 1.5, 256), 1, four.reshape(-1)),
+        Case("elementwise", "turned", (1, 32), (p, zero[:20], 20), 1, turned),
         Case("elementwise", "halves", (3, 32), (h, h, 70), 1, np.maximum(2 * h, 0.5)),
     ]
 

@@ -25,6 +25,14 @@ __global__ void scale4(const float *x, float *out, float factor, int n) {
     }
 }
 
+__global__ void turned(const float3 *x, float *out, int n) {
+    int i = threadIdx.x;
+    if (i < n) {
+        float3 v = x[i], w = {v.y, v.z, v.x};
+        out[i] = v.x * w.x - w.z * sizeof(float3);
+    }
+}
+
 __device__ half twice(half x) { return x + x; }
 
 __global__ void halves(const half *x, half *out, int n) {

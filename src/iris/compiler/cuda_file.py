@@ -38,7 +38,7 @@ class CudaFile:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all kernels, with those of templates that the file uses."""
+        """The names of all kernels, and of the instances that the file makes of templates."""
         return tuple(self._unit.kernels)
 
     def __getitem__(self, name: str) -> CudaKernel:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from iris.frontend.cuda.clang import Node, inner
 from iris.frontend.cuda.prelude import UNARY, VECTORS
 from iris.frontend.cuda.translation import Translation, call, name, unknown
-from iris.frontend.cuda.types import type_of
+from iris.frontend.cuda.types import metal_vector, type_of
 from iris.frontend.cuda.words import ATOMICS, REDUCTIONS
 
 Call = Callable[[Translation, Node, list[Node]], ast.expr]
@@ -90,7 +90,7 @@ CALLS: dict[str, Call] = {
     **{name: _word("least") for name in ("min", "fmin", "fminf")},
     **{f"atomic{how}": _atomic(how) for how in (*ATOMICS, "Sub")},
     **{text: _word("unary", one) for one in UNARY for text in (one, f"{one}f", f"__{one}f")},
-    **{f"make_{word}": _word("vector", word) for word in VECTORS},
+    **{f"make_{name}": _word("vector", metal_vector(name)) for name in VECTORS},
     "__shfl_sync": _word("shuffle", "idx"),
     **{f"__shfl_{how}_sync": _word("shuffle", how) for how in ("up", "down", "xor")},
 }
@@ -155,7 +155,7 @@ def _size(group: Node) -> str | None:
 
 
 def member_called(self: Translation, node: Node, axis: int | None) -> ast.expr:
-    """A call of a method of a group; of an axis of what it gives."""
+    """A call of a group's method; with an axis, that coordinate of the result."""
     member, *arguments = inner(node)
     return _method(self, node, inner(member)[0], member["name"], arguments, axis)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from iris.frontend.cuda.calls import called, member_called
 from iris.frontend.cuda.clang import Node, inner
-from iris.frontend.cuda.prelude import POSITIONS, VECTORS
+from iris.frontend.cuda.prelude import POSITIONS
 from iris.frontend.cuda.translation import (
     Pointer,
     Translation,
@@ -24,7 +24,7 @@ from iris.frontend.cuda.translation import (
     unknown,
     zero,
 )
-from iris.frontend.cuda.types import CType, type_of
+from iris.frontend.cuda.types import PARTS, CType, type_of
 
 _NO_DOUBLE = "Apple's GPUs have no double: write 0.5f, sqrtf(x) and the like"
 
@@ -152,7 +152,7 @@ def _(self: Translation, node: Node) -> ast.expr:
         return call("position", named, axis)
     if whole["kind"] == "CXXMemberCallExpr" or _is_call_of_member(whole):
         return member_called(self, _bare(whole), axis)
-    if type_of(whole).word not in VECTORS:
+    if type_of(whole).word not in PARTS:
         raise unknown(node, f"{whole['type']['qualType']} is not translated")
     return call("part", self.expression(whole), axis)
 
@@ -342,7 +342,7 @@ def _(self: Translation, node: Node) -> ast.expr:
     type_, parts = _value_type(node), inner(node)
     if len(parts) == 1 and type_of(parts[0]).word == type_.word:
         return self.expression(parts[0])
-    if type_.word not in VECTORS or len(parts) != VECTORS[type_.word][1]:
+    if type_.word not in PARTS or len(parts) != PARTS[type_.word][1]:
         raise unknown(node, f"this {node['type']['qualType']} is not translated")
     return call("vector", type_.word, *[self.expression(part) for part in parts])
 

@@ -89,7 +89,7 @@ def _declare_shared(self: Translation, node: Node, type_: CType) -> None:
     is_dynamic = node.get("storageClass") == "extern"
     if not type_.is_known or type_.is_pointer:
         raise unknown(node, f"shared memory of {node['type']['qualType']} is not translated")
-    key = DYNAMIC if is_dynamic else f"{self.node.get('mangledName')} {node['name']} {node['id']}"
+    key = DYNAMIC if is_dynamic else f"{node['name']} {node['id']}"
     self.shared[key] = type_
     # Its size is known where the kernel is launched.
     type_ = type_._replace(shape=None, is_pointer=True) if is_dynamic else type_

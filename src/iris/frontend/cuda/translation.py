@@ -24,7 +24,7 @@ DYNAMIC_BYTES = "dynamic_shared"  # the parameter of kernels with the bytes of a
 
 
 def unknown(node: Node, what: str) -> LanguageError:
-    """The error of what is not translated, at its line."""
+    """An error at the line of a node."""
     place = place_of(node)
     if place is None:
         return LanguageError(what)
@@ -43,7 +43,7 @@ class Variable:
 
 
 class Pointer(NamedTuple):
-    """Where an expression points: so many elements into some memory."""
+    """Where an expression points: to an element of some memory."""
 
     base: ast.expr
     offset: ast.expr | None
@@ -104,7 +104,7 @@ def name(text: str) -> ast.expr:
 
 
 def call(word: str, *arguments: Any) -> ast.expr:
-    """A call of a word; what is no syntax is a constant."""
+    """A call of a word; an argument that is no syntax becomes a constant."""
     given = [x if isinstance(x, ast.expr) else ast.Constant(x) for x in arguments]
     return ast.Call(ast.Attribute(name(WORDS), word, ast.Load()), given, [])
 
@@ -326,7 +326,7 @@ def shared(variable: Variable) -> ast.expr:
 
 
 def moved(pointer: Pointer, by: ast.expr | None, *, part: bool = False) -> Pointer:
-    """A pointer so many elements on; with `part`, to what an array of arrays has there."""
+    """A pointer to a later element; with `part`, to the row that an array of arrays has there."""
     type_ = pointer.type
     if part and type_.shape:
         type_ = type_._replace(shape=type_.shape[1:] or None)

@@ -8,6 +8,14 @@ from typing import Any, NamedTuple
 
 from iris.frontend.cuda.prelude import VECTORS
 
+
+def metal_vector(name: str) -> str:
+    """A vector as Metal has it in memory: CUDA's vectors of three take the place of three."""
+    return f"packed_{name}" if name.endswith("3") else name
+
+
+#: Of each vector, the word for its scalars, and how many these are.
+PARTS = {metal_vector(name): parts for name, parts in VECTORS.items()}
 _WORDS = {
     "bool": "bool",
     "_Bool": "bool",
@@ -25,7 +33,7 @@ _WORDS = {
     "float": "float",
     "_Float16": "half",
     "__bf16": "bfloat",
-    **{name: name for name in VECTORS},
+    **{name: metal_vector(name) for name in VECTORS},
     "void": "void",
 }
 _ALIASES = {"half": "_Float16", "__half": "_Float16", "__nv_bfloat16": "__bf16"}
@@ -46,7 +54,7 @@ BYTES = {
 
 
 class CType(NamedTuple):
-    """A type: of a value, or of what a pointer or an array leads to."""
+    """A type: of a value, or of the elements behind a pointer or in an array."""
 
     word: str  # of the value, or of the elements; what clang writes, if there is no word for it
     is_pointer: bool = False
@@ -66,7 +74,7 @@ class CType(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        word, n = VECTORS.get(self.word, (self.word, 1))
+        word, n = PARTS.get(self.word, (self.word, 1))
         one = BYTES.get(word, 0) * n
         return 8 if self.is_pointer else one * (self.size if self.shape is not None else 1)
 

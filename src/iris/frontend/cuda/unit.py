@@ -24,7 +24,7 @@ from iris.frontend.cuda.translation import (
     name,
     unknown,
 )
-from iris.frontend.cuda.types import BYTES, CType, type_of
+from iris.frontend.cuda.types import PARTS, CType, type_of
 from iris.frontend.cuda.words import DYNAMIC
 from iris.frontend.language import constexpr
 from iris.frontend.rewriting import TRANSLATED
@@ -160,7 +160,7 @@ def _full_name(node: Node) -> str:
 
 def _declared(node: Node, type_: CType) -> str:
     """What a kernel by thread says of a parameter."""
-    if not type_.is_known or (not type_.is_pointer and "2" <= type_.word[-1] <= "4"):
+    if not type_.is_known or (not type_.is_pointer and type_.word in PARTS):
         said = node["type"]["qualType"]
         raise unknown(node, f"a parameter of type {said} is not translated")
     if not type_.is_pointer:
@@ -190,12 +190,13 @@ def _parameters(made: Translation, node: Node) -> list[str]:
 
 def _allocations(shared: Mapping[str, CType]) -> Iterator[ast.stmt]:
     """What a kernel begins with: memory for all that it and its functions share."""
+    names = {key: key.partition(" ")[0] or DYNAMIC_BYTES for key in shared}
     for key, type_ in shared.items():
         count: Any = max(type_.size, 1)
         if key == DYNAMIC:
-            size = ast.Constant(BYTES.get(type_.word, 16))
+            size = ast.Constant(type_._replace(shape=None).bytes)
             count = ast.BinOp(name(DYNAMIC_BYTES), ast.FloorDiv(), size)
-        yield ast.Expr(call("make_shared", key, count, type_.word))
+        yield ast.Expr(call("make_shared", key, names[key], count, type_.word))
 
 
 def _head(

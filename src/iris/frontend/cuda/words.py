@@ -1,4 +1,4 @@
-"""What translated kernels call: CUDA's words, as those of kernels by thread."""
+"""The words that translated kernels call, in terms of kernels by thread."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def divided(x: Traced, y: Traced) -> Traced:
 
 
 def remainder(x: Traced, y: Traced) -> Traced:
-    """What is left of that: as negative as x."""
+    """The remainder of that quotient, with the sign of x."""
     return x % y if not x.dtype.is_signed else x - divided(x, y) * y
 
 
@@ -170,7 +170,7 @@ _SHARED: WeakKeyDictionary[Tracer, dict[str, Elements]] = WeakKeyDictionary()
 DYNAMIC = ""  # the variable that all `extern __shared__` ones are
 
 
-def make_shared(key: str, size: int, word: str) -> None:
+def make_shared(key: str, name: str, size: int, word: str) -> None:
     """Allocate a variable that the threads of a block share."""
     if size < 1:
         raise error_here(
@@ -178,7 +178,9 @@ def make_shared(key: str, size: int, word: str) -> None:
             "the kernel has extern __shared__ memory: launch it with its bytes, as "
             "kernel[grid, block, bytes](...)",
         )
-    _SHARED.setdefault(current(), {})[key] = memory.shared(size, word)
+    made = memory.shared(size, word)
+    made.base.name = name  # for those who read of its races
+    _SHARED.setdefault(current(), {})[key] = made
 
 
 def shared(key: str, word: str) -> Elements:
