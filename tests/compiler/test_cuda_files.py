@@ -194,9 +194,15 @@ def _language() -> list[Case]:
     positive = int((v > 0) @ (1 << np.arange(32, dtype=np.int64)))
     following = np.roll(v.reshape(4, 8), -1, 1).reshape(-1)
     votes = positive + bool((v == 7).any()) + 2 * bool((v < 9).all()) + 4 * (following + 16)
+    last = rows[:, 0]
+    for column in rows.T[1:]:
+        last = 3 * last + column
+    ends = 8 * np.arange(1, 33) * 3 + 6 + 17
+    walked = np.stack([-np.ones_like(last), rows.sum(1), last, ends], 1)
     start, most = np.array([-100], np.int32), np.array([max(x)], np.int32)
     return [
         Case("language", "steps", (2, 32), (x, 0 * x, 60), 1, steps, True),
+        Case("language", "walks", (1, 32), (rows, np.zeros((32, 4), np.int32), 8), 1, walked),
         Case("language", "greatest", (2, 32), (x, start, 60), 1, most),
         Case("language", "sorted", (1, 32), (rows, np.zeros((32, 9), np.int32), 6), 1, ordered),
         Case("language", "arithmetic", (1, 32), (a, b, nothing, np.zeros(32, np.uint32)), 2, words),
@@ -309,6 +315,17 @@ extern "C" __device__ int printf(const char *, ...);
 __global__ void k(int *x) {
     printf("%d", x[0]);
     ^ printf is not translated
+}
+""",
+    "volatile": """\
+__global__ void k(volatile int *x) {
+                  ^ a parameter of type volatile int * is not translated
+}
+""",
+    "two arrays": """\
+__global__ void k(int *x, int *y) {
+    x = y;
+    ^ a pointer that changes stays in one array, and is a variable
 }
 """,
     "parameter": """\

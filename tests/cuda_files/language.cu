@@ -38,6 +38,22 @@ __global__ void sorted(const int *x, int *out, int limit) {
     to[8] = first_above(from, 8, limit);
 }
 
+// Pointers that walk and meet, and what the file calls constants.
+enum Mode { NONE, FIRST = 5, SECOND, THIRD = 1 << 4, FOURTH };
+const int LIMIT = 3;
+
+__global__ void walks(const int *x, int *out, int n) {
+    const int *from = x + threadIdx.x * n, *end = from + n;
+    int sum = 0, last = 0;
+    for (const int *p = from; p < end; ++p) sum += *p;
+    while (from != end) last = 3 * last + *from++;
+    out += threadIdx.x * 4;
+    *out++ = -1;
+    *out = sum;
+    out[1] = last;
+    *(out + 2) = (end - x) * LIMIT + SECOND + FOURTH + NONE;
+}
+
 // Words for numbers: C's division, its shifts, its conversions.
 __global__ void arithmetic(const int *a, const int *b, int *out, unsigned int *bits) {
     int t = threadIdx.x, at = t * 4;

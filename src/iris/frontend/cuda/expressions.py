@@ -208,9 +208,13 @@ def _(self: Translation, node: Node) -> ast.expr:
         return self.expression(right)
     if opcode in ("&&", "||"):
         return _shortened(self, node)
-    if type_of(left).is_pointer or type_of(right).is_pointer:
-        raise unknown(node, "pointers are neither compared nor subtracted")
-    x, y = self.expression(left), self.expression(right)
+    if type_of(left).is_pointer and type_of(right).is_pointer:
+        if opcode not in (*_COMPARISONS, "-"):
+            raise unknown(node, f"{opcode} of pointers is not translated")
+        x = call("distance", self.pointer(left).whole, self.pointer(right).whole)
+        y = call("number", "long", 0)
+    else:
+        x, y = self.expression(left), self.expression(right)
     if opcode in _COMPARISONS:
         return _compare(_COMPARISONS[opcode](), x, y)
     _value_type(node)
@@ -423,10 +427,10 @@ def _(self: Translation, node: Node) -> Pointer:
         operand = inner(operand)[0]
     if opcode in ("++", "--"):
         before = self.pointer(operand)
+        if before.offset is not None:
+            before = before._replace(offset=self.keep(before.offset))
         _stepped(self, node)
-        if not node["isPostfix"]:
-            return self.pointer(operand)
-        raise unknown(node, "write p++ as a statement of its own") if before else AssertionError
+        return before if node["isPostfix"] else self.pointer(operand)
     if opcode == "&":
         if operand["kind"] == "ArraySubscriptExpr":
             return self.place(operand)

@@ -186,8 +186,9 @@ class Translation:
         type_ = type_of(said)
         values = [] if there is None else inner(there)
         is_constant = "const" in said.get("type", {}).get("qualType", "").split()
-        if said["kind"] == "EnumConstantDecl" and there is not None:
-            values, is_constant = values or [there], True
+        if there is not None and "enum_value" in there:
+            value = call("number", "int", there["enum_value"])
+            return Variable(said["name"], type_, value=value)
         if not values or not is_constant or not type_.is_value:
             raise unknown(
                 node, f"{said.get('name')} is a variable of the file; pass it to the kernel"
@@ -210,8 +211,10 @@ class Translation:
 
     def hold(self, value: ast.expr, wanted: str = "value") -> ast.expr:
         """A value in a variable, to be used more than once."""
-        if isinstance(value, (ast.Name, ast.Constant)):
-            return value
+        return value if isinstance(value, (ast.Name, ast.Constant)) else self.keep(value, wanted)
+
+    def keep(self, value: ast.expr, wanted: str = "before") -> ast.expr:
+        """A value as it is now."""
         text = self.fresh(wanted)
         self.emit(assign(text, value))
         return name(text)

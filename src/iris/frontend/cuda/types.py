@@ -103,6 +103,7 @@ def parsed(text: str) -> CType:
     shape = None
     if sizes:
         shape = tuple([int(n) for n in sizes]) if all(sizes) else ()
+    is_known = name in _WORDS and "volatile" not in words
     return CType(
-        _WORDS.get(name, name), is_pointer, is_reference, shape, "const" in words, name in _WORDS
+        _WORDS.get(name, name), is_pointer, is_reference, shape, "const" in words, is_known
     )

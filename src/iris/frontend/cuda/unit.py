@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -30,7 +30,7 @@ from iris.frontend.language import constexpr
 from iris.frontend.rewriting import TRANSLATED
 
 _MODULE = "cuda_file"  # of translated functions
-_DECLARATIONS = ("FunctionDecl", "VarDecl", "EnumConstantDecl")
+_DECLARATIONS = ("FunctionDecl", "VarDecl")
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,12 @@ class Unit:
         is_ours = place is not None and place.file.endswith("iris_prelude.cuh")
         if is_ours and kind != "VarDecl":
             return
-        if kind in ("NamespaceDecl", "LinkageSpecDecl", "EnumDecl"):
+        if kind in ("NamespaceDecl", "LinkageSpecDecl"):
             for one in inner(node):
                 self._enter(one, None)
+        elif kind == "EnumDecl":
+            _count(inner(node))
+            self._declarations.update({one["id"]: one for one in inner(node)})
         elif kind == "FunctionTemplateDecl":
             pattern, *instances = [n for n in inner(node) if n["kind"] == "FunctionDecl"]
             if _is_kernel(pattern):
@@ -137,6 +140,26 @@ class Unit:
         head = _head(node, parameters, DYNAMIC in shared and _is_kernel(node), made.body)
         located(head, node)
         return _compiled(head, place.file, called), shared, parameters
+
+
+def _count(constants: Sequence[Node]) -> None:
+    """Note the values of an enum's constants, as far as clang says them."""
+    value: int | None = -1
+    for one in constants:
+        said = inner(one)
+        if said:
+            value = _known(said[0])
+        elif value is not None:
+            value += 1
+        if value is not None:
+            one["enum_value"] = value
+
+
+def _known(node: Node) -> int | None:
+    while node["kind"] in ("ImplicitCastExpr", "ParenExpr"):
+        node = inner(node)[0]
+    is_known = node["kind"] in ("ConstantExpr", "IntegerLiteral") and "value" in node
+    return int(node["value"]) if is_known else None
 
 
 def _is_kernel(node: Node) -> bool:

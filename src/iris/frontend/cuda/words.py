@@ -202,6 +202,18 @@ def at(pointer: Any, offset: Traced | None) -> Any:
     return pointer + index(offset)
 
 
+def distance(pointer: Any, other: Any) -> Traced:
+    """How many elements after another a pointer is, in the same memory."""
+    both = isinstance(pointer, Elements) and isinstance(other, Elements)
+    if not both or pointer.base is not other.base or pointer.type is not other.type:
+        raise error_here(PointerError, "pointers are compared only within one array")
+    here, there = [
+        constant(0, i64) if one.offset is None else cast(one.offset, i64)
+        for one in (pointer, other)
+    ]
+    return here - there
+
+
 def reinterpreted(pointer: Any, word: str) -> Elements:
     """A pointer to the same memory, of another type."""
     if not isinstance(pointer, Elements):
