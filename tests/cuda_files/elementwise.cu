@@ -10,7 +10,7 @@ __global__ void add(const float *a, const float *b, float *out, int n) {
 
 __global__ void saxpy(float alpha, const float *__restrict__ x, float *__restrict__ y, int n) {
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) {
-        y[i] += alpha * x[i];
+        __stcs(&y[i], y[i] + alpha * __ldg(x + i));
     }
 }
 

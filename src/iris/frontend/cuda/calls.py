@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from iris.frontend.cuda.clang import Node, inner
-from iris.frontend.cuda.prelude import UNARY, VECTORS
+from iris.frontend.cuda.prelude import LOADS, STORES, UNARY, VECTORS
 from iris.frontend.cuda.translation import Translation, call, name, unknown
 from iris.frontend.cuda.types import metal_vector, type_of
 from iris.frontend.cuda.words import ATOMICS, REDUCTIONS
@@ -45,8 +45,10 @@ def _read(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
     return self.element(self.pointer(arguments[0])).load()
 
 
-def _nothing(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
-    return ast.Constant(None)
+def _write(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
+    value = self.hold(self.expression(arguments[1]))
+    self.emit(*self.element(self.pointer(arguments[0])).store(value))
+    return value
 
 
 def _sync(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
@@ -79,11 +81,13 @@ CALLS: dict[str, Call] = {
     "__float2bfloat16": _word("convert", "bfloat"),
     "__bfloat162float": _word("convert", "float"),
     "__builtin_huge_valf": lambda self, node, arguments: call("number", "float", float("inf")),
-    "__ldg": _read,
     "atomicCAS": _compare_exchange,
     "sync": _sync,
     "reduce": _reduce,
     "abs": _word("unary", "abs"),
+    "__threadfence": _word("fence"),
+    **dict.fromkeys(LOADS, _read),
+    **dict.fromkeys(STORES, _write),
     **{name: _word("fused") for name in ("fma", "fmaf")},
     **{name: _word("power") for name in ("pow", "powf")},
     **{name: _word("greatest") for name in ("max", "fmax", "fmaxf")},

@@ -77,6 +77,13 @@ _SHUFFLES = "\n".join(
     for name in ("__shfl_sync", "__shfl_up_sync", "__shfl_down_sync", "__shfl_xor_sync")
 )
 
+#: Loads and stores that say which caches they use.
+LOADS, STORES = ("__ldg", "__ldcs", "__ldcg", "__ldca"), ("__stcs", "__stcg", "__stwb")
+_CACHED = "\n".join(
+    [f"template <typename T> __device__ T {name}(const T*);" for name in LOADS]
+    + [f"template <typename T> __device__ void {name}(T*, T);" for name in STORES]
+)
+
 TEXT = f"""\
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
@@ -88,6 +95,7 @@ TEXT = f"""\
 #define __forceinline__ __inline__
 #define __noinline__
 #define __align__(n) __attribute__((aligned(n)))
+#define assert(condition) ((void)0)
 #define CUDART_INF_F __builtin_huge_valf()
 #define INFINITY __builtin_huge_valf()
 #define FLT_MAX 3.402823466e+38f
@@ -116,7 +124,7 @@ const int warpSize = 32;
 typedef struct cudaStream* cudaStream_t;
 extern "C" int cudaConfigureCall(dim3, dim3, size_t = 0, cudaStream_t = 0);
 __device__ void __syncwarp(unsigned mask = 0xffffffffu);
-__device__ void __threadfence(); __device__ void __threadfence_block();
+__device__ void __threadfence();
 __device__ unsigned __ballot_sync(unsigned mask, int condition);
 __device__ int __any_sync(unsigned mask, int condition);
 __device__ int __all_sync(unsigned mask, int condition);
@@ -129,7 +137,7 @@ __device__ float __int_as_float(int); __device__ int __float_as_int(float);
 __device__ unsigned __float_as_uint(float); __device__ float __uint_as_float(unsigned);
 __device__ half __float2half(float); __device__ float __half2float(half);
 __device__ __nv_bfloat16 __float2bfloat16(float); __device__ float __bfloat162float(__nv_bfloat16);
-template <typename T> __device__ T __ldg(const T*);
+{_CACHED}
 {_SHUFFLES}
 {_math()}
 {_atomics()}

@@ -264,6 +264,11 @@ def warp_barrier(mask: Any = None) -> None:
     current().insert(metal.Barrier(Scope.SIMDGROUP))
 
 
+def fence() -> None:
+    """Before it and after it, for other blocks."""
+    current().insert(metal.Fence())
+
+
 def _all_lanes(mask: Traced | None) -> None:
     if mask is not None and constant_bits(mask.value) != encode(u32.high, u32):
         raise error_here(
