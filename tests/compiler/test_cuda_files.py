@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -14,8 +15,11 @@ import pytest
 import iris
 from iris.compiler.cuda_file import CudaFile
 from iris.errors import ArgumentError, FileError, LanguageError, ProgramError, RaceError
+from iris.frontend.cuda.clang import CLANG
 from on_metal import SHARING
 from support import ROOT, counts
+
+pytestmark = pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")
 
 FOLDER = ROOT / "tests/cuda_files"
 Array = np.ndarray[Any, Any]
