@@ -287,10 +287,11 @@ __global__ void k(float *x) {
            ^ Apple's GPUs have no double
 }
 """,
-    "switch": """\
+    "goto": """\
 __global__ void k(int *x) {
-    switch (x[0]) { default: x[1] = 2; }
-    ^ SwitchStmt is not translated
+    goto end;
+    ^ GotoStmt is not translated
+    end: x[1] = 2;
 }
 """,
     "own struct": """\

@@ -110,7 +110,9 @@ class Draft:
             return f"{pad}if ({self.expression(1)}) {jump};\n"
         if depth > 2:
             return ""
-        if choose < 0.8:
+        if choose < 0.7:
+            return self.switch(depth)
+        if choose < 0.85:
             test = self.expression(1)
             then, otherwise = self.block(depth), self.block(depth)
             return f"{pad}if ({test}) {{\n{then}{pad}}} else {{\n{otherwise}{pad}}}\n"
@@ -126,6 +128,18 @@ class Draft:
                 f"all[0] = {name}--, all[0] += {name};\n",
             ]
         )
+
+    def switch(self, depth: int) -> str:
+        pad = "    " * depth
+        labels = self.random.sample(["case -1", "case 0", "case 1", "case 2", "default"], 3)
+        ends = [f"{pad}    break;\n", "", f"{pad}    return {self.value('int')};\n"]
+        if self.loops:
+            ends.append(f"{pad}    continue;\n")
+        cases = [
+            f"{pad}{label}: {{\n{self.block(depth)}{pad}}}\n{self.random.choice(ends)}"
+            for label in labels
+        ]
+        return f"{pad}switch ((int)({self.expression(1)}) % 3) {{\n{''.join(cases)}{pad}}}\n"
 
     def loop(self, depth: int) -> str:
         pad, name = "    " * depth, self.fresh()

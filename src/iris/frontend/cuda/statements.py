@@ -160,6 +160,63 @@ def _(self: Translation, node: Node) -> None:
     self.emit(ast.If(test, then or [ast.Pass()], otherwise))
 
 
+@statement("SwitchStmt")
+def _(self: Translation, node: Node) -> None:
+    """From the first label that is met, all statements run, until one leaves the switch."""
+    condition, body = inner(node)[-2:]
+    value = self.hold(self.expression(condition), "met")
+    entered, left = self.fresh("entered"), self.fresh("left")
+    self.emit(assign(entered, truth(False)), assign(left, truth(False)))
+    _may_return(self, body)
+    groups = _labelled(body)
+    tests = [[_is_met(self, value, one) for one in labels] for labels, _ in groups]
+    known = [test for group in tests for test in group if test is not None]
+    for group, (_, statements) in zip(tests, groups, strict=True):
+        other = call("negated", _any([truth(False), *known]))
+        met = [other if test is None else test for test in group]
+        self.emit(assign(entered, _any([name(entered), *met])))
+        self.loops.append(Loop(left, left, is_switch=True))
+        with self.block() as inside:
+            self.statements(statements)
+        self.loops.pop()
+        test = ast.BinOp(name(entered), ast.BitAnd(), call("negated", name(left)))
+        self.emit(ast.If(test, inside or [ast.Pass()], []))
+    _leave(self)
+
+
+def _labelled(body: Node) -> list[tuple[list[Node], list[Node]]]:
+    """The statements of a switch, after the labels that lead to them."""
+    groups: list[tuple[list[Node], list[Node]]] = []
+    for one in inner(body) if body["kind"] == "CompoundStmt" else [body]:
+        labels = []
+        while one["kind"] in ("CaseStmt", "DefaultStmt"):
+            labels.append(one)
+            one = inner(one)[-1]
+        if labels:
+            groups.append((labels, []))
+        if not groups:
+            raise unknown(one, "a switch begins with a label")
+        groups[-1][1].append(one)
+    return groups
+
+
+def _is_met(self: Translation, value: ast.expr, label: Node) -> ast.expr | None:
+    """Whether a value is that of a label; None for the default."""
+    if label["kind"] == "DefaultStmt":
+        return None
+    known, *others = inner(label)
+    if len(others) > 1:
+        raise unknown(label, "a range of cases is not translated")
+    return ast.Compare(value, [ast.Eq()], [self.expression(known)])
+
+
+def _any(tests: list[ast.expr]) -> ast.expr:
+    found = tests[0]
+    for test in tests[1:]:
+        found = ast.BinOp(found, ast.BitOr(), test)
+    return found
+
+
 @statement("ReturnStmt")
 def _(self: Translation, node: Node) -> None:
     values = inner(node)
@@ -185,13 +242,14 @@ def returned(self: Translation, value: ast.expr | None) -> ast.expr | None:
 
 @statement("ContinueStmt")
 def _(self: Translation, node: Node) -> None:
-    self.emit(assign(self.loops[-1].skip, truth(True)))
+    for loop in reversed(self.loops):
+        self.emit(assign(loop.skip, truth(True)))
+        if not loop.is_switch:
+            break
 
 
 @statement("BreakStmt")
 def _(self: Translation, node: Node) -> None:
-    if not self.loops:
-        raise unknown(node, "switch is not translated")
     loop = self.loops[-1]
     self.emit(assign(loop.skip, truth(True)), assign(loop.broke, truth(True)))
 
@@ -260,16 +318,21 @@ def _body(self: Translation, node: Node, body: Node) -> tuple[list[ast.stmt], Lo
         self.loops.pop()
         return made, None
     loop = Loop(self.fresh("skip"), self.fresh("broke"))
-    if any(one.get("kind") == "ReturnStmt" for one in walk(body)) and self.returned is None:
-        self.returned, self.result = self.fresh("returned"), self.fresh("result")
-        self.emit(assign(self.returned, truth(False)))
-        if self.type.word != "void":
-            self.emit(assign(self.result, zero(self.type)))
+    _may_return(self, body)
     self.emit(assign(loop.broke, truth(False)))
     self.loops.append(loop)
     made = [assign(loop.skip, truth(False)), *self.nested(body)]
     self.loops.pop()
     return made, loop
+
+
+def _may_return(self: Translation, body: Node) -> None:
+    """Have variables for a result, if something within returns."""
+    if any(one.get("kind") == "ReturnStmt" for one in walk(body)) and self.returned is None:
+        self.returned, self.result = self.fresh("returned"), self.fresh("result")
+        self.emit(assign(self.returned, truth(False)))
+        if self.type.word != "void":
+            self.emit(assign(self.result, zero(self.type)))
 
 
 def _leave(self: Translation) -> None:

@@ -64,10 +64,11 @@ class Target(NamedTuple):
 
 @dataclass
 class Loop:
-    """A loop that is being translated."""
+    """A loop or switch that is being translated."""
 
     skip: str  # the variable that says that the rest of an iteration is skipped
     broke: str  # that the loop ends
+    is_switch: bool = False  # which `continue` leaves, too
 
 
 Expression = Callable[["Translation", Node], ast.expr]
@@ -300,7 +301,7 @@ class Translation:
         at = self.hold(at, "at") if not is_pure(at) else at
 
         def item(context: ast.expr_context) -> ast.expr:
-            return ast.Subscript(copy.deepcopy(pointer.base), copy.deepcopy(at), context)
+            return ast.Subscript(pointer.base, at, context)
 
         return Target(
             lambda: item(ast.Load()), lambda value: [ast.Assign([item(ast.Store())], value)]
@@ -354,6 +355,17 @@ def located(made: ast.AST, node: Node) -> None:
                 one.end_col_offset = place.column  # type: ignore[attr-defined]
 
 
+def unshared(node: ast.AST) -> ast.AST:
+    """A copy in which each piece of syntax stands once, for those that change it in place."""
+    made = copy.copy(node)
+    for field, value in ast.iter_fields(node):
+        if isinstance(value, ast.AST):
+            setattr(made, field, unshared(value))
+        elif isinstance(value, list):
+            setattr(made, field, [unshared(x) if isinstance(x, ast.AST) else x for x in value])
+    return made
+
+
 def _changes(node: Node) -> bool:
     kind = node.get("kind")
     is_step = kind == "UnaryOperator" and node.get("opcode") in ("++", "--")
@@ -364,14 +376,19 @@ def _changes(node: Node) -> bool:
 _LOOPS = ("ForStmt", "WhileStmt", "DoStmt")
 
 
-def may_jump(node: Node) -> bool:
+_JUMPS = frozenset({"ContinueStmt", "BreakStmt", "ReturnStmt"})
+
+
+def may_jump(node: Node, jumps: frozenset[str] = _JUMPS) -> bool:
     """Whether a statement may leave the iteration that it is part of."""
     kind = node.get("kind")
-    if kind in ("ContinueStmt", "BreakStmt", "ReturnStmt"):
+    if kind in jumps:
         return True
     if kind in _LOOPS:  # a loop of its own takes the others
-        return any(one.get("kind") == "ReturnStmt" for one in walk(node))
-    return any(may_jump(one) for one in inner(node))
+        jumps = jumps - {"ContinueStmt", "BreakStmt"}
+    elif kind == "SwitchStmt":
+        jumps = jumps - {"BreakStmt"}
+    return any(may_jump(one, jumps) for one in inner(node))
 
 
 def _result_type(node: Node) -> CType:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from iris.frontend.cuda.translation import (
     located,
     name,
     unknown,
+    unshared,
 )
 from iris.frontend.cuda.types import PARTS, CType, type_of
 from iris.frontend.cuda.words import DYNAMIC
@@ -237,9 +237,10 @@ def _head(
 
 
 def _compiled(head: ast.FunctionDef, file: str, called: Mapping[str, Any]) -> FunctionType:
+    head = unshared(head)  # type: ignore[assignment]
     module = ast.fix_missing_locations(ast.Module([head], []))
     code = next(c for c in compile(module, file, "exec").co_consts if isinstance(c, CodeType))
-    TRANSLATED[code] = copy.deepcopy(head)
+    TRANSLATED[code] = head
     made = FunctionType(code, {"__name__": _MODULE, WORDS: words, **called}, head.name)
     defaults = [one.value for one in head.args.defaults if isinstance(one, ast.Constant)]
     if defaults:
