@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
+from iris.compiler.compilation import Compilation
 from iris.compiler.thread_kernel import ThreadKernel
 from iris.errors import RaceError
 from iris.testing.choices import Choices
@@ -359,7 +360,7 @@ class Kernel:
             lambda: Assign(name, self.whole(2)),
             lambda: Assign(name, self.whole(1), choices.of(("+", "-", "^", "*"))),
             lambda: Assign(choices.of(FLOATS), self.floating(2)),
-            lambda: SetElement(self.below(4), self.whole(1)),
+            lambda: SetElement(self.element_index(), self.whole(1)),
             lambda: Update(self.atomic, self.below(BINS), self.whole(1)),
         ]
         if depth:
@@ -448,13 +449,17 @@ class Kernel:
 
     def element(self) -> Expression:
         """An element of the thread's own array."""
-        index = self.choices.of((self.below(4), _number(self.choices.below(4))))
+        index = self.element_index()
 
         def value(machine: Machine) -> Array:
             held = machine.variables["p"]
             return held[np.arange(len(held)), index.value(machine)]  # type: ignore[no-any-return]
 
         return Expression(f"p[{index.text}]", value)
+
+    def element_index(self) -> Expression:
+        """Which element of an array: known while tracing, or not."""
+        return self.choices.of((self.below(4), _number(self.choices.below(4))))
 
     def below(self, limit: int) -> Expression:
         """A number from 0 up to a power of two."""
@@ -604,11 +609,23 @@ class Kernel:
         made: ThreadKernel = defined(text, metal=metal)
         return made
 
+    @property
+    def how(self) -> dict[str, Any]:
+        """How the kernel is launched."""
+        sizes = {"grid": self.grid} if self.meets else {"threads": self.threads}
+        return {**sizes, "threadgroup": self.size}
+
+    def outputs(self) -> tuple[Array, Array]:
+        return np.zeros((prod(self.threads), SLOTS), np.int32), np.zeros(BINS, np.int32)
+
     def launch(self, kernel: ThreadKernel, device: str) -> tuple[Array, Array]:
-        out, bins = np.zeros((prod(self.threads), SLOTS), np.int32), np.zeros(BINS, np.int32)
-        how: dict[str, Any] = {"grid": self.grid} if self.meets else {"threads": self.threads}
-        kernel(self.data, out, bins, self.n, threadgroup=self.size, device=device, **how)
+        out, bins = self.outputs()
+        kernel(self.data, out, bins, self.n, device=device, **self.how)
         return out, bins
+
+    def lower(self) -> Compilation:
+        """What becomes of the kernel."""
+        return self.defined(self.text).lower(self.data, *self.outputs(), self.n, **self.how)
 
     def check(self, devices: Sequence[str] = ("interp",)) -> None:
         """Assert that devices store what the evaluation says."""
