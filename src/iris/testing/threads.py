@@ -308,6 +308,10 @@ def _number(number: int) -> Expression:
     return Expression(f"{number}", lambda machine: np.full_like(machine.number, number))
 
 
+def _selected(condition: Array, a: Array, b: Array) -> Array:
+    return np.where(condition, a, b)
+
+
 def _picked(a: Array, b: Array) -> Array:
     """The helper of each kernel, which returns early."""
     return np.where(a > b, np.where(a == 3, 7, a - b), b + 1)
@@ -441,7 +445,7 @@ class Kernel:
                 part(),
             ),
             lambda: _made(
-                "metal.select({}, {}, metal.int({}))", np.where, self.condition(), part(), part()
+                "metal.select({}, {}, metal.int({}))", _selected, self.condition(), part(), part()
             ),
             self.element,
         ]
@@ -453,7 +457,7 @@ class Kernel:
 
         def value(machine: Machine) -> Array:
             held = machine.variables["p"]
-            return held[np.arange(len(held)), index.value(machine)]  # type: ignore[no-any-return]
+            return held[np.arange(len(held)), index.value(machine)]
 
         return Expression(f"p[{index.text}]", value)
 
