@@ -439,7 +439,7 @@ class Kernel:
             ),
             lambda: _made(
                 "({} if {} else {})",
-                lambda a, c, b: np.where(c, a, b),
+                lambda a, c, b: _selected(c, a, b),
                 part(),
                 self.condition(),
                 part(),
