@@ -81,7 +81,7 @@ def test_the_pass_of_the_guide_runs_from_the_shell(tmp_path: Path) -> None:
 
 
 def test_the_guides_show_every_word() -> None:
-    names = ("tutorial", "language", "arrays", "running", "tuning")
+    names = ("tutorial", "language", "threads", "arrays", "running", "tuning")
     pages = [(ROOT / f"docs/{name}.md").read_text() for name in names]
     tree = ast.parse("\n".join([block for page in pages for block in blocks(page, "python")]))
     used = {
