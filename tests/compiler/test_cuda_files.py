@@ -322,6 +322,12 @@ __global__ void k(int *x) {
     ^ printf is not translated
 }
 """,
+    "integer quotient": """\
+__global__ void k(float *x) {
+    x[0] = 1 / 2 * 1.0;
+           ^ Apple's GPUs have no double
+}
+""",
     "volatile": """\
 __global__ void k(volatile int *x) {
                   ^ a parameter of type volatile int * is not translated
@@ -393,6 +399,21 @@ def test_launches_and_names_are_checked(tmp_path: Path) -> None:
         iris.cuda.load(tmp_path / "none.cu")
     with pytest.raises(FileError, match=r"no \.cu files"):
         iris.cuda.check(tmp_path)
+
+
+def test_headers_of_libraries_may_be_missing_but_no_others(tmp_path: Path) -> None:
+    file = tmp_path / "headers.cu"
+    file.write_text(
+        "#include <some/library.h>\n__global__ void k(int *locals) { locals[0] = 4 * 0.5; }\n"
+    )
+    out = np.zeros(1, np.int32)
+    iris.cuda.load(file).k[1, 1](out, device="interp:metal")
+    assert out == [2]
+    file.write_text('int x;\n#include "mine.h"\n__global__ void k(int *x) { x[0] = 2; }\n')
+    with pytest.raises(LanguageError, match=r"'mine\.h' file not found") as told:
+        iris.cuda.load(file)
+    assert f"{file}:2" in str(told.value)
+    assert "all kernels: 'mine.h' file not found" in str(iris.cuda.check(file))
 
 
 def test_a_folder_is_checked() -> None:

@@ -139,8 +139,12 @@ def check(folder: str | Path) -> Report:
 
 
 def _checked(file: Path, root: Path) -> Iterator[Checked]:
-    unit = Unit(file)
     shown = file.name if file == root else str(file.relative_to(root))
+    try:
+        unit = Unit(file)
+    except LanguageError as error:
+        yield Checked(shown, "all kernels", str(error))
+        return
     for name in unit.kernels:
         try:
             unit.kernel(name)

@@ -15,6 +15,7 @@ from iris.errors import DeviceError
 from iris.frontend.cuda.prelude import HEADERS, TEXT
 
 CLANG = "clang++-19"
+PRELUDE = "iris_prelude.cuh"
 #: A node of the tree: its kind, its type, `inner` nodes and so on.
 Node = dict[str, Any]
 
@@ -43,54 +44,59 @@ class Tree:
     errors: list[Diagnostic]  # of the file itself
 
 
+_OPTIONS = (
+    *("-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_70", "-std=c++20", "-nocudainc"),
+    *("-nocudalib", "-nostdinc", "-nostdinc++", "-ferror-limit=0", "-fno-caret-diagnostics"),
+    *("-Wno-everything", "-fsyntax-only", "-Xclang", "-ast-dump=json"),
+)
+_ERROR = re.compile(r"^(.*?):(\d+):\d+: (?:fatal )?error: (.*)$", re.M)
+_MISSING = re.compile(r"^(.*?):(\d+):\d+: fatal error: '([\w./-]+)' file not found$", re.M)
+
+
 def parse(path: Path, instances: Sequence[str] = ()) -> Tree:
     """Parse a file, with instances of its templates, such as `reduce<256>`."""
+    file = path.absolute()
     with tempfile.TemporaryDirectory() as folder:
         stubs = Path(folder)
         for header in HEADERS:
-            (stubs / header).parent.mkdir(exist_ok=True)
-            (stubs / header).touch()
-        prelude, main = stubs / "iris_prelude.cuh", stubs / "iris_main.cu"
+            _stub(stubs / header)
+        prelude, main = stubs / PRELUDE, stubs / "iris_main.cu"
         prelude.write_text(TEXT)
         used = "".join([f"auto* iris_{i} = &{name};\n" for i, name in enumerate(instances)])
-        main.write_text(f'#include "{path.absolute()}"\n{used}')
-        command = [CLANG, "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib"]
-        command += [
-            "-nostdinc",
-            "-nostdinc++",
-            "-std=c++20",
-            "--cuda-gpu-arch=sm_70",
-            "-ferror-limit=0",
-        ]
-        command += [
-            "-Wno-everything",
-            "-fno-caret-diagnostics",
-            "-I",
-            folder,
-            "-I",
-            str(path.parent),
-        ]
-        command += [
-            "-include",
-            str(prelude),
-            "-fsyntax-only",
-            "-Xclang",
-            "-ast-dump=json",
-            str(main),
-        ]
-        try:
-            run = subprocess.run(command, capture_output=True, text=True)
-        except FileNotFoundError:
-            raise DeviceError(
-                f"CUDA files are parsed by clang: apt-get install {CLANG[:5]}-19"
-            ) from None
+        main.write_text(f'#include "{file}"\n{used}')
+        around = ["-I", folder, "-I", str(file.parent), "-include", str(prelude), str(main)]
+        run = _run([CLANG, *_OPTIONS, *around])
+        # Of libraries a kernel may need nothing: what it needs is not declared then.
+        while (missing := _library_header(run.stderr)) is not None:
+            _stub(stubs / missing)
+            run = _run([CLANG, *_OPTIONS, *around])
     if not run.stdout:
         raise DeviceError(f"clang does not parse {path}: {run.stderr}")
     tree = json.loads(run.stdout, object_hook=_Places())
-    found = re.findall(r"^(.*?):(\d+):\d+: error: (.*)$", run.stderr, re.M)
-    absolute = str(path.absolute())
-    errors = [Diagnostic(int(line), text) for file, line, text in found if file == absolute]
-    return Tree(absolute, tree["inner"], errors)
+    found = [(said[1], int(said[2]), said[3]) for said in _ERROR.finditer(run.stderr)]
+    errors = [Diagnostic(line, text) for name, line, text in found if name == str(file)]
+    return Tree(str(file), tree["inner"], errors)
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise DeviceError(f"CUDA files are parsed by {CLANG}: apt-get install clang-19") from None
+
+
+def _stub(header: Path) -> None:
+    header.parent.mkdir(parents=True, exist_ok=True)
+    header.touch()
+
+
+def _library_header(said: str) -> str | None:
+    """The header that clang misses, if it is one in angle brackets."""
+    missing = _MISSING.search(said)
+    if missing is None or ".." in missing[3]:
+        return None
+    line = Path(missing[1]).read_text(encoding="utf-8", errors="replace").splitlines()
+    return missing[3] if "<" in line[int(missing[2]) - 1] else None
 
 
 class _Places:

@@ -115,8 +115,11 @@ def _double(node: Node) -> float | None:
     kind, parts = node["kind"], inner(node)
     if kind in ("FloatingLiteral", "IntegerLiteral"):
         return float(node["value"])
-    if kind in ("ParenExpr", "ImplicitCastExpr", "ConstantExpr"):
+    is_same = node.get("castKind") in ("IntegralToFloating", "FloatingCast")
+    if is_same or kind in ("ParenExpr", "ConstantExpr"):
         return _double(parts[0])
+    if type_of(node).word != "double":  # integers are divided otherwise
+        return None
     values = [_double(part) for part in parts]
     if None in values:
         return None

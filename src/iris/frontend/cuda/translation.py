@@ -164,7 +164,8 @@ class Translation:
 
     def fresh(self, wanted: str) -> str:
         """A name that nothing else has."""
-        text = wanted + "_" * (keyword.iskeyword(wanted) or wanted == WORDS)
+        taken = keyword.iskeyword(wanted) or wanted == "locals" or wanted.startswith("iris_")
+        text = wanted = f"{wanted}_" if taken else wanted
         number = 1
         while text in self.names:
             number += 1

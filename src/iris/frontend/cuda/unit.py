@@ -12,7 +12,7 @@ from typing import Any
 from iris.errors import LanguageError, SourceSpot
 from iris.frontend.cuda import expressions as _expressions  # noqa: F401  (registers builders)
 from iris.frontend.cuda import words
-from iris.frontend.cuda.clang import Node, Tree, inner, last_line, parse, place_of
+from iris.frontend.cuda.clang import PRELUDE, Node, Tree, inner, last_line, parse, place_of
 from iris.frontend.cuda.statements import returned, start
 from iris.frontend.cuda.translation import (
     DYNAMIC_BYTES,
@@ -48,6 +48,9 @@ class Unit:
 
     def __init__(self, path: Path, instances: tuple[str, ...] = ()):
         self.tree: Tree = parse(path, instances)
+        for line, message in self.tree.errors:
+            if message.endswith("file not found"):
+                raise LanguageError(message, SourceSpot.of_line(self.tree.path, line, 0))
         self._definitions: dict[str, Node] = {}  # functions, by the names that linkers use
         self._declarations: dict[str, Node] = {}  # by id
         self.kernels: dict[str, Node] = {}
@@ -64,7 +67,7 @@ class Unit:
     def _enter(self, node: Node, template: Node | None) -> None:
         """Note what a declaration declares, and those within it."""
         kind, place = node.get("kind", ""), place_of(node)
-        is_ours = place is not None and place.file.endswith("iris_prelude.cuh")
+        is_ours = place is not None and place.file.endswith(PRELUDE)
         if is_ours and kind != "VarDecl":
             return
         if kind in ("NamespaceDecl", "LinkageSpecDecl"):
