@@ -146,7 +146,7 @@ class Translation:
         self.globals = globals_  # declarations of the file, by id
         self.function_name = functions  # of a declaration that is called
         self.variables: dict[str, Variable] = {}
-        self.names: set[str] = set()
+        self.names = {DYNAMIC_BYTES}
         self.body: list[ast.stmt] = []
         self.loops: list[Loop] = []
         self.shared: dict[str, CType] = {}
