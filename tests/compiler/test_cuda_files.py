@@ -64,11 +64,17 @@ def _elementwise() -> list[Case]:
     four = x.reshape(-1, 4) * [1.5, 1, -1, 1.5]
     four[:, 3] = x.reshape(-1, 4)[:, 2] + x.reshape(-1, 4)[:, 3] * np.float32(1.5)
     zero, p = np.zeros_like(a), floats(20, 3)
+    inside = np.sqrt(2 / np.pi) * (a + 0.044715 * a.astype(np.float64) ** 3)
+    gelu = 0.5 * a * (1 + np.tanh(inside))
+    turn = np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * a**2) / np.cosh(inside) ** 2
+    slope = 0.5 * (1 + np.tanh(inside) + a * turn)
     turned = p[:, 0] * p[:, 1] - 12 * p[:, 0]
     return [
         Case("elementwise", "add", (4, 64), (a, b, zero, n), 2, np.where(some, a + b, 0), True),
         Case("elementwise", "saxpy", (2, 32), (2.0, a, b, n), 2, np.where(some, 2 * a + b, b)),
         Case("elementwise", "scale4", (1, 64), (x, x, 1.5, 256), 1, four.reshape(-1)),
+        Case("elementwise", "gelu", (4, 64), (a, zero, zero, 200), 1, gelu),
+        Case("elementwise", "gelu", (4, 64), (a, zero, zero, 200), 2, slope + np.trunc(a)),
         Case("elementwise", "turned", (1, 32), (p, zero[:20], 20), 1, turned),
         Case("elementwise", "halves", (3, 32), (h, h, 70), 1, np.maximum(2 * h, 0.5)),
     ]

@@ -33,6 +33,19 @@ __global__ void turned(const float3 *x, float *out, int n) {
     }
 }
 
+// GELU by tanh, and its derivative.
+#define SCALE sqrtf(2.0f / M_PI)
+
+__global__ void gelu(const float *x, float *out, float *slope, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        float v = x[i], cube = 0.044715f * v * v * v, inside = SCALE * (v + cube);
+        float t = tanhf(inside), c = coshf(inside), s = 1.0f / (c * c);
+        out[i] = 0.5f * v * (1.0f + t);
+        slope[i] = 0.5f * (1.0f + t) + v * 0.5f * s * SCALE * (1.0f + 3.0f * 0.044715f * v * v) + truncf(v);
+    }
+}
+
 __device__ half twice(half x) { return x + x; }
 
 __global__ void halves(const half *x, half *out, int n) {

@@ -32,7 +32,7 @@ VECTORS = {f"{word}{n}": (word, n) for word in _ELEMENTS for n in (2, 3, 4)}
 POSITIONS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 UNARY = (
     *("sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "floor", "ceil"),
-    *("fabs", "rint"),
+    *("fabs", "rint", "trunc", "cosh"),
 )
 _FAST = ("exp", "log", "log2", "sin", "cos")
 
@@ -103,6 +103,8 @@ TEXT = f"""\
 #define INT_MAX 2147483647
 #define INT_MIN (-INT_MAX - 1)
 #define UINT_MAX 4294967295u
+#define FLT_EPSILON 1.192092896e-07f
+#define M_PI 3.14159265358979323846
 #define M_PI_F 3.14159274f
 typedef unsigned long size_t;
 typedef signed char int8_t; typedef unsigned char uint8_t;

@@ -102,12 +102,23 @@ def power(x: Traced, y: Traced) -> Traced:
     return emit(math.Pow(x.value, y.value))
 
 
+def truncated(x: Traced) -> Traced:
+    """The integer next to x, towards zero."""
+    return where(x < 0, language.ceil(x), language.floor(x))
+
+
+def hyperbolic_cosine(x: Traced) -> Traced:
+    return binary(math.Mul, language.exp(x) + language.exp(-x), constant(0.5, x.dtype))
+
+
 UNARY: dict[str, Callable[[Any], Any]] = {
     **{name: getattr(language, name) for name in ("sqrt", "rsqrt", "exp", "exp2", "log", "log2")},
     **{name: getattr(language, name) for name in ("sin", "cos", "tanh", "erf", "floor", "ceil")},
     "fabs": language.abs,
     "abs": language.abs,
     "rint": language.round,
+    "trunc": truncated,
+    "cosh": hyperbolic_cosine,
 }
 
 
