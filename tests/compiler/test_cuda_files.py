@@ -339,6 +339,21 @@ __global__ void k(volatile int *x) {
                   ^ a parameter of type volatile int * is not translated
 }
 """,
+    "volatile pointer": """\
+__global__ void k(float *x) {
+    __shared__ float s[32];
+    volatile float *v = s;
+    ^ volatile float * is not translated
+}
+""",
+    "static": """\
+__device__ int next() {
+    static int last = 0;
+    ^ a static variable is not translated
+    return last++;
+}
+__global__ void k(int *x) { x[0] = next(); }
+""",
     "two arrays": """\
 __global__ void k(int *x, int *y) {
     x = y;

@@ -66,6 +66,8 @@ def _declare(self: Translation, node: Node) -> None:
         return  # of which only the type tells
     if "CUDASharedAttr" in kinds:
         _declare_shared(self, node, type_)
+    elif node.get("storageClass") == "static" and not type_.is_const:
+        raise unknown(node, "a static variable is not translated")
     elif type_.is_reference:
         raise unknown(node, "a reference is not translated: use the variable itself")
     elif type_.is_pointer:
@@ -97,6 +99,8 @@ def _declare_shared(self: Translation, node: Node, type_: CType) -> None:
 
 
 def _declare_pointer(self: Translation, node: Node, type_: CType, values: list[Node]) -> None:
+    if not type_.is_known:
+        raise unknown(node, f"{node['type']['qualType']} is not translated")
     if not values:
         raise unknown(node, "a pointer points somewhere from the start")
     to = self.pointer(values[0])
