@@ -437,6 +437,18 @@ def test_headers_of_libraries_may_be_missing_but_no_others(tmp_path: Path) -> No
     assert "all kernels: 'mine.h' file not found" in str(iris.cuda.check(file))
 
 
+def test_variables_of_the_file_are_arrays() -> None:
+    file = iris.cuda.load(FOLDER / "stencil.cu")
+    x, out, taps = floats(40), np.zeros(40, np.float32), floats(2, 3)
+    with pytest.raises(ArgumentError, match=r"set file\.symbols\['\w+'\]"):
+        file.filtered[2, 32](x, out, 40, device="interp:metal")
+    uses = np.zeros(1, np.int32)
+    file.symbols.update(taps=taps, rounds=np.array([3], np.int32), uses=uses)
+    file.filtered[2, 32](x, out, 40, device="interp:metal")
+    np.testing.assert_allclose(out[1:-1], 3 * np.correlate(x, taps[1]), 1e-5)
+    assert uses == [38]
+
+
 def test_a_folder_is_checked() -> None:
     report = iris.cuda.check(FOLDER / "matmul.cu")
     assert [(one.kernel, one.why is None) for one in report] == [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +35,8 @@ class CudaFile:
         self.path = path
         self._unit = Unit(path)
         self._kernels: dict[str, CudaKernel] = {}
+        #: What `__constant__` and `__device__` variables of the file are: arrays, by name.
+        self.symbols: dict[str, Any] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -43,7 +45,7 @@ class CudaFile:
 
     def __getitem__(self, name: str) -> CudaKernel:
         if name not in self._kernels:
-            self._kernels[name] = CudaKernel(name, self._unit_with(name).kernel(name))
+            self._kernels[name] = CudaKernel(name, self._unit_with(name).kernel(name), self.symbols)
         return self._kernels[name]
 
     def _unit_with(self, name: str) -> Unit:
@@ -76,8 +78,9 @@ class CudaFile:
 class CudaKernel:
     """A kernel; see `iris.cuda.load`."""
 
-    def __init__(self, name: str, translated: TranslatedKernel):
+    def __init__(self, name: str, translated: TranslatedKernel, symbols: Mapping[str, Any]):
         self.name = name
+        self._symbols, self._used = symbols, translated.symbols
         self.kernel = ThreadKernel(translated.function, translated.types)
         self._is_dynamic = translated.is_dynamic
 
@@ -92,6 +95,14 @@ class CudaKernel:
         more = {"dynamic_shared": rest[0] if rest else 0} if self._is_dynamic else {}
 
         def launch(*arguments: Any, **options: Any) -> None:
+            for name in self._used:
+                if name not in self._symbols:
+                    raise error_here(
+                        ArgumentError,
+                        f"{self.name} uses the variable {name} of its file: set "
+                        f"file.symbols[{name!r}] to an array before",
+                    )
+            arguments += tuple([self._symbols[name] for name in self._used])
             for one in arguments:
                 if getattr(one, "size", 0) > i32.high:
                     raise error_here(

@@ -16,10 +16,10 @@ from iris.frontend.cuda.translation import (
     call,
     expression,
     is_pure,
+    memory,
     moved,
     name,
     pointer,
-    shared,
     statement,
     unknown,
     zero,
@@ -399,7 +399,7 @@ def _(self: Translation, node: Node) -> Pointer:
 def _(self: Translation, node: Node) -> Pointer:
     variable = self.variable(node)
     if variable.key is not None:
-        return Pointer(shared(variable), None, variable.type)
+        return Pointer(memory(variable), None, variable.type)
     offset = None if variable.offset is None else name(variable.offset)
     return Pointer(name(variable.name), offset, variable.type)
 

@@ -37,7 +37,7 @@ class Variable:
 
     name: str  # in Python
     type: CType
-    key: str | None = None  # of shared memory
+    key: str | None = None  # of memory that all threads of the block, or of all, have
     offset: str | None = None  # of a pointer that moves: the variable that says how far it is
     value: ast.expr | None = None  # of a constant
 
@@ -138,6 +138,9 @@ def is_pure(node: ast.expr) -> bool:
     return True
 
 
+_SYMBOLS = ("CUDAConstantAttr", "CUDADeviceAttr")
+
+
 class Translation:
     """One function on its way."""
 
@@ -150,6 +153,7 @@ class Translation:
         self.body: list[ast.stmt] = []
         self.loops: list[Loop] = []
         self.shared: dict[str, CType] = {}
+        self.symbols: dict[str, CType] = {}
         self.returned: str | None = None  # where a loop returns: whether it did
         self.result: str | None = None
         self.type = _result_type(node)
@@ -191,11 +195,25 @@ class Translation:
         if there is not None and "enum_value" in there:
             value = call("number", "int", there["enum_value"])
             return Variable(said["name"], type_, value=value)
-        if not values or not is_constant or not type_.is_value:
-            raise unknown(
-                node, f"{said.get('name')} is a variable of the file; pass it to the kernel"
-            )
-        return Variable(said["name"], type_, value=self.expression(values[0]))
+        if values and is_constant and type_.is_value:
+            return Variable(said["name"], type_, value=self.expression(values[0]))
+        return self._symbol(node, there)
+
+    def _symbol(self, node: Node, there: Node | None) -> Variable:
+        """A `__constant__` or `__device__` variable, which a launch passes."""
+        kinds = {n.get("kind") for n in (there or {}).get("inner", ())}
+        if there is None or kinds.isdisjoint(_SYMBOLS):
+            raise unknown(node, f"{node['referencedDecl'].get('name')} is no variable of the GPU")
+        type_ = type_of(there)
+        if not type_.is_known or type_.is_pointer:
+            said = there["type"]["qualType"]
+            raise unknown(node, f"a variable of the file of type {said} is not translated")
+        key = f"{there['name']} {there['id']}"
+        is_const = "CUDAConstantAttr" in kinds
+        self.symbols[key] = type_._replace(is_const=is_const)
+        self.names.add(there["name"])
+        made = self.variables[there["id"]] = Variable(there["name"], type_, key=key)
+        return made
 
     # Building.
 
@@ -311,7 +329,7 @@ class Translation:
     def _target_of_variable(self, node: Node) -> Target:
         variable = self.variable(node)
         if variable.key is not None:
-            return self.element(Pointer(shared(variable), None, variable.type))
+            return self.element(Pointer(memory(variable), None, variable.type))
         if not variable.type.is_value:
             raise unknown(node, f"{variable.name} is no value")
         text = variable.name
@@ -326,8 +344,8 @@ class Translation:
         )
 
 
-def shared(variable: Variable) -> ast.expr:
-    return call("shared", variable.key, variable.type.word)
+def memory(variable: Variable) -> ast.expr:
+    return call("variable", variable.key, variable.type.word)
 
 
 def moved(pointer: Pointer, by: ast.expr | None, *, part: bool = False) -> Pointer:

@@ -39,8 +39,18 @@ class TranslatedKernel:
 
     function: FunctionType
     types: Mapping[str, str]
-    parameters: tuple[str, ...]
+    symbols: tuple[str, ...]  # variables of the file, which are parameters after the others
     is_dynamic: bool  # has extern __shared__ memory
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A function, and what it needs of the kernel that calls it."""
+
+    function: FunctionType
+    parameters: list[str]
+    shared: dict[str, CType]  # memory of the block, by its key
+    symbols: dict[str, CType]  # variables of the file, by their key
 
 
 class Unit:
@@ -57,14 +67,14 @@ class Unit:
         self.templates: dict[str, Node] = {}  # of kernels
         self._open: list[str] = []  # functions that are being translated
         for one in self.tree.declarations:
-            self._enter(one, template=None)
+            self._enter(one)
         for known, node in list(self._declarations.items()):
             definition = self._definitions.get(node.get("mangledName", ""))
             if definition is not None:
                 self._declarations[known] = definition
-        self._functions: dict[str, tuple[FunctionType, dict[str, CType], list[str]]] = {}
+        self._functions: dict[str, Translated] = {}
 
-    def _enter(self, node: Node, template: Node | None) -> None:
+    def _enter(self, node: Node) -> None:
         """Note what a declaration declares, and those within it."""
         kind, place = node.get("kind", ""), place_of(node)
         is_ours = place is not None and place.file.endswith(PRELUDE)
@@ -72,7 +82,7 @@ class Unit:
             return
         if kind in ("NamespaceDecl", "LinkageSpecDecl"):
             for one in inner(node):
-                self._enter(one, None)
+                self._enter(one)
         elif kind == "EnumDecl":
             _count(inner(node))
             self._declarations.update({one["id"]: one for one in inner(node)})
@@ -81,7 +91,7 @@ class Unit:
             if _is_kernel(pattern):
                 self.templates[node["name"]] = node
             for one in instances:
-                self._enter(one, node)
+                self._enter(one)
         elif kind in _DECLARATIONS:
             self._declarations[node["id"]] = node
             if kind == "FunctionDecl" and _has_body(node):
@@ -92,14 +102,16 @@ class Unit:
     def kernel(self, full_name: str) -> TranslatedKernel:
         """A kernel, translated; an error says at which line it cannot be."""
         node = self.kernels[full_name]
-        function, shared, parameters = self._function(node)
+        made = self._function(node)
         named = [n for n in inner(node) if n["kind"] == "ParmVarDecl"]
-        types = {
-            text: _declared(one, type_of(one)) for text, one in zip(parameters, named, strict=True)
-        }
-        return TranslatedKernel(function, types, tuple(parameters), DYNAMIC in shared)
+        given = zip(made.parameters, named, strict=True)
+        types = {text: _declared(one, type_of(one)) for text, one in given}
+        for key, type_ in made.symbols.items():
+            types[_name_of(key)] = f"device {'const ' * type_.is_const}{type_.word}*"
+        symbols = tuple(map(_name_of, made.symbols))
+        return TranslatedKernel(made.function, types, symbols, DYNAMIC in made.shared)
 
-    def _function(self, node: Node) -> tuple[FunctionType, dict[str, CType], list[str]]:
+    def _function(self, node: Node) -> Translated:
         key = node["id"]
         if key in self._open:
             raise unknown(node, f"{node['name']} calls itself; kernels cannot recurse")
@@ -116,19 +128,22 @@ class Unit:
         """Raise what clang says of the lines of a function."""
         place, end = place_of(node), last_line(node)
         for error in self.tree.errors:
-            if place is not None and place.line <= error.line <= end:
+            is_of_file = place is not None and place.file == self.tree.path
+            if place is not None and is_of_file and place.line <= error.line <= end:
                 raise LanguageError(error.message, SourceSpot.of_line(place.file, error.line, 0))
 
-    def _translated(self, node: Node) -> tuple[FunctionType, dict[str, CType], list[str]]:
+    def _translated(self, node: Node) -> Translated:
         place = place_of(node)
         assert place is not None
         called: dict[str, FunctionType] = {}
         shared: dict[str, CType] = {}
+        symbols: dict[str, CType] = {}
 
         def function_name(declaration: Node) -> str:
-            function, needs, _ = self._function(declaration)
-            shared.update(needs)
-            called[f"{declaration['name']}_{declaration['id']}"] = function
+            there = self._function(declaration)
+            shared.update(there.shared)
+            symbols.update(there.symbols)
+            called[f"{declaration['name']}_{declaration['id']}"] = there.function
             return f"{declaration['name']}_{declaration['id']}"
 
         made = Translation(node, self._declarations, function_name)
@@ -138,11 +153,14 @@ class Unit:
         if made.references:
             made.emit(ast.Return(returned(made, None)))
         shared.update(made.shared)
+        symbols.update(made.symbols)
+        given = list(parameters)
         if _is_kernel(node):
-            made.body[:0] = list(_allocations(shared))
-        head = _head(node, parameters, DYNAMIC in shared and _is_kernel(node), made.body)
+            given += [_name_of(key) for key in symbols]
+            made.body[:0] = [*_allocations(shared), *_bindings(symbols)]
+        head = _head(node, given, DYNAMIC in shared and _is_kernel(node), made.body)
         located(head, node)
-        return _compiled(head, place.file, called), shared, parameters
+        return Translated(_compiled(head, place.file, called), parameters, shared, symbols)
 
 
 def _count(constants: Sequence[Node]) -> None:
@@ -216,13 +234,22 @@ def _parameters(made: Translation, node: Node) -> list[str]:
 
 def _allocations(shared: Mapping[str, CType]) -> Iterator[ast.stmt]:
     """What a kernel begins with: memory for all that it and its functions share."""
-    names = {key: key.partition(" ")[0] or DYNAMIC_BYTES for key in shared}
     for key, type_ in shared.items():
         count: Any = max(type_.size, 1)
         if key == DYNAMIC:
             size = ast.Constant(type_._replace(shape=None).bytes)
             count = ast.BinOp(name(DYNAMIC_BYTES), ast.FloorDiv(), size)
-        yield ast.Expr(call("make_shared", key, names[key], count, type_.word))
+        yield ast.Expr(call("make_shared", key, _name_of(key) or DYNAMIC_BYTES, count, type_.word))
+
+
+def _bindings(symbols: Mapping[str, CType]) -> Iterator[ast.stmt]:
+    """After that: where the variables of the file are."""
+    for key in symbols:
+        yield ast.Expr(call("bind", key, name(_name_of(key))))
+
+
+def _name_of(key: str) -> str:
+    return key.partition(" ")[0]
 
 
 def _head(

@@ -176,8 +176,8 @@ def width() -> Traced:
 
 # Memory.
 
-# Of the kernel that is traced, by the variable: CUDA has one of each, wherever it is declared.
-_SHARED: WeakKeyDictionary[Tracer, dict[str, Elements]] = WeakKeyDictionary()
+# Of the kernel that is traced, by the variable: CUDA has one of each, wherever it is used.
+_MEMORY: WeakKeyDictionary[Tracer, dict[str, Elements]] = WeakKeyDictionary()
 DYNAMIC = ""  # the variable that all `extern __shared__` ones are
 
 
@@ -191,12 +191,17 @@ def make_shared(key: str, name: str, size: int, word: str) -> None:
         )
     made = memory.shared(size, word)
     made.base.name = name  # for those who read of its races
-    _SHARED.setdefault(current(), {})[key] = made
+    bind(key, made)
 
 
-def shared(key: str, word: str) -> Elements:
-    """A variable that was allocated; the dynamic one may have several types."""
-    return reinterpreted(_SHARED[current()][key], word)
+def bind(key: str, memory: Elements) -> None:
+    """Note where a variable is."""
+    _MEMORY.setdefault(current(), {})[key] = memory
+
+
+def variable(key: str, word: str) -> Elements:
+    """Where a variable is; dynamic memory may have several types."""
+    return reinterpreted(_MEMORY[current()][key], word)
 
 
 def index(x: Traced) -> Traced:
