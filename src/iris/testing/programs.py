@@ -115,6 +115,7 @@ _WEIGHTS: dict[type[Op], int] = {
     metal_ir.Copy: 2,
     metal_ir.Foreach: 6,
     metal_ir.Slice: 3,
+    metal_ir.Insert: 2,
     metal_ir.Take: 3,
     metal_ir.Join: 3,
 }

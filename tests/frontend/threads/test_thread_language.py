@@ -131,6 +131,18 @@ def test_a_private_array_may_be_carried_by_loops_and_branches() -> None:
     assert (y == expected).all()
 
 
+def test_an_index_beyond_a_private_array_is_reported() -> None:
+    @metal.kernel
+    def beyond(Y):
+        i = metal.thread_id_x()
+        own = metal.array(4, metal.float)
+        own[i] = 1
+        Y[i] = own[0]
+
+    with pytest.raises(ProgramError, match="has no element of that number.*thread 4 "):
+        beyond(np.zeros(32, np.float32), threads=32)
+
+
 @pytest.mark.parametrize(
     "device", ["interp", pytest.param("softmetal", marks=pytest.mark.softmetal)]
 )

@@ -19,7 +19,6 @@ from iris.frontend.values import (
     Traced,
     as_index,
     cast,
-    compare,
     component,
     constant,
     constant_advice,
@@ -31,7 +30,6 @@ from iris.frontend.values import (
 from iris.ir import control, math, metal
 from iris.ir.core import Region, Value
 from iris.ir.kinds import AtomicKind
-from iris.ir.math import Predicate
 from iris.ir.metal import VECTOR_BYTES
 from iris.ir.types import ElementType, Threadgroup, bool_, i32
 
@@ -132,7 +130,8 @@ class PrivateArray:
         whole = self.value
         new = spread(cast(value, whole.dtype), ())
         if isinstance(key, Traced):
-            self.value = _replaced_at(whole, as_index(key), new)
+            index = as_index(key).value
+            self.value = emit(metal.Insert(whole.value, index, new.value, whole.value.type))
             return
         component(whole, key)  # which refuses what is no index
         before, after = range(key), range(key + 1, len(self))  # type: ignore[call-overload,operator]
@@ -150,19 +149,6 @@ def _(x: PrivateArray) -> dict[Any, Any]:
 @objects.put.register
 def _(x: PrivateArray, held: dict[Any, Any]) -> None:
     x.value = held["elements"]
-
-
-def _replaced_at(whole: Traced, index: Traced, new: Traced) -> Traced:
-    """An array with another element at an index that is known when the kernel runs only."""
-    loop = metal.Foreach(whole.shape[0], [whole.value.type])
-    current().insert(loop)
-    with _inside(loop.body):
-        number = Traced(loop.body.arguments[0])
-        old = emit(metal.Slice(whole.value, number.value, whole.dtype))
-        is_it = compare(Predicate.EQ, number, index)
-        chosen = emit(math.Select(is_it.value, new.value, old.value))
-        current().insert(control.Yield([chosen.value]))
-    return Traced(loop.results[0])
 
 
 @contextmanager
