@@ -30,7 +30,8 @@ BELOW_COMPILER = OF_PASSES | {
     "runtime",
     "viewer",
 }
-ALL = BELOW_COMPILER | {"version", "iris", "nn", "compiler", "softmetal", "testing", "tools"}
+PUBLIC = {"iris", "nn", "api", "cuda", "metal", "ops"}
+ALL = BELOW_COMPILER | PUBLIC | {"version", "compiler", "softmetal", "testing", "tools"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
@@ -49,6 +50,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "nn": {"errors", "frontend", "ir"},
     "viewer": OF_PASSES | {"passes", "codegen", "version"},
     "compiler": BELOW_COMPILER | {"version"},
+    "api": {"compiler", "runtime"},
+    "cuda": {"compiler"},
+    "metal": {"compiler", "frontend"},
+    "ops": {"compiler", "errors", "frontend", "nn", "runtime"},
     "testing": ALL,
     "tools": ALL,
     "iris": ALL - {"testing", "tools"},

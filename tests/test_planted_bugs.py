@@ -41,6 +41,7 @@ ROOMS = (
     "packing",
     "cache-keys",
     "waits",
+    "threads",
 )
 GARDEN = Garden()
 

@@ -77,7 +77,10 @@ from iris.runtime.devices import devices, gputrace, stream, synchronize
 from iris.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from iris import nn
+    from iris import api as api
+    from iris import cuda as cuda
+    from iris import metal, nn
+    from iris import ops as ops
     from iris.compiler.array_compilation import ArrayCompilation
     from iris.compiler.autotune import autotune, heuristics
     from iris.compiler.candidates import Config
@@ -148,6 +151,7 @@ __all__ = [
     "log2",
     "max",
     "maximum",
+    "metal",
     "min",
     "minimum",
     "next_power_of_2",
@@ -183,6 +187,8 @@ __all__ = [
     "zeros",
 ]
 
+# Modules, opened when they are first asked for.
+_MODULES = ("api", "cuda", "metal", "nn", "ops")
 # What not every program needs is opened when it is first asked for.
 _LATER = {
     "ArrayCompilation": "iris.compiler.array_compilation",
@@ -198,8 +204,8 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "nn":
-        return import_module("iris.nn")
+    if name in _MODULES:
+        return import_module(f"iris.{name}")
     if name in _LATER:
         found = globals()[name] = getattr(import_module(_LATER[name]), name)
         return found

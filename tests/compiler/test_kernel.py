@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import iris
-from iris.compiler import check
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.compilation import METAL_PIPELINE, PIPELINES
 from iris.errors import (
     ArgumentError,
     IrisError,
@@ -510,7 +509,7 @@ def test_a_pass_that_changes_what_a_kernel_does_is_named(monkeypatch: pytest.Mon
     x = np.ones(8, np.float32)
     monkeypatch.setenv("IRIS_CHECK", "1")
     spoilt = Pipeline.parse("follow-masks,cse,spoil,dce")
-    monkeypatch.setattr(check, "TILE_PIPELINE", spoilt)
+    monkeypatch.setitem(PIPELINES, Level.TILE, spoilt)
     with pytest.raises(PassError, match=r"the pass spoil changed what the kernel does: X\[0\]"):
         plus[1](x, 1)
     assert x[0] == 1

@@ -297,6 +297,28 @@ def test_a_part_that_is_not_there() -> None:
     go("", when("lt %lane, %c2", body), [])
 
 
+def test_an_element_is_put_in_its_place() -> None:
+    body = """
+    %k: regs<4xi32> = constant 5
+    %odd: i32 = mod %lane, %c4
+    %x: regs<4xi32> = metal.insert %k, %odd, %t
+    return %x
+    """
+    found = value("%X: ptr<i32>", body, "regs<4xi32>", [np.zeros(1, np.int32)])[0]
+    expected = np.full((32, 4), 5)
+    expected[LANES, LANES % 4] = LANES
+    np.testing.assert_array_equal(found[:32], expected)
+
+
+def test_no_element_is_put_beyond_an_array() -> None:
+    body = (
+        '%k: regs<4xi32> = constant 5\n%y: regs<4xi32> = metal.insert %k, %lane, %lane at "f.py":3'
+    )
+    error = fails("", body, [])
+    assert error.message.startswith("regs<4xi32> has no element of that number, in program (0, 0")
+    assert (error.thread, error.locations) == (4, (("f.py", 3),))
+
+
 # The loop over registers.
 
 

@@ -43,6 +43,7 @@ ORDER = {
         "graph-text",
         "calls",
     ),
+    "threads": ("thread-sources", "sources"),
     "runtime": ("launches", "conformance", "calls"),
 }
 

@@ -55,6 +55,7 @@ class Argument(c.Structure):
         ("reference", c.c_int),
         ("read_only", c.c_int),
         ("active", c.c_int),
+        ("data_type", c.c_uint),
     ]
 
 

@@ -175,6 +175,11 @@ def _moved(ranges: Ranges, op: Op) -> Bounds | None:
     return _union(ranges, op, moved)
 
 
+@bounds(metal.Insert)
+def _insert(ranges: Ranges, op: metal.Insert) -> Bounds | None:
+    return _union(ranges, op, [op.x, op.element])
+
+
 @bounds(math.Cast)
 def _cast(ranges: Ranges, op: math.Cast) -> Bounds | None:
     source = op.operands[0].type.element

@@ -108,7 +108,7 @@ def _never(op: Op, index: int) -> Sight:
     *(math.Neg, math.Sqrt, math.Sin, math.Tanh, math.Erf, math.Floor, math.Ceil, math.Round),
     *(math.Mul, math.Fma, math.Select, math.Extremum),
     *(metal.Splat, metal.Take, metal.Join, metal.Slice, metal.Load, metal.LoadRows, metal.Mma),
-    *(metal.ShuffleXor, metal.Shuffle, metal.Broadcast),
+    *(metal.Insert, metal.ShuffleXor, metal.Shuffle, metal.Broadcast),
 )
 def _in_result(op: Op, index: int) -> Sight:
     return Sight.IN_RESULT

@@ -228,6 +228,16 @@ def _slice(ctx: Writer, op: metal.Slice) -> Expression | None:
     return _vector(ctx, [e.tree for e in elements], op.result)
 
 
+@emit(metal.Insert)
+def _insert(ctx: Writer, op: metal.Insert) -> Expression | None:
+    if count_of(op.x.type) == 1:
+        return ctx.value(op.element)
+    x, index, element = ctx.value(op.x), ctx.simple(op.index).tree, ctx.simple(op.element)
+    array = ctx.define(op.result, ctx.name_of(op.result), x)
+    ctx.put(Assign(element_at(array, index, 1, 0).tree, element.tree))
+    return None
+
+
 def _within(index: Tree, size: int, offset: Tree) -> Tree:
     """The number of what is so far into the part of a number."""
     return regrouped(joined("*", index, number(size)), offset)

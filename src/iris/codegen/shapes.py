@@ -107,6 +107,13 @@ def _misfit_of_slice(op: metal.Slice) -> str | None:
     return _misfit_of_part(op.x, op.result)
 
 
+@misfit(metal.Insert)
+def _misfit_of_insert(op: metal.Insert) -> str | None:
+    if lanes_of(op.x.type) != lanes_of(op.result.type):
+        return f"{op.result!r} is held otherwise than {op.x!r}"
+    return None
+
+
 @misfit(metal.Foreach)
 def _misfit_of_foreach(op: metal.Foreach) -> str | None:
     for whole, part in zip(op.results, op.body.end.operands, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from math import gcd, lcm
@@ -192,6 +192,20 @@ def _integer_spec(name: str, number: int, divisors: tuple[int, ...]) -> ScalarSp
         if number % other == 0 and both <= i32.high:
             divisor = both
     return _interned(ScalarSpec(dtype, divisor, is_one=number == 1))
+
+
+@lru_cache(maxsize=1 << 12)
+def _of_type(spec: ScalarSpec, dtype: DType) -> ScalarSpec:
+    return _interned(ScalarSpec(dtype) if dtype.is_float else replace(spec, type=dtype))
+
+
+def typed(name: str, value: Any, spec: ScalarSpec, dtype: DType) -> tuple[ScalarSpec, Any]:
+    """A number as one of a dtype that is declared, and what a kernel may know of it."""
+    if dtype.is_float:
+        return _of_type(spec, dtype), float(value)
+    if isinstance(value, float) or not dtype.low <= value <= dtype.high:
+        raise error_here(ArgumentError, f"{name} is {value}, which is no {dtype}")
+    return _of_type(spec, dtype), value
 
 
 _Spec = TypeVar("_Spec", ArraySpec, ScalarSpec)

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from iris.compiler.arguments import Array, place
-from iris.compiler.compilation import TILE_PIPELINE
 from iris.errors import PassError
 from iris.ir.control import Func
 from iris.ir.core import Module
-from iris.passes import run
+from iris.passes import Pipeline, run
 from iris.passes.instruments import Snapshots
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Grid
@@ -24,11 +23,15 @@ from iris.runtime.interpreters import Interpreter
 
 
 def check_stages(
-    traced: Module, grid: Grid, passed: Mapping[str, Any], written: frozenset[str]
+    traced: Module,
+    pipeline: Pipeline,
+    grid: Grid,
+    passed: Mapping[str, Any],
+    written: frozenset[str],
 ) -> None:
     """Raise `PassError` for the first pass that changes what a launch writes."""
     snapshots = Snapshots()
-    run(traced, TILE_PIPELINE, [snapshots])
+    run(traced, pipeline, [snapshots])
     first, *others = snapshots.stages
     expected = _outcome(first.module, grid, passed, written)
     for stage in others:

@@ -56,6 +56,11 @@ METAL_PIPELINE = Pipeline.parse(
     "share-barriers,allocate-threadgroup,insert-barriers,wait-for-copies,spread-copies,check-resources,"
     f"{TEXT_PIPELINE}"
 )
+# What becomes of a kernel by thread: its barriers and memory stay as they are.
+THREAD_PIPELINE = Pipeline.parse(
+    "fold,canonicalize,cse,licm,dce,expand-math,fold,canonicalize,cse,licm,dce,check-resources,"
+    f"{TEXT_PIPELINE}"
+)
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}
 GRAPH_PIPELINE = Pipeline.parse(

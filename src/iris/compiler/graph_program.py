@@ -15,7 +15,9 @@ from iris.compiler.compilation import GRAPH_PIPELINE, entry_of, level_of, optimi
 from iris.compiler.compile_times import compiling
 from iris.compiler.dumps import is_dumped
 from iris.compiler.graph_kernels import GraphKernel, compile_all, kernels_of
+from iris.errors import ArgumentError
 from iris.frontend.arrays import TensorSpec, spec_of
+from iris.frontend.tracing import error_here
 from iris.ir.control import Func
 from iris.ir.core import Module, Value
 from iris.ir.graph import storage_root
@@ -74,8 +76,13 @@ class GraphProgram:
             return GraphProgram(module, constants, keep_schedules=True)
         return GraphProgram(optimize(module, GRAPH_PIPELINE.on(target)), constants)
 
-    def run(self, device: Device, arguments: Sequence[Any]) -> list[Buffer]:
-        """Launch the kernels; the results are Buffers that need not be filled yet."""
+    def run(
+        self, device: Device, arguments: Sequence[Any], into: Buffer | None = None
+    ) -> list[Buffer]:
+        """Launch the kernels; the results are Buffers that need not be filled yet.
+
+        With `into`, which shares memory with no argument, the only result is in there.
+        """
         recording = RECORDER.recording
         if recording is not None and any(isinstance(x, np.ndarray) for x in arguments):
             refuse_while_recording(f"{self.function.symbol} copies an array that is no Buffer")
@@ -85,7 +92,14 @@ class GraphProgram:
             v: to_argument(v, x, device) for v, x in zip(parameters, arguments, strict=False)
         }
         argument_of |= dict(zip(parameters[len(arguments) :], constants, strict=True))
-        memories = [device.allocate(size) for size in self.buffers.sizes]
+        given = None  # the buffer whose memory is there
+        if into is not None:
+            result = self._only_result(into)
+            argument_of[result], given = into.argument, self.buffers.of[result]
+        memories = [
+            None if n == given else device.allocate(size)
+            for n, size in enumerate(self.buffers.sizes)
+        ]
 
         def argument(value: Value) -> ArrayArgument:
             base, type_ = storage_root(value), element_type(value.type)
@@ -105,6 +119,15 @@ class GraphProgram:
                 device.launch(program, grid, [argument(v) for v in arrays], stream)
         results = [argument(v) for v in self.function.body.end.operands]
         return [Buffer(device, x.memory, x.dtype, x.shape) for x in results]
+
+    def _only_result(self, into: Buffer) -> Value:
+        """The tensor that a Buffer is to hold, if it can."""
+        results = self.function.body.end.operands
+        type_ = element_type(results[0].type)
+        if len(results) > 1 or (type_.shape, type_.element) != (into.shape, into.dtype):
+            shapes = ", ".join([str(value.type) for value in results])
+            raise error_here(ArgumentError, f"{shapes} does not go into {into!r}")
+        return storage_root(results[0])
 
     def _for(self, device: Device) -> _CompiledGraph:
         with self._compiling:

@@ -139,11 +139,16 @@ class Jit(Decorated):
             return self.function.function(*arguments, **named)
         return self._launch(arguments, named)
 
+    def into(self, out: Buffer, *arguments: Any, **named: Any) -> None:
+        """Compute the only result of the function in a Buffer that is no argument."""
+        self._launch(arguments, {**named, DEVICE: out.device}, into=out)
+
     def _launch(
         self,
         arguments: Sequence[Any],
         named: dict[str, Any],
         program: GraphProgram | None = None,
+        into: Buffer | None = None,
     ) -> Any:
         """Run the kernels of the function, or those of a program that computes the same."""
         device = named.pop(DEVICE, None)
@@ -163,7 +168,7 @@ class Jit(Decorated):
                 ArgumentError,
                 f"{self.function.name} was lowered for arguments of other shapes or dtypes",
             )
-        results = program.run(on, values)
+        results = program.run(on, values, into)
         return traced.results.unflatten(results if buffers else [b.numpy() for b in results])
 
     def _program(self, traced: _Traced, device: Device, arguments: Sequence[Any]) -> GraphProgram:

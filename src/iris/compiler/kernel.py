@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, fields
 from types import FunctionType
@@ -114,11 +114,10 @@ class Kernel(Decorated):
     def lower(self, *arguments: Any, grid: GridLike | None = None, **named: Any) -> Compilation:
         """What the kernel becomes for some arguments, without running it."""
         device = named.pop("device", None)
-        options = split_options(named)
-        given = call(self.function, arguments, named)
-        programs = as_grid(grid, given.constants)
+        options, given, programs = self.asked(grid, arguments, named)
         traced = self.traced(given, options)
-        launch = functools.partial(self._launch, grid, device=device, **asdict(options))
+        how = {n: v for n, v in named.items() if n not in given.told and n not in given.constants}
+        launch = functools.partial(self._launch, grid, device=device, **how)
         shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
         sizes = Sizes.of(programs, {**given.passed, **shapes})
         target = target_of(None if device is None else select(device))
@@ -131,8 +130,7 @@ class Kernel(Decorated):
         too, and raises what went wrong.
         """
         device = named.pop("device", None)
-        options = split_options(named)
-        given = call(self.function, arguments, named)
+        options, given = self.asked_but_grid(arguments, named)
         on = device_of(device, given)
         done: Future[None] = Future()
 
@@ -161,9 +159,7 @@ class Kernel(Decorated):
         for _ in range(1000):
             step()
         """
-        options = split_options(named)
-        given = call(self.function, arguments, named)
-        programs = as_grid(grid, given.constants)
+        options, given, programs = self.asked(grid, arguments, named)
         for name in given.arrays:
             raise error_here(
                 ArgumentError,
@@ -192,9 +188,7 @@ class Kernel(Decorated):
         **named: Any,
     ) -> Trial:
         """A launch on copies of its arrays, to be repeated and looked at."""
-        options = split_options(named)
-        given = call(self.function, arguments, named)
-        sizes = as_grid(grid, given.constants)
+        options, given, sizes = self.asked(grid, arguments, named)
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
         _check_extents(compiled, given)
@@ -209,21 +203,35 @@ class Kernel(Decorated):
         stream: Any = None,
         **named: Any,
     ) -> None:
-        options = split_options(named)
-        given = call(self.function, arguments, named)
-        sizes = as_grid(grid, given.constants)
+        options, given, sizes = self.asked(grid, arguments, named)
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
         if RECORDERS:
-            named |= {"grid": sizes, "device": device}
-            record(compiled, lambda: self.lower(*arguments, **named, **asdict(options)))
+            named |= {"grid": grid, "device": device}
+            record(compiled, lambda: self.lower(*arguments, **named))
         if knobs.check() and RECORDER.recording is None:
             _check_extents(compiled, given)
-            check_stages(compiled.traced, sizes, given.passed, compiled.written)
-        start(compiled, on, sizes, given, stream, self._again, sizes, options)
+            pipeline = options.pipeline(Level.TILE, on.target)
+            check_stages(compiled.traced, pipeline, sizes, given.passed, compiled.written)
+        start(compiled, on, sizes, given, stream, self.again, sizes, options)
 
-    def _again(self, grid: Grid, options: Options, **named: Any) -> None:
+    def again(self, grid: Grid, options: Options, **named: Any) -> None:
         self._launch(grid, **asdict(options), **named)
+
+    def asked(
+        self, grid: GridLike | None, arguments: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[Options, Call, Grid]:
+        """What a launch asks for: how to compile, the arguments, how many programs."""
+        rest = {**named}
+        options = split_options(rest)
+        given = call(self.function, arguments, rest)
+        return options, given, as_grid(grid, given.constants)
+
+    def asked_but_grid(
+        self, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[Options, Call]:
+        """What a kernel is compiled for."""
+        return split_options(named), call(self.function, arguments, named)
 
     def traced(self, given: Call, options: Options) -> Module:
         """The Tile IR of a launch, before any pass."""

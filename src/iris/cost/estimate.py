@@ -212,6 +212,7 @@ _FREE = (
     metal.Take,
     metal.Join,
     metal.Slice,
+    metal.Insert,
     metal.Alloc,
     metal.View,
     metal.Assert,

@@ -217,6 +217,12 @@ def join(sample: Sample, op: metal.Join, *parts: Array) -> Array:
     return np.concatenate([np.broadcast_to(x, (rows, x.shape[1])) for x in apart], axis=1)
 
 
+@sampling(metal.Insert)
+def insert(sample: Sample, op: metal.Insert, x: Array, index: Array, element: Array) -> Array:
+    is_it = np.arange(count_of(op.x.type)) == np.reshape(index, (-1, 1))
+    return np.where(is_it, np.reshape(element, (-1, 1)), x)
+
+
 @sampling(metal.Slice)
 def slice_(sample: Sample, op: metal.Slice, x: Array, index: Array) -> Array:
     width = count_of(op.result.type)

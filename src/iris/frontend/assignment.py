@@ -31,7 +31,7 @@ from iris.frontend.tracing import Tracer, current
 from iris.frontend.values import Traced, cast, emit, spread
 from iris.ir import tile
 from iris.ir.control import Func
-from iris.ir.core import Value
+from iris.ir.core import Level, Value
 from iris.ir.types import bool_
 from iris.ir.updates import made_of
 
@@ -54,6 +54,8 @@ def updated(old: object, new: Any) -> Any:
 
 def updated_at(place: Callable[[], object], value: object) -> object:
     """What an item or attribute holds that is assigned a value."""
+    if current().level is not Level.TILE:  # an item may be one of memory: to look at it is to load
+        return updated(None, value)
     try:
         old = place()
     except (LookupError, AttributeError, TypeError, UserError):  # it holds nothing yet
@@ -119,6 +121,8 @@ class _Updating:
     def updated(self, old: object, new: Any) -> Any:
         if not isinstance(new, Traced):
             return self._parts(old, new)
+        if current().level is not Level.TILE:  # no element is masked
+            return new
         if _is_updated(old, new) or not _fits(old, new) or not made_of(new.value, _is(old)):
             return new
         start = spread(cast(old, new.dtype), new.shape)

@@ -15,7 +15,15 @@ from iris.frontend.assignment import drop_updates, unmark
 from iris.frontend.language import constexpr
 from iris.frontend.rewriting import rewritten
 from iris.frontend.specs import ArraySpec, ScalarSpec
-from iris.frontend.tracing import current, error_at, error_from, error_here, refusal, trace_into
+from iris.frontend.tracing import (
+    Tracer,
+    current,
+    error_at,
+    error_from,
+    error_here,
+    refusal,
+    trace_into,
+)
 from iris.frontend.values import Pointer, Traced, describe
 from iris.ir import math
 from iris.ir.attributes import legal_name
@@ -79,32 +87,49 @@ class TileFunction:
 
     def trace(self, arguments: Mapping[str, Any], *, fast_math: bool = False) -> Module:
         """The IR for arguments: an `ArraySpec`, a `ScalarSpec`, or what a constexpr is."""
-        runtime = [p.name for p in self.parameters if not p.is_constexpr]
-        types = [(name, arguments[name].type) for name in runtime]
+        types = [(name, arguments[name].type) for name in self.variables]
         func = Func(
             legal_name(self.name), Level.TILE, types, fast_math=fast_math, location=self.location
         )
-        passed = dict(arguments)
-        start = Builder(func.body, location=self.location)
-        for name, value in zip(runtime, func.body.arguments, strict=True):
-            passed[name] = _wrap(value, name, arguments[name], start)
         with trace_into(func.body) as tracer:
-            tracer.active.append(self)
-            tracer.entry = TileFunction._run.__code__
-            tracer.package = (self.function.__module__ or "").split(".")[0]
-            try:
-                result = self._run(passed)
-            finally:
-                unmark(tracer)
-            if result is not None:
-                raise self.error(
-                    LanguageError,
-                    f"a kernel returns nothing, but this gave {describe(result)}; store the result",
-                )
+            self.trace_body(tracer, arguments, func.body.arguments)
             tracer.builder.insert(Return([], location=self.location))
         drop_updates(func)
-        _check_scopes(func.body, set())
+        check_scopes(func.body, set())
         return Module([func])
+
+    def trace_body(
+        self, tracer: Tracer, arguments: Mapping[str, Any], values: Sequence[Value]
+    ) -> None:
+        """Trace the text of the function, given facts about its arguments, and these."""
+        passed = dict(arguments)
+        start = Builder(tracer.builder.region, location=self.location)
+        for name, value in zip(self.variables, values, strict=True):
+            passed[name] = self.wrap(value, name, arguments[name], start)
+        tracer.active.append(self)
+        tracer.entry = TileFunction._run.__code__
+        tracer.package = (self.function.__module__ or "").split(".")[0]
+        try:
+            result = self._run(passed)
+        finally:
+            unmark(tracer)
+        if result is not None:
+            raise self.error(
+                LanguageError,
+                f"a kernel returns nothing, but this gave {describe(result)}; store the result",
+            )
+
+    def wrap(
+        self, value: Value, name: str, spec: ArraySpec | ScalarSpec, start: Builder
+    ) -> Traced | Pointer:
+        """An argument in the function, which starts with facts about it."""
+        if isinstance(spec, ArraySpec):
+            return Pointer(value, name, spec)
+        if spec.is_one:
+            return Traced(start(math.Constant(1, spec.type)))
+        if spec.divisor > 1:
+            return Traced(start(math.AssumeDivisible(spec.divisor, value), name))
+        return Traced(value)
 
     def inline(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Call the function from one that is being traced."""
@@ -142,20 +167,7 @@ class TileFunction:
             ) from error
 
 
-def _wrap(
-    value: Value, name: str, spec: ArraySpec | ScalarSpec, start: Builder
-) -> Traced | Pointer:
-    """An argument in the function, which starts with what is known of it."""
-    if isinstance(spec, ArraySpec):
-        return Pointer(value, name, spec)
-    if spec.is_one:
-        return Traced(start(math.Constant(1, spec.type)))
-    if spec.divisor > 1:
-        return Traced(start(math.AssumeDivisible(spec.divisor, value), name))
-    return Traced(value)
-
-
-def _check_scopes(region: Region, visible: set[Value]) -> None:
+def check_scopes(region: Region, visible: set[Value]) -> None:
     """Find a value that left its loop or branch in a Python object."""
     here = list(region.arguments)
     visible.update(here)
@@ -170,7 +182,7 @@ def _check_scopes(region: Region, visible: set[Value]) -> None:
                     raise ScopeError(message)
                 raise error_at(ScopeError, message, *op.location)
         for inner in op.regions:
-            _check_scopes(inner, visible)
+            check_scopes(inner, visible)
         visible.update(op.results)
         here.extend(op.results)
     visible.difference_update(here)

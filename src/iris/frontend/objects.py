@@ -166,44 +166,44 @@ def _(x: _Names) -> dict[Any, Any]:
 
 
 @singledispatch
-def _put(x: Any, held: dict[Any, Any]) -> None:
+def put(x: Any, held: dict[Any, Any]) -> None:
     """Give a container other items."""
 
 
-@_put.register
+@put.register
 def _(x: list, held: dict[Any, Any]) -> None:  # type: ignore[type-arg]
     list.__setitem__(x, slice(None), list(held.values()))
 
 
-@_put.register
+@put.register
 def _(x: deque, held: dict[Any, Any]) -> None:  # type: ignore[type-arg]
     x.clear()
     x.extend(held.values())
 
 
-@_put.register
+@put.register
 def _(x: dict, held: dict[Any, Any]) -> None:  # type: ignore[type-arg]
     dict.clear(x)
     dict.update(x, held)
 
 
-@_put.register
+@put.register
 def _(x: set, held: dict[Any, Any]) -> None:  # type: ignore[type-arg]
     set.clear(x)
     set.update(x, held)
 
 
-@_put.register
+@put.register
 def _(x: bytearray, held: dict[Any, Any]) -> None:
     x[:] = held[...]
 
 
-@_put.register
+@put.register
 def _(x: np.ndarray, held: dict[Any, Any]) -> None:
     x[...] = np.frombuffer(held[...], x.dtype).reshape(x.shape)
 
 
-@_put.register
+@put.register
 def _(x: CellType, held: dict[Any, Any]) -> None:
     if held:
         x.cell_contents = held[...]
@@ -211,7 +211,7 @@ def _(x: CellType, held: dict[Any, Any]) -> None:
         del x.cell_contents
 
 
-@_put.register
+@put.register
 def _(x: _Names, held: dict[Any, Any]) -> None:
     for name in x.names - held.keys():
         x.scope.pop(name, None)
@@ -263,7 +263,7 @@ def contents(x: object) -> Contents | None:
 def refill(x: Any, held: Contents) -> None:
     """Give an object something else to hold."""
     if items(x) is not None:
-        _put(x, {place.key: v for place, v in held.items() if place.is_item})
+        put(x, {place.key: v for place, v in held.items() if place.is_item})
     now = _attributes(x)
     if now is None:
         return
@@ -345,7 +345,9 @@ _ATOMS = {bool, int, float, str, bytes, type(None), VariableInt, VariableFloat}
 class Reach:
     """What the names of the functions being traced reach, and how often each object is held."""
 
-    def __init__(self, more: Iterable[object] = (), variables: Sequence[str] = ()):
+    def __init__(
+        self, more: Iterable[object] = (), variables: Sequence[str] = (), *, returned: bool = False
+    ):
         self.watched: dict[int, Watched] = {}
         self.held = Counter[int]()
         self._kept: list[object] = []  # alive as long as their ids are used
@@ -356,7 +358,9 @@ class Reach:
         frames = list(_frames())
         self._own = frames[0].f_code if frames else None
         for frame in frames:
-            self._frame(frame)
+            # Of a function that returns, only what it shares with others stays.
+            left = returned and frame is frames[0]
+            self._frame(frame, frame.f_code.co_freevars if left else None)
         self._work += [(x, "") for x in more]
         while self._work:
             self._visit(*self._work.popleft())
@@ -371,11 +375,15 @@ class Reach:
         for watched in self:
             watched.note()
 
-    def _frame(self, frame: FrameType) -> None:
+    def reaches(self, watched: Watched) -> bool:
+        """Whether names reach an object that another one watches."""
+        return isinstance(watched.object, _Names) or id(watched.object) in self.watched
+
+    def _frame(self, frame: FrameType, names: Sequence[str] | None) -> None:
         code = frame.f_code
         shared = {*code.co_cellvars, *code.co_freevars}
         for name, value in frame.f_locals.items():
-            if name.startswith("iris_"):
+            if name.startswith("iris_") or (names is not None and name not in names):
                 continue
             if name in shared:
                 self._refer(("cell", name), value, name)

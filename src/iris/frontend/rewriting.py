@@ -25,6 +25,8 @@ from iris.frontend.objects import is_of_users
 from iris.frontend.tracing import error_at, error_here
 
 _Function = ast.FunctionDef | ast.Lambda
+#: Of functions that are translated from another language: their syntax, at the lines of that text.
+TRANSLATED: dict[CodeType, ast.FunctionDef] = {}
 _DEEPEST = 20_000  # calls within calls: several for each level of syntax
 _recurring = threading.Lock()  # the limit is that of all threads
 
@@ -116,6 +118,8 @@ def _compiled_anew(old: CodeType, file: str, class_around: str | None) -> CodeTy
 
 def _syntax(code: CodeType, class_around: str | None) -> _Function | None:
     """The definition of a function, at the lines and columns that it has in its file."""
+    if code in TRANSLATED:
+        return copy.deepcopy(TRANSLATED[code])
     try:
         if code.co_name == "<lambda>":
             return _lambda_of(code, class_around)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,31 @@ class ScalarSpec:
 
 
 Spec = ArraySpec | ScalarSpec
+
+
+@dataclass(frozen=True)
+class Threads:
+    """What a trace knows of the threads of a launch."""
+
+    size: tuple[int, int, int]  # of a threadgroup
+    # The axes along which the last threadgroup may reach beyond the grid: how many threads there
+    # are is an argument then.
+    edges: tuple[int, ...] = ()
+
+    @property
+    def simdgroups(self) -> int:
+        """How many run a threadgroup: a power of two, though some may have no threads."""
+        return 1 << (-(-prod(self.size) // 32) - 1).bit_length()
+
+    @property
+    def are_all(self) -> bool:
+        """Whether the threads of each simdgroup are all in the grid."""
+        return not self.edges and prod(self.size) == 32 * self.simdgroups
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The names of the arguments that say how many threads there are."""
+        return tuple([f"threads_{'xyz'[axis]}" for axis in self.edges])
 
 
 def exact_key(value: Any) -> Hashable:

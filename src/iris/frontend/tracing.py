@@ -26,8 +26,9 @@ from iris.errors import (
     VerifyError,
 )
 from iris.frontend.numbers import VariableNumber
+from iris.frontend.specs import Threads
 from iris.ir.builder import Builder
-from iris.ir.core import AnyOp, Location, Op, Region, Value
+from iris.ir.core import AnyOp, Level, Location, Op, Region, Value
 
 Error = TypeVar("Error", bound=UserError)
 Parameters = ParamSpec("Parameters")
@@ -50,8 +51,11 @@ class Watching(Protocol):
 class Tracer:
     """One function being traced."""
 
-    def __init__(self, region: Region):
+    def __init__(self, region: Region, level: Level):
         self.builder = Builder(region)
+        self.level = level  # what the function says: what a program does, or what a thread does
+        self.threads: Threads | None = None  # of a kernel by thread
+        self.counts: dict[int, Value] = {}  # of threads, along the axes where they are an argument
         self.active: list[object] = []  # the kernels being traced, each called by the one before
         self.entry: CodeType | None = None  # what called the function that is traced
         self.package = ""  # of which that is
@@ -80,8 +84,19 @@ class Tracer:
         return self.insert(op).results[0]
 
     def insert(self, op: AnyOp) -> AnyOp:
+        if op.level not in (None, self.level):
+            raise error_here(LanguageError, _FOREIGN[self.level])
         op.location = location()
         return self.builder.insert(op)
+
+
+# What is wrong with an op of another level than the function that is traced.
+_FOREIGN = {
+    Level.TILE: "a tile program says what all its threads do together; what one thread does is "
+    "for functions decorated with @iris.metal.kernel",
+    Level.METAL: "a thread has scalars and short vectors, no tiles: index arrays, as in A[i], and "
+    "take the words of iris.metal",
+}
 
 
 def current() -> Tracer:
@@ -102,10 +117,10 @@ def is_tracing() -> bool:
 
 
 @contextmanager
-def trace_into(region: Region) -> Iterator[Tracer]:
+def trace_into(region: Region, level: Level = Level.TILE) -> Iterator[Tracer]:
     """Trace into a region for a while."""
     outer = getattr(_state, "tracer", None)
-    _state.tracer = tracer = Tracer(region)
+    _state.tracer = tracer = Tracer(region, level)
     try:
         yield tracer
     finally:

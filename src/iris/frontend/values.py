@@ -10,7 +10,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, NoReturn, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -25,10 +25,24 @@ from iris.errors import (
 from iris.frontend.numbers import VariableNumber
 from iris.frontend.specs import ArraySpec
 from iris.frontend.tracing import current, error_here, rules_as, running_text
-from iris.ir import literal, math, tile
-from iris.ir.core import Op, Value
+from iris.ir import literal, math, metal, tile
+from iris.ir.core import Level, Op, Value
 from iris.ir.math import Constant, Predicate, element_type
-from iris.ir.types import DTYPES, DType, Kind, Ptr, Tile, bool_, f32, i32, i64, u32, u64
+from iris.ir.types import (
+    DTYPES,
+    DType,
+    ElementType,
+    Kind,
+    Ptr,
+    Registers,
+    Tile,
+    bool_,
+    f32,
+    i32,
+    i64,
+    u32,
+    u64,
+)
 
 Number: TypeAlias = "bool | int | float"
 Operand: TypeAlias = "Traced | bool | int | float"
@@ -44,7 +58,10 @@ class Traced:
         object.__setattr__(self, "value", value)
 
     def _reject_change(self, *change: object) -> NoReturn:
-        raise error_here(LanguageError, "a tile is never changed; make another, as with iris.where")
+        instead = "a tile is never changed; make another, as with iris.where"
+        if isinstance(self.value.type, Registers):
+            instead = "a vector is never changed; make another, as in metal.float2(x, v.y)"
+        raise error_here(LanguageError, instead)
 
     __setattr__ = __delattr__ = __setitem__ = __delitem__ = _reject_change
 
@@ -70,12 +87,16 @@ class Traced:
         return cast(self, as_dtype(dtype))
 
     def __getitem__(self, key: object) -> Traced:
+        if isinstance(self.value.type, Registers):
+            return component(self, key)
         return _index(self, key if isinstance(key, tuple) else (key,))
 
     def __repr__(self) -> str:
         return f"a traced {self.value.type}"
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Traced:
+        if isinstance(self.value.type, Registers) and set(name) <= _COMPONENTS.keys():
+            return taken(self, [_COMPONENTS[letter] for letter in name])
         raise _no_attribute(self, name, "a tile or scalar", "shape", "dtype", "T", "to")
 
     # What Python would need a number for.
@@ -180,6 +201,21 @@ class Traced:
         return _call_ufunc(self, function, method, operands, options)
 
     # Operators, added below.
+
+    if TYPE_CHECKING:
+
+        def __add__(self, other: object) -> Traced: ...
+        def __sub__(self, other: object) -> Traced: ...
+        def __mul__(self, other: object) -> Traced: ...
+        def __floordiv__(self, other: object) -> Traced: ...
+        def __mod__(self, other: object) -> Traced: ...
+        def __and__(self, other: object) -> Traced: ...
+        def __or__(self, other: object) -> Traced: ...
+        def __rshift__(self, other: object) -> Traced: ...
+        def __lt__(self, other: object) -> Traced: ...
+        def __ge__(self, other: object) -> Traced: ...
+        def __eq__(self, other: object) -> Traced: ...  # type: ignore[override]
+        def __ne__(self, other: object) -> Traced: ...  # type: ignore[override]
 
     def __neg__(self) -> Traced:
         return unary(math.Neg, self)
@@ -337,7 +373,7 @@ def constant(number: Number, dtype: DType, shape: tuple[int, ...] = ()) -> Trace
 
 
 def _constant(number: Number, dtype: DType, shape: tuple[int, ...]) -> Traced:
-    type_ = Tile(shape, dtype) if shape else dtype
+    type_ = array_type(shape, dtype) if shape else dtype
     if isinstance(number, float) and dtype.is_integer and not number.is_integer():
         raise error_here(DTypeError, f"{number} is no {dtype}")
     if dtype.is_float:
@@ -394,6 +430,8 @@ def spread(x: Traced, shape: tuple[int, ...]) -> Traced:
     """A value over a shape, as in NumPy."""
     if x.shape == shape:
         return x
+    if current().level is Level.METAL:
+        return emit(metal.Splat(x.value, array_type(shape, x.dtype)))
     if x.shape:
         if broadcast_shapes(x.shape, shape) != shape:
             raise error_here(ShapeError, f"{x} cannot be broadcast to the shape {shape}")
@@ -404,6 +442,35 @@ def spread(x: Traced, shape: tuple[int, ...]) -> Traced:
         return x
     with rules_as(ShapeError):
         return emit(tile.Broadcast(x.value, Tile(shape, x.dtype)))
+
+
+def array_type(shape: tuple[int, ...], dtype: DType) -> ElementType:
+    """The type of several elements: a tile of a program, or a vector of a thread."""
+    if current().level is Level.METAL:
+        return Registers(shape[0], dtype)
+    return Tile(shape, dtype)
+
+
+# Vectors of a thread.
+
+_COMPONENTS = {letter: i for word in ("xyzw", "rgba") for i, letter in enumerate(word)}
+
+
+def taken(x: Traced, numbers: Sequence[int]) -> Traced:
+    """Elements of a vector, by number."""
+    for number in numbers:
+        if number >= x.shape[0]:
+            raise error_here(ShapeError, f"{x} has {x.shape[0]} elements: there is no {number}")
+    return emit(metal.take(numbers, x.value))
+
+
+def component(x: Traced, key: object) -> Traced:
+    """An element of a vector, by a number that need not be known while tracing."""
+    if isinstance(key, Traced):
+        return emit(metal.Slice(x.value, as_index(key).value, x.dtype))
+    if not isinstance(key, int) or isinstance(key, bool) or not 0 <= key < x.shape[0]:
+        raise error_here(ShapeError, f"{x} has elements 0 to {x.shape[0] - 1}, not {shown(key)}")
+    return taken(x, [key])
 
 
 def as_shape(shape: object) -> tuple[int, ...]:
@@ -576,7 +643,7 @@ class Pointer:
     spec: ArraySpec  # of the array
 
     def __init__(self, base: Value, name: str, spec: ArraySpec, offset: Traced | None = None):
-        for slot, value in zip(self.__slots__, (base, name, offset, spec), strict=True):
+        for slot, value in zip(Pointer.__slots__, (base, name, offset, spec), strict=True):
             object.__setattr__(self, slot, value)
 
     def _reject_change(self, *change: object) -> NoReturn:
@@ -621,12 +688,12 @@ class Pointer:
             raise error_here(PointerError, "pointers cannot be subtracted; subtract the offsets")
         return self + -as_offset(offset)
 
-    def __getitem__(self, key: object) -> NoReturn:
+    def __getitem__(self, key: object) -> Traced:
         raise error_here(
             PointerError, f"a pointer is not indexed; use iris.load({self.name} + offsets)"
         )
 
-    def __setitem__(self, key: object, value: object) -> NoReturn:
+    def __setitem__(self, key: object, value: object) -> None:
         raise error_here(
             PointerError, f"a pointer is not indexed; use iris.store({self.name} + offsets, value)"
         )
@@ -680,6 +747,14 @@ def as_offset(x: object) -> Traced:
     if traced.dtype in (i32, i64):
         return traced
     return cast(traced, i64 if traced.dtype in (u32, u64) else i32)
+
+
+def as_index(x: object) -> Traced:
+    """A number that counts: an integer scalar."""
+    index = as_offset(x)
+    if index.shape:
+        raise error_here(ShapeError, f"an index is one integer, not {index}")
+    return index
 
 
 def as_pointer(x: object, use: str) -> Pointer:

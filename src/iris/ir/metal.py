@@ -301,6 +301,25 @@ class Slice(MetalOp):
             raise self.invalid(f"{self.x.type} has no parts of {part}", at="result")
 
 
+class Insert(MetalOp):
+    """An array with another element in one place, by a number that need not be a constant.
+
+    %w: regs<4xf32> = metal.insert %v, %i, %x
+    """
+
+    name = "metal.insert"
+    x: Value = operand(REGISTERS)
+    index: Value = operand(INTEGER)
+    element: Value = operand(SCALAR)
+    result: Value = result(REGISTERS)
+
+    def check(self) -> None:
+        _check_same_element(self, self.x, self.element, "element")
+        if not is_like(self.x.type, self.result.type):
+            message = f"the result is {self.x.type}, not {self.result.type}"
+            raise self.invalid(message, at="result", expected=self.x.type)
+
+
 class Foreach(MetalOp):
     """Runs its region for each number below a count, in any order, and joins what it yields.
 

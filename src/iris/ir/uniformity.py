@@ -163,7 +163,8 @@ plain = Facet("uniformity")
 
 @plain(Elementwise, Constant)
 @plain(metal.ThreadgroupId, metal.NumThreadgroups, metal.Extent)
-@plain(metal.Splat, metal.Literal, metal.Pattern, metal.Take, metal.Join, metal.Slice)
+@plain(metal.Splat, metal.Literal, metal.Pattern, metal.Take, metal.Join)
+@plain(metal.Slice, metal.Insert)
 @plain(metal.Alloc, metal.View)
 def _like_operands(op: Op, levels: _Levels) -> Uniformity:
     """Equal operands make equal results."""

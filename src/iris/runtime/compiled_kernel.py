@@ -6,7 +6,7 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from iris.codegen.source import Array as ArrayPlace
 from iris.codegen.source import Source
@@ -71,7 +71,13 @@ def are_alike_each_time(launches: Sequence[RecordedLaunch]) -> bool:
     )
 
 
-def locations_in(source: Source, text: str, line: re.Pattern[str]) -> list[Location]:
+class HasLines(Protocol):
+    """A text whose lines come from lines of the user."""
+
+    def location(self, line: int) -> Location | None: ...
+
+
+def locations_in(source: HasLines, text: str, line: re.Pattern[str]) -> list[Location]:
     """The user's lines that a text about lines of the source is about; `line` finds these."""
     found = [source.location(int(number)) for number in line.findall(text)]
     return list(dict.fromkeys([place for place in found if place is not None]))

@@ -36,7 +36,7 @@ class Memory(np.ndarray[Any, np.dtype[np.uint8]]):
 
 
 class Interpreter(Device):
-    """The interpreter of Tile IR, which checks everything."""
+    """The interpreter of Tile IR, and of kernels by thread, which checks everything."""
 
     name = "interp"
     accepts = Level.TILE
@@ -81,7 +81,7 @@ class Interpreter(Device):
             views.append(argument)
         start = time.perf_counter()
         try:
-            self._interpreter().run(program.entry, grid, views)
+            self._interpreter(program.entry).run(program.entry, grid, views)
         except IrisError as error:
             _fail(program.entry, arguments, error)
             raise
@@ -99,11 +99,11 @@ class Interpreter(Device):
     def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
         self._tell = tell
 
-    def _interpreter(self) -> Any:
+    def _interpreter(self, entry: Func) -> Any:
         # Opened when first used, for `import iris` to cost little.
-        from iris.interp import tile
+        from iris.interp import metal, tile
 
-        return tile
+        return metal if entry.function_level is Level.METAL else tile
 
     @staticmethod
     def _view(argument: ArrayArgument) -> Array:
@@ -127,8 +127,3 @@ class MetalInterpreter(Interpreter):
     name = "interp:metal"
     accepts = Level.METAL
     target = ON_CPU
-
-    def _interpreter(self) -> Any:
-        from iris.interp import metal
-
-        return metal

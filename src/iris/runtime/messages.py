@@ -24,6 +24,8 @@ class Range(ctypes.Structure):
 CONCURRENT = 1  # MTLDispatchTypeConcurrent
 BUFFERS = 1  # MTLBarrierScopeBuffers
 READ, WRITE = 1, 2  # MTLResourceUsage
+BINDING_INFO, BUFFER_TYPES = 1, 2  # MTLPipelineOption
+READ_ONLY = 0  # MTLBindingAccessReadOnly
 FAIL_ON_MISS = 4  # MTLPipelineOptionFailOnBinaryArchiveMiss
 TRACE_DOCUMENT = 2  # MTLCaptureDestinationGPUTraceDocument
 DISPATCHES = 32  # MTLIndirectCommandTypeConcurrentDispatch
@@ -72,6 +74,24 @@ class Messages:
             Pointer,
             error=True,
         )
+        # With what tells of the kernel's arguments, which lives as long as the caller's pool.
+        self.reflected_pipeline = message(
+            "newComputePipelineStateWithDescriptor:options:reflection:error:",
+            Object,
+            Pointer,
+            UInteger,
+            Pointer,
+            Pointer,
+        )
+        self.bindings = message("bindings", Object)
+        self.count = message("count", UInteger)
+        self.at = message("objectAtIndex:", Object, UInteger)
+        self.type = message("type", UInteger)
+        self.access = message("access", UInteger)
+        self.index = message("index", UInteger)
+        self.is_used = message("isUsed", Integer)
+        self.data_size = message("bufferDataSize", UInteger)
+        self.data_type = message("bufferDataType", UInteger)
         self.new_commands = message(
             "newIndirectCommandBufferWithDescriptor:maxCommandCount:options:",
             Object,
@@ -89,6 +109,15 @@ class Messages:
         self.set_fast_math = message("setFastMathEnabled:", None, ctypes.c_bool)
         self.set_language = message("setLanguageVersion:", None, UInteger)
         self.new_function = message("newFunctionWithName:", Object, Pointer)
+        self.new_function_with = message(
+            "newFunctionWithName:constantValues:error:", Object, Pointer, Pointer, error=True
+        )
+        self.function_names = message("functionNames", Object)
+        self.function_constants = message("functionConstantsDictionary", Object)
+        self.all_values = message("allValues", Object)
+        self.set_constant = message(
+            "setConstantValue:type:withName:", None, ctypes.c_char_p, UInteger, Pointer
+        )
         self.set_function = message("setComputeFunction:", None, Pointer)
         self.set_label = message("setLabel:", None, Pointer)
         self.set_indirect = message("setSupportIndirectCommandBuffers:", None, ctypes.c_bool)
@@ -134,11 +163,20 @@ class Messages:
         self.set_buffers = message(
             "setBuffers:offsets:withRange:", None, Pointer, Pointer, Range, quick=True
         )
+        self.set_buffer_at = message(
+            "setBuffer:offset:atIndex:", None, Pointer, UInteger, UInteger, quick=True
+        )
         self.set_bytes = message(
             "setBytes:length:atIndex:", None, ctypes.c_char_p, UInteger, UInteger, quick=True
         )
         self.dispatch = message(
             "dispatchThreadgroups:threadsPerThreadgroup:", None, Size, Size, quick=True
+        )
+        self.dispatch_threads = message(
+            "dispatchThreads:threadsPerThreadgroup:", None, Size, Size, quick=True
+        )
+        self.set_threadgroup_memory = message(
+            "setThreadgroupMemoryLength:atIndex:", None, UInteger, UInteger, quick=True
         )
         self.barrier = message("memoryBarrierWithScope:", None, UInteger, quick=True)
         self.end_encoding = message("endEncoding", None)

@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import prod
@@ -62,9 +62,17 @@ from iris.runtime.messages import (
     Size,
     made,
 )
+from iris.runtime.metal_text import (
+    DataType,
+    MetalText,
+    TextKernel,
+    TextLaunch,
+    TextLibrary,
+    names_of,
+)
 from iris.runtime.objc import Object, ObjectiveCError, Pointer, Runtime, UInteger
 from iris.runtime.pipeline_archive import PipelineArchives
-from iris.runtime.queue import LINE, Batch, Commands, Launch, Stream, Streams
+from iris.runtime.queue import LINE, Batch, Launch, Stream, Streams, Work
 from iris.runtime.recent import Recent
 from iris.targets import Target
 from iris.targets.apple import of_mac
@@ -109,7 +117,7 @@ class Metal(Device):
         )
         self._libraries: Recent[tuple[str, MathMode], Object] = Recent(_MOST_LIBRARIES)
         self._pool = Pool(int(self.messages.working_set(self._device)) // 8)
-        self._most_threadgroup = int(self.messages.most_threadgroup_memory(self._device))
+        self.most_threadgroup = int(self.messages.most_threadgroup_memory(self._device))
         self._queue = self.new_stream()
         # Of other libraries' buffers, by what Metal knows them by.
         self._foreign: weakref.WeakValueDictionary[int, Memory] = weakref.WeakValueDictionary()
@@ -198,13 +206,13 @@ class Metal(Device):
                 f"num_simdgroups={fewer}, or use smaller tiles"
             )
         used = self.messages.threadgroup_memory(state)
-        if used > self._most_threadgroup:
+        if used > self.most_threadgroup:
             raise OutOfResources(
                 f"the kernel {source.entry} needs {used} bytes of threadgroup memory, and this GPU "
-                f"has {self._most_threadgroup}; use smaller tiles"
+                f"has {self.most_threadgroup}; use smaller tiles"
             )
 
-    def _library(self, source: Source, mode: MathMode) -> Object:
+    def _library(self, source: Source | MetalText, mode: MathMode) -> Object:
         key = source.text, mode
         found = self._libraries.get(key)
         if found is None:
@@ -224,15 +232,16 @@ class Metal(Device):
             self._libraries.put(key, found)
         return found
 
-    def _compiled(self, source: Source, mode: MathMode) -> Object:
+    def _compiled(self, source: Source | MetalText, mode: MathMode) -> Object:
         messages, options = self.messages, self.compile_options(mode, source.version)
         text = self.runtime.string(source.text)
         try:
             return messages.new_library(self._device, text, options)  # type: ignore[no-any-return]
         except ObjectiveCError as error:
             message = str(error).rstrip()
+            what = f"the kernel {source.entry}" if source.entry else "the text"
             raise DeviceError(
-                f"the kernel {source.entry} does not compile on {self.name}: {message}",
+                f"{what} does not compile on {self.name}: {message}",
                 locations=locations_in(source, message, LINE),
             ) from None
 
@@ -257,7 +266,10 @@ class Metal(Device):
             library: Object = self.messages.new_library_of_data(self._device, holder)
         except ObjectiveCError:
             return None
-        has_kernel = self.messages.new_function(library, self.runtime.string(entry)) is not None
+        if entry:
+            has_kernel = self.messages.new_function(library, self.runtime.string(entry)) is not None
+        else:
+            has_kernel = bool(names_of(self.runtime, self.messages, library))
         return library if has_kernel else None
 
     def _bytes_of(self, library: Object) -> bytes | None:
@@ -366,6 +378,35 @@ class Metal(Device):
             queue = self.messages.new_queue(self._device)
         return Stream(self.streams, made(queue, self.name, "a command queue"))
 
+    # Texts of others.
+
+    def library(self, source: MetalText, *, fast_math: bool) -> TextLibrary:
+        """The kernels of a text."""
+        mode = MathMode.RELAXED if fast_math else MathMode.SAFE
+        with self.runtime.pool():
+            return TextLibrary(self.runtime, self.messages, self._library(source, mode), source)
+
+    def kernel(
+        self, library: TextLibrary, name: str, values: Mapping[str, tuple[DataType, bytes]]
+    ) -> TextKernel:
+        """A kernel of a text, with values of function constants."""
+        with self.runtime.pool():
+            try:
+                function = library.function(name, self.new("MTLFunctionConstantValues"), values)
+            except ObjectiveCError as error:
+                raise DeviceError(f"the kernel {name} cannot be made: {error}") from None
+            described = self.new("MTLComputePipelineDescriptor")
+            self.messages.set_function(described, function)
+            self.messages.set_label(described, self.runtime.string(name))
+            return library.pipeline(name, self._device, described)
+
+    def start(self, launch: TextLaunch, stream: Stream | None, *, wait: bool) -> None:
+        """Launch a kernel of a text; with `wait`, raise what went wrong in it."""
+        if wait:
+            self._finish(launch, stream)
+        else:
+            self._start(launch, stream or self._queue)
+
     def launch(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
@@ -376,12 +417,7 @@ class Metal(Device):
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
         if prod(grid):
-            launch = self._launch(program, grid, arguments)
-            batch = self._start(launch, stream or self._queue)
-            batch.wait()
-            failure = batch.failures.get(id(launch))
-            if failure is not None:
-                raise failure.error()
+            self._finish(self._launch(program, grid, arguments), stream)
 
     def prepare(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
@@ -403,7 +439,15 @@ class Metal(Device):
 
         return again
 
-    def _start(self, work: Launch | Commands, stream: Stream) -> Batch:
+    def _finish(self, work: Work, stream: Stream | None) -> None:
+        """Run something, and raise what went wrong in it."""
+        batch = self._start(work, stream or self._queue)
+        batch.wait()
+        failure = batch.failures.get(id(work))
+        if failure is not None:
+            raise failure.error()
+
+    def _start(self, work: Work, stream: Stream) -> Batch:
         """Run something in order with the work of other libraries, which never wait for ours."""
         for wait in work.waits:
             wait()

@@ -16,13 +16,13 @@ import itertools
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from iris import knobs
 from iris.errors import DeviceError
 from iris.runtime import reports
-from iris.runtime.compiled_kernel import CompiledKernel, locations_in
+from iris.runtime.compiled_kernel import CompiledKernel, HasLines, locations_in
 from iris.runtime.device import Grid, Timing
 from iris.runtime.failure import Failure, Failures
 from iris.runtime.interrupts import HoldBack
@@ -53,6 +53,38 @@ NOTHING = Size(0, 0, 0)
 LINE = re.compile(r"(?:program_source:|\bline )(\d+)")
 
 
+class Pipeline(Protocol):
+    """What a failure names: a kernel, and where its lines come from."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> HasLines: ...
+
+
+class Work(Protocol):
+    """What a batch is made of."""
+
+    @property
+    def pipelines(self) -> Sequence[Pipeline]: ...
+    @property
+    def dispatches(self) -> int: ...
+    @property
+    def blocks(self) -> Collection[Block]: ...
+    @property
+    def written(self) -> Collection[Block]: ...
+    @property
+    def size(self) -> int:
+        """Of all blocks."""
+
+    @property
+    def waits(self) -> frozenset[Callable[[], object]]:
+        """For work of other libraries on them."""
+
+    def encode(self, send: Messages, batch: Batch) -> None:
+        """Tell the encoder of a batch."""
+
+
 class Launch(NamedTuple):
     """All that is told to Metal of a launch."""
 
@@ -78,7 +110,6 @@ class Launch(NamedTuple):
         return (self.pipeline,)
 
     def encode(self, send: Messages, batch: Batch) -> None:
-        """Tell the encoder of a batch."""
         encoder, pipeline = batch.encoder, self.pipeline
         if batch.pipeline is not pipeline:
             batch.pipeline = None
@@ -107,7 +138,6 @@ class Commands(NamedTuple):
     written: Collection[Block]
     size: int  # of all blocks
     waits: frozenset[Callable[[], object]]  # for work of other libraries on them
-    report: None = None
 
     @property
     def pipelines(self) -> tuple[CompiledKernel, ...]:
@@ -154,7 +184,7 @@ class Batch:
         self.stream: Stream | None = stream
         self.buffer: Object | None = buffer
         self.encoder = encoder
-        self.launches: list[Launch | Commands] = []  # which keep alive what they use
+        self.launches: list[Work] = []  # which keep alive what they use
         self.dispatches = 0
         self.size = 0
         self.pipeline: CompiledKernel | None = None  # the one that is set, if that is known
@@ -214,7 +244,7 @@ class Stream:
         self._open: Batch | None = None
         self._sent: deque[Batch] = deque()
 
-    def run(self, launch: Launch | Commands) -> Batch:
+    def run(self, launch: Work) -> Batch:
         """Put a launch into a batch; raise what went wrong in one that was to write its memory."""
         streams = self._streams
         runtime = streams.runtime
@@ -278,7 +308,7 @@ class Stream:
 
     # With the lock of all streams.
 
-    def _in_the_way(self, launch: Launch | Commands) -> Use | None:
+    def _in_the_way(self, launch: Work) -> Use | None:
         """A batch of another stream that must be done before a launch."""
         streams = self._streams
         if streams.has_failed:
@@ -297,7 +327,7 @@ class Stream:
                         return batch
         return None
 
-    def _encode(self, launch: Launch | Commands) -> Batch:
+    def _encode(self, launch: Work) -> Batch:
         send = self._streams.messages
         batch = self._open
         # What is measured is alone in its batch; one that is encoded was interrupted.
@@ -311,7 +341,7 @@ class Stream:
         batch.launches.append(launch)
         batch.dispatches += launch.dispatches
         batch.size += launch.size
-        if launch.report is not None:
+        if isinstance(launch, Launch) and launch.report is not None:
             batch.has_reports = True
         for block in blocks:
             block.used[number] = batch
@@ -364,7 +394,9 @@ class Stream:
             batch.failure = streams.failed(self._error(batch))
         is_new = batch.retired < len(batch.launches)
         if batch.failure is None and is_new and streams.tell is not None:
-            streams.tell(self._timing(batch))
+            first = batch.launches[0]
+            if isinstance(first, Launch):  # what else there is, nobody knows the work of
+                streams.tell(self._timing(batch, first))
         if batch.failure is None and not streams.has_failed and not batch.has_reports:
             batch.retired = len(batch.launches)
         while batch.retired < len(batch.launches):
@@ -379,12 +411,12 @@ class Stream:
         batch.buffer = batch.stream = batch.pipeline = None
         self._rest()
 
-    def _conclude(self, batch: Batch, launch: Launch | Commands) -> list[str]:
+    def _conclude(self, batch: Batch, launch: Work) -> list[str]:
         """Mark what a launch was to write, if that or what it was given is wrong; the lines that it
         prints."""
         lines: list[str] = []
         failure = batch.failure
-        if launch.report is not None:
+        if isinstance(launch, Launch) and launch.report is not None:
             lines, error = reports.read(launch.pipeline.source, launch.grid, words(launch.report))
             if error is not None and failure is None:
                 failure = batch.failures.get(id(launch)) or self._streams.failed(error)
@@ -405,11 +437,9 @@ class Stream:
         if not self._sent and self._open is None:
             self._streams.busy.pop(self, None)
 
-    def _timing(self, batch: Batch) -> Timing:
+    def _timing(self, batch: Batch, launch: Launch) -> Timing:
         """Of the only launch of a batch."""
         messages = self._streams.messages
-        launch = batch.launches[0]
-        assert isinstance(launch, Launch)
         start, end = messages.start_time(batch.buffer), messages.end_time(batch.buffer)
         return Timing(launch.pipeline.entry, launch.grid, launch.arguments, start, end, self.number)
 

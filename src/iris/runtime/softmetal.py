@@ -25,6 +25,7 @@ from iris.targets.apple import ON_CPU
 if TYPE_CHECKING:
     from iris.codegen.source import Source
     from iris.runtime.messages import MathMode
+    from iris.runtime.metal_text import MetalText
     from iris.runtime.objc import Object
 
 
@@ -158,7 +159,7 @@ class CountingSoftmetal(Softmetal):
         finally:
             self._count(0)
 
-    def _compiled(self, source: Source, mode: MathMode) -> Object:
+    def _compiled(self, source: Source | MetalText, mode: MathMode) -> Object:
         with self._counting():
             return super()._compiled(source, mode)
 

@@ -405,6 +405,15 @@ def join(cls: type[metal.Join], draft: MetalDraft, choices: Choices) -> None:
     draft.add(metal.join(parts))
 
 
+@make_metal(metal.Insert)
+def insert(cls: type[metal.Insert], draft: MetalDraft, choices: Choices) -> None:
+    x, type_ = array(draft, choices)
+    number = draft.some((i32, *INTEGERS), choices, lambda t: not t.shape)
+    index = draft.clamped(number, 0, count_of(type_) - 1)
+    element = draft.like(type_.element, choices)
+    draft.add(metal.Insert(x, index, element, type_))
+
+
 @make_metal(metal.Slice)
 def part(cls: type[metal.Slice], draft: MetalDraft, choices: Choices) -> None:
     x, type_ = array(draft, choices)

@@ -31,6 +31,7 @@ from iris.testing.choices import Choices
 from iris.testing.draft import Draft, Step, make
 from iris.testing.graphs import GraphDraft, make_graph
 from iris.testing.metals import MetalDraft, make_metal
+from iris.testing.threads import kernels as threads
 from iris.testing.tiles import TileDraft, make_tile
 from iris.tools.replay import Program
 
@@ -42,6 +43,7 @@ __all__ = [
     "metal_makers",
     "metal_memory_makers",
     "pipelines",
+    "threads",
     "tile",
     "tile_makers",
 ]
@@ -113,6 +115,7 @@ _WEIGHTS: dict[type[Op], int] = {
     metal_ir.Copy: 2,
     metal_ir.Foreach: 6,
     metal_ir.Slice: 3,
+    metal_ir.Insert: 2,
     metal_ir.Take: 3,
     metal_ir.Join: 3,
 }

@@ -27,6 +27,7 @@ from iris.testing import (
     launches,
     layouts,
     programs,
+    threads,
     tile_functions,
 )
 from iris.testing.array_functions import Function, functions
@@ -206,7 +207,9 @@ def _index(drawn: Sequence[Program], seconds: float) -> None:
         agree(program, pipeline=indices.INDEXED, simdgroups=[1], seconds=seconds)
 
 
-def _check(drawn: Sequence[Kernel | tile_functions.TileFunction], seconds: float) -> None:
+def _check(
+    drawn: Sequence[Kernel | threads.Kernel | tile_functions.TileFunction], seconds: float
+) -> None:
     for kernel in drawn:
         kernel.check()
 
@@ -296,6 +299,7 @@ PROPERTIES = {
         Property("indices", "tile", indices.programs, _index),
         Property("fits", "tile", _products, _fit),
         Property("sources", "python", kernels, _check, part="frontend"),
+        Property("thread-sources", "python", threads.kernels, _check, part="frontend"),
         Property("words", "python", tile_functions.functions, _check, part="frontend"),
         Property("arrays", "python", functions, _return, part="frontend"),
         Property("calls", "python", calls, _return, part="compiler"),

@@ -66,6 +66,16 @@ def join(frame: Frame, op: metal.Join, *parts: Array) -> Sequence[Array]:
     return [np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1])) for x in columns], axis=-1)]
 
 
+@interpretation(metal.Insert)
+def insert(
+    frame: Frame, op: metal.Insert, x: Array, index: Array, element: Array
+) -> Sequence[Array]:
+    count = metal.count_of(op.x.type)
+    frame.check(op, (index < 0) | (index >= count), f"{op.x.type} has no element of that number")
+    is_it = np.arange(count) == index[..., None]
+    return [np.where(is_it, element[..., None], x)]
+
+
 @interpretation(metal.Slice)
 def part(frame: Frame, op: metal.Slice, x: Array, index: Array) -> Sequence[Array]:
     width = metal.count_of(op.result.type)

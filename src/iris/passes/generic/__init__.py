@@ -1,5 +1,5 @@
 """Passes over any IR."""
 
-from iris.passes.generic import canonicalize, cse, dce, fold, licm
+from iris.passes.generic import canonicalize, cse, dce, expand_math, fold, licm
 
-__all__ = ["canonicalize", "cse", "dce", "fold", "licm"]
+__all__ = ["canonicalize", "cse", "dce", "expand_math", "fold", "licm"]

@@ -190,6 +190,11 @@ def _alike_of_mma(op: metal.Mma) -> list[list[Value]]:
     return [[op.acc, op.result]]
 
 
+@alike(metal.Insert)
+def _alike_of_insert(op: metal.Insert) -> list[list[Value]]:
+    return [[op.x, op.result]]
+
+
 @alike(metal.Take, metal.Join, metal.Slice, metal.Foreach, metal.Print, Yield, Return)
 def _apart(op: Op) -> list[list[Value]]:
     return []
@@ -231,6 +236,11 @@ def _wish_of_access(shapes: _Shapes, op: metal.Load | metal.Store) -> None:
 @wish(metal.Slice)
 def _wish_of_slice(shapes: _Shapes, op: metal.Slice) -> None:
     _wish_for_part(shapes, op.x, op.result)
+
+
+@wish(metal.Insert)
+def _wish_of_insert(shapes: _Shapes, op: metal.Insert) -> None:
+    _wish_for_part(shapes, op.result, op.element)
 
 
 @wish(metal.Foreach)

@@ -2,7 +2,6 @@
 
 from iris.passes.tile import (
     check_target,
-    expand_math,
     fast_math,
     follow_masks,
     layouts,
@@ -17,7 +16,6 @@ from iris.passes.tile import (
 
 __all__ = [
     "check_target",
-    "expand_math",
     "fast_math",
     "follow_masks",
     "layouts",

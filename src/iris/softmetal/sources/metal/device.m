@@ -17,6 +17,7 @@
 #import "library.h"
 #import "pipeline.h"
 #import "queue.h"
+#import "reflection.h"
 #import "report.h"
 
 extern void *softmetal_answers_in_memory;
@@ -294,6 +295,9 @@ static BOOL is_archived(MTLComputePipelineDescriptor *descriptor)
                                       error:(NSError **)error
 {
     if (reflection) *reflection = nil;
+    if (options & MTLPipelineOptionBindingInfo && reflection && [MTLComputePipelineDescriptor check:descriptor] &&
+        [SMFunction check:descriptor->computeFunction])
+        *reflection = autoreleased([SMReflection newOfFunction:[descriptor->computeFunction function]]);
     if (options & MTLPipelineOptionFailOnBinaryArchiveMiss && [MTLComputePipelineDescriptor check:descriptor] &&
         !is_archived(descriptor))
         return fail_with(error, MTLLibraryErrorFunctionNotFound, @"no binary archive has the pipeline");

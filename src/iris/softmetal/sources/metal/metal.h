@@ -46,7 +46,9 @@ enum { MTLMathModeSafe = 0, MTLMathModeRelaxed = 1, MTLMathModeFast = 2 };
 enum { MTLMathFloatingPointFunctionsFast = 0, MTLMathFloatingPointFunctionsPrecise = 1 };
 enum { MTLPurgeableStateKeepCurrent = 1, MTLPurgeableStateNonVolatile = 2 };
 enum { MTLFunctionTypeKernel = 3 };
-enum { MTLPipelineOptionFailOnBinaryArchiveMiss = 4 };
+enum { MTLPipelineOptionBindingInfo = 1, MTLPipelineOptionFailOnBinaryArchiveMiss = 4 };
+enum { MTLBindingTypeBuffer = 0, MTLBindingTypeThreadgroupMemory = 1 };
+enum { MTLBindingAccessReadOnly = 0, MTLBindingAccessReadWrite = 1 };
 enum { MTLIndirectCommandTypeConcurrentDispatch = 32, MTLIndirectCommandTypeConcurrentDispatchThreads = 64 };
 
 enum { MOST_BUFFERS = 31, MOST_BYTES = 4096, MOST_THREADS = 1024, SIMDGROUP = 32, THREADGROUP_MEMORY = 32 << 10 };

@@ -312,7 +312,7 @@ unsigned msl_function_argument_count(const msl_function *function) { return func
 msl_argument msl_function_argument(const msl_function *function, unsigned i) {
     const softmetal::Argument &one = function->kernel->arguments[i];
     return {one.name,      int(one.kind),  one.index,     one.element_bytes,
-            one.alignment, one.reference, one.read_only, one.active};
+            one.alignment, one.reference, one.read_only, one.active, one.data_type};
 }
 
 char *msl_run(const msl_launch *launch) {

@@ -69,6 +69,7 @@ typedef struct {
     int reference;  // needs exactly one element
     int read_only;
     int active;  // 0: a function constant leaves it out
+    unsigned data_type;  // of an element, as MTLDataType numbers it; 0: it does not
 } msl_argument;
 
 unsigned msl_function_count(const msl_library *);

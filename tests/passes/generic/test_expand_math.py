@@ -16,7 +16,7 @@ from iris.ir.control import Func, Return
 from iris.ir.core import OPS, Level, Op
 from iris.ir.types import DType, Tile, bf16, f16, f32
 from iris.passes import run as run_passes
-from iris.passes.tile.expand_math import ExpandMath
+from iris.passes.generic.expand_math import ExpandMath
 from support import counts
 
 Array = npt.NDArray[Any]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from iris.ir import math, tile
+from iris.ir import math
 from iris.ir.core import Module, Op, Value
 from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.rewriter import Rewriter, Rules
@@ -37,7 +37,6 @@ class ExpandMath(Pass):
     """
 
     name = "expand-math"
-    level = tile.TileOp.level
 
     def run(self, module: Module) -> Counter[str]:
         return rules.apply(module)

@@ -1,0 +1,1 @@
+"""CUDA C: files that clang parses, as kernels by thread."""

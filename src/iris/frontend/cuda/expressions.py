@@ -1,0 +1,449 @@
+"""Builders of expressions: what gives a value, and what points somewhere."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+
+from iris.frontend.cuda.calls import called, member_called
+from iris.frontend.cuda.clang import Node, inner
+from iris.frontend.cuda.prelude import POSITIONS
+from iris.frontend.cuda.translation import (
+    Pointer,
+    Translation,
+    assign,
+    call,
+    expression,
+    is_pure,
+    memory,
+    moved,
+    name,
+    pointer,
+    statement,
+    unknown,
+    zero,
+)
+from iris.frontend.cuda.types import PARTS, CType, type_of
+
+_NO_DOUBLE = "Apple's GPUs have no double: write 0.5f, sqrtf(x) and the like"
+
+# Literals, and what stands for another expression.
+
+
+@expression("ParenExpr", "ConstantExpr", "ExprWithCleanups", "MaterializeTemporaryExpr")
+def _same(self: Translation, node: Node) -> ast.expr:
+    return self.expression(inner(node)[0])
+
+
+@expression("SubstNonTypeTemplateParmExpr")
+def _(self: Translation, node: Node) -> ast.expr:
+    return self.expression(inner(node)[-1])
+
+
+@expression("IntegerLiteral", "CharacterLiteral", "CXXBoolLiteralExpr", "FloatingLiteral")
+def _literal(self: Translation, node: Node) -> ast.expr:
+    type_, value = type_of(node), node["value"]
+    if type_.word == "double":
+        raise unknown(node, _NO_DOUBLE)
+    if node["kind"] == "FloatingLiteral":
+        return call("number", type_.word, float(value))
+    return call("number", type_.word, value if isinstance(value, bool) else int(value))
+
+
+@expression("ImplicitValueInitExpr", "CXXScalarValueInitExpr")
+def _(self: Translation, node: Node) -> ast.expr:
+    return zero(_value_type(node))
+
+
+@expression("UnaryExprOrTypeTraitExpr")
+def _(self: Translation, node: Node) -> ast.expr:
+    given = type_of(node, "argType") if "argType" in node else type_of(inner(node)[0])
+    if node.get("name") != "sizeof" or not given.bytes:
+        raise unknown(node, "only sizeof of numbers, vectors and arrays is translated")
+    return call("number", type_of(node).word, given.bytes)
+
+
+def _value_type(node: Node) -> CType:
+    type_ = type_of(node)
+    if not type_.is_value or type_.word == "void":
+        said = node["type"]["qualType"]
+        raise unknown(node, _NO_DOUBLE if type_.word == "double" else f"{said} is not translated")
+    return type_
+
+
+# Conversions.
+
+_CONVERSIONS = {"IntegralCast", "FloatingCast", "IntegralToFloating", "FloatingToIntegral"}
+_TO_TRUTH = {"IntegralToBoolean", "FloatingToBoolean"}
+_SAME = {"NoOp", "ConstructorConversion", "UserDefinedConversion", "LValueToRValue", "ToVoid"}
+_CASTS = (
+    *("ImplicitCastExpr", "CStyleCastExpr", "CXXStaticCastExpr", "CXXFunctionalCastExpr"),
+    *("CXXReinterpretCastExpr", "CXXConstCastExpr"),
+)
+
+
+@expression(*_CASTS)
+def _cast(self: Translation, node: Node) -> ast.expr:
+    kind, (source,) = node["castKind"], inner(node)
+    if kind in _SAME:
+        return self.expression(source)
+    if kind in _TO_TRUTH:
+        value = self.expression(source)
+        return _compare(ast.NotEq(), value, zero(_value_type(source)))
+    if kind not in _CONVERSIONS:
+        raise unknown(node, f"the conversion {kind} is not translated")
+    type_ = _value_type(node)
+    if type_of(source).word == "double":  # of a literal, which has its value before
+        number = _double(source)
+        if number is None:
+            raise unknown(node, _NO_DOUBLE)
+        return call("number", type_.word, number if kind == "FloatingCast" else int(number))
+    return call("convert", type_.word, self.expression(source))
+
+
+_FOLDED: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+def _double(node: Node) -> float | None:
+    """The value of an expression of literals."""
+    kind, parts = node["kind"], inner(node)
+    if kind in ("FloatingLiteral", "IntegerLiteral"):
+        return float(node["value"])
+    is_same = node.get("castKind") in ("IntegralToFloating", "FloatingCast")
+    if is_same or kind in ("ParenExpr", "ConstantExpr"):
+        return _double(parts[0])
+    if type_of(node).word != "double":  # integers are divided otherwise
+        return None
+    values = [_double(part) for part in parts]
+    if None in values:
+        return None
+    if kind == "UnaryOperator" and node["opcode"] == "-":
+        return -values[0]  # type: ignore[operator]
+    if kind == "BinaryOperator" and node["opcode"] in _FOLDED and values[1]:
+        return _FOLDED[node["opcode"]](values[0], values[1])  # type: ignore[arg-type]
+    return None
+
+
+# Variables and their parts.
+
+
+@expression("DeclRefExpr")
+def _(self: Translation, node: Node) -> ast.expr:
+    variable = self.variable(node)
+    if variable.value is not None:
+        return variable.value
+    return self.target(node).load()
+
+
+@expression("ArraySubscriptExpr")
+def _(self: Translation, node: Node) -> ast.expr:
+    return self.target(node).load()
+
+
+@expression("MemberExpr")
+def _(self: Translation, node: Node) -> ast.expr:
+    (whole,) = inner(node)
+    axis = "xyzw".find(node["name"])
+    named = whole.get("referencedDecl", {}).get("name")
+    if named in POSITIONS:
+        return call("position", named, axis)
+    if whole["kind"] == "CXXMemberCallExpr" or _is_call_of_member(whole):
+        return member_called(self, _bare(whole), axis)
+    if type_of(whole).word not in PARTS:
+        raise unknown(node, f"{whole['type']['qualType']} is not translated")
+    return call("part", self.expression(whole), axis)
+
+
+def _bare(node: Node) -> Node:
+    return node if node["kind"] == "CXXMemberCallExpr" else _bare(inner(node)[0])
+
+
+def _is_call_of_member(node: Node) -> bool:
+    return node["kind"] in ("MaterializeTemporaryExpr", "ImplicitCastExpr") and (
+        _is_call_of_member(inner(node)[0]) or inner(node)[0]["kind"] == "CXXMemberCallExpr"
+    )
+
+
+# Operators.
+
+_ARITHMETIC: dict[str, Callable[[], ast.operator]] = {
+    "+": ast.Add,
+    "-": ast.Sub,
+    "*": ast.Mult,
+    "&": ast.BitAnd,
+    "|": ast.BitOr,
+    "^": ast.BitXor,
+}
+_WORDS = {"/": "divided", "%": "remainder", "<<": "shifted_left", ">>": "shifted_right"}
+_COMPARISONS: dict[str, Callable[[], ast.cmpop]] = {
+    "<": ast.Lt,
+    "<=": ast.LtE,
+    ">": ast.Gt,
+    ">=": ast.GtE,
+    "==": ast.Eq,
+    "!=": ast.NotEq,
+}
+
+
+def _compare(op: ast.cmpop, x: ast.expr, y: ast.expr) -> ast.expr:
+    return ast.Compare(x, [op], [y])
+
+
+def _binary(opcode: str, x: ast.expr, y: ast.expr) -> ast.expr:
+    if opcode in _WORDS:
+        return call(_WORDS[opcode], x, y)
+    return ast.BinOp(x, _ARITHMETIC[opcode](), y)
+
+
+@expression("BinaryOperator")
+def _(self: Translation, node: Node) -> ast.expr:
+    opcode, (left, right) = node["opcode"], inner(node)
+    if opcode == "=":
+        return _assigned(self, node)
+    if opcode == ",":
+        self.statement(left)
+        return self.expression(right)
+    if opcode in ("&&", "||"):
+        return _shortened(self, node)
+    if type_of(left).is_pointer and type_of(right).is_pointer:
+        if opcode not in (*_COMPARISONS, "-"):
+            raise unknown(node, f"{opcode} of pointers is not translated")
+        x = call("distance", self.pointer(left).whole, self.pointer(right).whole)
+        y = call("number", "long", 0)
+    else:
+        x, y = self.expression(left), self.expression(right)
+    if opcode in _COMPARISONS:
+        return _compare(_COMPARISONS[opcode](), x, y)
+    _value_type(node)
+    return _binary(opcode, x, y)
+
+
+def _shortened(self: Translation, node: Node) -> ast.expr:
+    """`&&` and `||`: the right side is computed only where it counts."""
+    left, right = inner(node)
+    first = self.expression(left)
+    with self.block() as before:
+        second = self.expression(right)
+    is_and = node["opcode"] == "&&"
+    if not before and is_pure(second):
+        return ast.BinOp(first, ast.BitAnd() if is_and else ast.BitOr(), second)
+    text = self.fresh("holds")
+    self.emit(assign(text, first))
+    test = name(text) if is_and else call("negated", name(text))
+    self.emit(ast.If(test, [*before, assign(text, second)], []))
+    return name(text)
+
+
+@expression("ConditionalOperator")
+def _(self: Translation, node: Node) -> ast.expr:
+    condition, yes, no = inner(node)
+    _value_type(node)
+    test = self.expression(condition)
+    with self.block() as then:
+        x = self.expression(yes)
+    with self.block() as otherwise:
+        y = self.expression(no)
+    if not then and not otherwise and is_pure(x) and is_pure(y):
+        return call("select", test, x, y)
+    text = self.fresh("chosen")
+    self.emit(ast.If(test, [*then, assign(text, x)], [*otherwise, assign(text, y)]))
+    return name(text)
+
+
+@expression("UnaryOperator")
+def _(self: Translation, node: Node) -> ast.expr:
+    opcode, (operand,) = node["opcode"], inner(node)
+    if opcode in ("++", "--"):
+        return _stepped(self, node)
+    if opcode == "*":
+        return self.target(node).load()
+    if opcode in ("+", "__extension__"):
+        return self.expression(operand)
+    if opcode == "!":
+        return call("negated", self.expression(operand))
+    if opcode not in ("-", "~"):
+        raise unknown(node, f"the operator {opcode} is not translated here")
+    _value_type(node)
+    return ast.UnaryOp(ast.USub() if opcode == "-" else ast.Invert(), self.expression(operand))
+
+
+# Assignments.
+
+
+def _assigned(self: Translation, node: Node) -> ast.expr:
+    left, right = inner(node)
+    if type_of(left).is_pointer:
+        return _point(self, left, self.pointer(right))
+    value = self.hold(self.expression(right))
+    self.store(left, value)
+    return value
+
+
+@expression("CompoundAssignOperator")
+def _(self: Translation, node: Node) -> ast.expr:
+    left, right = inner(node)
+    opcode = node["opcode"].removesuffix("=")
+    by = self.expression(right)
+    if type_of(left).is_pointer:
+        return _point(self, left, moved(self.pointer(left), _signed(opcode, by)))
+    target, wide = self.target(left), type_of(node, "computeLHSType")
+    if wide.word == "double":
+        raise unknown(node, _NO_DOUBLE)
+    result = _binary(opcode, call("convert", wide.word, target.load()), by)
+    value = self.hold(call("convert", type_of(left).word, result))
+    self.emit(*target.store(value))
+    return value
+
+
+def _signed(opcode: str, by: ast.expr) -> ast.expr:
+    by = call("convert", "long", by)
+    return by if opcode == "+" else ast.UnaryOp(ast.USub(), by)
+
+
+def _stepped(self: Translation, node: Node) -> ast.expr:
+    (operand,) = inner(node)
+    type_, opcode = type_of(operand), node["opcode"][0]
+    if type_.is_pointer:
+        one = _signed(opcode, call("number", "int", 1))
+        return _point(self, operand, moved(self.pointer(operand), one))
+    target = self.target(operand)
+    text = self.fresh("before")
+    self.emit(assign(text, target.load()))
+    value = _binary(opcode, name(text), call("convert", _value_type(operand).word, 1))
+    self.emit(*target.store(value))
+    return name(text) if node["isPostfix"] else target.load()
+
+
+def _point(self: Translation, node: Node, to: Pointer) -> ast.expr:
+    """Let a variable point elsewhere in the same memory."""
+    while node["kind"] in ("ParenExpr", "ImplicitCastExpr"):
+        node = inner(node)[0]
+    variable = self.variable(node) if node["kind"] == "DeclRefExpr" else None
+    if variable is None or variable.offset is None or not _is_name(to.base, variable.name):
+        raise unknown(node, "a pointer that changes stays in one array, and is a variable")
+    offset = to.offset or call("number", "int", 0)
+    self.emit(assign(variable.offset, call("convert", "long", offset)))
+    return name(variable.name)
+
+
+def _is_name(node: ast.expr, text: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == text
+
+
+@statement("BinaryOperator", "CompoundAssignOperator", "UnaryOperator")
+def _(self: Translation, node: Node) -> None:
+    self.expression(node)
+
+
+# Vectors and calls.
+
+
+@expression("CXXConstructExpr", "CXXTemporaryObjectExpr", "InitListExpr")
+def _(self: Translation, node: Node) -> ast.expr:
+    type_, parts = _value_type(node), inner(node)
+    if len(parts) == 1 and type_of(parts[0]).word == type_.word:
+        return self.expression(parts[0])
+    if type_.word not in PARTS or len(parts) != PARTS[type_.word][1]:
+        raise unknown(node, f"this {node['type']['qualType']} is not translated")
+    return call("vector", type_.word, *[self.expression(part) for part in parts])
+
+
+@expression("CallExpr")
+def _(self: Translation, node: Node) -> ast.expr:
+    return called(self, node)
+
+
+@expression("CXXOperatorCallExpr")
+def _(self: Translation, node: Node) -> ast.expr:
+    callee, *operands = inner(node)
+    if inner(callee)[0]["referencedDecl"]["name"] == "operator=":
+        value = self.hold(self.expression(operands[1]))
+        self.store(operands[0], value)
+        return value
+    return called(self, node)
+
+
+@expression("CXXMemberCallExpr")
+def _(self: Translation, node: Node) -> ast.expr:
+    return member_called(self, node, None)
+
+
+# Pointers.
+
+
+@pointer("ParenExpr", "ExprWithCleanups", "ConstantExpr")
+def _(self: Translation, node: Node) -> Pointer:
+    return self.pointer(inner(node)[0])
+
+
+@pointer(*_CASTS)
+def _(self: Translation, node: Node) -> Pointer:
+    kind, (source,) = node["castKind"], inner(node)
+    if kind in ("LValueToRValue", "NoOp", "ArrayToPointerDecay"):
+        return self.pointer(source)
+    type_ = type_of(node)
+    if kind != "BitCast" or not type_.is_known:
+        raise unknown(
+            node, f"the conversion {kind} to {node['type']['qualType']} is not translated"
+        )
+    return Pointer(call("reinterpreted", self.pointer(source).whole, type_.word), None, type_)
+
+
+@pointer("DeclRefExpr")
+def _(self: Translation, node: Node) -> Pointer:
+    variable = self.variable(node)
+    if variable.key is not None:
+        return Pointer(memory(variable), None, variable.type)
+    offset = None if variable.offset is None else name(variable.offset)
+    return Pointer(name(variable.name), offset, variable.type)
+
+
+@pointer("ArraySubscriptExpr")
+def _(self: Translation, node: Node) -> Pointer:
+    return self.place(node)
+
+
+@pointer("BinaryOperator")
+def _(self: Translation, node: Node) -> Pointer:
+    left, right = inner(node)
+    opcode = node["opcode"]
+    if opcode not in ("+", "-"):
+        raise unknown(node, f"a pointer made by {opcode} is not translated")
+    if not (type_of(left).is_pointer or type_of(left).shape is not None):
+        left, right = right, left
+    base, by = self.pointer(left), self.expression(right)
+    if base.type.shape and len(base.type.shape) > 1:
+        raise unknown(node, "a row of an array is x[i], not x + i")
+    return moved(base, by if opcode == "+" else ast.UnaryOp(ast.USub(), call("index", by)))
+
+
+@pointer("UnaryOperator")
+def _(self: Translation, node: Node) -> Pointer:
+    opcode, (operand,) = node["opcode"], inner(node)
+    while operand["kind"] == "ParenExpr":
+        operand = inner(operand)[0]
+    if opcode in ("++", "--"):
+        before = self.pointer(operand)
+        if before.offset is not None:
+            before = before._replace(offset=self.keep(before.offset))
+        _stepped(self, node)
+        return before if node["isPostfix"] else self.pointer(operand)
+    if opcode == "&":
+        if operand["kind"] == "ArraySubscriptExpr":
+            return self.place(operand)
+        is_shared = operand["kind"] == "DeclRefExpr" and self.variable(operand).key is not None
+        if is_shared:
+            return self.pointer(operand)
+    raise unknown(node, "the address of a thread's own variable is not translated")
+
+
+@pointer("CompoundAssignOperator")
+def _(self: Translation, node: Node) -> Pointer:
+    self.expression(node)
+    return self.pointer(inner(node)[0])

@@ -1,0 +1,171 @@
+"""What CUDA declares for every file, as far as kernels by thread have it; and no more than that."""
+
+from __future__ import annotations
+
+#: Headers that a file may include, which say nothing beyond the prelude.
+HEADERS = (
+    *("cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h"),
+    *("cuda_fp16.h", "cuda_bf16.h", "cooperative_groups.h", "cooperative_groups/reduce.h"),
+    *("math_constants.h", "helper_cuda.h", "helper_functions.h", "helper_math.h", "helper_timer.h"),
+    *("assert.h", "ctype.h", "errno.h", "float.h", "limits.h", "math.h", "memory.h", "stdbool.h"),
+    *("stdint.h", "stddef.h", "stdio.h", "stdlib.h", "string.h", "time.h", "unistd.h"),
+    *("algorithm", "array", "cassert", "cfloat", "chrono", "climits", "cmath", "cstddef"),
+    *("cstdint", "cstdio", "cstdlib", "cstring", "ctime", "fstream", "functional", "iomanip"),
+    *("iostream", "limits", "map", "memory", "numeric", "random", "sstream", "stdexcept"),
+    *("string", "tuple", "type_traits", "utility", "vector"),
+)
+
+_ELEMENTS = {
+    "char": "signed char",
+    "uchar": "unsigned char",
+    "short": "short",
+    "ushort": "unsigned short",
+    "int": "int",
+    "uint": "unsigned int",
+    "float": "float",
+    "long": "long",
+    "ulong": "unsigned long",
+}
+#: The struct types that are vectors: the word for their scalars, and how many these are.
+VECTORS = {f"{word}{n}": (word, n) for word in _ELEMENTS for n in (2, 3, 4)}
+#: Those that a kernel knows of where it is.
+POSITIONS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
+UNARY = (
+    *("sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "floor", "ceil"),
+    *("fabs", "rint", "trunc", "cosh"),
+)
+_FAST = ("exp", "log", "log2", "sin", "cos")
+
+
+def _vectors() -> str:
+    lines = []
+    for name, (word, n) in VECTORS.items():
+        element = _ELEMENTS[word]
+        fields = ", ".join("xyzw"[:n])
+        given = ", ".join(f"{element} {field}" for field in "xyzw"[:n])
+        lines.append(f"struct {name} {{ {element} {fields}; }};")
+        lines.append(f"__device__ __host__ {name} make_{name}({given});")
+    return "\n".join(lines)
+
+
+def _math() -> str:
+    lines = [f"__device__ float {name}f(float); __device__ float {name}(float);" for name in UNARY]
+    lines += [f"__device__ float __{name}f(float);" for name in _FAST]
+    for name in ("fmax", "fmin", "pow"):
+        lines.append(f"__device__ float {name}f(float, float);")
+        lines.append(f"__device__ float {name}(float, float);")
+    for name in ("max", "min"):
+        for type_ in ("int", "unsigned", "long", "unsigned long", "float"):
+            lines.append(f"__device__ {type_} {name}({type_}, {type_});")
+    return "\n".join(lines)
+
+
+def _atomics() -> str:
+    lines = []
+    for name in ("Add", "Sub", "Max", "Min", "And", "Or", "Xor", "Exch"):
+        for type_ in ("int", "unsigned"):
+            lines.append(f"__device__ {type_} atomic{name}({type_}*, {type_});")
+    for name in ("Add", "Exch"):
+        lines.append(f"__device__ float atomic{name}(float*, float);")
+    for type_ in ("int", "unsigned"):
+        lines.append(f"__device__ {type_} atomicCAS({type_}*, {type_}, {type_});")
+    return "\n".join(lines)
+
+
+_SHUFFLES = "\n".join(
+    f"template <typename T> __device__ T {name}(unsigned mask, T x, int lane, int width = 32);"
+    for name in ("__shfl_sync", "__shfl_up_sync", "__shfl_down_sync", "__shfl_xor_sync")
+)
+
+#: Loads and stores that say which caches they use.
+LOADS, STORES = ("__ldg", "__ldcs", "__ldcg", "__ldca"), ("__stcs", "__stcg", "__stwb")
+_CACHED = "\n".join(
+    [f"template <typename T> __device__ T {name}(const T*);" for name in LOADS]
+    + [f"template <typename T> __device__ void {name}(T*, T);" for name in STORES]
+)
+
+TEXT = f"""\
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __host__ __attribute__((host))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __managed__ __attribute__((managed))
+#define __launch_bounds__(...)
+#define __forceinline__ __inline__
+#define __noinline__
+#define __align__(n) __attribute__((aligned(n)))
+#define assert(condition) ((void)0)
+#define CUDART_INF_F __builtin_huge_valf()
+#define INFINITY __builtin_huge_valf()
+#define FLT_MAX 3.402823466e+38f
+#define FLT_MIN 1.175494351e-38f
+#define INT_MAX 2147483647
+#define INT_MIN (-INT_MAX - 1)
+#define UINT_MAX 4294967295u
+#define FLT_EPSILON 1.192092896e-07f
+#define M_PI 3.14159265358979323846
+#define M_PI_F 3.14159274f
+typedef unsigned long size_t;
+typedef signed char int8_t; typedef unsigned char uint8_t;
+typedef short int16_t; typedef unsigned short uint16_t;
+typedef int int32_t; typedef unsigned int uint32_t;
+typedef long int64_t; typedef unsigned long uint64_t;
+typedef unsigned char uchar; typedef unsigned short ushort;
+typedef unsigned int uint; typedef unsigned long ulong;
+typedef _Float16 half; typedef _Float16 __half; typedef __bf16 __nv_bfloat16;
+{_vectors()}
+struct dim3 {{
+    unsigned x, y, z;
+    __host__ __device__ constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1)
+        : x(x), y(y), z(z) {{}}
+}};
+extern const __device__ uint3 threadIdx, blockIdx;
+extern const __device__ dim3 blockDim, gridDim;
+const int warpSize = 32;
+typedef struct cudaStream* cudaStream_t;
+extern "C" int cudaConfigureCall(dim3, dim3, size_t = 0, cudaStream_t = 0);
+__device__ void __syncwarp(unsigned mask = 0xffffffffu);
+__device__ void __threadfence();
+__device__ unsigned __ballot_sync(unsigned mask, int condition);
+__device__ int __any_sync(unsigned mask, int condition);
+__device__ int __all_sync(unsigned mask, int condition);
+__device__ int __popc(unsigned);
+__device__ int abs(int);
+__device__ float abs(float);
+__device__ float fmaf(float, float, float); __device__ float fma(float, float, float);
+__device__ float __fdividef(float, float);
+__device__ float __int_as_float(int); __device__ int __float_as_int(float);
+__device__ unsigned __float_as_uint(float); __device__ float __uint_as_float(unsigned);
+__device__ half __float2half(float); __device__ float __half2float(half);
+__device__ __nv_bfloat16 __float2bfloat16(float); __device__ float __bfloat162float(__nv_bfloat16);
+{_CACHED}
+{_SHUFFLES}
+{_math()}
+{_atomics()}
+namespace cooperative_groups {{
+struct thread_block {{
+    __device__ void sync() const; __device__ unsigned thread_rank() const;
+    __device__ unsigned size() const; __device__ unsigned num_threads() const;
+    __device__ dim3 group_index() const; __device__ dim3 thread_index() const;
+}};
+template <unsigned N> struct thread_block_tile {{
+    __device__ void sync() const; __device__ unsigned thread_rank() const;
+    __device__ unsigned size() const; __device__ unsigned num_threads() const;
+    __device__ unsigned meta_group_rank() const; __device__ unsigned meta_group_size() const;
+    template <typename T> __device__ T shfl(T x, int lane) const;
+    template <typename T> __device__ T shfl_up(T x, unsigned delta) const;
+    template <typename T> __device__ T shfl_down(T x, unsigned delta) const;
+    template <typename T> __device__ T shfl_xor(T x, unsigned mask) const;
+    __device__ unsigned ballot(int condition) const;
+    __device__ int any(int condition) const; __device__ int all(int condition) const;
+}};
+template <typename T> struct plus {{}};
+template <typename T> struct less {{}};
+template <typename T> struct greater {{}};
+__device__ thread_block this_thread_block();
+template <unsigned N> __device__ thread_block_tile<N> tiled_partition(const thread_block&);
+template <typename G> __device__ void sync(const G&);
+template <typename G, typename T, typename O> __device__ T reduce(const G&, T x, O);
+}}
+"""

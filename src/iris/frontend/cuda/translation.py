@@ -1,0 +1,433 @@
+"""A function of CUDA C as one of Python, which is a kernel by thread, at the lines of its file.
+
+Builders are tables by the kinds of clang's nodes: `expressions` and `statements` register theirs.
+What has a side effect within an expression becomes a statement before it.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import keyword
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from iris.errors import LanguageError, SourceSpot
+from iris.frontend.cuda.clang import Node, inner, place_of, walk
+from iris.frontend.cuda.types import CType, type_of
+
+WORDS = "iris_cuda"  # what translated functions call the words by
+DYNAMIC_BYTES = "dynamic_shared"  # the parameter of kernels with the bytes of a launch
+
+
+def unknown(node: Node, what: str) -> LanguageError:
+    """An error at the line of a node."""
+    place = place_of(node)
+    if place is None:
+        return LanguageError(what)
+    return LanguageError(what, SourceSpot.of_line(place.file, place.line, place.column - 1))
+
+
+@dataclass(eq=False)
+class Variable:
+    """A variable of C."""
+
+    name: str  # in Python
+    type: CType
+    key: str | None = None  # of memory that all threads of the block, or of all, have
+    offset: str | None = None  # of a pointer that moves: the variable that says how far it is
+    value: ast.expr | None = None  # of a constant
+
+
+class Pointer(NamedTuple):
+    """Where an expression points: to an element of some memory."""
+
+    base: ast.expr
+    offset: ast.expr | None
+    type: CType  # of what is there: an array, if it is one
+
+    @property
+    def whole(self) -> ast.expr:
+        """As a value of its own."""
+        return self.base if self.offset is None else call("at", self.base, self.offset)
+
+
+class Target(NamedTuple):
+    """What can be assigned."""
+
+    load: Callable[[], ast.expr]
+    store: Callable[[ast.expr], list[ast.stmt]]
+
+
+@dataclass
+class Loop:
+    """A loop or switch that is being translated."""
+
+    skip: str  # the variable that says that the rest of an iteration is skipped
+    broke: str  # that the loop ends
+    is_switch: bool = False  # which `continue` leaves, too
+
+
+Expression = Callable[["Translation", Node], ast.expr]
+Statement = Callable[["Translation", Node], None]
+EXPRESSIONS: dict[str, Expression] = {}
+STATEMENTS: dict[str, Statement] = {}
+
+
+def expression(*kinds: str) -> Callable[[Expression], Expression]:
+    """Registers the builder of some kinds of expressions."""
+
+    def register(builder: Expression) -> Expression:
+        EXPRESSIONS.update(dict.fromkeys(kinds, builder))
+        return builder
+
+    return register
+
+
+def statement(*kinds: str) -> Callable[[Statement], Statement]:
+    """Registers the builder of some kinds of statements."""
+
+    def register(builder: Statement) -> Statement:
+        STATEMENTS.update(dict.fromkeys(kinds, builder))
+        return builder
+
+    return register
+
+
+# Python's syntax.
+
+
+def name(text: str) -> ast.expr:
+    return ast.Name(text, ast.Load())
+
+
+def call(word: str, *arguments: Any) -> ast.expr:
+    """A call of a word; an argument that is no syntax becomes a constant."""
+    given = [x if isinstance(x, ast.expr) else ast.Constant(x) for x in arguments]
+    return ast.Call(ast.Attribute(name(WORDS), word, ast.Load()), given, [])
+
+
+def assign(target: str, value: ast.expr) -> ast.stmt:
+    return ast.Assign([ast.Name(target, ast.Store())], value)
+
+
+def zero(type_: CType) -> ast.expr:
+    return call("convert", type_.word, 0)
+
+
+def truth(value: bool) -> ast.expr:
+    return call("number", "bool", value)
+
+
+# Words that may fail, or tell something else, where a condition before them does not hold.
+_GUARDED = {"divided", "remainder", "atomic", "compare_exchange", "shuffle"}
+
+
+def is_pure(node: ast.expr) -> bool:
+    """Whether an expression may be computed where C would not."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Subscript):
+            return False
+        if isinstance(one, ast.Call):
+            word = one.func
+            if not isinstance(word, ast.Attribute) or word.attr in _GUARDED:
+                return False
+    return True
+
+
+_SYMBOLS = ("CUDAConstantAttr", "CUDADeviceAttr")
+
+
+class Translation:
+    """One function on its way."""
+
+    def __init__(self, node: Node, globals_: dict[str, Node], functions: Callable[[Node], str]):
+        self.node = node
+        self.globals = globals_  # declarations of the file, by id
+        self.function_name = functions  # of a declaration that is called
+        self.variables: dict[str, Variable] = {}
+        self.names = {DYNAMIC_BYTES}
+        self.body: list[ast.stmt] = []
+        self.loops: list[Loop] = []
+        self.shared: dict[str, CType] = {}
+        self.symbols: dict[str, CType] = {}
+        self.returned: str | None = None  # where a loop returns: whether it did
+        self.result: str | None = None
+        self.type = _result_type(node)
+        self.assigned = {
+            (one.get("inner") or [{}])[0].get("referencedDecl", {}).get("id")
+            for one in walk(node)
+            if _changes(one)
+        }
+        self.references: list[str] = []  # parameters that the caller sees change
+
+    # Names.
+
+    def fresh(self, wanted: str) -> str:
+        """A name that nothing else has."""
+        taken = keyword.iskeyword(wanted) or wanted == "locals" or wanted.startswith("iris_")
+        text = wanted = f"{wanted}_" if taken else wanted
+        number = 1
+        while text in self.names:
+            number += 1
+            text = f"{wanted}_{number}"
+        self.names.add(text)
+        return text
+
+    def declare(self, node: Node, type_: CType, **more: Any) -> Variable:
+        made = Variable(self.fresh(node.get("name", "unnamed")), type_, **more)
+        self.variables[node["id"]] = made
+        return made
+
+    def variable(self, node: Node) -> Variable:
+        """What a name refers to."""
+        said = node["referencedDecl"]
+        found = self.variables.get(said["id"])
+        if found is not None:
+            return found
+        there = self.globals.get(said["id"])
+        type_ = type_of(said)
+        values = [] if there is None else inner(there)
+        is_constant = "const" in said.get("type", {}).get("qualType", "").split()
+        if there is not None and "enum_value" in there:
+            value = call("number", "int", there["enum_value"])
+            return Variable(said["name"], type_, value=value)
+        if values and is_constant and type_.is_value:
+            return Variable(said["name"], type_, value=self.expression(values[0]))
+        return self._symbol(node, there)
+
+    def _symbol(self, node: Node, there: Node | None) -> Variable:
+        """A `__constant__` or `__device__` variable, which a launch passes."""
+        kinds = {n.get("kind") for n in (there or {}).get("inner", ())}
+        if there is None or kinds.isdisjoint(_SYMBOLS):
+            raise unknown(node, f"{node['referencedDecl'].get('name')} is no variable of the GPU")
+        type_ = type_of(there)
+        if not type_.is_known or type_.is_pointer:
+            said = there["type"]["qualType"]
+            raise unknown(node, f"a variable of the file of type {said} is not translated")
+        key = f"{there['name']} {there['id']}"
+        is_const = "CUDAConstantAttr" in kinds
+        self.symbols[key] = type_._replace(is_const=is_const)
+        self.names.add(there["name"])
+        made = self.variables[there["id"]] = Variable(there["name"], type_, key=key)
+        return made
+
+    # Building.
+
+    def emit(self, *made: ast.stmt) -> None:
+        self.body.extend(made)
+
+    @contextmanager
+    def block(self) -> Iterator[list[ast.stmt]]:
+        """Collect statements apart."""
+        outer, self.body = self.body, []
+        try:
+            yield self.body
+        finally:
+            self.body = outer
+
+    def hold(self, value: ast.expr, wanted: str = "value") -> ast.expr:
+        """A value in a variable, to be used more than once."""
+        return value if isinstance(value, (ast.Name, ast.Constant)) else self.keep(value, wanted)
+
+    def keep(self, value: ast.expr, wanted: str = "before") -> ast.expr:
+        """A value as it is now."""
+        text = self.fresh(wanted)
+        self.emit(assign(text, value))
+        return name(text)
+
+    def expression(self, node: Node) -> ast.expr:
+        builder = EXPRESSIONS.get(node["kind"])
+        if builder is None:
+            raise unknown(node, f"{node['kind']} is not translated")
+        body, before = self.body, len(self.body)
+        made = builder(self, node)
+        for one in (*body[before:], made):
+            located(one, node)
+        return made
+
+    def statement(self, node: Node) -> None:
+        """Add what a statement, or an expression that stands as one, does."""
+        before = len(self.body)
+        builder = STATEMENTS.get(node["kind"])
+        if builder is not None:
+            builder(self, node)
+        else:
+            found = self.expression(node)
+            if not is_pure(found) or isinstance(found, ast.Call):
+                self.emit(ast.Expr(found))
+        for one in self.body[before:]:
+            located(one, node)
+
+    def statements(self, nodes: Sequence[Node]) -> None:
+        """Statements one after the other; after one that may leave an iteration the others are
+        conditional."""
+        for number, node in enumerate(nodes):
+            self.statement(node)
+            rest = nodes[number + 1 :]
+            if self.loops and rest and may_jump(node):
+                with self.block() as after:
+                    self.statements(rest)
+                go_on = call("negated", name(self.loops[-1].skip))
+                others = ast.If(go_on, after or [ast.Pass()], [])
+                located(others, rest[0])
+                self.emit(others)
+                return
+
+    def nested(self, node: Node | None) -> list[ast.stmt]:
+        """The statements of a branch or a body."""
+        with self.block() as made:
+            if node:
+                self.statement(node)
+        return made
+
+    def store(self, node: Node, value: ast.expr) -> None:
+        self.emit(*self.target(node).store(value))
+
+    # Where values are.
+
+    def pointer(self, node: Node) -> Pointer:
+        """Where an expression of a pointer's or an array's type points."""
+        return POINTERS[node["kind"]](self, node) if node["kind"] in POINTERS else _no_pointer(node)
+
+    def target(self, node: Node) -> Target:
+        """What an expression that can be assigned stands for."""
+        kind = node["kind"]
+        if kind == "ParenExpr" or (kind == "ImplicitCastExpr" and node["castKind"] == "NoOp"):
+            return self.target(inner(node)[0])
+        if kind == "DeclRefExpr":
+            return self._target_of_variable(node)
+        if kind == "MemberExpr":
+            return self._target_of_member(node)
+        if kind == "ArraySubscriptExpr" or (kind == "UnaryOperator" and node["opcode"] == "*"):
+            return self.element(self.place(node))
+        raise unknown(node, f"{kind} cannot be assigned")
+
+    def place(self, node: Node) -> Pointer:
+        """Where `x[i]` or `*x` is."""
+        if node["kind"] == "ParenExpr":
+            return self.place(inner(node)[0])
+        operands = inner(node)
+        base = self.pointer(operands[0])
+        by = self.expression(operands[1]) if len(operands) > 1 else None
+        return moved(base, by, part=True)
+
+    def element(self, pointer: Pointer) -> Target:
+        at = call("number", "int", 0) if pointer.offset is None else call("index", pointer.offset)
+        at = self.hold(at, "at") if not is_pure(at) else at
+
+        def item(context: ast.expr_context) -> ast.expr:
+            return ast.Subscript(pointer.base, at, context)
+
+        return Target(
+            lambda: item(ast.Load()), lambda value: [ast.Assign([item(ast.Store())], value)]
+        )
+
+    def _target_of_variable(self, node: Node) -> Target:
+        variable = self.variable(node)
+        if variable.key is not None:
+            return self.element(Pointer(memory(variable), None, variable.type))
+        if not variable.type.is_value:
+            raise unknown(node, f"{variable.name} is no value")
+        text = variable.name
+        return Target(lambda: name(text), lambda value: [assign(text, value)])
+
+    def _target_of_member(self, node: Node) -> Target:
+        whole = self.target(inner(node)[0])
+        number = "xyzw".find(node["name"])
+        return Target(
+            lambda: call("part", whole.load(), number),
+            lambda value: whole.store(call("with_part", whole.load(), number, value)),
+        )
+
+
+def memory(variable: Variable) -> ast.expr:
+    return call("variable", variable.key, variable.type.word)
+
+
+def moved(pointer: Pointer, by: ast.expr | None, *, part: bool = False) -> Pointer:
+    """A pointer to a later element; with `part`, to the row that an array of arrays has there."""
+    type_ = pointer.type
+    if part and type_.shape:
+        type_ = type_._replace(shape=type_.shape[1:] or None)
+    if by is None:
+        return pointer._replace(type=type_)
+    if part and type_.shape:  # an array again
+        by = ast.BinOp(call("index", by), ast.Mult(), call("number", "int", type_.size))
+    by = call("index", by)
+    if pointer.offset is not None:
+        by = ast.BinOp(call("index", pointer.offset), ast.Add(), by)
+    return Pointer(pointer.base, by, type_)
+
+
+def located(made: ast.AST, node: Node) -> None:
+    """Put syntax at the line and column of a node, as far as it is at none yet."""
+    place = place_of(node)
+    if place is not None:
+        for one in ast.walk(made):
+            if "lineno" in one._attributes and not hasattr(one, "lineno"):
+                one.lineno = one.end_lineno = place.line  # type: ignore[attr-defined]
+                one.col_offset = place.column - 1  # type: ignore[attr-defined]
+                one.end_col_offset = place.column  # type: ignore[attr-defined]
+
+
+def unshared(node: ast.AST) -> ast.AST:
+    """A copy in which each piece of syntax stands once, for those that change it in place."""
+    made = copy.copy(node)
+    for field, value in ast.iter_fields(node):
+        if isinstance(value, ast.AST):
+            setattr(made, field, unshared(value))
+        elif isinstance(value, list):
+            setattr(made, field, [unshared(x) if isinstance(x, ast.AST) else x for x in value])
+    return made
+
+
+def _changes(node: Node) -> bool:
+    kind = node.get("kind")
+    is_step = kind == "UnaryOperator" and node.get("opcode") in ("++", "--")
+    is_assignment = kind == "BinaryOperator" and node.get("opcode") == "="
+    return is_step or is_assignment or kind == "CompoundAssignOperator"
+
+
+_LOOPS = ("ForStmt", "WhileStmt", "DoStmt")
+
+
+_JUMPS = frozenset({"ContinueStmt", "BreakStmt", "ReturnStmt"})
+
+
+def may_jump(node: Node, jumps: frozenset[str] = _JUMPS) -> bool:
+    """Whether a statement may leave the iteration that it is part of."""
+    kind = node.get("kind")
+    if kind in jumps:
+        return True
+    if kind in _LOOPS:  # a loop of its own takes the others
+        jumps = jumps - {"ContinueStmt", "BreakStmt"}
+    elif kind == "SwitchStmt":
+        jumps = jumps - {"BreakStmt"}
+    return any(may_jump(one, jumps) for one in inner(node))
+
+
+def _result_type(node: Node) -> CType:
+    text = node["type"].get("desugaredQualType", node["type"]["qualType"])
+    return type_of({"type": {"qualType": re.sub(r"\s*\(.*$", "", text)}})
+
+
+def _no_pointer(node: Node) -> Pointer:
+    raise unknown(node, f"a pointer made by {node['kind']} is not translated")
+
+
+PointerBuilder = Callable[[Translation, Node], Pointer]
+POINTERS: dict[str, PointerBuilder] = {}
+
+
+def pointer(*kinds: str) -> Callable[[PointerBuilder], PointerBuilder]:
+    """Registers what makes a pointer of some kinds of expressions."""
+
+    def register(builder: PointerBuilder) -> PointerBuilder:
+        POINTERS.update(dict.fromkeys(kinds, builder))
+        return builder
+
+    return register

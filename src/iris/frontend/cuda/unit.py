@@ -1,0 +1,279 @@
+"""The kernels of a CUDA file, each as a function of Python that is traced as a kernel by thread."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+from iris.errors import LanguageError, SourceSpot
+from iris.frontend.cuda import expressions as _expressions  # noqa: F401  (registers builders)
+from iris.frontend.cuda import words
+from iris.frontend.cuda.clang import PRELUDE, Node, Tree, inner, last_line, parse, place_of
+from iris.frontend.cuda.statements import returned, start
+from iris.frontend.cuda.translation import (
+    DYNAMIC_BYTES,
+    WORDS,
+    Translation,
+    call,
+    located,
+    name,
+    unknown,
+    unshared,
+)
+from iris.frontend.cuda.types import PARTS, CType, type_of
+from iris.frontend.cuda.words import DYNAMIC
+from iris.frontend.language import constexpr
+from iris.frontend.rewriting import TRANSLATED
+
+_MODULE = "cuda_file"  # of translated functions
+_DECLARATIONS = ("FunctionDecl", "VarDecl")
+
+
+@dataclass(frozen=True)
+class TranslatedKernel:
+    """A kernel as a function of Python, and what its parameters are declared as."""
+
+    function: FunctionType
+    types: Mapping[str, str]
+    symbols: tuple[str, ...]  # variables of the file, which are parameters after the others
+    is_dynamic: bool  # has extern __shared__ memory
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A function, and what it needs of the kernel that calls it."""
+
+    function: FunctionType
+    parameters: list[str]
+    shared: dict[str, CType]  # memory of the block, by its key
+    symbols: dict[str, CType]  # variables of the file, by their key
+
+
+class Unit:
+    """What a file defines."""
+
+    def __init__(self, path: Path, instances: tuple[str, ...] = ()):
+        self.tree: Tree = parse(path, instances)
+        for line, message in self.tree.errors:
+            if message.endswith("file not found"):
+                raise LanguageError(message, SourceSpot.of_line(self.tree.path, line, 0))
+        self._definitions: dict[str, Node] = {}  # functions, by the names that linkers use
+        self._declarations: dict[str, Node] = {}  # by id
+        self.kernels: dict[str, Node] = {}
+        self.templates: dict[str, Node] = {}  # of kernels
+        self._open: list[str] = []  # functions that are being translated
+        for one in self.tree.declarations:
+            self._enter(one)
+        for known, node in list(self._declarations.items()):
+            definition = self._definitions.get(node.get("mangledName", ""))
+            if definition is not None:
+                self._declarations[known] = definition
+        self._functions: dict[str, Translated] = {}
+
+    def _enter(self, node: Node) -> None:
+        """Note what a declaration declares, and those within it."""
+        kind, place = node.get("kind", ""), place_of(node)
+        is_ours = place is not None and place.file.endswith(PRELUDE)
+        if is_ours and kind != "VarDecl":
+            return
+        if kind in ("NamespaceDecl", "LinkageSpecDecl"):
+            for one in inner(node):
+                self._enter(one)
+        elif kind == "EnumDecl":
+            _count(inner(node))
+            self._declarations.update({one["id"]: one for one in inner(node)})
+        elif kind == "FunctionTemplateDecl":
+            pattern, *instances = [n for n in inner(node) if n["kind"] == "FunctionDecl"]
+            if _is_kernel(pattern):
+                self.templates[node["name"]] = node
+            for one in instances:
+                self._enter(one)
+        elif kind in _DECLARATIONS:
+            self._declarations[node["id"]] = node
+            if kind == "FunctionDecl" and _has_body(node):
+                self._definitions[node.get("mangledName", "")] = node
+                if _is_kernel(node):
+                    self.kernels[_full_name(node)] = node
+
+    def kernel(self, full_name: str) -> TranslatedKernel:
+        """A kernel, translated; an error says at which line it cannot be."""
+        node = self.kernels[full_name]
+        made = self._function(node)
+        named = [n for n in inner(node) if n["kind"] == "ParmVarDecl"]
+        given = zip(made.parameters, named, strict=True)
+        types = {text: _declared(one, type_of(one)) for text, one in given}
+        for key, type_ in made.symbols.items():
+            types[_name_of(key)] = f"device {'const ' * type_.is_const}{type_.word}*"
+        symbols = tuple(map(_name_of, made.symbols))
+        return TranslatedKernel(made.function, types, symbols, DYNAMIC in made.shared)
+
+    def _function(self, node: Node) -> Translated:
+        key = node["id"]
+        if key in self._open:
+            raise unknown(node, f"{node['name']} calls itself; kernels cannot recurse")
+        if key not in self._functions:
+            self._refuse_errors(node)
+            self._open.append(key)
+            try:
+                self._functions[key] = self._translated(node)
+            finally:
+                self._open.pop()
+        return self._functions[key]
+
+    def _refuse_errors(self, node: Node) -> None:
+        """Raise what clang says of the lines of a function."""
+        place, end = place_of(node), last_line(node)
+        for error in self.tree.errors:
+            is_of_file = place is not None and place.file == self.tree.path
+            if place is not None and is_of_file and place.line <= error.line <= end:
+                raise LanguageError(error.message, SourceSpot.of_line(place.file, error.line, 0))
+
+    def _translated(self, node: Node) -> Translated:
+        place = place_of(node)
+        assert place is not None
+        called: dict[str, FunctionType] = {}
+        shared: dict[str, CType] = {}
+        symbols: dict[str, CType] = {}
+
+        def function_name(declaration: Node) -> str:
+            there = self._function(declaration)
+            shared.update(there.shared)
+            symbols.update(there.symbols)
+            called[f"{declaration['name']}_{declaration['id']}"] = there.function
+            return f"{declaration['name']}_{declaration['id']}"
+
+        made = Translation(node, self._declarations, function_name)
+        parameters = _parameters(made, node)
+        (body,) = [n for n in inner(node) if n["kind"] == "CompoundStmt"]
+        made.statement(body)
+        if made.references:
+            made.emit(ast.Return(returned(made, None)))
+        shared.update(made.shared)
+        symbols.update(made.symbols)
+        given = list(parameters)
+        if _is_kernel(node):
+            given += [_name_of(key) for key in symbols]
+            made.body[:0] = [*_allocations(shared), *_bindings(symbols)]
+        head = _head(node, given, DYNAMIC in shared and _is_kernel(node), made.body)
+        located(head, node)
+        return Translated(_compiled(head, place.file, called), parameters, shared, symbols)
+
+
+def _count(constants: Sequence[Node]) -> None:
+    """Note the values of an enum's constants, as far as clang says them."""
+    value: int | None = -1
+    for one in constants:
+        said = inner(one)
+        if said:
+            value = _known(said[0])
+        elif value is not None:
+            value += 1
+        if value is not None:
+            one["enum_value"] = value
+
+
+def _known(node: Node) -> int | None:
+    while node["kind"] in ("ImplicitCastExpr", "ParenExpr"):
+        node = inner(node)[0]
+    is_known = node["kind"] in ("ConstantExpr", "IntegerLiteral") and "value" in node
+    return int(node["value"]) if is_known else None
+
+
+def _is_kernel(node: Node) -> bool:
+    return any(n.get("kind") == "CUDAGlobalAttr" for n in node.get("inner", ()))
+
+
+def _has_body(node: Node) -> bool:
+    return any(n["kind"] == "CompoundStmt" for n in inner(node))
+
+
+def _full_name(node: Node) -> str:
+    """`reduce`, or `reduce<float, 256>` of a template."""
+    given = []
+    for one in inner(node):
+        if one["kind"] == "TemplateArgument":
+            said = one.get("type", {}).get("qualType")
+            given.append(str(one.get("value")) if said is None else said)
+    text: str = node["name"]
+    return f"{text}<{', '.join(given)}>" if given else text
+
+
+def _declared(node: Node, type_: CType) -> str:
+    """What a kernel by thread says of a parameter."""
+    if not type_.is_known or (not type_.is_pointer and type_.word in PARTS):
+        said = node["type"]["qualType"]
+        raise unknown(node, f"a parameter of type {said} is not translated")
+    if not type_.is_pointer:
+        return type_.word
+    return f"device {'const ' * type_.is_const}{type_.word}*"
+
+
+def _parameters(made: Translation, node: Node) -> list[str]:
+    """Declare the parameters of a function."""
+    names = []
+    for one in inner(node):
+        if one["kind"] != "ParmVarDecl":
+            continue
+        type_ = type_of(one)
+        if not type_.is_known and "cooperative_groups" not in str(one["type"]):
+            said = one["type"]["qualType"]
+            why = "Apple's GPUs have no double" if type_.word == "double" else ""
+            raise unknown(one, why or f"a parameter of type {said} is not translated")
+        variable = made.declare(one, type_)
+        names.append(variable.name)
+        if type_.is_reference and not type_.is_const:
+            made.references.append(variable.name)
+        if type_.is_pointer and one["id"] in made.assigned:
+            start(made, variable, None)
+    return names
+
+
+def _allocations(shared: Mapping[str, CType]) -> Iterator[ast.stmt]:
+    """What a kernel begins with: memory for all that it and its functions share."""
+    for key, type_ in shared.items():
+        count: Any = max(type_.size, 1)
+        if key == DYNAMIC:
+            size = ast.Constant(type_._replace(shape=None).bytes)
+            count = ast.BinOp(name(DYNAMIC_BYTES), ast.FloorDiv(), size)
+        yield ast.Expr(call("make_shared", key, _name_of(key) or DYNAMIC_BYTES, count, type_.word))
+
+
+def _bindings(symbols: Mapping[str, CType]) -> Iterator[ast.stmt]:
+    """After that: where the variables of the file are."""
+    for key in symbols:
+        yield ast.Expr(call("bind", key, name(_name_of(key))))
+
+
+def _name_of(key: str) -> str:
+    return key.partition(" ")[0]
+
+
+def _head(
+    node: Node, parameters: list[str], is_dynamic: bool, body: list[ast.stmt]
+) -> ast.FunctionDef:
+    """The definition in Python."""
+    given = [*parameters, DYNAMIC_BYTES] if is_dynamic else parameters
+    defaults: list[ast.expr] = [ast.Constant(0)] if is_dynamic else []
+    arguments = ast.arguments([], [ast.arg(one) for one in given], None, [], [], None, defaults)
+    made: Any = ast.parse(f"def {node['name']}(): pass").body[0]
+    for field in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
+        delattr(made, field)
+    made.args, made.body = arguments, body or [ast.Pass()]
+    return made  # type: ignore[no-any-return]
+
+
+def _compiled(head: ast.FunctionDef, file: str, called: Mapping[str, Any]) -> FunctionType:
+    head = unshared(head)  # type: ignore[assignment]
+    module = ast.fix_missing_locations(ast.Module([head], []))
+    code = next(c for c in compile(module, file, "exec").co_consts if isinstance(c, CodeType))
+    TRANSLATED[code] = head
+    made = FunctionType(code, {"__name__": _MODULE, WORDS: words, **called}, head.name)
+    defaults = [one.value for one in head.args.defaults if isinstance(one, ast.Constant)]
+    if defaults:
+        made.__defaults__ = tuple(defaults)
+        made.__annotations__ = {DYNAMIC_BYTES: constexpr}
+    return made

@@ -1,0 +1,384 @@
+"""The words that translated kernels call, in terms of kernels by thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from iris.errors import ArgumentError, LanguageError, PointerError
+from iris.frontend import language
+from iris.frontend.language import bitcast, fma, tile_range, where
+from iris.frontend.threads import memory, positions, together
+from iris.frontend.threads.memory import Elements
+from iris.frontend.threads.types import MetalType, as_type
+from iris.frontend.tracing import Tracer, current, error_here, rules_as
+from iris.frontend.values import Traced, binary, cast, compare, constant, emit, taken
+from iris.ir import control, math, metal
+from iris.ir.core import Region
+from iris.ir.literal import encode
+from iris.ir.math import Predicate, constant_bits
+from iris.ir.metal import SIMDGROUP_WIDTH, Scope
+from iris.ir.types import DType, Ptr, Threadgroup, bool_, i32, i64, u32, u64
+
+loop_range = tile_range
+fused = fma
+array = memory.array
+
+
+# Values.
+
+
+def number(word: str, value: Any) -> Traced:
+    """A literal."""
+    return constant(value, as_type(word).element)
+
+
+def convert(word: str, x: Any) -> Traced:
+    """A value of another type."""
+    return as_type(word)(x)
+
+
+def select(condition: Any, x: Any, y: Any) -> Any:
+    return where(condition, x, y)
+
+
+def vector(word: str, *parts: Any) -> Traced:
+    return as_type(word)(*parts)
+
+
+def part(x: Traced, index: int) -> Traced:
+    return taken(x, [index])
+
+
+def with_part(x: Traced, index: int, value: Traced) -> Traced:
+    """A vector with another part."""
+    parts = [value if i == index else taken(x, [i]) for i in range(x.shape[0])]
+    return emit(metal.join([one.value for one in parts]))
+
+
+def divided(x: Traced, y: Traced) -> Traced:
+    """The quotient, towards zero."""
+    if x.dtype.is_float:
+        return binary(math.Div, x, y)
+    quotient = x // y
+    if not x.dtype.is_signed:
+        return quotient
+    is_inexact = (quotient * y != x) & ((x < 0) != (y < 0))
+    return where(is_inexact, quotient + 1, quotient)
+
+
+def remainder(x: Traced, y: Traced) -> Traced:
+    """The remainder of that quotient, with the sign of x."""
+    return x % y if not x.dtype.is_signed else x - divided(x, y) * y
+
+
+def shifted_left(x: Traced, by: Traced) -> Traced:
+    return binary(math.Shl, x, cast(by, x.dtype))
+
+
+def shifted_right(x: Traced, by: Traced) -> Traced:
+    return binary(math.Shr, x, cast(by, x.dtype))
+
+
+def negated(condition: Traced) -> Traced:
+    return emit(math.Not(condition.value))
+
+
+def bits_as(word: str, x: Traced) -> Traced:
+    return bitcast(x, as_type(word).element)
+
+
+def ones_of(x: Traced) -> Traced:
+    """How many bits are set."""
+    x = x - ((x >> 1) & 0x55555555)
+    x = (x & 0x33333333) + ((x >> 2) & 0x33333333)
+    x = (x + (x >> 4)) & 0x0F0F0F0F
+    return cast((x * 0x01010101) >> 24, i32)
+
+
+def power(x: Traced, y: Traced) -> Traced:
+    return emit(math.Pow(x.value, y.value))
+
+
+def truncated(x: Traced) -> Traced:
+    """The integer next to x, towards zero."""
+    return where(x < 0, language.ceil(x), language.floor(x))
+
+
+def hyperbolic_cosine(x: Traced) -> Traced:
+    return binary(math.Mul, language.exp(x) + language.exp(-x), constant(0.5, x.dtype))
+
+
+UNARY: dict[str, Callable[[Any], Any]] = {
+    **{name: getattr(language, name) for name in ("sqrt", "rsqrt", "exp", "exp2", "log", "log2")},
+    **{name: getattr(language, name) for name in ("sin", "cos", "tanh", "erf", "floor", "ceil")},
+    "fabs": language.abs,
+    "abs": language.abs,
+    "rint": language.round,
+    "trunc": truncated,
+    "cosh": hyperbolic_cosine,
+}
+
+
+def unary(name: str, x: Traced) -> Traced:
+    return UNARY[name](x)  # type: ignore[no-any-return]
+
+
+def greatest(x: Traced, y: Traced) -> Traced:
+    return language.maximum(x, y)
+
+
+def least(x: Traced, y: Traced) -> Traced:
+    return language.minimum(x, y)
+
+
+# Where a thread is.
+
+_POSITIONS: dict[str, Callable[[int], Any]] = {
+    "threadIdx": positions._thread_in_threadgroup,
+    "blockIdx": positions._threadgroup_id,
+    "blockDim": positions._threadgroup_size,
+    "gridDim": positions._num_threadgroups,
+}
+
+
+def position(name: str, axis: int) -> Traced:
+    found = _POSITIONS[name](axis)
+    return cast(found, u32) if isinstance(found, Traced) else constant(found, u32)
+
+
+def rank() -> Traced:
+    """The number of the thread in its block."""
+    return cast(positions.thread_in_threadgroup(), u32)
+
+
+def threads() -> Traced:
+    return constant(prod(positions.threads_here().size), u32)
+
+
+def lane() -> Traced:
+    return cast(positions.lane_id(), u32)
+
+
+def warp() -> Traced:
+    return cast(positions.simdgroup_id(), u32)
+
+
+def warps() -> Traced:
+    return constant(positions.threads_here().simdgroups, u32)
+
+
+def width() -> Traced:
+    return constant(SIMDGROUP_WIDTH, u32)
+
+
+# Memory.
+
+# Of the kernel that is traced, by the variable: CUDA has one of each, wherever it is used.
+_MEMORY: WeakKeyDictionary[Tracer, dict[str, Elements]] = WeakKeyDictionary()
+DYNAMIC = ""  # the variable that all `extern __shared__` ones are
+
+
+def make_shared(key: str, name: str, size: int, word: str) -> None:
+    """Allocate a variable that the threads of a block share."""
+    if size < 1:
+        raise error_here(
+            ArgumentError,
+            "the kernel has extern __shared__ memory: launch it with its bytes, as "
+            "kernel[grid, block, bytes](...)",
+        )
+    made = memory.shared(size, word)
+    made.base.name = name  # for those who read of its races
+    bind(key, made)
+
+
+def bind(key: str, memory: Elements) -> None:
+    """Note where a variable is."""
+    _MEMORY.setdefault(current(), {})[key] = memory
+
+
+def variable(key: str, word: str) -> Elements:
+    """Where a variable is; dynamic memory may have several types."""
+    return reinterpreted(_MEMORY[current()][key], word)
+
+
+def index(x: Traced) -> Traced:
+    """A number of an element: arrays have no more than 32 bits count, so that others wrap."""
+    return cast(x, {u32: i32, u64: i64}.get(x.dtype, x.dtype))
+
+
+def at(pointer: Any, offset: Traced | None) -> Any:
+    """A pointer to an element further on."""
+    if offset is None:
+        return pointer
+    if not isinstance(pointer, Elements):
+        raise error_here(PointerError, "an array of the thread's own is passed as a whole only")
+    return pointer + index(offset)
+
+
+def distance(pointer: Any, other: Any) -> Traced:
+    """How many elements after another a pointer is, in the same memory."""
+    both = isinstance(pointer, Elements) and isinstance(other, Elements)
+    if not both or pointer.base is not other.base or pointer.type is not other.type:
+        raise error_here(PointerError, "pointers are compared only within one array")
+    here, there = [
+        constant(0, i64) if one.offset is None else cast(one.offset, i64)
+        for one in (pointer, other)
+    ]
+    return here - there
+
+
+def reinterpreted(pointer: Any, word: str) -> Elements:
+    """A pointer to the same memory, of another type."""
+    if not isinstance(pointer, Elements):
+        raise error_here(PointerError, "the type of a thread's own array stays as it is")
+    old, new = pointer.type, as_type(word)
+    if old.name == new.name:
+        return pointer
+    base, offset = pointer.base, pointer.offset
+    if old.element is not new.element:
+        base = _viewed(pointer, new.element)
+    if offset is not None and new.stride * new.element.bytes != old.stride * old.element.bytes:
+        offset = _rescaled(offset, old, new)
+    return Elements(base, pointer.name, new, is_const=pointer.is_const, offset=offset)
+
+
+def _viewed(pointer: Elements, element: DType) -> Any:
+    whole = pointer.base.type
+    if isinstance(whole, Ptr):
+        raise error_here(
+            PointerError, f"{pointer.name} is an array of {whole.element}, and stays one"
+        )
+    assert isinstance(whole, Threadgroup)
+    with rules_as(PointerError):
+        part = Threadgroup(whole.bytes // element.bytes, element)
+        return current().emit(metal.View(0, pointer.base, part))
+
+
+def _rescaled(offset: Traced, old: MetalType, new: MetalType) -> Traced:
+    """An offset in elements of another size, which must be whole."""
+    size, other = old.stride * old.element.bytes, new.stride * new.element.bytes
+    number = offset * size
+    message = f"the pointer is not aligned to {other} bytes, as {new.name} is"
+    current().insert(metal.Assert(message, (number % other == 0).value))
+    return number // other
+
+
+# What threads do together.
+
+
+def barrier() -> None:
+    """For both memories, as CUDA's."""
+    together.barrier("device")
+
+
+def warp_barrier(mask: Any = None) -> None:
+    _all_lanes(mask)
+    together.check_all_there("__syncwarp")
+    current().insert(metal.Barrier(Scope.SIMDGROUP))
+
+
+def fence() -> None:
+    """Before it and after it, for other blocks."""
+    current().insert(metal.Fence())
+
+
+def _all_lanes(mask: Traced | None) -> None:
+    if mask is not None and constant_bits(mask.value) != encode(u32.high, u32):
+        raise error_here(
+            LanguageError, "all lanes take part: the mask is 0xffffffff, known while compiling"
+        )
+
+
+def _segment(width: Traced | None) -> int:
+    known = SIMDGROUP_WIDTH if width is None else constant_bits(width.value)
+    if known is None or known.bit_count() != 1 or known > SIMDGROUP_WIDTH:
+        raise error_here(LanguageError, "the width is a power of two, known while compiling")
+    return known
+
+
+def shuffle(
+    how: str, mask: Traced | None, x: Traced, by: Traced, width: Traced | None = None
+) -> Traced:
+    """The value of another lane: `idx`, `up`, `down` or `xor`, within segments of a width."""
+    _all_lanes(mask)
+    size, me, by = _segment(width), positions.lane_id(), cast(by, i32)
+    first = me - me % size
+    if how == "idx":
+        return together.simd_shuffle(x, first + by % size)
+    if how == "xor":
+        return together.simd_shuffle(x, _within(binary(math.Xor, me, by), me, first, size))
+    return together.simd_shuffle(x, _within(me + by if how == "down" else me - by, me, first, size))
+
+
+def _within(source: Traced, me: Traced, first: Traced, size: int) -> Traced:
+    """A lane of the segment, or the own one."""
+    return where((source >= first) & (source < first + size), source, me)
+
+
+def ballot(mask: Traced | None, condition: Traced) -> Traced:
+    _all_lanes(mask)
+    return together.simd_ballot(_truth(condition))
+
+
+def any_lane(mask: Traced | None, condition: Traced) -> Traced:
+    return cast(ballot(mask, condition) != 0, i32)
+
+
+def every_lane(mask: Traced | None, condition: Traced) -> Traced:
+    return cast(ballot(mask, condition) == u32.high, i32)
+
+
+def _truth(x: Traced) -> Traced:
+    return x if x.dtype is bool_ else x != 0
+
+
+REDUCTIONS = {
+    "plus": together.simd_sum,
+    "less": together.simd_min,
+    "greater": together.simd_max,
+}
+
+
+def reduced(how: str, x: Traced) -> Traced:
+    return REDUCTIONS[how](x)
+
+
+# Atomics.
+
+ATOMICS = {
+    "Add": memory.atomic_add,
+    "Max": memory.atomic_max,
+    "Min": memory.atomic_min,
+    "And": memory.atomic_and,
+    "Or": memory.atomic_or,
+    "Xor": memory.atomic_xor,
+    "Exch": memory.atomic_exchange,
+}
+
+
+def atomic(how: str, pointer: Any, value: Traced) -> Traced:
+    if how == "Sub":
+        how, value = "Add", -value
+    return ATOMICS[how](pointer, value)
+
+
+def compare_exchange(pointer: Any, expected: Traced, value: Traced) -> Traced:
+    """Put a value where the expected one is; give the one that was there.  The hardware may fail
+    for no reason: that is retried."""
+    place, offset = memory._place(pointer, "atomicCAS")
+    types = (bool_, place.dtype)
+    condition, body = Region(None, types), Region(None, types)
+    with memory._inside(condition):
+        current().insert(control.Yield([condition.arguments[0]]))
+    with memory._inside(body):
+        tried = metal.CompareExchange(place.base, offset.value, expected.value, value.value)
+        current().insert(tried)
+        is_equal = compare(Predicate.EQ, Traced(tried.old), expected)
+        again = emit(math.And(emit(math.Not(tried.done)).value, is_equal.value))
+        current().insert(control.Yield([again.value, tried.old]))
+    start = (constant(True, bool_).value, expected.value)
+    loop = control.While.create(start, ((),), types, (condition, body))
+    return Traced(current().insert(loop).results[1])

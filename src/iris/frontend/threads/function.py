@@ -1,0 +1,100 @@
+"""A Python function as a kernel by thread: its declarations, its trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import prod
+from types import FunctionType
+from typing import Any
+
+from iris.errors import ArgumentError
+from iris.frontend.function import TileFunction, check_scopes
+from iris.frontend.specs import ArraySpec, ScalarSpec, Threads
+from iris.frontend.threads.memory import Elements
+from iris.frontend.threads.positions import thread_id, thread_in_threadgroup
+from iris.frontend.threads.types import Declaration, as_type, declaration
+from iris.frontend.tracing import Tracer, trace_into
+from iris.frontend.values import Pointer, Traced
+from iris.ir import control
+from iris.ir.attributes import legal_name
+from iris.ir.builder import Builder
+from iris.ir.control import Func, Return
+from iris.ir.core import Level, Module, Region, Value
+from iris.ir.metal import SIMDGROUP_WIDTH
+from iris.ir.types import i32
+
+
+class ThreadFunction(TileFunction):
+    """A function that says what a thread does, parsed once."""
+
+    def __init__(self, function: FunctionType, types: Mapping[str, object]):
+        super().__init__(function)
+        for name in types:
+            if name not in self.variables:
+                message = f"has no parameter {name!r}, but param_types gives its type"
+                raise self.error(ArgumentError, message)
+        said = {**function.__annotations__, **types}
+        self.declared: dict[str, Declaration] = {
+            name: declaration(name, said[name]) for name in self.variables if name in said
+        }
+
+    def trace_threads(self, arguments: Mapping[str, Any], threads: Threads) -> Module:
+        """The Metal IR for arguments: an `ArraySpec`, a `ScalarSpec`, or what a constexpr is; after
+        these, how many threads there are along each axis where that is an argument."""
+        types = [(name, arguments[name].type) for name in self.variables]
+        counts = [(name, i32) for name in threads.counts]
+        func = Func(
+            legal_name(self.name),
+            Level.METAL,
+            [*types, *counts],
+            simdgroups=threads.simdgroups,
+            location=self.location,
+        )
+        own = func.body.arguments[: len(types)]
+        given = func.body.arguments[len(types) :]
+        with trace_into(func.body, Level.METAL) as tracer:
+            tracer.threads = threads
+            tracer.counts = dict(zip(threads.edges, given, strict=True))
+            with _threads_that_exist(tracer):
+                self.trace_body(tracer, arguments, own)
+            tracer.builder.insert(Return([], location=self.location))
+        check_scopes(func.body, set())
+        return Module([func])
+
+    def wrap(
+        self, value: Value, name: str, spec: ArraySpec | ScalarSpec, start: Builder
+    ) -> Traced | Pointer:
+        if not isinstance(spec, ArraySpec):
+            return super().wrap(value, name, spec, start)
+        said = self.declared.get(name)
+        if said is None:
+            return Elements(value, name, as_type(spec.dtype))
+        return Elements(value, name, said.type, is_const=said.is_const)
+
+
+@contextmanager
+def _threads_that_exist(tracer: Tracer) -> Iterator[None]:
+    """Trace what only the threads of the grid run: the last threadgroup may reach beyond it, and
+    the last simdgroup beyond the threadgroup."""
+    threads = tracer.threads
+    assert threads is not None
+    conditions = []
+    if prod(threads.size) != threads.simdgroups * SIMDGROUP_WIDTH:
+        conditions.append(thread_in_threadgroup() < prod(threads.size))
+    conditions += [thread_id(axis) < Traced(tracer.counts[axis]) for axis in threads.edges]
+    if not conditions:
+        yield
+        return
+    condition = conditions[0]
+    for other in conditions[1:]:
+        condition = condition & other
+    builder = tracer.builder
+    outer, builder.region = builder.region, Region()
+    yield
+    builder.insert(control.Yield([]))
+    nothing = Region()
+    nothing.append(control.Yield([]))
+    regions = (builder.region, nothing)
+    builder.region = outer
+    tracer.insert(control.If.create((condition.value,), (), [], regions))

@@ -1,0 +1,66 @@
+"""Matrices of 8x8 that a simdgroup holds together: each lane has two neighbours of a row."""
+
+from __future__ import annotations
+
+from iris.errors import DTypeError, ShapeError
+from iris.frontend.threads.memory import Elements
+from iris.frontend.threads.positions import lane_id
+from iris.frontend.threads.together import check_all_there
+from iris.frontend.threads.types import as_type
+from iris.frontend.tracing import error_here, rules_as, word
+from iris.frontend.values import Operand, Traced, as_index, cast, describe, emit, spread
+from iris.ir import metal
+from iris.ir.layout.linear import APPLE_FRAGMENT
+from iris.ir.metal import FRAGMENT_LANES, SIMDGROUP_WIDTH
+
+
+@word
+def simdgroup_matrix(value: Operand = 0, dtype: object = "float") -> Traced:
+    """A matrix with one value in each element; arithmetic goes element by element."""
+    check_all_there("simdgroup_matrix")
+    return spread(cast(value, as_type(dtype).element), (FRAGMENT_LANES,))
+
+
+@word
+def simdgroup_load(memory: Elements, stride: Operand) -> Traced:
+    """The matrix at an element, whose rows are `stride` elements apart."""
+    check_all_there("simdgroup_load")
+    first = _first(memory, stride)
+    parts = [memory[first + i] for i in range(FRAGMENT_LANES)]
+    return emit(metal.join([part.value for part in parts]))
+
+
+@word
+def simdgroup_store(matrix: Traced, memory: Elements, stride: Operand) -> None:
+    """Write a matrix, so that its rows are `stride` elements apart."""
+    check_all_there("simdgroup_store")
+    first = _first(memory, stride)
+    for i in range(FRAGMENT_LANES):
+        memory[first + i] = _matrix(matrix)[i]
+
+
+@word
+def simdgroup_multiply_accumulate(a: Traced, b: Traced, c: Traced) -> Traced:
+    """The product of two matrices, plus one of floats."""
+    check_all_there("simdgroup_multiply_accumulate")
+    with rules_as(DTypeError):
+        return emit(metal.Mma(*[_matrix(x).value for x in (a, b, c)]))
+
+
+def _matrix(x: object) -> Traced:
+    if not isinstance(x, Traced) or x.shape != (FRAGMENT_LANES,):
+        raise error_here(ShapeError, f"a simdgroup's matrix goes here, not {describe(x)}")
+    return x
+
+
+def _first(memory: Elements, stride: Operand) -> Traced:
+    """The number of the first element that a lane holds."""
+    if memory.type.width > 1:
+        raise error_here(DTypeError, f"matrices are of scalars, not of {memory.type.name}")
+    lane = lane_id()
+    row, column = lane * 0, lane * 0
+    for bit in range(SIMDGROUP_WIDTH.bit_length() - 1):
+        rows, columns = APPLE_FRAGMENT.apply(register=0, lane=1 << bit, simdgroup=0)
+        is_set = lane >> bit & 1
+        row, column = row + is_set * rows, column + is_set * columns
+    return row * as_index(stride) + column

@@ -1,0 +1,458 @@
+"""Kernels of CUDA files, each against NumPy; and each without one of its barriers."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import iris
+from iris.compiler.cuda_file import CudaFile
+from iris.errors import ArgumentError, FileError, LanguageError, ProgramError, RaceError
+from iris.frontend.cuda.clang import CLANG
+from on_metal import SHARING
+from support import ROOT, counts
+
+pytestmark = pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")
+
+FOLDER = ROOT / "tests/cuda_files"
+Array = np.ndarray[Any, Any]
+rng = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> Array:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def ints(*shape: int, low: int = -9, high: int = 9) -> Array:
+    return rng.integers(low, high, shape).astype(np.int32)
+
+
+class Case(NamedTuple):
+    """A launch, and what the last array among its arguments is afterwards."""
+
+    file: str
+    kernel: str
+    shape: tuple[Any, ...]
+    arguments: Sequence[Any]
+    written: int  # which argument
+    expected: Array
+    runs_on_metal: bool = False
+
+    def run(self, file: CudaFile, device: str) -> Array:
+        given = [np.copy(x) if isinstance(x, np.ndarray) else x for x in self.arguments]
+        file[self.kernel][self.shape](*given, device=device)
+        found: Array = given[self.written]
+        return found
+
+
+@cache
+def loaded(name: str) -> CudaFile:
+    return iris.cuda.load(FOLDER / f"{name}.cu")
+
+
+def _elementwise() -> list[Case]:
+    a, b, n = floats(200), floats(200), 180
+    some = np.arange(200) < n
+    x, h = floats(256), floats(70).astype(np.float16)
+    four = x.reshape(-1, 4) * [1.5, 1, -1, 1.5]
+    four[:, 3] = x.reshape(-1, 4)[:, 2] + x.reshape(-1, 4)[:, 3] * np.float32(1.5)
+    zero, p = np.zeros_like(a), floats(20, 3)
+    inside = np.sqrt(2 / np.pi) * (a + 0.044715 * a.astype(np.float64) ** 3)
+    gelu = 0.5 * a * (1 + np.tanh(inside))
+    turn = np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * a**2) / np.cosh(inside) ** 2
+    slope = 0.5 * (1 + np.tanh(inside) + a * turn)
+    turned = p[:, 0] * p[:, 1] - 12 * p[:, 0]
+    return [
+        Case("elementwise", "add", (4, 64), (a, b, zero, n), 2, np.where(some, a + b, 0), True),
+        Case("elementwise", "saxpy", (2, 32), (2.0, a, b, n), 2, np.where(some, 2 * a + b, b)),
+        Case("elementwise", "scale4", (1, 64), (x, x, 1.5, 256), 1, four.reshape(-1)),
+        Case("elementwise", "gelu", (4, 64), (a, zero, zero, 200), 1, gelu),
+        Case("elementwise", "gelu", (4, 64), (a, zero, zero, 200), 2, slope + np.trunc(a)),
+        Case("elementwise", "turned", (1, 32), (p, zero[:20], 20), 1, turned),
+        Case("elementwise", "halves", (3, 32), (h, h, 70), 1, np.maximum(2 * h, 0.5)),
+    ]
+
+
+def _transpose() -> list[Case]:
+    x = floats(40, 70)
+    given = (np.zeros((70, 40), np.float32), x, 70, 40)
+    return [Case("transpose", "transpose", ((3, 2), (32, 8)), given, 0, x.T, True)]
+
+
+def _reductions() -> list[Case]:
+    n, block = 1000, 128
+    x = ints(n).astype(np.float32)
+    padded = np.pad(x, (0, 24)).reshape(-1, block)
+    one, two = padded.sum(1), padded.reshape(4, -1).sum(1)
+    out, memory = np.zeros(8, np.float32), 4 * block
+
+    def case(kernel: str, blocks: int, sums: Array, *more: Any, block: int = block) -> Case:
+        given = (x, out[:blocks], n)
+        on_metal = kernel == "shuffled"
+        return Case("reduction", kernel, (blocks, block, *more), given, 1, sums, on_metal)
+
+    everything = np.array([x.sum()], np.float32)
+    turns = np.pad(x, (0, 24)).reshape(-1, 2, 128).sum((0, 2))
+    pairs = np.pad(x, (0, 24)).reshape(2, 512).sum(1)
+    return [
+        case("interleaved", 8, one, memory),
+        case("strided", 8, one, memory),
+        case("sequential", 4, two, memory),
+        case("shuffled", 2, turns),
+        case("tiles", 8, one),
+        case("unrolled<float, 256>", 2, pairs, block=256),
+        Case(
+            "reduction",
+            "atomic",
+            (8, 128),
+            (x.astype(np.int32), np.zeros(1, np.int32), n),
+            1,
+            everything,
+        ),
+    ]
+
+
+def _scans() -> list[Case]:
+    x, n = ints(64), 64
+    f = x.astype(np.float32)
+    exclusive = np.cumsum(x) - x
+    return [
+        Case("scan", "doubling", (1, 64, 2 * 4 * 64), (f, 0 * f, n), 1, np.cumsum(f)),
+        Case("scan", "tree", (1, 32, 4 * 64), (x, 0 * x, n), 1, exclusive),
+        Case("scan", "by_warps", (1, 64), (x, 0 * x), 1, np.cumsum(x)),
+    ]
+
+
+def _others() -> list[Case]:
+    data = rng.integers(0, 256, 500).astype(np.uint8)
+    counts = np.zeros(256, np.uint32)
+    a, b, c = floats(20, 40), floats(40, 30), np.zeros((20, 30), np.float32)
+    wide, tall, square = floats(64, 16), floats(16, 32), np.zeros((64, 32), np.float32)
+    line = ints(128 + 6)
+    near = np.lib.stride_tricks.sliding_window_view(line, 7).sum(1)
+    grid = floats(10, 40)
+    framed = np.pad(grid, 1)
+    five = framed[1:-1, :-2] + framed[1:-1, 2:] + framed[:-2, 1:-1] + framed[2:, 1:-1] - 4 * grid
+    return [
+        Case(
+            "histogram",
+            "histogram",
+            (2, 64),
+            (data, counts, 500),
+            1,
+            np.bincount(data, minlength=256),
+            True,
+        ),
+        Case("matmul", "tiled<16>", ((2, 2), (16, 16)), (a, b, c, 20, 30, 40), 2, a @ b),
+        Case("matmul", "columns", ((1, 2), 256), (wide, tall, square, 32, 16), 2, wide @ tall),
+        Case("stencil", "line", (2, 64), (line, np.zeros(128, np.int32)), 1, near),
+        Case("stencil", "five", ((2, 2), (32, 8)), (grid, 0 * grid, 40, 10), 1, five),
+    ]
+
+
+def _rows() -> list[Case]:
+    x = floats(4, 90)
+    e = np.exp(x - x.max(1, keepdims=True))
+    softmax = e / e.sum(1, keepdims=True)
+    scale, shift = floats(90), floats(90)
+    normal = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+    return [
+        Case("rows", "softmax_warp", (2, 64), (x, 0 * x, 4, 90), 1, softmax),
+        Case("rows", "softmax_block", (4, 64, 256), (x, 0 * x, 90), 1, softmax),
+        Case(
+            "rows",
+            "layernorm",
+            (4, 64),
+            (x, scale, shift, 0 * x, 90),
+            3,
+            normal * scale + shift,
+            True,
+        ),
+    ]
+
+
+def _collatz(x: int) -> int:
+    count = 0
+    while x != 1 and count < 100:
+        x, count = (3 * x + 1 if x % 2 else x // 2), count + 1
+    return count
+
+
+def _language() -> list[Case]:
+    x = np.arange(1, 61, dtype=np.int32)
+    steps = np.array([_collatz(int(n)) for n in x])
+    rows = ints(32, 8)
+    above = [next((i for i, v in enumerate(row) if v > 6), -1) for row in rows]
+    ordered = np.concatenate([np.sort(rows), np.array(above)[:, None]], 1)
+    a, b = ints(32, low=-99, high=99), ints(32)
+    b[b == 0] = 5
+    quotient = np.trunc(a / b).astype(np.int32)
+    truth = ((a < b) & (b > 0)) | (a == 0)
+    scaled = np.trunc(a * np.float32(0.37)).astype(np.int32)
+    words = np.stack([quotient, a - quotient * b, (a >> 2) ^ (b << 3), scaled + truth], 1)
+    ones = np.array([int(v).bit_count() for v in a.view(np.uint32)], np.uint32)
+    bits = (a.view(np.uint32) >> 28 | 1) + b.astype(np.uint8) + ones
+    nothing = np.zeros((32, 4), np.int32)
+    v = ints(32)
+    positive = int((v > 0) @ (1 << np.arange(32, dtype=np.int64)))
+    following = np.roll(v.reshape(4, 8), -1, 1).reshape(-1)
+    votes = positive + bool((v == 7).any()) + 2 * bool((v < 9).all()) + 4 * (following + 16)
+    last = rows[:, 0]
+    for column in rows.T[1:]:
+        last = 3 * last + column
+    ends = 8 * np.arange(1, 33) * 3 + 6 + 17
+    walked = np.stack([-np.ones_like(last), rows.sum(1), last, ends], 1)
+    start, most = np.array([-100], np.int32), np.array([max(x)], np.int32)
+    return [
+        Case("language", "steps", (2, 32), (x, 0 * x, 60), 1, steps, True),
+        Case("language", "walks", (1, 32), (rows, np.zeros((32, 4), np.int32), 8), 1, walked),
+        Case("language", "greatest", (2, 32), (x, start, 60), 1, most),
+        Case("language", "sorted", (1, 32), (rows, np.zeros((32, 9), np.int32), 6), 1, ordered),
+        Case("language", "arithmetic", (1, 32), (a, b, nothing, np.zeros(32, np.uint32)), 2, words),
+        Case("language", "arithmetic", (1, 32), (a, b, nothing, np.zeros(32, np.uint32)), 3, bits),
+        Case(
+            "language", "votes", (1, 32), (v, np.zeros(32, np.uint32)), 1, votes.astype(np.uint32)
+        ),
+    ]
+
+
+CASES = [
+    *_elementwise(),
+    *_transpose(),
+    *_reductions(),
+    *_scans(),
+    *_others(),
+    *_rows(),
+    *_language(),
+]
+
+
+def _name(case: Case) -> str:
+    return f"{case.file}-{case.kernel}"
+
+
+def _check(case: Case, device: str) -> None:
+    found = case.run(loaded(case.file), device)
+    relative = 2e-3 if found.dtype == np.float16 else 2e-5
+    np.testing.assert_allclose(found, case.expected, relative, 1e-5)
+
+
+@pytest.mark.parametrize("case", CASES, ids=_name)
+def test_kernels_are_right(case: Case) -> None:
+    assert case.expected.shape == np.shape(case.arguments[case.written])
+    _check(case, "interp:metal")
+
+
+@pytest.mark.metal
+@pytest.mark.parametrize("case", [case for case in CASES if case.runs_on_metal], ids=_name)
+def test_kernels_are_right_on_metal(case: Case) -> None:
+    _check(case, SHARING)
+
+
+_BARRIER = re.compile(r"__syncthreads\(\);|block\.sync\(\);|cg::sync\(block\);")
+BARRIERS = [
+    (path, found.span())
+    for path in sorted(FOLDER.glob("*.cu"))
+    for found in _BARRIER.finditer(path.read_text())
+]
+# Each thread reads only what it wrote last itself.
+REDUNDANT = {("scan.cu", 43)}
+
+
+@pytest.mark.parametrize("number", range(0, len(BARRIERS), counts(4, 1)))
+def test_a_barrier_that_is_missing_is_reported(number: int, tmp_path: Path) -> None:
+    path, (start, end) = BARRIERS[number]
+    text = path.read_text()
+    without = tmp_path / path.name
+    without.write_text(f"{text[:start]};{text[end:]}")
+    file, races = iris.cuda.load(without), []
+    for case in CASES:
+        if case.file == path.stem and not races:
+            try:
+                case.run(file, "interp:metal")
+            except RaceError as error:
+                races.append(error)
+    if (path.name, text.count("\n", 0, start) + 1) in REDUNDANT:
+        assert not races
+    else:
+        assert [file for file, _ in races[0].locations] == [str(without)] * 2
+
+
+# What is wrong, and where: `^` is below the place.
+WRONG = {
+    "double": """\
+__global__ void k(float *x) {
+    x[0] = x[0] * 0.1;
+           ^ Apple's GPUs have no double
+}
+""",
+    "goto": """\
+__global__ void k(int *x) {
+    goto end;
+    ^ GotoStmt is not translated
+    end: x[1] = 2;
+}
+""",
+    "own struct": """\
+struct Pair { int a, b; };
+__global__ void k(int *x) {
+    Pair p;
+    ^ Pair is not translated
+}
+""",
+    "clang's own": """\
+__global__ void k(int *x) {
+    x[0] = y;
+^ use of undeclared identifier 'y'
+}
+""",
+    "address": """\
+__device__ void set(int *x) { *x = 1; }
+__global__ void k(int *x) {
+    int mine = 0;
+    set(&mine);
+        ^ the address of a thread's own variable is not translated
+}
+""",
+    "printf": """\
+extern "C" __device__ int printf(const char *, ...);
+__global__ void k(int *x) {
+    printf("%d", x[0]);
+    ^ printf is not translated
+}
+""",
+    "integer quotient": """\
+__global__ void k(float *x) {
+    x[0] = 1 / 2 * 1.0;
+           ^ Apple's GPUs have no double
+}
+""",
+    "volatile": """\
+__global__ void k(volatile int *x) {
+                  ^ a parameter of type volatile int * is not translated
+}
+""",
+    "volatile pointer": """\
+__global__ void k(float *x) {
+    __shared__ float s[32];
+    volatile float *v = s;
+    ^ volatile float * is not translated
+}
+""",
+    "static": """\
+__device__ int next() {
+    static int last = 0;
+    ^ a static variable is not translated
+    return last++;
+}
+__global__ void k(int *x) { x[0] = next(); }
+""",
+    "two arrays": """\
+__global__ void k(int *x, int *y) {
+    x = y;
+    ^ a pointer that changes stays in one array, and is a variable
+}
+""",
+    "parameter": """\
+__global__ void k(double *x) {
+                  ^ Apple's GPUs have no double
+}
+""",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_not_translated_is_told_at_its_line(wrong: str, tmp_path: Path) -> None:
+    lines = WRONG[wrong].splitlines()
+    (at,) = [n for n, line in enumerate(lines) if line.lstrip().startswith("^")]
+    column, message = lines[at].index("^") + 1, lines[at].partition("^")[2].strip()
+    file = tmp_path / "wrong.cu"
+    file.write_text("\n".join([*lines[:at], *lines[at + 1 :]]))
+    with pytest.raises(LanguageError, match=re.escape(message)) as told:
+        iris.cuda.load(file).k  # noqa: B018
+    spot = told.value.spot
+    assert spot is not None
+    assert (spot.line, spot.column) == (at, column)
+    assert str(iris.cuda.check(file)).startswith(f"wrong.cu: k: {message}")
+
+
+def test_accesses_out_of_bounds_and_masks_of_some_lanes_are_told_at_their_lines(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "beyond.cu"
+    file.write_text(
+        "__global__ void beyond(const int *x, int *out) {\n"
+        "    out[threadIdx.x] = x[threadIdx.x + 1];\n"
+        "}\n"
+        "__global__ void some(int *x) {\n"
+        "    x[0] = __shfl_sync(0xffff, x[0], 0);\n"
+        "}\n"
+    )
+    loaded = iris.cuda.load(file)
+    x = ints(32)
+    with pytest.raises(ProgramError, match="32") as told:
+        loaded.beyond[1, 32](x, x.copy(), device="interp:metal")
+    assert told.value.locations == ((str(file), 2),)
+    with pytest.raises(LanguageError, match="all lanes take part") as refused:
+        loaded.some[1, 32](x, device="interp:metal")
+    assert f"{file}:5:12" in str(refused.value)
+
+
+def test_launches_and_names_are_checked(tmp_path: Path) -> None:
+    reductions = loaded("reduction")
+    x, out = floats(64), np.zeros(1, np.float32)
+    with pytest.raises(ArgumentError, match="launch it with its bytes"):
+        reductions.interleaved[1, 64](x, out, 64, device="interp:metal")
+    with pytest.raises(ArgumentError, match=r"interleaved\[grid, block\]"):
+        reductions.interleaved[1]
+    with pytest.raises(ArgumentError, match=r"no kernel 'sums'; there are: .*unrolled<\.\.\.>"):
+        reductions.sums  # noqa: B018
+    with pytest.raises(ArgumentError, match="no instance of the template"):
+        reductions["unrolled<float>"]
+    with pytest.raises(FileError, match="there is no file"):
+        iris.cuda.load(tmp_path / "none.cu")
+    with pytest.raises(FileError, match=r"no \.cu files"):
+        iris.cuda.check(tmp_path)
+
+
+def test_headers_of_libraries_may_be_missing_but_no_others(tmp_path: Path) -> None:
+    file = tmp_path / "headers.cu"
+    file.write_text(
+        "#include <some/library.h>\n__global__ void k(int *locals) { locals[0] = 4 * 0.5; }\n"
+    )
+    out = np.zeros(1, np.int32)
+    iris.cuda.load(file).k[1, 1](out, device="interp:metal")
+    assert out == [2]
+    file.write_text('int x;\n#include "mine.h"\n__global__ void k(int *x) { x[0] = 2; }\n')
+    with pytest.raises(LanguageError, match=r"'mine\.h' file not found") as told:
+        iris.cuda.load(file)
+    assert f"{file}:2" in str(told.value)
+    assert "all kernels: 'mine.h' file not found" in str(iris.cuda.check(file))
+
+
+def test_variables_of_the_file_are_arrays() -> None:
+    file = iris.cuda.load(FOLDER / "stencil.cu")
+    x, out, taps = floats(40), np.zeros(40, np.float32), floats(2, 3)
+    with pytest.raises(ArgumentError, match=r"set file\.symbols\['\w+'\]"):
+        file.filtered[2, 32](x, out, 40, device="interp:metal")
+    uses = np.zeros(1, np.int32)
+    file.symbols.update(taps=taps, rounds=np.array([3], np.int32), uses=uses)
+    file.filtered[2, 32](x, out, 40, device="interp:metal")
+    np.testing.assert_allclose(out[1:-1], 3 * np.correlate(x, taps[1]), 1e-5)
+    assert uses == [38]
+
+
+def test_a_folder_is_checked() -> None:
+    report = iris.cuda.check(FOLDER / "matmul.cu")
+    assert [(one.kernel, one.why is None) for one in report] == [
+        ("columns", True),
+        ("tiled", False),
+    ]
+    assert str(report).endswith("1 of 2 kernels are translated")

@@ -1,0 +1,335 @@
+"""The language of kernels by thread: its types, its memory, its errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import iris
+from iris import metal
+from iris.errors import (
+    ArgumentError,
+    DTypeError,
+    IrisError,
+    LanguageError,
+    PointerError,
+    ProgramError,
+    ShapeError,
+)
+
+LANES = np.arange(32)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "width", "stride"),
+    [
+        ("float2", np.float32, 2, 2),
+        ("float3", np.float32, 3, 4),
+        ("packed_float3", np.float32, 3, 3),
+        ("float4", np.float32, 4, 4),
+        ("half4", np.float16, 4, 4),
+        ("bfloat2", ml_dtypes.bfloat16, 2, 2),
+        ("uchar3", np.uint8, 3, 4),
+        ("long4", np.int64, 4, 4),
+        ("int", np.int32, 1, 1),
+    ],
+)
+def test_vectors_lie_in_memory_as_in_metal(name: str, dtype: Any, width: int, stride: int) -> None:
+    @metal.kernel(param_types={"X": f"device const {name}*", "Y": f"device {name}*"})
+    def double(X, Y):
+        i = metal.thread_id_x()
+        Y[i + 1] = X[i] + X[i]
+
+    x = np.arange(32 * stride).astype(dtype) % 7
+    y = np.full(33 * stride, 9, dtype)
+    double(x, y, threads=32)
+    expected = np.full((33, stride), 9, dtype)
+    expected[1:, :width] = 2 * x.reshape(32, stride)[:, :width]
+    assert (y == expected.reshape(-1)).all()
+
+
+def test_vectors_are_made_and_taken_apart() -> None:
+    @metal.kernel
+    def apart(Y: "device int*"):
+        i = metal.thread_id_x()
+        v = metal.int4(metal.int2(i, 1), metal.int2(2))
+        w = v.wzyx * metal.int4(1, 10, 100, 1000)
+        Y[i * 4] = w.x + w.y + w[2] + w.a
+        Y[i * 4 + 1] = v[i % 4]
+        Y[i * 4 + 2] = (-v).rg.y
+        Y[i * 4 + 3] = metal.select(v > 1, v, 0).x
+
+    y = np.zeros((32, 4), np.int32)
+    apart(y, threads=32)
+    assert (y[:, 0] == 2 + 20 + 100 + 1000 * LANES).all()
+    assert (y[:, 1] == np.choose(LANES % 4, [LANES, 1, 2, 2])).all()
+    assert (y[:, 2] == -1).all()
+    assert (y[:, 3] == np.where(LANES > 1, LANES, 0)).all()
+
+
+def test_types_are_those_declared() -> None:
+    """By annotations, that may be kept as text as here, or of arguments."""
+
+    @metal.kernel
+    def mixed(Y, a: metal.ushort, b: "constant float&", c, d: iris.f16, e: "bool"):
+        Y[0] = a - 3  # which wraps
+        Y[1] = b / 2
+        Y[2] = c // 2
+        Y[3] = metal.select(e, d, 0)
+
+    y = np.zeros(4, np.float32)
+    mixed(y, 2, 3, 5, 0.1, True, threads=1)
+    assert y.tolist() == [65535, 1.5, 2, np.float32(np.float16(0.1))]
+
+
+def test_shared_memory_has_axes_and_vectors() -> None:
+    @metal.kernel
+    def turn(Y: "device float2*"):
+        square = metal.shared((4, 8), metal.float2)
+        t = metal.thread_in_threadgroup()
+        square[t // 8, t % 8] = metal.float2(t, -t)
+        metal.barrier("simdgroup")
+        row = square + 8
+        Y[t] = metal.float2(square[31 - t].y, row[t % 8].x)
+
+    y = np.zeros((32, 2), np.float32)
+    turn(y, grid=1, threadgroup=32)
+    assert (y[:, 0] == LANES - 31).all()
+    assert (y[:, 1] == 8 + LANES % 8).all()
+
+
+def test_a_private_array_may_be_carried_by_loops_and_branches() -> None:
+    def clear(array):
+        for k in range(len(array)):
+            array[k] = 0
+
+    @metal.kernel
+    def bins(X: "device const int*", Y: "device int*"):
+        i = metal.thread_id_x()
+        counts = metal.array(4, metal.int)
+        clear(counts)
+        for k in range(X[i]):
+            if k % 3 == 0:
+                counts[k % 4] += 1
+            else:
+                counts[0] -= 1
+        for k in range(4):
+            Y[i * 4 + k] = counts[k]
+
+    x = LANES.astype(np.int32)
+    y = np.zeros((32, 4), np.int32)
+    bins(x, y, threads=32)
+    expected = np.zeros((32, 4), np.int32)
+    for i in range(32):
+        for k in range(i):
+            expected[i, k % 4 if k % 3 == 0 else 0] += 1 if k % 3 == 0 else -1
+    assert (y == expected).all()
+
+
+def test_an_index_beyond_a_private_array_is_reported() -> None:
+    @metal.kernel
+    def beyond(Y):
+        i = metal.thread_id_x()
+        own = metal.array(4, metal.float)
+        own[i] = 1
+        Y[i] = own[0]
+
+    with pytest.raises(ProgramError, match="has no element of that number.*thread 4 "):
+        beyond(np.zeros(32, np.float32), threads=32)
+
+
+@pytest.mark.parametrize(
+    "device", ["interp", pytest.param("softmetal", marks=pytest.mark.softmetal)]
+)
+def test_atomics_update_arrays_and_shared_memory(device: str) -> None:
+    @metal.kernel
+    def update(Y: "device int*", F: "device float*", U: "device uint*"):
+        t = metal.thread_in_threadgroup()
+        most = metal.shared(1, metal.int)
+        if t == 0:
+            most[0] = -5
+        metal.barrier()
+        metal.atomic_max(most, t * 7 % 32)
+        metal.barrier()
+        metal.atomic_add(Y, t)
+        metal.atomic_min(Y + 1, most[0] - t)
+        metal.atomic_xor(U, 1 << (t % 3))
+        metal.atomic_or(U + 1, t)
+        metal.atomic_and(U + 2, t | 1)
+        metal.atomic_add(F + t % 2, 0.5)
+        metal.atomic_max(F + 2, t)
+        if t == 3:
+            old = metal.atomic_exchange(F + 3, 2)
+            Y[2] = old
+
+    y, f = np.zeros(3, np.int32), np.float32([1, 1, 1, 8])
+    u = np.uint32([0, 0, 0xFFFF])
+    update(y, f, u, grid=1, threadgroup=32, device=device)
+    assert y.tolist() == [496, 0, 8]
+    assert f.tolist() == [9, 9, 31, 2]
+    assert u.tolist() == [0b001 ^ 0b010, 31, 1]
+
+
+def test_scans_and_votes_are_of_the_lanes_of_a_simdgroup() -> None:
+    """What random kernels do not draw."""
+
+    @metal.kernel
+    def scan(Y: "device int*"):
+        t, lane = metal.thread_in_threadgroup(), metal.lane_id()
+        Y[t * 4] = metal.simd_prefix_exclusive_sum(t)
+        Y[t * 4 + 1] = metal.int(metal.simd_all(t >= 32))
+        Y[t * 4 + 2] = metal.simd_shuffle_down(t, 5)
+        Y[t * 4 + 3] = metal.int(metal.simd_broadcast(lane == 3, 3))
+
+    y = np.zeros((64, 4), np.int32)
+    scan(y, grid=1, threadgroup=64)
+    t = np.arange(64).reshape(2, 32)
+    assert (y[:, 0].reshape(2, 32) == np.cumsum(t, axis=1) - t).all()
+    assert (y[:, 1] == (t.reshape(-1) >= 32)).all()
+    assert (y[:, 2].reshape(2, 32) == np.where(LANES + 5 < 32, t + 5, t)).all()
+    assert (y[:, 3] == 1).all()
+
+
+def _threads_of(function: Callable[..., None]) -> None:
+    x, y = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    metal.kernel(function)(x, y, grid=1, threadgroup=64)
+
+
+def _const(A: "device const float*", B):
+    A[0] = 1
+
+
+def _no_index(A, B):
+    B[0] = A[0.5]
+
+
+def _indices(A, B):
+    B[0, 1] = 2
+
+
+def _tile_word(A, B):
+    iris.store(B, 1)
+
+
+def _letters(A: "device float4*", B):
+    B[0] = A[0].xq
+
+
+def _component(A: "device float4*", B):
+    v = A[0]
+    v.x = 1
+
+
+def _element(A: "device float4*", B):
+    B[0] = A[0][4]
+
+
+def _number(A, B):
+    B[0] = A + 1
+
+
+def _count(A, B):
+    B[0] = metal.float2(1, 2, 3).x
+
+
+def _size(A, B):
+    metal.shared(metal.thread_id_x(), metal.float)
+
+
+def _type(A, B):
+    metal.shared(4, "floot")
+
+
+def _scope(A, B):
+    metal.barrier("grid")
+
+
+def _wide(A, B):
+    metal.simd_sum(metal.long(1))
+
+
+def _atomic(A, B):
+    metal.atomic_and(B, 1)
+
+
+def _mask(A, B):
+    metal.simd_shuffle_xor(1, 32)
+
+
+def _matrix(A, B):
+    metal.simdgroup_store(metal.float(1), A, 8)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "message"),
+    [
+        (_const, PointerError, "A is declared const"),
+        (_no_index, PointerError, "an offset is an integer, not f32"),
+        (_indices, ShapeError, "B is indexed by 1 integers, not 2"),
+        (_tile_word, LanguageError, "a thread has scalars and short vectors, no tiles"),
+        (_letters, LanguageError, "has no .xq"),
+        (_component, LanguageError, "a vector is never changed"),
+        (_element, ShapeError, "has elements 0 to 3, not 4"),
+        (_number, PointerError, "A is no number; its elements are A[i]"),
+        (_count, DTypeError, "float2 is made of 2 values, not a int, a int, a int"),
+        (_size, ShapeError, "metal.shared takes sizes that are known while tracing"),
+        (_type, DTypeError, "no type is called 'floot'"),
+        (_scope, ArgumentError, "a barrier is for one of simdgroup, threadgroup, device"),
+        (_wide, DTypeError, "up to 32 bits, not i64"),
+        (_atomic, DTypeError, "and is of integers, not of f32"),
+        (_mask, ArgumentError, "a number from 1 to 31, known while tracing, not 32"),
+        (_matrix, ShapeError, "a simdgroup's matrix goes here, not a traced f32"),
+    ],
+    ids=lambda x: x.__name__.strip("_") if callable(x) and not isinstance(x, type) else "",
+)
+def test_a_mistake_is_shown_at_its_line(
+    function: Callable[..., None], kind: type[IrisError], message: str
+) -> None:
+    with pytest.raises(kind, match=re.escape(message)) as caught:
+        _threads_of(function)
+    spot = caught.value.spot
+    assert spot is not None and spot.line == function.__code__.co_firstlineno + (
+        2 if function is _component else 1
+    )
+
+
+def test_words_of_threads_are_no_words_of_tiles() -> None:
+    @iris.kernel
+    def tiles(X):
+        metal.barrier()
+
+    with pytest.raises(LanguageError, match="what one thread does is for functions decorated"):
+        tiles[1](np.zeros(4, np.float32))
+
+
+def test_a_barrier_needs_all_threads() -> None:
+    @metal.kernel
+    def meet(Y):
+        metal.barrier()
+        Y[metal.thread_id_x()] = 1
+
+    y = np.zeros(100, np.float32)
+    with pytest.raises(LanguageError, match="no whole number of threadgroups of 64x1x1 along x"):
+        meet(y, threads=100, threadgroup=64)
+    with pytest.raises(LanguageError, match="of 50x1x1 threads does not fill 2 simdgroups"):
+        meet(y, threads=100, threadgroup=50)
+    meet(y, threads=64, threadgroup=32)
+    assert y.sum() == 64
+
+
+def test_a_barrier_after_an_early_return_is_reported() -> None:
+    @metal.kernel
+    def leave(Y):
+        t = metal.thread_in_threadgroup()
+        if t == 5:
+            return
+        metal.barrier()
+        Y[t] = 1
+
+    with pytest.raises(ProgramError, match="not reached by all threads of the threadgroup"):
+        leave(np.zeros(32, np.float32), grid=1, threadgroup=32)

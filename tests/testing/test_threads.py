@@ -1,0 +1,60 @@
+"""Random kernels by thread: devices store what a plain evaluation says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+
+from iris.codegen.emitter import emit
+from iris.codegen.languages.cuda import CUDA
+from iris.compiler.compilation import entry_of
+from iris.testing import programs, threads
+from iris.testing.choices import Choices
+from support import counts
+
+
+def _drawn(seed: int) -> threads.Kernel:
+    return threads.Kernel(Choices(np.random.default_rng(seed).bytes(threads.BYTES)))
+
+
+@settings(max_examples=counts(40, 5000))
+@given(programs.threads())
+def test_the_interpreter_stores_what_the_evaluation_says(kernel: threads.Kernel) -> None:
+    kernel.check()
+
+
+@pytest.mark.softmetal
+@settings(max_examples=counts(2, 1000))
+@given(programs.threads())
+def test_softmetal_stores_what_the_evaluation_says(kernel: threads.Kernel) -> None:
+    kernel.check(("softmetal",))
+
+
+@settings(max_examples=counts(1, 100), phases=[Phase.generate], deadline=None)
+@given(programs.threads())
+def test_the_compiler_for_cuda_takes_the_text(kernel: threads.Kernel) -> None:
+    from iris.runtime.cuda import nvrtc
+
+    source = emit(entry_of(kernel.lower().stages[-1].module), CUDA)
+    assert nvrtc.compiled(source.text, source.entry, "sm_90", fast=False)[1].startswith(b"\x7fELF")
+
+
+def test_a_barrier_that_is_left_out_is_reported_or_was_not_needed() -> None:
+    assert sum(_drawn(seed).check_barriers() for seed in range(counts(8, 500))) > 5
+
+
+def test_the_simplest_kernel_stores_where_its_threads_are() -> None:
+    kernel = threads.Kernel(Choices(b""))
+    assert "Out[at * 6 + 0] = a" in kernel.text
+    kernel.check()
+
+
+def test_programs_are_of_all_that_threads_do() -> None:
+    texts = "\n".join(_drawn(seed).text for seed in range(60))
+    for word in (
+        *("while", "for", "return", "else:", " and ", " if ", "pick(", "metal.int3", "p[", "X["),
+        *("barrier", "simd_shuffle(", "simd_shuffle_xor", "simd_shuffle_up", "simd_broadcast"),
+        *("simd_sum", "simd_max", "simd_ballot", "simd_any", "prefix", "atomic_"),
+    ):
+        assert word in texts, word
