@@ -43,7 +43,7 @@ ORDER = {
         "graph-text",
         "calls",
     ),
-    "threads": ("thread-sources", "sources"),
+    "threads": ("thread-sources", "thread-text"),
     "runtime": ("launches", "conformance", "calls"),
 }
 

@@ -31,6 +31,7 @@ OTHERS = (
 )
 WHEN_IMPORTED = "called when its module is imported"
 EXPANDED = "expand-math leaves none of it"
+OF_THREADS = "kernels by thread alone have metal.insert"
 # Why no random program that is right, and was written without layouts, gets there.
 CANNOT = {
     "codegen.elementwise._erf": EXPANDED,
@@ -41,6 +42,11 @@ CANNOT = {
     "codegen.shapes._misfit_of_computed": "choose-register-shapes computes with no words",
     "codegen.shapes._refused": "choose-register-shapes finds shapes that fit",
     "codegen.writer.unsupported": "check-target refuses it before",
+    "analysis.ranges._insert": OF_THREADS,
+    "codegen.registers._insert": OF_THREADS,
+    "codegen.shapes._misfit_of_insert": OF_THREADS,
+    "passes.metal.choose_register_shapes._alike_of_insert": OF_THREADS,
+    "passes.metal.choose_register_shapes._wish_of_insert": OF_THREADS,
     "analysis.axis.along_each": WHEN_IMPORTED,
     "analysis.number_kinds._comparison": WHEN_IMPORTED,
     "analysis.axis.divisibility": "shows what is known; passes ask axis by axis",

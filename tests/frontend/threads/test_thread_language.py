@@ -139,7 +139,7 @@ def test_an_index_beyond_a_private_array_is_reported() -> None:
         own[i] = 1
         Y[i] = own[0]
 
-    with pytest.raises(ProgramError, match="has no element of that number.*thread 4 "):
+    with pytest.raises(ProgramError, match=r"has no element of that number.*thread 4 "):
         beyond(np.zeros(32, np.float32), threads=32)
 
 
