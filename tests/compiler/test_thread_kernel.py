@@ -62,6 +62,11 @@ def test_a_launch_of_threadgroups_has_all_their_threads() -> None:
     out = np.full((6, 16), -1, np.int32)
     where(out, grid=(2, 3), threadgroup=(8, 2))
     assert (out == _places(16, 6)).all()
+    out[:] = -1
+    where[(2, 3), (8, 2)](out)
+    assert (out == _places(16, 6)).all()
+    with pytest.raises(ArgumentError, match="a launch is where"):
+        where[4](out)
 
 
 @pytest.mark.parametrize(

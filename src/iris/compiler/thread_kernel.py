@@ -71,11 +71,15 @@ class ThreadKernel(Kernel):
         super().__init__(function)
         self.function = ThreadFunction(function, types)
 
-    def __getitem__(self, grid: object) -> Any:
+    def __getitem__(self, shape: object) -> Any:
+        """`kernel[grid, threadgroup](...)`, as of the kernels of a Metal library."""
+        if isinstance(shape, tuple) and len(shape) == 2:
+            return functools.partial(self, grid=shape[0], threadgroup=shape[1])
         name = self.function.name
         raise error_here(
             ArgumentError,
-            f"write {name}(..., threads=(width, height)), or grid=(2, 2), threadgroup=(16, 16)",
+            f"a launch is {name}[grid, threadgroup](...), as {name}[(2, 2), (16, 16)], or "
+            f"{name}(..., threads=(width, height))",
         )
 
     def __call__(self, *arguments: Any, grid: GridLike | None = None, **named: Any) -> Any:
