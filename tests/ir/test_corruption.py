@@ -98,14 +98,14 @@ def random_texts() -> list[str]:
 
 def check(text: str) -> bool:
     """Parse a text, which may fail only as it should, and soon; say whether it parsed."""
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         module = parse(text)
     except (ParseError, VerifyError) as error:
         assert str(error)
         return False
     finally:
-        assert time.perf_counter() - start < 1.0
+        assert time.process_time() - start < 1.0
     verify(module)
     assert parse(to_text(module)) == module
     return True
@@ -262,15 +262,19 @@ def test_regions_nest_only_so_deep() -> None:
 
 
 @pytest.mark.parametrize("tokens", TOKENS)
-@pytest.mark.parametrize("corpus", ["random", "rich"])
-def test_errors_point_at_the_token_that_was_changed(corpus: str, tokens: str) -> None:
+@pytest.mark.parametrize(
+    ("corpus", "total"),
+    # Random texts are long, and so each takes its time.
+    [("random", counts(1200, 12000)), ("rich", counts(2400, 12000))],
+    ids=["random", "rich"],
+)
+def test_errors_point_at_the_token_that_was_changed(corpus: str, total: int, tokens: str) -> None:
     rng = random.Random(7)
     texts = random_texts() if corpus == "random" else list(TEXTS.values())
     hits: Counter[str] = Counter()
     misses: Counter[str] = Counter()
     for text in texts:
-        each = counts(2400, 12000) // len(texts)
-        for mutation in islice(mutations(text, TOKENS[tokens], rng), each):
+        for mutation in islice(mutations(text, TOKENS[tokens], rng), total // len(texts)):
             try:
                 parse(mutation.text)
             except ParseError as error:
@@ -279,6 +283,6 @@ def test_errors_point_at_the_token_that_was_changed(corpus: str, tokens: str) ->
     rates = {kind: hits[kind] / (hits[kind] + misses[kind]) for kind in KINDS}
     rates["all"] = hits.total() / (hits.total() + misses.total())
     print(f"{corpus:7} {tokens:7}", *(f"{kind} {rate:.1%}  " for kind, rate in rates.items()))
-    assert hits.total() + misses.total() > counts(2200, 11000)
+    assert hits.total() + misses.total() > 0.9 * total
     assert rates.pop("all") > 0.94
     assert min(rates.values()) > 0.86

@@ -406,6 +406,8 @@ def error(body: str, arguments: str = "%x: f32, %n: i32, %X: ptr<f32>") -> tuple
         ("  %y: tile<63xf32> = constant 1.0", "powers of two; 63 is not", "63xf32> = constant 1.0"),
         ("  %y: tile<4x5xf32> = constant 1.0", "powers of two; 5", "5xf32> = constant 1.0"),
         ("  %y: tile<4xf33> = constant 1.0", "no dtype is called 'f33'", "f33> = constant 1.0"),
+        ("  %y: tile<4xx4> = constant 1.0", "no dtype is called 'x4'", "x4> = constant 1.0"),
+        ("  %y: tile<4xf32, linear<4xx2>> = exp %x", "the layout's sizes", "4xx2>> = exp %x"),
         ("  %y: tile<4> = constant 1.0", "expected x and a dtype", "> = constant 1.0"),
         ("  %y: f32 = exp %z", "%z is not defined", "%z"),
         ("  %y: f32 = exp %n", "exp: x must be floats, not i32", "%n"),

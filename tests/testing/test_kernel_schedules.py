@@ -26,12 +26,9 @@ GRAPHS = st.one_of(programs.graph(portable=True), programs.graph(portable=True, 
 
 @given(GRAPHS, DATA)
 def test_any_schedule_gives_the_same(program: Program, data: bytes) -> None:
-    fuses(scheduled(program, Choices(data)))
-
-
-@given(GRAPHS, DATA)
-def test_any_schedule_gives_the_same_in_metal_ir(program: Program, data: bytes) -> None:
-    fuses(scheduled(program, Choices(data)), "interp:metal")
+    program = scheduled(program, Choices(data))
+    for device in ("interp", "interp:metal"):
+        fuses(program, device)
 
 
 def test_a_program_without_an_end_of_its_blocks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

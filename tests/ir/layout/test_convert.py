@@ -12,8 +12,9 @@ from iris.errors import LayoutError
 from iris.ir.layout.convert import Movement, convert
 from iris.ir.layout.linear import APPLE_FRAGMENT, LinearLayout
 from random_layouts import random_shape, wide, xor
+from support import counts
 
-CASES = 20_000
+CASES = counts(3_000, 20_000)
 
 
 def split(columns, shape, lanes, simdgroups):
@@ -152,7 +153,7 @@ def test_pull_map_class_and_cost():
         classes[got.movement.name] += 1
     print(f"convert: {dict(classes)}, {xors} shuffles by xor")
     assert min(classes.values()) > CASES / 40
-    assert xors > 100
+    assert xors > CASES / 200
 
 
 def test_what_need_not_move_does_not_though_replicas_abound():

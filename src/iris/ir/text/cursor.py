@@ -291,4 +291,4 @@ def _kind_of_number(text: str) -> str:
         return "word"
     if "x" not in text:
         return "number"
-    return "sizes" if text.replace("x", "").isdigit() else "shaped"
+    return "sizes" if all(map(str.isdigit, text.split("x"))) else "shaped"
