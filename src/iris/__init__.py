@@ -10,6 +10,16 @@ from iris.compiler.compilation import Compilation
 from iris.compiler.kernel import Kernel, kernel
 from iris.compiler.profile import profile
 from iris.frontend.combining import associative_scan, reduce
+from iris.frontend.joins_and_sorts import (
+    cat,
+    expand_dims,
+    interleave,
+    join,
+    ravel,
+    sort,
+    split,
+    topk,
+)
 from iris.frontend.language import (
     abs,
     all,
@@ -21,6 +31,7 @@ from iris.frontend.language import (
     broadcast_to,
     cdiv,
     ceil,
+    clamp,
     constexpr,
     cos,
     cumsum,
@@ -55,6 +66,7 @@ from iris.frontend.language import (
     tanh,
     tile_range,
     transpose,
+    umulhi,
     where,
     zeros,
 )
@@ -73,7 +85,7 @@ from iris.frontend.memory import (
     tile_load,
     tile_store,
 )
-from iris.frontend.rearranging import cat, expand_dims, interleave, join, ravel, sort, split, topk
+from iris.frontend.philox import philox, rand, rand4x, randint, randint4x, randn, randn4x
 from iris.ir.types import bf16, bool_, f16, f32, i8, i16, i32, i64, u8, u16, u32, u64
 from iris.runtime.buffer import Buffer, empty, empty_like, to_numpy
 from iris.runtime.devices import devices, gputrace, stream, synchronize
@@ -125,6 +137,7 @@ __all__ = [
     "cat",
     "cdiv",
     "ceil",
+    "clamp",
     "constexpr",
     "cos",
     "cumsum",
@@ -166,9 +179,16 @@ __all__ = [
     "next_power_of_2",
     "nn",
     "num_programs",
+    "philox",
     "prod",
     "profile",
     "program_id",
+    "rand",
+    "rand4x",
+    "randint",
+    "randint4x",
+    "randn",
+    "randn4x",
     "ravel",
     "record",
     "reduce",
@@ -197,6 +217,7 @@ __all__ = [
     "u16",
     "u32",
     "u64",
+    "umulhi",
     "where",
     "zeros",
 ]

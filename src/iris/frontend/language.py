@@ -40,7 +40,7 @@ from iris.frontend.values import (
 from iris.ir import math, tile
 from iris.ir.kinds import ReduceKind, ScanKind
 from iris.ir.math import Predicate
-from iris.ir.types import DType, Kind, Tile, bool_, f32, i32, u32
+from iris.ir.types import DType, Kind, Tile, bool_, f32, i32, u32, u64
 
 
 class constexpr:
@@ -217,6 +217,30 @@ def _extremum(
 ) -> Traced:
     lhs, rhs = unify(a, b)
     return binary(of_floats if lhs.dtype.is_float else of_integers, lhs, rhs)
+
+
+@word
+def clamp(x: Operand, low: Operand, high: Operand) -> Traced:
+    """The nearest number from low to high, element by element; of nan, low."""
+    return minimum(maximum(x, low), high)
+
+
+@word
+def umulhi(a: Operand, b: Operand) -> Traced:
+    """The high half of the bits of a product of unsigned integers of 32 or 64 bits."""
+    lhs, rhs = unify(a, b)
+    dtype = lhs.dtype
+    if not dtype.is_integer or dtype.bits < 32:
+        raise error_here(DTypeError, f"umulhi is for integers of 32 or 64 bits, not {dtype}")
+    unsigned = u32 if dtype.bits == 32 else u64
+    x: Any = cast(cast(lhs, unsigned), u64)
+    y: Any = cast(cast(rhs, unsigned), u64)
+    if unsigned is u32:
+        return cast((x * y) >> 32, dtype)
+    low = 0xFFFFFFFF
+    middle = (x >> 32) * (y & low) + (((x & low) * (y & low)) >> 32)
+    other = (x & low) * (y >> 32) + (middle & low)
+    return cast((x >> 32) * (y >> 32) + (middle >> 32) + (other >> 32), dtype)
 
 
 @word
