@@ -83,7 +83,7 @@ def main() -> None:
         some(programs.tile(masked=True, max_ops=20), counts(260, 2500)),
         some(programs.tile(fast_math=True), counts(30, 1000)),
         some(programs.tile(ops=BLOCKS, masked=True), counts(50, 1000)),
-        some(bands.programs(), counts(40, 500)),
+        some(bands.programs(), counts(60, 500)),
     ]
     forget()  # what is called to import and to draw
     for some_programs in drawn:

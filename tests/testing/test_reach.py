@@ -84,6 +84,10 @@ RARE = {
     "passes.tile.pipeline_loads.next_value",
     "passes.metal.canonicalize_registers.of_literal",
     "passes.tile.split_interior._relax_comparison",
+    # Of copies that a branch begins, which its product waits for.
+    "passes.metal.async_copies._is_in_the_way",
+    "passes.metal.async_copies._load_masked",
+    "passes.metal.async_copies._mask",
 }
 
 

@@ -40,7 +40,7 @@ from iris.frontend.values import (
 from iris.ir import math, tile
 from iris.ir.kinds import ReduceKind, ScanKind
 from iris.ir.math import Predicate
-from iris.ir.types import DType, Kind, Tile, bool_, f32, i32, u32
+from iris.ir.types import DType, Kind, Tile, bool_, f32, i32, u32, u64
 
 
 class constexpr:
@@ -56,13 +56,13 @@ class constexpr:
 @word
 def program_id(axis: int) -> Traced:
     """Which program this is, along an axis of the grid."""
-    return emit(tile.ProgramId(_axis(axis, 3)))
+    return emit(tile.ProgramId(as_axis(axis, 3)))
 
 
 @word
 def num_programs(axis: int) -> Traced:
     """How many programs there are, along an axis of the grid."""
-    return emit(tile.NumPrograms(_axis(axis, 3)))
+    return emit(tile.NumPrograms(as_axis(axis, 3)))
 
 
 @word
@@ -153,6 +153,16 @@ def transpose(x: Traced, axes: Sequence[int] | None = None) -> Traced:
 
 
 @word
+def flip(x: Traced, axis: int | None = None) -> Traced:
+    """The elements in reverse order along an axis; without one, along all."""
+    traced = as_traced(x)
+    rank = len(traced.shape)
+    for at in range(rank) if axis is None else (as_axis(axis, rank),):
+        traced = emit(tile.Flip(at, traced.value))
+    return traced
+
+
+@word
 def cast_to(x: Operand, dtype: DType | str) -> Traced:
     """The same numbers in another dtype."""
     return cast(as_traced(x), as_dtype(dtype))
@@ -207,6 +217,30 @@ def _extremum(
 ) -> Traced:
     lhs, rhs = unify(a, b)
     return binary(of_floats if lhs.dtype.is_float else of_integers, lhs, rhs)
+
+
+@word
+def clamp(x: Operand, low: Operand, high: Operand) -> Traced:
+    """The nearest number from low to high, element by element; of nan, low."""
+    return minimum(maximum(x, low), high)
+
+
+@word
+def umulhi(a: Operand, b: Operand) -> Traced:
+    """The high half of the bits of a product of unsigned integers of 32 or 64 bits."""
+    lhs, rhs = unify(a, b)
+    dtype = lhs.dtype
+    if not dtype.is_integer or dtype.bits < 32:
+        raise error_here(DTypeError, f"umulhi is for integers of 32 or 64 bits, not {dtype}")
+    unsigned = u32 if dtype.bits == 32 else u64
+    x: Any = cast(cast(lhs, unsigned), u64)
+    y: Any = cast(cast(rhs, unsigned), u64)
+    if unsigned is u32:
+        return cast((x * y) >> 32, dtype)
+    low = 0xFFFFFFFF
+    middle = (x >> 32) * (y & low) + (((x & low) * (y & low)) >> 32)
+    other = (x & low) * (y >> 32) + (middle & low)
+    return cast((x >> 32) * (y >> 32) + (middle >> 32) + (other >> 32), dtype)
 
 
 @word
@@ -302,23 +336,28 @@ def _reduce(
         traced = cast(traced, i32)
     rank = len(traced.shape)
     at = None if axis is None else _reduced_axis(word, axis, traced, x)
+    check_keepdims(word, keepdims)
+    if not rank:
+        places = kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
+        return constant(0, i32) if places else traced
+    if at is None and rank > 1:
+        traced = reshape(traced, size_of(traced.shape))
+    reduced = emit(tile.Reduce(kind, at or 0, traced.value))
+    return kept_axis(reduced, at, rank) if keepdims else reduced
+
+
+def check_keepdims(word: str, keepdims: object) -> None:
     if not isinstance(keepdims, bool):
         raise error_here(
             ArgumentError, f"keepdims of {word} is True or False, not {shown(keepdims)}"
         )
-    if not rank:
-        places = kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
-        return constant(0, i32) if places else traced
-    if at is None:
-        flat = traced if rank == 1 else reshape(traced, size_of(traced.shape))
-        reduced = emit(tile.Reduce(kind, 0, flat.value))
-        return spread(reduced, (1,) * rank) if keepdims else reduced
-    reduced = emit(tile.Reduce(kind, at, traced.value))
-    if not keepdims:
-        return reduced
-    if rank == 1:
-        return spread(reduced, (1,))
-    return emit(tile.ExpandDims(at, reduced.value))
+
+
+def kept_axis(reduced: Traced, axis: int | None, rank: int) -> Traced:
+    """A reduction along an axis, or over all, with axes of size 1 for those that went away."""
+    if axis is None or rank == 1:
+        return spread(reduced, (1,) * rank)
+    return emit(tile.ExpandDims(axis, reduced.value))
 
 
 def _sum_dtype(word: str, dtype: DType, wanted: object) -> DType:
@@ -351,7 +390,7 @@ def _reduced_axis(word: str, axis: object, x: Traced, given: object) -> int:
     )
 
 
-def _axis(axis: object, rank: int) -> int:
+def as_axis(axis: object, rank: int) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank:
         raise error_here(ShapeError, f"an axis is an int from {-rank} to {rank - 1}, not {axis!r}")
     return axis % rank
@@ -410,14 +449,18 @@ def argmin(x: Operand, axis: int | None = None, keepdims: bool = False) -> Trace
 
 
 @word
-def cumsum(x: Operand, axis: int = 0, dtype: DType | str | None = None) -> Traced:
-    """The sums of the elements up to and with each one, along an axis; of bools and small integers,
-    in 32 bits."""
+def cumsum(
+    x: Operand, axis: int = 0, dtype: DType | str | None = None, reverse: bool = False
+) -> Traced:
+    """The sums of the elements up to and with each one, along an axis, or from each one on; of
+    bools and small integers, in 32 bits."""
     traced = as_traced(x)
     traced = cast(traced, _sum_dtype("cumsum", traced.dtype, dtype))
     if not traced.shape and type(axis) is int and axis == 0:
         return traced
     at = _reduced_axis("cumsum", axis, traced, x)
+    if reverse:
+        return flip(cumsum(flip(traced, at), at, traced.dtype), at)
     return emit(tile.Scan(ScanKind.SUM, at, traced.value))
 
 
