@@ -69,6 +69,9 @@ class _Waits:
         """Wait where copies are pending that an op, or what comes after a barrier, needs; gives
         those that are pending at the end."""
         for op in list(region):
+            if pending and self._are_met(_copied(op), pending):
+                self._wait(op)  # of two copies to one place either may be the last
+                pending = []
             if isinstance(op, metal.WaitCopies):
                 pending = [] if op.latest == 0 else pending
             elif isinstance(op, metal.Copy):
@@ -88,7 +91,10 @@ class _Waits:
 
     def _touches(self, ops: Iterable[Op], pending: Sequence[MemoryRange]) -> bool:
         """Whether ops touch the memory that copies write."""
-        return any(not self.memories.are_apart(a, b) for a in _touched(ops) for b in pending)
+        return self._are_met(_touched(ops), pending)
+
+    def _are_met(self, some: Iterable[MemoryRange], pending: Sequence[MemoryRange]) -> bool:
+        return any(not self.memories.are_apart(a, b) for a in some for b in pending)
 
     def _loop(self, loop: Op, pending: Sequence[MemoryRange]) -> None:
         """Wait in a loop, and for what is pending before and after it."""
@@ -120,9 +126,11 @@ class _Waits:
         if any(any(_copies(op)) for op in inner):
             return None
         touched = {part.memory for part in _touched(loop.body.walk())}
-        copied = {MemoryRange.of(copy.base).memory for op in body for copy in _copies(op)}
-        carried = loop.carried_arguments
+        copies = [part.memory for op in body for part in _copied(op)]
+        copied, carried = {*copies}, loop.carried_arguments
         if not copied <= {*carried} or not all(map(self.memories.is_one, copied)):
+            return None
+        if len(copied) < len(copies):
             return None
         early = {p.memory for op in body[: barriers[0]] for p in _touched(op.walk())}
         if early or _is_touched_later(loop.body, copied):
@@ -148,6 +156,10 @@ def _is_touched_later(region: Region, copied: Collection[Value | Resource]) -> b
 
 def _copies(op: Op) -> Iterator[metal.Copy]:
     return (inner for inner in op.walk() if isinstance(inner, metal.Copy))
+
+
+def _copied(op: Op) -> Iterator[MemoryRange]:
+    return (MemoryRange.of(copy.base) for copy in _copies(op))
 
 
 def _touched(ops: Iterable[Op]) -> Iterator[MemoryRange]:
