@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from iris.analysis.carried_memory import CarriedMemory, MemoryRange
 from iris.ir import metal
@@ -123,8 +124,8 @@ class _Waits:
         if not barriers or barriers[0] > copying[0]:
             return None
         inner = [op for op in loop.body.walk() if op.loops and not isinstance(op, metal.Foreach)]
-        if any(any(_copies(op)) for op in inner):
-            return None
+        if any(any(_copies(op)) or any(map(_is_of_threadgroup, op.operands)) for op in inner):
+            return None  # an inner loop has names of its own for the memories that it carries
         touched = {part.memory for part in _touched(loop.body.walk())}
         copies = [part.memory for op in body for part in _copied(op)]
         copied, carried = {*copies}, loop.carried_arguments
@@ -168,5 +169,9 @@ def _touched(ops: Iterable[Op]) -> Iterator[MemoryRange]:
         if isinstance(op, metal.Copy | metal.Alloc):
             continue
         for _, resource in op.effects():
-            if isinstance(resource, Value) and isinstance(resource.type, Threadgroup):
+            if _is_of_threadgroup(resource):
                 yield MemoryRange.of(resource)
+
+
+def _is_of_threadgroup(resource: Value | Resource) -> TypeGuard[Value]:
+    return isinstance(resource, Value) and isinstance(resource.type, Threadgroup)
