@@ -104,7 +104,7 @@ class Begun:
 
 
 def finish_begun(frame: Frame, latest: int = 0) -> None:
-    """Wait for the copies of some threads, but for those since so many waits."""
+    """Wait for the copies of some threads, but for those begun since the `latest` waits."""
     begun = frame.chunk.begun
     for copy in [copy for copy in begun if copy.is_inside(frame)]:
         copy.waits += 1
