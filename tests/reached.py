@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 
 from marked_lines import forget, marked
 
@@ -22,10 +23,10 @@ from iris.ir import math, parse, tile
 from iris.ir.control import For
 from iris.ir.core import Level
 from iris.passes import run
-from iris.targets import DEFAULT
+from iris.targets import DEFAULT, Target
 from iris.targets.apple import M5_TENSORS
 from iris.targets.nvidia import H200
-from iris.testing import bands, programs
+from iris.testing import bands, plain_products, programs
 from iris.tools.replay import Program
 from masked_loops import some_program
 from support import counts
@@ -60,9 +61,9 @@ def some(strategy: SearchStrategy[Program], number: int) -> list[Program]:
     return drawn
 
 
-def compile_all(drawn: list[Program]) -> None:
+def compile_all(drawn: list[Program], targets: Sequence[Target]) -> None:
     for index, program in enumerate(drawn):
-        target = {0: H200, 2: M5_TENSORS}.get(index % 4, DEFAULT)
+        target = targets[index % len(targets)]
         pipeline = OPTIONS[index % len(OPTIONS)].pipeline(Level.METAL, target)
         try:
             (function,) = run(program.module, pipeline)
@@ -85,9 +86,11 @@ def main() -> None:
         some(programs.tile(ops=BLOCKS, masked=True), counts(50, 1000)),
         some(bands.programs(), counts(60, 500)),
     ]
+    copied = some(plain_products.programs(), counts(64, 500))
     forget()  # what is called to import and to draw
     for some_programs in drawn:
-        compile_all(some_programs)
+        compile_all(some_programs, (H200, DEFAULT, M5_TENSORS, DEFAULT))
+    compile_all(copied, [H200])
     skip_masked(100)
     print(json.dumps(marked()))
 

@@ -239,7 +239,7 @@ def reduced(type_: Tile) -> ElementType:
 def multiply_blocks(draft: TileDraft, choices: Choices) -> For:
     """A product of matrices: a loop over the axis that is summed, which moves both tiles, or one,
     and may write what it reads next."""
-    dtype = _multiplied(draft, choices)
+    dtype = factors_dtype(draft, choices)
     rows, columns, depth = _product(draft, dtype, choices)
     count = 0 if choices.flag(7) else around(depth, choices)
     a = Factor(draft, dtype, rows * draft.programs, count, choices)
@@ -332,7 +332,7 @@ class _Quotients:
 
 def multiply_twice(draft: TileDraft, choices: Choices) -> None:
     """A product of a tile, something else in its place, and the product of that."""
-    dtype = _multiplied(draft, choices)
+    dtype = factors_dtype(draft, choices)
     rows, columns, depth = _product(draft, dtype, choices)
     a = Factor(draft, dtype, rows * draft.programs, depth, choices)
     row = draft.put(math.Mul(draft.number, draft.constant(rows, i32)))
@@ -381,7 +381,7 @@ def _product(draft: TileDraft, dtype: DType, choices: Choices) -> tuple[int, int
     return rows, columns, depth
 
 
-def _multiplied(draft: TileDraft, choices: Choices) -> DType:
+def factors_dtype(draft: TileDraft, choices: Choices) -> DType:
     """The dtype of factors, mostly a float."""
     numbers = [d for d in draft.dtypes if d is not bool_ and d.bits < 64] or [f32]
     return choices.of([*[d for d in numbers if d.is_float], *numbers])
@@ -400,12 +400,15 @@ class Factor:
         width: int,
         choices: Choices,
         numbers: Sequence[Number] = (),  # that it is of, if not of any
+        *,
+        is_plain: bool = False,
     ) -> None:
-        self.draft = draft
+        self.draft, self.is_plain = draft, is_plain
         self.height, self.width = height, width
-        self.is_turned = choices.flag(4)
+        self.is_turned = not is_plain and choices.flag(4)
         lines, line = (width, height) if self.is_turned else (height, width)
-        self.pitch = choices.of((line, -(-line // 16) * 16, line + 1))
+        padded = -(-line // 16) * 16
+        self.pitch = padded if is_plain else choices.of((line, padded, line + 1))
         draft.seed += 1
         count = max(1, (lines - 1) * self.pitch + line)
         self.is_odd = dtype.is_float and not numbers and choices.flag(4)
@@ -481,7 +484,7 @@ class Factor:
         masks = [
             self._whole(below(self.draft, index, limit, choices), shape)
             for index, limit, fit in zip(indices, limits, fits, strict=True)
-            if not fit or choices.flag()
+            if not fit or (not self.is_plain and choices.flag())
         ]
         if len(masks) == 2:
             return self.draft.put(math.And(*masks))

@@ -29,6 +29,7 @@ from iris.testing.idioms import (
     store_rows,
 )
 from iris.testing.places import Memory, Place
+from iris.testing.plain_products import multiply_plainly
 from iris.testing.strips import go_along
 from iris.testing.tables import below, size
 from iris.testing.tiles import MOST_ELEMENTS, MOST_TRIPS, TileDraft, make_tile
@@ -591,9 +592,10 @@ def atomic_cas(cls: type[tile.AtomicCas], draft: TileDraft, choices: Choices) ->
 
 @make_tile(tile.Dot)
 def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
-    style = choices.below(8)
+    style = choices.below(9)
     if draft.is_shallow and style > 3:
-        draft.add_built(attend(draft, choices) if style == 7 else multiply_blocks(draft, choices))
+        kinds = (multiply_blocks, multiply_blocks, multiply_plainly, attend, multiply_plainly)
+        draft.add_built(kinds[style - 4](draft, choices))
         return
     if style in (2, 3):
         multiply_twice(draft, choices)

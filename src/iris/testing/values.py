@@ -74,16 +74,17 @@ def _staged(shape: tuple[int, ...], dtype: DType) -> Type:
     return Staged(shape, dtype, Layout.row_major(shape))
 
 
-def schedules() -> st.SearchStrategy[Pipeline]:
+def schedules(*targets: Target) -> st.SearchStrategy[Pipeline]:
     """The lowering with what its passes let one choose: options of a launch, how loads are
-    pipelined, how much threadgroup memory is used more than once; and for what target.
+    pipelined, how much threadgroup memory is used more than once; and for which of some targets,
+    or of all kinds of them.
 
     @given(programs.tile(), schedules())
     def test_lowering(program, schedule):
         agree(program, pipeline=schedule, simdgroups=(0,))
     """
     # One draw: of two of a kind hypothesis copies one over the other, and repeats the rest.
-    chosen = product(_OPTIONS, _PIPELINING, (30720, 8192, 1024, 16384), _TARGETS)
+    chosen = product(_OPTIONS, _PIPELINING, (30720, 8192, 1024, 16384), targets or _TARGETS)
     return st.sampled_from([*chosen]).map(lambda choice: _scheduled(*choice))
 
 

@@ -39,6 +39,7 @@ from iris.interp.metal import (
     registers,
     threads,
 )
+from iris.interp.metal.begun import wait_if_implied
 from iris.interp.metal.counters import Counters
 from iris.interp.metal.frame import Frame
 from iris.interp.metal.launch import Chunk, Launch
@@ -100,7 +101,8 @@ def run(
 
     With `implied_barriers`, IR into which `insert-barriers` has yet to put its barriers runs in
     lockstep as if one stood before each access.  Races that no barrier mends are still reported.
-    With `implied_waits`, IR that has yet to get `wait_copies` runs as if one stood after each copy.
+    With `implied_waits`, IR that has yet to get `wait_copies` runs as if one stood wherever it is
+    needed, and as late as it may.
 
     An observer is told of each op, and never of the same run twice: where it might have to be,
     programs take turns from the start.
@@ -195,9 +197,12 @@ def _frames(launch: Launch, chunk: Chunk) -> list[Frame]:
 def _gathered(launch: Launch, chunk: Chunk, ends: Sequence[Sequence[Any]]) -> list[Array]:
     """What the programs of a chunk return, of what their simdgroups end with."""
     returned = launch.function.body.end.operands
+    frames = _frames(launch, chunk)
+    for frame in frames:
+        wait_if_implied(frame)
     parts = [
         [_whole(frame, v, x) for v, x in zip(returned, values, strict=True)]
-        for frame, values in zip(_frames(launch, chunk), ends, strict=True)
+        for frame, values in zip(frames, ends, strict=True)
     ]
     return [np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True)]
 

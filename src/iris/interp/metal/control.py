@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from iris.interp.metal.begun import wait_if_implied
 from iris.interp.metal.frame import Flow, Frame, Part, join, lift, take
 from iris.interp.metal.memory import Memory
 from iris.interp.metal.rules import interpretation
@@ -108,6 +109,7 @@ def loop(frame: Frame, carried: Sequence[Any], again: Round, once: Round) -> Flo
     Memory that is carried is the same for all that are in the same round; what it is for those
     that left in different ones is None.
     """
+    wait_if_implied(frame)
     inner, kept = frame, np.arange(len(frame.rows))
     left: list[Part] = []
     parted = False  # whether threads of one program were done at different times
@@ -122,6 +124,7 @@ def loop(frame: Frame, carried: Sequence[Any], again: Round, once: Round) -> Flo
                 leaving = np.delete(np.arange(len(kept)), staying)
                 left.append(Part(kept[leaving], None, [take(x, leaving) for x in carried]))
                 if not len(staying):
+                    wait_if_implied(frame)
                     found = join(frame, left)
                     return [None if parted and isinstance(x, Memory) else x for x in found]
                 kept = kept[staying]

@@ -50,7 +50,7 @@ class Launch:
     ):
         """`ordered`: programs run one at a time, by turns, and what they do is in the order that
         atomic ops and fences make.  `implied_barriers`: a program passes a barrier before each
-        access.  `implied_waits`: it waits after each copy."""
+        access.  `implied_waits`: it waits for copies."""
         if not function.simdgroups:
             raise ArgumentError(
                 f"{function.symbol} does not say how many simdgroups run it; choose a number, as "
@@ -145,7 +145,7 @@ class Chunk:
         clock = None if launch.order is None else Clock(launch.order, start)
         self.barriers = Barriers(launch.numbering, self.size, clock)
         self.arenas: dict[Op, Arena] = {}
-        self.begun: list[Any] = []  # copies that threads have not waited for; see `copies`
+        self.begun: list[Any] = []  # copies that threads have not waited for; see `begun`
 
     def allocate(self, op: Op, rows: Array, threads: Array) -> Shared:
         """The memory of an allocation, which for the programs of some rows is made now."""

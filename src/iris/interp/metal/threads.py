@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from iris.interp.metal.begun import wait_if_implied
 from iris.interp.metal.counters import Counters
 from iris.interp.metal.frame import Flow, Frame, Wait, lift
 from iris.interp.metal.rules import counting, interpretation
@@ -54,6 +55,7 @@ def num_threadgroups(frame: Frame, op: metal.NumThreadgroups) -> Sequence[Array]
 
 @interpretation(metal.Barrier)
 def barrier(frame: Frame, op: metal.Barrier) -> Flow:
+    wait_if_implied(frame)
     if op.scope is Scope.SIMDGROUP:
         check_simdgroups(frame, op)
         groups = frame.per_simdgroup()

@@ -144,7 +144,7 @@ def _may_copy(load: Op) -> bool:
         and isinstance(load.base.type, Ptr)
         and load.base.type.aligned
         and not load.volatile
-        and (load.other is None or constant_bits(load.other) == 0)
+        and (load.other is None or _is_zero(load.other))
         and metal.count_of(load.result.type) * load.base.type.element.bytes in COPIED_BYTES
     )
 
@@ -224,6 +224,9 @@ def _may_mask_load(op: Op) -> bool:
 
 
 def _is_zero(value: Value) -> bool:
+    """Whether a value is zero, or a part of an array of zeros."""
+    if isinstance(value.op, metal.Slice):
+        value = value.op.x
     return constant_bits(value) == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from iris.analysis.carried_memory import CarriedMemory, MemoryRange
 from iris.ir import metal
@@ -69,6 +70,9 @@ class _Waits:
         """Wait where copies are pending that an op, or what comes after a barrier, needs; gives
         those that are pending at the end."""
         for op in list(region):
+            if pending and self._are_met(_copied(op), pending):
+                self._wait(op)  # of two copies to one place either may be the last
+                pending = []
             if isinstance(op, metal.WaitCopies):
                 pending = [] if op.latest == 0 else pending
             elif isinstance(op, metal.Copy):
@@ -88,7 +92,10 @@ class _Waits:
 
     def _touches(self, ops: Iterable[Op], pending: Sequence[MemoryRange]) -> bool:
         """Whether ops touch the memory that copies write."""
-        return any(not self.memories.are_apart(a, b) for a in _touched(ops) for b in pending)
+        return self._are_met(_touched(ops), pending)
+
+    def _are_met(self, some: Iterable[MemoryRange], pending: Sequence[MemoryRange]) -> bool:
+        return any(not self.memories.are_apart(a, b) for a in some for b in pending)
 
     def _loop(self, loop: Op, pending: Sequence[MemoryRange]) -> None:
         """Wait in a loop, and for what is pending before and after it."""
@@ -117,12 +124,14 @@ class _Waits:
         if not barriers or barriers[0] > copying[0]:
             return None
         inner = [op for op in loop.body.walk() if op.loops and not isinstance(op, metal.Foreach)]
-        if any(any(_copies(op)) for op in inner):
-            return None
+        if any(any(_copies(op)) or any(map(_is_of_threadgroup, op.operands)) for op in inner):
+            return None  # an inner loop has names of its own for the memories that it carries
         touched = {part.memory for part in _touched(loop.body.walk())}
-        copied = {MemoryRange.of(copy.base).memory for op in body for copy in _copies(op)}
-        carried = loop.carried_arguments
+        copies = [part.memory for op in body for part in _copied(op)]
+        copied, carried = {*copies}, loop.carried_arguments
         if not copied <= {*carried} or not all(map(self.memories.is_one, copied)):
+            return None
+        if len(copied) < len(copies):
             return None
         early = {p.memory for op in body[: barriers[0]] for p in _touched(op.walk())}
         if early or _is_touched_later(loop.body, copied):
@@ -150,11 +159,19 @@ def _copies(op: Op) -> Iterator[metal.Copy]:
     return (inner for inner in op.walk() if isinstance(inner, metal.Copy))
 
 
+def _copied(op: Op) -> Iterator[MemoryRange]:
+    return (MemoryRange.of(copy.base) for copy in _copies(op))
+
+
 def _touched(ops: Iterable[Op]) -> Iterator[MemoryRange]:
     """The memories of the threadgroup that ops touch, but by copies."""
     for op in ops:
         if isinstance(op, metal.Copy | metal.Alloc):
             continue
         for _, resource in op.effects():
-            if isinstance(resource, Value) and isinstance(resource.type, Threadgroup):
+            if _is_of_threadgroup(resource):
                 yield MemoryRange.of(resource)
+
+
+def _is_of_threadgroup(resource: Value | Resource) -> TypeGuard[Value]:
+    return isinstance(resource, Value) and isinstance(resource.type, Threadgroup)
