@@ -203,3 +203,34 @@ def test_a_tile_of_no_dimensions_is_a_scalar() -> None:
 
     assert "1 to 5 dimensions, not 0" in refused(two_elements).message
     assert "has 5 dimensions already" in refused(six_dimensions).message
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+@pytest.mark.parametrize("sizes", [(8, 8, 8), (2, 16, 4)])
+def test_a_product_of_several_matrices(device: str, sizes: tuple[int, int, int]) -> None:
+    @iris.kernel
+    def products(X, Y, Out, n, M: iris.constexpr, K: iris.constexpr, N: iris.constexpr):
+        batch = iris.arange(0, 4)[:, None, None]
+        rows, depth, columns = iris.arange(0, M), iris.arange(0, K), iris.arange(0, N)
+        at_x = (batch * M + rows[None, :, None]) * K + depth[None, None, :]
+        at_y = (batch * K + depth[None, :, None]) * N + columns[None, None, :]
+        x = iris.load(X + at_x, mask=(depth[None, None, :] < n) & (batch < 3))
+        y = iris.load(Y + at_y, mask=columns[None, None, :] < n)
+        at_out = (batch * M + rows[None, :, None]) * N + columns[None, None, :]
+        iris.store(Out + at_out, iris.dot(x, y, iris.full((4, M, N), 1)))
+
+    m, k, n = sizes
+    rng = np.random.default_rng(0)
+    x = rng.integers(-3, 9, (4, m, k)).astype(np.float16)
+    y = rng.integers(-3, 9, (4, k, n)).astype(np.float16)
+    x[0, 0, 3], y[1, 0, 3] = np.inf, np.inf  # which do not count
+    out = np.full((4, m, n), 7, np.float32)
+    products[1](x, y, out, 3, M=m, K=k, N=n, device=device)
+    expected = np.full((4, m, n), 7, np.float32)
+    expected[:3, :, :3] = (x[:3, :, :3].astype(np.float32) @ y[:3, :3, :3]) + 1
+    assert (out == expected).all()
+
+    def other_batches(X, a, n):
+        iris.store(X, iris.dot(iris.zeros((2, 8, 8)), iris.zeros((4, 8, 8))))
+
+    assert "do not multiply" in refused(other_batches).message

@@ -167,7 +167,10 @@ def cast_to(x: Operand, dtype: DType | str) -> Traced:
 
 @word
 def dot(a: Traced, b: Traced, acc: Operand | None = None) -> Traced:
-    """The matrix product, plus `acc`; in the dtype of `acc`, else f32 (i32 for integers)."""
+    """The matrix product, plus `acc`; in the dtype of `acc`, else f32 (i32 for integers).
+
+    Tiles of more axes are multiplied matrix by matrix.
+    """
     lhs, rhs = as_traced(a), as_traced(b)
     dtype = promote(lhs.dtype, rhs.dtype)
     lhs, rhs = cast(lhs, dtype), cast(rhs, dtype)
@@ -177,7 +180,7 @@ def dot(a: Traced, b: Traced, acc: Operand | None = None) -> Traced:
         if not lhs.shape or not rhs.shape:
             raise error_here(ShapeError, f"dot multiplies two matrices, not {lhs} and {rhs}")
         added = as_traced(acc, f32 if dtype.is_float else i32)
-        added = spread(added, (lhs.shape[0], rhs.shape[-1]))
+        added = spread(added, (*lhs.shape[:-1], rhs.shape[-1]))
         return emit(tile.Dot(lhs.value, rhs.value, added.value))
 
 

@@ -406,7 +406,8 @@ class AtomicCas(TileOp):
 
 
 class Dot(TileOp):
-    """The matrix product, added to `acc` if that is given.
+    """The matrix product, of each pair of matrices along any axes before the last two, added to
+    `acc` if that is given.
 
     %acc2: tile<64x64xf32> = tile.dot %a, %b, acc=%acc
 
@@ -422,13 +423,13 @@ class Dot(TileOp):
 
     def infer(self) -> tuple[Type, ...]:
         a, b = matrix_type(self.a), matrix_type(self.b)
-        if len(a.shape) != 2:
+        if len(a.shape) < 2:
             raise self.invalid(f"{a} is no matrix", at="a")
-        if len(b.shape) != 2 or b.shape[0] != a.shape[1]:
+        if b.shape[:-1] != (*a.shape[:-2], a.shape[-1]):
             raise self.invalid(f"{a} and {b} do not multiply", at="b")
         if a.element is not b.element or a.element is bool_:
             raise self.invalid(f"{a.element} and {b.element} do not multiply", at="b")
-        shape = a.shape[0], b.shape[1]
+        shape = (*a.shape[:-1], b.shape[-1])
         if self.acc is None:
             return (Tile(shape, f32 if a.element.is_float else i32),)
         acc = _tile(self.acc)

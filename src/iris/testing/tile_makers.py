@@ -617,6 +617,9 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
         usual = f32 if dtype.is_float else i32
         acc = draft.like(Tile((rows, columns), choices.of([usual, dtype, *like])), choices)
         acc = draft.exact(acc, SUMMED, SUMS_AT_MOST - depth * SUMMED**2)
+    if style == 1 and min(rows, columns) > 1:
+        multiply_halves(draft, a, b)
+        return
     op = tile.Dot(a, b, acc)
     draft.add(op)
     if acc is None and dtype.is_float:
@@ -624,6 +627,18 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
     if acc is not None and choices.flag(4):  # which is used again
         other = draft.exact(draft.other(a, choices), SUMMED, SUMMED)
         draft.add(tile.Dot(other, b, acc))
+
+
+def multiply_halves(draft: TileDraft, a: Value, b: Value) -> None:
+    """The upper rows of one matrix times the left columns of another, and what is left of both."""
+    (rows, depth), (_, columns) = (element_type(x.type).shape for x in (a, b))
+    dtype = element_type(a.type).element
+    upper = draft.put(tile.Reshape(a, Tile((2, rows // 2, depth), dtype)))
+    halves = draft.put(tile.Reshape(b, Tile((depth, 2, columns // 2), dtype)))
+    op = tile.Dot(upper, draft.put(tile.Transpose((1, 0, 2), halves)))
+    draft.add(op)
+    if dtype.is_float:
+        draft.bounds[op.result] = depth * SUMMED**2
 
 
 @make_tile(tile.Reduce)
