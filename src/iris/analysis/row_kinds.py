@@ -389,10 +389,10 @@ def _sum_of_whole(op: tile.Reduce, kinds: int) -> int:
 def dot(run: BodyKinds, op: tile.Dot, facts: Sequence[Fact]) -> Fact:
     """Of terms that are all -0.0 the sum may be 0.0."""
     a, b = facts[:2]
-    element = op.result.type.element
+    element, is_one = op.result.type.element, len(element_type(op.result.type).shape) == 2
     across = [f.rows for f, axis in ((a, 0), (b, 1)) if f.rows not in (None, (), (axis,))]
     rows, apart = _common_rows(facts)
-    if across or apart or not element.is_float:
+    if across or apart or not element.is_float or not is_one:
         return unknown(op.result)
     values = op.operands[:2]
     products = run.product(values, a.kinds, b.kinds)

@@ -13,6 +13,7 @@ from iris.errors import ArgumentError, LanguageError, ScopeError, UserError
 from iris.frontend import traced_control
 from iris.frontend.assignment import drop_updates, unmark
 from iris.frontend.language import constexpr
+from iris.frontend.loop_variables import Missing
 from iris.frontend.rewriting import rewritten
 from iris.frontend.specs import ArraySpec, ScalarSpec
 from iris.frontend.tracing import (
@@ -86,8 +87,9 @@ class TileFunction:
     # Tracing.
 
     def trace(self, arguments: Mapping[str, Any], *, fast_math: bool = False) -> Module:
-        """The IR for arguments: an `ArraySpec`, a `ScalarSpec`, or what a constexpr is."""
-        types = [(name, arguments[name].type) for name in self.variables]
+        """The IR for arguments: an `ArraySpec`, a `ScalarSpec`, or what a constexpr is; None is
+        one, whatever the parameter."""
+        types = [(name, arguments[name].type) for name in self.traced_variables(arguments)]
         func = Func(
             legal_name(self.name), Level.TILE, types, fast_math=fast_math, location=self.location
         )
@@ -98,13 +100,17 @@ class TileFunction:
         check_scopes(func.body, set())
         return Module([func])
 
+    def traced_variables(self, arguments: Mapping[str, Any]) -> list[str]:
+        """The parameters that the program has, too."""
+        return [name for name in self.variables if arguments[name] is not None]
+
     def trace_body(
         self, tracer: Tracer, arguments: Mapping[str, Any], values: Sequence[Value]
     ) -> None:
         """Trace the text of the function, given facts about its arguments, and these."""
         passed = dict(arguments)
         start = Builder(tracer.builder.region, location=self.location)
-        for name, value in zip(self.variables, values, strict=True):
+        for name, value in zip(self.traced_variables(arguments), values, strict=True):
             passed[name] = self.wrap(value, name, arguments[name], start)
         tracer.active.append(self)
         tracer.entry = TileFunction._run.__code__
@@ -113,6 +119,8 @@ class TileFunction:
             result = self._run(passed)
         finally:
             unmark(tracer)
+        if isinstance(result, Missing):
+            result.reject_use()
         if result is not None:
             raise self.error(
                 LanguageError,

@@ -31,6 +31,7 @@ from iris.frontend.values import (
     constant_advice,
     describe,
     emit,
+    emit_assert,
     promote,
     shown,
     spread,
@@ -130,6 +131,9 @@ def reshape(x: Traced, shape: object) -> Traced:
     traced, sizes = as_traced(x), as_shape(shape)
     if not traced.shape:
         return spread(traced, sizes)
+    if not sizes and size_of(traced.shape) == 1:
+        kind = ReduceKind.ANY if traced.dtype is bool_ else ReduceKind.MAXIMUM
+        return emit(tile.Reduce(kind, 0, reshape(traced, 1).value))
     with rules_as(ShapeError):
         op = tile.Reshape(traced.value, Tile(sizes, traced.dtype))
         op.check()
@@ -173,7 +177,10 @@ def cast_to(x: Operand, dtype: DType | str) -> Traced:
 
 @word
 def dot(a: Traced, b: Traced, acc: Operand | None = None) -> Traced:
-    """The matrix product, plus `acc`; in the dtype of `acc`, else f32 (i32 for integers)."""
+    """The matrix product, plus `acc`; in the dtype of `acc`, else f32 (i32 for integers).
+
+    Tiles of more axes are multiplied matrix by matrix.
+    """
     lhs, rhs = as_traced(a), as_traced(b)
     dtype = promote(lhs.dtype, rhs.dtype)
     lhs, rhs = cast(lhs, dtype), cast(rhs, dtype)
@@ -183,7 +190,7 @@ def dot(a: Traced, b: Traced, acc: Operand | None = None) -> Traced:
         if not lhs.shape or not rhs.shape:
             raise error_here(ShapeError, f"dot multiplies two matrices, not {lhs} and {rhs}")
         added = as_traced(acc, f32 if dtype.is_float else i32)
-        added = spread(added, (lhs.shape[0], rhs.shape[-1]))
+        added = spread(added, (*lhs.shape[:-1], rhs.shape[-1]))
         return emit(tile.Dot(lhs.value, rhs.value, added.value))
 
 
@@ -481,10 +488,7 @@ def static_assert(condition: object, message: str = "") -> None:
 @word
 def device_assert(condition: Operand, message: str = "assertion failed") -> None:
     """Report a program error where a condition does not hold."""
-    checked = as_traced(condition)
-    if checked.dtype is not bool_:
-        checked = compare(Predicate.NE, checked, 0)
-    current().insert(tile.Assert(message, checked.value))
+    emit_assert(condition, message)
 
 
 @word

@@ -114,10 +114,10 @@ def dot(frame: Frame, op: tile.Dot, given: Operands) -> Sequence[Any]:
     """What does not count is 0, and so is what meets nothing else: 0 times infinity is no number.
     A row and a column give something where something of each counts."""
     a, b = _whole(op.a, given.counts(0)), _whole(op.b, given.counts(1))
-    rows, columns = np.asarray(a.any(2)), np.asarray(b.any(1))
-    given.fill(0, a & np.asarray(b.any(2))[:, None, :], 0)
-    given.fill(1, b & np.asarray(a.any(1))[:, :, None], 0)
-    counts = rows[:, :, None] & columns[:, None, :]
+    rows, columns = np.asarray(a.any(-1)), np.asarray(b.any(-2))
+    given.fill(0, a & np.asarray(b.any(-1))[..., None, :], 0)
+    given.fill(1, b & np.asarray(a.any(-2))[..., :, None], 0)
+    counts = rows[..., :, None] & columns[..., None, :]
     if op.acc is not None:
         counts = counts & given.counts(2)
     return [Masked(x, counts) for x in given.run()]

@@ -13,7 +13,7 @@ from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Op, Region, Value
 from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import DType, ElementType, Tile, Type, bool_, f32, i32
+from iris.ir.types import MAX_RANK, DType, ElementType, Tile, Type, bool_, f32, i32
 from iris.testing.access import block, other_name, place, read, revisit, write
 from iris.testing.bands import attend, go_over_band
 from iris.testing.choices import Choices
@@ -240,7 +240,7 @@ def broadcast(cls: type[tile.Broadcast], draft: TileDraft, choices: Choices) -> 
 
 @make_tile(tile.ExpandDims)
 def expand_dims(cls: type[tile.ExpandDims], draft: TileDraft, choices: Choices) -> None:
-    x = draft.find(lambda t: 1 <= len(t.shape) <= 2, choices)
+    x = draft.find(lambda t: 1 <= len(t.shape) < MAX_RANK, choices)
     if x is None:
         x = draft.lanes((8,))
     draft.add(tile.ExpandDims(choices.below(len(element_type(x.type).shape) + 1), x))
@@ -633,6 +633,9 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
         usual = f32 if dtype.is_float else i32
         acc = draft.like(Tile((rows, columns), choices.of([usual, dtype, *like])), choices)
         acc = draft.exact(acc, SUMMED, SUMS_AT_MOST - depth * SUMMED**2)
+    if style == 1 and min(rows, columns) > 1:
+        multiply_halves(draft, a, b)
+        return
     op = tile.Dot(a, b, acc)
     draft.add(op)
     if acc is None and dtype.is_float:
@@ -640,6 +643,18 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
     if acc is not None and choices.flag(4):  # which is used again
         other = draft.exact(draft.other(a, choices), SUMMED, SUMMED)
         draft.add(tile.Dot(other, b, acc))
+
+
+def multiply_halves(draft: TileDraft, a: Value, b: Value) -> None:
+    """The upper rows of one matrix times the left columns of another, and what is left of both."""
+    (rows, depth), (_, columns) = (element_type(x.type).shape for x in (a, b))
+    dtype = element_type(a.type).element
+    upper = draft.put(tile.Reshape(a, Tile((2, rows // 2, depth), dtype)))
+    halves = draft.put(tile.Reshape(b, Tile((depth, 2, columns // 2), dtype)))
+    op = tile.Dot(upper, draft.put(tile.Transpose((1, 0, 2), halves)))
+    draft.add(op)
+    if dtype.is_float:
+        draft.bounds[op.result] = depth * SUMMED**2
 
 
 @make_tile(tile.Reduce)

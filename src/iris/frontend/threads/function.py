@@ -42,7 +42,7 @@ class ThreadFunction(TileFunction):
     def trace_threads(self, arguments: Mapping[str, Any], threads: Threads) -> Module:
         """The Metal IR for arguments: an `ArraySpec`, a `ScalarSpec`, or what a constexpr is; after
         these, how many threads there are along each axis where that is an argument."""
-        types = [(name, arguments[name].type) for name in self.variables]
+        types = [(name, arguments[name].type) for name in self.traced_variables(arguments)]
         counts = [(name, i32) for name in threads.counts]
         func = Func(
             legal_name(self.name),

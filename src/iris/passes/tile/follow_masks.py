@@ -329,19 +329,21 @@ def follow_dot(op: tile.Dot, masks: Masks) -> None:
     Mask an element of the result where all of its row or column is masked.
     """
     a, b = op.a, op.b
-    along_a = tuple(f for f in masks[a] if 1 in f.axes)
-    along_b = tuple(f for f in masks[b] if 0 in f.axes)
+    column = len(shape_of(a)) - 1
+    row = column - 1
+    along_a = tuple(f for f in masks[a] if column in f.axes)
+    along_b = tuple(f for f in masks[b] if row in f.axes)
     # A mask that holds nowhere along a kept axis zeroes the other operand.
-    across_a = _any_along_depth(masks[a], 0, shape_of(a), masks)
-    across_b = _any_along_depth(masks[b], 1, shape_of(b), masks)
-    zeroed_a = masks.select(conjunction(along_a, _on_axis(1, across_b)), a, 0)
-    zeroed_b = masks.select(conjunction(along_b, _on_axis(0, across_a)), b, 0)
+    across_a = _any_along_depth(masks[a], row, column, masks, shape_of(a))
+    across_b = _any_along_depth(masks[b], column, row, masks, shape_of(b))
+    zeroed_a = masks.select(conjunction(along_a, _moved(across_b, row, column)), a, 0)
+    zeroed_b = masks.select(conjunction(along_b, _moved(across_a, column, row)), b, 0)
     op.set_operands((zeroed_a, zeroed_b, *op.operands[2:]))
     some: Mask = ()
     if along_a:
-        some = (*some, masks.any_along(along_a, 1, shape_of(a)))
+        some = (*some, masks.any_along(along_a, column, shape_of(a)))
     if along_b:
-        some = (*some, masks.any_along(along_b, 0, shape_of(b)))
+        some = (*some, masks.any_along(along_b, row, shape_of(b)))
     result = (*difference(masks[a], along_a), *difference(masks[b], along_b), *some)
     masks[op.result] = conjunction(result, masks[op.acc] if op.acc is not None else ())
     nothing = tuple(f for f in some if not f.axes)
@@ -351,15 +353,19 @@ def follow_dot(op: tile.Dot, masks: Masks) -> None:
         masks.unadded[op.result] = nothing
 
 
-def _any_along_depth(mask: Mask, kept: int, shape: tuple[int, ...], masks: Masks) -> Mask:
+def _any_along_depth(
+    mask: Mask, kept: int, depth: int, masks: Masks, shape: tuple[int, ...]
+) -> Mask:
     """Where along the depth a mask holds for some lane of the kept axis."""
     within = tuple(f for f in mask if kept in f.axes)
-    found = tuple(f for f in mask if f.axes and kept not in f.axes)
-    return (*found, masks.any_along(within, kept, shape)) if axes_of(within) == (0, 1) else found
+    found = tuple(f for f in mask if depth in f.axes and kept not in f.axes)
+    is_within = depth in axes_of(within)
+    return (*found, masks.any_along(within, kept, shape)) if is_within else found
 
 
-def _on_axis(axis: int, mask: Mask) -> Mask:
-    return tuple(replace(f, axes=(axis,)) for f in mask)
+def _moved(mask: Mask, axis: int, to: int) -> Mask:
+    """A mask along one of the last two axes, along the other one."""
+    return tuple(replace(f, axes=tuple(to if a == axis else a for a in f.axes)) for f in mask)
 
 
 # Ops on memory.  The masks of operands restrict the mask of the access.

@@ -260,11 +260,12 @@ def multiplied(
     rhs: tuple[Array, Array],
     acc: tuple[Array, Array] = (np.full((1, 1, 1), -0.0), EXACT),
 ) -> Array:
-    """The error of products of matrices, of as many as the first axis says, and a sum with others,
-    given each with its error."""
+    """The error of products of matrices, one for each index of the axes before the last two, and a
+    sum with others, given each with its error."""
     if not dtype.is_float:
         rows, columns = (
-            worst([e]).max(axis, keepdims=True, initial=0) for (_, e), axis in ((lhs, 2), (rhs, 1))
+            worst([e]).max(axis, keepdims=True, initial=0)
+            for (_, e), axis in ((lhs, -1), (rhs, -2))
         )
         return np.asarray(rows + columns + worst([acc[1]]))
     (a, ea), (b, eb), (c, ec) = ((x.astype(np.float64), e) for x, e in (lhs, rhs, acc))
@@ -273,19 +274,19 @@ def multiplied(
     exact = not any(e.any() for e in (ea, eb, ec))
     doubt = np.zeros(1) if exact else np.abs(a) @ eb + ea @ np.abs(b) + ea @ eb + ec
     doubt = np.where(np.isnan(doubt), np.inf, doubt)
-    units = _least(quantum(a), 2) * _least(quantum(b), 1)
+    units = _least(quantum(a), -1) * _least(quantum(b), -2)
     units = np.minimum(units, quantum(c))
     # Not by `doubt`, in which the least errors are lost.
-    clean = (_least(-ea, 2) == 0) & (_least(-eb, 1) == 0) & (ec == 0)
+    clean = (_least(-ea, -1) == 0) & (_least(-eb, -2) == 0) & (ec == 0)
     order_free = clean & (gross <= units * 2.0**BITS)
     # Of terms that are all -0 the sum is 0 if it starts from that.
     signs = order_free & (gross == 0) & (_positive(a, b) == 0)
     if order_free.all() and not signs.any():
         return EXACT
-    roundings = a.shape[2] + 1
+    roundings = a.shape[-1] + 1
     reach = doubt + slack(roundings) * (gross + doubt) + 2.0**-50 * gross
     # A product may be below the least normal number.
-    reach = np.where(gross + reach > LARGEST, np.inf, reach + a.shape[2] * _LEAST)
+    reach = np.where(gross + reach > LARGEST, np.inf, reach + a.shape[-1] * _LEAST)
     made = rounded(dtype, result, (total - reach, total + reach))
     made = np.where(order_free, np.where(signs, TINY, 0.0), made)
     a, b, c = (np.where(np.isfinite(x), np.abs(x), 0.0) for x in (a, b, c))

@@ -240,9 +240,9 @@ def dotted(
     with np.errstate(all="ignore"):
         gross, most = left[0] @ right[0], left[1] @ right[1]
         least, grain = (
-            left[i].min(2, keepdims=True) * right[i].min(1, keepdims=True) for i in (2, 3)
+            left[i].min(-1, keepdims=True) * right[i].min(-2, keepdims=True) for i in (2, 3)
         )
-    count = _many(frame, held_by(op.a).shape[1], a, b)
+    count = _many(frame, held_by(op.a).shape[-1], a, b)
     made = Terms(gross, most, least, grain, count)
     return total(frame, op, operands, made, *acc) if acc else made
 

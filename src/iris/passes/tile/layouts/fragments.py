@@ -145,14 +145,15 @@ def is_of_fragments(op: tile.Dot, target: Target) -> bool:
 
 
 def is_large(op: tile.Dot) -> bool:
-    """Whether the operands of a product are 8x8 at least."""
+    """Whether the operands of a product are two matrices, 8x8 at least."""
     a, b = tile.matrix_type(op.a), tile.matrix_type(op.b)
-    return min(*a.shape, *b.shape) >= FRAGMENT_SIZE
+    return len(a.shape) == 2 and min(*a.shape, *b.shape) >= FRAGMENT_SIZE
 
 
 def is_divided(op: tile.Dot) -> bool:
     """Whether simdgroups share the result of a product in blocks."""
-    return min(element_type(op.result.type).shape) >= FRAGMENT_SIZE
+    shape = element_type(op.result.type).shape
+    return len(shape) == 2 and min(shape) >= FRAGMENT_SIZE
 
 
 def accumulated(op: tile.Dot) -> Value:

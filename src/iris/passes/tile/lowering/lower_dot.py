@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from iris.ir import math, metal, tile
 from iris.ir.control import For, Yield
@@ -21,7 +22,7 @@ from iris.passes.tile.layouts.fragments import (
     is_of_tensors,
 )
 from iris.passes.tile.layouts.scalar_blocks import TERMS_AT_ONCE
-from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile_layout
+from iris.passes.tile.lowering.context import Lowering, lower, tile_layout
 from iris.passes.tile.lowering.convert_layout import convert_layout, write_scratch
 from iris.passes.tile.lowering.lower_reduce import cast
 from iris.passes.tile.lowering.staging import rows_reader, staged_reader
@@ -83,10 +84,10 @@ def _dot_of_scalars(ctx: Lowering, op: tile.Dot) -> Sequence[Value]:
     columns of the other from threadgroup memory, and adds the products in order."""
     layout, dtype = tile_layout(op.result), op.result.type.element
     carried = f32 if dtype.is_float else dtype
-    _, depth = tile.matrix_type(op.a).shape
+    depth = tile.matrix_type(op.a).shape[-1]
     terms, count = min(depth, TERMS_AT_ONCE), layout.size(REGISTER)
-    left, right = (_scalars(ctx, x, layout, axis, terms) for axis, x in enumerate((op.a, op.b)))
-    rows, columns = (_numbers(layout, axis) for axis in (0, 1))
+    left, right = (_scalars(ctx, x, layout, at, terms) for x, at in ((op.a, -1), (op.b, -2)))
+    rows, columns = (_numbers(layout, at) for at in (-1, -2))
     width = 1 << sum(map(bool, columns))
 
     def step(k: Number, acc: Value) -> Value:
@@ -130,41 +131,48 @@ def _over_depth(
     return cast(ctx, loop.results[0], op.result.type.element)
 
 
-def _numbers(layout: LinearLayout, axis: int) -> list[int]:
-    """The number of a register among those that differ along an axis, by the bits of its number."""
+def _numbers(layout: LinearLayout, depth: int) -> list[int]:
+    """The number of a register among those of an operand, by the bits of its number: registers of
+    the result that differ only along the operand's axis of depth need the same of it."""
     step, numbers = 1, []
-    for image in axis_images(layout, REGISTER, axis):
-        numbers.append(step if image else 0)
-        step *= 2 if image else 1
+    for image in layout.images(REGISTER):
+        differs = any(_along_depth(image, depth, 0))
+        numbers.append(step if differs else 0)
+        step *= 2 if differs else 1
     return numbers
 
 
+def _along_depth(place: Sequence[int], depth: int, term: int) -> tuple[int, ...]:
+    """The place in an operand of what a place in the result needs of it, for one term."""
+    return tuple(term if axis - len(place) == depth else n for axis, n in enumerate(place))
+
+
 def _scalars(
-    ctx: Lowering, operand: Value, result: LinearLayout, axis: int, terms: int
+    ctx: Lowering, operand: Value, result: LinearLayout, depth: int, terms: int
 ) -> Callable[[Number], Value]:
     """Reads a lane's elements of an operand for a few terms, by the number of these: of the left
-    operand (the axis is 0) row by row, of the right one term by term."""
+    operand, the depth of which is its last axis, row by row, of the right one term by term."""
 
-    def place(along: int, term: int) -> tuple[int, int]:
-        return (term, along) if axis else (along, term)
+    def images(dim: str) -> list[tuple[int, ...]]:
+        return [_along_depth(image, depth, 0) for image in result.images(dim)]
 
-    def threads(dim: str) -> list[tuple[int, int]]:
-        return [place(image, 0) for image in axis_images(result, dim, axis)]
-
-    own = [place(image, 0) for image in axis_images(result, REGISTER, axis) if image]
-    along = [place(0, 1 << bit) for bit in range(terms.bit_length() - 1)]
+    own = [image for image in images(REGISTER) if any(image)]
+    nowhere = (0,) * len(result.shape)
+    along = [_along_depth(nowhere, depth, 1 << bit) for bit in range(terms.bit_length() - 1)]
     part = LinearLayout.of(
-        place(result.shape[axis], terms),
-        register=[*own, *along] if axis else [*along, *own],
-        lane=threads(LANE),
-        simdgroup=threads(SIMDGROUP),
+        _along_depth(result.shape, depth, terms),
+        register=[*along, *own] if depth == -1 else [*own, *along],
+        lane=images(LANE),
+        simdgroup=images(SIMDGROUP),
     )
+    axis = len(result.shape) + depth
     if isinstance(operand.type, Staged):
-        return staged_reader(ctx, ctx[operand], operand.type, part, 1 - axis, terms)
+        return staged_reader(ctx, ctx[operand], operand.type, part, axis, terms)
     layout = tile_layout(operand)
     memory = write_scratch(
         ctx, ctx[operand], layout, row_major(layout, operand.type_as(Tile).element.bytes)
     )
     shape, element = tile.matrix_type(operand).shape, memory.type.element
-    there = Staged(shape, element, Layout(shape, (shape[1], 1)))
-    return staged_reader(ctx, memory, there, part, 1 - axis, terms)
+    strides = tuple(prod(shape[at + 1 :]) for at in range(len(shape)))
+    there = Staged(shape, element, Layout(shape, strides))
+    return staged_reader(ctx, memory, there, part, axis, terms)
