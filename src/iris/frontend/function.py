@@ -14,9 +14,18 @@ from iris.frontend import traced_control
 from iris.frontend.assignment import drop_updates, unmark
 from iris.frontend.language import constexpr
 from iris.frontend.rewriting import rewritten
-from iris.frontend.specs import ArraySpec, ScalarSpec
-from iris.frontend.tracing import current, error_at, error_from, error_here, refusal, trace_into
+from iris.frontend.specs import ArraySpec, ConstantSpec, ScalarSpec
+from iris.frontend.tracing import (
+    Vocabulary,
+    current,
+    error_at,
+    error_from,
+    error_here,
+    refusal,
+    trace_into,
+)
 from iris.frontend.values import Pointer, Traced, describe
+from iris.frontend.vocabulary import IRIS
 from iris.ir import math
 from iris.ir.attributes import legal_name
 from iris.ir.builder import Builder
@@ -38,8 +47,9 @@ class Parameter:
 class TileFunction:
     """A function of the tile language, parsed once."""
 
-    def __init__(self, function: FunctionType):
+    def __init__(self, function: FunctionType, vocabulary: Vocabulary = IRIS):
         self.function = function
+        self.vocabulary = vocabulary
         self.name = function.__name__
         code = function.__code__
         self.location = Location(code.co_filename, code.co_firstlineno)
@@ -56,7 +66,7 @@ class TileFunction:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise self.error(ArgumentError, f"a kernel takes no *{parameter.name}")
             kind = parameter.annotation
-            marked = kind is constexpr or (
+            marked = (isinstance(kind, type) and issubclass(kind, constexpr)) or (
                 isinstance(kind, str) and kind.split(".")[-1] == constexpr.__name__
             )
             found.append(Parameter(parameter.name, marked, parameter.default))
@@ -78,17 +88,19 @@ class TileFunction:
     # Tracing.
 
     def trace(self, arguments: Mapping[str, Any], *, fast_math: bool = False) -> Module:
-        """The IR for arguments: an `ArraySpec`, a `ScalarSpec`, or what a constexpr is."""
-        runtime = [p.name for p in self.parameters if not p.is_constexpr]
+        """The IR for arguments: what is known of each, or what a constexpr is."""
+        variable = [p.name for p in self.parameters if not p.is_constexpr]
+        fixed = {n: arguments[n].value for n in variable if isinstance(arguments[n], ConstantSpec)}
+        runtime = [name for name in variable if name not in fixed]
         types = [(name, arguments[name].type) for name in runtime]
         func = Func(
             legal_name(self.name), Level.TILE, types, fast_math=fast_math, location=self.location
         )
-        passed = dict(arguments)
+        passed = {**arguments, **fixed}
         start = Builder(func.body, location=self.location)
         for name, value in zip(runtime, func.body.arguments, strict=True):
             passed[name] = _wrap(value, name, arguments[name], start)
-        with trace_into(func.body) as tracer:
+        with trace_into(func.body, self.vocabulary) as tracer:
             tracer.active.append(self)
             tracer.entry = TileFunction._run.__code__
             tracer.package = (self.function.__module__ or "").split(".")[0]
@@ -108,10 +120,12 @@ class TileFunction:
 
     def inline(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Call the function from one that is being traced."""
-        active = current().active
+        tracer = current()
+        active, around = tracer.active, tracer.vocabulary
         if self in active:
             raise error_here(LanguageError, f"{self.name} calls itself; kernels cannot recurse")
         active.append(self)
+        tracer.vocabulary = self.vocabulary
         try:
             return self.body(*arguments, **named)
         except UserError:
@@ -120,6 +134,7 @@ class TileFunction:
             raise _call_error(error, self) from error
         finally:
             active.pop()
+            tracer.vocabulary = around
 
     def _run(self, passed: Mapping[str, Any]) -> Any:
         body = self.body

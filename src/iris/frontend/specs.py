@@ -41,7 +41,14 @@ class ScalarSpec:
     is_one: bool = False  # it is the integer 1
 
 
-Spec = ArraySpec | ScalarSpec
+@dataclass(frozen=True)
+class ConstantSpec:
+    """What a trace knows of an argument that is neither array nor number: all of it."""
+
+    value: Any
+
+
+Spec = ArraySpec | ScalarSpec | ConstantSpec
 
 
 def exact_key(value: Any) -> Hashable:

@@ -28,6 +28,7 @@ from iris.errors import (
 from iris.frontend.numbers import VariableNumber
 from iris.ir.builder import Builder
 from iris.ir.core import AnyOp, Location, Op, Region, Value
+from iris.ir.types import DType
 
 Error = TypeVar("Error", bound=UserError)
 Parameters = ParamSpec("Parameters")
@@ -47,11 +48,37 @@ class Watching(Protocol):
     def note(self) -> None: ...
 
 
+class Vocabulary(Protocol):
+    """What the operators and words of a function mean while it is traced."""
+
+    def promote(self, a: DType, b: DType) -> DType:
+        """The dtype in which two operands meet."""
+
+    def truediv(self, a: Any, b: Any) -> Any:
+        """`a / b`."""
+
+    def floordiv(self, a: Any, b: Any) -> Any:
+        """`a // b`."""
+
+    def mod(self, a: Any, b: Any) -> Any:
+        """`a % b`."""
+
+    def builtin(self, function: Any) -> Any:
+        """What a call of one of Python's functions calls."""
+
+    def range_of(self, *bounds: Any) -> Any:
+        """What a `for` over `range(...)` goes over."""
+
+    def attribute(self, x: Any, name: str) -> Any:
+        """An attribute of a tile or pointer that every vocabulary does not have."""
+
+
 class Tracer:
     """One function being traced."""
 
-    def __init__(self, region: Region):
+    def __init__(self, region: Region, vocabulary: Vocabulary):
         self.builder = Builder(region)
+        self.vocabulary = vocabulary  # of the function that is running
         self.active: list[object] = []  # the kernels being traced, each called by the one before
         self.entry: CodeType | None = None  # what called the function that is traced
         self.package = ""  # of which that is
@@ -102,10 +129,10 @@ def is_tracing() -> bool:
 
 
 @contextmanager
-def trace_into(region: Region) -> Iterator[Tracer]:
+def trace_into(region: Region, vocabulary: Vocabulary) -> Iterator[Tracer]:
     """Trace into a region for a while."""
     outer = getattr(_state, "tracer", None)
-    _state.tracer = tracer = Tracer(region)
+    _state.tracer = tracer = Tracer(region, vocabulary)
     try:
         yield tracer
     finally:

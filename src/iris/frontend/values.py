@@ -75,8 +75,10 @@ class Traced:
     def __repr__(self) -> str:
         return f"a traced {self.value.type}"
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise _no_attribute(self, name, "a tile or scalar", "shape", "dtype", "T", "to")
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name, name=name, obj=self)
+        return current().vocabulary.attribute(self, name)
 
     # What Python would need a number for.
 
@@ -240,9 +242,11 @@ def _instead(name: str, *others: str) -> str:
     return advice
 
 
-def _no_attribute(x: Traced | Pointer, name: str, what: str, *others: str) -> AttributeError:
-    if name.startswith("__"):
-        return AttributeError(name, name=name, obj=x)
+def no_attribute(x: Traced | Pointer, name: str) -> AttributeError:
+    """The error for an attribute that a tile or pointer does not have."""
+    is_pointer = isinstance(x, Pointer)
+    what = "a pointer" if is_pointer else "a tile or scalar"
+    others = ("dtype",) if is_pointer else ("shape", "dtype", "T", "to")
     advice = _instead(name, *[f"x.{other}" for other in others])
     return AttributeError(f"{what} has no .{name}{advice}", name=name, obj=x)
 
@@ -425,13 +429,14 @@ def as_shape(shape: object) -> tuple[int, ...]:
 
 def unify(*operands: object) -> list[Traced]:
     """Operands in one dtype and over one shape."""
+    meet = current().vocabulary.promote
     strong = [x.dtype for x in operands if isinstance(x, Traced)]
     if not strong:
         traced = [as_traced(x) for x in operands]
         strong = [x.dtype for x in traced]
     dtype = strong[0]
     for other in strong[1:]:
-        dtype = promote(dtype, other)
+        dtype = meet(dtype, other)
     for x in operands:
         if is_number(x):
             dtype = promote(dtype, weak_dtype(x, dtype))
@@ -539,8 +544,6 @@ def _define_operators() -> None:
         "add": math.Add,
         "sub": math.Sub,
         "mul": math.Mul,
-        "floordiv": math.FloorDiv,
-        "mod": math.Mod,
         "and": math.And,
         "or": math.Or,
         "xor": math.Xor,
@@ -549,9 +552,10 @@ def _define_operators() -> None:
     }
     for name, kind in kinds.items():
         define(name, lambda a, b, kind=kind: binary(kind, a, b))  # type: ignore[misc]
-    define("truediv", divide)
+    for name in ("truediv", "floordiv", "mod"):
+        define(name, lambda a, b, name=name: getattr(current().vocabulary, name)(a, b))  # type: ignore[misc]
     define("pow", power)
-    define("divmod", lambda a, b: (binary(math.FloorDiv, a, b), binary(math.Mod, a, b)))
+    define("divmod", lambda a, b: (a // b, a % b))
     for predicate in Predicate:
         define(
             predicate.value,
@@ -599,8 +603,10 @@ class Pointer:
             f"the pointer {self.name} is no number; use iris.load({self.name} + offsets)",
         )
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise _no_attribute(self, name, "a pointer", "dtype")
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name, name=name, obj=self)
+        return current().vocabulary.attribute(self, name)
 
     def __add__(self, offset: object) -> Pointer:
         if isinstance(offset, Pointer):
