@@ -18,8 +18,8 @@ from numpy.lib.stride_tricks import as_strided
 from iris.errors import ArgumentError, DTypeError, UserError
 from iris.frontend.function import Parameter
 from iris.frontend.plain import check_plain
-from iris.frontend.specs import ALIGNMENT, ArraySpec, ScalarSpec
-from iris.frontend.tracing import error_here
+from iris.frontend.specs import ALIGNMENT, ArraySpec, ConstantSpec, ScalarSpec
+from iris.frontend.tracing import Vocabulary, error_here
 from iris.ir.literal import encode
 from iris.ir.types import DType, bool_, f32, i32, i64, u64
 from iris.runtime import foreign
@@ -42,6 +42,7 @@ class HasParameters(Protocol):
     names: tuple[str, ...]
     constants: tuple[str, ...]  # the names of constexprs
     variables: tuple[str, ...]  # the names of others
+    vocabulary: Vocabulary
 
 
 def bind(
@@ -194,7 +195,7 @@ def _integer_spec(name: str, number: int, divisors: tuple[int, ...]) -> ScalarSp
     return _interned(ScalarSpec(dtype, divisor, is_one=number == 1))
 
 
-_Spec = TypeVar("_Spec", ArraySpec, ScalarSpec)
+_Spec = TypeVar("_Spec", ArraySpec, ScalarSpec, ConstantSpec)
 _SPECS: weakref.WeakValueDictionary[tuple[Any, ...], Any] = weakref.WeakValueDictionary()
 
 
@@ -237,6 +238,7 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
     dividing = tuple(divisors)
     memories: list[int] = []  # of the Buffers
     is_lent = False
+    vocabulary = function.vocabulary
     for name in function.variables:
         value = bound[name]
         if isinstance(value, Buffer):
@@ -251,6 +253,9 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
             specs[name] = scalar_spec(name, value, dividing)
             told[name] = _plain_number(value) if isinstance(value, np.generic) else value
             continue
+        if vocabulary.fixes(value):
+            specs[name] = _interned(ConstantSpec(value))
+            continue
         there = shared_buffer(name, value)
         if there is not None:
             buffers[name] = there
@@ -264,7 +269,8 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
             specs[name] = scalar_spec(name, value, dividing)  # which raises
             continue
         if not array.flags.c_contiguous:
-            _check_strides(name, array, asked=isinstance(value, Strided))
+            asked = isinstance(value, Strided) or vocabulary.reckons_with_strides
+            _check_strides(name, array, asked=asked)
         arrays[name] = told[name] = array
         specs[name] = None  # in its place, for they are told apart in this order
     if arrays:

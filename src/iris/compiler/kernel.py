@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, fields
 from types import FunctionType
-from typing import Any
+from typing import Any, ClassVar
 
 from iris import knobs
 from iris.compiler.arguments import Call, call, check_written, place
@@ -24,7 +24,8 @@ from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.decorated import Decorated
 from iris.frontend.function import TileFunction
 from iris.frontend.specs import exact_key
-from iris.frontend.tracing import error_here, is_tracing
+from iris.frontend.tracing import Vocabulary, error_here, is_tracing
+from iris.frontend.vocabulary import IRIS
 from iris.ir import metal
 from iris.ir.control import Func
 from iris.ir.core import Level, Module, Value
@@ -90,8 +91,10 @@ class Compiled:
 class Kernel(Decorated):
     """A kernel: `kernel[grid](*arguments, **constexprs)` launches it."""
 
+    vocabulary: ClassVar[Vocabulary] = IRIS
+
     def __init__(self, function: FunctionType):
-        self.function = TileFunction(function)
+        self.function = TileFunction(function, self.vocabulary)
         self._cache: Recent[Any, Compiled] = Recent(MOST_SPECIALISATIONS)
         self._compiling = threading.Lock()
         functools.update_wrapper(self, function)
@@ -104,6 +107,14 @@ class Kernel(Decorated):
     def __getitem__(self, grid: GridLike) -> Callable[..., None]:
         return functools.partial(self._launch, grid)
 
+    def options(self, named: dict[str, Any]) -> Options:
+        """What a launch says of how to compile, taken from its arguments."""
+        return split_options(named)
+
+    def programs(self, grid: GridLike | None, given: Call) -> Grid:
+        """How many programs a launch runs along each axis."""
+        return as_grid(grid, given.constants)
+
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Within a kernel: the function itself, traced in place."""
         if is_tracing():
@@ -114,9 +125,9 @@ class Kernel(Decorated):
     def lower(self, *arguments: Any, grid: GridLike | None = None, **named: Any) -> Compilation:
         """What the kernel becomes for some arguments, without running it."""
         device = named.pop("device", None)
-        options = split_options(named)
+        options = self.options(named)
         given = call(self.function, arguments, named)
-        programs = as_grid(grid, given.constants)
+        programs = self.programs(grid, given)
         traced = self.traced(given, options)
         launch = functools.partial(self._launch, grid, device=device, **asdict(options))
         shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
@@ -131,7 +142,7 @@ class Kernel(Decorated):
         too, and raises what went wrong.
         """
         device = named.pop("device", None)
-        options = split_options(named)
+        options = self.options(named)
         given = call(self.function, arguments, named)
         on = device_of(device, given)
         done: Future[None] = Future()
@@ -161,9 +172,9 @@ class Kernel(Decorated):
         for _ in range(1000):
             step()
         """
-        options = split_options(named)
+        options = self.options(named)
         given = call(self.function, arguments, named)
-        programs = as_grid(grid, given.constants)
+        programs = self.programs(grid, given)
         for name in given.arrays:
             raise error_here(
                 ArgumentError,
@@ -192,9 +203,9 @@ class Kernel(Decorated):
         **named: Any,
     ) -> Trial:
         """A launch on copies of its arrays, to be repeated and looked at."""
-        options = split_options(named)
+        options = self.options(named)
         given = call(self.function, arguments, named)
-        sizes = as_grid(grid, given.constants)
+        sizes = self.programs(grid, given)
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
         _check_extents(compiled, given)
@@ -209,9 +220,9 @@ class Kernel(Decorated):
         stream: Any = None,
         **named: Any,
     ) -> None:
-        options = split_options(named)
+        options = self.options(named)
         given = call(self.function, arguments, named)
-        sizes = as_grid(grid, given.constants)
+        sizes = self.programs(grid, given)
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
         if RECORDERS:

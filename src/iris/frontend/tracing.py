@@ -69,8 +69,21 @@ class Vocabulary(Protocol):
     def range_of(self, *bounds: Any) -> Any:
         """What a `for` over `range(...)` goes over."""
 
+    def to(self, x: Any, dtype: Any, *how: Any, **named: Any) -> Any:
+        """`x.to(dtype)`."""
+
+    def dtype_of_pointer(self, pointer: Any) -> Any:
+        """`pointer.dtype`."""
+
     def attribute(self, x: Any, name: str) -> Any:
         """An attribute of a tile or pointer that every vocabulary does not have."""
+
+    def fixes(self, argument: object) -> bool:
+        """Whether an argument of a launch is a constant, though its parameter is no constexpr."""
+
+    @property
+    def reckons_with_strides(self) -> bool:
+        """Whether each kernel is given the strides of its arrays, as their shapes say nothing."""
 
 
 class Tracer:
@@ -153,7 +166,9 @@ class rules_as:
             raise error_here(self.kind, str(error.args[0])) from None
 
 
-def word(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+def word(
+    function: Callable[Parameters, Result], library: str = "iris"
+) -> Callable[Parameters, Result]:
     """Make a function a word of the language: a wrong call of it is an error at the user's line."""
 
     @functools.wraps(function)
@@ -167,7 +182,7 @@ def word(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]
                 raise
             problem = str(error)
         takes = ", ".join([str(p) for p in _parameters(function)])
-        raise error_here(ArgumentError, f"{problem}; write iris.{function.__name__}({takes})")
+        raise error_here(ArgumentError, f"{problem}; write {library}.{function.__name__}({takes})")
 
     return call
 

@@ -65,9 +65,10 @@ class Traced:
         axes = (*range(rank - 2), rank - 1, rank - 2)
         return emit(tile.Transpose(axes, self.value))
 
-    def to(self, dtype: DType | str) -> Traced:
+    def to(self, dtype: DType | str, *how: Any, **named: Any) -> Traced:
         """The same numbers in another dtype."""
-        return cast(self, as_dtype(dtype))
+        converted: Traced = current().vocabulary.to(self, dtype, *how, **named)
+        return converted
 
     def __getitem__(self, key: object) -> Traced:
         return _index(self, key if isinstance(key, tuple) else (key,))
@@ -593,8 +594,13 @@ class Pointer:
         return Pointer(self.base, self.name, self.spec, offset)
 
     @property
-    def dtype(self) -> DType:
+    def element(self) -> DType:
+        """The dtype of what it points to."""
         return self.base.type.element
+
+    @property
+    def dtype(self) -> Any:
+        return current().vocabulary.dtype_of_pointer(self)
 
     def reject_use(self) -> NoReturn:
         """Refuse to be computed with."""
@@ -627,7 +633,10 @@ class Pointer:
             raise error_here(PointerError, "pointers cannot be subtracted; subtract the offsets")
         return self + -as_offset(offset)
 
-    def __getitem__(self, key: object) -> NoReturn:
+    def __getitem__(self, key: object) -> Pointer:
+        keys = key if isinstance(key, tuple) else (key,)
+        if self.offset is not None and all(k is None or k == slice(None) for k in keys):
+            return self.at(self.offset[keys])
         raise error_here(
             PointerError, f"a pointer is not indexed; use iris.load({self.name} + offsets)"
         )

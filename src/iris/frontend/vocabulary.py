@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from iris.errors import ArgumentError
 from iris.frontend.traced_control import traced_range
-from iris.frontend.values import Pointer, Traced, binary, divide, no_attribute, promote
+from iris.frontend.tracing import error_here
+from iris.frontend.values import (
+    Pointer,
+    Traced,
+    as_dtype,
+    binary,
+    cast,
+    divide,
+    no_attribute,
+    promote,
+)
 from iris.ir import math
 from iris.ir.types import DType
 
@@ -34,8 +45,23 @@ class TileVocabulary:
             return traced_range(*bounds)
         return range(*bounds)
 
+    def to(self, x: Traced, dtype: Any, *how: Any, **named: Any) -> Traced:
+        if how or named:
+            raise error_here(ArgumentError, "x.to takes a dtype and nothing else")
+        return cast(x, as_dtype(dtype))
+
+    def dtype_of_pointer(self, pointer: Pointer) -> Any:
+        return pointer.element
+
     def attribute(self, x: Traced | Pointer, name: str) -> Any:
         raise no_attribute(x, name)
+
+    def fixes(self, argument: object) -> bool:
+        return False
+
+    @property
+    def reckons_with_strides(self) -> bool:
+        return False
 
 
 #: The vocabulary of `iris`.

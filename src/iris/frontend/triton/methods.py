@@ -1,0 +1,61 @@
+"""The methods of tiles and pointers that Triton has and Iris has not."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import ModuleType
+from typing import Any, NoReturn
+
+from iris.errors import PointerError
+from iris.frontend.tracing import error_here
+from iris.frontend.triton import language, memory
+from iris.frontend.triton.missing import MISSING, refusing
+from iris.frontend.triton.types import pointer_type
+from iris.frontend.values import Pointer, Traced, no_attribute
+
+_WORDS: dict[str, ModuleType] = {
+    **dict.fromkeys(
+        (
+            *("abs", "argmax", "argmin", "broadcast_to", "cast", "cdiv", "ceil", "cos", "cumprod"),
+            *("cumsum", "erf", "exp", "exp2", "expand_dims", "floor", "log", "log2", "max", "min"),
+            *("permute", "ravel", "reduce_or", "reshape", "rsqrt", "sigmoid", "sin", "softmax"),
+            *("sqrt", "sqrt_rn", "sum", "trans", "view", "squeeze", "unsqueeze"),
+        ),
+        language,
+    ),
+}
+_REFUSED = ("associative_scan", "flip", "gather", "histogram", "reduce", "sort", "split", "xor_sum")
+_OF_POINTERS: dict[str, ModuleType] = dict.fromkeys(
+    (
+        *("load", "store", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min"),
+        *("atomic_or", "atomic_xchg", "atomic_xor", "advance"),
+    ),
+    memory,
+)
+
+
+def bound(x: Traced | Pointer, name: str) -> Any:
+    """A method, or a property, of a tile or a pointer."""
+    if isinstance(x, Pointer):
+        if name == "shape":
+            return () if x.offset is None else x.offset.shape
+        if name in ("to", "cast"):
+            return partial(_pointer_to, x)
+        words = _OF_POINTERS
+    else:
+        if name == "numel":
+            return language.numel(x)
+        if name in _REFUSED:
+            return refusing(name, MISSING[name])
+        words = _WORDS
+    if name not in words:
+        raise no_attribute(x, name)
+    return partial(getattr(words[name], name), x)
+
+
+def _pointer_to(x: Pointer, dtype: Any, bitcast: bool = False) -> Pointer | NoReturn:
+    if isinstance(dtype, pointer_type) and dtype.element_ty is x.element:
+        return x
+    raise error_here(
+        PointerError, f"a pointer has the dtype of its array: {x!r} cannot become {dtype!r}"
+    )
