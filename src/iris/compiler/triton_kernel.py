@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
@@ -14,6 +15,7 @@ from iris.compiler.compilation import Options
 from iris.compiler.grids import GridLike, as_grid
 from iris.compiler.kernel import Kernel, split_options
 from iris.errors import SourceError
+from iris.frontend.function import TileFunction
 from iris.frontend.triton.vocabulary import TRITON
 from iris.runtime.device import Grid
 
@@ -24,13 +26,14 @@ _HINTS = (
 )
 
 
-class TritonKernel(Kernel):
-    """A kernel written in Triton's language; `kernel[grid](*arguments)` launches it."""
+class _Launched:
+    """What Triton's code asks of a kernel, and of what chooses its constexprs."""
 
-    vocabulary = TRITON
+    function: TileFunction
+    _launch: Callable[..., None]
 
     @property
-    def fn(self) -> FunctionType:
+    def fn(self) -> Any:
         """The function itself."""
         return self.function.function
 
@@ -39,18 +42,29 @@ class TritonKernel(Kernel):
         """The names of the parameters."""
         return list(self.function.names)
 
+    def __getitem__(self, grid: GridLike) -> Callable[..., None]:
+        return functools.partial(self.run, grid=grid)
+
     def run(self, *arguments: Any, grid: GridLike, **named: Any) -> None:
-        """Launch the kernel."""
-        self[grid](*arguments, **named)
+        """Launch the kernel; `kernel[grid](...)` does it by this."""
+        named.pop("warmup", None)
+        self._launch(grid, *arguments, **named)
+
+
+class TritonKernel(_Launched, Kernel):
+    """A kernel written in Triton's language; `kernel[grid](*arguments)` launches it."""
+
+    vocabulary = TRITON
 
     def options(self, named: dict[str, Any]) -> Options:
+        # A kernel may ask for an option, as a constexpr of its name.
+        asked = {name: named[name] for name in self.function.names if name in named}
         for name in _HINTS:
-            if name not in self.function.names:
-                named.pop(name, None)
-        warps = named.pop("num_warps", None)
-        if warps is not None:
-            named["num_simdgroups"] = warps
-        return split_options(named)
+            named.pop(name, None)
+        named["num_simdgroups"] = named.pop("num_warps", None)
+        options = split_options(named)
+        named.update(asked)
+        return options
 
     def programs(self, grid: GridLike | None, given: Call) -> Grid:
         """A grid function is given all arguments by name."""
@@ -103,28 +117,54 @@ class Config(candidates.Config):
         return {**self.kwargs, "num_warps": self.num_warps, "num_stages": self.num_stages}
 
 
+class Autotuner(_Launched, Autotuned):
+    """A kernel that is launched with the fastest of some configurations.
+
+    They are compared on copies of the arguments, so that nothing is to be reset or restored.
+    """
+
+    def __init__(
+        self,
+        fn: Kernel | Chooser,
+        arg_names: Sequence[str],
+        configs: Sequence[Config],
+        key: Sequence[str],
+        reset_to_zero: Sequence[str] | None,
+        restore_value: Sequence[str] | None,
+        pre_hook: Callable[..., Any] | None = None,
+        post_hook: Callable[..., Any] | None = None,
+        prune_configs_by: Mapping[str, Any] | None = None,
+        **hints: Any,
+    ):
+        prune = (prune_configs_by or {}).get("early_config_prune")
+        # What is constant is of the specialisation anyway.
+        sizes = tuple([name for name in key if name in fn.function.variables])
+        super().__init__(fn, tuple(configs or [Config({})]), sizes, prune, True, None)
+        self.keys, self.cache = key, {}  # type: ignore[var-annotated]
+        self.reset_to_zero, self.restore_value = reset_to_zero or [], restore_value or []
+        self.user_defined_pre_hook = pre_hook is not None
+        self.user_defined_post_hook = post_hook is not None
+
+
+class Heuristics(_Launched, tuning.Heuristics):
+    """A kernel that computes some of its constexprs from the other arguments."""
+
+
 def autotune(
     configs: Sequence[Config],
     key: Sequence[str],
     prune_configs_by: Mapping[str, Any] | None = None,
+    reset_to_zero: Sequence[str] | None = None,
+    restore_value: Sequence[str] | None = None,
     **hints: Any,
-) -> Callable[[Kernel | Chooser], Autotuned]:
-    """Launch a kernel with the fastest of some configurations.
-
-    They are compared on copies of the arguments, so that nothing is to be reset or restored.
-    """
-    prune = (prune_configs_by or {}).get("early_config_prune")
-
-    def chosen(configs: list[candidates.Config], known: dict[str, Any]) -> Any:
-        return prune(configs, known)
-
-    def decorate(kernel: Kernel | Chooser) -> Autotuned:
-        # What is constant is of the specialisation anyway.
-        names = [name for name in key if name in kernel.function.variables]
-        pruning = None if prune is None else chosen
-        return tuning.autotune(configs or [Config({})], names, prune=pruning, reorder=True)(kernel)
-
-    return decorate
+) -> Callable[[Kernel | Chooser], Autotuner]:
+    """Launch a kernel with the fastest of some configurations."""
+    named = {"prune_configs_by": prune_configs_by, **hints}
+    return lambda fn: Autotuner(
+        fn, fn.function.names, configs, key, reset_to_zero, restore_value, **named
+    )
 
 
-heuristics = tuning.heuristics
+def heuristics(values: Mapping[str, Callable[..., Any]]) -> Callable[[Any], Heuristics]:
+    """Compute constexprs of a kernel from its arguments."""
+    return lambda fn: Heuristics(fn, dict(values))

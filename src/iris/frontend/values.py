@@ -24,7 +24,7 @@ from iris.errors import (
 )
 from iris.frontend.numbers import VariableNumber
 from iris.frontend.specs import ArraySpec
-from iris.frontend.tracing import current, error_here, rules_as, running_text
+from iris.frontend.tracing import current, error_here, is_tracing, rules_as, running_text
 from iris.ir import literal, math, tile
 from iris.ir.core import Op, Value
 from iris.ir.math import Constant, Predicate, element_type
@@ -272,6 +272,16 @@ def emit(op: Op) -> Traced:
     return Traced(current().emit(op))
 
 
+def _attribute_of_number(x: VariableNumber, name: str) -> Any:
+    """A number in a variable may be asked for what it is asked for where a loop carries it."""
+    if name.startswith("__") or not is_tracing():
+        raise AttributeError(name)
+    return current().vocabulary.attribute(x, name)
+
+
+VariableNumber.__getattr__ = _attribute_of_number  # type: ignore[attr-defined]
+
+
 # Dtypes.
 
 
@@ -359,12 +369,13 @@ def as_traced(x: object, meets: DType | None = None) -> Traced:
     """A value to compute with; a Python number gets the dtype of the other operand."""
     if isinstance(x, Traced):
         return x
-    reject = getattr(x, "reject_use", None)  # a pointer, or a variable without a value
-    if reject is not None:
-        reject()
-    item = getattr(x, "item", None)
-    if item is not None and getattr(x, "shape", None) == ():
-        x = item()
+    if not isinstance(x, VariableNumber):
+        reject = getattr(x, "reject_use", None)  # a pointer, or a variable without a value
+        if reject is not None:
+            reject()
+        item = getattr(x, "item", None)
+        if item is not None and getattr(x, "shape", None) == ():
+            x = item()
     if is_number(x):
         return constant(x, strong_dtype(x) if meets is None else weak_dtype(x, meets))
     raise error_here(LanguageError, f"a {type(x).__name__} cannot be computed with in a kernel")

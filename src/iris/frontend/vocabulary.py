@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from iris.errors import ArgumentError
+from iris.frontend.numbers import VariableNumber
 from iris.frontend.traced_control import traced_range
 from iris.frontend.tracing import error_here
 from iris.frontend.values import (
@@ -53,7 +54,9 @@ class TileVocabulary:
     def dtype_of_pointer(self, pointer: Pointer) -> Any:
         return pointer.element
 
-    def attribute(self, x: Traced | Pointer, name: str) -> Any:
+    def attribute(self, x: Traced | Pointer | VariableNumber, name: str) -> Any:
+        if isinstance(x, VariableNumber):
+            raise AttributeError(f"a number has no .{name}", name=name, obj=x)
         raise no_attribute(x, name)
 
     def fixes(self, argument: object) -> bool:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from iris.frontend.language import constexpr as marker
+from iris.frontend.values import cast
 from iris.ir import types
 from iris.ir.types import DType, Kind
 
@@ -17,12 +18,36 @@ uint8, uint16, uint32, uint64 = types.u8, types.u16, types.u32, types.u64
 float16, bfloat16, float32 = types.f16, types.bf16, types.f32
 
 
+class _Known:
+    """A number or text that is its own `.value`."""
+
+    @property
+    def value(self: Any) -> Any:
+        return type(self).__mro__[2](self)
+
+
+class _Int(_Known, int):
+    pass
+
+
+class _Float(_Known, float):
+    pass
+
+
+class _Text(_Known, str):
+    pass
+
+
+_KNOWN: dict[type, type] = {int: _Int, float: _Float, str: _Text}
+
+
 class constexpr(marker):
     """Marks a parameter that is a plain Python value while the kernel is traced; `constexpr(x)` is
     x, as every value known then is plain."""
 
     def __new__(cls, value: Any) -> Any:
-        return value
+        known = _KNOWN.get(type(value))
+        return value if known is None else known(value)
 
 
 class const:
@@ -132,6 +157,7 @@ _PROPERTIES: dict[str, Callable[[DType], Any]] = {
 }
 for _name, _get in _PROPERTIES.items():
     setattr(DType, _name, property(_get))
+DType.__call__ = lambda dtype, x: cast(x, dtype)  # type: ignore[attr-defined]
 
 
 def get_int_dtype(bitwidth: int, signed: bool) -> DType:

@@ -13,6 +13,7 @@ from typing import Any
 
 from iris.errors import DTypeError
 from iris.frontend.decorated import Decorated
+from iris.frontend.numbers import VariableNumber
 from iris.frontend.traced_control import TracedRange, traced_range
 from iris.frontend.tracing import error_here
 from iris.frontend.triton import language, methods
@@ -20,6 +21,7 @@ from iris.frontend.triton.types import block_type, pointer_type
 from iris.frontend.values import (
     Pointer,
     Traced,
+    as_traced,
     binary,
     cast,
     compare,
@@ -80,7 +82,9 @@ class TritonVocabulary(TileVocabulary):
     def dtype_of_pointer(self, pointer: Pointer) -> pointer_type:
         return pointer_type(pointer.element)
 
-    def attribute(self, x: Traced | Pointer, name: str) -> Any:
+    def attribute(self, x: Traced | Pointer | VariableNumber, name: str) -> Any:
+        if isinstance(x, VariableNumber):
+            return getattr(as_traced(x), name)
         if name == "type":
             return _type_of(x)
         return methods.bound(x, name)
