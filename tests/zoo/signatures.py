@@ -11,6 +11,7 @@ import ast
 import inspect
 import re
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,17 +48,20 @@ def arguments_of(kernel: TritonKernel | Chooser) -> dict[str, Any]:
     function = kernel.base.function
     pointers = pointers_of(kernel.base)
     passed: dict[str, Any] = {}
+    strides = _strides(function.names)
     for parameter in function.parameters:
         name = parameter.name
         if name in pointers:
             left_out = _LEFT_OUT.search(name) and "IS_VARLEN" in function.constants
             passed[name] = None if left_out else array_for(name)
+        elif name in strides:
+            passed[name] = strides[name]
         elif parameter.is_constexpr:
             if parameter.has_default:
                 passed[name] = parameter.default
             else:
                 passed[name] = constant_for(name)
-        elif _FLOATS.search(name) and not _INTEGERS.search(name):
+        elif _is_float(name):
             passed[name] = 0.5
         else:
             passed[name] = 64
@@ -70,6 +74,26 @@ def arguments_of(kernel: TritonKernel | Chooser) -> dict[str, Any]:
                 passed[name] = rule(passed)
         chooser = chooser._inner
     return passed
+
+
+def _strides(names: Sequence[str]) -> dict[str, int]:
+    """Strides of arrays in row-major order, each axis of 64 elements; those of an array follow each
+    other, and their names differ in what comes last."""
+    found: dict[str, int] = {}
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        if "stride" in name.lower():
+            rest = re.sub(r"stride", "", name, flags=re.IGNORECASE).strip("_")
+            key = rest.partition("_")[0] if name.endswith("stride") else rest[:-1] or rest
+            groups.setdefault(key, []).append(name)
+    for group in groups.values():
+        first = 1 if len(group) > 1 else 64
+        found |= {name: min(first * 64**k, 4096) for k, name in enumerate(reversed(group))}
+    return found
+
+
+def _is_float(name: str) -> bool:
+    return bool(_FLOATS.search(name)) and not _INTEGERS.search(name)
 
 
 def array_for(name: str) -> np.ndarray:
@@ -87,7 +111,7 @@ def constant_for(name: str) -> Any:
         return iris.f32
     if _FLAGS.search(name):
         return False
-    if _FLOATS.search(name):
+    if _is_float(name):
         return 0.5
     if name in ("num_warps", "num_stages"):
         return 2
