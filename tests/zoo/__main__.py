@@ -34,7 +34,7 @@ def outcome(kernel: TritonKernel | Chooser, trace_only: bool) -> str:
             _ = compilation.msl
     except IrisError as error:
         return f"{type(error).__name__}: {error.message}"
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the table names it
         return f"! {type(error).__name__}: {error}".partition("\n")[0]
     return ""
 

@@ -13,7 +13,9 @@ from iris.compiler.autotune import Chooser
 from iris.compiler.triton_kernel import TritonKernel
 
 #: Folders of kernels for other GPUs and other languages.
-_OTHERS = re.compile(r"ascend|gluon|cutedsl|cutile|\.cute\b|tilelang|\bnpu|_npu|backends|triton_ops")
+_OTHERS = re.compile(
+    r"ascend|gluon|cutedsl|cutile|\.cute\b|tilelang|\bnpu|_npu|backends|triton_ops"
+)
 
 
 def modules_of(package: str) -> Iterator[ModuleType]:
@@ -24,7 +26,7 @@ def modules_of(package: str) -> Iterator[ModuleType]:
             continue
         try:
             yield importlib.import_module(found.name)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever the package lacks
             print(f"! {found.name}: {type(error).__name__}: {error}")
 
 

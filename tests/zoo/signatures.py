@@ -167,7 +167,8 @@ def _pointers(kernel: TritonKernel, active: tuple[Any, ...]) -> set[str]:
         if node.id in seen:
             return False
         seen.add(node.id)
-        return any([follow(value) for value in made.get(node.id, [])])
+        led = [follow(value) for value in made.get(node.id, [])]
+        return any(led)
 
     scope = function.__globals__
     for node in ast.walk(tree):

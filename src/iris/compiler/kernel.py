@@ -23,7 +23,7 @@ from iris.cost.sample import Sizes
 from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.decorated import Decorated
 from iris.frontend.function import TileFunction
-from iris.frontend.specs import exact_key
+from iris.frontend.specs import ConstantSpec, exact_key
 from iris.frontend.tracing import Vocabulary, error_here, is_tracing
 from iris.frontend.vocabulary import IRIS
 from iris.ir import metal
@@ -133,7 +133,8 @@ class Kernel(Decorated):
         shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
         sizes = Sizes.of(programs, {**given.passed, **shapes})
         target = target_of(None if device is None else select(device))
-        return Compilation(traced, options, launch, sizes, target, given.specs)
+        specs = {n: s for n, s in given.specs.items() if not isinstance(s, ConstantSpec)}
+        return Compilation(traced, options, launch, sizes, target, specs)
 
     def warmup(self, *arguments: Any, **named: Any) -> Future[None]:
         """Compile the kernel for some arguments, in a thread of its own.

@@ -48,7 +48,7 @@ class ConstantSpec:
     value: Any
 
 
-Spec = ArraySpec | ScalarSpec | ConstantSpec
+Spec = ArraySpec | ScalarSpec
 
 
 def exact_key(value: Any) -> Hashable:

@@ -19,11 +19,12 @@ from iris.frontend.values import (
     Traced,
     as_offset,
     as_shape,
+    binary,
     cast,
     emit,
     spread,
 )
-from iris.ir import tile
+from iris.ir import math, tile
 from iris.ir.types import Tile
 
 _MOST_AXES = 3  # of a block in the IR
@@ -108,7 +109,8 @@ def _in_ir(of: Block, checked: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
     origin = of.base.offset
     for axis in range(rank):
         if axis not in checked:
-            origin = _plus(origin, as_offset(of.offsets[axis]) * of.strides[axis])
+            apart = binary(math.Mul, as_offset(of.offsets[axis]), of.strides[axis])
+            origin = apart if origin is None else binary(math.Add, origin, apart)
     if not checked or rank + (origin is not None) > _MOST_AXES or (origin and origin.shape):
         return None, ()
     offsets = [of.offsets[a] if a in checked else 0 for a in range(rank)]
@@ -117,13 +119,9 @@ def _in_ir(of: Block, checked: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
     if origin is not None:  # an index along an axis of its own
         offsets.insert(0, origin)
         strides.insert(0, 1)
-        bounds.insert(0, origin + 1)
+        bounds.insert(0, binary(math.Add, origin, 1))
         sizes = (1, *sizes)
     return [[as_offset(x).value for x in group] for group in (offsets, strides, bounds)], sizes
-
-
-def _plus(a: Traced | None, b: Traced) -> Traced:
-    return b if a is None else a + b
 
 
 def _addresses(of: Block, checked: Sequence[int]) -> tuple[Pointer, Traced | None]:
@@ -132,7 +130,7 @@ def _addresses(of: Block, checked: Sequence[int]) -> tuple[Pointer, Traced | Non
     pointer, mask = of.base, None
     for axis, size in enumerate(of.sizes):
         along = (None,) * axis + (slice(None),) + (None,) * (rank - 1 - axis)
-        index = language.arange(0, size)[along] + as_offset(of.offsets[axis])
+        index: Any = binary(math.Add, language.arange(0, size)[along], as_offset(of.offsets[axis]))
         pointer = pointer + index * of.strides[axis]
         if axis in checked:
             inside = (index >= 0) & (index < of.shape[axis])

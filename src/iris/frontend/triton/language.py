@@ -6,7 +6,7 @@ Some are called like builtins of Python, which are therefore not to be used here
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,14 +17,11 @@ from iris.frontend.traced_control import TracedRange, traced_range
 from iris.frontend.tracing import error_here, rules_as
 from iris.frontend.triton.types import (
     PropagateNan,
-    bfloat16,
-    float16,
     float32,
     int1,
     int32,
 )
 from iris.frontend.values import (
-    Pointer,
     Traced,
     as_dtype,
     as_shape,
@@ -32,15 +29,15 @@ from iris.frontend.values import (
     binary,
     broadcast_shapes,
     compare,
+    divide,
     emit,
-    is_number,
     spread,
     unary,
     unify,
 )
 from iris.frontend.values import cast as cast_to
 from iris.ir import math, tile
-from iris.ir.kinds import ReduceKind, ScanKind
+from iris.ir.kinds import ScanKind
 from iris.ir.math import AssumeDivisible, Predicate
 from iris.ir.types import DType, Kind, i32
 
@@ -221,6 +218,11 @@ def cast(
 # Math.
 
 
+def division(x: Any, y: Any) -> Traced:
+    """x / y, as Triton has it: in f32 at least."""
+    return divide(*[cast_to(v, float32) for v in unify(x, y)])
+
+
 @word
 def where(condition: Any, x: Any, y: Any) -> Traced:
     """Element by element, one or the other."""
@@ -262,13 +264,13 @@ def fma(x: Any, y: Any, z: Any) -> Traced:
 @word
 def fdiv(x: Any, y: Any, ieee_rounding: bool = False) -> Traced:
     """x / y."""
-    return as_traced(x) / y
+    return division(x, y)
 
 
 @word
 def div_rn(x: Any, y: Any) -> Traced:
     """x / y, rounded to nearest."""
-    return as_traced(x) / y
+    return division(x, y)
 
 
 @word
@@ -320,8 +322,8 @@ def softmax(
 ) -> Traced:
     """The softmax along an axis, the first if none is given."""
     axis = 0 if dim is None else dim
-    powers = exp(x - max(x, axis, keep_dims=True))
-    return powers / sum(powers, axis, keep_dims=True)
+    powers = exp(binary(math.Sub, x, max(x, axis, keep_dims=True)))
+    return division(powers, sum(powers, axis, keep_dims=True))
 
 
 @word
@@ -488,7 +490,7 @@ def device_assert(cond: Any, msg: str = "", mask: Any = None) -> None:
     if checked.dtype is not int1:
         checked = compare(Predicate.NE, checked, 0)
     if mask is not None:
-        checked = checked | ~as_traced(mask)
+        checked = binary(math.Or, checked, ~as_traced(mask))
     iris.device_assert(checked, msg or "assertion failed")
 
 

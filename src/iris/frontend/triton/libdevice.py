@@ -6,28 +6,19 @@ from typing import Any
 
 from iris.frontend.triton import language
 from iris.frontend.triton.language import (
-    abs,
-    ceil,
     cos,
     div_rn,
-    erf,
     exp,
     exp2,
-    floor,
-    fma,
     log,
     log2,
-    maximum,
-    minimum,
-    rsqrt,
     sin,
-    sqrt,
-    sqrt_rn,
     where,
     word,
 )
-from iris.frontend.values import Traced, as_traced, power, unary
+from iris.frontend.values import Traced, as_traced, compare, power, unary
 from iris.ir import math
+from iris.ir.math import Predicate
 
 __all__ = [
     *("abs", "ceil", "cos", "div_rn", "erf", "exp", "exp2", "fast_cosf", "fast_dividef"),
@@ -54,27 +45,27 @@ fast_powf = pow
 
 
 @word
-def isnan(x: Traced) -> Traced:
+def isnan(x: Any) -> Any:
     """Whether an element is no number."""
     return x != x
 
 
 @word
-def isinf(x: Traced) -> Traced:
+def isinf(x: Any) -> Any:
     """Whether an element is infinite."""
-    return unary(math.Abs, x) == float("inf")
+    return compare(Predicate.EQ, unary(math.Abs, x), float("inf"))
 
 
 @word
-def trunc(x: Traced) -> Traced:
+def trunc(x: Any) -> Traced:
     """The integer next to an element, towards zero."""
     return where(x < 0, unary(math.Ceil, x), unary(math.Floor, x))
 
 
 @word
-def round(x: Traced) -> Traced:
+def round(x: Any) -> Traced:
     """The nearest integer, halves away from zero."""
-    size = unary(math.Abs, x)
-    below = unary(math.Floor, size)
-    nearest = where(size - below >= 0.5, below + 1, below)
+    size: Any = unary(math.Abs, x)
+    below: Any = unary(math.Floor, size)
+    nearest: Any = where(size - below >= 0.5, below + 1, below)
     return where(x < 0, -nearest, nearest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from iris.errors import PointerError
 from iris.frontend.tracing import error_here
@@ -53,7 +53,7 @@ def bound(x: Traced | Pointer, name: str) -> Any:
     return partial(getattr(words[name], name), x)
 
 
-def _pointer_to(x: Pointer, dtype: Any, bitcast: bool = False) -> Pointer | NoReturn:
+def _pointer_to(x: Pointer, dtype: Any, bitcast: bool = False) -> Pointer:
     if isinstance(dtype, pointer_type) and dtype.element_ty is x.element:
         return x
     raise error_here(

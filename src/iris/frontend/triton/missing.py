@@ -1,4 +1,4 @@
-"""The words of `triton.language` that Iris does not have yet, or that a Mac cannot have, and why."""
+"""The words of `triton.language` that Iris does not have, and why."""
 
 from __future__ import annotations
 

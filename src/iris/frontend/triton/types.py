@@ -157,7 +157,7 @@ _PROPERTIES: dict[str, Callable[[DType], Any]] = {
 }
 for _name, _get in _PROPERTIES.items():
     setattr(DType, _name, property(_get))
-DType.__call__ = lambda dtype, x: cast(x, dtype)  # type: ignore[attr-defined]
+setattr(DType, "__call__", lambda dtype, x: cast(x, dtype))  # noqa: B010
 
 
 def get_int_dtype(bitwidth: int, signed: bool) -> DType:

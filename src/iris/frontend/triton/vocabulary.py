@@ -25,7 +25,6 @@ from iris.frontend.values import (
     binary,
     cast,
     compare,
-    divide,
     emit,
     promote,
     unary,
@@ -34,7 +33,7 @@ from iris.frontend.values import (
 from iris.frontend.vocabulary import TileVocabulary
 from iris.ir import math
 from iris.ir.math import Predicate
-from iris.ir.types import DType, Kind, bf16, bool_, f16, f32
+from iris.ir.types import DType, Kind, bf16, f16, f32
 
 
 class TritonVocabulary(TileVocabulary):
@@ -48,15 +47,14 @@ class TritonVocabulary(TileVocabulary):
         return promote(a, b)
 
     def truediv(self, a: Any, b: Any) -> Traced:
-        lhs, rhs = unify(a, b)
-        return divide(cast(lhs, f32), cast(rhs, f32))
+        return language.division(a, b)
 
     def floordiv(self, a: Any, b: Any) -> Traced:
         lhs, rhs = _integers("//", a, b)
         if lhs.dtype.kind is not Kind.SIGNED:
             return binary(math.FloorDiv, lhs, rhs)
         quotient = binary(math.FloorDiv, _magnitude(lhs), _magnitude(rhs))
-        return _with_sign(quotient, compare(Predicate.LT, lhs ^ rhs, 0), lhs.dtype)
+        return _with_sign(quotient, compare(Predicate.LT, binary(math.Xor, lhs, rhs), 0), lhs.dtype)
 
     def mod(self, a: Any, b: Any) -> Traced:
         lhs, rhs = unify(a, b)
