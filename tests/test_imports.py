@@ -49,6 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "nn": {"errors", "frontend", "ir"},
     "viewer": OF_PASSES | {"passes", "codegen", "version"},
     "compiler": BELOW_COMPILER | {"version"},
+    "triton": {"errors", "frontend", "compiler"},
     "testing": ALL,
     "tools": ALL,
     "iris": ALL - {"testing", "tools"},

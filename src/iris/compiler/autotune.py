@@ -17,7 +17,7 @@ from typing import Any
 from iris.compiler.arguments import Call, call
 from iris.compiler.candidates import Config, Report, Trial, report_of
 from iris.compiler.compilation import Compilation, target_of
-from iris.compiler.grids import GridLike
+from iris.compiler.grids import GridLike, as_grid
 from iris.compiler.kernel import Kernel, device_of
 from iris.errors import ArgumentError
 from iris.frontend.decorated import Decorated
@@ -263,7 +263,7 @@ class Autotuned(Chooser):
             complete = named | given.constants | asdict(options)
             for name in ("device", "stream", *self.function.names[: len(arguments)]):
                 complete.pop(name, None)
-            programs = self.base.programs(grid, given)
+            programs = as_grid(grid, given)
             candidates.append(_Launch(self.base, str(config), programs, arguments, complete))
             texts.append(to_text(self.base.traced(given, options)))
         words = ", ".join([f"{name}={size}" for name, size in sizes.items()])

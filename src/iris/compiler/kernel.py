@@ -88,10 +88,38 @@ class Compiled:
         return cls(program, traced, frozenset(written), extents, specs)
 
 
+_USUAL = Options()
+_OPTIONS = {field.name for field in fields(Options)}
+# What each option may be.
+_VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "num_simdgroups": ("a power of two from 1 to 32", (None, 1, 2, 4, 8, 16, 32)),
+    "fast_math": ("True or False", (True, False)),
+    "num_stages": ("a number from 1 to 8", (None, *range(1, 9))),
+    "swizzle": ("a power of two from 2 to 32", (None, 2, 4, 8, 16, 32)),
+    "serpentine": ("True or False", (True, False)),
+    "preload": ("True or False", (True, False)),
+}
+
+
+def split_options(named: dict[str, Any]) -> Options:
+    """What a launch says of how to compile, taken from its arguments."""
+    if _OPTIONS.isdisjoint(named):
+        return _USUAL
+    options = Options(**{name: named.pop(name) for name in _OPTIONS & named.keys()})
+    for name, (meaning, values) in _VALUES.items():
+        value = getattr(options, name)
+        # True is 1, and no number of anything.
+        if not any(type(value) is type(legal) and value == legal for legal in values):
+            raise error_here(ArgumentError, f"{name} is {meaning}, not {value!r}")
+    return options
+
+
 class Kernel(Decorated):
     """A kernel: `kernel[grid](*arguments, **constexprs)` launches it."""
 
     vocabulary: ClassVar[Vocabulary] = IRIS
+    #: What a launch says of how to compile, taken from its arguments.
+    options = staticmethod(split_options)
 
     def __init__(self, function: FunctionType):
         self.function = TileFunction(function, self.vocabulary)
@@ -107,14 +135,6 @@ class Kernel(Decorated):
     def __getitem__(self, grid: GridLike) -> Callable[..., None]:
         return functools.partial(self._launch, grid)
 
-    def options(self, named: dict[str, Any]) -> Options:
-        """What a launch says of how to compile, taken from its arguments."""
-        return split_options(named)
-
-    def programs(self, grid: GridLike | None, given: Call) -> Grid:
-        """How many programs a launch runs along each axis."""
-        return as_grid(grid, given.constants)
-
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Within a kernel: the function itself, traced in place."""
         if is_tracing():
@@ -127,7 +147,7 @@ class Kernel(Decorated):
         device = named.pop("device", None)
         options = self.options(named)
         given = call(self.function, arguments, named)
-        programs = self.programs(grid, given)
+        programs = as_grid(grid, given)
         traced = self.traced(given, options)
         launch = functools.partial(self._launch, grid, device=device, **asdict(options))
         shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
@@ -175,7 +195,7 @@ class Kernel(Decorated):
         """
         options = self.options(named)
         given = call(self.function, arguments, named)
-        programs = self.programs(grid, given)
+        programs = as_grid(grid, given)
         for name in given.arrays:
             raise error_here(
                 ArgumentError,
@@ -206,7 +226,7 @@ class Kernel(Decorated):
         """A launch on copies of its arrays, to be repeated and looked at."""
         options = self.options(named)
         given = call(self.function, arguments, named)
-        sizes = self.programs(grid, given)
+        sizes = as_grid(grid, given)
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
         _check_extents(compiled, given)
@@ -223,7 +243,7 @@ class Kernel(Decorated):
     ) -> None:
         options = self.options(named)
         given = call(self.function, arguments, named)
-        sizes = self.programs(grid, given)
+        sizes = as_grid(grid, given)
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
         if RECORDERS:
@@ -337,32 +357,6 @@ def device_of(device: str | Device | None, given: Call) -> Device:
                 f"{on.name!r}",
             )
     return on
-
-
-_USUAL = Options()
-_OPTIONS = {field.name for field in fields(Options)}
-# What each option may be.
-_VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "num_simdgroups": ("a power of two from 1 to 32", (None, 1, 2, 4, 8, 16, 32)),
-    "fast_math": ("True or False", (True, False)),
-    "num_stages": ("a number from 1 to 8", (None, *range(1, 9))),
-    "swizzle": ("a power of two from 2 to 32", (None, 2, 4, 8, 16, 32)),
-    "serpentine": ("True or False", (True, False)),
-    "preload": ("True or False", (True, False)),
-}
-
-
-def split_options(named: dict[str, Any]) -> Options:
-    """What a launch says of how to compile, taken from its arguments."""
-    if _OPTIONS.isdisjoint(named):
-        return _USUAL
-    options = Options(**{name: named.pop(name) for name in _OPTIONS & named.keys()})
-    for name, (meaning, values) in _VALUES.items():
-        value = getattr(options, name)
-        # True is 1, and no number of anything.
-        if not any(type(value) is type(legal) and value == legal for legal in values):
-            raise error_here(ArgumentError, f"{name} is {meaning}, not {value!r}")
-    return options
 
 
 def _given(given: Call, placed: dict[str, ArrayArgument]) -> list[Any]:

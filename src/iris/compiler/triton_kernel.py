@@ -9,15 +9,13 @@ from typing import Any
 
 from iris.compiler import autotune as tuning
 from iris.compiler import candidates
-from iris.compiler.arguments import Call
 from iris.compiler.autotune import Autotuned, Chooser
 from iris.compiler.compilation import Options
-from iris.compiler.grids import GridLike, as_grid
+from iris.compiler.grids import GridLike
 from iris.compiler.kernel import Kernel, split_options
 from iris.errors import SourceError
 from iris.frontend.function import TileFunction
 from iris.frontend.triton.vocabulary import TRITON
-from iris.runtime.device import Grid
 
 #: Options of a launch that are for other GPUs, or for the compiler to choose.
 _HINTS = (
@@ -65,10 +63,6 @@ class TritonKernel(_Launched, Kernel):
         options = split_options(named)
         named.update(asked)
         return options
-
-    def programs(self, grid: GridLike | None, given: Call) -> Grid:
-        """A grid function is given all arguments by name."""
-        return as_grid(grid, given.passed | given.constants)
 
 
 def jit(function: Callable[..., Any] | None = None, **hints: Any) -> Any:

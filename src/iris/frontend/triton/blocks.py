@@ -37,7 +37,12 @@ class Block(NamedTuple):
     shape: tuple[Any, ...]  # of the array
     strides: tuple[Any, ...]
     offsets: tuple[Any, ...]
-    sizes: tuple[int, ...]
+    block_shape: tuple[int, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the block as plain numbers; in a variable they are of another class."""
+        return as_shape(self.block_shape)
 
     @property
     def dtype(self) -> Any:
@@ -111,7 +116,8 @@ def _in_ir(of: Block, checked: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
         if axis not in checked:
             apart = binary(math.Mul, as_offset(of.offsets[axis]), of.strides[axis])
             origin = apart if origin is None else binary(math.Add, origin, apart)
-    if not checked or rank + (origin is not None) > _MOST_AXES or (origin and origin.shape):
+    is_tile = origin is not None and bool(origin.shape)
+    if not checked or is_tile or rank + (origin is not None) > _MOST_AXES:
         return None, ()
     offsets = [of.offsets[a] if a in checked else 0 for a in range(rank)]
     bounds = [of.shape[a] if a in checked else of.sizes[a] for a in range(rank)]
