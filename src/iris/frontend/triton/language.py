@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 from functools import partial
+from math import prod as size_of
 from typing import Any
 
 from iris.errors import ArgumentError, DTypeError, LanguageError, ShapeError
@@ -15,6 +16,7 @@ from iris.frontend import language as iris
 from iris.frontend import tracing
 from iris.frontend.traced_control import TracedRange, traced_range
 from iris.frontend.tracing import error_here, rules_as
+from iris.frontend.triton.arithmetic import ratio
 from iris.frontend.triton.types import (
     PropagateNan,
     float32,
@@ -29,7 +31,6 @@ from iris.frontend.values import (
     binary,
     broadcast_shapes,
     compare,
-    divide,
     emit,
     spread,
     unary,
@@ -74,6 +75,12 @@ def static_range(*bounds: Any, **hints: Any) -> builtins.range:
                 LanguageError, f"static_range needs numbers known while tracing, not {bound}"
             )
     return builtins.range(*bounds)
+
+
+@word
+def condition(arg: Any, disable_licm: bool = False) -> Any:
+    """The condition of a while loop."""
+    return arg
 
 
 @word
@@ -156,7 +163,7 @@ view = reshape
 @word
 def ravel(x: Traced, can_reorder: bool = False) -> Traced:
     """The elements in row-major order."""
-    return iris.reshape(x, numel(x))
+    return iris.reshape(x, size_of(x.shape))
 
 
 @word
@@ -195,14 +202,6 @@ def permute(input: Traced, *dims: Any) -> Traced:
     return iris.transpose(input, _axes(input, dims))
 
 
-def numel(x: Traced) -> int:
-    """How many elements a tile has."""
-    size = 1
-    for n in x.shape:
-        size *= n
-    return size
-
-
 @word
 def cast(
     input: Any, dtype: DType, fp_downcast_rounding: str | None = None, bitcast: bool = False
@@ -216,11 +215,6 @@ def cast(
 
 
 # Math.
-
-
-def division(x: Any, y: Any) -> Traced:
-    """x / y, as Triton has it: in f32 at least."""
-    return divide(*[cast_to(v, float32) for v in unify(x, y)])
 
 
 @word
@@ -264,13 +258,13 @@ def fma(x: Any, y: Any, z: Any) -> Traced:
 @word
 def fdiv(x: Any, y: Any, ieee_rounding: bool = False) -> Traced:
     """x / y."""
-    return division(x, y)
+    return ratio(x, y)
 
 
 @word
 def div_rn(x: Any, y: Any) -> Traced:
     """x / y, rounded to nearest."""
-    return division(x, y)
+    return ratio(x, y)
 
 
 @word
@@ -323,7 +317,7 @@ def softmax(
     """The softmax along an axis, the first if none is given."""
     axis = 0 if dim is None else dim
     powers = exp(binary(math.Sub, x, max(x, axis, keep_dims=True)))
-    return division(powers, sum(powers, axis, keep_dims=True))
+    return ratio(powers, sum(powers, axis, keep_dims=True))
 
 
 @word

@@ -127,6 +127,15 @@ def atomic_cas(
     return iris.atomic_cas(pointer, cmp, val)
 
 
+@word
+def atomic_store(
+    pointer: Any, val: Any, mask: Any = None, sem: str | None = None, scope: str | None = None
+) -> None:
+    """Write elements, each in one step."""
+    _check_order(sem, scope)
+    iris.atomic_exchange(pointer, val, _mask(mask))
+
+
 # Blocks.
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import prod as size_of
 from types import ModuleType
 from typing import Any
 
@@ -13,44 +14,38 @@ from iris.frontend.triton.missing import MISSING, refusing
 from iris.frontend.triton.types import pointer_type
 from iris.frontend.values import Pointer, Traced, no_attribute
 
-_WORDS: dict[str, ModuleType] = {
-    **dict.fromkeys(
-        (
-            *("abs", "argmax", "argmin", "broadcast_to", "cast", "cdiv", "ceil", "cos", "cumprod"),
-            *("cumsum", "erf", "exp", "exp2", "expand_dims", "floor", "log", "log2", "max", "min"),
-            *("permute", "ravel", "reduce_or", "reshape", "rsqrt", "sigmoid", "sin", "softmax"),
-            *("sqrt", "sqrt_rn", "sum", "trans", "view", "squeeze", "unsqueeze"),
-        ),
-        language,
-    ),
-}
+_WORDS = (
+    *("abs", "argmax", "argmin", "broadcast_to", "cast", "cdiv", "ceil", "cos", "cumprod"),
+    *("cumsum", "erf", "exp", "exp2", "expand_dims", "floor", "log", "log2", "max", "min"),
+    *("permute", "ravel", "reduce_or", "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sqrt"),
+    *("sqrt_rn", "squeeze", "sum", "trans", "unsqueeze", "view"),
+)
 _REFUSED = ("associative_scan", "flip", "gather", "histogram", "reduce", "sort", "split", "xor_sum")
-_OF_POINTERS: dict[str, ModuleType] = dict.fromkeys(
-    (
-        *("load", "store", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min"),
-        *("atomic_or", "atomic_xchg", "atomic_xor", "advance"),
-    ),
-    memory,
+_OF_POINTERS = (
+    *("load", "store", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min"),
+    *("atomic_or", "atomic_xchg", "atomic_xor", "atomic_store"),
 )
 
 
 def bound(x: Traced | Pointer, name: str) -> Any:
     """A method, or a property, of a tile or a pointer."""
+    names: tuple[str, ...]
+    room: ModuleType
     if isinstance(x, Pointer):
         if name == "shape":
             return () if x.offset is None else x.offset.shape
         if name in ("to", "cast"):
             return partial(_pointer_to, x)
-        words = _OF_POINTERS
+        names, room = _OF_POINTERS, memory
     else:
         if name == "numel":
-            return language.numel(x)
+            return size_of(x.shape)
         if name in _REFUSED:
             return refusing(name, MISSING[name])
-        words = _WORDS
-    if name not in words:
+        names, room = _WORDS, language
+    if name not in names:
         raise no_attribute(x, name)
-    return partial(getattr(words[name], name), x)
+    return partial(getattr(room, name), x)
 
 
 def _pointer_to(x: Pointer, dtype: Any, bitcast: bool = False) -> Pointer:

@@ -28,11 +28,9 @@ MISSING: dict[str, str] = {
         _RANDOM,
     ),
     "atomic_load": "write a load with volatile=True, or atomic_add(pointer, 0)",
-    "atomic_store": "write atomic_xchg(pointer, value)",
     "atomic_poll": "write a while loop of atomic_cas or of loads with volatile=True",
     "dot_scaled": "no Apple GPU multiplies scaled formats; scale the operands and use tl.dot",
     "inline_asm_elementwise": "it is the assembly of another GPU; write it in tl",
-    "condition": "write the condition of a while loop itself",
     "expect_zero": "it is for the checks of another compiler",
     "target_info": "a kernel does not ask where it runs; pass what it needs as a constexpr",
 }

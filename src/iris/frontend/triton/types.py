@@ -54,6 +54,10 @@ class const:
     """Marks a pointer that is only read."""
 
 
+class void:
+    """What a pointer to anything points to, in annotations."""
+
+
 class PropagateNan(Enum):
     """Whether the greater of a number and a nan is the number."""
 

@@ -11,29 +11,19 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from iris.errors import DTypeError
 from iris.frontend.decorated import Decorated
 from iris.frontend.numbers import VariableNumber
 from iris.frontend.traced_control import TracedRange, traced_range
-from iris.frontend.tracing import error_here
-from iris.frontend.triton import language, methods
+from iris.frontend.triton import arithmetic, language, methods
 from iris.frontend.triton.types import block_type, pointer_type
 from iris.frontend.values import (
     Pointer,
     Traced,
     as_traced,
-    binary,
-    cast,
-    compare,
-    emit,
     promote,
-    unary,
-    unify,
 )
 from iris.frontend.vocabulary import TileVocabulary
-from iris.ir import math
-from iris.ir.math import Predicate
-from iris.ir.types import DType, Kind, bf16, f16, f32
+from iris.ir.types import DType, bf16, f16, f32
 
 
 class TritonVocabulary(TileVocabulary):
@@ -47,26 +37,13 @@ class TritonVocabulary(TileVocabulary):
         return promote(a, b)
 
     def truediv(self, a: Any, b: Any) -> Traced:
-        return language.division(a, b)
+        return arithmetic.ratio(a, b)
 
     def floordiv(self, a: Any, b: Any) -> Traced:
-        lhs, rhs = _integers("//", a, b)
-        if lhs.dtype.kind is not Kind.SIGNED:
-            return binary(math.FloorDiv, lhs, rhs)
-        quotient = binary(math.FloorDiv, _magnitude(lhs), _magnitude(rhs))
-        return _with_sign(quotient, compare(Predicate.LT, binary(math.Xor, lhs, rhs), 0), lhs.dtype)
+        return arithmetic.quotient(a, b)
 
     def mod(self, a: Any, b: Any) -> Traced:
-        lhs, rhs = unify(a, b)
-        if lhs.dtype.is_float:
-            wide = [cast(x, f32) for x in (lhs, rhs)]
-            left = binary(math.Mod, *[unary(math.Abs, x) for x in wide])
-            return _signed(left, compare(Predicate.LT, wide[0], 0))
-        lhs, rhs = _integers("%", a, b)
-        if lhs.dtype.kind is not Kind.SIGNED:
-            return binary(math.Mod, lhs, rhs)
-        left = binary(math.Mod, _magnitude(lhs), _magnitude(rhs))
-        return _with_sign(left, compare(Predicate.LT, lhs, 0), lhs.dtype)
+        return arithmetic.remainder(a, b)
 
     def builtin(self, function: Any) -> Any:
         return next((word for known, word in _BUILTINS if known is function), function)
@@ -94,31 +71,6 @@ class TritonVocabulary(TileVocabulary):
     @property
     def reckons_with_strides(self) -> bool:
         return True
-
-
-def _integers(operator: str, a: Any, b: Any) -> list[Traced]:
-    """Two integers of one dtype, of which Triton divides none by one of another signedness."""
-    lhs, rhs = unify(a, b)
-    if lhs.dtype.is_float:
-        raise error_here(DTypeError, f"{operator} is for integers, not {lhs.dtype}")
-    kinds = {x.dtype.is_signed for x in (a, b) if isinstance(x, Traced)}
-    if len(kinds) > 1:
-        raise error_here(
-            DTypeError, f"{operator} of {a} and {b}, one signed and one not; cast one of them"
-        )
-    return [lhs, rhs]
-
-
-def _magnitude(x: Traced) -> Traced:
-    return cast(unary(math.Abs, x), x.dtype.unsigned)
-
-
-def _with_sign(magnitude: Traced, negative: Traced, dtype: DType) -> Traced:
-    return _signed(cast(magnitude, dtype), negative)
-
-
-def _signed(x: Traced, negative: Traced) -> Traced:
-    return emit(math.Select(negative.value, unary(math.Neg, x).value, x.value))
 
 
 def _type_of(x: Traced | Pointer) -> Any:

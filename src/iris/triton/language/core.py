@@ -11,7 +11,7 @@ from iris.frontend.values import Traced
 _TYPES = (
     *("int1", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "bfloat16", "float32", "dtype", "pointer_type", "block_type", "constexpr"),
-    *("const", "PropagateNan"),
+    *("const", "void", "PropagateNan"),
 )
 CONSTEXPR_0 = types.constexpr(0)
 get_int_dtype = types.get_int_dtype
