@@ -110,7 +110,9 @@ def main() -> None:
                     outcomes[path] = f"refused: {why}" if why else f"lowers: {stopped}"
                     print(path, outcomes[path], flush=True)
             if given.triton:
-                for path, verdict in held_against_triton(folder, given.at, given.triton).items():
+                for path, verdict in held_against_triton(
+                    Path(folder), given.at, given.triton
+                ).items():
                     outcomes[path] = f"lowers: {verdict}"
         reasons = Counter([re.sub(r"\d+", "N", outcome) for outcome in outcomes.values()])
         print(f"== {package}: {len(outcomes)} kernels")

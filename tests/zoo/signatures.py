@@ -113,8 +113,8 @@ def constant_for(name: str) -> Any:
         return False
     if _is_float(name):
         return 0.5
-    if name in ("num_warps", "num_stages"):
-        return 2
+    if name in ("num_warps", "num_stages") or re.search("step|iter", name, re.I):
+        return 2  # as few iterations as show what one makes of another
     if name in ("H", "HQ", "HV", "G", "NG", "num_groups"):
         return 2
     if _BLOCKS.search(name):

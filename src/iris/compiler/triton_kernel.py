@@ -25,7 +25,7 @@ _HINTS = (
 
 
 class _Launched:
-    """What Triton's code asks of a kernel, and of what chooses its constexprs."""
+    """The attributes of kernels and of tuned kernels that Triton's code uses."""
 
     function: TileFunction
     _launch: Callable[..., None]

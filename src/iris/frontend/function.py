@@ -88,7 +88,7 @@ class TileFunction:
     # Tracing.
 
     def trace(self, arguments: Mapping[str, Any], *, fast_math: bool = False) -> Module:
-        """The IR for arguments: what is known of each, or what a constexpr is."""
+        """The IR for arguments: a spec of each, or the value of a constexpr."""
         variable = [p.name for p in self.parameters if not p.is_constexpr]
         fixed = {n: arguments[n].value for n in variable if isinstance(arguments[n], ConstantSpec)}
         runtime = [name for name in variable if name not in fixed]

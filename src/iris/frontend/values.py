@@ -606,7 +606,7 @@ class Pointer:
 
     @property
     def element(self) -> DType:
-        """The dtype of what it points to."""
+        """The dtype of the array's elements."""
         return self.base.type.element
 
     @property

@@ -1,4 +1,4 @@
-"""Lets unmodified modules `import triton`: its modules are then those of `iris.triton`."""
+"""Lets unmodified modules `import triton`, and gives them the modules of `iris.triton`."""
 
 from __future__ import annotations
 

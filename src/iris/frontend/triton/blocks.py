@@ -146,7 +146,7 @@ def _addresses(of: Block, checked: Sequence[int]) -> tuple[Pointer, Traced | Non
 
 @dataclass(frozen=True)
 class Descriptor:
-    """An array of which blocks are loaded and stored, all of whose axes are checked."""
+    """An array that is loaded and stored in blocks, with all axes checked."""
 
     whole: Block
     padding: str

@@ -159,7 +159,7 @@ def advance(base: Block, offsets: Any) -> Block:
 def make_tensor_descriptor(
     base: Pointer, shape: Any, strides: Any, block_shape: Any, padding_option: str = "zero"
 ) -> blocks.Descriptor:
-    """An array of a shape and strides, of which blocks are loaded and stored."""
+    """An array of a shape and strides, to be loaded and stored in blocks."""
     pointer = as_pointer(base, "make_tensor_descriptor")
     origin = [0 for _ in block_shape]
     made = blocks.block(pointer, shape, strides, origin, block_shape)
