@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 from iris.errors import ArgumentError, DTypeError, UserError
 from iris.frontend.function import Parameter
 from iris.frontend.plain import check_plain
-from iris.frontend.specs import ALIGNMENT, ArraySpec, ConstantSpec, ScalarSpec
+from iris.frontend.specs import ALIGNMENT, ArraySpec, ScalarSpec
 from iris.frontend.tracing import Vocabulary, error_here
 from iris.ir.literal import encode
 from iris.ir.types import DType, bool_, f32, i32, i64, u64
@@ -195,7 +195,7 @@ def _integer_spec(name: str, number: int, divisors: tuple[int, ...]) -> ScalarSp
     return _interned(ScalarSpec(dtype, divisor, is_one=number == 1))
 
 
-_Spec = TypeVar("_Spec", ArraySpec, ScalarSpec, ConstantSpec)
+_Spec = TypeVar("_Spec", ArraySpec, ScalarSpec)
 _SPECS: weakref.WeakValueDictionary[tuple[Any, ...], Any] = weakref.WeakValueDictionary()
 
 
@@ -208,8 +208,8 @@ def _interned(spec: _Spec) -> _Spec:
 class Call:
     """The arguments of a launch, by the names of the parameters."""
 
-    constants: dict[str, Any]  # constexprs
-    specs: dict[str, Any]  # what the kernel may know of the others
+    constants: dict[str, Any]  # constexprs, and others that are constants to the vocabulary
+    specs: dict[str, Any]  # what the kernel may know of the others; None of constants
     told: dict[str, Any]  # the others as a device is told of them; arrays are to be placed
     arrays: dict[str, Array]
     buffers: dict[str, Buffer]
@@ -254,7 +254,7 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
             told[name] = _plain_number(value) if isinstance(value, np.generic) else value
             continue
         if vocabulary.fixes(value):
-            specs[name] = _interned(ConstantSpec(value))
+            constants[name], specs[name] = value, None  # among both, which tell calls apart
             continue
         there = shared_buffer(name, value)
         if there is not None:

@@ -23,7 +23,7 @@ from iris.cost.sample import Sizes
 from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.decorated import Decorated
 from iris.frontend.function import TileFunction
-from iris.frontend.specs import ConstantSpec, exact_key
+from iris.frontend.specs import exact_key
 from iris.frontend.tracing import Vocabulary, error_here, is_tracing
 from iris.frontend.vocabulary import IRIS
 from iris.ir import metal
@@ -153,7 +153,7 @@ class Kernel(Decorated):
         shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
         sizes = Sizes.of(programs, {**given.passed, **shapes})
         target = target_of(None if device is None else select(device))
-        specs = {n: s for n, s in given.specs.items() if not isinstance(s, ConstantSpec)}
+        specs = {n: s for n, s in given.specs.items() if s is not None}
         return Compilation(traced, options, launch, sizes, target, specs)
 
     def warmup(self, *arguments: Any, **named: Any) -> Future[None]:
@@ -259,7 +259,7 @@ class Kernel(Decorated):
 
     def traced(self, given: Call, options: Options) -> Module:
         """The Tile IR of a launch, before any pass."""
-        return self.function.trace(given.constants | given.specs, fast_math=options.fast_math)
+        return self.function.trace(given.specs | given.constants, fast_math=options.fast_math)
 
     def _compiled(self, given: Call, options: Options, device: Device) -> Compiled:
         key = (

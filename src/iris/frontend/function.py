@@ -14,7 +14,7 @@ from iris.frontend import traced_control
 from iris.frontend.assignment import drop_updates, unmark
 from iris.frontend.language import constexpr
 from iris.frontend.rewriting import rewritten
-from iris.frontend.specs import ArraySpec, ConstantSpec, ScalarSpec
+from iris.frontend.specs import ArraySpec, ScalarSpec
 from iris.frontend.tracing import (
     Vocabulary,
     current,
@@ -89,14 +89,13 @@ class TileFunction:
 
     def trace(self, arguments: Mapping[str, Any], *, fast_math: bool = False) -> Module:
         """The IR for arguments: a spec of each, or the value of a constexpr."""
-        variable = [p.name for p in self.parameters if not p.is_constexpr]
-        fixed = {n: arguments[n].value for n in variable if isinstance(arguments[n], ConstantSpec)}
-        runtime = [name for name in variable if name not in fixed]
+        specs = ArraySpec, ScalarSpec
+        runtime = [name for name in self.variables if isinstance(arguments[name], specs)]
         types = [(name, arguments[name].type) for name in runtime]
         func = Func(
             legal_name(self.name), Level.TILE, types, fast_math=fast_math, location=self.location
         )
-        passed = {**arguments, **fixed}
+        passed = dict(arguments)
         start = Builder(func.body, location=self.location)
         for name, value in zip(runtime, func.body.arguments, strict=True):
             passed[name] = _wrap(value, name, arguments[name], start)

@@ -41,13 +41,6 @@ class ScalarSpec:
     is_one: bool = False  # it is the integer 1
 
 
-@dataclass(frozen=True)
-class ConstantSpec:
-    """What a trace knows of an argument that is neither array nor number: all of it."""
-
-    value: Any
-
-
 Spec = ArraySpec | ScalarSpec
 
 
