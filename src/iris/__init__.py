@@ -9,6 +9,7 @@ from iris.compiler.asarray import asarray
 from iris.compiler.compilation import Compilation
 from iris.compiler.kernel import Kernel, kernel
 from iris.compiler.profile import profile
+from iris.frontend.combining import associative_scan, reduce
 from iris.frontend.language import (
     abs,
     all,
@@ -100,6 +101,7 @@ __all__ = [
     "argmax",
     "argmin",
     "asarray",
+    "associative_scan",
     "atomic_add",
     "atomic_and",
     "atomic_cas",
@@ -157,6 +159,7 @@ __all__ = [
     "profile",
     "program_id",
     "record",
+    "reduce",
     "reshape",
     "round",
     "rsqrt",

@@ -396,6 +396,15 @@ def expand_dims(op: tile.ExpandDims, x: AxisInfo) -> AxisInfo:
     return AxisInfo((*x.axes[: op.axis], single, *x.axes[op.axis :]), x.constant)
 
 
+@axis_rule(tile.Pick)
+def pick(op: tile.Pick, x: AxisInfo) -> AxisInfo:
+    axes = x.axes[: op.axis] + x.axes[op.axis + 1 :]
+    # Along the axis, a group of elements starts at a multiple of its size.
+    own = x.axes[op.axis]
+    first = own.divisibility if op.index % own.contiguity == 0 else 1
+    return AxisInfo(axes or (AxisFacts(divisibility=first),), x.constant)
+
+
 @axis_rule(tile.Transpose)
 def transpose(op: tile.Transpose, x: AxisInfo) -> AxisInfo:
     return AxisInfo(tuple([x.axes[i] for i in op.permutation]), x.constant)

@@ -56,13 +56,13 @@ class constexpr:
 @word
 def program_id(axis: int) -> Traced:
     """Which program this is, along an axis of the grid."""
-    return emit(tile.ProgramId(_axis(axis, 3)))
+    return emit(tile.ProgramId(as_axis(axis, 3)))
 
 
 @word
 def num_programs(axis: int) -> Traced:
     """How many programs there are, along an axis of the grid."""
-    return emit(tile.NumPrograms(_axis(axis, 3)))
+    return emit(tile.NumPrograms(as_axis(axis, 3)))
 
 
 @word
@@ -302,23 +302,28 @@ def _reduce(
         traced = cast(traced, i32)
     rank = len(traced.shape)
     at = None if axis is None else _reduced_axis(word, axis, traced, x)
+    check_keepdims(word, keepdims)
+    if not rank:
+        places = kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
+        return constant(0, i32) if places else traced
+    if at is None and rank > 1:
+        traced = reshape(traced, size_of(traced.shape))
+    reduced = emit(tile.Reduce(kind, at or 0, traced.value))
+    return kept_axis(reduced, at, rank) if keepdims else reduced
+
+
+def check_keepdims(word: str, keepdims: object) -> None:
     if not isinstance(keepdims, bool):
         raise error_here(
             ArgumentError, f"keepdims of {word} is True or False, not {shown(keepdims)}"
         )
-    if not rank:
-        places = kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
-        return constant(0, i32) if places else traced
-    if at is None:
-        flat = traced if rank == 1 else reshape(traced, size_of(traced.shape))
-        reduced = emit(tile.Reduce(kind, 0, flat.value))
-        return spread(reduced, (1,) * rank) if keepdims else reduced
-    reduced = emit(tile.Reduce(kind, at, traced.value))
-    if not keepdims:
-        return reduced
-    if rank == 1:
-        return spread(reduced, (1,))
-    return emit(tile.ExpandDims(at, reduced.value))
+
+
+def kept_axis(reduced: Traced, axis: int | None, rank: int) -> Traced:
+    """A reduction along an axis, or over all, with axes of size 1 for those that went away."""
+    if axis is None or rank == 1:
+        return spread(reduced, (1,) * rank)
+    return emit(tile.ExpandDims(axis, reduced.value))
 
 
 def _sum_dtype(word: str, dtype: DType, wanted: object) -> DType:
@@ -351,7 +356,7 @@ def _reduced_axis(word: str, axis: object, x: Traced, given: object) -> int:
     )
 
 
-def _axis(axis: object, rank: int) -> int:
+def as_axis(axis: object, rank: int) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank:
         raise error_here(ShapeError, f"an axis is an int from {-rank} to {rank - 1}, not {axis!r}")
     return axis % rank

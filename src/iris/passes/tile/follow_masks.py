@@ -242,6 +242,20 @@ def _axis_groups(
     return groups
 
 
+@follow(tile.Pick)
+def follow_pick(op: tile.Pick, masks: Masks) -> None:
+    """Pick from the factors that have the axis."""
+
+    def picked(factor: MaskFactor) -> MaskFactor:
+        left = tuple(a - (a > op.axis) for a in factor.axes if a != op.axis)
+        if op.axis not in factor.axes:
+            return replace(factor, axes=left)
+        value = masks.make(tile.Pick(factor.axes.index(op.axis), op.index, factor.value))
+        return replace(factor, value=value, axes=left)
+
+    _move_mask(op, tuple(map(picked, masks[op.x])), masks)
+
+
 # Ops that combine lanes.
 
 

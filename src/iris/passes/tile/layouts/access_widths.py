@@ -111,6 +111,7 @@ def load_class(op: tile.Load, known: Container[Value]) -> Groups:
     tile.LoadTile,
     tile.Atomic,
     tile.AtomicCas,
+    tile.Pick,
     tile.Reduce,
     tile.Transpose,
     tile.Unstage,
@@ -154,7 +155,7 @@ def yield_classes(op: Yield, known: Container[Value]) -> Groups:
 @access_width(Elementwise, Constant, Func, Loop, If, Yield, Return)
 @access_width(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange, tile.Update)
 @access_width(tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose, tile.ConvertLayout)
-@access_width(tile.Dot, tile.Reduce, tile.Scan, tile.Print, tile.Assert)
+@access_width(tile.Dot, tile.Pick, tile.Reduce, tile.Scan, tile.Print, tile.Assert)
 @access_width(tile.Atomic, tile.AtomicCas, tile.Unstage)
 def moves_nothing(op: Op, axes: Axes) -> None:
     """It moves nothing between memory and registers."""
