@@ -80,7 +80,8 @@ def test_a_reduction_goes_along_an_axis(axis: int | None, dtype: Any) -> None:
 
 @iris.kernel
 def recurrence(A, X, Out, M, N, P: iris.constexpr, Q: iris.constexpr, AXIS: iris.constexpr):
-    """y[i] = a[i] * y[i - 1] + x[i], which is no commutative combination."""
+    """y[i] = a[i] * y[i - 1] + x[i], which is no commutative combination, and backwards from it
+    y[i] = y[i] - y[i + 1]."""
     i, j = iris.arange(0, P)[:, None], iris.arange(0, Q)[None, :]
     inside = (i < M) & (j < N)
     a = iris.load(A + i * N + j, mask=inside)
@@ -90,6 +91,7 @@ def recurrence(A, X, Out, M, N, P: iris.constexpr, Q: iris.constexpr, AXIS: iris
         return a * b, x * b + y
 
     _, y = iris.associative_scan((a, x), AXIS, then)
+    _, y = iris.associative_scan((y * 0 - 1, y), AXIS, then, reverse=True)
     iris.store(Out + i * N + j, y)
 
 
@@ -103,11 +105,34 @@ def test_a_scan_keeps_the_order(axis: int, m: int, n: int, p: int, q: int, simdg
     expected = np.moveaxis(x.copy(), axis, 0)
     for k in range(1, len(expected)):
         expected[k] += np.moveaxis(a, axis, 0)[k] * expected[k - 1]
+    for k in reversed(range(len(expected) - 1)):
+        expected[k] -= expected[k + 1]
     for device in FEW if n == 70 else DEVICES:
         out = np.empty_like(x)
         options = {"num_simdgroups": simdgroups, "device": device}
         recurrence[1](a, x, out, m, n, P=p, Q=q, AXIS=axis, **options)
         assert (np.moveaxis(out, axis, 0) == expected).all()
+
+
+@iris.kernel
+def reversed_sums(X, Out, Flipped, M, N, AXIS: iris.constexpr):
+    i, j = iris.arange(0, 8)[:, None], iris.arange(0, 128)[None, :]
+    x = iris.load(X + i * N + j, mask=(i < M) & (j < N))
+    iris.store(Out + i * N + j, iris.cumsum(x, AXIS, reverse=True))
+    iris.store(Flipped + i * 128 + j, iris.flip(x, AXIS))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_from_each_element_on(axis: int) -> None:
+    x = np.random.default_rng(axis).integers(-99, 99, (5, 100)).astype(np.int32)
+    sums = np.flip(np.flip(x, axis).cumsum(axis), axis)
+    flipped = np.flip(np.pad(x, [(0, 3), (0, 28)]), axis)
+    for device in FEW:
+        out, turned = np.empty_like(x), np.zeros((8, 128), np.int32)
+        options = {"num_simdgroups": 4, "device": device}
+        reversed_sums[1](x, out, turned, 5, 100, AXIS=axis, **options)
+        assert (out == sums).all()
+        assert (turned == flipped).all()
 
 
 @iris.kernel

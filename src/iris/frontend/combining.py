@@ -13,7 +13,7 @@ from typing import Any
 
 from iris.errors import ArgumentError, DTypeError, ShapeError
 from iris.frontend.halves import flat, halves, in_shape, is_second, pick
-from iris.frontend.language import as_axis, check_keepdims, kept_axis
+from iris.frontend.language import as_axis, check_keepdims, flip, kept_axis
 from iris.frontend.traced_control import called
 from iris.frontend.tracing import error_here, word
 from iris.frontend.values import Traced, as_traced, broadcast_shapes, describe, emit, spread
@@ -49,19 +49,25 @@ def reduce(values: Any, axis: int | None, fn: Callable[..., object], keepdims: b
 
 
 @word
-def associative_scan(values: Any, axis: int, fn: Callable[..., object]) -> Any:
-    """The elements up to and with each one along an axis, combined by an associative function; of
-    several tiles, the elements at one place belong together."""
+def associative_scan(
+    values: Any, axis: int, fn: Callable[..., object], reverse: bool = False
+) -> Any:
+    """The elements up to and with each one along an axis, or from each one on, combined by an
+    associative function; of several tiles, the elements at one place belong together."""
     combination = _Combination("associative_scan", values, fn)
     shape = combination.shape
-    _, count, inner = _around(as_axis(axis, len(shape)), shape)
+    at = as_axis(axis, len(shape))
+    _, count, inner = _around(at, shape)
+    if reverse:
+        combination.values = [flip(x, at) for x in combination.values]
     scanned = own = combination.flat()
     done = 1
     while done < count:
         scanned = combination.onto_second_halves(scanned, done, inner)
         done *= 2
     counts = _all_count(own)
-    return combination.results([in_shape(_where(counts, x), *shape) for x in scanned])
+    results = [in_shape(_where(counts, x), *shape) for x in scanned]
+    return combination.results([flip(x, at) for x in results] if reverse else results)
 
 
 class _Combination:

@@ -153,6 +153,16 @@ def transpose(x: Traced, axes: Sequence[int] | None = None) -> Traced:
 
 
 @word
+def flip(x: Traced, axis: int | None = None) -> Traced:
+    """The elements in reverse order along an axis; without one, along all."""
+    traced = as_traced(x)
+    rank = len(traced.shape)
+    for at in range(rank) if axis is None else (as_axis(axis, rank),):
+        traced = emit(tile.Flip(at, traced.value))
+    return traced
+
+
+@word
 def cast_to(x: Operand, dtype: DType | str) -> Traced:
     """The same numbers in another dtype."""
     return cast(as_traced(x), as_dtype(dtype))
@@ -415,14 +425,18 @@ def argmin(x: Operand, axis: int | None = None, keepdims: bool = False) -> Trace
 
 
 @word
-def cumsum(x: Operand, axis: int = 0, dtype: DType | str | None = None) -> Traced:
-    """The sums of the elements up to and with each one, along an axis; of bools and small integers,
-    in 32 bits."""
+def cumsum(
+    x: Operand, axis: int = 0, dtype: DType | str | None = None, reverse: bool = False
+) -> Traced:
+    """The sums of the elements up to and with each one, along an axis, or from each one on; of
+    bools and small integers, in 32 bits."""
     traced = as_traced(x)
     traced = cast(traced, _sum_dtype("cumsum", traced.dtype, dtype))
     if not traced.shape and type(axis) is int and axis == 0:
         return traced
     at = _reduced_axis("cumsum", axis, traced, x)
+    if reverse:
+        return flip(cumsum(flip(traced, at), at, traced.dtype), at)
     return emit(tile.Scan(ScanKind.SUM, at, traced.value))
 
 

@@ -51,6 +51,7 @@ address_role(
     tile.Broadcast,
     tile.ConvertLayout,
     tile.ExpandDims,
+    tile.Flip,
     tile.Pick,
     tile.Reshape,
     tile.Transpose,

@@ -270,6 +270,23 @@ class Transpose(TileOp):
         return (Tile(tuple(x.shape[i] for i in self.permutation), x.element, layout),)
 
 
+class Flip(TileOp):
+    """The elements in reverse order along an axis.
+
+    %last_first: tile<64xf32> = tile.flip 0 %x
+    """
+
+    name = "tile.flip"
+    axis: int = attribute(Integer(0, 2))
+    x: Value = operand(TILES)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        x = _tile(self.x)
+        _check_axis(self, x)
+        return (x,)
+
+
 class Pick(TileOp):
     """The elements at one index along an axis, which goes away.
 
@@ -568,7 +585,7 @@ def _without_axis(x: Tile, axis: int, element: DType) -> Type:
     )
 
 
-def _check_axis(op: Pick | Reduce | Scan, x: Tile) -> None:
+def _check_axis(op: Flip | Pick | Reduce | Scan, x: Tile) -> None:
     if op.axis >= len(x.shape):
         raise op.invalid(f"{x} has no axis {op.axis}", at="axis")
 

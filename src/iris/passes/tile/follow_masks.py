@@ -242,6 +242,17 @@ def _axis_groups(
     return groups
 
 
+@follow(tile.Flip)
+def follow_flip(op: tile.Flip, masks: Masks) -> None:
+    def flipped(factor: MaskFactor) -> MaskFactor:
+        if op.axis not in factor.axes:
+            return factor
+        op_of_mask = tile.Flip(factor.axes.index(op.axis), factor.value)
+        return replace(factor, value=masks.make(op_of_mask))
+
+    _move_mask(op, tuple(map(flipped, masks[op.x])), masks)
+
+
 @follow(tile.Pick)
 def follow_pick(op: tile.Pick, masks: Masks) -> None:
     """Pick from the factors that have the axis."""

@@ -185,6 +185,11 @@ def transpose_layout(layouts: LayoutPreferences, op: tile.Transpose) -> LinearLa
     return layout and layout.transpose(op.permutation)
 
 
+@preferred(tile.Flip)
+def flip_layout(layouts: LayoutPreferences, op: tile.Flip) -> LinearLayout:
+    return layouts.preferred_or_default(op.x)
+
+
 @preferred(tile.Pick)
 def pick_layout(layouts: LayoutPreferences, op: tile.Pick) -> LinearLayout | None:
     return reduce_axis(_picked_layout(layouts, op), op.axis).result
@@ -216,7 +221,7 @@ def scan_layout(layouts: LayoutPreferences, op: tile.Scan) -> LinearLayout | Non
 @operand_layouts(Elementwise, Constant)
 @operand_layouts(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange, tile.Broadcast)
 @operand_layouts(tile.Load, tile.LoadTile, tile.Atomic, tile.AtomicCas)
-@operand_layouts(tile.Scan, tile.Update, tile.Unstage, Return)
+@operand_layouts(tile.Flip, tile.Scan, tile.Update, tile.Unstage, Return)
 def result_layout(layouts: LayoutPreferences, op: Op) -> Sequence[LinearLayout | None]:
     layout = layouts.of(op.results[0]) if op.results else None
     return [layout] * len(op.operands)
