@@ -73,6 +73,7 @@ from iris.frontend.memory import (
     tile_load,
     tile_store,
 )
+from iris.frontend.rearranging import cat, expand_dims, interleave, join, ravel, sort, split, topk
 from iris.ir.types import bf16, bool_, f16, f32, i8, i16, i32, i64, u8, u16, u32, u64
 from iris.runtime.buffer import Buffer, empty, empty_like, to_numpy
 from iris.runtime.devices import devices, gputrace, stream, synchronize
@@ -118,6 +119,7 @@ __all__ = [
     "broadcast_to",
     "build",
     "cast",
+    "cat",
     "cdiv",
     "ceil",
     "constexpr",
@@ -132,6 +134,7 @@ __all__ = [
     "erf",
     "exp",
     "exp2",
+    "expand_dims",
     "f16",
     "f32",
     "flip",
@@ -144,7 +147,9 @@ __all__ = [
     "i16",
     "i32",
     "i64",
+    "interleave",
     "jit",
+    "join",
     "kernel",
     "load",
     "load_kernel",
@@ -160,6 +165,7 @@ __all__ = [
     "prod",
     "profile",
     "program_id",
+    "ravel",
     "record",
     "reduce",
     "reshape",
@@ -167,6 +173,8 @@ __all__ = [
     "rsqrt",
     "sigmoid",
     "sin",
+    "sort",
+    "split",
     "sqrt",
     "static_assert",
     "store",
@@ -179,6 +187,7 @@ __all__ = [
     "tile_range",
     "tile_store",
     "to_numpy",
+    "topk",
     "transpose",
     "u8",
     "u16",

@@ -1,6 +1,6 @@
 """The two halves of each block of a tile, taken apart and put together.
 
-Reductions and scans by a user's function, and sorts, are made of these steps.
+Reductions and scans by a user's function, sorts and joins are made of these steps.
 """
 
 from __future__ import annotations
@@ -49,3 +49,12 @@ def is_second(size: int, step: int) -> Traced:
     one = spread(constant(1, i32), (2,))
     second = emit(math.Compare(Predicate.EQ, order.value, one.value))
     return flat(spread(in_shape(second, 1, 2, 1), (size // (2 * step), 2, step)))
+
+
+def joined(low: Traced, high: Traced, step: int) -> Traced:
+    """The flat tile whose `halves` are these two."""
+    size = 2 * prod(low.shape)
+    shape = (size // (2 * step), 2, step)
+    sides = [flat(spread(in_shape(x, shape[0], 1, step), shape)) for x in (low, high)]
+    second = is_second(size, step)
+    return emit(math.Select(second.value, sides[1].value, sides[0].value))
