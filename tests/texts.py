@@ -133,6 +133,9 @@ func tile @shapes(%X: ptr<f32>, %A: ptr<f16>, %m: i32, %n: i32, %v: tile<64xf32>
   %10: tile<8xf32> = tile.reduce sum 1 %9
   %11: f32 = tile.reduce maxnum 0 %10
   %12: tile<8x8xf32> = tile.scan prod 0 %9
+  %13: tile<8xf32> = tile.pick 1 7 %12
+  %14: f32 = tile.pick 0 3 %13
+  %15: tile<8x8xf32> = tile.flip 1 %12
   return
 }
 

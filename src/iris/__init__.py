@@ -9,6 +9,7 @@ from iris.compiler.asarray import asarray
 from iris.compiler.compilation import Compilation
 from iris.compiler.kernel import Kernel, kernel
 from iris.compiler.profile import profile
+from iris.frontend.combining import associative_scan, reduce
 from iris.frontend.language import (
     abs,
     all,
@@ -29,6 +30,7 @@ from iris.frontend.language import (
     erf,
     exp,
     exp2,
+    flip,
     floor,
     fma,
     full,
@@ -71,6 +73,7 @@ from iris.frontend.memory import (
     tile_load,
     tile_store,
 )
+from iris.frontend.rearranging import cat, expand_dims, interleave, join, ravel, sort, split, topk
 from iris.ir.types import bf16, bool_, f16, f32, i8, i16, i32, i64, u8, u16, u32, u64
 from iris.runtime.buffer import Buffer, empty, empty_like, to_numpy
 from iris.runtime.devices import devices, gputrace, stream, synchronize
@@ -100,6 +103,7 @@ __all__ = [
     "argmax",
     "argmin",
     "asarray",
+    "associative_scan",
     "atomic_add",
     "atomic_and",
     "atomic_cas",
@@ -115,6 +119,7 @@ __all__ = [
     "broadcast_to",
     "build",
     "cast",
+    "cat",
     "cdiv",
     "ceil",
     "constexpr",
@@ -129,8 +134,10 @@ __all__ = [
     "erf",
     "exp",
     "exp2",
+    "expand_dims",
     "f16",
     "f32",
+    "flip",
     "floor",
     "fma",
     "full",
@@ -140,7 +147,9 @@ __all__ = [
     "i16",
     "i32",
     "i64",
+    "interleave",
     "jit",
+    "join",
     "kernel",
     "load",
     "load_kernel",
@@ -156,12 +165,16 @@ __all__ = [
     "prod",
     "profile",
     "program_id",
+    "ravel",
     "record",
+    "reduce",
     "reshape",
     "round",
     "rsqrt",
     "sigmoid",
     "sin",
+    "sort",
+    "split",
     "sqrt",
     "static_assert",
     "store",
@@ -174,6 +187,7 @@ __all__ = [
     "tile_range",
     "tile_store",
     "to_numpy",
+    "topk",
     "transpose",
     "u8",
     "u16",

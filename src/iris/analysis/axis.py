@@ -199,7 +199,7 @@ def along_each(rule: Callable[..., AxisFacts]) -> Rule:
 @axis_rule(tile.ProgramId, tile.NumPrograms, tile.Extent)
 @axis_rule(tile.Load, tile.MaskedLoad, tile.LoadTile, tile.Unstage)
 @axis_rule(tile.Atomic, tile.AtomicCas, tile.Update)
-@axis_rule(tile.Dot, tile.Reduce, tile.Scan)
+@axis_rule(tile.Dot, tile.Flip, tile.Reduce, tile.Scan)
 def unknown(op: Op, *operands: AxisInfo) -> AxisInfo:
     """Loads, reductions, which program this is: anything."""
     return _nothing(op.results[0].type)
@@ -394,6 +394,15 @@ def broadcast(op: tile.Broadcast, x: AxisInfo) -> AxisInfo:
 def expand_dims(op: tile.ExpandDims, x: AxisInfo) -> AxisInfo:
     single = AxisFacts(divisibility=x.everywhere)
     return AxisInfo((*x.axes[: op.axis], single, *x.axes[op.axis :]), x.constant)
+
+
+@axis_rule(tile.Pick)
+def pick(op: tile.Pick, x: AxisInfo) -> AxisInfo:
+    axes = x.axes[: op.axis] + x.axes[op.axis + 1 :]
+    # Along the axis, a group of elements starts at a multiple of its size.
+    own = x.axes[op.axis]
+    first = own.divisibility if op.index % own.contiguity == 0 else 1
+    return AxisInfo(axes or (AxisFacts(divisibility=first),), x.constant)
 
 
 @axis_rule(tile.Transpose)

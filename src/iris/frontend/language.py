@@ -56,13 +56,13 @@ class constexpr:
 @word
 def program_id(axis: int) -> Traced:
     """Which program this is, along an axis of the grid."""
-    return emit(tile.ProgramId(_axis(axis, 3)))
+    return emit(tile.ProgramId(as_axis(axis, 3)))
 
 
 @word
 def num_programs(axis: int) -> Traced:
     """How many programs there are, along an axis of the grid."""
-    return emit(tile.NumPrograms(_axis(axis, 3)))
+    return emit(tile.NumPrograms(as_axis(axis, 3)))
 
 
 @word
@@ -150,6 +150,16 @@ def transpose(x: Traced, axes: Sequence[int] | None = None) -> Traced:
         return traced.T
     with rules_as(ShapeError):
         return emit(tile.Transpose(tuple(axes), traced.value))
+
+
+@word
+def flip(x: Traced, axis: int | None = None) -> Traced:
+    """The elements in reverse order along an axis; without one, along all."""
+    traced = as_traced(x)
+    rank = len(traced.shape)
+    for at in range(rank) if axis is None else (as_axis(axis, rank),):
+        traced = emit(tile.Flip(at, traced.value))
+    return traced
 
 
 @word
@@ -302,23 +312,28 @@ def _reduce(
         traced = cast(traced, i32)
     rank = len(traced.shape)
     at = None if axis is None else _reduced_axis(word, axis, traced, x)
+    check_keepdims(word, keepdims)
+    if not rank:
+        places = kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
+        return constant(0, i32) if places else traced
+    if at is None and rank > 1:
+        traced = reshape(traced, size_of(traced.shape))
+    reduced = emit(tile.Reduce(kind, at or 0, traced.value))
+    return kept_axis(reduced, at, rank) if keepdims else reduced
+
+
+def check_keepdims(word: str, keepdims: object) -> None:
     if not isinstance(keepdims, bool):
         raise error_here(
             ArgumentError, f"keepdims of {word} is True or False, not {shown(keepdims)}"
         )
-    if not rank:
-        places = kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
-        return constant(0, i32) if places else traced
-    if at is None:
-        flat = traced if rank == 1 else reshape(traced, size_of(traced.shape))
-        reduced = emit(tile.Reduce(kind, 0, flat.value))
-        return spread(reduced, (1,) * rank) if keepdims else reduced
-    reduced = emit(tile.Reduce(kind, at, traced.value))
-    if not keepdims:
-        return reduced
-    if rank == 1:
-        return spread(reduced, (1,))
-    return emit(tile.ExpandDims(at, reduced.value))
+
+
+def kept_axis(reduced: Traced, axis: int | None, rank: int) -> Traced:
+    """A reduction along an axis, or over all, with axes of size 1 for those that went away."""
+    if axis is None or rank == 1:
+        return spread(reduced, (1,) * rank)
+    return emit(tile.ExpandDims(axis, reduced.value))
 
 
 def _sum_dtype(word: str, dtype: DType, wanted: object) -> DType:
@@ -351,7 +366,7 @@ def _reduced_axis(word: str, axis: object, x: Traced, given: object) -> int:
     )
 
 
-def _axis(axis: object, rank: int) -> int:
+def as_axis(axis: object, rank: int) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank:
         raise error_here(ShapeError, f"an axis is an int from {-rank} to {rank - 1}, not {axis!r}")
     return axis % rank
@@ -410,14 +425,18 @@ def argmin(x: Operand, axis: int | None = None, keepdims: bool = False) -> Trace
 
 
 @word
-def cumsum(x: Operand, axis: int = 0, dtype: DType | str | None = None) -> Traced:
-    """The sums of the elements up to and with each one, along an axis; of bools and small integers,
-    in 32 bits."""
+def cumsum(
+    x: Operand, axis: int = 0, dtype: DType | str | None = None, reverse: bool = False
+) -> Traced:
+    """The sums of the elements up to and with each one, along an axis, or from each one on; of
+    bools and small integers, in 32 bits."""
     traced = as_traced(x)
     traced = cast(traced, _sum_dtype("cumsum", traced.dtype, dtype))
     if not traced.shape and type(axis) is int and axis == 0:
         return traced
     at = _reduced_axis("cumsum", axis, traced, x)
+    if reverse:
+        return flip(cumsum(flip(traced, at), at, traced.dtype), at)
     return emit(tile.Scan(ScanKind.SUM, at, traced.value))
 
 

@@ -51,6 +51,8 @@ address_role(
     tile.Broadcast,
     tile.ConvertLayout,
     tile.ExpandDims,
+    tile.Flip,
+    tile.Pick,
     tile.Reshape,
     tile.Transpose,
 )(Role.MOVES)

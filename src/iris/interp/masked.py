@@ -62,7 +62,7 @@ def update(frame: Frame, op: tile.Update, given: Operands) -> Sequence[Any]:
 
 
 @masking(tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose, tile.ConvertLayout)
-@masking(tile.Stage, tile.Unstage)
+@masking(tile.Flip, tile.Pick, tile.Stage, tile.Unstage)
 def moved(frame: Frame, op: Op, given: Operands) -> Sequence[Any]:
     rule = interpretation[type(op)]
     counts = given.masks[0]

@@ -326,6 +326,16 @@ def transpose(frame: Frame, op: tile.Transpose, x: Array) -> Sequence[Array]:
     return [x.transpose(0, *[1 + axis for axis in op.permutation])]
 
 
+@interpretation(tile.Flip)
+def flip(frame: Frame, op: tile.Flip, x: Array) -> Sequence[Array]:
+    return [np.flip(x, 1 + op.axis)]
+
+
+@interpretation(tile.Pick)
+def pick(frame: Frame, op: tile.Pick, x: Array) -> Sequence[Array]:
+    return [np.take(x, min(op.index, x.shape[1 + op.axis] - 1), 1 + op.axis)]
+
+
 @interpretation(tile.ConvertLayout, tile.Stage, tile.Unstage)
 def same(frame: Frame, op: Op, x: Array) -> Sequence[Array]:
     return [x]

@@ -29,7 +29,7 @@ from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
 from iris.ir.layout.reduce import reduce_axis
 from iris.ir.layout.spread import spread
 from iris.ir.math import element_type
-from iris.ir.types import Ptr, Staged, Tile, Type, bool_, f32, i32
+from iris.ir.types import DType, Ptr, Staged, Tile, Type, bool_, f32, i32
 
 
 class TileOp(Op):
@@ -270,6 +270,43 @@ class Transpose(TileOp):
         return (Tile(tuple(x.shape[i] for i in self.permutation), x.element, layout),)
 
 
+class Flip(TileOp):
+    """The elements in reverse order along an axis.
+
+    %last_first: tile<64xf32> = tile.flip 0 %x
+    """
+
+    name = "tile.flip"
+    axis: int = attribute(Integer(0, 2))
+    x: Value = operand(TILES)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        x = _tile(self.x)
+        _check_axis(self, x)
+        return (x,)
+
+
+class Pick(TileOp):
+    """The elements at one index along an axis, which goes away.
+
+    %odd: tile<32xf32> = tile.pick 1 1 %pairs
+    """
+
+    name = "tile.pick"
+    axis: int = attribute(Integer(0, 2))
+    index: int = attribute(Integer(0, 2**31 - 1))
+    x: Value = operand(TILES)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        x = _tile(self.x)
+        _check_axis(self, x)
+        if self.index >= x.shape[self.axis]:
+            raise self.invalid(f"{x} has no index {self.index} along axis {self.axis}", at="index")
+        return (_without_axis(x, self.axis, x.element),)
+
+
 class MaskedLoad(TileOp):
     """Elements of an array; the masked ones do not count in any op that uses them.
 
@@ -471,9 +508,7 @@ class Reduce(TileOp):
             if not gives_places:
                 raise self.invalid(f"{self.kind.value} does not give places", at="places")
             _check_stored(self, self.places, x.with_element(i32), "places")
-        shape = x.shape[: self.axis] + x.shape[self.axis + 1 :]
-        layout = x.layout and reduce_axis(x.layout, self.axis).result
-        return (Tile(shape, element, layout) if shape else element,)
+        return (_without_axis(x, self.axis, element),)
 
 
 class Scan(TileOp):
@@ -542,7 +577,15 @@ def matrix_type(value: Value) -> Tile | Staged:
     return value.type if isinstance(value.type, Staged) else value.type_as(Tile)
 
 
-def _check_axis(op: Reduce | Scan, x: Tile) -> None:
+def _without_axis(x: Tile, axis: int, element: DType) -> Type:
+    """The type of one element for all along an axis."""
+    shape = x.shape[:axis] + x.shape[axis + 1 :]
+    return (
+        Tile(shape, element, x.layout and reduce_axis(x.layout, axis).result) if shape else element
+    )
+
+
+def _check_axis(op: Flip | Pick | Reduce | Scan, x: Tile) -> None:
     if op.axis >= len(x.shape):
         raise op.invalid(f"{x} has no axis {op.axis}", at="axis")
 

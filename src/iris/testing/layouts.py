@@ -258,12 +258,16 @@ def _places(b: Builder, layout: LinearLayout) -> Value:
 
 
 def _combined(b: Builder, value: Value, choices: Choices) -> Value:
-    """A value as it is, scanned, or reduced to as many elements as are left."""
+    """A value as it is, or along an axis scanned, reduced, picked from or flipped."""
     layout = value.type.layout if isinstance(value.type, Tile) else None
     assert layout is not None
-    axis, style = choices.below(layout.rank), choices.of(("", "reduce", "scan"))
+    axis, style = choices.below(layout.rank), choices.of(("", "reduce", "scan", "pick", "flip"))
     if style == "scan":
         return b(tile.Scan(choices.of(list(ScanKind)), axis, value))
+    if style == "flip":
+        return b(tile.Flip(axis, value))
+    if style == "pick":
+        return b(tile.Pick(axis, choices.below(layout.shape[axis]), value))
     if style == "reduce":
         kind = choices.of((*_REDUCTIONS, *_OF_PLACES))
         is_given = kind in _OF_PLACES and choices.flag()

@@ -277,6 +277,20 @@ def transpose(cls: type[tile.Transpose], draft: TileDraft, choices: Choices) -> 
     draft.add(tile.Transpose(choices.of([*others[::-1] * 3, same]), x))
 
 
+@make_tile(tile.Flip)
+def flip(cls: type[tile.Flip], draft: TileDraft, choices: Choices) -> None:
+    x = long_row(draft, choices) if choices.flag(4) else draft.some_shaped(ALL, choices)
+    draft.add(tile.Flip(choices.below(len(element_type(x.type).shape)), x))
+
+
+@make_tile(tile.Pick)
+def pick(cls: type[tile.Pick], draft: TileDraft, choices: Choices) -> None:
+    x = long_row(draft, choices) if choices.flag(3) else draft.some_shaped(ALL, choices)
+    shape = element_type(x.type).shape
+    axis = choices.below(len(shape))
+    draft.add(tile.Pick(axis, choices.below(shape[axis]), x))
+
+
 # Memory.
 
 

@@ -66,7 +66,7 @@ def evaluate(op: Op, rewriter: Rewriter) -> None:
     rewriter.replace(op, Constant.of_bits(bits, type_))
 
 
-@rules(tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose)
+@rules(tile.Broadcast, tile.ExpandDims, tile.Flip, tile.Pick, tile.Reshape, tile.Transpose)
 @rules(graph.Broadcast, graph.Reshape, graph.Transpose, graph.Slice, graph.Pad, graph.Concat)
 def reshape(op: Op, rewriter: Rewriter) -> None:
     """All elements are the same constant."""

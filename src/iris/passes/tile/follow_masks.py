@@ -242,6 +242,31 @@ def _axis_groups(
     return groups
 
 
+@follow(tile.Flip)
+def follow_flip(op: tile.Flip, masks: Masks) -> None:
+    def flipped(factor: MaskFactor) -> MaskFactor:
+        if op.axis not in factor.axes:
+            return factor
+        op_of_mask = tile.Flip(factor.axes.index(op.axis), factor.value)
+        return replace(factor, value=masks.make(op_of_mask))
+
+    _move_mask(op, tuple(map(flipped, masks[op.x])), masks)
+
+
+@follow(tile.Pick)
+def follow_pick(op: tile.Pick, masks: Masks) -> None:
+    """Pick from the factors that have the axis."""
+
+    def picked(factor: MaskFactor) -> MaskFactor:
+        left = tuple(a - (a > op.axis) for a in factor.axes if a != op.axis)
+        if op.axis not in factor.axes:
+            return replace(factor, axes=left)
+        value = masks.make(tile.Pick(factor.axes.index(op.axis), op.index, factor.value))
+        return replace(factor, value=value, axes=left)
+
+    _move_mask(op, tuple(map(picked, masks[op.x])), masks)
+
+
 # Ops that combine lanes.
 
 

@@ -43,6 +43,8 @@ LARGEST, _NORMAL, _LEAST = 2.0**128 - 2.0**104, 2.0**-126, 2.0**-149
 @propagation(
     tile.Broadcast,
     tile.ExpandDims,
+    tile.Flip,
+    tile.Pick,
     tile.Reshape,
     tile.Transpose,
     tile.ConvertLayout,

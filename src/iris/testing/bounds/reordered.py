@@ -31,6 +31,8 @@ _KEEPS = (math.Constant, math.Bitcast, tile.Load, tile.LoadTile, tile.Atomic, ti
 _MOVES = (
     tile.Broadcast,
     tile.ExpandDims,
+    tile.Flip,
+    tile.Pick,
     tile.Reshape,
     tile.Transpose,
     tile.ConvertLayout,

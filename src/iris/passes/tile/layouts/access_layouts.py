@@ -70,6 +70,24 @@ def _factor(count: int, capacity: Sequence[int], axes: Sequence[int]) -> list[in
     return factors
 
 
+@lru_cache(maxsize=4096)
+def pickable(layout: LinearLayout, axis: int) -> LinearLayout:
+    """A layout in which each bit of a location that goes along an axis is a bit of the index there,
+    and of nothing else: the same if it is one.
+
+    >>> str(pickable(LinearLayout.of((2, 2), register=[(1, 1)], lane=[(1, 0)], simdgroup=[]), 0))
+    'linear<2x2, register=[], lane=[(0,1), (1,0), (0,0), (0,0), (0,0)], simdgroup=[]>'
+    """
+    steps = [image for dim in HARDWARE for image in layout.images(dim) if image[axis]]
+    wanted = [
+        tuple(1 << b if a == axis else 0 for a in range(layout.rank)) for b in range(len(steps))
+    ]
+    if sorted(steps) == wanted:
+        return layout
+    order = tuple(reversed(range(layout.rank)))
+    return coalesced(layout.shape, order, 1, layout.size(SIMDGROUP))
+
+
 class ScanBits(NamedTuple):
     """The bits of a location that go along an axis, from the lowest step to the highest."""
 

@@ -93,7 +93,14 @@ def _width_in_memory(op: Op, value: Value, axes: Axes) -> ValueWidth:
 
 
 @layout_classes(
-    Elementwise, Constant, tile.Arange, tile.Update, tile.ExpandDims, tile.Reshape, tile.Scan
+    Elementwise,
+    Constant,
+    tile.Arange,
+    tile.Update,
+    tile.ExpandDims,
+    tile.Flip,
+    tile.Reshape,
+    tile.Scan,
 )
 @layout_classes(tile.Store, tile.StoreTile, tile.Stage)
 def elementwise_class(op: Op, known: Container[Value]) -> Groups:
@@ -111,6 +118,7 @@ def load_class(op: tile.Load, known: Container[Value]) -> Groups:
     tile.LoadTile,
     tile.Atomic,
     tile.AtomicCas,
+    tile.Pick,
     tile.Reduce,
     tile.Transpose,
     tile.Unstage,
@@ -154,7 +162,7 @@ def yield_classes(op: Yield, known: Container[Value]) -> Groups:
 @access_width(Elementwise, Constant, Func, Loop, If, Yield, Return)
 @access_width(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange, tile.Update)
 @access_width(tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose, tile.ConvertLayout)
-@access_width(tile.Dot, tile.Reduce, tile.Scan, tile.Print, tile.Assert)
+@access_width(tile.Dot, tile.Flip, tile.Pick, tile.Reduce, tile.Scan, tile.Print, tile.Assert)
 @access_width(tile.Atomic, tile.AtomicCas, tile.Unstage)
 def moves_nothing(op: Op, axes: Axes) -> None:
     """It moves nothing between memory and registers."""

@@ -13,7 +13,7 @@ from iris.ir.layout.linear import LANE, REGISTER, LinearLayout, Span
 from iris.ir.layout.reduce import reduce_axis
 from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.types import Tile
-from iris.passes.tile.layouts.access_layouts import coalesced, scannable
+from iris.passes.tile.layouts.access_layouts import coalesced, pickable, scannable
 from iris.passes.tile.layouts.access_widths import AccessWidths
 from iris.passes.tile.layouts.fragments import (
     Arrangement,
@@ -185,6 +185,26 @@ def transpose_layout(layouts: LayoutPreferences, op: tile.Transpose) -> LinearLa
     return layout and layout.transpose(op.permutation)
 
 
+@preferred(tile.Flip)
+def flip_layout(layouts: LayoutPreferences, op: tile.Flip) -> LinearLayout:
+    return layouts.preferred_or_default(op.x)
+
+
+@preferred(tile.Pick)
+def pick_layout(layouts: LayoutPreferences, op: tile.Pick) -> LinearLayout | None:
+    return reduce_axis(_picked_layout(layouts, op), op.axis).result
+
+
+def _picked_layout(layouts: LayoutPreferences, op: tile.Pick) -> LinearLayout:
+    """The preferred layout of the operand, else that of its elements in one row.
+
+    So tiles of different shapes, which are made of each other by picks, keep their elements.
+    """
+    type_ = op.x.type_as(Tile)
+    row = layouts.default(Tile((prod(type_.shape),), type_.element))
+    return pickable(layouts.of(op.x) or row.reshape(type_.shape), op.axis)
+
+
 @preferred(tile.Reduce)
 def reduce_layout(layouts: LayoutPreferences, op: tile.Reduce) -> LinearLayout | None:
     return reduce_axis(layouts.preferred_or_default(op.x), op.axis).result
@@ -201,7 +221,7 @@ def scan_layout(layouts: LayoutPreferences, op: tile.Scan) -> LinearLayout | Non
 @operand_layouts(Elementwise, Constant)
 @operand_layouts(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange, tile.Broadcast)
 @operand_layouts(tile.Load, tile.LoadTile, tile.Atomic, tile.AtomicCas)
-@operand_layouts(tile.Scan, tile.Update, tile.Unstage, Return)
+@operand_layouts(tile.Flip, tile.Scan, tile.Update, tile.Unstage, Return)
 def result_layout(layouts: LayoutPreferences, op: Op) -> Sequence[LinearLayout | None]:
     layout = layouts.of(op.results[0]) if op.results else None
     return [layout] * len(op.operands)
@@ -220,6 +240,11 @@ def own_layouts(layouts: LayoutPreferences, op: Op) -> Sequence[LinearLayout | N
     return [
         layouts.preferred_or_default(v) if isinstance(v.type, Tile) else None for v in op.operands
     ]
+
+
+@operand_layouts(tile.Pick)
+def picked_layouts(layouts: LayoutPreferences, op: tile.Pick) -> Sequence[LinearLayout | None]:
+    return [_picked_layout(layouts, op)]
 
 
 @operand_layouts(tile.Reduce)

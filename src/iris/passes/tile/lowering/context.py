@@ -100,17 +100,18 @@ class Lowering(IndexArithmetic):
             self.b = saved
         return self._forms[key]
 
-    def holder(self, layout: LinearLayout | None) -> Value | None:
+    def holder(self, layout: LinearLayout | None, owner: int = 0) -> Value | None:
         """Whether this thread acts for all that hold the same elements; None if no other does.
 
-        No layout stands for a scalar, which every thread holds.
+        No layout stands for a scalar, which every thread holds.  `owner` has the bits of the
+        simdgroup that acts for others.
         """
         if layout is None:
             free = {LANE: SIMDGROUP_WIDTH - 1, SIMDGROUP: self.simdgroups - 1}
         else:
             free = layout.free_bits()
         found: Value | None = None
-        for dim, number in ((LANE, self.lane), (SIMDGROUP, self.simdgroup)):
+        for dim, number, own in ((LANE, self.lane, 0), (SIMDGROUP, self.simdgroup, owner)):
             mask = free[dim]
             if not mask:
                 continue
@@ -118,7 +119,7 @@ class Lowering(IndexArithmetic):
             part: Value = number
             if mask != size - 1:
                 part = self.binary(math.And, number, self.constant(mask))
-            found = self.both(found, self.compare(math.Predicate.EQ, part, 0))
+            found = self.both(found, self.compare(math.Predicate.EQ, part, own))
         return found
 
     def fence(self) -> None:

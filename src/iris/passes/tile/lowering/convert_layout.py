@@ -140,8 +140,17 @@ def convert_through_memory(
     return read_scratch(ctx, memory, target, scratch_layout)
 
 
-def write_scratch(ctx: Lowering, x: Value, layout: LinearLayout, scratch_layout: Scratch) -> Value:
-    """Allocate threadgroup memory, and write the elements of a value to it."""
+def write_scratch(
+    ctx: Lowering,
+    x: Value,
+    layout: LinearLayout,
+    scratch_layout: Scratch,
+    owner: int = 0,
+) -> Value:
+    """Allocate threadgroup memory, and write the elements of a value to it.
+
+    Of the simdgroups with the same elements, `owner` writes.
+    """
     dtype = x.type.element
     memory = ctx.b(metal.Alloc(Threadgroup(layout.num_elements, dtype)), "shared")
     # Registers with copies of elements write nothing.
@@ -151,7 +160,7 @@ def write_scratch(ctx: Lowering, x: Value, layout: LinearLayout, scratch_layout:
     vector = scratch_layout.vector(layout)
     images, order = _vector_first(columns, vector)
     value = ctx.take(x, [kept[r] for r in order])
-    holder = ctx.holder(layout)
+    holder = ctx.holder(layout, owner)
     address = _addresses(ctx, layout, images[len(vector) :], scratch_layout)
     width = 1 << len(vector)
 
