@@ -22,6 +22,8 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from iris.frontend.returns import RESULT, RETURNED, LastIf, ReturningIf, join_returns
+
 RUNTIME = "iris_"  # the name by which rewritten code reaches traced_control.py
 
 
@@ -81,10 +83,12 @@ class _Rewriter(ast.NodeTransformer):
         self.in_part = False
 
     def visit_body(self, function: ast.FunctionDef) -> None:
-        for statement in function.body:
-            for node in _walk_scope(statement):
-                if isinstance(node, ast.Global):
-                    self.globals.update(node.names)
+        inside = [node for statement in function.body for node in _walk_scope(statement)]
+        for node in inside:
+            if isinstance(node, ast.Global):
+                self.globals.update(node.names)
+        if not any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in inside):
+            join_returns(function)
         every = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
         changed = self._assigned(function.body)
         held = [_number_in(a.arg) for a in every if a.arg in changed]
@@ -251,11 +255,23 @@ class _Rewriter(ast.NodeTransformer):
         return _at(node, [_assign_one(name, made), loop, *after])
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        names = self._assigned([*node.body, *node.orelse])
+        return self._if(node, "IfStatement", names, names)
+
+    def visit_ReturningIf(self, node: ReturningIf) -> list[ast.stmt]:
+        names = [*self._assigned([*node.body, *node.orelse]), RESULT, RETURNED]
+        return self._if(node, "IfStatement", names, names)
+
+    def visit_LastIf(self, node: LastIf) -> list[ast.stmt]:
+        names = [*self._assigned([*node.body, *node.orelse]), RESULT, RETURNED]
+        return self._if(node, "LastIf", names, [RESULT])
+
+    def _if(
+        self, node: ast.If, kind: str, carried: Sequence[str], needed: Sequence[str]
+    ) -> list[ast.stmt]:
+        """An `if` that changes some variables, of which some are needed after it."""
         name = self._new("branch")
-        carried = self._assigned([*node.body, *node.orelse])
-        made = _runtime(
-            "IfStatement", [self.visit(node.test), _strings(carried), _call("locals", [])]
-        )
+        made = _runtime(kind, [self.visit(node.test), _strings(carried), _call("locals", [])])
         body = self._inside(name, node.body)
         orelse = self._inside(name, node.orelse)
         leave = _when_traced(name, [_do(_method(name, "finish", [_call("locals", [])]))])
@@ -266,7 +282,7 @@ class _Rewriter(ast.NodeTransformer):
             body=[*back, *(orelse or [ast.Pass()]), *leave],
             orelse=[],
         )
-        after = _when_traced(name, _assign(carried, _method(name, "results", [_strings(carried)])))
+        after = _when_traced(name, _assign(needed, _method(name, "results", [_strings(needed)])))
         return _at(node, [_assign_one(name, made), then, other, *after])
 
     def _inside(self, name: str, body: Sequence[ast.stmt], *, loop: bool = False) -> list[ast.stmt]:

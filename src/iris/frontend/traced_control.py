@@ -23,6 +23,7 @@ from iris.errors import (
 )
 from iris.frontend.assignment import assign, assigning, changed, reached, updated, updated_at
 from iris.frontend.loop_variables import (
+    UNNEEDED,
     CarriedValue,
     Missing,
     RegionEnd,
@@ -45,6 +46,7 @@ from iris.frontend.loop_variables import (
 )
 from iris.frontend.numbers import as_variable, carry
 from iris.frontend.objects import Place, Reach, Watched, alike, ask, contents
+from iris.frontend.returns import PATHS, RESULT, RETURNED
 from iris.frontend.rewriting import rewritten_callable
 from iris.frontend.tracing import at_line, current, error_here, location
 from iris.frontend.values import (
@@ -70,6 +72,7 @@ __all__ = [
     "LEAVE",
     "ForLoop",
     "IfStatement",
+    "LastIf",
     "WhileLoop",
     "all_of",
     "any_of",
@@ -468,20 +471,30 @@ class _Branches:
             sides.reverse()
 
     def merge(
-        self, values: Mapping[str, Sequence[object]], lines: Mapping[str, Location | None]
+        self,
+        values: Mapping[str, Sequence[object]],
+        lines: Mapping[str, Location | None],
+        needed: Sequence[Reach | None] = (None, None),
     ) -> dict[str, object]:
         """Emit the `if`, and merge variables and objects.
 
         `values` has a pair of values for each variable, and `lines` the line that assigned it.
+        `needed` reaches the objects that are needed after each of the branches, if not all are.
         """
         merge = functools.partial(merge_trees, regions=self.regions, ends=self.ends)
         variables: dict[str, Tree] = {}
         for name, pair in values.items():
             with at_line(lines.get(name)):
-                variables[name] = merge(name, values=list(pair))
+                variables[name] = merge(PATHS.get(name, name), values=list(pair))
         objects: list[tuple[Watched, dict[Place, Tree]]] = []
         for watched in self.reach:
-            first, second = (end.held[id(watched.object)] for end in self.ends)
+            both = [end.held[id(watched.object)] for end in self.ends]
+            sides = [reach is None or reach.reaches(watched) for reach in needed]
+            if not all(sides):
+                if not any(sides):
+                    continue
+                both[sides.index(False)] = dict.fromkeys(both[sides.index(True)], UNNEEDED)
+            first, second = both
             if isinstance(watched.object, CellType) and not (first and second):
                 why = "has a value on only one side of a traced condition; give it one before"
                 missing = Unchanged(Missing(watched.path, why))
@@ -543,12 +556,13 @@ class IfStatement:
         self.sides.finish(*values.values())
 
     def results(self, names: Sequence[str]) -> tuple[object, ...]:
-        first, second = self.values
         after: dict[str, object] = {}
         pairs: dict[str, Sequence[object]] = {}
         for name in names:
-            a, b = first[name], second[name]
-            if isinstance(a, Missing) or isinstance(b, Missing):
+            a, b = (_needed(name, values) for values in self.values)
+            if name == RETURNED and a is not b and isinstance(a, bool) and isinstance(b, bool):
+                after[name] = self.sides.condition if a else negation(self.sides.condition)
+            elif isinstance(a, Missing) or isinstance(b, Missing):
                 why = "has a value after only one of the branches; give it one before the if"
                 after[name] = Missing(name, why)
             elif callable(a) and callable(b) and not is_unchanged(a, b):
@@ -556,8 +570,27 @@ class IfStatement:
                 after[name] = Missing(name, why + "its branch")
             else:
                 pairs[name] = a, b
-        after |= self.sides.merge(pairs, {name: assigned(name) for name in names})
+        objects = [
+            Reach([values[RESULT]], returned=True) if values.get(RETURNED) is True else None
+            for values in self.values
+        ]
+        after |= self.sides.merge(pairs, {name: assigned(name) for name in names}, objects)
         return tuple([after[name] for name in names])
+
+
+class LastIf(IfStatement):
+    """An `if` after which the function returns."""
+
+    def finish(self, scope: Mapping[str, object]) -> None:
+        super().finish({**scope, RETURNED: True})
+
+
+def _needed(name: str, values: Mapping[str, object]) -> object:
+    """What a branch gives a variable: nothing that is needed, if only one that returns would, or
+    does not, use it."""
+    returned = values.get(RETURNED)
+    not_used = returned is False if name == RESULT else returned is True and name != RETURNED
+    return UNNEEDED if not_used else values[name]
 
 
 def emit_if(condition: Traced, regions: Sequence[Region], pairs: list[list[Traced]]) -> Op:
@@ -669,10 +702,10 @@ def bind(variable: Callable[[], object], value: object) -> object:
 
 
 def leaving(word: str, *regions: _LoopTrace[Any] | IfStatement) -> None:
-    """Called before `break`, `continue` and `return`, with the statements these leave."""
+    """Called before a statement that leaves others at once, with these."""
     if any(region.traced for region in regions):
         raise error_here(
             ControlFlowError,
-            f"{word} cannot depend on a traced value: a traced loop or branch runs to its end; "
-            "carry a condition and use iris.where or if instead",
+            f"{word} cannot leave a traced loop, nor any loop, with or try under a traced "
+            "condition; carry a condition and use iris.where or if instead",
         )
