@@ -601,7 +601,7 @@ def function_of_arrays(x):
         (lambda: plain[1](X.astype(float), 3, B=1), DTypeError, "X is float64"),
         (lambda: plain[1](X.astype(complex), 3, B=1), DTypeError, "X has the dtype complex128"),
         (lambda: plain[1](X, "3", B=1), ArgumentError, "n is a str"),
-        (lambda: plain[1](X, None, B=1), ArgumentError, "n is a NoneType"),
+        (lambda: plain[1](X, None, B=1), LanguageError, "a NoneType cannot be computed with"),
         (lambda: plain[1]([1.0], 3, B=1), ArgumentError, "X is a list"),
         (lambda: plain[1](X, 3, B=[1]), ArgumentError, "the constexpr B must be hashable"),
         (lambda: plain[1](5, 3, B=1), ArgumentError, "store takes an array argument"),

@@ -207,8 +207,8 @@ def _interned(spec: _Spec) -> _Spec:
 class Call:
     """The arguments of a launch, by the names of the parameters."""
 
-    constants: dict[str, Any]  # constexprs
-    specs: dict[str, Any]  # what the kernel may know of the others
+    constants: dict[str, Any]  # constexprs, and others that are None
+    specs: dict[str, Any]  # what the kernel may know of the others; None of None
     told: dict[str, Any]  # the others as a device is told of them; arrays are to be placed
     arrays: dict[str, Array]
     buffers: dict[str, Buffer]
@@ -239,6 +239,9 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
     is_lent = False
     for name in function.variables:
         value = bound[name]
+        if value is None:
+            constants[name] = specs[name] = None  # among both, which tell calls apart
+            continue
         if isinstance(value, Buffer):
             buffers[name] = value
             told[name] = argument = value.argument

@@ -210,7 +210,7 @@ class _Rewriter(ast.NodeTransformer):
         if is_range:
             iterable.func = _runtime("range_of", [_name("range")])
         made = _runtime("ForLoop", [iterable, _strings(carried), _call("locals", [])])
-        node.iter = _name(name)
+        node.iter = _located(node.iter, _name(name))
         node.body = self._inside(name, node.body, loop=True)
         node.body = [
             *_when_traced(name, _assign(carried, _method(name, "start"))),
@@ -295,6 +295,13 @@ class _Rewriter(ast.NodeTransformer):
         self.regions.pop()
         return result
 
+    def visit_Assert(self, node: ast.Assert) -> ast.Assert:
+        text = ast.Constant(value=ast.unparse(node.test))
+        self.generic_visit(node)
+        message = _lambda(copy.deepcopy(node.msg) or text)
+        node.test = _located(node.test, _runtime("asserted", [node.test, message]))
+        return node
+
     def visit_Break(self, node: ast.Break) -> list[ast.stmt]:
         return self._leaving(node, "break")
 
@@ -359,7 +366,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         if len(node.ops) == 1:
             self.generic_visit(node)
-            return node
+            return _known_compared(node)
         self._parts(node)
         # a < f() < b calls f once: all_of(lambda: a < (t := f()), lambda: t < b).
         parts: list[ast.expr] = []
@@ -368,9 +375,14 @@ class _Rewriter(ast.NodeTransformer):
             last = right is node.comparators[-1]
             name = self._new("compared")
             taken = right if last else self._binding(name, right)
-            parts.append(_lambda(ast.Compare(left=left, ops=[op], comparators=[taken])))
+            parts.append(_lambda(_known_compared(ast.Compare(left, [op], [taken]))))
             left = _name(name)
         return _located(node, _runtime("all_of", parts))
+
+    def visit_Match(self, node: ast.Match) -> ast.Match:
+        self.generic_visit(node)
+        node.subject = _known(node.subject)
+        return node
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
         outer, self.in_part = self.in_part, False
@@ -389,6 +401,18 @@ def _noting(node: ast.stmt) -> list[ast.stmt]:
         if changes or isinstance(inner, (ast.Call, ast.AugAssign)):
             return [_do(_runtime("noted", []))]
     return []
+
+
+def _known_compared(node: ast.Compare) -> ast.Compare:
+    """A comparison, of which `is` does not ask the operands whether they are known."""
+    if isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+        node.left = _known(node.left)
+        node.comparators = [_known(x) for x in node.comparators]
+    return node
+
+
+def _known(x: ast.expr) -> ast.expr:
+    return x if isinstance(x, ast.Constant) else _located(x, _runtime("known", [x]))
 
 
 def _places(targets: Sequence[ast.expr]) -> list[ast.Attribute | ast.Subscript]:

@@ -13,6 +13,7 @@ from iris.errors import ArgumentError, LanguageError, ScopeError, UserError
 from iris.frontend import traced_control
 from iris.frontend.assignment import drop_updates, unmark
 from iris.frontend.language import constexpr
+from iris.frontend.loop_variables import Missing
 from iris.frontend.rewriting import rewritten
 from iris.frontend.specs import ArraySpec, ScalarSpec
 from iris.frontend.tracing import current, error_at, error_from, error_here, refusal, trace_into
@@ -78,8 +79,9 @@ class TileFunction:
     # Tracing.
 
     def trace(self, arguments: Mapping[str, Any], *, fast_math: bool = False) -> Module:
-        """The IR for arguments: an `ArraySpec`, a `ScalarSpec`, or what a constexpr is."""
-        runtime = [p.name for p in self.parameters if not p.is_constexpr]
+        """The IR for arguments: an `ArraySpec`, a `ScalarSpec`, or what a constexpr is; None is
+        one, whatever the parameter."""
+        runtime = [name for name in self.variables if arguments[name] is not None]
         types = [(name, arguments[name].type) for name in runtime]
         func = Func(
             legal_name(self.name), Level.TILE, types, fast_math=fast_math, location=self.location
@@ -96,6 +98,8 @@ class TileFunction:
                 result = self._run(passed)
             finally:
                 unmark(tracer)
+            if isinstance(result, Missing):
+                result.reject_use()
             if result is not None:
                 raise self.error(
                     LanguageError,

@@ -31,6 +31,7 @@ from iris.frontend.values import (
     constant_advice,
     describe,
     emit,
+    emit_assert,
     promote,
     shown,
     spread,
@@ -438,10 +439,7 @@ def static_assert(condition: object, message: str = "") -> None:
 @word
 def device_assert(condition: Operand, message: str = "assertion failed") -> None:
     """Report a program error where a condition does not hold."""
-    checked = as_traced(condition)
-    if checked.dtype is not bool_:
-        checked = compare(Predicate.NE, checked, 0)
-    current().insert(tile.Assert(message, checked.value))
+    emit_assert(condition, message)
 
 
 @word

@@ -57,6 +57,16 @@ class Missing:
         return self.reject_use()
 
 
+class Clashing(Missing):
+    """Stands for a variable whose values are of no one type; any use is the error that says so."""
+
+    def __init__(self, error: UserError):
+        self.__dict__.update(_error=error)
+
+    def reject_use(self) -> NoReturn:
+        raise type(self._error)(self._error.message, self._error.spot)
+
+
 UNNEEDED = object()  # stands for the value of a variable where nothing will use it
 
 
@@ -79,7 +89,8 @@ _BINARY: tuple[str, ...] = (
 )
 _BINARY += ("lshift", "rshift")
 _UNARY = ("neg", "pos", "abs", "invert", "bool", "int", "float", "index", "iter", "len")
-_OTHERS = ("lt", "le", "gt", "ge", "getitem", "call")
+_OTHERS: tuple[str, ...] = ("lt", "le", "eq", "ne", "gt", "ge", "call", "contains")
+_OTHERS += ("getitem", "setitem", "delitem", "setattr", "delattr")
 for _word in (*_BINARY, *(f"r{word}" for word in _BINARY), *_UNARY, *_OTHERS):
     setattr(Missing, f"__{_word}__", _rejecting)
 

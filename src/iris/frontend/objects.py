@@ -32,7 +32,7 @@ import numpy as np
 
 from iris.frontend.decorated import Decorated
 from iris.frontend.numbers import VariableFloat, VariableInt
-from iris.frontend.tracing import current, is_users, location
+from iris.frontend.tracing import current, location
 from iris.ir.core import Location
 
 
@@ -355,7 +355,7 @@ class Reach:
         self._modules: dict[int, _Names] = {}
         self._variables = variables  # of the first frame: watched by the one who asks
         self._work = deque[tuple[Any, str]]()
-        frames = list(_frames())
+        frames = list(current().frames())
         self._own = frames[0].f_code if frames else None
         for frame in frames:
             # Of a function that returns, only what it shares with others stays.
@@ -477,16 +477,6 @@ def _called_by(x: object) -> Iterable[Any]:
 _called_by.register(Decorated, lambda x: [getattr(x, "__wrapped__", None)])
 _called_by.register(MethodType, lambda x: [x.__self__, x.__func__])
 _called_by.register(functools.partial, lambda x: [x.func, *x.args, *x.keywords.values()])
-
-
-def _frames() -> Iterator[FrameType]:
-    """The frames of the functions being traced, the innermost first."""
-    entry = current().entry
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code is not entry:
-        if is_users(frame):
-            yield frame
-        frame = frame.f_back
 
 
 @functools.lru_cache(maxsize=1024)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import builtins
 import functools
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from types import CellType
 from typing import Any, Generic
@@ -20,11 +22,13 @@ from iris.errors import (
     ControlFlowError,
     DTypeError,
     SourceSpot,
+    UserError,
 )
 from iris.frontend.assignment import assign, assigning, changed, reached, updated, updated_at
 from iris.frontend.loop_variables import (
     UNNEEDED,
     CarriedValue,
+    Clashing,
     Missing,
     RegionEnd,
     Slot,
@@ -48,7 +52,7 @@ from iris.frontend.numbers import as_variable, carry
 from iris.frontend.objects import Place, Reach, Watched, alike, ask, contents
 from iris.frontend.returns import PATHS, RESULT, RETURNED
 from iris.frontend.rewriting import rewritten_callable
-from iris.frontend.tracing import at_line, current, error_here, location
+from iris.frontend.tracing import at_line, current, error_here, location, user_frame
 from iris.frontend.values import (
     Traced,
     as_traced,
@@ -56,6 +60,7 @@ from iris.frontend.values import (
     compare,
     constant,
     emit,
+    emit_assert,
     is_number,
     promote,
 )
@@ -77,11 +82,13 @@ __all__ = [
     "all_of",
     "any_of",
     "as_variable",
+    "asserted",
     "assign",
     "bind",
     "called",
     "changed",
     "choice",
+    "known",
     "leaving",
     "named",
     "negation",
@@ -94,6 +101,7 @@ __all__ = [
     "values_of",
 ]
 
+MOST_UNROLLED = 64  # iterations, without a warning
 MAX_RETRACES = 8  # of one body, and one more for each carried value
 
 
@@ -141,11 +149,14 @@ class _LoopTrace(Generic[AnyOp]):
         self.names = names
         self.before = values_of(names, scope)
         self.carried: dict[str | tuple[int, Place], Tree] = {}
+        self.clashing: dict[str, Clashing] = {}
         self.op: AnyOp | None = None
         self.done = False
         self.retraces = 0
         self.last: dict[str, object] = {}
         self.where = ""
+        self.unrolled = 0
+        self.first = current().builder.region.last
 
     @property
     def loop_op(self) -> AnyOp:
@@ -190,7 +201,7 @@ class _LoopTrace(Generic[AnyOp]):
                 values.append(carried[name])
             else:
                 missing = Missing(name, "has no value yet in the first round of the loop")
-                values.append(self.before.get(name, missing))
+                values.append(self.before.get(name, self.clashing.get(name, missing)))
         return tuple(values)
 
     def end_iteration(self, scope: Mapping[str, object]) -> list[Value] | None:
@@ -203,25 +214,40 @@ class _LoopTrace(Generic[AnyOp]):
             tree = self.carried.get(key)
             if tree is None and is_unchanged(start, new):
                 continue
-            with at_line(line):
-                met = carried_tree(path, tree or Unchanged(start), start, new, ends)
-            again = again or met is not tree
-            self.carried[key] = met
+            with self._dropping(key), at_line(line):
+                self.carried[key] = carried_tree(path, tree or Unchanged(start), start, new, ends)
+            again = again or key in self.clashing or self.carried[key] is not tree
         if again:
             return None
         yielded: dict[str | tuple[int, Place], list[Traced | None]] = {}
         for key, _, _, new, line in self._places(scope):
             if key in self.carried:
-                with at_line(line):
+                yielded[key] = [None]
+                with self._dropping(key), at_line(line):
                     yielded[key] = self.carried[key].ends(new)
+        if not self.carried.keys() >= yielded.keys():
+            return None
         accepted = [end for key in self.carried for end in yielded[key]]
         values = [a.value for a in accepted if a is not None]
         return values if len(values) == len(accepted) else None
 
+    @contextmanager
+    def _dropping(self, key: str | tuple[int, Place]) -> Iterator[None]:
+        """Let a variable have no value at the start of an iteration if it cannot be carried: that
+        matters only where it is used."""
+        try:
+            yield
+        except UserError as error:
+            if not isinstance(key, str):
+                raise
+            self.carried.pop(key, None)
+            del self.before[key]
+            self.clashing[key] = Clashing(error)
+
     def _places(self, scope: Mapping[str, object]) -> Iterator[Any]:
         """Each variable, and each place in an object: its key, its path, its value before and
         after, and the line that changed it."""
-        for name, start in self.before.items():
+        for name, start in list(self.before.items()):
             yield name, name, start, scope.get(name, Missing(name, "is deleted")), assigned(name)
         for watched in self.reach:
             now = watched.now()
@@ -241,6 +267,8 @@ class _LoopTrace(Generic[AnyOp]):
                 values.append(carried[name])
             elif name in self.before:
                 values.append(self.before[name])
+            elif name in self.clashing:
+                values.append(self.clashing[name])
             elif name in self.last and not is_local(self.last[name]):
                 values.append(self.last[name])
             else:
@@ -260,6 +288,21 @@ class _LoopTrace(Generic[AnyOp]):
                 CarriedError, "the values that this loop carries do not settle to one type"
             )
         return True
+
+    def count_unrolled(self) -> None:
+        """Count the iterations of an ordinary loop: each adds its ops to the program."""
+        self.unrolled += 1
+        frame = user_frame()
+        has_ops = current().builder.region.last is not self.first
+        if self.unrolled == MOST_UNROLLED + 1 and has_ops and frame is not None:
+            warnings.warn_explicit(
+                f"this loop is unrolled more than {MOST_UNROLLED} times: the program is large and "
+                "takes long to compile; iris.tile_range makes a loop of the program",
+                RuntimeWarning,
+                frame.f_code.co_filename,
+                frame.f_lineno,
+                registry=frame.f_globals.setdefault("__warningregistry__", {}),
+            )
 
     def discard(self) -> None:
         """Erase the traced loop, to trace it again."""
@@ -283,7 +326,12 @@ class ForLoop(_LoopTrace[control.For]):
                 iter(iterable)
 
     def __iter__(self) -> Iterator[object]:
-        return self._iterations() if self.traced else iter(self.iterable)
+        return self._iterations() if self.traced else self._unrolled()
+
+    def _unrolled(self) -> Iterator[object]:
+        for x in self.iterable:
+            self.count_unrolled()
+            yield x
 
     def _iterations(self) -> Iterator[object]:
         builder = current().builder
@@ -365,7 +413,10 @@ class WhileLoop(_LoopTrace[control.While]):
         if not self.traced:
             if not isinstance(condition, Traced):
                 carry(self.before.values())
-                return Verdict.GO if condition else Verdict.LEAVE
+                if not condition:
+                    return Verdict.LEAVE
+                self.count_unrolled()
+                return Verdict.GO
             as_condition(condition)
             if self.condition:
                 raise error_here(
@@ -484,8 +535,11 @@ class _Branches:
         merge = functools.partial(merge_trees, regions=self.regions, ends=self.ends)
         variables: dict[str, Tree] = {}
         for name, pair in values.items():
-            with at_line(lines.get(name)):
-                variables[name] = merge(PATHS.get(name, name), values=list(pair))
+            try:
+                with at_line(lines.get(name)):
+                    variables[name] = merge(PATHS.get(name, name), values=list(pair))
+            except UserError as error:
+                variables[name] = Unchanged(Clashing(error))
         objects: list[tuple[Watched, dict[Place, Tree]]] = []
         for watched in self.reach:
             both = [end.held[id(watched.object)] for end in self.ends]
@@ -562,6 +616,8 @@ class IfStatement:
             a, b = (_needed(name, values) for values in self.values)
             if name == RETURNED and a is not b and isinstance(a, bool) and isinstance(b, bool):
                 after[name] = self.sides.condition if a else negation(self.sides.condition)
+            elif isinstance(a, Clashing) or isinstance(b, Clashing):
+                after[name] = a if isinstance(a, Clashing) else b
             elif isinstance(a, Missing) or isinstance(b, Missing):
                 why = "has a value after only one of the branches; give it one before the if"
                 after[name] = Missing(name, why)
@@ -675,7 +731,16 @@ def called(function: Any) -> Any:
     assigned."""
     if function is builtins.next:
         return _next
+    if any(function is looks for looks in (isinstance, callable, hasattr, type)):
+        return lambda *arguments: function(*map(known, arguments))
     return assigning(rewritten_callable(function, sys.modules[__name__]))
+
+
+def known(x: object) -> object:
+    """A value that Python looks at; a variable without a value has none."""
+    if isinstance(x, Missing):
+        x.reject_use()
+    return x
 
 
 def _next(*arguments: Any) -> Any:
@@ -699,6 +764,14 @@ def bind(variable: Callable[[], object], value: object) -> object:
     value = updated((contents(cell) or {}).get(Place(True, ...)), value)
     cell.cell_contents = value
     return value
+
+
+def asserted(condition: object, message: Callable[[], object]) -> object:
+    """The condition of an `assert`: one that is traced is checked when the kernel runs."""
+    if not isinstance(condition, Traced):
+        return condition
+    emit_assert(condition, str(message()))
+    return True
 
 
 def leaving(word: str, *regions: _LoopTrace[Any] | IfStatement) -> None:
