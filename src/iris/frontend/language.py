@@ -131,6 +131,9 @@ def reshape(x: Traced, shape: object) -> Traced:
     traced, sizes = as_traced(x), as_shape(shape)
     if not traced.shape:
         return spread(traced, sizes)
+    if not sizes and size_of(traced.shape) == 1:
+        kind = ReduceKind.ANY if traced.dtype is bool_ else ReduceKind.MAXIMUM
+        return emit(tile.Reduce(kind, 0, reshape(traced, 1).value))
     with rules_as(ShapeError):
         op = tile.Reshape(traced.value, Tile(sizes, traced.dtype))
         op.check()

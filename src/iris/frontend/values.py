@@ -425,8 +425,9 @@ def as_shape(shape: object) -> tuple[int, ...]:
                 + constant_advice(size),
             )
     result = tuple(int(size) for size in sizes)
-    with rules_as(ShapeError):
-        Tile(result, f32)
+    if result:
+        with rules_as(ShapeError):
+            Tile(result, f32)
     return result
 
 
