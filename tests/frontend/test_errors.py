@@ -135,10 +135,35 @@ def break_under_a_condition(X, n):
         iris.store(X + i, 1.0)
 
 
-def return_under_a_condition(X, n):
-    if n > 3:
-        return  # here
+def return_in_a_traced_loop(X, n):
+    for i in range(n):
+        if n > 3:
+            return  # here
+        iris.store(X + i, 1.0)
+
+
+def return_in_a_loop_under_a_condition(X, n):
+    for i in range(2):
+        if n > i:
+            return  # here
     iris.store(X, 1.0)
+
+
+def returns_nothing_in_one_branch(X, n):
+    def number_or_nothing():
+        if n > 3:  # here
+            return 1.0
+        return None
+
+    iris.store(X, number_or_nothing())
+
+
+def returns_another_dtype_in_one_branch(X, n):
+    if n > 3:
+        return iris.load(X + 1)
+    if n > 2:
+        return iris.load(X)
+    return iris.load(X).to(iris.i32)  # here
 
 
 def continue_in_a_traced_loop(X, n):
@@ -451,9 +476,12 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (outside_its_loop, ScopeError, "x belongs to the loop at line"),
     (index_outside_its_loop, ScopeError, "i belongs to the loop at line"),
     (only_in_one_branch, ScopeError, "x has a value after only one of the branches"),
-    (break_under_a_condition, ControlFlowError, "break cannot depend on a traced value"),
-    (return_under_a_condition, ControlFlowError, "return cannot depend on a traced value"),
-    (continue_in_a_traced_loop, ControlFlowError, "continue cannot depend on a traced value"),
+    (break_under_a_condition, ControlFlowError, "break cannot leave a traced loop"),
+    (return_in_a_traced_loop, ControlFlowError, "return cannot leave a traced loop"),
+    (return_in_a_loop_under_a_condition, ControlFlowError, "return cannot leave a traced loop"),
+    (returns_nothing_in_one_branch, CarriedError, "the returned value is 1.0 or a NoneType"),
+    (returns_another_dtype_in_one_branch, CarriedError, "the returned value becomes"),
+    (continue_in_a_traced_loop, ControlFlowError, "continue cannot leave a traced loop"),
     (mixed_bases, PointerError, "an address has one base"),
     (float_offset, PointerError, "an offset is an integer, not f32"),
     (pointer_as_number, PointerError, "the pointer X is no number"),
@@ -573,7 +601,7 @@ def function_of_arrays(x):
         (lambda: plain[1](X.astype(float), 3, B=1), DTypeError, "X is float64"),
         (lambda: plain[1](X.astype(complex), 3, B=1), DTypeError, "X has the dtype complex128"),
         (lambda: plain[1](X, "3", B=1), ArgumentError, "n is a str"),
-        (lambda: plain[1](X, None, B=1), ArgumentError, "n is a NoneType"),
+        (lambda: plain[1](X, None, B=1), LanguageError, "a NoneType cannot be computed with"),
         (lambda: plain[1]([1.0], 3, B=1), ArgumentError, "X is a list"),
         (lambda: plain[1](X, 3, B=[1]), ArgumentError, "the constexpr B must be hashable"),
         (lambda: plain[1](5, 3, B=1), ArgumentError, "store takes an array argument"),

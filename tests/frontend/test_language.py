@@ -161,3 +161,45 @@ def test_what_is_no_dtype_and_no_keepdims_of_a_sum() -> None:
     error = refused(dtype_for_keepdims)
     assert isinstance(error, ArgumentError)
     assert "keepdims of sum is True or False, not" in error.message
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_tiles_of_up_to_five_dimensions(device: str) -> None:
+    @iris.kernel
+    def shuffled(X, Out):
+        pairs, four = iris.arange(0, 2), iris.arange(0, 4)
+        offset = pairs[:, None, None, None, None] * 32 + four[:, None, None, None] * 8
+        offset += pairs[:, None, None] * 4 + pairs[:, None] * 2 + pairs[None, None, None, None]
+        x = iris.load(X + offset)
+        most = iris.max(iris.sum(x, axis=1), axis=-1)
+        other = iris.reshape(iris.transpose(x, (4, 3, 1, 0, 2)), 64)
+        iris.store(Out + iris.arange(0, 64), iris.cumsum(other) + iris.sum(most))
+
+    x = np.random.default_rng(0).integers(0, 9, (2, 4, 2, 2, 2)).astype(np.float32)
+    out = np.empty(64, np.float32)
+    shuffled[1](x, out, device=device)
+    other = x.transpose(4, 3, 1, 0, 2).ravel()
+    assert (out == other.cumsum() + x.sum(1).max(-1).sum()).all()
+
+
+def test_a_tile_of_no_dimensions_is_a_scalar() -> None:
+    @iris.kernel
+    def scalars(X, Out):
+        x = iris.load(X + iris.arange(0, 1))[:, None]
+        one = iris.zeros(()) + iris.full((), 1, iris.f32)
+        iris.store(Out, iris.reshape(x, ()) + iris.broadcast_to(one, ()))
+        iris.store(Out + 1, iris.where(iris.reshape(x > 2, ()), 1, 0))
+
+    for number in (3, np.nan):
+        out = np.empty(2, np.float32)
+        scalars[1](np.full(1, number, np.float32), out)
+        assert np.array_equal(out, [number + 1, number > 2], equal_nan=True)
+
+    def two_elements(X, a, n):
+        iris.store(X, iris.reshape(iris.load(X + iris.arange(0, 2)), ()))
+
+    def six_dimensions(X, a, n):
+        iris.store(X, iris.load(X + iris.arange(0, 2))[None, :, None, None, None, None])
+
+    assert "1 to 5 dimensions, not 0" in refused(two_elements).message
+    assert "has 5 dimensions already" in refused(six_dimensions).message

@@ -211,7 +211,7 @@ class Autotuned(Chooser):
     ) -> dict[str, Any]:
         given, options = self._given(grid, arguments, named, self.configs[0])
         device = device_of(named.get("device"), given)
-        sizes = {name: _size(given.passed[name]) for name in self._key}
+        sizes = {name: _size(given.passed.get(name)) for name in self._key}
         key = (
             device,
             target_of(device),

@@ -27,7 +27,7 @@ class FixedParameters:
     def check(self, given: Mapping[str, Spec], passed: Mapping[str, Any]) -> None:
         """Refuse arguments that lack a fact."""
         for name, spec in self.specs.items():
-            lacking = _lacking(spec, given[name], passed[name])
+            lacking = _lacking(spec, given[name], passed.get(name))
             if lacking is not None:
                 raise error_here(
                     ArgumentError,

@@ -22,6 +22,8 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from iris.frontend.returns import RESULT, RETURNED, LastIf, ReturningIf, join_returns
+
 RUNTIME = "iris_"  # the name by which rewritten code reaches traced_control.py
 
 
@@ -81,10 +83,12 @@ class _Rewriter(ast.NodeTransformer):
         self.in_part = False
 
     def visit_body(self, function: ast.FunctionDef) -> None:
-        for statement in function.body:
-            for node in _walk_scope(statement):
-                if isinstance(node, ast.Global):
-                    self.globals.update(node.names)
+        inside = [node for statement in function.body for node in _walk_scope(statement)]
+        for node in inside:
+            if isinstance(node, ast.Global):
+                self.globals.update(node.names)
+        if not any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in inside):
+            join_returns(function)
         every = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
         changed = self._assigned(function.body)
         held = [_number_in(a.arg) for a in every if a.arg in changed]
@@ -206,7 +210,7 @@ class _Rewriter(ast.NodeTransformer):
         if is_range:
             iterable.func = _runtime("range_of", [_name("range")])
         made = _runtime("ForLoop", [iterable, _strings(carried), _call("locals", [])])
-        node.iter = _name(name)
+        node.iter = _located(node.iter, _name(name))
         node.body = self._inside(name, node.body, loop=True)
         node.body = [
             *_when_traced(name, _assign(carried, _method(name, "start"))),
@@ -251,11 +255,23 @@ class _Rewriter(ast.NodeTransformer):
         return _at(node, [_assign_one(name, made), loop, *after])
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        names = self._assigned([*node.body, *node.orelse])
+        return self._if(node, "IfStatement", names, names)
+
+    def visit_ReturningIf(self, node: ReturningIf) -> list[ast.stmt]:
+        names = [*self._assigned([*node.body, *node.orelse]), RESULT, RETURNED]
+        return self._if(node, "IfStatement", names, names)
+
+    def visit_LastIf(self, node: LastIf) -> list[ast.stmt]:
+        names = [*self._assigned([*node.body, *node.orelse]), RESULT, RETURNED]
+        return self._if(node, "LastIf", names, [RESULT])
+
+    def _if(
+        self, node: ast.If, kind: str, carried: Sequence[str], needed: Sequence[str]
+    ) -> list[ast.stmt]:
+        """An `if` that changes some variables, of which some are needed after it."""
         name = self._new("branch")
-        carried = self._assigned([*node.body, *node.orelse])
-        made = _runtime(
-            "IfStatement", [self.visit(node.test), _strings(carried), _call("locals", [])]
-        )
+        made = _runtime(kind, [self.visit(node.test), _strings(carried), _call("locals", [])])
         body = self._inside(name, node.body)
         orelse = self._inside(name, node.orelse)
         leave = _when_traced(name, [_do(_method(name, "finish", [_call("locals", [])]))])
@@ -266,7 +282,7 @@ class _Rewriter(ast.NodeTransformer):
             body=[*back, *(orelse or [ast.Pass()]), *leave],
             orelse=[],
         )
-        after = _when_traced(name, _assign(carried, _method(name, "results", [_strings(carried)])))
+        after = _when_traced(name, _assign(needed, _method(name, "results", [_strings(needed)])))
         return _at(node, [_assign_one(name, made), then, other, *after])
 
     def _inside(self, name: str, body: Sequence[ast.stmt], *, loop: bool = False) -> list[ast.stmt]:
@@ -278,6 +294,13 @@ class _Rewriter(ast.NodeTransformer):
             self.loops.pop()
         self.regions.pop()
         return result
+
+    def visit_Assert(self, node: ast.Assert) -> ast.Assert:
+        text = ast.Constant(value=ast.unparse(node.test))
+        self.generic_visit(node)
+        message = _lambda(copy.deepcopy(node.msg) or text)
+        node.test = _located(node.test, _runtime("asserted", [node.test, message]))
+        return node
 
     def visit_Break(self, node: ast.Break) -> list[ast.stmt]:
         return self._leaving(node, "break")
@@ -343,7 +366,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         if len(node.ops) == 1:
             self.generic_visit(node)
-            return node
+            return _known_compared(node)
         self._parts(node)
         # a < f() < b calls f once: all_of(lambda: a < (t := f()), lambda: t < b).
         parts: list[ast.expr] = []
@@ -352,9 +375,14 @@ class _Rewriter(ast.NodeTransformer):
             last = right is node.comparators[-1]
             name = self._new("compared")
             taken = right if last else self._binding(name, right)
-            parts.append(_lambda(ast.Compare(left=left, ops=[op], comparators=[taken])))
+            parts.append(_lambda(_known_compared(ast.Compare(left, [op], [taken]))))
             left = _name(name)
         return _located(node, _runtime("all_of", parts))
+
+    def visit_Match(self, node: ast.Match) -> ast.Match:
+        self.generic_visit(node)
+        node.subject = _known(node.subject)
+        return node
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
         outer, self.in_part = self.in_part, False
@@ -373,6 +401,18 @@ def _noting(node: ast.stmt) -> list[ast.stmt]:
         if changes or isinstance(inner, (ast.Call, ast.AugAssign)):
             return [_do(_runtime("noted", []))]
     return []
+
+
+def _known_compared(node: ast.Compare) -> ast.Compare:
+    """A comparison, of which `is` does not ask the operands whether they are known."""
+    if isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+        node.left = _known(node.left)
+        node.comparators = [_known(x) for x in node.comparators]
+    return node
+
+
+def _known(x: ast.expr) -> ast.expr:
+    return x if isinstance(x, ast.Constant) else _located(x, _runtime("known", [x]))
 
 
 def _places(targets: Sequence[ast.expr]) -> list[ast.Attribute | ast.Subscript]:

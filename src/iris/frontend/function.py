@@ -13,6 +13,7 @@ from iris.errors import ArgumentError, LanguageError, ScopeError, UserError
 from iris.frontend import traced_control
 from iris.frontend.assignment import drop_updates, unmark
 from iris.frontend.language import constexpr
+from iris.frontend.loop_variables import Missing
 from iris.frontend.rewriting import rewritten
 from iris.frontend.specs import ArraySpec, ScalarSpec
 from iris.frontend.tracing import (
@@ -107,6 +108,8 @@ class TileFunction:
                 result = self._run(passed)
             finally:
                 unmark(tracer)
+            if isinstance(result, Missing):
+                result.reject_use()
             if result is not None:
                 raise self.error(
                     LanguageError,

@@ -31,6 +31,7 @@ from iris.frontend.values import (
     constant_advice,
     describe,
     emit,
+    emit_assert,
     promote,
     shown,
     spread,
@@ -130,6 +131,9 @@ def reshape(x: Traced, shape: object) -> Traced:
     traced, sizes = as_traced(x), as_shape(shape)
     if not traced.shape:
         return spread(traced, sizes)
+    if not sizes and size_of(traced.shape) == 1:
+        kind = ReduceKind.ANY if traced.dtype is bool_ else ReduceKind.MAXIMUM
+        return emit(tile.Reduce(kind, 0, reshape(traced, 1).value))
     with rules_as(ShapeError):
         op = tile.Reshape(traced.value, Tile(sizes, traced.dtype))
         op.check()
@@ -457,10 +461,7 @@ def static_assert(condition: object, message: str = "") -> None:
 @word
 def device_assert(condition: Operand, message: str = "assertion failed") -> None:
     """Report a program error where a condition does not hold."""
-    checked = as_traced(condition)
-    if checked.dtype is not bool_:
-        checked = compare(Predicate.NE, checked, 0)
-    current().insert(tile.Assert(message, checked.value))
+    emit_assert(condition, message)
 
 
 @word

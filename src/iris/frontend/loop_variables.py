@@ -57,6 +57,19 @@ class Missing:
         return self.reject_use()
 
 
+class Clashing(Missing):
+    """Stands for a variable whose values are of no one type; any use is the error that says so."""
+
+    def __init__(self, error: UserError):
+        self.__dict__.update(_error=error)
+
+    def reject_use(self) -> NoReturn:
+        raise type(self._error)(self._error.message, self._error.spot)
+
+
+UNNEEDED = object()  # stands for the value of a variable where nothing will use it
+
+
 def _rejecting(self: Missing, *operands: object) -> NoReturn:
     self.reject_use()
 
@@ -76,7 +89,8 @@ _BINARY: tuple[str, ...] = (
 )
 _BINARY += ("lshift", "rshift")
 _UNARY = ("neg", "pos", "abs", "invert", "bool", "int", "float", "index", "iter", "len")
-_OTHERS = ("lt", "le", "gt", "ge", "getitem", "call")
+_OTHERS: tuple[str, ...] = ("lt", "le", "eq", "ne", "gt", "ge", "call", "contains")
+_OTHERS += ("getitem", "setitem", "delitem", "setattr", "delattr")
 for _word in (*_BINARY, *(f"r{word}" for word in _BINARY), *_UNARY, *_OTHERS):
     setattr(Missing, f"__{_word}__", _rejecting)
 
@@ -503,6 +517,10 @@ def merge_trees(
     if is_unchanged(first, second):
         return Unchanged(first)
     one, other = (end.now(value) for value, end in zip(values, ends, strict=True))
+    if first is UNNEEDED:
+        first, one = second, _unneeded_parts(other)
+    elif second is UNNEEDED:
+        second, other = first, _unneeded_parts(one)
     if one is not None and other is not None and _same_structure(first, one, second, other):
         for value, end in zip(values, ends, strict=True):
             end.check_new(path, value)
@@ -510,12 +528,31 @@ def merge_trees(
             p: merge_trees(p.within(path), regions, [v, other[p]], ends) for p, v in one.items()
         }
         return CarriedObject(first, held)
+    if first is second and not _is_of_region(first, regions):
+        return Unchanged(first)
     pointer = next((v for v in values if isinstance(v, Pointer)), None)
     return MergedValue(identifier(path), merge(path, regions, values), pointer)
 
 
+def _unneeded_parts(whole: Contents | None) -> Contents | None:
+    return None if whole is None else dict.fromkeys(whole, UNNEEDED)
+
+
+def _is_of_region(x: object, regions: Sequence[Region]) -> bool:
+    """Whether a value is a traced one of a region itself."""
+    traced = x.offset if isinstance(x, Pointer) else x
+    return isinstance(traced, Traced) and any(traced.value.home is r for r in regions)
+
+
 def _type_name(x: object) -> str:
     return type(x).__name__
+
+
+def _some_like(values: Sequence[object]) -> Traced:
+    """Any value of the type of the one that is needed."""
+    (needed,) = [value for value in values if value is not UNNEEDED]
+    like = _offset(needed) if isinstance(needed, Pointer) else as_traced(needed)
+    return constant(0, like.dtype, like.shape)
 
 
 def merge(name: str, regions: Sequence[Region], values: list[object]) -> list[Traced]:
@@ -527,7 +564,9 @@ def merge(name: str, regions: Sequence[Region], values: list[object]) -> list[Tr
     try:
         for region, value in zip(regions, values, strict=True):
             builder.region = region
-            if pointer is not None:
+            if value is UNNEEDED:
+                value = _some_like(values)
+            elif pointer is not None:
                 value = _offset_of(value, pointer, name)
             if not isinstance(value, Traced) and not is_number(value):
                 raise error_here(

@@ -32,7 +32,7 @@ import numpy as np
 
 from iris.frontend.decorated import Decorated
 from iris.frontend.numbers import VariableFloat, VariableInt
-from iris.frontend.tracing import current, is_users, location
+from iris.frontend.tracing import current, location
 from iris.ir.core import Location
 
 
@@ -345,7 +345,9 @@ _ATOMS = {bool, int, float, str, bytes, type(None), VariableInt, VariableFloat}
 class Reach:
     """What the names of the functions being traced reach, and how often each object is held."""
 
-    def __init__(self, more: Iterable[object] = (), variables: Sequence[str] = ()):
+    def __init__(
+        self, more: Iterable[object] = (), variables: Sequence[str] = (), *, returned: bool = False
+    ):
         self.watched: dict[int, Watched] = {}
         self.held = Counter[int]()
         self._kept: list[object] = []  # alive as long as their ids are used
@@ -353,10 +355,12 @@ class Reach:
         self._modules: dict[int, _Names] = {}
         self._variables = variables  # of the first frame: watched by the one who asks
         self._work = deque[tuple[Any, str]]()
-        frames = list(_frames())
+        frames = list(current().frames())
         self._own = frames[0].f_code if frames else None
         for frame in frames:
-            self._frame(frame)
+            # Of a function that returns, only what it shares with others stays.
+            left = returned and frame is frames[0]
+            self._frame(frame, frame.f_code.co_freevars if left else None)
         self._work += [(x, "") for x in more]
         while self._work:
             self._visit(*self._work.popleft())
@@ -371,11 +375,15 @@ class Reach:
         for watched in self:
             watched.note()
 
-    def _frame(self, frame: FrameType) -> None:
+    def reaches(self, watched: Watched) -> bool:
+        """Whether names reach an object that another one watches."""
+        return isinstance(watched.object, _Names) or id(watched.object) in self.watched
+
+    def _frame(self, frame: FrameType, names: Sequence[str] | None) -> None:
         code = frame.f_code
         shared = {*code.co_cellvars, *code.co_freevars}
         for name, value in frame.f_locals.items():
-            if name.startswith("iris_"):
+            if name.startswith("iris_") or (names is not None and name not in names):
                 continue
             if name in shared:
                 self._refer(("cell", name), value, name)
@@ -469,16 +477,6 @@ def _called_by(x: object) -> Iterable[Any]:
 _called_by.register(Decorated, lambda x: [getattr(x, "__wrapped__", None)])
 _called_by.register(MethodType, lambda x: [x.__self__, x.__func__])
 _called_by.register(functools.partial, lambda x: [x.func, *x.args, *x.keywords.values()])
-
-
-def _frames() -> Iterator[FrameType]:
-    """The frames of the functions being traced, the innermost first."""
-    entry = current().entry
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code is not entry:
-        if is_users(frame):
-            yield frame
-        frame = frame.f_back
 
 
 @functools.lru_cache(maxsize=1024)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import builtins
 import functools
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from types import CellType
 from typing import Any, Generic
@@ -20,10 +22,13 @@ from iris.errors import (
     ControlFlowError,
     DTypeError,
     SourceSpot,
+    UserError,
 )
 from iris.frontend.assignment import assign, assigning, changed, reached, updated, updated_at
 from iris.frontend.loop_variables import (
+    UNNEEDED,
     CarriedValue,
+    Clashing,
     Missing,
     RegionEnd,
     Slot,
@@ -45,8 +50,9 @@ from iris.frontend.loop_variables import (
 )
 from iris.frontend.numbers import as_variable, carry
 from iris.frontend.objects import Place, Reach, Watched, alike, ask, contents
+from iris.frontend.returns import PATHS, RESULT, RETURNED
 from iris.frontend.rewriting import rewritten_callable
-from iris.frontend.tracing import at_line, current, error_here, location
+from iris.frontend.tracing import at_line, current, error_here, location, user_frame
 from iris.frontend.values import (
     Traced,
     as_traced,
@@ -54,6 +60,7 @@ from iris.frontend.values import (
     compare,
     constant,
     emit,
+    emit_assert,
     is_number,
     promote,
 )
@@ -70,15 +77,18 @@ __all__ = [
     "LEAVE",
     "ForLoop",
     "IfStatement",
+    "LastIf",
     "WhileLoop",
     "all_of",
     "any_of",
     "as_variable",
+    "asserted",
     "assign",
     "bind",
     "called",
     "changed",
     "choice",
+    "known",
     "leaving",
     "named",
     "negation",
@@ -91,6 +101,7 @@ __all__ = [
     "values_of",
 ]
 
+MOST_UNROLLED = 64  # iterations, without a warning
 MAX_RETRACES = 8  # of one body, and one more for each carried value
 
 
@@ -136,11 +147,14 @@ class _LoopTrace(Generic[AnyOp]):
         self.names = names
         self.before = values_of(names, scope)
         self.carried: dict[str | tuple[int, Place], Tree] = {}
+        self.clashing: dict[str, Clashing] = {}
         self.op: AnyOp | None = None
         self.done = False
         self.retraces = 0
         self.last: dict[str, object] = {}
         self.where = ""
+        self.unrolled = 0
+        self.first = current().builder.region.last
 
     @property
     def loop_op(self) -> AnyOp:
@@ -185,7 +199,7 @@ class _LoopTrace(Generic[AnyOp]):
                 values.append(carried[name])
             else:
                 missing = Missing(name, "has no value yet in the first round of the loop")
-                values.append(self.before.get(name, missing))
+                values.append(self.before.get(name, self.clashing.get(name, missing)))
         return tuple(values)
 
     def end_iteration(self, scope: Mapping[str, object]) -> list[Value] | None:
@@ -198,25 +212,40 @@ class _LoopTrace(Generic[AnyOp]):
             tree = self.carried.get(key)
             if tree is None and is_unchanged(start, new):
                 continue
-            with at_line(line):
-                met = carried_tree(path, tree or Unchanged(start), start, new, ends)
-            again = again or met is not tree
-            self.carried[key] = met
+            with self._dropping(key), at_line(line):
+                self.carried[key] = carried_tree(path, tree or Unchanged(start), start, new, ends)
+            again = again or key in self.clashing or self.carried[key] is not tree
         if again:
             return None
         yielded: dict[str | tuple[int, Place], list[Traced | None]] = {}
         for key, _, _, new, line in self._places(scope):
             if key in self.carried:
-                with at_line(line):
+                yielded[key] = [None]
+                with self._dropping(key), at_line(line):
                     yielded[key] = self.carried[key].ends(new)
+        if not self.carried.keys() >= yielded.keys():
+            return None
         accepted = [end for key in self.carried for end in yielded[key]]
         values = [a.value for a in accepted if a is not None]
         return values if len(values) == len(accepted) else None
 
+    @contextmanager
+    def _dropping(self, key: str | tuple[int, Place]) -> Iterator[None]:
+        """Let a variable have no value at the start of an iteration if it cannot be carried: that
+        matters only where it is used."""
+        try:
+            yield
+        except UserError as error:
+            if not isinstance(key, str):
+                raise
+            self.carried.pop(key, None)
+            del self.before[key]
+            self.clashing[key] = Clashing(error)
+
     def _places(self, scope: Mapping[str, object]) -> Iterator[Any]:
         """Each variable, and each place in an object: its key, its path, its value before and
         after, and the line that changed it."""
-        for name, start in self.before.items():
+        for name, start in list(self.before.items()):
             yield name, name, start, scope.get(name, Missing(name, "is deleted")), assigned(name)
         for watched in self.reach:
             now = watched.now()
@@ -236,6 +265,8 @@ class _LoopTrace(Generic[AnyOp]):
                 values.append(carried[name])
             elif name in self.before:
                 values.append(self.before[name])
+            elif name in self.clashing:
+                values.append(self.clashing[name])
             elif name in self.last and not is_local(self.last[name]):
                 values.append(self.last[name])
             else:
@@ -255,6 +286,21 @@ class _LoopTrace(Generic[AnyOp]):
                 CarriedError, "the values that this loop carries do not settle to one type"
             )
         return True
+
+    def count_unrolled(self) -> None:
+        """Count the iterations of an ordinary loop: each adds its ops to the program."""
+        self.unrolled += 1
+        frame = user_frame()
+        has_ops = current().builder.region.last is not self.first
+        if self.unrolled == MOST_UNROLLED + 1 and has_ops and frame is not None:
+            warnings.warn_explicit(
+                f"this loop is unrolled more than {MOST_UNROLLED} times: the program is large and "
+                "takes long to compile; iris.tile_range makes a loop of the program",
+                RuntimeWarning,
+                frame.f_code.co_filename,
+                frame.f_lineno,
+                registry=frame.f_globals.setdefault("__warningregistry__", {}),
+            )
 
     def discard(self) -> None:
         """Erase the traced loop, to trace it again."""
@@ -278,7 +324,12 @@ class ForLoop(_LoopTrace[control.For]):
                 iter(iterable)
 
     def __iter__(self) -> Iterator[object]:
-        return self._iterations() if self.traced else iter(self.iterable)
+        return self._iterations() if self.traced else self._unrolled()
+
+    def _unrolled(self) -> Iterator[object]:
+        for x in self.iterable:
+            self.count_unrolled()
+            yield x
 
     def _iterations(self) -> Iterator[object]:
         builder = current().builder
@@ -360,7 +411,10 @@ class WhileLoop(_LoopTrace[control.While]):
         if not self.traced:
             if not isinstance(condition, Traced):
                 carry(self.before.values())
-                return Verdict.GO if condition else Verdict.LEAVE
+                if not condition:
+                    return Verdict.LEAVE
+                self.count_unrolled()
+                return Verdict.GO
             as_condition(condition)
             if self.condition:
                 raise error_here(
@@ -466,20 +520,33 @@ class _Branches:
             sides.reverse()
 
     def merge(
-        self, values: Mapping[str, Sequence[object]], lines: Mapping[str, Location | None]
+        self,
+        values: Mapping[str, Sequence[object]],
+        lines: Mapping[str, Location | None],
+        needed: Sequence[Reach | None] = (None, None),
     ) -> dict[str, object]:
         """Emit the `if`, and merge variables and objects.
 
         `values` has a pair of values for each variable, and `lines` the line that assigned it.
+        `needed` reaches the objects that are needed after each of the branches, if not all are.
         """
         merge = functools.partial(merge_trees, regions=self.regions, ends=self.ends)
         variables: dict[str, Tree] = {}
         for name, pair in values.items():
-            with at_line(lines.get(name)):
-                variables[name] = merge(name, values=list(pair))
+            try:
+                with at_line(lines.get(name)):
+                    variables[name] = merge(PATHS.get(name, name), values=list(pair))
+            except UserError as error:
+                variables[name] = Unchanged(Clashing(error))
         objects: list[tuple[Watched, dict[Place, Tree]]] = []
         for watched in self.reach:
-            first, second = (end.held[id(watched.object)] for end in self.ends)
+            both = [end.held[id(watched.object)] for end in self.ends]
+            sides = [reach is None or reach.reaches(watched) for reach in needed]
+            if not all(sides):
+                if not any(sides):
+                    continue
+                both[sides.index(False)] = dict.fromkeys(both[sides.index(True)], UNNEEDED)
+            first, second = both
             if isinstance(watched.object, CellType) and not (first and second):
                 why = "has a value on only one side of a traced condition; give it one before"
                 missing = Unchanged(Missing(watched.path, why))
@@ -541,12 +608,15 @@ class IfStatement:
         self.sides.finish(*values.values())
 
     def results(self, names: Sequence[str]) -> tuple[object, ...]:
-        first, second = self.values
         after: dict[str, object] = {}
         pairs: dict[str, Sequence[object]] = {}
         for name in names:
-            a, b = first[name], second[name]
-            if isinstance(a, Missing) or isinstance(b, Missing):
+            a, b = (_needed(name, values) for values in self.values)
+            if name == RETURNED and a is not b and isinstance(a, bool) and isinstance(b, bool):
+                after[name] = self.sides.condition if a else negation(self.sides.condition)
+            elif isinstance(a, Clashing) or isinstance(b, Clashing):
+                after[name] = a if isinstance(a, Clashing) else b
+            elif isinstance(a, Missing) or isinstance(b, Missing):
                 why = "has a value after only one of the branches; give it one before the if"
                 after[name] = Missing(name, why)
             elif callable(a) and callable(b) and not is_unchanged(a, b):
@@ -554,8 +624,27 @@ class IfStatement:
                 after[name] = Missing(name, why + "its branch")
             else:
                 pairs[name] = a, b
-        after |= self.sides.merge(pairs, {name: assigned(name) for name in names})
+        objects = [
+            Reach([values[RESULT]], returned=True) if values.get(RETURNED) is True else None
+            for values in self.values
+        ]
+        after |= self.sides.merge(pairs, {name: assigned(name) for name in names}, objects)
         return tuple([after[name] for name in names])
+
+
+class LastIf(IfStatement):
+    """An `if` after which the function returns."""
+
+    def finish(self, scope: Mapping[str, object]) -> None:
+        super().finish({**scope, RETURNED: True})
+
+
+def _needed(name: str, values: Mapping[str, object]) -> object:
+    """What a branch gives a variable: nothing that is needed, if only one that returns would, or
+    does not, use it."""
+    returned = values.get(RETURNED)
+    not_used = returned is False if name == RESULT else returned is True and name != RETURNED
+    return UNNEEDED if not_used else values[name]
 
 
 def emit_if(condition: Traced, regions: Sequence[Region], pairs: list[list[Traced]]) -> Op:
@@ -641,7 +730,16 @@ def called(function: Any) -> Any:
     if function is builtins.next:
         return _next
     function = current().vocabulary.builtin(function)
+    if any(function is looks for looks in (isinstance, callable, hasattr, type)):
+        return lambda *arguments: function(*map(known, arguments))
     return assigning(rewritten_callable(function, sys.modules[__name__]))
+
+
+def known(x: object) -> object:
+    """A value that Python looks at; a variable without a value has none."""
+    if isinstance(x, Missing):
+        x.reject_use()
+    return x
 
 
 def _next(*arguments: Any) -> Any:
@@ -667,11 +765,19 @@ def bind(variable: Callable[[], object], value: object) -> object:
     return value
 
 
+def asserted(condition: object, message: Callable[[], object]) -> object:
+    """The condition of an `assert`: one that is traced is checked when the kernel runs."""
+    if not isinstance(condition, Traced):
+        return condition
+    emit_assert(condition, str(message()))
+    return True
+
+
 def leaving(word: str, *regions: _LoopTrace[Any] | IfStatement) -> None:
-    """Called before `break`, `continue` and `return`, with the statements these leave."""
+    """Called before a statement that leaves others at once, with these."""
     if any(region.traced for region in regions):
         raise error_here(
             ControlFlowError,
-            f"{word} cannot depend on a traced value: a traced loop or branch runs to its end; "
-            "carry a condition and use iris.where or if instead",
+            f"{word} cannot leave a traced loop, nor any loop, with or try under a traced "
+            "condition; carry a condition and use iris.where or if instead",
         )

@@ -107,6 +107,12 @@ class Tracer:
     def watch(self, watching: Watching) -> None:
         """Open a region, which watches objects."""
         if len(self.watching) == _MOST_REGIONS:
+            if (again := self._calls_itself()) is not None:
+                raise error_here(
+                    ControlFlowError,
+                    f"{again} calls itself under a traced condition, but a program has no calls: "
+                    "its recursion must end under a condition known while tracing; write a loop",
+                )
             raise error_here(
                 ControlFlowError,
                 f"more than {_MOST_REGIONS} traced loops and branches are nested, where each elif, "
@@ -114,6 +120,23 @@ class Tracer:
                 "iris.where",
             )
         self.watching.append(watching)
+
+    def _calls_itself(self) -> str | None:
+        """The name of a function of the program that runs within itself."""
+        seen: set[CodeType] = set()
+        for frame in self.frames():
+            if frame.f_code in seen:
+                return frame.f_code.co_name
+            seen.add(frame.f_code)
+        return None
+
+    def frames(self) -> Iterator[FrameType]:
+        """The frames of the functions being traced, the innermost first."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code is not self.entry:
+            if is_users(frame):
+                yield frame
+            frame = frame.f_back
 
     def emit(self, op: Op) -> Value:
         """Put an op of one result in place, with the user's line."""

@@ -106,10 +106,9 @@ class Traced:
             )
         raise error_here(
             ControlFlowError,
-            f"{self} cannot be a condition here: only if, while, and, or, not and the like in the "
-            "text of a kernel and of the functions that it calls take one; for min, max, assert, "
-            "x in (a, b) there are iris.minimum, iris.maximum, iris.device_assert, "
-            "(x == a) | (x == b)",
+            f"{self} cannot be a condition here: only if, while, assert, and, or, not and the like "
+            "in the text of a kernel and of the functions that it calls take one; for min, max, "
+            "x in (a, b) there are iris.minimum, iris.maximum, (x == a) | (x == b)",
         )
 
     def __index__(self) -> int:
@@ -282,6 +281,14 @@ def _attribute_of_number(x: VariableNumber, name: str) -> Any:
 VariableNumber.__getattr__ = _attribute_of_number  # type: ignore[attr-defined]
 
 
+def emit_assert(condition: object, message: str) -> None:
+    """Check a scalar or every lane when the kernel runs."""
+    checked = as_traced(condition)
+    if checked.dtype is not bool_:
+        checked = compare(Predicate.NE, checked, 0)
+    current().insert(tile.Assert(message, checked.value))
+
+
 # Dtypes.
 
 
@@ -434,8 +441,9 @@ def as_shape(shape: object) -> tuple[int, ...]:
                 + constant_advice(size),
             )
     result = tuple(int(size) for size in sizes)
-    with rules_as(ShapeError):
-        Tile(result, f32)
+    if result:
+        with rules_as(ShapeError):
+            Tile(result, f32)
     return result
 
 
@@ -712,6 +720,9 @@ def as_pointer(x: object, use: str) -> Pointer:
     if isinstance(x, Pointer):
         return x
     current()
+    reject = getattr(x, "reject_use", None)  # a variable without a value
+    if reject is not None:
+        reject()
     raise error_here(
         ArgumentError, f"{use} takes an array argument, maybe plus offsets, not {describe(x)}"
     )

@@ -60,7 +60,7 @@ class TileVocabulary:
         raise no_attribute(x, name)
 
     def fixes(self, argument: object) -> bool:
-        return False
+        return argument is None
 
     @property
     def reckons_with_strides(self) -> bool:

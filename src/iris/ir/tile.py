@@ -29,7 +29,7 @@ from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
 from iris.ir.layout.reduce import reduce_axis
 from iris.ir.layout.spread import spread
 from iris.ir.math import element_type
-from iris.ir.types import DType, Ptr, Staged, Tile, Type, bool_, f32, i32
+from iris.ir.types import MAX_RANK, DType, Ptr, Staged, Tile, Type, bool_, f32, i32
 
 
 class TileOp(Op):
@@ -218,7 +218,7 @@ class ExpandDims(TileOp):
     """
 
     name = "tile.expand_dims"
-    axis: int = attribute(Integer(0, 2))
+    axis: int = attribute(Integer(0, MAX_RANK - 1))
     x: Value = operand(TILES)
     result: Value = result()
 
@@ -226,8 +226,8 @@ class ExpandDims(TileOp):
         x = _tile(self.x)
         if self.axis > len(x.shape):
             raise self.invalid(f"{x} has no place for an axis {self.axis}", at="axis")
-        if len(x.shape) == 3:
-            raise self.invalid(f"{x} has three dimensions already", at="x")
+        if len(x.shape) == MAX_RANK:
+            raise self.invalid(f"{x} has {MAX_RANK} dimensions already", at="x")
         layout = x.layout and x.layout.expand(self.axis)
         return (Tile((*x.shape[: self.axis], 1, *x.shape[self.axis :]), x.element, layout),)
 
@@ -350,7 +350,7 @@ class Update(TileOp):
 
 
 class LoadTile(TileOp):
-    """A tile of a matrix, or of an array of up to three dimensions, read from an offset on.
+    """A tile of a matrix, or of an array of more dimensions, read from an offset on.
 
     %x: tile<64x32xf16> = tile.load_tile %A, offsets=[%i, %k], strides=[%s, %c1], bounds=[%m, %n]
 
@@ -491,7 +491,7 @@ class Reduce(TileOp):
 
     name = "tile.reduce"
     kind: ReduceKind = attribute(OneOf(ReduceKind))
-    axis: int = attribute(Integer(0, 2))
+    axis: int = attribute(Integer(0, MAX_RANK - 1))
     x: Value = operand(TILES)
     places: Value | None = optional(TILES)
     result: Value = result()
@@ -519,7 +519,7 @@ class Scan(TileOp):
 
     name = "tile.scan"
     kind: ScanKind = attribute(OneOf(ScanKind))
-    axis: int = attribute(Integer(0, 2))
+    axis: int = attribute(Integer(0, MAX_RANK - 1))
     x: Value = operand(NUMBERS)
     result: Value = result()
 

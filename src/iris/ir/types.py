@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="Type")
 
+MAX_RANK = 5  # dimensions of a tile
 MAX_SIZE = 2**31 - 1  # offsets are at most this far apart in the 32-bit index space
 MOST_LANES = 16  # elements that one variable holds: 16 bytes of the smallest
 
@@ -193,8 +194,8 @@ def _check_sizes(what: str, shape: tuple[int, ...], least: int) -> None:
 
 
 def _check_tile(what: str, shape: tuple[int, ...]) -> None:
-    if not 1 <= len(shape) <= 3:
-        raise TypeMistake(f"a {what} has 1 to 3 dimensions, not {len(shape)}")
+    if not 1 <= len(shape) <= MAX_RANK:
+        raise TypeMistake(f"a {what} has 1 to {MAX_RANK} dimensions, not {len(shape)}")
     _check_sizes(what, shape, 1)
     for size in shape:
         if size & (size - 1):

@@ -6,8 +6,9 @@
 
 A kernel goes over a row, or over rows, block by block, and updates some variables with what it
 loads.  Its loop is written as a `for` and a `while`, of a number known when the kernel runs and of
-one known while tracing, with its body in a helper, with its variables in a list, and without a
-loop, one iteration after the other.  All must store the same, and what a plain evaluation in NumPy
+one known while tracing, with its body in a helper that returns at its end or early, with its
+variables in a list, and without a loop, one iteration after the other.  Some results may be stored
+only if the kernel has not returned.  All must store the same, and what a plain evaluation in NumPy
 says.
 
 In that evaluation every value is its elements with which of them count.  An element that does not
@@ -18,11 +19,11 @@ where the new one does not count.
 
 from __future__ import annotations
 
-import itertools
 import linecache
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from math import prod
 from typing import Any, NamedTuple
 
@@ -40,7 +41,7 @@ Array = npt.NDArray[Any]
 BYTES = 160
 SLOT = 64  # elements of the output for each result
 UNTOUCHED = 99.0  # in elements of the output that nothing is stored to
-_fresh = itertools.count()
+_fresh = count()
 
 
 # What a kernel means.
@@ -287,6 +288,10 @@ class Kernel:
         self.loads = [Let(f"x{n}", self.loaded()) for n in range(1 + choices.below(2))]
         self.variables = [self.variable(f"v{n}") for n in range(1 + choices.below(3))]
         self.body: list[Statement] = [*self.loads, *self.updates()]
+        self.early = choices.below(len(self.body) + 1)  # where a helper asks if it returns
+        # After how many results the kernel returns, if it does.
+        self.stored = choices.below(4) if choices.flag(3) else None
+        self.leaves = self.condition()
 
     # Loads.
 
@@ -571,9 +576,26 @@ class Kernel:
 
     # What is stored.
 
-    def results(self) -> Iterator[Result]:
+    def results(self) -> list[Result]:
+        found: list[Result] = []
         for number, variable in enumerate(self.variables):
-            yield from self._results(variable, number * SLOT)
+            found += self._results(variable, number * SLOT)
+        return found
+
+    def stores(self) -> list[str]:
+        """What stores the results, and may return between them."""
+        lines = [result.line for result in self.results()]
+        if self.stored is None:
+            return lines
+        leave = ["if FLAG > 0:", f"    if {self.leaves.text}:", "        return"]
+        leave += [f"elif {self.leaves.text}:", "    return"]
+        return [*lines[: self.stored], *leave, *lines[self.stored :]]
+
+    def early_return(self, carried: str) -> list[str]:
+        """What a helper does before it has done all: it returns if something is so that is not."""
+        first, second = ("L < 0", "FLAG > 0") if self.early % 2 else ("FLAG > 0", "L < 0")
+        inner = [f"if {second}:", f"    return {carried}"]
+        return [f"if {first}:", *_deeper(inner)]
 
     def _results(self, variable: Variable, at: int) -> Iterator[Result]:
         """A variable as it is, and reductions of it."""
@@ -610,7 +632,10 @@ class Kernel:
                 statement.run(scope)
         out = np.full(len(self.variables) * SLOT, UNTOUCHED)
         errors = np.zeros(out.shape)
-        for result in self.results():
+        results = self.results()
+        if self.stored is not None and self.leaves.value(scope).data:
+            results = results[: self.stored]
+        for result in results:
             cells = result.value.value(scope)
             shape = np.broadcast_shapes(cells.data.shape, cells.counts.shape)
             at = result.at + np.arange(prod(shape)).reshape(shape)
@@ -627,9 +652,12 @@ class Kernel:
         n = "N: iris.constexpr" if known else "N"
         head = f"def drawn(X, F, Out, {n}, L, M, FLAG, K, CONST: iris.constexpr):"
         columns = f"i + iris.arange(0, {self.width})"
-        lines = [f"c = ({columns})[None, :]" if self.rows else f"c = {columns}"]
-        lines += [line for statement in self.body for line in statement.lines()]
         names = [v.name for v in self.variables]
+        carried = f"{names[0]}," if len(names) == 1 else ", ".join(names)
+        parts = [list(statement.lines()) for statement in self.body]
+        if spelling == "early returns":
+            parts.insert(self.early, self.early_return(carried))
+        lines = [f"c = ({columns})[None, :]" if self.rows else f"c = {columns}", *chain(*parts)]
         setup = [f"r = iris.arange(0, {self.rows})[:, None]"] if self.rows else []
         setup += ["i = 0", f"c = ({columns})[None, :]" if self.rows else f"c = {columns}"]
         setup += [f"{v.name} = {v.start.text}" for v in self.variables]
@@ -641,22 +669,18 @@ class Kernel:
                 loop = [f"for i in iris.tile_range(0, N, {self.width}):", *_deeper(lines)]
             case "while" | "while unrolled":
                 loop = ["while i < N:", *_deeper([*lines, f"i += {self.width}"])]
-            case "helper":
-                carried = ", ".join(names)
+            case "helper" | "early returns":
                 rest = "X, F, N, L, M, FLAG, K, CONST"
                 rest += ", r" if self.rows else ""
-                returned = f"return {carried}," if len(names) == 1 else f"return {carried}"
-                helper = [f"def step(i, {carried}, {rest}):"]
-                helper += _deeper([*lines, returned])
-                left = f"{carried}," if len(names) == 1 else carried
+                given = f"i, {', '.join(names)}, {rest}"
+                helper = [f"def step({given}):", *_deeper([*lines, f"return {carried}"])]
                 loop = [f"for i in range(0, N, {self.width}):"]
-                loop += _deeper([f"{left} = step(i, {carried}, {rest})"])
+                loop += _deeper([f"{carried} = step({given})"])
             case _:
                 loop = []
                 for start in range(0, self.sizes["N"], self.width):
                     loop += [f"i = {start}", *lines]
-        stores = [result.line for result in self.results()]
-        body = _deeper([*setup, *loop, *stores])
+        body = _deeper([*setup, *loop, *self.stores()])
         if "list" in spelling:
             held = f"    held = [{', '.join('0' for _ in names)}]"
             body = [held, *[re.sub(r"\bv(\d)\b", r"held[\1]", line) for line in body]]
@@ -710,6 +734,7 @@ SPELLINGS = (
     "while",
     "while unrolled",
     "helper",
+    "early returns",
     "list",
     "list unrolled",
     "one after the other",

@@ -13,7 +13,7 @@ from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Op, Region, Value
 from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import DType, ElementType, Tile, Type, bool_, f32, i32
+from iris.ir.types import MAX_RANK, DType, ElementType, Tile, Type, bool_, f32, i32
 from iris.testing.access import block, other_name, place, read, revisit, write
 from iris.testing.bands import attend, go_over_band
 from iris.testing.choices import Choices
@@ -239,7 +239,7 @@ def broadcast(cls: type[tile.Broadcast], draft: TileDraft, choices: Choices) -> 
 
 @make_tile(tile.ExpandDims)
 def expand_dims(cls: type[tile.ExpandDims], draft: TileDraft, choices: Choices) -> None:
-    x = draft.find(lambda t: 1 <= len(t.shape) <= 2, choices)
+    x = draft.find(lambda t: 1 <= len(t.shape) < MAX_RANK, choices)
     if x is None:
         x = draft.lanes((8,))
     draft.add(tile.ExpandDims(choices.below(len(element_type(x.type).shape) + 1), x))

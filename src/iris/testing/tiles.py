@@ -12,7 +12,7 @@ from iris.ir.core import Facet, Level, Region, Value
 from iris.ir.kinds import AtomicKind
 from iris.ir.literal import Number, encode
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import DTYPES, DType, ElementType, Ptr, Tile, bool_, i32
+from iris.ir.types import DTYPES, MAX_RANK, DType, ElementType, Ptr, Tile, bool_, i32
 from iris.testing.choices import Choices
 from iris.testing.draft import KernelDraft, Step, fitting
 from iris.testing.places import Memory, Place, Table
@@ -379,10 +379,13 @@ def _is_noalias(memory: Memory) -> bool:
 
 
 def _shape(choices: Choices) -> tuple[int, ...]:
-    """A tile of one to three dimensions, each of 1 to 64."""
+    """A tile of one to five dimensions, each of 1 to 64."""
     rank = choices.of((1, 2, 2, 3))
     powers = (8, 4, 16, 2, 64, 1, 32)
     shape = [choices.of(powers) for _ in range(rank)]
     if choices.below(3):  # a square can be transposed without its type showing it
         shape = [shape[0]] * rank
+    elif rank == 3:
+        divided = [part for n in shape for part in ((4, n // 4) if n > 8 else (n,))]
+        shape = divided[:MAX_RANK]
     return fitting(shape, MOST_ELEMENTS // 4)

@@ -1,0 +1,221 @@
+"""Python's statements and values in kernels, where they are traced and where they are not."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import iris
+from iris.errors import CarriedError, ControlFlowError, ProgramError, ScopeError
+
+DEVICES = ("interp", "interp:metal")
+
+
+class Pair(NamedTuple):
+    value: Any
+    count: Any = 3
+
+
+def test_none_is_known_while_tracing() -> None:
+    @iris.kernel
+    def scaled(X, Bias, n, Out, Other=None):
+        i = iris.arange(0, 8)
+        x = iris.load(X + i)
+        if Bias is not None:
+            x += iris.load(Bias + i)
+        iris.store(Out + i, x * 2 if n is None else x + n)
+        if Other is not None:
+            iris.store(Other + i, x)
+
+    x = np.arange(8, dtype=np.float32)
+    for device in DEVICES:
+        # The same array and None, but the other way round.
+        for left, right in ((None, x), (x, None)):
+            out, other = np.zeros(8, np.float32), np.zeros(8, np.float32)
+            scaled[1](x, left, None, out, right, device=device)
+            assert (out == (x if left is None else 2 * x) * 2).all()
+            scaled[1](x, left, 3, out, other, device=device)
+            assert (out == (x if left is None else 2 * x) + 3).all()
+            assert (other == (x if left is None else 2 * x)).all()
+    assert "Bias" not in scaled.lower(x, None, None, x, grid=1).msl
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_assert_is_checked_when_the_kernel_runs(device: str) -> None:
+    @iris.kernel
+    def checked(X, n, Out, MOST: iris.constexpr):
+        assert MOST > 2, "of no program"
+        assert n < MOST, f"more than {MOST}"
+        x = iris.load(X + iris.arange(0, 4))
+        assert x >= 0
+        iris.store(Out, iris.sum(x))
+
+    x, out = np.arange(4, dtype=np.int32), np.zeros(1, np.int32)
+    checked[1](x, 7, out, MOST=8, device=device)
+    assert out[0] == 6
+    with pytest.raises(ProgramError, match="more than 8"):
+        checked[1](x, 8, out, MOST=8, device=device)
+    with pytest.raises(ProgramError, match="x >= 0"):
+        checked[1](x - 1, 7, out, MOST=8, device=device)
+    with pytest.raises(AssertionError, match="of no program"):
+        checked[1](x, 7, out, MOST=2, device=device)
+
+
+def values(x: Any, n: Any) -> Any:
+    """Conditional expressions, conditions of several parts, and tuples in loops and branches."""
+
+    def scaled(y, by=2, *, added=None):
+        return Pair(y * by) if added is None else Pair(y + added, by)
+
+    pair = scaled(x, by=n)
+    state = (pair.value, 0, Pair(1, 2))
+    first = second = 0
+    for k in range(n):
+        pair = scaled(pair.value, added=k if k % 2 == 0 else 2 * k)
+        if 0 < k < 4 and not (n == 3 or k == 2):
+            state = (pair.value, state[1] + pair.count, Pair(*state[2][::-1]))
+        first, (second, _) = state[0], state[2]
+    return first + second + state[1] if n > 2 else first
+
+
+def test_expressions_and_tuples() -> None:
+    @iris.kernel
+    def program(X, Out, n):
+        iris.store(Out, values(iris.load(X), n))
+
+    for n in range(1, 7):
+        for device in DEVICES:
+            out = np.zeros(1, np.int32)
+            program[1](np.full(1, 5, np.int32), out, n, device=device)
+            assert out[0] == values(5, n), (n, device)
+
+
+def test_a_function_calls_itself_as_often_as_is_known() -> None:
+    def tree(values):
+        if len(values) == 1:
+            return values[0]
+        half = len(values) // 2
+        return tree(values[:half]) + tree(values[half:])
+
+    def power(x, n):
+        return x * power(x, n - 1) if n > 0 else 1
+
+    @iris.kernel
+    def summed(X, Out):
+        iris.store(Out, tree([iris.load(X + k) for k in range(5)]))
+
+    @iris.kernel
+    def raised(X, n):
+        iris.store(X, power(iris.load(X), n))
+
+    x, out = np.arange(5, dtype=np.float32), np.zeros(1, np.float32)
+    summed[1](x, out)
+    assert out[0] == 10
+    with pytest.raises(ControlFlowError, match="power calls itself under a traced condition"):
+        raised[1](x, 5)
+
+
+def test_a_value_that_nothing_uses_does_not_clash() -> None:
+    @iris.kernel
+    def reused(X, Out, n):
+        total = 0.0
+        for name in ("first", "second"):
+            x = iris.load(X + iris.arange(0, 8)) * len(name) / len(name)
+            total += iris.sum(x)
+        for _ in range(n):
+            name = "third"
+            x = iris.load(X + iris.arange(0, 4)).to(iris.i32)
+            total += iris.sum(x)
+        if n > 2:
+            x = (x, 1) if n is None else 3.0
+        else:
+            x = iris.load(X + iris.arange(0, 2))
+        iris.store(Out, total)
+
+    x, out = np.ones(8, np.float32), np.zeros(1, np.float32)
+    for device in DEVICES:
+        reused[1](x, out, 3, device=device)
+        assert out[0] == 16 + 12
+
+
+def clashes_at_its_start(X, n):
+    x = iris.load(X + iris.arange(0, 8))
+    for _ in range(n):
+        x = iris.sum(x).to(iris.i32)  # here
+
+
+def clashes_after_it(X, n):
+    x = iris.load(X)
+    for _ in range(n):
+        x = iris.load(X + iris.arange(0, 8)).to(iris.i32)  # here
+    iris.store(X, x)
+
+
+def clashes_in_an_inner_loop(X, n):
+    x = iris.load(X)
+    for _ in range(n):
+        for _ in range(n):
+            x = x.to(iris.i32)  # here
+
+
+def is_none_at_first(X, n):
+    found = None
+    for k in range(n):
+        if found is None:
+            iris.store(X, k)
+        found = k  # here
+
+
+def is_a_number_at_first(X, n):
+    found = 1
+    for _ in range(n):
+        if isinstance(found, int):
+            iris.store(X, 1.0)
+        found = (n, n)  # here
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        clashes_at_its_start,
+        clashes_after_it,
+        clashes_in_an_inner_loop,
+        is_none_at_first,
+        is_a_number_at_first,
+    ],
+)
+def test_a_clash_is_an_error_at_its_line_if_the_value_is_used(program: Any) -> None:
+    with pytest.raises((CarriedError, ScopeError)) as caught:
+        iris.kernel(program)[1](np.zeros(8, np.float32), 3)
+    assert caught.value.spot is not None
+    assert "# here" in caught.value.spot.source
+
+
+def test_a_loop_that_is_unrolled_often_says_so() -> None:
+    @iris.kernel
+    def unrolled(X, N: iris.constexpr):
+        table = []
+        for k in range(100):
+            table.append(k)
+        x = iris.load(X)
+        for k in range(N):
+            x += table[k]
+        iris.store(X, x)
+
+    @iris.kernel
+    def unrolled_while(X, N: iris.constexpr):
+        k = 0
+        while k < N:
+            iris.store(X, iris.load(X) + k)
+            k += 1
+
+    x = np.zeros(1, np.float32)
+    unrolled[1](x, N=64)
+    for kernel in unrolled, unrolled_while:
+        with pytest.warns(RuntimeWarning, match="unrolled more than 64 times") as caught:
+            kernel[1](x, N=65)
+        first = kernel.__wrapped__.__code__.co_firstlineno
+        assert [w.filename for w in caught] == [__file__]
+        assert 2 < caught[0].lineno - first < 8
