@@ -107,11 +107,10 @@ def _scalar(value: float) -> Any:
 
 def _give_functions() -> None:
     """Let the interpreter compute functions of libdevice, which it has no code for."""
+    import triton
     import triton.language
     from triton.language.extra import libdevice
     from triton.language.extra.cuda import libdevice as of_cuda
-
-    import triton
 
     globals()["tl"] = triton.language
 

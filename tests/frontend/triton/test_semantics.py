@@ -124,6 +124,40 @@ def test_reductions() -> None:
 
 
 @triton.jit
+def plus(a, b):
+    return a + b
+
+
+@triton.jit
+def lexicographic(x, i, y, j):
+    first = (x > y) | ((x == y) & (i < j))
+    return tl.where(first, x, y), tl.where(first, i, j)
+
+
+@triton.jit
+def combined(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    best, place = tl.reduce((x, at), 0, lexicographic)
+    tl.store(out_ptr + at, tl.associative_scan(x, 0, plus, reverse=True))
+    tl.store(out_ptr + N + at, x.cumsum(0, reverse=True))
+    tl.store(out_ptr + 2 * N + at, tl.sort(tl.flip(x), descending=True))
+    a, b = tl.split(tl.join(x, at.to(tl.float32)))
+    tl.store(out_ptr + 3 * N + at, a * b)
+    tl.store(out_ptr + 4 * N, best)
+    tl.store(out_ptr + 4 * N + 1, place + tl.xor_sum(at, 0) + at.reduce_or(0))
+
+
+def test_functions_combine() -> None:
+    x = np.array([3, 1, 4, 1, 5, 9, 2, 9], np.float32)
+    out = np.zeros((5, 8), np.float32)
+    combined[(1,)](x, out, N=8)
+    sums = x[::-1].cumsum()[::-1]
+    rows = [sums, sums, np.sort(x)[::-1], x * np.arange(8), [9, 5 + 0 + 7, 0, 0, 0, 0, 0, 0]]
+    np.testing.assert_array_equal(out, rows)
+
+
+@triton.jit
 def masked(x_ptr, out_ptr, n, N: tl.constexpr):
     at = tl.arange(0, N)
     x = tl.load(x_ptr + at, mask=at < n)
@@ -222,7 +256,6 @@ def wrong_pointer(x: Any) -> Any:
         (lambda x: tl.load(x, cache_modifier=".xx"), ArgumentError, "cache_modifier is one of"),
         (lambda x: tl.load(x, evict=1), ArgumentError, r"write tl\.load\(pointer, mask="),
         (wrong_pointer, PointerError, "cannot become"),
-        (lambda x: tl.cumsum(tl.arange(0, 4), reverse=True), LanguageError, "goes forward only"),
     ],
 )
 def test_what_is_refused(word: Any, kind: type[Exception], message: str) -> None:

@@ -396,15 +396,7 @@ def argmin(
     return iris.argmin(input, axis, keep_dims)
 
 
-@word
-def reduce_or(input: Traced, axis: int | None = None, keep_dims: bool = False) -> Traced:
-    """Whether some element along an axis holds."""
-    if input.dtype is not int1:
-        raise error_here(DTypeError, f"reduce_or is for bools here, not {input.dtype}")
-    return iris.any(input, axis, keep_dims)
-
-
-def _scan(kind: ScanKind, input: Any, axis: int, dtype: DType | None) -> Traced:
+def _scan(kind: ScanKind, input: Any, axis: int, reverse: bool, dtype: DType | None) -> Traced:
     x = as_traced(input)
     if dtype is None and not x.dtype.is_float and x.dtype.bits < 32:
         dtype = as_dtype("i32" if x.dtype.kind is Kind.SIGNED else "u32")
@@ -413,7 +405,10 @@ def _scan(kind: ScanKind, input: Any, axis: int, dtype: DType | None) -> Traced:
     rank = len(x.shape)
     if not -rank <= axis < rank:
         raise error_here(ShapeError, f"an axis is an int from {-rank} to {rank - 1}, not {axis}")
-    return emit(tile.Scan(kind, axis % rank, x.value))
+    if reverse:
+        x = iris.flip(x, axis)
+    scanned = emit(tile.Scan(kind, axis % rank, x.value))
+    return iris.flip(scanned, axis) if reverse else scanned
 
 
 @word
@@ -421,8 +416,7 @@ def cumsum(
     input: Traced, axis: int = 0, reverse: bool = False, dtype: DType | None = None
 ) -> Traced:
     """The sums of the elements up to and with each one, along an axis."""
-    _check_forward("cumsum", reverse)
-    return _scan(ScanKind.SUM, input, axis, dtype)
+    return _scan(ScanKind.SUM, input, axis, reverse, dtype)
 
 
 @word
@@ -430,13 +424,7 @@ def cumprod(
     input: Traced, axis: int = 0, reverse: bool = False, dtype: DType | None = None
 ) -> Traced:
     """The products of the elements up to and with each one, along an axis."""
-    _check_forward("cumprod", reverse)
-    return _scan(ScanKind.PROD, input, axis, dtype)
-
-
-def _check_forward(name: str, reverse: bool) -> None:
-    if reverse:
-        raise error_here(LanguageError, f"tl.{name} goes forward only: Iris has no reverse scan")
+    return _scan(ScanKind.PROD, input, axis, reverse, dtype)
 
 
 # Hints, checks and prints.

@@ -9,7 +9,7 @@ from typing import Any
 
 from iris.errors import PointerError
 from iris.frontend.tracing import error_here
-from iris.frontend.triton import language, memory
+from iris.frontend.triton import combining, language, memory
 from iris.frontend.triton.missing import MISSING, refusing
 from iris.frontend.triton.types import pointer_type
 from iris.frontend.values import Pointer, Traced, no_attribute
@@ -17,10 +17,11 @@ from iris.frontend.values import Pointer, Traced, no_attribute
 _WORDS = (
     *("abs", "argmax", "argmin", "broadcast_to", "cast", "cdiv", "ceil", "cos", "cumprod"),
     *("cumsum", "erf", "exp", "exp2", "expand_dims", "floor", "log", "log2", "max", "min"),
-    *("permute", "ravel", "reduce_or", "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sqrt"),
+    *("permute", "ravel", "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sqrt"),
     *("sqrt_rn", "squeeze", "sum", "trans", "unsqueeze", "view"),
 )
-_REFUSED = ("associative_scan", "flip", "gather", "histogram", "reduce", "sort", "split", "xor_sum")
+_COMBINING = ("associative_scan", "flip", "reduce", "reduce_or", "sort", "split", "xor_sum")
+_REFUSED = ("gather", "histogram")
 _OF_POINTERS = (
     *("load", "store", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min"),
     *("atomic_or", "atomic_xchg", "atomic_xor", "atomic_store"),
@@ -43,6 +44,8 @@ def bound(x: Traced | Pointer, name: str) -> Any:
         if name in _REFUSED:
             return refusing(name, MISSING[name])
         names, room = _WORDS, language
+        if name in _COMBINING:
+            names, room = _COMBINING, combining
     if name not in names:
         raise no_attribute(x, name)
     return partial(getattr(room, name), x)
