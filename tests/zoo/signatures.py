@@ -40,7 +40,6 @@ _FLAGS = re.compile(
     r"_(mode|only|first)$|CAUSAL|BIAS",
     re.IGNORECASE,
 )
-_TEXTS = {"ACTIVATION": "silu", "DOT_PRECISION": "tf32", "INPUT_PRECISION": "ieee"}
 
 
 def arguments_of(kernel: TritonKernel | Chooser) -> dict[str, Any]:
@@ -48,7 +47,7 @@ def arguments_of(kernel: TritonKernel | Chooser) -> dict[str, Any]:
     function = kernel.base.function
     pointers = pointers_of(kernel.base)
     passed: dict[str, Any] = {}
-    strides = _strides(function.names)
+    strides, texts = _strides(function.names), _texts(kernel.base)
     for parameter in function.parameters:
         name = parameter.name
         if name in pointers:
@@ -60,7 +59,7 @@ def arguments_of(kernel: TritonKernel | Chooser) -> dict[str, Any]:
             if parameter.has_default:
                 passed[name] = parameter.default
             else:
-                passed[name] = constant_for(name)
+                passed[name] = texts.get(name, constant_for(name))
         elif _is_float(name):
             passed[name] = 0.5
         else:
@@ -92,19 +91,28 @@ def _strides(names: Sequence[str]) -> dict[str, int]:
     return found
 
 
+def _texts(kernel: TritonKernel) -> dict[str, str]:
+    """The names that a kernel compares with a text, each with the first such text."""
+    found: dict[str, str] = {}
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(kernel.fn)))):
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):
+            (other, *_) = node.comparators
+            if isinstance(other, ast.Constant) and isinstance(other.value, str):
+                found.setdefault(node.left.id, other.value)
+    return found
+
+
 def _is_float(name: str) -> bool:
     return bool(_FLOATS.search(name)) and not _INTEGERS.search(name)
 
 
 def array_for(name: str) -> np.ndarray:
     """An array for a pointer."""
-    return np.zeros(1 << 16, np.int32 if _INDICES.search(name) else np.float32)
+    return np.zeros(1 << 19, np.int32 if _INDICES.search(name) else np.float32)
 
 
 def constant_for(name: str) -> Any:
     """A value for a constexpr."""
-    if name.upper() in _TEXTS:
-        return _TEXTS[name.upper()]
     if "DTYPE" in name.upper():
         import iris
 
